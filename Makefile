@@ -1,0 +1,66 @@
+# The front door. Meson and ninja do the work; `make help` lists the targets.
+
+BUILD = build
+PREFIX ?= /usr/local
+LIBDIR ?= lib
+DESTDIR ?=
+DIRS = --prefix='$(PREFIX)' --libdir='$(LIBDIR)'
+
+FUZZ_SECONDS ?= 60
+SOAK_FUZZ_SECONDS ?= 600
+SOAK_OPERATIONS ?= 50000000
+
+.DEFAULT_GOAL = build
+.PHONY: build run test bench fuzz soak format install clean help setup
+
+build: setup
+	@test -f $(BUILD)/build.ninja || \
+	    { meson setup $(BUILD) $(DIRS) && echo "$(DIRS)" >$(BUILD)/dirs; }
+	@ninja -C $(BUILD)
+
+run: build
+	@$(BUILD)/tidings demo
+
+test: setup
+	@scripts/test
+
+bench: build
+	@$(BUILD)/bench/engine
+
+fuzz: setup
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_FOUND=build-fuzz/found scripts/test fuzz
+
+# The large versions of what `make test` does small.
+soak: build
+	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS)
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
+
+format: setup
+	@scripts/format
+
+# The folders are written into the pkg-config file, so new ones configure again.
+install: build
+	@test "$$(cat $(BUILD)/dirs 2>&1)" = "$(DIRS)" || \
+	    { meson configure $(BUILD) $(DIRS) && echo "$(DIRS)" >$(BUILD)/dirs; }
+	@ninja -C $(BUILD)
+	DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --no-rebuild
+	@test -n '$(DESTDIR)' || test "$$(id -u)" != 0 || ldconfig
+
+clean:
+	rm -rf build build-*
+
+setup:
+	@scripts/setup
+
+help:
+	@echo 'make            build the library, the program, the tests and the benchmark'
+	@echo 'make run        build, then show the timing rules in the terminal'
+	@echo 'make test       everything that has to pass; ends with one line of numbers'
+	@echo 'make bench      build, then measure the engine'
+	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
+	@echo 'make soak       long simulation (SOAK_OPERATIONS) and long fuzzing'
+	@echo 'make format     format the C files in place'
+	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
+	@echo 'make clean      remove everything that was built'
+	@echo
+	@echo 'scripts/test PART... runs some parts of the tests; scripts/test --list names them.'

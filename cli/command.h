@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A subcommand is one file and one row in the table of main.c. Its options are a table
+ * too: the same rows parse the command line, say what is wrong with it, and print the
+ * help. */
+#ifndef TDG_CLI_COMMAND_H
+#define TDG_CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1, /* it was understood, and did not work */
+    CLI_USAGE = 2,  /* the command line is wrong; nothing was done */
+};
+
+typedef enum cli_kind {
+    CLI_FLAG,   /* takes no value; its field is a bool */
+    CLI_NUMBER, /* a whole number from `min` to `max`; its field is a long */
+    CLI_CHOICE, /* one of `choices`; its field is an int, the position in the list */
+} cli_kind_t;
+
+typedef struct cli_option {
+    const char *name; /* without its dashes; NULL ends the table */
+    cli_kind_t kind;
+    size_t offset;              /* of its field in what cli_parse() fills */
+    const char *value;          /* what the help calls its value; NULL for a flag */
+    const char *help;           /* may run over several lines, parted by \n */
+    long min, max;              /* of a number */
+    const char *const *choices; /* ends with NULL */
+} cli_option_t;
+
+typedef struct cli_command cli_command_t;
+struct cli_command {
+    const char *name;
+    const char *summary;         /* one line of `tidings --help` */
+    const char *operands;        /* as the usage line shows them; NULL: it takes none */
+    int max_operands;            /* how many */
+    const char *description;     /* some lines of `tidings NAME --help` */
+    const cli_option_t *options; /* NULL: none but --help */
+
+    /* argv[0] is the first argument after the name. Returns an exit code. Errors of
+     * writing to stdout are noticed in main() and need no care here. */
+    int (*run)(const cli_command_t *self, int argc, char **argv);
+};
+
+extern const cli_command_t cli_demo;
+extern const cli_command_t cli_help;
+
+/* Reads the command line into the struct at `fields`, whose defaults the caller has set.
+ * Options may be spelled `--name value` and `--name=value`; `--` ends them. What is no
+ * option is moved to the front of argv and counted in *ret_operands (may be NULL).
+ * Returns true to go on. Returns false when the command is over: help was asked for and
+ * printed, or something was wrong and has been said; *ret_exit is the exit code then. */
+bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields,
+               int *ret_operands, int *ret_exit);
+
+/* What `tidings NAME --help` prints. */
+void cli_print_help(const cli_command_t *command);
+
+/* Says what is wrong on stderr: "tidings: …" and a new line. */
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The name that somebody who typed `word` may have meant: the `i`-th name is
+ * name_at(names, i), NULL ends. Returns NULL where nothing is near. */
+const char *cli_nearest(const char *word,
+                        const char *(*name_at)(const void *names, size_t),
+                        const void *names);
+
+#endif

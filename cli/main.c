@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program: finds the subcommand in a table and runs it. Exit codes are those of
+ * command.h: 0, 1 when it did not work, 2 when the command line is wrong. */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/tidings.h>
+
+#include "command.h"
+
+static const cli_command_t *const commands[] = {
+    &cli_demo,
+    &cli_help,
+    NULL,
+};
+
+static const char *command_at(const void *table, size_t i) {
+    const cli_command_t *const *rows = table;
+
+    return rows[i] != NULL ? rows[i]->name : NULL;
+}
+
+static const cli_command_t *find_command(const char *name) {
+    for (size_t i = 0; commands[i] != NULL; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name) {
+    const char *nearest = cli_nearest(name, command_at, commands);
+
+    if (nearest != NULL)
+        cli_error("there is no command '%s'; did you mean '%s'?", name, nearest);
+    else
+        cli_error("there is no command '%s'; `tidings --help` lists them", name);
+    return CLI_USAGE;
+}
+
+static void print_overview(FILE *out) {
+    fprintf(out, "usage: tidings COMMAND [ARGUMENT]...\n\n"
+                 "Live resources for the Model Context Protocol.\n\n"
+                 "Commands:\n");
+    for (size_t i = 0; commands[i] != NULL; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "\nOptions:\n"
+                 "  --help     show this text; after a command, what that command takes\n"
+                 "  --version  show the version\n\n"
+                 "`man tidings` tells more.\n");
+}
+
+static int run_help(const cli_command_t *self, int argc, char **argv) {
+    const cli_command_t *command;
+    int operands, exit_code;
+
+    if (!cli_parse(self, argc, argv, NULL, &operands, &exit_code))
+        return exit_code;
+    if (operands == 0) {
+        print_overview(stdout);
+        return CLI_OK;
+    }
+
+    command = find_command(argv[0]);
+    if (command == NULL)
+        return unknown_command(argv[0]);
+    cli_print_help(command);
+    return CLI_OK;
+}
+
+const cli_command_t cli_help = {
+    .name = "help",
+    .summary = "show what a command does and takes",
+    .operands = "[COMMAND]",
+    .max_operands = 1,
+    .description =
+        "Shows what a command does and which options it takes; without a name,\n"
+        "lists the commands.",
+    .run = run_help,
+};
+
+static int run(int argc, char **argv) {
+    const cli_command_t *command;
+    const char *name;
+
+    if (argc < 2) {
+        print_overview(stderr);
+        return CLI_USAGE;
+    }
+
+    name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_overview(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        printf("tidings %s\n", tdg_version());
+        return CLI_OK;
+    }
+    if (name[0] == '-') {
+        cli_error("there is no option %s before a command; `tidings --help` shows what "
+                  "there is",
+                  name);
+        return CLI_USAGE;
+    }
+
+    command = find_command(name);
+    if (command == NULL)
+        return unknown_command(name);
+    return command->run(command, argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv) {
+    int exit_code;
+    bool lost;
+
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, told below */
+
+    exit_code = run(argc, argv);
+
+    /* A full disk or a closed pipe may show only now, when the buffer is written. */
+    errno = 0;
+    lost = ferror(stdout) != 0;
+    if (fclose(stdout) != 0 || lost) {
+        cli_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
+                  errno != 0 ? strerror(errno) : "");
+        return exit_code != CLI_OK ? exit_code : CLI_FAILED;
+    }
+    return exit_code;
+}

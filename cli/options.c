@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+enum { NEAREST_MAX = 32 }; /* longer words than this get no suggestion */
+
+void cli_error(const char *format, ...) {
+    va_list args;
+
+    fputs("tidings: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+static size_t min_of(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many letters have to be inserted, removed, replaced or swapped with their neighbour
+ * to turn one word into the other. */
+static size_t distance(const char *a, const char *b) {
+    size_t rows[NEAREST_MAX + 1][NEAREST_MAX + 1];
+    size_t a_len = strlen(a), b_len = strlen(b);
+
+    if (a_len > NEAREST_MAX || b_len > NEAREST_MAX)
+        return SIZE_MAX;
+
+    for (size_t i = 0; i <= a_len; i++) {
+        for (size_t j = 0; j <= b_len; j++) {
+            size_t best;
+
+            if (i == 0 || j == 0) {
+                rows[i][j] = i + j;
+                continue;
+            }
+            best = rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min_of(best, rows[i - 1][j] + 1);
+            best = min_of(best, rows[i][j - 1] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                best = min_of(best, rows[i - 2][j - 2] + 1);
+            rows[i][j] = best;
+        }
+    }
+    return rows[a_len][b_len];
+}
+
+const char *cli_nearest(const char *word,
+                        const char *(*name_at)(const void *names, size_t),
+                        const void *names) {
+    const char *nearest = NULL, *name;
+    size_t best = 3; /* two slips of the finger are near enough */
+
+    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+        size_t slips = distance(word, name);
+
+        if (slips >= strlen(name))
+            continue; /* nothing of the name is in the word */
+        if (strlen(word) >= 2 && strncmp(word, name, strlen(word)) == 0)
+            slips = min_of(slips, 1);
+        if (slips < best) {
+            best = slips;
+            nearest = name;
+        }
+    }
+    return nearest;
+}
+
+static const char *option_at(const void *options, size_t i) {
+    return ((const cli_option_t *)options)[i].name;
+}
+
+static const cli_option_t *find_option(const cli_command_t *command, const char *name,
+                                       size_t len) {
+    const cli_option_t *option = command->options;
+
+    for (; option != NULL && option->name != NULL; option++)
+        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0)
+            return option;
+    return NULL;
+}
+
+static void unknown_option(const cli_command_t *command, const char *name, size_t len) {
+    char word[NEAREST_MAX + 1];
+    const char *nearest = NULL;
+
+    if (len <= NEAREST_MAX && command->options != NULL) {
+        memcpy(word, name, len);
+        word[len] = '\0';
+        nearest = cli_nearest(word, option_at, command->options);
+    }
+
+    if (nearest != NULL)
+        cli_error("%s: there is no option --%.*s; did you mean --%s?", command->name,
+                  (int)len, name, nearest);
+    else
+        cli_error("%s: there is no option --%.*s; `tidings %s --help` lists them",
+                  command->name, (int)len, name, command->name);
+}
+
+static bool set_number(const cli_command_t *command, const cli_option_t *option,
+                       const char *value, long *ret) {
+    char *end;
+    long number;
+
+    errno = 0;
+    number = strtol(value, &end, 10);
+    if (end == value || *end != '\0' || errno != 0 || number < option->min ||
+        number > option->max) {
+        cli_error("%s: --%s takes a whole number from %ld to %ld, not '%s'",
+                  command->name, option->name, option->min, option->max, value);
+        return false;
+    }
+    *ret = number;
+    return true;
+}
+
+static bool set_choice(const cli_command_t *command, const cli_option_t *option,
+                       const char *value, int *ret) {
+    for (int i = 0; option->choices[i] != NULL; i++) {
+        if (strcmp(option->choices[i], value) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+
+    fprintf(stderr, "tidings: %s: --%s takes ", command->name, option->name);
+    for (int i = 0; option->choices[i] != NULL; i++)
+        fprintf(stderr, "%s%s",
+                i == 0                           ? ""
+                : option->choices[i + 1] == NULL ? " or "
+                                                 : ", ",
+                option->choices[i]);
+    fprintf(stderr, ", not '%s'\n", value);
+    return false;
+}
+
+static bool set_option(const cli_command_t *command, const cli_option_t *option,
+                       const char *value, void *fields) {
+    void *field = (char *)fields + option->offset;
+
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)field = true;
+        return true;
+    case CLI_NUMBER:
+        return set_number(command, option, value, field);
+    case CLI_CHOICE:
+        return set_choice(command, option, value, field);
+    }
+    return false;
+}
+
+bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields,
+               int *ret_operands, int *ret_exit) {
+    int operands = 0;
+    bool only_operands = false;
+
+    *ret_exit = CLI_USAGE;
+    for (int i = 0; i < argc; i++) {
+        const cli_option_t *option;
+        const char *arg = argv[i], *value;
+        size_t len;
+
+        if (only_operands || arg[0] != '-' || arg[1] == '\0') {
+            if (operands == command->max_operands) {
+                cli_error("%s: cannot do anything with '%s'; `tidings %s --help` shows "
+                          "what it takes",
+                          command->name, arg, command->name);
+                return false;
+            }
+            argv[operands++] = argv[i];
+            continue;
+        }
+        if (strcmp(arg, "--") == 0) {
+            only_operands = true;
+            continue;
+        }
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            cli_print_help(command);
+            *ret_exit = CLI_OK;
+            return false;
+        }
+        if (arg[1] != '-') {
+            cli_error("%s: there is no option %s; options start with two dashes",
+                      command->name, arg);
+            return false;
+        }
+
+        arg += 2;
+        len = strcspn(arg, "=");
+        option = find_option(command, arg, len);
+        if (option == NULL) {
+            unknown_option(command, arg, len);
+            return false;
+        }
+
+        value = arg[len] == '=' ? arg + len + 1 : NULL;
+        if (option->kind == CLI_FLAG && value != NULL) {
+            cli_error("%s: --%s takes no value", command->name, option->name);
+            return false;
+        }
+        if (option->kind != CLI_FLAG && value == NULL) {
+            if (i + 1 == argc) {
+                cli_error("%s: --%s needs a value: %s", command->name, option->name,
+                          option->value);
+                return false;
+            }
+            value = argv[++i];
+        }
+        if (!set_option(command, option, value, fields))
+            return false;
+    }
+
+    if (ret_operands != NULL)
+        *ret_operands = operands;
+    *ret_exit = CLI_OK;
+    return true;
+}
+
+/* One entry of a list of options: its spelling, then its text, aligned. */
+static void print_entry(const char *name, const char *value, const char *help,
+                        int width) {
+    int len =
+        printf("  --%s%s%s", name, value != NULL ? " " : "", value != NULL ? value : "");
+
+    for (;;) {
+        size_t line = strcspn(help, "\n");
+
+        printf("%*s%.*s\n", width - len, "", (int)line, help);
+        if (help[line] == '\0')
+            return;
+        help += line + 1;
+        len = 0;
+    }
+}
+
+void cli_print_help(const cli_command_t *command) {
+    const cli_option_t *option;
+    int width = (int)strlen("  --help  ");
+
+    printf("usage: tidings %s%s%s%s\n\n%s\n\n", command->name,
+           command->options != NULL ? " [OPTION]..." : "",
+           command->operands != NULL ? " " : "",
+           command->operands != NULL ? command->operands : "", command->description);
+
+    for (option = command->options; option != NULL && option->name != NULL; option++) {
+        size_t len = strlen("  --  ") + strlen(option->name) +
+                     (option->value != NULL ? 1 + strlen(option->value) : 0);
+
+        if ((int)len > width)
+            width = (int)len;
+    }
+
+    printf("Options:\n");
+    for (option = command->options; option != NULL && option->name != NULL; option++)
+        print_entry(option->name, option->value, option->help, width);
+    print_entry("help", NULL, "show this text", width);
+}

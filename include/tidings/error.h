@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TIDINGS_ERROR_H
+#define TIDINGS_ERROR_H
+
+#include <tidings/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every function that can fail returns an int: 0, or one of these negative codes.
+ * One list, expanded here into constants and in error.c into names and texts. */
+#define TDG_ERROR_MAP(X)                                                                 \
+    X(EINVAL, -1, "invalid argument")                                                    \
+    X(ENOMEM, -2, "out of memory")                                                       \
+    X(ENOTFOUND, -3, "no such entry")                                                    \
+    X(EAGAIN, -4, "not ready yet; the answer comes later")                               \
+    X(ETIMEDOUT, -5, "timed out")                                                        \
+    X(EENDED, -6, "the stream has ended")                                                \
+    X(EURI, -7, "not a valid URI (RFC 3986, with a scheme)")                             \
+    X(ETEMPLATE, -8, "not a valid URI template (RFC 6570)")                              \
+    X(EAMBIGUOUS, -9, "the URI template could match one URI in several ways")            \
+    X(EFILTER, -10, "not a valid filter")                                                \
+    X(ENOTSUP, -11, "not supported")                                                     \
+    X(EORDER, -12, "a change came with a number that is not newer than the last one")    \
+    X(ESTREAMS, -20, "too many streams")                                                 \
+    X(ESUBSCRIPTIONS, -21, "too many subscriptions on one stream")                       \
+    X(ETEMPLATES, -22, "too many template subscriptions on one stream")                  \
+    X(EURILEN, -23, "the URI is too long")                                               \
+    X(EMETADATA, -24, "the metadata is too large")                                       \
+    X(EFILTERSIZE, -25, "the filter is too large")                                       \
+    X(EFILTERDEPTH, -26, "the filter is nested too deeply")                              \
+    X(EPENDING, -27, "too many URIs wait on one stream")                                 \
+    X(ETOTAL, -28, "too many subscriptions in all")                                      \
+    X(ESYSTEM, -29, "the operating system refused")
+
+enum {
+#define TDG_ERROR_CONSTANT(name, code, text) TDG_##name = (code),
+    TDG_ERROR_MAP(TDG_ERROR_CONSTANT)
+#undef TDG_ERROR_CONSTANT
+};
+
+/* A sentence for people, without a full stop: "out of memory". Borrowed for ever.
+ * 0 gives "success"; a code that is none of ours gives "unknown error". */
+TDG_API const char *tdg_strerror(int code);
+
+/* The name of the constant: "TDG_ENOMEM"; "TDG_OK" for 0, "TDG_UNKNOWN" otherwise. */
+TDG_API const char *tdg_error_name(int code);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

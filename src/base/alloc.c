@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include <tidings/tidings.h>
+
+static tdg_allocator_t allocator = {malloc, realloc, free};
+
+int tdg_set_allocator(const tdg_allocator_t *replacement) {
+    if (replacement == NULL) {
+        allocator = (tdg_allocator_t){malloc, realloc, free};
+    } else {
+        if (replacement->malloc_fn == NULL || replacement->realloc_fn == NULL ||
+            replacement->free_fn == NULL)
+            return TDG_EINVAL;
+        allocator = *replacement;
+    }
+
+    json_set_alloc_funcs(allocator.malloc_fn, allocator.free_fn);
+    return 0;
+}
+
+void *tdg__malloc(size_t size) {
+    return allocator.malloc_fn(size);
+}
+
+void *tdg__calloc(size_t count, size_t size) {
+    void *ptr;
+
+    if (size != 0 && count > SIZE_MAX / size)
+        return NULL;
+
+    ptr = allocator.malloc_fn(count * size);
+    if (ptr != NULL)
+        memset(ptr, 0, count * size);
+    return ptr;
+}
+
+void *tdg__realloc(void *ptr, size_t size) {
+    return allocator.realloc_fn(ptr, size);
+}
+
+void *tdg__reallocarray(void *ptr, size_t count, size_t size) {
+    if (size != 0 && count > SIZE_MAX / size)
+        return NULL;
+    return allocator.realloc_fn(ptr, count * size);
+}
+
+void tdg__free(void *ptr) {
+    if (ptr != NULL)
+        allocator.free_fn(ptr);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs filters: the operators, and the loop that goes from test to test. Nothing here
+ * allocates or fails. Recursion happens only into an operand, which the parser has
+ * bounded (TDG__FILTER_VALUE_DEPTH); how deep the metadata is does not matter. */
+#include "base/filter_program.h"
+
+#include <string.h>
+
+/* Compares without rounding: a double above 2^53 skips integers, so turning the integer
+ * into a double would make neighbours equal. */
+static int compare_integer_real(json_int_t integer, double real) {
+    json_int_t whole;
+    double rest;
+
+    if (real >= 0x1p63)
+        return -1;
+    if (real < -0x1p63)
+        return 1;
+
+    whole = (json_int_t)real;
+    if (integer != whole)
+        return integer < whole ? -1 : 1;
+
+    rest = real - (double)whole;
+    return (rest < 0) - (rest > 0);
+}
+
+static int compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len) {
+    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
+}
+
+static bool is_number(json_type type) {
+    return type == JSON_INTEGER || type == JSON_REAL;
+}
+
+static int compare_numbers(const tdg__filter_subject_t *a, const tdg__filter_value_t *b) {
+    if (a->type == JSON_INTEGER && b->type == JSON_INTEGER)
+        return (a->as.integer > b->as.integer) - (a->as.integer < b->as.integer);
+    if (a->type == JSON_INTEGER)
+        return compare_integer_real(a->as.integer, b->as.real);
+    if (b->type == JSON_INTEGER)
+        return -compare_integer_real(b->as.integer, a->as.real);
+    return (a->as.real > b->as.real) - (a->as.real < b->as.real);
+}
+
+/* Stores in *ret how the subject stands to the operand (<0, 0, >0). Returns false where
+ * the two have no order. */
+static bool compare(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject, int *ret) {
+    if (is_number(operand->type) && is_number(subject->type)) {
+        *ret = compare_numbers(subject, operand);
+        return true;
+    }
+    if (operand->type == JSON_STRING && subject->type == JSON_STRING) {
+        *ret = compare_bytes(subject->as.bytes, subject->len, operand->as.bytes,
+                             operand->len);
+        return true;
+    }
+    return false;
+}
+
+static tdg__filter_subject_t subject_of(const json_t *json) {
+    tdg__filter_subject_t subject = {.type = json_typeof(json)};
+
+    switch (subject.type) {
+    case JSON_STRING:
+        subject.as.bytes = json_string_value(json);
+        subject.len = json_string_length(json);
+        break;
+    case JSON_INTEGER:
+        subject.as.integer = json_integer_value(json);
+        break;
+    case JSON_REAL:
+        subject.as.real = json_real_value(json);
+        break;
+    default:
+        subject.as.json = json;
+    }
+    return subject;
+}
+
+static bool equal(const tdg__filter_value_t *value, const tdg__filter_subject_t *subject);
+
+static bool equal_json(const tdg__filter_value_t *value, const json_t *json) {
+    tdg__filter_subject_t subject = subject_of(json);
+
+    return equal(value, &subject);
+}
+
+static bool equal_arrays(const tdg__filter_value_t *value, const json_t *array) {
+    if (json_array_size(array) != value->len)
+        return false;
+
+    for (size_t i = 0; i < value->len; i++)
+        if (!equal_json(&value->as.items[i], json_array_get(array, i)))
+            return false;
+    return true;
+}
+
+static bool equal_objects(const tdg__filter_value_t *value, const json_t *object) {
+    if (json_object_size(object) != value->len)
+        return false;
+
+    for (size_t i = 0; i < value->len; i++) {
+        const tdg__filter_value_t *key = &value->as.items[2 * i];
+        const json_t *member = json_object_getn(object, key->as.bytes, key->len);
+
+        if (member == NULL || !equal_json(key + 1, member))
+            return false;
+    }
+    return true;
+}
+
+static bool equal(const tdg__filter_value_t *value,
+                  const tdg__filter_subject_t *subject) {
+    int order;
+
+    if (compare(value, subject, &order))
+        return order == 0;
+    if (value->type != subject->type)
+        return false;
+    if (value->type == JSON_ARRAY)
+        return equal_arrays(value, subject->as.json);
+    if (value->type == JSON_OBJECT)
+        return equal_objects(value, subject->as.json);
+    return true; /* true, false and null have no more to them than their type */
+}
+
+static bool test_eq(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject) {
+    return equal(operand, subject);
+}
+
+static bool test_ne(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject) {
+    return !equal(operand, subject);
+}
+
+static bool test_gt(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject) {
+    int order;
+
+    return compare(operand, subject, &order) && order > 0;
+}
+
+static bool test_gte(const tdg__filter_value_t *operand,
+                     const tdg__filter_subject_t *subject) {
+    int order;
+
+    return compare(operand, subject, &order) && order >= 0;
+}
+
+static bool test_lt(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject) {
+    int order;
+
+    return compare(operand, subject, &order) && order < 0;
+}
+
+static bool test_lte(const tdg__filter_value_t *operand,
+                     const tdg__filter_subject_t *subject) {
+    int order;
+
+    return compare(operand, subject, &order) && order <= 0;
+}
+
+static bool test_in(const tdg__filter_value_t *operand,
+                    const tdg__filter_subject_t *subject) {
+    for (size_t i = 0; i < operand->len; i++)
+        if (equal(&operand->as.items[i], subject))
+            return true;
+    return false;
+}
+
+static bool test_nin(const tdg__filter_value_t *operand,
+                     const tdg__filter_subject_t *subject) {
+    return !test_in(operand, subject);
+}
+
+static bool test_exists(const tdg__filter_value_t *operand,
+                        const tdg__filter_subject_t *subject) {
+    (void)subject;
+    return operand->type == JSON_TRUE;
+}
+
+static bool test_contains(const tdg__filter_value_t *operand,
+                          const tdg__filter_subject_t *subject) {
+    if (subject->type == JSON_STRING)
+        return operand->type == JSON_STRING &&
+               memmem(subject->as.bytes, subject->len, operand->as.bytes, operand->len);
+    if (subject->type != JSON_ARRAY)
+        return false;
+
+    for (size_t i = 0; i < json_array_size(subject->as.json); i++)
+        if (equal_json(operand, json_array_get(subject->as.json, i)))
+            return true;
+    return false;
+}
+
+/* Past one character: a byte and the UTF-8 continuation bytes after it. Bytes that are
+ * not UTF-8, which a URI may hold, still advance. */
+static const char *skip_character(const char *at, const char *end) {
+    do
+        at++;
+    while (at < end && ((unsigned char)*at & 0xc0) == 0x80);
+    return at;
+}
+
+/* One element of the pattern other than '*' against the text. Moves both on success. */
+static bool glob_one(const char **pattern, const char **text, const char *text_end) {
+    const char *literal = *pattern;
+
+    if (*text == text_end)
+        return false;
+
+    if (*literal == '?') {
+        *pattern += 1;
+        *text = skip_character(*text, text_end);
+        return true;
+    }
+    if (*literal == '\\')
+        literal++; /* the parser has refused a pattern that ends here */
+    if (*literal != **text)
+        return false;
+    *pattern = literal + 1;
+    *text += 1;
+    return true;
+}
+
+/* Only the last '*' seen ever gives way: whatever an earlier one could still take, the
+ * later one can take as well. That keeps the cost at pattern times text. */
+static bool glob(const char *pattern, const char *pattern_end, const char *text,
+                 const char *text_end) {
+    const char *after_star = NULL, *retry = NULL;
+
+    while (pattern < pattern_end || text < text_end) {
+        if (pattern < pattern_end && *pattern == '*') {
+            after_star = ++pattern;
+            retry = text;
+        } else if (pattern < pattern_end && glob_one(&pattern, &text, text_end)) {
+            continue;
+        } else if (after_star != NULL && retry < text_end) {
+            pattern = after_star;
+            text = retry = skip_character(retry, text_end);
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool test_glob(const tdg__filter_value_t *operand,
+                      const tdg__filter_subject_t *subject) {
+    return subject->type == JSON_STRING &&
+           glob(operand->as.bytes, operand->as.bytes + operand->len, subject->as.bytes,
+                subject->as.bytes + subject->len);
+}
+
+static const char *check_list(const json_t *operand) {
+    return json_array_size(operand) > 0 ? NULL : "expected at least one value";
+}
+
+static const char *check_glob(const json_t *operand) {
+    const char *pattern = json_string_value(operand);
+    size_t len = json_string_length(operand), backslashes = 0;
+
+    while (backslashes < len && pattern[len - 1 - backslashes] == '\\')
+        backslashes++;
+    return backslashes % 2 == 0 ? NULL : "ends in a lone backslash";
+}
+
+#define TYPE(name) (1u << JSON_##name)
+#define ORDERED (TYPE(STRING) | TYPE(INTEGER) | TYPE(REAL))
+#define BOOLEAN (TYPE(TRUE) | TYPE(FALSE))
+#define ANY (ORDERED | BOOLEAN | TYPE(NULL) | TYPE(ARRAY) | TYPE(OBJECT))
+
+static const tdg__filter_operator_t operators[] = {
+    {"eq",       test_eq,       ANY,          "a value",              NULL,       false},
+    {"ne",       test_ne,       ANY,          "a value",              NULL,       false},
+    {"gt",       test_gt,       ORDERED,      "a number or a string", NULL,       false},
+    {"gte",      test_gte,      ORDERED,      "a number or a string", NULL,       false},
+    {"lt",       test_lt,       ORDERED,      "a number or a string", NULL,       false},
+    {"lte",      test_lte,      ORDERED,      "a number or a string", NULL,       false},
+    {"in",       test_in,       TYPE(ARRAY),  "an array of values",   check_list, false},
+    {"nin",      test_nin,      TYPE(ARRAY),  "an array of values",   check_list, false},
+    {"exists",   test_exists,   BOOLEAN,      "true or false",        NULL,       true },
+    {"contains", test_contains, ANY,          "a value",              NULL,       false},
+    {"glob",     test_glob,     TYPE(STRING), "a string",             check_glob, false},
+};
+
+const tdg__filter_operator_t *tdg__filter_operator_find(const char *name, size_t len) {
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+        if (strlen(operators[i].name) == len && memcmp(operators[i].name, name, len) == 0)
+            return &operators[i];
+    return NULL;
+}
+
+static bool load_age(const tdg__filter_input_t *input, tdg__filter_subject_t *ret) {
+    const json_t *updated_at = json_object_get(input->metadata, "updated_at");
+    json_int_t age;
+
+    if (json_is_integer(updated_at)) {
+        /* Saturates: a nonsensical time is very old or far ahead, not undefined. */
+        if (__builtin_sub_overflow(input->wall_ms, json_integer_value(updated_at), &age))
+            age = json_integer_value(updated_at) < 0 ? INT64_MAX : INT64_MIN;
+        *ret = (tdg__filter_subject_t){.type = JSON_INTEGER, .as.integer = age};
+        return true;
+    }
+    if (json_is_real(updated_at)) {
+        *ret = (tdg__filter_subject_t){.type = JSON_REAL,
+                                       .as.real = (double)input->wall_ms -
+                                                  json_real_value(updated_at)};
+        return true;
+    }
+    return false;
+}
+
+static bool load_metadata(const tdg__filter_field_t *field, const json_t *metadata,
+                          tdg__filter_subject_t *ret) {
+    for (size_t i = 0; i < field->count && metadata != NULL; i++)
+        metadata = json_object_getn(metadata, field->names[i].bytes, field->names[i].len);
+    if (metadata == NULL)
+        return false;
+
+    *ret = subject_of(metadata);
+    return true;
+}
+
+/* Returns false where the field is missing. */
+static bool load(const tdg__filter_field_t *field, const tdg__filter_input_t *input,
+                 tdg__filter_subject_t *ret) {
+    switch (field->source) {
+    case TDG__FILTER_URI:
+        *ret = (tdg__filter_subject_t){
+            .type = JSON_STRING, .len = input->uri_len, .as.bytes = input->uri};
+        return true;
+    case TDG__FILTER_AGE:
+        return load_age(input, ret);
+    case TDG__FILTER_METADATA:
+        return load_metadata(field, input->metadata, ret);
+    }
+    return false;
+}
+
+bool tdg__filter_match(const tdg__filter_t *filter, const tdg__filter_input_t *input) {
+    tdg__filter_subject_t subject = {.type = JSON_NULL};
+    const tdg__filter_field_t *loaded = NULL;
+    uint32_t at = filter->entry;
+    bool present = false, passed;
+
+    while (at >= TDG__FILTER_FIRST_STEP) {
+        const tdg__filter_step_t *step = &filter->steps[at - TDG__FILTER_FIRST_STEP];
+
+        if (step->field != loaded) {
+            loaded = step->field;
+            present = load(loaded, input, &subject);
+        }
+        passed = present ? step->test(&step->operand, &subject) : step->if_missing;
+        at = passed ? step->pass : step->fail;
+    }
+    return at == TDG__FILTER_PASS;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A change comes in. First everything that needs memory is made ready, which may fail and
+ * then leaves no trace; then the change takes effect, which cannot fail. */
+#include "core/internal.h"
+
+#include <tidings/error.h>
+
+/* ---- Through templates ---------------------------------------------------------------
+ */
+
+int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
+                uint32_t group, uint32_t *ret) {
+    const tdg__engine_calls_t *calls = &engine->opts.calls;
+
+    *ret = tdg__sub_derived(engine, parent_id, resource);
+    if (*ret != 0)
+        return 0;
+
+    if (calls->may_read != NULL) {
+        tdg__target_t uri = tdg__subject_target(&resource_at(engine, resource)->subject);
+        uint32_t stream = sub_at(engine, parent_id)->stream;
+
+        if (!calls->may_read(engine->opts.user, tdg__stream_handle(engine, stream), &uri))
+            return 0;
+    }
+
+    *ret = tdg__sub_derive(engine, parent_id, group);
+    return *ret == 0 ? TDG_ENOMEM : 0;
+}
+
+/* Gives every member of a template's group its derived sub on the resource. Nothing is to
+ * be done where all have one since nobody came or went. */
+static int derive_group(tdg__engine_t *engine, uint32_t resource, struct group *source) {
+    uint32_t id = tdg__group_get(engine, resource, false, source->id, &source->wishes,
+                                 source->filter);
+    struct group *group;
+    uint32_t refused = 0;
+
+    if (id == 0)
+        return TDG_ENOMEM;
+
+    group = group_at(engine, id);
+    group->passes = true;
+    if (group->turnover == source->turnover &&
+        group->count + group->refused == source->count)
+        return 0;
+
+    for (uint32_t sub = source->first_recent; sub != 0;
+         sub = sub_at(engine, sub)->flight_next) {
+        uint32_t derived;
+
+        if (tdg__derive(engine, sub, resource, id, &derived) < 0)
+            return TDG_ENOMEM;
+        refused += derived == 0;
+    }
+    group->refused = refused;
+    group->turnover = source->turnover;
+    return 0;
+}
+
+struct match {
+    tdg__engine_t *engine;
+    uint32_t resource;
+    const tdg__change_t *change;
+    uint64_t filtered; /* subscriptions whose filter keeps it away */
+    int rv;
+};
+
+static void on_match(void *arg, uint32_t template_id) {
+    struct match *match = arg;
+    tdg__engine_t *engine = match->engine;
+
+    for (uint32_t g = template_at(engine, template_id)->subject.first_group;
+         g != 0 && match->rv == 0; g = group_at(engine, g)->next) {
+        struct group *source = group_at(engine, g);
+
+        if (tdg__filter_pass(engine, source->filter, match->change))
+            match->rv = derive_group(engine, match->resource, source);
+        else
+            match->filtered += source->count;
+    }
+}
+
+/* ---- Preparing -----------------------------------------------------------------------
+ */
+
+static int prepare(tdg__engine_t *engine, struct resource *resource,
+                   const tdg__change_t *change, uint64_t *ret_filtered) {
+    struct match match = {.engine = engine, .resource = resource->subject.id};
+
+    match.change = change;
+    engine->attempts++; /* filters remember their verdict until the next one */
+
+    for (uint32_t g = resource->subject.first_group; g != 0;
+         g = group_at(engine, g)->next) {
+        struct group *group = group_at(engine, g);
+
+        group->passes =
+            group->source == 0 && tdg__filter_pass(engine, group->filter, change);
+        if (group->source == 0 && !group->passes)
+            match.filtered += group->count;
+    }
+    if (resource->subject.kind == TDG__TARGET_URI)
+        tdg__template_index_match(engine->template_index, change->name, change->len,
+                                  on_match, &match);
+    *ret_filtered = match.filtered;
+    return match.rv;
+}
+
+/* Frees the derived subs of a group that have nothing to do. */
+static void sweep_group(tdg__engine_t *engine, struct group *group) {
+    for (uint32_t i = group->count; i-- > 0;) {
+        uint32_t id = tdg__group_members(group)[i];
+        const struct sub *sub = sub_at(engine, id);
+        bool last = group->count == 1;
+
+        if (sub->wait != IDLE || sub->queue != QUEUE_NONE)
+            continue;
+        tdg__sub_remove(engine, id);
+        if (last)
+            return; /* the group may be gone */
+    }
+}
+
+static void sweep(tdg__engine_t *engine, const struct resource *resource) {
+    uint32_t next;
+
+    for (uint32_t g = resource->subject.first_group; g != 0; g = next) {
+        struct group *group = group_at(engine, g);
+
+        next = group->next;
+        if (group->source == 0)
+            continue;
+        if (group->count == 0)
+            tdg__group_release(engine, g);
+        else
+            sweep_group(engine, group);
+    }
+}
+
+/* ---- Taking effect -------------------------------------------------------------------
+ */
+
+static void commit(tdg__engine_t *engine, struct resource *resource,
+                   tdg__change_t *change) {
+    uint32_t next;
+
+    engine->last_number = change->number;
+    engine->counters.changes++;
+    tdg__history_add(engine, resource->subject.id, change);
+    for (uint32_t g = resource->subject.first_group; g != 0; g = next) {
+        next = group_at(engine, g)->next;
+        if (group_at(engine, g)->passes) {
+            tdg__group_change(engine, g, change);
+            tdg__group_release(engine, g); /* derived, and nobody may read it */
+        }
+    }
+    tdg__streams_end_doomed(engine);
+}
+
+int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
+    tdg__target_t target = {change->kind, change->name, change->len};
+    struct subject *subject;
+    struct resource *resource;
+    uint64_t filtered;
+    int rv;
+
+    if (change->number == 0)
+        return TDG_EINVAL;
+    if (change->number <= engine->last_number)
+        return TDG_EORDER;
+    if (change->len > engine->opts.max_name_bytes)
+        return TDG_EURILEN;
+
+    rv = tdg__subject_get(engine, &target, NULL, &subject);
+    if (rv < 0)
+        return rv;
+
+    subject->pins++;
+    resource = (struct resource *)subject;
+    rv = prepare(engine, resource, change, &filtered);
+    if (rv == 0) {
+        engine->counters.filtered += filtered;
+        commit(engine, resource, change);
+    } else {
+        sweep(engine, resource);
+    }
+    subject->pins--;
+    tdg__subject_release(engine, subject);
+    return rv;
+}
+
+static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
+                           const json_t *metadata, bool deleted, uint64_t *ret_number) {
+    const tdg__engine_calls_t *calls = &engine->opts.calls;
+    tdg__change_t *change;
+    uint64_t number;
+    int rv;
+
+    if (target != NULL && target->len > engine->opts.max_name_bytes)
+        return TDG_EURILEN;
+
+    rv = tdg__change_create(target, metadata, deleted, engine->wall_ms,
+                            engine->opts.max_metadata_bytes, &change);
+    if (rv < 0)
+        return rv;
+
+    number = calls->next_number != NULL ? calls->next_number(engine->opts.user)
+                                        : engine->last_number + 1;
+    rv = tdg__change_stamp(change, number);
+    if (rv == 0)
+        rv = tdg__engine_apply(engine, change);
+    tdg__change_unref(change);
+    if (rv == 0 && ret_number != NULL)
+        *ret_number = number;
+    return rv;
+}
+
+int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri,
+                        const json_t *metadata, uint64_t *ret_number) {
+    if (uri == NULL || uri->kind != TDG__TARGET_URI)
+        return TDG_EINVAL;
+    return stamp_and_apply(engine, uri, metadata, false, ret_number);
+}
+
+int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri,
+                        const json_t *metadata, uint64_t *ret_number) {
+    if (uri == NULL || uri->kind != TDG__TARGET_URI)
+        return TDG_EINVAL;
+    return stamp_and_apply(engine, uri, metadata, true, ret_number);
+}
+
+int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
+                             uint64_t *ret_number) {
+    if (list == NULL || list->kind != TDG__TARGET_LIST)
+        return TDG_EINVAL;
+    return stamp_and_apply(engine, list, NULL, false, ret_number);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Catch-up: what did a subscription miss since its cursor? Answered from numbers alone:
+ * the last one of each resource, when its watcher began, and how far the history reaches
+ * back. Where that is not enough, the answer is "it may have changed". */
+#include "core/internal.h"
+
+#include <tidings/error.h>
+
+/* ---- Assumed changes -----------------------------------------------------------------
+ */
+
+/* A new change that stands for what happened meanwhile. It carries the last number there
+ * is, not that of the resource's last change: a stream may have been told of this one
+ * with an assumed number already, and versions never go back. Its metadata says when the
+ * last change was where that is known (`last` is not NULL), and no more. */
+static int make_assumed(tdg__engine_t *engine, const tdg__target_t *target,
+                        const struct resource *last, tdg__change_t **ret) {
+    bool deleted = last != NULL && last->last_deleted;
+    int64_t wall_ms = last != NULL ? last->last_wall_ms : engine->wall_ms;
+    tdg__change_t *change;
+    int rv;
+
+    rv = tdg__change_create(target, NULL, deleted, wall_ms, SIZE_MAX, &change);
+    if (rv < 0)
+        return rv;
+
+    /* Before the first change of the epoch the number is 0, which is no stamp. */
+    if (change->metadata != NULL &&
+        json_object_set_new(change->metadata, "version",
+                            json_integer((json_int_t)engine->last_number)) < 0) {
+        tdg__change_unref(change);
+        return TDG_ENOMEM;
+    }
+    change->number = engine->last_number;
+    change->assumed = true;
+    *ret = change;
+    return 0;
+}
+
+/* Puts a resource in flight on a sub that may have missed something. A change that it has
+ * in flight anyway says as much as an assumed one, and more. The last change counts as
+ * known where it is newer than `after`. */
+static int assume(tdg__engine_t *engine, uint32_t id, uint64_t after, uint64_t first) {
+    struct sub *sub = sub_at(engine, id);
+    const struct resource *resource =
+        resource_at(engine, group_at(engine, sub->group)->owner);
+    tdg__target_t target = tdg__subject_target(&resource->subject);
+    tdg__change_t *change = NULL;
+    int rv;
+
+    if (sub->wait == IDLE) {
+        rv = make_assumed(engine, &target,
+                          resource->last_number > after ? resource : NULL, &change);
+        if (rv < 0)
+            return rv;
+    }
+
+    tdg__flight_prepend(engine, id, first);
+    if (change != NULL)
+        sub->own = change;
+    if (sub->wait == WAIT_WINDOW || sub->wait == WAIT_LIMIT)
+        tdg__group_due(engine, id, true);
+    return 0;
+}
+
+/* ---- One resource --------------------------------------------------------------------
+ */
+
+static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watch) {
+    if (engine->opts.calls.watch == NULL)
+        return 0;
+    return watch->state == WATCH_ARMED ? watch->known_from : UINT64_MAX;
+}
+
+static int catch_up_resource(tdg__engine_t *engine, uint32_t id, uint64_t cursor) {
+    const struct sub *sub = sub_at(engine, id);
+    const struct resource *resource =
+        resource_at(engine, group_at(engine, sub->group)->owner);
+
+    if ((sub->flags & SUB_FOREIGN) != 0)
+        return assume(engine, id, 0, 0);
+    if (resource->last_number > cursor ||
+        cursor < known_from(engine, &resource->subject.watch) ||
+        (resource->last_number == 0 && cursor < engine->floor))
+        return assume(engine, id, cursor, cursor + 1);
+    return 0;
+}
+
+static int since_resource(tdg__engine_t *engine, uint32_t id, int64_t from_ms) {
+    const struct resource *resource =
+        resource_at(engine, group_at(engine, sub_at(engine, id)->group)->owner);
+
+    if (resource->last_number == 0 || resource->last_ms < from_ms)
+        return 0;
+    return assume(engine, id, 0, resource->last_number);
+}
+
+/* ---- A template ----------------------------------------------------------------------
+ */
+
+struct search {
+    tdg__engine_t *engine;
+    uint32_t sub;   /* to the template */
+    uint64_t after; /* the cursor */
+    uint64_t first;
+    uint32_t left; /* how many listed ones may still be reported */
+    bool complete;
+    int rv;
+};
+
+/* Reports one URI to the template's subscription; false: no more. */
+static bool report(struct search *search, struct resource *resource) {
+    tdg__engine_t *engine = search->engine;
+    const struct sub *sub = sub_at(engine, search->sub);
+    const struct group *source = group_at(engine, sub->group);
+    uint32_t group, id = 0;
+
+    if (stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending) {
+        search->complete = false;
+        return false;
+    }
+
+    group = tdg__group_get(engine, resource->subject.id, false, sub->group,
+                           &source->wishes, source->filter);
+    if (group == 0) {
+        search->rv = TDG_ENOMEM;
+        return false;
+    }
+    search->rv = tdg__derive(engine, search->sub, resource->subject.id, group, &id);
+    if (search->rv == 0 && id != 0)
+        search->rv = assume(engine, id, search->after, search->first);
+    tdg__group_release(engine, group);
+    return search->rv == 0;
+}
+
+static bool matches(const struct search *search, const struct resource *resource) {
+    const struct group *group =
+        group_at(search->engine, sub_at(search->engine, search->sub)->group);
+
+    return resource->subject.kind == TDG__TARGET_URI &&
+           tdg__template_match(template_at(search->engine, group->owner)->parsed,
+                               resource->name, resource->len);
+}
+
+/* From the newest back, as far as `cursor`, or where that is not wanted `from_ms`. Only
+ * the last entry of each resource counts. */
+static void search_history(struct search *search, uint64_t cursor, int64_t from_ms) {
+    tdg__engine_t *engine = search->engine;
+
+    for (uint32_t i = engine->past_count; i-- > 0;) {
+        const struct past *past =
+            &engine->history[(engine->past_first + i) % engine->opts.history];
+        struct resource *resource = resource_at(engine, past->resource);
+
+        if (past->number <= cursor || past->ms < from_ms)
+            return;
+        if (from_ms != INT64_MIN)
+            search->first = past->number;
+        if (resource->last_number == past->number && matches(search, resource) &&
+            !report(search, resource))
+            return;
+    }
+}
+
+static bool visit_listed(void *arg, const tdg__target_t *uri) {
+    struct search *search = arg;
+    struct subject *subject;
+    bool more;
+
+    if (!tdg__target_valid(uri) || uri->kind != TDG__TARGET_URI ||
+        uri->len > search->engine->opts.max_name_bytes)
+        return true;
+    if (search->left == 0)
+        return false;
+
+    search->rv = tdg__subject_get(search->engine, uri, NULL, &subject);
+    if (search->rv < 0)
+        return false;
+
+    search->left--;
+    subject->pins++;
+    more = !matches(search, (struct resource *)subject) ||
+           report(search, (struct resource *)subject);
+    subject->pins--;
+    tdg__subject_release(search->engine, subject);
+    return more;
+}
+
+static void search_listed(struct search *search) {
+    tdg__engine_t *engine = search->engine;
+    const struct group *group = group_at(engine, sub_at(engine, search->sub)->group);
+    tdg__target_t target = tdg__subject_target(subject_of(engine, group));
+
+    search->left = engine->opts.max_listed;
+    if (engine->opts.calls.list_matches != NULL)
+        engine->opts.calls.list_matches(engine->opts.user, &target, visit_listed, search);
+}
+
+static int catch_up_template(tdg__engine_t *engine, uint32_t id, uint64_t cursor,
+                             bool *ret_resumed) {
+    const struct sub *sub = sub_at(engine, id);
+    const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
+    bool foreign = (sub->flags & SUB_FOREIGN) != 0;
+    struct search search = {.engine = engine, .sub = id, .complete = true};
+
+    search.after = foreign ? 0 : cursor;
+    search.first = foreign ? 0 : cursor + 1;
+    search_history(&search, search.after, INT64_MIN);
+    if (foreign || cursor < engine->dropped ||
+        cursor < known_from(engine, &subject->watch)) {
+        search.complete = false;
+        if (search.rv == 0)
+            search_listed(&search);
+    }
+    *ret_resumed = search.complete;
+    return search.rv;
+}
+
+/* ---- The calls -----------------------------------------------------------------------
+ */
+
+int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
+    struct sub *sub = sub_at(engine, id);
+    bool of_template = sub->kind == SUB_TEMPLATE;
+    uint64_t cursor = (uint64_t)sub->resume;
+    int rv = 0;
+
+    if ((sub->flags & SUB_CURSOR) != 0) {
+        if (cursor > engine->last_number)
+            cursor = engine->last_number;
+        rv = of_template ? catch_up_template(engine, id, cursor, ret_resumed)
+                         : catch_up_resource(engine, id, cursor);
+    } else if ((sub->flags & SUB_SINCE) != 0) {
+        struct search search = {.engine = engine, .sub = id};
+
+        if (of_template)
+            search_history(&search, 0, sub->resume);
+        rv = of_template ? search.rv : since_resource(engine, id, sub->resume);
+    }
+    if (rv < 0)
+        return rv;
+
+    sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE | SUB_FOREIGN);
+    sub->resume = 0;
+    return 0;
+}
+
+int tdg__assume_changed(tdg__engine_t *engine, uint32_t id, uint64_t first) {
+    struct search search = {.engine = engine, .sub = id, .first = first};
+
+    if (sub_at(engine, id)->kind == SUB_DIRECT)
+        return assume(engine, id, UINT64_MAX, first);
+    search.after = UINT64_MAX;
+    search_listed(&search);
+    return search.rv;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One change of one resource (or of one list), immutable and counted once it is stamped:
+ * every engine and every stream that it concerns shares the same object. */
+#ifndef TDG_CORE_CHANGE_H
+#define TDG_CORE_CHANGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+/* What can be subscribed to and what can change. */
+typedef enum tdg__target_kind {
+    TDG__TARGET_URI,      /* one resource */
+    TDG__TARGET_TEMPLATE, /* every resource whose URI the template matches */
+    TDG__TARGET_LIST,     /* a list of the catalogue: "tools", "prompts" or "resources" */
+} tdg__target_kind_t;
+
+typedef struct tdg__target {
+    tdg__target_kind_t kind;
+    const char
+        *name; /* the URI, the template or the name of the list; need not end in NUL */
+    size_t len;
+} tdg__target_t;
+
+/* Targets from NUL-terminated strings, which are borrowed. */
+tdg__target_t tdg__target_uri(const char *uri);
+tdg__target_t tdg__target_template(const char *template_);
+tdg__target_t tdg__target_list(const char *name);
+
+/* Whether it has a name, and a list is one of the three. */
+bool tdg__target_valid(const tdg__target_t *target);
+
+typedef struct tdg__change {
+    atomic_size_t refs;
+    tdg__target_kind_t kind; /* URI or LIST, never TEMPLATE */
+    bool deleted;            /* the resource is gone */
+    bool assumed;            /* made by catch-up: carries no metadata of the source */
+    uint64_t number;         /* position in the epoch; 0 until stamped (and for an assumed
+                                change before the first one) */
+    json_t *metadata; /* an object; NULL for lists. Never modified after stamping */
+    size_t len;
+    char name[]; /* NUL-terminated */
+} tdg__change_t;
+
+/* Stores a new change, not yet stamped, in *ret. `metadata` is borrowed and copied; NULL
+ * is an empty object. `updated_at` (wall_ms) and `change_type` ("content_update", or
+ * "deleted" for a deletion, whatever it said before) are filled in where absent. Returns
+ * 0, TDG_EINVAL (an empty name, metadata that is not an object, a list that does not
+ * exist), TDG_EMETADATA (more than max_metadata_bytes as compact JSON) or TDG_ENOMEM. */
+int tdg__change_create(const tdg__target_t *target, const json_t *metadata, bool deleted,
+                       int64_t wall_ms, size_t max_metadata_bytes, tdg__change_t **ret);
+
+/* Gives the change its number, once, before anybody else sees it. The number is also the
+ * resource's version: it grows per resource, needs no memory per resource, and is the
+ * same in every engine. `version` in the metadata is filled with it where the application
+ * gave none. Returns 0, TDG_EINVAL (number 0, or stamped before) or TDG_ENOMEM. */
+int tdg__change_stamp(tdg__change_t *change, uint64_t number);
+
+tdg__change_t *tdg__change_ref(tdg__change_t *change); /* returns `change` */
+void tdg__change_unref(tdg__change_t *change);         /* NULL is accepted */
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine decides who is told what, and when. It does no I/O, starts no thread and has
+ * no clock: events and the time go in; out come streams that are ready, and from each the
+ * notifications to write. Several engines may live in one process; drive each from one
+ * thread.
+ *
+ *     advance(now) ─┐                          ┌─▶ next_ready() ─▶ take()
+ *     changed(…)   ─┼─▶ filter ▶ timing ▶ rate ┤
+ *     subscribe(…) ─┘      limit ▶ pending     └─▶ next_deadline()
+ *
+ * All calls happen "at" the time of the last tdg__engine_advance(). After any call that
+ * may have made something ready, drain:
+ *
+ *     for (s = tdg__engine_next_ready(e, 0); s != 0; s = tdg__engine_next_ready(e, s))
+ *         while (can_write(s) && tdg__engine_take(e, s, &note) == 1)
+ *             write(s, &note);
+ *
+ * What is not taken stays pending; later changes of the same resource merge into it. A
+ * function that fails changes nothing, unless its comment says otherwise. */
+#ifndef TDG_CORE_ENGINE_H
+#define TDG_CORE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/parse_error.h"
+#include "core/change.h"
+
+typedef struct tdg__engine tdg__engine_t;
+
+/* ---- Settings: timing and rate limit ------------------------------------------------
+ */
+
+typedef enum tdg__timing_mode {
+    TDG__TIMING_INHERIT,   /* whatever is said one level up */
+    TDG__TIMING_IMMEDIATE, /* at once */
+    TDG__TIMING_BATCH, /* the first change opens a window; one notification at its end */
+    TDG__TIMING_DEBOUNCE, /* after `window_ms` without a change, at the latest
+                             `longest_ms` after the first */
+    TDG__TIMING_THROTTLE, /* the first at once, then at most one per window */
+} tdg__timing_mode_t;
+
+typedef struct tdg__timing {
+    tdg__timing_mode_t mode;
+    uint32_t window_ms; /* 0 means immediate, whatever the mode */
+    uint32_t
+        longest_ms; /* debounce only; 0: ten windows. Less than a window is a window */
+} tdg__timing_t;
+
+enum {
+    TDG__RATE_INHERIT = 0,
+    TDG__RATE_OFF = -1,
+    TDG__MAX_WINDOW_MS = 24 * 60 * 60 * 1000, /* of every window and rate limit */
+};
+
+/* All zero: everything is inherited. A subscription's settings beat those configured for
+ * the URI, those beat a configured template that matches the URI (the one with the most
+ * literal characters, then the one configured first), those beat the engine's defaults.
+ */
+typedef struct tdg__settings {
+    tdg__timing_t timing;
+    int32_t rate_limit_ms; /* at most one notification per this many ms and resource;
+                              TDG__RATE_INHERIT, TDG__RATE_OFF */
+} tdg__settings_t;
+
+/* ---- The engine ----------------------------------------------------------------------
+ */
+
+/* A handle to a stream, never 0. A handle of a closed stream is noticed: TDG_ENOTFOUND.
+ */
+typedef uint64_t tdg__stream_t;
+
+/* The outside world. Every function may be NULL. But for `settled`, none may call back
+ * into the engine. Names in targets are borrowed for the call. */
+typedef struct tdg__engine_calls {
+    /* The first subscriber of a resource, template or list came: start watching. Returns
+     * 0 (armed already), TDG_EAGAIN (tdg__engine_watch_done() follows) or an error, which
+     * refuses the subscribe. NULL: nothing needs watching, every change is pushed. */
+    int (*watch)(void *user, const tdg__target_t *target);
+
+    /* The last subscriber has been gone for linger_ms: stop watching, or stop trying to.
+     * Not called for a watcher that said FAILED. */
+    void (*unwatch)(void *user, const tdg__target_t *target);
+
+    /* A subscribe that answered TDG__SUBSCRIBING is settled: with 0 it may be
+     * acknowledged; with TDG_ETIMEDOUT likewise, but its watcher is not armed yet (what
+     * it may have missed is reported once it is); with another error the subscription is
+     * gone. `resumed` as in tdg__subscribed_t. May call the engine; must not destroy it.
+     */
+    void (*settled)(void *user, tdg__stream_t stream, const tdg__target_t *target,
+                    int status, bool resumed);
+
+    /* Whether the owner of a stream may read a URI that one of its templates matches.
+     * NULL: yes. */
+    bool (*may_read)(void *user, tdg__stream_t stream, const tdg__target_t *uri);
+
+    /* Calls visit(arg, uri) for listed resources that match a template until it returns
+     * false. For catch-up beyond the history. NULL: nothing is listed. */
+    void (*list_matches)(void *user, const tdg__target_t *template_,
+                         bool (*visit)(void *arg, const tdg__target_t *uri), void *arg);
+
+    /* The next number of the epoch, for engines that share one numbering through
+     * tdg__engine_apply(). NULL: the engine counts by itself. */
+    uint64_t (*next_number)(void *user);
+} tdg__engine_calls_t;
+
+/* 0 in any field takes the default in brackets. */
+typedef struct tdg__engine_opts {
+    tdg__engine_calls_t calls;
+    void *user; /* handed to every call as it is */
+
+    tdg__settings_t defaults; /* [batch of 100 ms, rate limit 1,000 ms] */
+
+    uint64_t epoch;        /* names the numbering; [random] */
+    uint64_t first_number; /* of the first change; [1] */
+    uint8_t hash_key[16];  /* against chosen keys; all zero: [random] */
+
+    uint32_t linger_ms;        /* from the last subscriber to unwatch; [5,000];
+                                  TDG__NO_LINGER for none */
+    uint32_t watch_timeout_ms; /* for a watcher to arm; [10,000] */
+
+    uint32_t max_streams;        /* [1,000,000] TDG_ESTREAMS */
+    uint32_t max_subscriptions;  /* per stream, templates included [10,000]
+                                    TDG_ESUBSCRIPTIONS */
+    uint32_t max_templates;      /* per stream [1,000] TDG_ETEMPLATES */
+    uint32_t max_total;          /* subscriptions in all [10,000,000] TDG_ETOTAL */
+    uint32_t max_name_bytes;     /* of a URI or template [4,096] TDG_EURILEN */
+    uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */
+    uint32_t max_filter_bytes;   /* [4,096] TDG_EFILTERSIZE */
+    uint32_t max_filter_depth;   /* [8] TDG_EFILTERDEPTH */
+    uint32_t max_pending;        /* URIs that wait on one stream through templates
+                                    [10,000]; beyond it the stream ends with
+                                    TDG_EPENDING. As many rate-limit windows of such
+                                    URIs are remembered; beyond, the limit is not
+                                    kept for them */
+    uint32_t history;            /* recent changes remembered for catch-up [16,384] */
+    uint32_t max_listed;         /* listed matches reported per template when the
+                                    history does not reach back [1,000] */
+} tdg__engine_opts_t;
+
+#define TDG__NO_LINGER UINT32_MAX
+
+/* Stores a new, empty engine in *ret; `opts` is copied, NULL is all defaults. Returns 0,
+ * TDG_EINVAL (settings that make no sense), TDG_ENOMEM or TDG_ESYSTEM (no randomness). */
+int tdg__engine_create(const tdg__engine_opts_t *opts, tdg__engine_t **ret);
+
+/* Drops everything without delivering; calls unwatch for what is watched. NULL is
+ * accepted. */
+void tdg__engine_destroy(tdg__engine_t *engine);
+
+/* Moves the time on and does what became due. `mono_ms` never steps (a smaller value than
+ * before counts as the same time); `wall_ms` is the time of day, used for `updated_at`
+ * and `age_ms` only. Call it once per turn of the loop, before the other calls. */
+void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms);
+
+/* When to call advance again at the latest; INT64_MAX: no need. */
+int64_t tdg__engine_next_deadline(const tdg__engine_t *engine);
+
+/* ---- Cursor -------------------------------------------------------------------------
+ */
+
+/* Where a stream is: everything at or below `number` that concerns it has been taken. */
+typedef struct tdg__cursor {
+    uint64_t epoch;
+    uint64_t number;
+} tdg__cursor_t;
+
+/* ---- Streams ------------------------------------------------------------------------
+ */
+
+/* Opens a stream without subscriptions. `user` is the caller's, see
+ * tdg__engine_stream_user(). Returns 0, TDG_ESTREAMS or TDG_ENOMEM. */
+int tdg__engine_open(tdg__engine_t *engine, void *user, tdg__stream_t *ret);
+
+/* Forgets the stream and all that it had, whatever its state, in time proportional to its
+ * own subscriptions. A handle that is not open is ignored. */
+void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t stream);
+
+/* Ends a stream the graceful way: its subscriptions go, what was pending goes, and the
+ * one thing left to take is a note of kind TDG__NOTE_END with `reason` and the cursor to
+ * come back with. Ending twice keeps the first reason. Returns 0 or TDG_ENOTFOUND. */
+int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t stream, int reason);
+
+/* NULL for a handle that is not open. */
+void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t stream);
+
+/* The stream's cursor now. It may step back when a subscribe brings an older one. Returns
+ * 0 or TDG_ENOTFOUND. */
+int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t stream,
+                       tdg__cursor_t *ret);
+
+/* ---- Subscriptions ------------------------------------------------------------------
+ */
+
+typedef enum tdg__sub_state {
+    TDG__NOT_SUBSCRIBED,
+    TDG__SUBSCRIBING, /* its watcher is being armed */
+    TDG__ARMED,       /* may be acknowledged; changes are kept until it is */
+    TDG__SUBSCRIBED,  /* acknowledged */
+} tdg__sub_state_t;
+
+enum { TDG__PRIORITY_LOW = -1, TDG__PRIORITY_NORMAL = 0, TDG__PRIORITY_HIGH = 1 };
+
+/* All zero, or NULL: no wishes. Lists take no filter (TDG_EINVAL). */
+typedef struct tdg__sub_opts {
+    tdg__settings_t settings;
+    const json_t *filter; /* borrowed; NULL or {} passes everything */
+    int priority;         /* what of the stream's own is taken first */
+    bool has_cursor;      /* report what changed after `cursor` */
+    tdg__cursor_t cursor;
+    int64_t since_ms; /* without a cursor: report what changed in the last so many
+                         ms, as far as the history reaches; 0: nothing */
+    tdg__parse_error_t *error; /* where a template or filter is wrong; may be NULL */
+} tdg__sub_opts_t;
+
+typedef struct tdg__subscribed {
+    tdg__sub_state_t state; /* SUBSCRIBING: `settled` follows. ARMED: acknowledge it now.
+                               SUBSCRIBED: it was there before, with other wishes maybe */
+    bool resumed; /* false: a cursor was given, and what a template missed cannot
+                     be named completely. Final only unless SUBSCRIBING */
+} tdg__subscribed_t;
+
+/* Subscribes a stream to a target. Where it is subscribed already, the new wishes replace
+ * the old ones (its cursor is ignored, for nothing was missed) and nothing pending is
+ * lost. *ret may be NULL. Returns 0; TDG_ENOTFOUND, TDG_EENDED (stream); TDG_EINVAL
+ * (empty name, unknown list, settings out of range); TDG_ETEMPLATE, TDG_EAMBIGUOUS,
+ * TDG_EFILTER… (see opts->error); a limit's error; TDG_ENOMEM; or what `watch` refused
+ * with. */
+int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t stream,
+                          const tdg__target_t *target, const tdg__sub_opts_t *opts,
+                          tdg__subscribed_t *ret);
+
+/* Say that the acknowledgement of an ARMED subscription has been written: from now on its
+ * notifications may be taken, those kept so far at once. With `target` NULL, of all ARMED
+ * subscriptions of the stream. Returns 0; TDG_ENOTFOUND; TDG_EAGAIN where it is still
+ * SUBSCRIBING. Acknowledging twice is fine. */
+int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t stream,
+                            const tdg__target_t *target);
+
+/* Ends a subscription, whatever its state, together with what it had pending, before it
+ * returns: the state UNSUBSCRIBING of the protocol lasts from here until the caller has
+ * written its answer, and nothing can be taken for it meanwhile. What another
+ * subscription of the stream (a template, say) has pending on the same URI stays. Returns
+ * 0, or TDG_ENOTFOUND where there is no such stream or subscription. */
+int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t stream,
+                            const tdg__target_t *target);
+
+/* ---- Watchers -----------------------------------------------------------------------
+ */
+
+typedef enum tdg__watch_result {
+    TDG__WATCH_ARMED,     /* changes from now on are seen; this takes a number */
+    TDG__WATCH_UNCHANGED, /* and the content is what it was when last watched (a checksum
+                             proves it), so nothing was missed in between */
+    TDG__WATCH_FAILED,    /* it cannot be watched: its subscriptions end with `error` */
+} tdg__watch_result_t;
+
+/* The answer to a `watch` that returned TDG_EAGAIN; `error` (negative) for FAILED only.
+ * An answer that nobody waits for is ignored. Returns 0, TDG_EINVAL or TDG_ENOMEM (call
+ * again). */
+int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
+                           tdg__watch_result_t result, int error);
+
+/* ---- Changes ------------------------------------------------------------------------
+ */
+
+/* A resource changed; a resource is gone; a list changed. `metadata` is borrowed, NULL is
+ * none. The number given to the change goes to *ret_number (may be NULL). Returns 0,
+ * TDG_EINVAL, TDG_EURILEN, TDG_EMETADATA or TDG_ENOMEM. On failure the change did not
+ * happen: no number is used up, nobody is told. */
+int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri,
+                        const json_t *metadata, uint64_t *ret_number);
+int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri,
+                        const json_t *metadata, uint64_t *ret_number);
+int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
+                             uint64_t *ret_number);
+
+/* A change that was stamped elsewhere, so that several engines share one numbering. Takes
+ * its own reference. Returns 0, TDG_EORDER (its number is not above the last one),
+ * TDG_EINVAL (not stamped), TDG_EURILEN or TDG_ENOMEM. */
+int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change);
+
+/* ---- Delivery -----------------------------------------------------------------------
+ */
+
+typedef enum tdg__note_kind {
+    TDG__NOTE_UPDATED, /* a resource changed, or is deleted: see change->deleted */
+    TDG__NOTE_LIST,    /* a list changed: change->name */
+    TDG__NOTE_END,     /* the stream is over; close it */
+} tdg__note_kind_t;
+
+typedef struct tdg__note {
+    tdg__note_kind_t kind;
+    tdg__change_t *change; /* the newest one; borrowed until the next call into the
+                              engine, take a reference to keep it; NULL for END */
+    uint32_t merged;       /* earlier changes that this notification stands for as well */
+    int reason;            /* END: why */
+    tdg__cursor_t cursor;  /* of the stream, this notification included */
+} tdg__note_t;
+
+/* The next stream, in the order of their handles' indexes, that has something to take and
+ * is not blocked; start with 0. Returns 0 when there is none after `after`. */
+tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t after);
+
+/* Takes the next notification: by priority, then by the time it became ready. Returns 1
+ * and fills *ret; 0 when there is nothing; TDG_ENOTFOUND. */
+int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t stream, tdg__note_t *ret);
+
+/* A stream that cannot be written to now can be taken out of next_ready() until it is
+ * unblocked. Returns 0 or TDG_ENOTFOUND. */
+int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t stream, bool blocked);
+
+/* ---- Settings while running ---------------------------------------------------------
+ */
+
+/* Sets the defaults of the engine. Fields that inherit take the built-in default. Returns
+ * 0 or TDG_EINVAL. */
+int tdg__engine_set_defaults(tdg__engine_t *engine, const tdg__settings_t *settings);
+
+/* Sets what holds for a URI or for every URI that a template matches; all zero removes
+ * it. Windows that run are measured anew. Returns 0, TDG_EINVAL, TDG_EURILEN,
+ * TDG_ETEMPLATE, TDG_EAMBIGUOUS or TDG_ENOMEM. */
+int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,
+                          const tdg__settings_t *settings);
+
+/* As configure, for the rate limit alone: ms, TDG__RATE_OFF or TDG__RATE_INHERIT. */
+int tdg__engine_set_rate_limit(tdg__engine_t *engine, const tdg__target_t *target,
+                               int32_t rate_limit_ms);
+
+/* ---- Introspection ------------------------------------------------------------------
+ */
+
+tdg__sub_state_t tdg__engine_state(const tdg__engine_t *engine, tdg__stream_t stream,
+                                   const tdg__target_t *target);
+
+typedef struct tdg__sub_info {
+    tdg__stream_t stream;
+    tdg__target_t target; /* what was subscribed to; borrowed */
+    tdg__sub_state_t state;
+    tdg__settings_t settings; /* as wished */
+    const char *filter;       /* canonical text, borrowed; NULL: none */
+    int priority;
+    bool pending; /* something waits to be taken, or for its time */
+} tdg__sub_info_t;
+
+/* Returns false to stop. Must not change the engine. */
+typedef bool (*tdg__sub_visit_fn)(void *arg, const tdg__sub_info_t *info);
+
+/* Visits the subscriptions to exactly this target; for a URI with `through_templates`
+ * also the template subscriptions that match it. A stream may come up more than once
+ * then. */
+void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *target,
+                                 bool through_templates, tdg__sub_visit_fn visit,
+                                 void *arg);
+
+/* Visits the subscriptions of a stream. Returns 0 or TDG_ENOTFOUND. */
+int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t stream,
+                                  tdg__sub_visit_fn visit, void *arg);
+
+/* All subscriptions, page by page: fills up to `max` of `page` from *position on (start
+ * with 0) and moves *position. Returns how many; fewer than `max` is the last page. What
+ * is subscribed throughout appears exactly once, whatever happens between the calls. */
+size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position, tdg__sub_info_t *page,
+                        size_t max);
+
+typedef struct tdg__counters {
+    /* now */
+    uint64_t streams;
+    uint64_t subscriptions; /* lists and templates included */
+    uint64_t resources;     /* with a subscriber, watched, or remembered for catch-up */
+    uint64_t templates;     /* with a subscriber */
+    uint64_t watchers;      /* arming, armed or lingering */
+    uint64_t pending;       /* in flight: what waits for a window, a limit, an
+                               acknowledgement or to be taken, per subscription and URI */
+    /* since the start */
+    uint64_t changes;
+    uint64_t delivered;    /* notifications taken */
+    uint64_t merged;       /* changes that left merged into a later one, per stream */
+    uint64_t filtered;     /* changes that a filter kept away, per subscription */
+    uint64_t rate_limited; /* notifications that a rate limit delayed */
+    uint64_t ended;        /* streams ended for TDG_EPENDING */
+    uint64_t last_number;
+    uint64_t epoch;
+} tdg__counters_t;
+
+void tdg__engine_counters(const tdg__engine_t *engine, tdg__counters_t *ret);
+
+/* What the engine holds in bytes, for the benchmark: `subscriptions` is their records and
+ * their share of the indexes; URI text, streams and resources apart. */
+typedef struct tdg__memory {
+    size_t subscriptions;
+    size_t streams;
+    size_t resources; /* with groups, watchers and timers */
+    size_t names;
+    size_t history;
+} tdg__memory_t;
+
+void tdg__engine_memory(const tdg__engine_t *engine, tdg__memory_t *ret);
+
+#endif

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Groups: those who asked for the same, on one resource. A group has one window and one
+ * newest change, so that a change costs the same whatever the number of members until the
+ * group fires.
+ *
+ * The first `waiting` members take part in the open window; who joins, or is served
+ * early, stands behind them. The next change calls only those in.
+ *
+ * A limit costs a timer per group, not per member: all members have the same limit, so
+ * their windows end in the order in which their notifications were taken, and that is the
+ * order of the list of recent ones. */
+#include "core/internal.h"
+
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+
+/* ---- Finding and making --------------------------------------------------------------
+ */
+
+struct group_key {
+    uint32_t owner;
+    uint32_t of_template;
+    uint32_t source;
+    int32_t rate_limit_ms;
+    uint32_t mode;
+    uint32_t window_ms;
+    uint32_t longest_ms;
+    uint32_t filter;
+};
+
+static struct group_key key_of(uint32_t owner, bool of_template, uint32_t source,
+                               const tdg__settings_t *wishes,
+                               const struct filter *filter) {
+    struct group_key key = {.owner = owner, .of_template = of_template, .source = source};
+
+    if (source != 0)
+        return key; /* the source has said the rest */
+
+    key.rate_limit_ms = wishes->rate_limit_ms;
+    key.mode = (uint32_t)wishes->timing.mode;
+    key.window_ms = wishes->timing.window_ms;
+    key.longest_ms = wishes->timing.longest_ms;
+    key.filter = filter == NULL ? 0 : filter->id;
+    return key;
+}
+
+static bool has_key(const void *engine, uint32_t id, const void *key) {
+    const struct group *group = group_at(engine, id);
+    struct group_key own = key_of(group->owner, group->of_template, group->source,
+                                  &group->wishes, group->filter);
+
+    return memcmp(&own, key, sizeof(own)) == 0;
+}
+
+static uint32_t hash_key(const tdg__engine_t *engine, const struct group_key *key) {
+    return (uint32_t)tdg__hash(&engine->key, key, sizeof(*key));
+}
+
+static void link_to_source(tdg__engine_t *engine, struct group *group) {
+    struct group *source = group_at(engine, group->source);
+
+    group->source_next = source->first_derived;
+    if (group->source_next != 0)
+        group_at(engine, group->source_next)->source_prev = group->id;
+    source->first_derived = group->id;
+}
+
+static void link_to_owner(tdg__engine_t *engine, struct group *group) {
+    uint32_t *first = &subject_of(engine, group)->first_group;
+
+    group->next = *first;
+    if (group->next != 0)
+        group_at(engine, group->next)->prev = group->id;
+    *first = group->id;
+}
+
+static uint32_t create_group(tdg__engine_t *engine, const struct group_key *key,
+                             uint32_t hash) {
+    struct group *group;
+    uint32_t id;
+
+    if (tdg__map_reserve(&engine->group_map) < 0)
+        return 0;
+    group = tdg__pool_alloc(&engine->groups, &id);
+    if (group == NULL)
+        return 0;
+    if (tdg__heap_add(&engine->timers, &group->window_timer, TIMER_WINDOW) < 0)
+        goto fail_group;
+    if (tdg__heap_add(&engine->timers, &group->limit_timer, TIMER_LIMIT) < 0)
+        goto fail_timer;
+
+    group->id = id;
+    group->owner = key->owner;
+    group->of_template = key->of_template != 0;
+    group->source = key->source;
+    group->hash = hash;
+    group->room = FEW_MEMBERS;
+    tdg__map_insert(&engine->group_map, hash, id);
+    link_to_owner(engine, group);
+    if (group->source != 0)
+        link_to_source(engine, group);
+    return id;
+
+fail_timer:
+    tdg__heap_remove(&engine->timers, &group->window_timer);
+fail_group:
+    tdg__pool_free(&engine->groups, id);
+    return 0;
+}
+
+uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
+                        uint32_t source, const tdg__settings_t *wishes,
+                        struct filter *filter) {
+    struct group_key key = key_of(owner, of_template, source, wishes, filter);
+    struct subject *subject =
+        tdg__pool_get(of_template ? &engine->templates : &engine->resources, owner);
+    uint32_t first = subject->first_group;
+    uint32_t hash, id;
+
+    if (first != 0 && has_key(engine, first, &key))
+        return first; /* nearly always: most resources have one group */
+
+    hash = hash_key(engine, &key);
+    id = first == 0 ? 0 : tdg__map_find(&engine->group_map, hash, has_key, engine, &key);
+    if (id != 0)
+        return id;
+
+    id = create_group(engine, &key, hash);
+    if (id != 0) {
+        group_at(engine, id)->wishes = *wishes;
+        group_at(engine, id)->filter = tdg__filter_ref(filter);
+    }
+    return id;
+}
+
+uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
+                                 uint32_t source) {
+    struct group_key key = key_of(resource, false, source, NULL, NULL);
+
+    return tdg__map_find(&engine->group_map, hash_key(engine, &key), has_key, engine,
+                         &key);
+}
+
+/* ---- The end of a group --------------------------------------------------------------
+ */
+
+static void unlink_from_source(tdg__engine_t *engine, struct group *group) {
+    if (group->source_prev != 0)
+        group_at(engine, group->source_prev)->source_next = group->source_next;
+    else
+        group_at(engine, group->source)->first_derived = group->source_next;
+    if (group->source_next != 0)
+        group_at(engine, group->source_next)->source_prev = group->source_prev;
+}
+
+static void free_group(tdg__engine_t *engine, struct group *group) {
+    struct subject *subject = subject_of(engine, group);
+
+    if (group->prev != 0)
+        group_at(engine, group->prev)->next = group->next;
+    else
+        subject->first_group = group->next;
+    if (group->next != 0)
+        group_at(engine, group->next)->prev = group->prev;
+    if (group->source != 0)
+        unlink_from_source(engine, group);
+
+    tdg__heap_remove(&engine->timers, &group->window_timer);
+    tdg__heap_remove(&engine->timers, &group->limit_timer);
+    tdg__map_remove(&engine->group_map, group->hash, group->id);
+    tdg__change_unref(group->newest);
+    tdg__filter_unref(engine, group->filter);
+    if (group->room > FEW_MEMBERS) {
+        engine->member_bytes -= group->room * sizeof(*group->many);
+        tdg__free(group->many);
+    }
+    tdg__pool_free(&engine->groups, group->id);
+    tdg__subject_release(engine, subject);
+}
+
+/* Whether a throttle would still hold the next change back. */
+static bool cools_down(const tdg__engine_t *engine, const struct group *group) {
+    tdg__timing_t timing = tdg__timing_of(engine, group);
+
+    return group->fired && timing.mode == TDG__TIMING_THROTTLE &&
+           group->fired_ms + timing.window_ms > engine->now_ms;
+}
+
+void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
+    struct group *group = group_at(engine, id);
+
+    if (group->count != 0)
+        return;
+
+    if (group->of_template) {
+        while (group->first_derived != 0)
+            free_group(engine, group_at(engine, group->first_derived));
+    } else if (group->source != 0 && group_at(engine, group->source)->count != 0 &&
+               (group->open || cools_down(engine, group))) {
+        return; /* those who subscribed to the template are still there */
+    }
+    free_group(engine, group);
+}
+
+/* ---- Members -------------------------------------------------------------------------
+ */
+
+static int set_room(tdg__engine_t *engine, struct group *group, uint32_t room) {
+    uint32_t before = group->room > FEW_MEMBERS ? group->room : 0;
+    uint32_t *many =
+        tdg__reallocarray(before != 0 ? group->many : NULL, room, sizeof(*many));
+
+    if (many == NULL)
+        return TDG_ENOMEM;
+
+    if (before == 0)
+        memcpy(many, group->few, group->count * sizeof(*many));
+    group->many = many;
+    group->room = room;
+    engine->member_bytes += room * sizeof(*many);
+    engine->member_bytes -= before * sizeof(*many);
+    return 0;
+}
+
+static inline void put_member(tdg__engine_t *engine, struct group *group, uint32_t slot,
+                              uint32_t sub_id) {
+    tdg__group_members(group)[slot] = sub_id;
+    sub_at(engine, sub_id)->slot = slot;
+}
+
+/* The members of a template's group are a list: they are walked, never counted off. */
+static void join_template(tdg__engine_t *engine, struct group *group, uint32_t sub_id) {
+    struct sub *sub = sub_at(engine, sub_id);
+
+    sub->flight_next = 0;
+    sub->flight_prev = group->last_recent;
+    if (group->last_recent != 0)
+        sub_at(engine, group->last_recent)->flight_next = sub_id;
+    else
+        group->first_recent = sub_id;
+    group->last_recent = sub_id;
+    group->turnover++;
+}
+
+static void leave_template(tdg__engine_t *engine, struct group *group, struct sub *sub) {
+    if (sub->flight_prev != 0)
+        sub_at(engine, sub->flight_prev)->flight_next = sub->flight_next;
+    else
+        group->first_recent = sub->flight_next;
+    if (sub->flight_next != 0)
+        sub_at(engine, sub->flight_next)->flight_prev = sub->flight_prev;
+    else
+        group->last_recent = sub->flight_prev;
+    group->turnover++;
+}
+
+int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id) {
+    struct group *group = group_at(engine, group_id);
+
+    if (group->of_template || group->count < group->room)
+        return 0;
+    return set_room(engine, group, group->room * 2);
+}
+
+void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id) {
+    struct group *group = group_at(engine, group_id);
+
+    sub_at(engine, sub_id)->group = group_id;
+    if (group->of_template)
+        join_template(engine, group, sub_id);
+    else
+        put_member(engine, group, group->count, sub_id);
+    group->count++;
+}
+
+void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub) {
+    struct group *group = group_at(engine, sub->group);
+    uint32_t slot = sub->slot;
+    uint32_t *members;
+
+    if (slot >= group->waiting)
+        return;
+
+    members = tdg__group_members(group);
+    group->waiting--;
+    if (slot != group->waiting) {
+        uint32_t last = members[group->waiting];
+        uint32_t own = members[slot];
+
+        put_member(engine, group, slot, last);
+        put_member(engine, group, group->waiting, own);
+    }
+}
+
+void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
+    struct sub *sub = sub_at(engine, sub_id);
+    struct group *group = group_at(engine, sub->group);
+
+    if (group->of_template) {
+        leave_template(engine, group, sub);
+        group->count--;
+    } else {
+        tdg__group_unwait(engine, sub);
+        group->count--;
+        if (sub->slot != group->count)
+            put_member(engine, group, sub->slot, tdg__group_members(group)[group->count]);
+        if (group->room > 2 * FEW_MEMBERS && group->count < group->room / 4)
+            (void)set_room(engine, group, group->room / 2); /* failing is harmless */
+    }
+}
+
+/* ---- Windows -------------------------------------------------------------------------
+ */
+
+void tdg__group_forget_newest(struct group *group) {
+    if (group->in_flight == 0 && group->newest != NULL) {
+        tdg__change_unref(group->newest);
+        group->newest = NULL;
+    }
+}
+
+static int64_t deadline_of(const tdg__engine_t *engine, const struct group *group) {
+    tdg__timing_t timing = tdg__timing_of(engine, group);
+    int64_t quiet, longest;
+
+    switch (timing.mode) {
+    case TDG__TIMING_BATCH:
+        return group->first_ms + timing.window_ms;
+    case TDG__TIMING_DEBOUNCE:
+        quiet = group->last_ms + timing.window_ms;
+        longest = group->first_ms + timing.longest_ms;
+        return quiet < longest ? quiet : longest;
+    case TDG__TIMING_THROTTLE:
+        return group->fired ? group->fired_ms + timing.window_ms : group->first_ms;
+    default:
+        return group->first_ms;
+    }
+}
+
+static bool limit_runs(const tdg__engine_t *engine, const struct group *group,
+                       const struct sub *sub) {
+    return (sub->flags & SUB_TAKEN) != 0 &&
+           sub->taken_ms + tdg__limit_of(engine, group) > engine->now_ms;
+}
+
+static void arm_limit(tdg__engine_t *engine, struct group *group) {
+    struct sub *oldest;
+
+    if (group->first_recent == 0 || (group->limited == 0 && group->source == 0)) {
+        tdg__heap_disarm(&engine->timers, &group->limit_timer);
+        return;
+    }
+
+    oldest = sub_at(engine, group->first_recent);
+    tdg__heap_arm(&engine->timers, &group->limit_timer,
+                  oldest->taken_ms + tdg__limit_of(engine, group));
+}
+
+/* Puts a sub among the recent ones, by the time it was taken. Only a sub that changes its
+ * wishes was taken before the last one; the walk to its place is bounded, and beyond that
+ * it counts as taken as late as its neighbour: one notification is delayed, by less than
+ * its limit. */
+static void remember(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    struct group *group = group_at(engine, sub->group);
+    uint32_t before = group->last_recent;
+    uint32_t after = 0;
+
+    if (sub->queue == QUEUE_RECENT)
+        return;
+
+    for (int steps = 0; before != 0; steps++) {
+        struct sub *other = sub_at(engine, before);
+
+        if (other->taken_ms <= sub->taken_ms)
+            break;
+        if (steps == 64) {
+            sub->taken_ms = other->taken_ms;
+            break;
+        }
+        after = before;
+        before = other->queue_prev;
+    }
+
+    sub->queue = QUEUE_RECENT;
+    sub->queue_prev = before;
+    sub->queue_next = after;
+    if (before != 0)
+        sub_at(engine, before)->queue_next = id;
+    else
+        group->first_recent = id;
+    if (after != 0)
+        sub_at(engine, after)->queue_prev = id;
+    else
+        group->last_recent = id;
+}
+
+void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
+    struct sub *sub = sub_at(engine, sub_id);
+    struct group *group = group_at(engine, sub->group);
+
+    if (sub->wait == WAIT_LIMIT)
+        group->limited--;
+
+    if (tdg__sub_state(engine, sub) != TDG__SUBSCRIBED) {
+        sub->wait = WAIT_ACK;
+    } else if (!skip_limit && limit_runs(engine, group, sub)) {
+        if (sub->wait != WAIT_LIMIT)
+            engine->counters.rate_limited++;
+        sub->wait = WAIT_LIMIT;
+        group->limited++;
+        remember(engine, sub_id);
+        if (group->limited == 1)
+            arm_limit(engine, group);
+    } else {
+        tdg__stream_make_ready(engine, sub_id);
+    }
+}
+
+/* Calls in the members that do not take part in the window yet. A stream that has too
+ * much waiting through templates is doomed instead. */
+static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number) {
+    uint32_t *members = tdg__group_members(group);
+
+    for (uint32_t i = group->waiting; i < group->count; i++) {
+        struct sub *sub = sub_at(engine, members[i]);
+
+        if (sub->wait != IDLE)
+            continue;
+        if (group->source != 0 &&
+            stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending)
+            tdg__stream_doom(engine, sub->stream, number);
+        else
+            tdg__flight_append(engine, members[i], number);
+    }
+    group->waiting = group->count;
+}
+
+/* Ends the window. Who waited for it goes on; the others have more to wait for, or are
+ * ready already. */
+static void fire(tdg__engine_t *engine, struct group *group, bool skip_limit) {
+    uint32_t *members = tdg__group_members(group);
+    uint32_t n = group->waiting;
+
+    group->open = false;
+    group->fired = true;
+    group->fired_ms = engine->now_ms;
+    group->waiting = 0;
+    tdg__heap_disarm(&engine->timers, &group->window_timer);
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct sub *sub = sub_at(engine, members[i]);
+
+        if (sub->wait == WAIT_WINDOW || (skip_limit && sub->wait == WAIT_LIMIT))
+            tdg__group_due(engine, members[i], skip_limit);
+    }
+
+    /* Only so that the timer forgets the group when the throttle lets go. */
+    if (group->source != 0 && cools_down(engine, group))
+        tdg__heap_arm(&engine->timers, &group->window_timer, deadline_of(engine, group));
+}
+
+void tdg__group_change(tdg__engine_t *engine, uint32_t id, tdg__change_t *change) {
+    struct group *group = group_at(engine, id);
+    int64_t deadline;
+
+    tdg__change_unref(group->newest);
+    group->newest = tdg__change_ref(change);
+    group->passed++;
+    call_in(engine, group, change->number);
+
+    if (!group->open) {
+        group->open = true;
+        group->first_ms = engine->now_ms;
+    }
+    group->last_ms = engine->now_ms;
+
+    deadline = deadline_of(engine, group);
+    if (change->deleted || deadline <= engine->now_ms)
+        fire(engine, group, change->deleted);
+    else
+        tdg__heap_arm(&engine->timers, &group->window_timer, deadline);
+    tdg__group_forget_newest(group);
+}
+
+void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
+    if (group->open)
+        fire(engine, group, false);
+    tdg__group_release(engine, group->id);
+}
+
+/* ---- Limits --------------------------------------------------------------------------
+ */
+
+void tdg__group_taken(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    struct group *group = group_at(engine, sub->group);
+    bool derived = sub->kind == SUB_DERIVED;
+
+    if (derived && (tdg__limit_of(engine, group) == 0 ||
+                    stream_at(engine, sub->stream)->derived > engine->opts.max_pending)) {
+        tdg__sub_remove(engine, id);
+        return;
+    }
+
+    tdg__queue_leave(engine, id);
+    sub->taken_ms = engine->now_ms;
+    sub->flags |= SUB_TAKEN;
+    remember(engine, id);
+    if (derived && group->limit_timer.pos == 0)
+        arm_limit(engine, group);
+}
+
+void tdg__group_on_limit(tdg__engine_t *engine, struct group *group) {
+    int64_t limit = tdg__limit_of(engine, group);
+    uint32_t group_id = group->id;
+    bool derived = group->source != 0;
+
+    while (group->first_recent != 0) {
+        uint32_t id = group->first_recent;
+        struct sub *sub = sub_at(engine, id);
+
+        if (sub->taken_ms + limit > engine->now_ms)
+            break;
+
+        tdg__queue_leave(engine, id);
+        if (sub->wait == WAIT_LIMIT)
+            tdg__group_due(engine, id, true);
+        else if (derived && sub->wait == IDLE && group->count > 1)
+            tdg__sub_remove(engine, id);
+        else if (derived && sub->wait == IDLE) {
+            tdg__sub_remove(engine, id); /* the last one: the group may be gone now */
+            return;
+        }
+    }
+    arm_limit(engine, group_at(engine, group_id));
+}
+
+void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
+    struct sub *sub = sub_at(engine, id);
+    uint32_t from = sub->group;
+    struct group *group = group_at(engine, from);
+    uint32_t count = group->passed - sub->mark;
+    bool in_flight = sub->wait != IDLE;
+    bool due = sub->wait == WAIT_WINDOW || sub->wait == WAIT_LIMIT;
+
+    if (in_flight) {
+        tdg__change_t *newest = tdg__change_ref(tdg__flight_newest(engine, sub));
+
+        tdg__change_unref(sub->own);
+        sub->own = newest;
+        group->in_flight--;
+        tdg__group_forget_newest(group);
+    }
+    if (sub->queue == QUEUE_RECENT)
+        tdg__queue_leave(engine, id);
+    if (sub->wait == WAIT_LIMIT) {
+        group->limited--;
+        sub->wait = WAIT_WINDOW;
+    }
+    tdg__group_leave(engine, id);
+
+    tdg__group_join(engine, to, id);
+    group = group_at(engine, to);
+    if (in_flight) {
+        sub->mark = group->passed - count;
+        group->in_flight++;
+    }
+    if (due)
+        tdg__group_due(engine, id, false);
+    if ((sub->flags & SUB_TAKEN) != 0 && sub->queue == QUEUE_NONE)
+        remember(engine, id);
+    arm_limit(engine, group);
+    tdg__group_release(engine, from);
+}
+
+void tdg__group_rearm(tdg__engine_t *engine, uint32_t id) {
+    struct group *group = group_at(engine, id);
+
+    if (group->of_template)
+        return;
+    if (group->open || group->window_timer.pos != 0)
+        tdg__heap_arm(&engine->timers, &group->window_timer, deadline_of(engine, group));
+    arm_limit(engine, group);
+}

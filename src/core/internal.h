@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The engine's records, and what its files owe each other. docs/engine.md has the rules
+ * that they carry out.
+ *
+ *     stream ──owns──▶ sub ──member of──▶ group ──of──▶ resource
+ *                       │                   ▲
+ *                       └─ template sub ──▶ group of a template: per URI that changes,
+ *                          each member gets a derived sub in a derived group, which lives
+ *                          while something is in flight or a limit runs
+ *
+ * All records live in pools and name each other by identifier; 0 is nobody. A pool keeps
+ * its own link in the first four bytes of a free record, so no record begins with a field
+ * that tells whether it is in use. */
+#ifndef TDG_CORE_INTERNAL_H
+#define TDG_CORE_INTERNAL_H
+
+#include "base/bitset.h"
+#include "base/filter.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "base/template.h"
+#include "base/template_index.h"
+#include "core/engine.h"
+
+enum timer_kind { TIMER_WINDOW, TIMER_LIMIT, TIMER_WATCH };
+
+/* ---- Watching a target --------------------------------------------------------------
+ */
+
+enum watch_state {
+    WATCH_NONE,
+    WATCH_ARMING,
+    WATCH_LATE, /* arming, but those who waited were told of the time-out */
+    WATCH_ARMED,
+};
+
+struct watch {
+    uint8_t state;
+    bool known;         /* known_from was valid when watching last ended */
+    bool unsettled;     /* armed, but memory was out before all were told */
+    tdg__timer_t timer; /* arming time-out, or linger */
+    int64_t since_ms;   /* when arming began */
+    uint64_t known_from;
+    uint32_t first_waiting, last_waiting; /* subs that are SUBSCRIBING, by queue links */
+    uint32_t users;                       /* subscriptions to exactly this target */
+};
+
+/* ---- Subscriptions ------------------------------------------------------------------
+ */
+
+enum sub_kind {
+    SUB_FREE,
+    SUB_DIRECT,   /* to a URI or a list */
+    SUB_TEMPLATE, /* to a template: never in flight itself */
+    SUB_DERIVED,  /* what a template subscription is on one URI, for a while */
+};
+
+/* How far a notification is. Everything but IDLE is in flight. */
+enum wait_for { IDLE, WAIT_WINDOW, WAIT_LIMIT, WAIT_ACK, WAIT_READER };
+
+/* Which list the queue links are in. */
+enum queue { QUEUE_NONE, QUEUE_ARMING, QUEUE_READY, QUEUE_RECENT };
+
+enum sub_flags {
+    SUB_TAKEN = 1 << 0,   /* taken_ms is valid */
+    SUB_CURSOR = 1 << 1,  /* `resume` holds a number to catch up from when settled */
+    SUB_SINCE = 1 << 2,   /* `resume` holds a time to catch up from */
+    SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch */
+    SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
+    SUB_DOOMED = 1 << 5,  /* its watcher failed */
+};
+
+struct sub {
+    uint32_t stream;
+    uint32_t group;
+    uint32_t slot;    /* among the group's members */
+    uint32_t sibling; /* ring of the stream's subs on the same resource; 0: alone */
+    uint32_t own_next, own_prev; /* the stream's subs, or the parent's derived ones */
+    uint32_t flight_next, flight_prev; /* the stream's in flight by `first`; of a template
+                                          sub: the members of its group */
+    uint32_t queue_next, queue_prev;
+    uint32_t parent; /* of a derived sub; of a template sub: its first derived one */
+    uint32_t mark;   /* the group's `passed` before the first change in flight */
+    uint64_t first;  /* the number of that change */
+    union {
+        int64_t taken_ms; /* when the last notification was taken */
+        int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time */
+    };
+    tdg__change_t *own; /* an assumed change, or one from a group it has left */
+    uint8_t kind;
+    uint8_t state; /* tdg__sub_state_t; of a derived sub: see its parent */
+    uint8_t wait;
+    uint8_t queue;
+    uint8_t flags;
+    int8_t priority;
+};
+
+/* ---- Groups -------------------------------------------------------------------------
+ */
+
+enum { FEW_MEMBERS = 2 };
+
+struct group {
+    uint32_t owner; /* resource, or template where of_template */
+    uint32_t next, prev;
+    uint32_t source;                   /* of a derived group: the template's group */
+    uint32_t source_next, source_prev; /* derived groups of one source */
+    uint32_t first_derived;            /* of a template's group */
+    uint32_t hash;
+    uint32_t id;
+    bool of_template;
+    bool passes; /* the change at hand passed the filter */
+    bool open;   /* a window runs */
+    bool fired;  /* fired_ms is valid */
+    tdg__settings_t wishes;
+    struct filter *filter;
+    tdg__change_t *newest; /* held while a member is in flight or a window runs */
+    uint32_t passed;       /* changes that passed, counted round */
+    uint32_t in_flight;    /* members */
+    int64_t first_ms, last_ms, fired_ms;
+    tdg__timer_t window_timer, limit_timer;
+    uint32_t first_recent, last_recent; /* members by taken_ms; of a template's group: all
+                                           members in the order they came */
+    uint32_t limited;                   /* members with WAIT_LIMIT */
+    uint32_t refused;  /* of the source's members, those who may not read */
+    uint32_t turnover; /* of a template's group: counts who comes and goes;
+                          of a derived one: what it was at the last look */
+    union {
+        uint32_t few[FEW_MEMBERS];
+        uint32_t *many;
+    };
+    uint32_t count, room;
+    uint32_t waiting; /* the first so many members take part in the open window */
+};
+
+/* ---- What is subscribed to ----------------------------------------------------------
+ */
+
+/* What resources and templates have in common; they begin with it. */
+struct subject {
+    uint32_t first_group;
+    uint32_t hash;
+    uint32_t id;
+    uint32_t pins; /* somebody up the stack needs it */
+    uint8_t kind;  /* tdg__target_kind_t */
+    struct watch watch;
+};
+
+struct resource {
+    struct subject subject;
+    char *name;
+    uint32_t len;
+    bool last_deleted;
+    uint64_t last_number; /* 0: none that is remembered */
+    int64_t last_ms, last_wall_ms;
+    uint32_t config, template_config;
+};
+
+struct template_ {
+    struct subject subject;
+    tdg__template_t *parsed;
+};
+
+struct filter {
+    uint32_t id;
+    uint32_t refs;
+    tdg__filter_t *parsed;
+    uint64_t seen; /* the last attempt it was asked in, and its answer */
+    bool verdict;
+};
+
+struct config {
+    uint32_t hash;
+    uint32_t order;
+    char *name;
+    uint32_t len;
+    uint8_t kind;
+    tdg__template_t *parsed; /* of a template */
+    tdg__settings_t settings;
+};
+
+/* ---- Streams ------------------------------------------------------------------------
+ */
+
+enum { PRIORITIES = 3 };
+
+struct stream {
+    uint32_t first_sub;
+    uint32_t generation;
+    void *user;
+    uint32_t first_flight, last_flight;
+    uint32_t first_ready[PRIORITIES], last_ready[PRIORITIES];
+    uint32_t subs, templates;
+    uint32_t derived, derived_in_flight;
+    uint64_t end_first; /* of an ended stream: what `first` of its oldest in flight was */
+    int32_t end_reason;
+    uint32_t next_doomed;
+    bool blocked, ended, end_taken;
+};
+
+/* ---- The engine ---------------------------------------------------------------------
+ */
+
+struct past {
+    uint64_t number;
+    int64_t ms;
+    uint32_t resource;
+};
+
+struct tdg__engine {
+    tdg__engine_opts_t opts; /* defaults filled in */
+    tdg__hash_key_t key;
+    int64_t now_ms, wall_ms;
+    uint64_t last_number;
+    uint64_t attempts; /* changes that came in, whether they took effect or not */
+    uint32_t generation;
+
+    tdg__pool_t streams, subs, groups, resources, templates, filters, configs;
+    tdg__map_t resource_map, template_map, pair_map, group_map, filter_map, config_map;
+    tdg__template_index_t *template_index, *config_index;
+    uint32_t config_order;
+    tdg__heap_t timers;
+    tdg__bitset_t ready;
+    uint32_t first_doomed; /* streams to be ended for TDG_EPENDING */
+
+    struct past *history; /* a ring of opts.history */
+    uint32_t past_first, past_count;
+    uint64_t dropped; /* number of the newest entry that left the history */
+    uint64_t floor;   /* largest last_number of a resource that was forgotten */
+
+    tdg__change_t *loan; /* what the last take() lent */
+    size_t member_bytes, name_bytes;
+    tdg__counters_t counters;
+};
+
+static inline struct stream *stream_at(const tdg__engine_t *engine, uint32_t id) {
+    return tdg__pool_get(&engine->streams, id);
+}
+
+static inline struct sub *sub_at(const tdg__engine_t *engine, uint32_t id) {
+    return tdg__pool_get(&engine->subs, id);
+}
+
+static inline struct group *group_at(const tdg__engine_t *engine, uint32_t id) {
+    return tdg__pool_get(&engine->groups, id);
+}
+
+static inline struct resource *resource_at(const tdg__engine_t *engine, uint32_t id) {
+    return tdg__pool_get(&engine->resources, id);
+}
+
+static inline struct template_ *template_at(const tdg__engine_t *engine, uint32_t id) {
+    return tdg__pool_get(&engine->templates, id);
+}
+
+static inline struct subject *subject_of(const tdg__engine_t *engine,
+                                         const struct group *group) {
+    return tdg__pool_get(group->of_template ? &engine->templates : &engine->resources,
+                         group->owner);
+}
+
+static inline uint32_t *tdg__group_members(struct group *group) {
+    return group->room > FEW_MEMBERS ? group->many : group->few;
+}
+
+/* ---- stream.c: streams, what is in flight on them, what is ready ---------------------
+ */
+
+/* The identifier behind a handle, or 0. */
+uint32_t tdg__stream_find(const tdg__engine_t *engine, tdg__stream_t handle);
+tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id);
+
+/* Puts a sub in flight, behind all others (`first` is the newest number); or in front of
+ * them, where `first` may be older, even if it is in flight already. */
+void tdg__flight_append(tdg__engine_t *engine, uint32_t id, uint64_t first);
+void tdg__flight_prepend(tdg__engine_t *engine, uint32_t id, uint64_t first);
+/* Takes it out, wherever it waits, and lets go of what it held. */
+void tdg__flight_leave(tdg__engine_t *engine, uint32_t id);
+
+/* The newest change that passed a sub in flight. Borrowed. */
+tdg__change_t *tdg__flight_newest(const tdg__engine_t *engine, const struct sub *sub);
+
+void tdg__stream_make_ready(tdg__engine_t *engine, uint32_t sub_id);
+/* Marks a stream to be ended for TDG_EPENDING by tdg__streams_end_doomed(). */
+void tdg__stream_doom(tdg__engine_t *engine, uint32_t id, uint64_t number);
+void tdg__streams_end_doomed(tdg__engine_t *engine);
+/* Out of the queue that it is in, if any. */
+void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
+
+/* ---- group.c: members, windows, limits -----------------------------------------------
+ */
+
+/* The group of these wishes, made where it is missing; 0 when memory is out. `filter`
+ * is borrowed. For a derived group `source` names the template's one. */
+uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
+                        uint32_t source, const tdg__settings_t *wishes,
+                        struct filter *filter);
+uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
+                                 uint32_t source);
+/* Makes room for one more member, so that joining cannot fail. */
+int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id);
+void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id);
+/* Follow it by tdg__group_release(). */
+void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id);
+/* Frees the group if it has no member and no window that matters. */
+void tdg__group_release(tdg__engine_t *engine, uint32_t group_id);
+/* The member no longer takes part in the open window. */
+void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub);
+/* A change passed the group's filter. */
+void tdg__group_change(tdg__engine_t *engine, uint32_t group_id, tdg__change_t *change);
+/* A sub in flight is due: on to limit, acknowledgement or reader. */
+void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit);
+/* A notification of this sub was taken now. */
+void tdg__group_taken(tdg__engine_t *engine, uint32_t sub_id);
+/* Moves a member to another group, with what it has in flight. Needs room there; the
+ * group it leaves may be freed. */
+void tdg__group_move(tdg__engine_t *engine, uint32_t sub_id, uint32_t to);
+void tdg__group_on_window(tdg__engine_t *engine, struct group *group);
+void tdg__group_on_limit(tdg__engine_t *engine, struct group *group);
+/* Settings changed: windows and limits are measured anew. */
+void tdg__group_rearm(tdg__engine_t *engine, uint32_t group_id);
+/* Lets go of the newest change once nobody waits for it. */
+void tdg__group_forget_newest(struct group *group);
+
+/* ---- subscribe.c ---------------------------------------------------------------------
+ */
+
+/* Removes a subscription, of whatever kind, with everything it had. */
+void tdg__sub_remove(tdg__engine_t *engine, uint32_t id);
+/* The sub of a stream on a resource or template: any one of the siblings. */
+uint32_t tdg__sub_find(const tdg__engine_t *engine, uint32_t stream, uint32_t target);
+/* The stream's own subscription to exactly this target. */
+uint32_t tdg__sub_find_own(const tdg__engine_t *engine, uint32_t stream,
+                           const tdg__target_t *target);
+
+/* A new derived sub of a template sub, in a derived group; 0 when memory is out. */
+uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t group);
+/* The derived sub of a template sub on a resource, or 0. */
+uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
+                          uint32_t resource);
+tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *sub);
+
+/* ---- resource.c: resources, templates, history, filters ------------------------------
+ */
+
+/* Identifies a template among the targets of the pair map. */
+#define TEMPLATE_TARGET UINT32_C(0x80000000)
+
+/* The resource or template of a target; NULL where there is none. */
+struct subject *tdg__subject_find(const tdg__engine_t *engine,
+                                  const tdg__target_t *target);
+/* The same, made where it is missing. Returns 0, TDG_ENOMEM, TDG_ETEMPLATE or
+ * TDG_EAMBIGUOUS. */
+int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
+                     tdg__parse_error_t *error, struct subject **ret);
+/* Frees it if nobody needs it any more. */
+void tdg__subject_release(tdg__engine_t *engine, struct subject *subject);
+tdg__target_t tdg__subject_target(const struct subject *subject);
+
+void tdg__history_add(tdg__engine_t *engine, uint32_t resource,
+                      const tdg__change_t *change);
+
+/* A reference to the shared filter; NULL in *ret for one that passes everything. */
+int tdg__filter_get(tdg__engine_t *engine, const json_t *json, tdg__parse_error_t *error,
+                    struct filter **ret);
+struct filter *tdg__filter_ref(struct filter *filter); /* NULL is accepted */
+void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter);
+bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
+                      const tdg__change_t *change);
+
+/* ---- watch.c -------------------------------------------------------------------------
+ */
+
+/* One more subscription: watches if need be. Returns 0 with the state the subscription is
+ * in then, or what `watch` refused with. */
+int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
+                    tdg__sub_state_t *ret_state);
+/* One subscription less; the subject may go with it. */
+void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject);
+void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t sub_id);
+void tdg__watch_on_timer(tdg__engine_t *engine, struct subject *subject);
+/* Calls unwatch for every watcher, at the end of the engine. */
+void tdg__watches_done(tdg__engine_t *engine);
+
+/* ---- engine.c ------------------------------------------------------------------------
+ */
+
+/* Takes the next number of the epoch. */
+uint64_t tdg__next_number(tdg__engine_t *engine);
+
+/* ---- apply.c -------------------------------------------------------------------------
+ */
+
+/* The derived sub of a template sub on a resource, made where it is missing: *ret is 0
+ * where it may not read. Returns 0 or TDG_ENOMEM. */
+int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
+                uint32_t group, uint32_t *ret);
+
+/* ---- catchup.c -----------------------------------------------------------------------
+ */
+
+/* Puts in flight what a subscription missed, by its cursor or `since`. Returns 0 or
+ * TDG_ENOMEM (call again). */
+int tdg__catch_up(tdg__engine_t *engine, uint32_t sub_id, bool *ret_resumed);
+/* Whatever the subscription names may have changed before `first`. Returns 0 or
+ * TDG_ENOMEM (call again). */
+int tdg__assume_changed(tdg__engine_t *engine, uint32_t sub_id, uint64_t first);
+
+/* ---- settings.c ----------------------------------------------------------------------
+ */
+
+bool tdg__settings_valid(const tdg__settings_t *settings);
+tdg__timing_t tdg__timing_of(const tdg__engine_t *engine, const struct group *group);
+int64_t tdg__limit_of(const tdg__engine_t *engine,
+                      const struct group *group); /* 0: none */
+void tdg__resource_configure(tdg__engine_t *engine, struct resource *resource);
+void tdg__configs_done(tdg__engine_t *engine);
+
+#endif

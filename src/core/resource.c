@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What can be subscribed to: resources (lists among them) and templates, and what is
+ * remembered of resources that nobody subscribes to now. A resource lives while it has a
+ * subscriber, a watcher, a group, or its last change is in the history; the history is a
+ * ring of numbers, so what is remembered is bounded by its size. Filters are kept here
+ * too, once per distinct text. */
+#include "core/internal.h"
+
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+
+/* ---- Names ---------------------------------------------------------------------------
+ */
+
+tdg__target_t tdg__subject_target(const struct subject *subject) {
+    tdg__target_t target = {.kind = subject->kind};
+
+    if (subject->kind == TDG__TARGET_TEMPLATE) {
+        target.name =
+            tdg__template_text(((const struct template_ *)subject)->parsed, &target.len);
+    } else {
+        target.name = ((const struct resource *)subject)->name;
+        target.len = ((const struct resource *)subject)->len;
+    }
+    return target;
+}
+
+static bool is_target(const struct subject *subject, const tdg__target_t *target) {
+    tdg__target_t own = tdg__subject_target(subject);
+
+    return own.len == target->len && own.kind == target->kind &&
+           memcmp(own.name, target->name, own.len) == 0;
+}
+
+static bool is_resource(const void *engine, uint32_t id, const void *target) {
+    return is_target(&resource_at(engine, id)->subject, target);
+}
+
+static bool is_template(const void *engine, uint32_t id, const void *target) {
+    return is_target(&template_at(engine, id)->subject, target);
+}
+
+static uint32_t hash_target(const tdg__engine_t *engine, const tdg__target_t *target) {
+    return (uint32_t)tdg__hash(&engine->key, target->name, target->len);
+}
+
+static struct subject *find(const tdg__engine_t *engine, const tdg__target_t *target,
+                            uint32_t hash) {
+    uint32_t id;
+
+    if (target->kind == TDG__TARGET_TEMPLATE) {
+        id = tdg__map_find(&engine->template_map, hash, is_template, engine, target);
+        return id == 0 ? NULL : &template_at(engine, id)->subject;
+    }
+    id = tdg__map_find(&engine->resource_map, hash, is_resource, engine, target);
+    return id == 0 ? NULL : &resource_at(engine, id)->subject;
+}
+
+struct subject *tdg__subject_find(const tdg__engine_t *engine,
+                                  const tdg__target_t *target) {
+    return find(engine, target, hash_target(engine, target));
+}
+
+/* ---- Coming --------------------------------------------------------------------------
+ */
+
+static char *copy_name(tdg__engine_t *engine, const tdg__target_t *target) {
+    char *name = tdg__malloc(target->len + 1);
+
+    if (name == NULL)
+        return NULL;
+    memcpy(name, target->name, target->len);
+    name[target->len] = '\0';
+    engine->name_bytes += target->len + 1;
+    return name;
+}
+
+static void name_subject(struct subject *subject, const tdg__target_t *target,
+                         uint32_t id, uint32_t hash) {
+    subject->id = id;
+    subject->hash = hash;
+    subject->kind = (uint8_t)target->kind;
+}
+
+static int create_resource(tdg__engine_t *engine, const tdg__target_t *target,
+                           uint32_t hash, struct subject **ret) {
+    struct resource *resource;
+    uint32_t id;
+
+    if (tdg__map_reserve(&engine->resource_map) < 0)
+        return TDG_ENOMEM;
+    resource = tdg__pool_alloc(&engine->resources, &id);
+    if (resource == NULL)
+        return TDG_ENOMEM;
+    if (tdg__heap_add(&engine->timers, &resource->subject.watch.timer, TIMER_WATCH) < 0)
+        goto fail_resource;
+    resource->name = copy_name(engine, target);
+    if (resource->name == NULL)
+        goto fail_timer;
+
+    name_subject(&resource->subject, target, id, hash);
+    resource->len = (uint32_t)target->len;
+    tdg__map_insert(&engine->resource_map, hash, id);
+    tdg__resource_configure(engine, resource);
+    *ret = &resource->subject;
+    return 0;
+
+fail_timer:
+    tdg__heap_remove(&engine->timers, &resource->subject.watch.timer);
+fail_resource:
+    tdg__pool_free(&engine->resources, id);
+    return TDG_ENOMEM;
+}
+
+static int create_template(tdg__engine_t *engine, const tdg__target_t *target,
+                           uint32_t hash, tdg__parse_error_t *error,
+                           struct subject **ret) {
+    struct template_ *template_;
+    uint32_t id;
+    int rv = TDG_ENOMEM;
+
+    if (tdg__map_reserve(&engine->template_map) < 0)
+        return TDG_ENOMEM;
+    template_ = tdg__pool_alloc(&engine->templates, &id);
+    if (template_ == NULL)
+        return TDG_ENOMEM;
+    if (tdg__heap_add(&engine->timers, &template_->subject.watch.timer, TIMER_WATCH) < 0)
+        goto fail_template;
+    rv = tdg__template_parse(target->name, target->len, &template_->parsed, error);
+    if (rv < 0)
+        goto fail_timer;
+    rv = tdg__template_index_add(engine->template_index, template_->parsed, id);
+    if (rv < 0)
+        goto fail_parsed;
+
+    name_subject(&template_->subject, target, id, hash);
+    tdg__map_insert(&engine->template_map, hash, id);
+    *ret = &template_->subject;
+    return 0;
+
+fail_parsed:
+    tdg__template_destroy(template_->parsed);
+fail_timer:
+    tdg__heap_remove(&engine->timers, &template_->subject.watch.timer);
+fail_template:
+    tdg__pool_free(&engine->templates, id);
+    return rv;
+}
+
+int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
+                     tdg__parse_error_t *error, struct subject **ret) {
+    uint32_t hash = hash_target(engine, target);
+
+    *ret = find(engine, target, hash);
+    if (*ret != NULL)
+        return 0;
+    return target->kind == TDG__TARGET_TEMPLATE
+               ? create_template(engine, target, hash, error, ret)
+               : create_resource(engine, target, hash, ret);
+}
+
+/* ---- Going ---------------------------------------------------------------------------
+ */
+
+static void free_resource(tdg__engine_t *engine, struct resource *resource) {
+    uint32_t id = resource->subject.id;
+
+    if (resource->last_number > engine->floor)
+        engine->floor = resource->last_number;
+    tdg__map_remove(&engine->resource_map, resource->subject.hash, id);
+    tdg__heap_remove(&engine->timers, &resource->subject.watch.timer);
+    engine->name_bytes -= resource->len + 1;
+    tdg__free(resource->name);
+    tdg__pool_free(&engine->resources, id);
+}
+
+static void free_template(tdg__engine_t *engine, struct template_ *template_) {
+    uint32_t id = template_->subject.id;
+
+    tdg__map_remove(&engine->template_map, template_->subject.hash, id);
+    tdg__template_index_remove(engine->template_index, template_->parsed, id);
+    tdg__heap_remove(&engine->timers, &template_->subject.watch.timer);
+    tdg__template_destroy(template_->parsed);
+    tdg__pool_free(&engine->templates, id);
+}
+
+void tdg__subject_release(tdg__engine_t *engine, struct subject *subject) {
+    if (subject->pins != 0 || subject->first_group != 0 || subject->watch.users != 0 ||
+        subject->watch.state != WATCH_NONE)
+        return;
+
+    if (subject->kind == TDG__TARGET_TEMPLATE)
+        free_template(engine, (struct template_ *)subject);
+    else if (((struct resource *)subject)->last_number <= engine->dropped)
+        free_resource(engine, (struct resource *)subject);
+}
+
+/* ---- History -------------------------------------------------------------------------
+ */
+
+void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *change) {
+    struct resource *resource = resource_at(engine, id);
+    uint32_t at = (engine->past_first + engine->past_count) % engine->opts.history;
+    struct past gone = {0};
+
+    if (engine->past_count == engine->opts.history) {
+        gone = engine->history[at];
+        engine->past_first = (engine->past_first + 1) % engine->opts.history;
+    } else {
+        engine->past_count++;
+    }
+
+    engine->history[at] = (struct past){change->number, engine->now_ms, id};
+    resource->last_number = change->number;
+    resource->last_ms = engine->now_ms;
+    resource->last_wall_ms = engine->wall_ms;
+    resource->last_deleted = change->deleted;
+
+    if (gone.resource != 0) {
+        engine->dropped = gone.number;
+        resource = resource_at(engine, gone.resource);
+        if (resource->last_number == gone.number)
+            tdg__subject_release(engine, &resource->subject);
+    }
+}
+
+/* ---- Filters -------------------------------------------------------------------------
+ */
+
+static bool is_filter(const void *engine, uint32_t id, const void *key) {
+    const tdg__engine_t *own = engine;
+    const struct filter *filter = tdg__pool_get(&own->filters, id);
+    const tdg__buf_t *text = tdg__filter_text(filter->parsed);
+    const tdg__buf_t *other = key;
+
+    return text->len == other->len && memcmp(text->data, other->data, text->len) == 0;
+}
+
+static uint32_t hash_filter(const tdg__engine_t *engine, const tdg__filter_t *parsed) {
+    const tdg__buf_t *text = tdg__filter_text(parsed);
+
+    return (uint32_t)tdg__hash(&engine->key, text->data, text->len);
+}
+
+/* Shares the parsed filter with those of the same text; it is stolen. */
+static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
+                        struct filter **ret) {
+    uint32_t hash = hash_filter(engine, parsed);
+    uint32_t id = tdg__map_find(&engine->filter_map, hash, is_filter, engine,
+                                tdg__filter_text(parsed));
+    struct filter *filter;
+
+    if (id != 0) {
+        tdg__filter_destroy(parsed);
+        *ret = tdg__filter_ref(tdg__pool_get(&engine->filters, id));
+        return 0;
+    }
+
+    if (tdg__map_reserve(&engine->filter_map) < 0)
+        goto fail_parsed;
+    filter = tdg__pool_alloc(&engine->filters, &id);
+    if (filter == NULL)
+        goto fail_parsed;
+
+    filter->parsed = parsed;
+    filter->id = id;
+    filter->refs = 1;
+    tdg__map_insert(&engine->filter_map, hash, id);
+    *ret = filter;
+    return 0;
+
+fail_parsed:
+    tdg__filter_destroy(parsed);
+    return TDG_ENOMEM;
+}
+
+int tdg__filter_get(tdg__engine_t *engine, const json_t *json, tdg__parse_error_t *error,
+                    struct filter **ret) {
+    tdg__filter_limits_t limits = {engine->opts.max_filter_bytes,
+                                   engine->opts.max_filter_depth};
+    tdg__filter_t *parsed;
+    int rv;
+
+    *ret = NULL;
+    if (json == NULL || (json_is_object(json) && json_object_size(json) == 0))
+        return 0;
+
+    rv = tdg__filter_parse(json, &limits, &parsed, error);
+    if (rv < 0)
+        return rv;
+    return share_filter(engine, parsed, ret);
+}
+
+struct filter *tdg__filter_ref(struct filter *filter) {
+    if (filter != NULL)
+        filter->refs++;
+    return filter;
+}
+
+void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter) {
+    if (filter == NULL || --filter->refs > 0)
+        return;
+    tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);
+    tdg__filter_destroy(filter->parsed);
+    tdg__pool_free(&engine->filters, filter->id);
+}
+
+bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
+                      const tdg__change_t *change) {
+    tdg__filter_input_t input = {change->name, change->len, change->metadata,
+                                 engine->wall_ms};
+
+    if (filter == NULL)
+        return true;
+    if (filter->seen != engine->attempts) {
+        filter->seen = engine->attempts;
+        filter->verdict = tdg__filter_match(filter->parsed, &input);
+    }
+    return filter->verdict;
+}

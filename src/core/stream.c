@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams: what is in flight on them, what is ready, what is taken.
+ *
+ * What is in flight is one list per stream, ordered by `first`: a change that puts a sub
+ * in flight is the newest there is, so it goes to the end, and the stream's cursor is one
+ * less than the head's `first`, without looking further. Only catch-up puts something
+ * older in flight; that goes to the head with a `first` no larger than the head's, which
+ * keeps the order and makes the cursor at worst too small: the client is told once too
+ * often, never too little. */
+#include "core/internal.h"
+
+#include <tidings/error.h>
+
+/* ---- Handles -------------------------------------------------------------------------
+ */
+
+uint32_t tdg__stream_find(const tdg__engine_t *engine, tdg__stream_t handle) {
+    uint32_t id = (uint32_t)handle;
+    struct stream *stream;
+
+    if (id == 0 || id >= tdg__pool_end(&engine->streams))
+        return 0;
+
+    stream = stream_at(engine, id);
+    if (stream == NULL || stream->generation != handle >> 32)
+        return 0;
+    return id;
+}
+
+tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id) {
+    return (uint64_t)stream_at(engine, id)->generation << 32 | id;
+}
+
+/* ---- In flight -----------------------------------------------------------------------
+ */
+
+static void enter_flight(tdg__engine_t *engine, struct sub *sub, uint64_t first,
+                         uint32_t passed) {
+    struct group *group = group_at(engine, sub->group);
+
+    sub->first = first;
+    sub->mark = group->passed - passed;
+    sub->wait = WAIT_WINDOW;
+    group->in_flight++;
+    engine->counters.pending++;
+    if (sub->kind == SUB_DERIVED)
+        stream_at(engine, sub->stream)->derived_in_flight++;
+}
+
+static void link_last(tdg__engine_t *engine, struct stream *stream, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    sub->flight_next = 0;
+    sub->flight_prev = stream->last_flight;
+    if (stream->last_flight != 0)
+        sub_at(engine, stream->last_flight)->flight_next = id;
+    else
+        stream->first_flight = id;
+    stream->last_flight = id;
+}
+
+static void link_first(tdg__engine_t *engine, struct stream *stream, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    sub->flight_prev = 0;
+    sub->flight_next = stream->first_flight;
+    if (stream->first_flight != 0) {
+        struct sub *head = sub_at(engine, stream->first_flight);
+
+        head->flight_prev = id;
+        if (head->first < sub->first)
+            sub->first = head->first;
+    } else {
+        stream->last_flight = id;
+    }
+    stream->first_flight = id;
+}
+
+static void unlink_flight(tdg__engine_t *engine, struct stream *stream,
+                          const struct sub *sub) {
+    if (sub->flight_prev != 0)
+        sub_at(engine, sub->flight_prev)->flight_next = sub->flight_next;
+    else
+        stream->first_flight = sub->flight_next;
+    if (sub->flight_next != 0)
+        sub_at(engine, sub->flight_next)->flight_prev = sub->flight_prev;
+    else
+        stream->last_flight = sub->flight_prev;
+}
+
+void tdg__flight_append(tdg__engine_t *engine, uint32_t id, uint64_t first) {
+    struct sub *sub = sub_at(engine, id);
+
+    enter_flight(engine, sub, first, 1);
+    link_last(engine, stream_at(engine, sub->stream), id);
+}
+
+void tdg__flight_prepend(tdg__engine_t *engine, uint32_t id, uint64_t first) {
+    struct sub *sub = sub_at(engine, id);
+    struct stream *stream = stream_at(engine, sub->stream);
+
+    if (sub->wait == IDLE) {
+        enter_flight(engine, sub, first, 0);
+    } else {
+        unlink_flight(engine, stream, sub);
+        if (first < sub->first)
+            sub->first = first;
+    }
+    link_first(engine, stream, id);
+}
+
+void tdg__flight_leave(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    struct stream *stream = stream_at(engine, sub->stream);
+    struct group *group = group_at(engine, sub->group);
+
+    if (sub->wait == IDLE)
+        return;
+
+    unlink_flight(engine, stream, sub);
+    if (sub->queue == QUEUE_READY)
+        tdg__queue_leave(engine, id);
+    if (sub->wait == WAIT_LIMIT)
+        group->limited--;
+    if (sub->kind == SUB_DERIVED)
+        stream->derived_in_flight--;
+    sub->wait = IDLE;
+    tdg__change_unref(sub->own);
+    sub->own = NULL;
+    engine->counters.pending--;
+    group->in_flight--;
+    tdg__group_unwait(engine, sub);
+    tdg__group_forget_newest(group);
+}
+
+static uint64_t first_in_flight(const tdg__engine_t *engine,
+                                const struct stream *stream) {
+    if (stream->ended)
+        return stream->end_first;
+    if (stream->first_flight == 0)
+        return engine->last_number + 1;
+    return sub_at(engine, stream->first_flight)->first;
+}
+
+/* `first` 0 stands for a change before this epoch. */
+static tdg__cursor_t cursor_of(const tdg__engine_t *engine, const struct stream *stream) {
+    uint64_t first = first_in_flight(engine, stream);
+
+    if (first == 0)
+        return (tdg__cursor_t){0, 0};
+    return (tdg__cursor_t){engine->opts.epoch, first - 1};
+}
+
+int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t handle,
+                       tdg__cursor_t *ret) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    if (id == 0)
+        return TDG_ENOTFOUND;
+    *ret = cursor_of(engine, stream_at(engine, id));
+    return 0;
+}
+
+/* ---- Queues --------------------------------------------------------------------------
+ */
+
+/* The ends of the list that a sub is queued in. */
+static void queue_ends(tdg__engine_t *engine, struct sub *sub, uint32_t **first,
+                       uint32_t **last) {
+    struct group *group = group_at(engine, sub->group);
+
+    if (sub->queue == QUEUE_READY) {
+        struct stream *stream = stream_at(engine, sub->stream);
+        int level = 1 - sub->priority;
+
+        *first = &stream->first_ready[level];
+        *last = &stream->last_ready[level];
+    } else if (sub->queue == QUEUE_RECENT) {
+        *first = &group->first_recent;
+        *last = &group->last_recent;
+    } else {
+        struct watch *watch = &subject_of(engine, group)->watch;
+
+        *first = &watch->first_waiting;
+        *last = &watch->last_waiting;
+    }
+}
+
+static void update_ready(tdg__engine_t *engine, uint32_t id) {
+    struct stream *stream = stream_at(engine, id);
+    bool something = stream->ended ? !stream->end_taken : false;
+
+    for (int level = 0; level < PRIORITIES; level++)
+        something |= stream->first_ready[level] != 0;
+    if (something && !stream->blocked)
+        tdg__bitset_add(&engine->ready, id);
+    else
+        tdg__bitset_remove(&engine->ready, id);
+}
+
+void tdg__queue_leave(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    uint32_t *first, *last;
+    bool was_ready = sub->queue == QUEUE_READY;
+
+    if (sub->queue == QUEUE_NONE)
+        return;
+
+    queue_ends(engine, sub, &first, &last);
+    if (sub->queue_prev != 0)
+        sub_at(engine, sub->queue_prev)->queue_next = sub->queue_next;
+    else
+        *first = sub->queue_next;
+    if (sub->queue_next != 0)
+        sub_at(engine, sub->queue_next)->queue_prev = sub->queue_prev;
+    else
+        *last = sub->queue_prev;
+    sub->queue_next = sub->queue_prev = 0;
+    sub->queue = QUEUE_NONE;
+
+    if (was_ready && *first == 0)
+        update_ready(engine, sub->stream);
+}
+
+void tdg__stream_make_ready(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    struct stream *stream = stream_at(engine, sub->stream);
+    int level = 1 - sub->priority;
+
+    tdg__queue_leave(engine, id);
+    sub->wait = WAIT_READER;
+    sub->queue = QUEUE_READY;
+    sub->queue_next = 0;
+    sub->queue_prev = stream->last_ready[level];
+    if (stream->last_ready[level] != 0)
+        sub_at(engine, stream->last_ready[level])->queue_next = id;
+    else
+        stream->first_ready[level] = id;
+    stream->last_ready[level] = id;
+
+    if (!stream->blocked)
+        tdg__bitset_add(&engine->ready, sub->stream);
+}
+
+/* ---- Life of a stream ----------------------------------------------------------------
+ */
+
+int tdg__engine_open(tdg__engine_t *engine, void *user, tdg__stream_t *ret) {
+    struct stream *stream;
+    uint32_t id;
+
+    if (engine->streams.count >= engine->opts.max_streams)
+        return TDG_ESTREAMS;
+
+    stream = tdg__pool_alloc(&engine->streams, &id);
+    if (stream == NULL)
+        return TDG_ENOMEM;
+
+    if (tdg__bitset_reserve(&engine->ready, id + 1) < 0) {
+        tdg__pool_free(&engine->streams, id);
+        return TDG_ENOMEM;
+    }
+
+    engine->generation++;
+    if (engine->generation == 0)
+        engine->generation = 1;
+    stream->generation = engine->generation;
+    stream->user = user;
+    *ret = tdg__stream_handle(engine, id);
+    return 0;
+}
+
+static void drop_subs(tdg__engine_t *engine, struct stream *stream) {
+    while (stream->first_sub != 0)
+        tdg__sub_remove(engine, stream->first_sub);
+}
+
+void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t handle) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    if (id == 0)
+        return;
+
+    drop_subs(engine, stream_at(engine, id));
+    tdg__bitset_remove(&engine->ready, id);
+    tdg__pool_free(&engine->streams, id);
+}
+
+static void end_stream(tdg__engine_t *engine, uint32_t id, int reason, uint64_t first) {
+    struct stream *stream = stream_at(engine, id);
+
+    drop_subs(engine, stream);
+    stream->ended = true;
+    stream->end_reason = reason;
+    stream->end_first = first;
+    update_ready(engine, id);
+}
+
+int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t handle, int reason) {
+    uint32_t id = tdg__stream_find(engine, handle);
+    struct stream *stream;
+
+    if (id == 0)
+        return TDG_ENOTFOUND;
+
+    stream = stream_at(engine, id);
+    if (!stream->ended)
+        end_stream(engine, id, reason, first_in_flight(engine, stream));
+    return 0;
+}
+
+void tdg__stream_doom(tdg__engine_t *engine, uint32_t id, uint64_t number) {
+    struct stream *stream = stream_at(engine, id);
+
+    if (stream->end_reason != 0)
+        return;
+
+    stream->end_reason = TDG_EPENDING;
+    stream->end_first = first_in_flight(engine, stream);
+    if (number < stream->end_first)
+        stream->end_first = number;
+    stream->next_doomed = engine->first_doomed;
+    engine->first_doomed = id;
+}
+
+void tdg__streams_end_doomed(tdg__engine_t *engine) {
+    while (engine->first_doomed != 0) {
+        uint32_t id = engine->first_doomed;
+        struct stream *stream = stream_at(engine, id);
+
+        engine->first_doomed = stream->next_doomed;
+        engine->counters.ended++;
+        end_stream(engine, id, TDG_EPENDING, stream->end_first);
+    }
+}
+
+void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t handle) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    return id == 0 ? NULL : stream_at(engine, id)->user;
+}
+
+int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t handle, bool blocked) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    if (id == 0)
+        return TDG_ENOTFOUND;
+    stream_at(engine, id)->blocked = blocked;
+    update_ready(engine, id);
+    return 0;
+}
+
+/* ---- Taking --------------------------------------------------------------------------
+ */
+
+tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t after) {
+    uint32_t id = tdg__bitset_next(&engine->ready, (uint32_t)after + 1);
+
+    return id == UINT32_MAX ? 0 : tdg__stream_handle(engine, id);
+}
+
+static uint32_t first_ready(const struct stream *stream) {
+    for (int level = 0; level < PRIORITIES; level++)
+        if (stream->first_ready[level] != 0)
+            return stream->first_ready[level];
+    return 0;
+}
+
+tdg__change_t *tdg__flight_newest(const tdg__engine_t *engine, const struct sub *sub) {
+    tdg__change_t *newest = group_at(engine, sub->group)->newest;
+
+    if (newest == NULL || (sub->own != NULL && sub->own->number > newest->number))
+        return sub->own;
+    return newest;
+}
+
+static bool takes_part(const tdg__engine_t *engine, const struct sub *sub) {
+    return sub->wait != IDLE && tdg__sub_state(engine, sub) == TDG__SUBSCRIBED;
+}
+
+/* What the ring of siblings around a sub has in flight: the newest change and the largest
+ * number of changes. */
+static void look_around(const tdg__engine_t *engine, uint32_t id, tdg__note_t *note) {
+    uint32_t at = id;
+    uint32_t most = 1;
+
+    do {
+        struct sub *sub = sub_at(engine, at);
+
+        if (takes_part(engine, sub)) {
+            tdg__change_t *change = tdg__flight_newest(engine, sub);
+            uint32_t count = group_at(engine, sub->group)->passed - sub->mark;
+
+            if (note->change == NULL || change->number > note->change->number ||
+                (change->number == note->change->number && note->change->assumed))
+                note->change = change;
+            if (count > most)
+                most = count;
+        }
+        at = sub->sibling;
+    } while (at != 0 && at != id);
+    note->merged = most - 1;
+}
+
+/* Keeps what the note points to until the next take. */
+static void lend(tdg__engine_t *engine, tdg__change_t *change) {
+    tdg__change_t *before = engine->loan;
+
+    engine->loan = tdg__change_ref(change);
+    tdg__change_unref(before);
+}
+
+/* All siblings that take part are served by one note. One that is not acknowledged yet is
+ * served as well if the note is as new as what it has. */
+static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) {
+    uint32_t at = id;
+
+    do {
+        struct sub *sub = sub_at(engine, at);
+        uint32_t next = sub->sibling;
+        bool part = takes_part(engine, sub);
+
+        if (part ||
+            (sub->wait != IDLE && tdg__flight_newest(engine, sub)->number <= number))
+            tdg__flight_leave(engine, at);
+        if (part && at != id)
+            tdg__group_taken(engine, at); /* may free a derived sub */
+        at = next;
+    } while (at != 0 && at != id);
+    tdg__group_taken(engine, id);
+}
+
+int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t handle, tdg__note_t *ret) {
+    uint32_t stream_id = tdg__stream_find(engine, handle);
+    struct stream *stream;
+    tdg__note_t note = {0};
+    uint32_t id;
+
+    if (stream_id == 0)
+        return TDG_ENOTFOUND;
+
+    stream = stream_at(engine, stream_id);
+    if (stream->ended) {
+        if (stream->end_taken)
+            return 0;
+        stream->end_taken = true;
+        update_ready(engine, stream_id);
+        *ret = (tdg__note_t){.kind = TDG__NOTE_END,
+                             .reason = stream->end_reason,
+                             .cursor = cursor_of(engine, stream)};
+        return 1;
+    }
+
+    id = first_ready(stream);
+    if (id == 0)
+        return 0;
+
+    look_around(engine, id, &note);
+    lend(engine, note.change);
+    serve_siblings(engine, id, note.change->number);
+    note.kind =
+        note.change->kind == TDG__TARGET_LIST ? TDG__NOTE_LIST : TDG__NOTE_UPDATED;
+    note.cursor = cursor_of(engine, stream);
+    engine->counters.delivered++;
+    engine->counters.merged += note.merged;
+    *ret = note;
+    return 1;
+}

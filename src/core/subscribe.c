@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Subscriptions: how they come, change their wishes, are acknowledged and go. They are
+ * found from both sides: by their stream's list, and by (stream, target). */
+#include "core/internal.h"
+
+#include <tidings/error.h>
+
+/* ---- Finding -------------------------------------------------------------------------
+ */
+
+struct pair {
+    uint32_t stream;
+    uint32_t target; /* a resource, or a template with TEMPLATE_TARGET */
+};
+
+static uint32_t target_of(const tdg__engine_t *engine, const struct sub *sub) {
+    const struct group *group = group_at(engine, sub->group);
+
+    return group->of_template ? group->owner | TEMPLATE_TARGET : group->owner;
+}
+
+static bool has_pair(const void *engine, uint32_t id, const void *key) {
+    const struct sub *sub = sub_at(engine, id);
+    const struct pair *pair = key;
+
+    return sub->stream == pair->stream && target_of(engine, sub) == pair->target;
+}
+
+static uint32_t hash_pair(const tdg__engine_t *engine, const struct pair *pair) {
+    return (uint32_t)tdg__hash(&engine->key, pair, sizeof(*pair));
+}
+
+uint32_t tdg__sub_find(const tdg__engine_t *engine, uint32_t stream, uint32_t target) {
+    struct pair pair = {stream, target};
+
+    return tdg__map_find(&engine->pair_map, hash_pair(engine, &pair), has_pair, engine,
+                         &pair);
+}
+
+/* Walks the ring of siblings for the one with this parent (0: the direct one). */
+static uint32_t among_siblings(const tdg__engine_t *engine, uint32_t id,
+                               uint32_t parent) {
+    uint32_t at = id;
+
+    if (id == 0)
+        return 0;
+    do {
+        const struct sub *sub = sub_at(engine, at);
+
+        if (parent == 0 ? sub->kind == SUB_DIRECT
+                        : sub->kind == SUB_DERIVED && sub->parent == parent)
+            return at;
+        at = sub->sibling;
+    } while (at != 0 && at != id);
+    return 0;
+}
+
+uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
+                          uint32_t resource) {
+    uint32_t stream = sub_at(engine, parent_id)->stream;
+
+    return among_siblings(engine, tdg__sub_find(engine, stream, resource), parent_id);
+}
+
+static uint32_t pair_target(const struct subject *subject) {
+    return subject->kind == TDG__TARGET_TEMPLATE ? subject->id | TEMPLATE_TARGET
+                                                 : subject->id;
+}
+
+uint32_t tdg__sub_find_own(const tdg__engine_t *engine, uint32_t stream,
+                           const tdg__target_t *target) {
+    const struct subject *subject = tdg__subject_find(engine, target);
+    uint32_t id;
+
+    if (subject == NULL)
+        return 0;
+
+    id = tdg__sub_find(engine, stream, pair_target(subject));
+    return target->kind == TDG__TARGET_TEMPLATE ? id : among_siblings(engine, id, 0);
+}
+
+tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *sub) {
+    if (sub->kind == SUB_DERIVED)
+        sub = sub_at(engine, sub->parent);
+    return sub->state;
+}
+
+/* ---- Coming --------------------------------------------------------------------------
+ */
+
+static void link_own(tdg__engine_t *engine, uint32_t id, uint32_t *first) {
+    struct sub *sub = sub_at(engine, id);
+
+    sub->own_next = *first;
+    if (*first != 0)
+        sub_at(engine, *first)->own_prev = id;
+    *first = id;
+}
+
+/* Into the ring of the stream's subs on the same target, and the map that finds it. */
+static void link_pair(tdg__engine_t *engine, uint32_t id, uint32_t sibling,
+                      uint32_t hash) {
+    struct sub *sub = sub_at(engine, id);
+    struct sub *other;
+
+    if (sibling == 0) {
+        tdg__map_insert(&engine->pair_map, hash, id);
+        return;
+    }
+
+    other = sub_at(engine, sibling);
+    sub->sibling = other->sibling != 0 ? other->sibling : sibling;
+    other->sibling = id;
+}
+
+static void unlink_pair(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    struct pair pair = {sub->stream, target_of(engine, sub)};
+    uint32_t hash = hash_pair(engine, &pair);
+    uint32_t before = sub->sibling;
+
+    if (before == 0) {
+        tdg__map_remove(&engine->pair_map, hash, id);
+        return;
+    }
+
+    while (sub_at(engine, before)->sibling != id)
+        before = sub_at(engine, before)->sibling;
+    if (tdg__map_find(&engine->pair_map, hash, has_pair, engine, &pair) == id)
+        tdg__map_replace(&engine->pair_map, hash, id, before);
+    sub_at(engine, before)->sibling = before == sub->sibling ? 0 : sub->sibling;
+}
+
+/* A new sub in its group, linked on all sides; 0 when memory is out. */
+static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t stream_id,
+                           uint32_t group_id, uint32_t parent) {
+    const struct group *group = group_at(engine, group_id);
+    struct stream *stream = stream_at(engine, stream_id);
+    struct pair pair = {stream_id, group->owner};
+    uint32_t hash, sibling, id;
+    struct sub *sub;
+
+    if (group->of_template)
+        pair.target |= TEMPLATE_TARGET;
+    hash = hash_pair(engine, &pair);
+    sibling = tdg__map_find(&engine->pair_map, hash, has_pair, engine, &pair);
+
+    if (tdg__group_reserve(engine, group_id) < 0 ||
+        tdg__map_reserve(&engine->pair_map) < 0)
+        return 0;
+    sub = tdg__pool_alloc(&engine->subs, &id);
+    if (sub == NULL)
+        return 0;
+
+    sub->kind = (uint8_t)kind;
+    sub->stream = stream_id;
+    tdg__group_join(engine, group_id, id);
+    link_pair(engine, id, sibling, hash);
+    if (kind == SUB_DERIVED) {
+        sub->parent = parent;
+        sub->priority = sub_at(engine, parent)->priority;
+        link_own(engine, id, &sub_at(engine, parent)->parent);
+        stream->derived++;
+    } else {
+        link_own(engine, id, &stream->first_sub);
+        stream->subs++;
+        stream->templates += kind == SUB_TEMPLATE;
+        engine->counters.subscriptions++;
+        subject_of(engine, group)->watch.users++;
+    }
+    return id;
+}
+
+uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t group) {
+    return create_sub(engine, SUB_DERIVED, sub_at(engine, parent_id)->stream, group,
+                      parent_id);
+}
+
+/* ---- Going ---------------------------------------------------------------------------
+ */
+
+static void unlink_own(tdg__engine_t *engine, struct sub *sub) {
+    uint32_t *first = sub->kind == SUB_DERIVED
+                          ? &sub_at(engine, sub->parent)->parent
+                          : &stream_at(engine, sub->stream)->first_sub;
+
+    if (sub->own_prev != 0)
+        sub_at(engine, sub->own_prev)->own_next = sub->own_next;
+    else
+        *first = sub->own_next;
+    if (sub->own_next != 0)
+        sub_at(engine, sub->own_next)->own_prev = sub->own_prev;
+}
+
+static void count_out(tdg__engine_t *engine, const struct sub *sub) {
+    struct stream *stream = stream_at(engine, sub->stream);
+
+    if (sub->kind == SUB_DERIVED) {
+        stream->derived--;
+    } else {
+        stream->subs--;
+        stream->templates -= sub->kind == SUB_TEMPLATE;
+        engine->counters.subscriptions--;
+    }
+}
+
+void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+    uint32_t group_id = sub->group;
+    bool watches = sub->kind != SUB_DERIVED;
+    struct subject *subject = subject_of(engine, group_at(engine, group_id));
+
+    if (sub->kind == SUB_TEMPLATE) {
+        while (sub->parent != 0)
+            tdg__sub_remove(engine, sub->parent);
+    } else {
+        tdg__flight_leave(engine, id);
+    }
+    tdg__queue_leave(engine, id);
+    unlink_pair(engine, id);
+    unlink_own(engine, sub);
+    count_out(engine, sub);
+    tdg__group_leave(engine, id);
+    tdg__pool_free(&engine->subs, id);
+
+    /* The watcher counts this sub until here, which keeps its target alive. */
+    tdg__group_release(engine, group_id);
+    if (watches)
+        tdg__watch_leave(engine, subject);
+}
+
+int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
+                            const tdg__target_t *target) {
+    uint32_t stream = tdg__stream_find(engine, handle);
+    uint32_t id;
+
+    if (stream == 0 || !tdg__target_valid(target))
+        return TDG_ENOTFOUND;
+
+    id = tdg__sub_find_own(engine, stream, target);
+    if (id == 0)
+        return TDG_ENOTFOUND;
+    tdg__sub_remove(engine, id);
+    return 0;
+}
+
+/* ---- Subscribing ---------------------------------------------------------------------
+ */
+
+static int check_limits(const tdg__engine_t *engine, const struct stream *stream,
+                        const tdg__target_t *target) {
+    if (stream->subs >= engine->opts.max_subscriptions)
+        return TDG_ESUBSCRIPTIONS;
+    if (target->kind == TDG__TARGET_TEMPLATE &&
+        stream->templates >= engine->opts.max_templates)
+        return TDG_ETEMPLATES;
+    if (engine->counters.subscriptions >= engine->opts.max_total)
+        return TDG_ETOTAL;
+    return 0;
+}
+
+static void remember_cursor(tdg__engine_t *engine, struct sub *sub,
+                            const tdg__sub_opts_t *opts) {
+    if (opts->has_cursor) {
+        sub->flags |= SUB_CURSOR;
+        sub->resume = (int64_t)opts->cursor.number;
+        if (opts->cursor.epoch != engine->opts.epoch)
+            sub->flags |= SUB_FOREIGN;
+    } else if (opts->since_ms > 0) {
+        sub->flags |= SUB_SINCE;
+        sub->resume = engine->now_ms - opts->since_ms;
+    }
+}
+
+/* Starts or joins the watcher, and catches up if that is settled at once. */
+static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t *ret) {
+    struct sub *sub = sub_at(engine, id);
+    struct subject *subject = subject_of(engine, group_at(engine, sub->group));
+    tdg__sub_state_t state;
+    int rv;
+
+    rv = tdg__watch_join(engine, subject, &state);
+    if (rv < 0)
+        return rv;
+
+    sub->state = (uint8_t)state;
+    ret->state = state;
+    ret->resumed = true;
+    if (state == TDG__SUBSCRIBING) {
+        tdg__watch_wait(engine, &subject->watch, id);
+        return 0;
+    }
+    if (subject->watch.state == WATCH_LATE)
+        sub->flags |= SUB_LATE;
+    return tdg__catch_up(engine, id, &ret->resumed);
+}
+
+static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
+                         const tdg__target_t *target, const tdg__sub_opts_t *opts,
+                         struct filter *filter, tdg__subscribed_t *ret) {
+    bool of_template = target->kind == TDG__TARGET_TEMPLATE;
+    enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
+    struct subject *subject;
+    uint32_t group, id;
+    int rv;
+
+    rv = check_limits(engine, stream_at(engine, stream_id), target);
+    if (rv < 0)
+        return rv;
+    rv = tdg__subject_get(engine, target, opts->error, &subject);
+    if (rv < 0)
+        return rv;
+
+    subject->pins++;
+    group = tdg__group_get(engine, subject->id, of_template, 0, &opts->settings, filter);
+    id = group == 0 ? 0 : create_sub(engine, kind, stream_id, group, 0);
+    if (group != 0 && id == 0)
+        tdg__group_release(engine, group);
+    subject->pins--;
+    if (id == 0) {
+        tdg__subject_release(engine, subject);
+        return TDG_ENOMEM;
+    }
+
+    sub_at(engine, id)->priority = (int8_t)opts->priority;
+    remember_cursor(engine, sub_at(engine, id), opts);
+    rv = settle_or_wait(engine, id, ret);
+    if (rv < 0)
+        tdg__sub_remove(engine, id);
+    return rv;
+}
+
+/* ---- New wishes for a subscription that is there -------------------------------------
+ */
+
+static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
+    struct sub *sub = sub_at(engine, id);
+    bool ready = sub->queue == QUEUE_READY;
+
+    if (sub->priority == priority)
+        return;
+    if (ready)
+        tdg__queue_leave(engine, id);
+    sub->priority = (int8_t)priority;
+    if (ready)
+        tdg__stream_make_ready(engine, id);
+}
+
+/* Where a derived sub goes when its parent moves to another group. */
+static uint32_t derived_target(tdg__engine_t *engine, uint32_t id, uint32_t source) {
+    const struct group *from = group_at(engine, sub_at(engine, id)->group);
+    const struct group *to = group_at(engine, source);
+
+    return tdg__group_get(engine, from->owner, false, source, &to->wishes, to->filter);
+}
+
+static int reserve_derived(tdg__engine_t *engine, uint32_t first, uint32_t source) {
+    for (uint32_t id = first; id != 0; id = sub_at(engine, id)->own_next) {
+        uint32_t group = derived_target(engine, id, source);
+
+        if (group == 0 || tdg__group_reserve(engine, group) < 0)
+            return TDG_ENOMEM;
+    }
+    return 0;
+}
+
+static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
+    struct sub *sub = sub_at(engine, id);
+    uint32_t from = sub->group;
+    int rv;
+
+    rv = reserve_derived(engine, sub->parent, to);
+    if (rv < 0) {
+        tdg__group_release(engine, to); /* with the derived groups made so far */
+        return rv;
+    }
+
+    tdg__group_leave(engine, id);
+    tdg__group_join(engine, to, id);
+    for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+        tdg__group_move(engine, d, derived_target(engine, d, to));
+    tdg__group_release(engine, from);
+    return 0;
+}
+
+static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opts,
+                  struct filter *filter, tdg__subscribed_t *ret) {
+    struct sub *sub = sub_at(engine, id);
+    const struct group *group = group_at(engine, sub->group);
+    uint32_t to = tdg__group_get(engine, group->owner, group->of_template, 0,
+                                 &opts->settings, filter);
+    int rv = 0;
+
+    if (to == 0)
+        return TDG_ENOMEM;
+
+    if (to != sub->group && sub->kind == SUB_TEMPLATE) {
+        rv = move_template(engine, id, to);
+    } else if (to != sub->group) {
+        rv = tdg__group_reserve(engine, to);
+        if (rv == 0)
+            tdg__group_move(engine, id, to);
+        else
+            tdg__group_release(engine, to);
+    }
+    if (rv < 0)
+        return rv;
+
+    set_priority(engine, id, opts->priority);
+    if (sub->kind == SUB_TEMPLATE)
+        for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+            set_priority(engine, d, opts->priority);
+    *ret = (tdg__subscribed_t){.state = sub->state, .resumed = true};
+    return 0;
+}
+
+/* ---- The calls -----------------------------------------------------------------------
+ */
+
+static int check_request(const tdg__engine_t *engine, const tdg__target_t *target,
+                         const tdg__sub_opts_t *opts) {
+    if (!tdg__target_valid(target) || !tdg__settings_valid(&opts->settings) ||
+        opts->priority < TDG__PRIORITY_LOW || opts->priority > TDG__PRIORITY_HIGH ||
+        opts->since_ms < 0 || (target->kind == TDG__TARGET_LIST && opts->filter != NULL))
+        return TDG_EINVAL;
+    if (target->len > engine->opts.max_name_bytes)
+        return TDG_EURILEN;
+    return 0;
+}
+
+int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
+                          const tdg__target_t *target, const tdg__sub_opts_t *opts,
+                          tdg__subscribed_t *ret) {
+    static const tdg__sub_opts_t no_wishes;
+    uint32_t stream = tdg__stream_find(engine, handle);
+    tdg__subscribed_t result = {0};
+    struct filter *filter;
+    uint32_t id;
+    int rv;
+
+    if (stream == 0)
+        return TDG_ENOTFOUND;
+    if (stream_at(engine, stream)->ended)
+        return TDG_EENDED;
+    if (opts == NULL)
+        opts = &no_wishes;
+
+    rv = check_request(engine, target, opts);
+    if (rv < 0)
+        return rv;
+    rv = tdg__filter_get(engine, opts->filter, opts->error, &filter);
+    if (rv < 0)
+        return rv;
+
+    id = tdg__sub_find_own(engine, stream, target);
+    if (id != 0)
+        rv = rewish(engine, id, opts, filter, &result);
+    else
+        rv = subscribe_new(engine, stream, target, opts, filter, &result);
+    tdg__filter_unref(engine, filter);
+    if (rv == 0 && ret != NULL)
+        *ret = result;
+    return rv;
+}
+
+/* What was kept for the acknowledgement may be taken now. */
+static void release_kept(tdg__engine_t *engine, uint32_t id) {
+    if (sub_at(engine, id)->wait == WAIT_ACK)
+        tdg__stream_make_ready(engine, id);
+}
+
+static void acknowledge(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    if (sub->state != TDG__ARMED)
+        return;
+
+    sub->state = TDG__SUBSCRIBED;
+    if (sub->kind == SUB_DIRECT)
+        release_kept(engine, id);
+    else
+        for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+            release_kept(engine, d);
+}
+
+int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t handle,
+                            const tdg__target_t *target) {
+    uint32_t stream = tdg__stream_find(engine, handle);
+    uint32_t id;
+
+    if (stream == 0)
+        return TDG_ENOTFOUND;
+
+    if (target == NULL) {
+        for (id = stream_at(engine, stream)->first_sub; id != 0;
+             id = sub_at(engine, id)->own_next)
+            acknowledge(engine, id);
+        return 0;
+    }
+
+    if (!tdg__target_valid(target))
+        return TDG_ENOTFOUND;
+    id = tdg__sub_find_own(engine, stream, target);
+    if (id == 0)
+        return TDG_ENOTFOUND;
+    if (sub_at(engine, id)->state == TDG__SUBSCRIBING)
+        return TDG_EAGAIN;
+    acknowledge(engine, id);
+    return 0;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Watchers: the first subscription of a target starts one, and is settled when it is
+ * armed; some time after the last one it stops. */
+#include "core/internal.h"
+
+#include <tidings/error.h>
+
+static void arm_linger(tdg__engine_t *engine, struct watch *watch) {
+    tdg__heap_arm(&engine->timers, &watch->timer,
+                  engine->now_ms + engine->opts.linger_ms);
+}
+
+/* ---- Starting and stopping -----------------------------------------------------------
+ */
+
+/* Arming takes a number of its own: whoever comes back with a smaller one was last told
+ * of the target before it was watched, even if nothing else has changed since. */
+static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged) {
+    watch->state = WATCH_ARMED;
+    if (!unchanged || !watch->known)
+        watch->known_from = tdg__next_number(engine);
+    watch->known = true;
+    tdg__heap_disarm(&engine->timers, &watch->timer);
+}
+
+static int start(tdg__engine_t *engine, struct subject *subject) {
+    struct watch *watch = &subject->watch;
+    tdg__target_t target = tdg__subject_target(subject);
+    int rv = engine->opts.calls.watch(engine->opts.user, &target);
+
+    if (rv < 0 && rv != TDG_EAGAIN)
+        return rv;
+
+    engine->counters.watchers++;
+    if (rv == TDG_EAGAIN) {
+        watch->state = WATCH_ARMING;
+        watch->since_ms = engine->now_ms;
+    } else {
+        set_armed(engine, watch, false);
+    }
+    return 0;
+}
+
+static void arm_time_out(tdg__engine_t *engine, struct watch *watch) {
+    tdg__heap_arm(&engine->timers, &watch->timer,
+                  watch->since_ms + engine->opts.watch_timeout_ms);
+}
+
+int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
+                    tdg__sub_state_t *ret_state) {
+    struct watch *watch = &subject->watch;
+    int rv;
+
+    *ret_state = TDG__ARMED;
+    if (engine->opts.calls.watch == NULL)
+        return 0;
+
+    tdg__heap_disarm(&engine->timers, &watch->timer); /* it lingers no more */
+    if (watch->state == WATCH_NONE) {
+        rv = start(engine, subject);
+        if (rv < 0)
+            return rv;
+    }
+    if (watch->state == WATCH_ARMING) {
+        arm_time_out(engine, watch);
+        *ret_state = TDG__SUBSCRIBING;
+    }
+    return 0;
+}
+
+void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    sub->queue = QUEUE_ARMING;
+    sub->queue_next = 0;
+    sub->queue_prev = watch->last_waiting;
+    if (watch->last_waiting != 0)
+        sub_at(engine, watch->last_waiting)->queue_next = id;
+    else
+        watch->first_waiting = id;
+    watch->last_waiting = id;
+}
+
+static void forget(tdg__engine_t *engine, struct watch *watch) {
+    watch->state = WATCH_NONE;
+    tdg__heap_disarm(&engine->timers, &watch->timer);
+    engine->counters.watchers--;
+}
+
+static void stop(tdg__engine_t *engine, struct subject *subject) {
+    tdg__target_t target = tdg__subject_target(subject);
+
+    forget(engine, &subject->watch);
+    if (engine->opts.calls.unwatch != NULL)
+        engine->opts.calls.unwatch(engine->opts.user, &target);
+}
+
+void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
+    struct watch *watch = &subject->watch;
+
+    watch->users--;
+    if (watch->users != 0)
+        return;
+
+    if (watch->state != WATCH_NONE) {
+        if (engine->opts.linger_ms == TDG__NO_LINGER)
+            stop(engine, subject);
+        else
+            arm_linger(engine, watch);
+    }
+    tdg__subject_release(engine, subject);
+}
+
+/* ---- Settling ------------------------------------------------------------------------
+ */
+
+static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
+                         const struct subject *subject, int status, bool resumed) {
+    tdg__target_t target = tdg__subject_target(subject);
+
+    if (engine->opts.calls.settled != NULL)
+        engine->opts.calls.settled(engine->opts.user, stream, &target, status, resumed);
+}
+
+/* Settles those who wait, one by one: after each call the list may be another. Stops with
+ * TDG_ENOMEM where one cannot catch up; it and those behind it wait on. */
+static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int status) {
+    struct watch *watch = &subject->watch;
+
+    while (watch->first_waiting != 0) {
+        uint32_t id = watch->first_waiting;
+        struct sub *sub = sub_at(engine, id);
+        tdg__stream_t stream = tdg__stream_handle(engine, sub->stream);
+        bool resumed = true;
+
+        tdg__queue_leave(engine, id);
+        sub->state = TDG__ARMED;
+        if (tdg__catch_up(engine, id, &resumed) < 0) {
+            sub->state = TDG__SUBSCRIBING;
+            tdg__watch_wait(engine, watch, id);
+            return TDG_ENOMEM;
+        }
+        if (status == TDG_ETIMEDOUT)
+            sub->flags |= SUB_LATE;
+        tell_settled(engine, stream, subject, status, resumed);
+    }
+    return 0;
+}
+
+/* Calls `act` for every direct or template sub of a target until it fails. */
+static int each_user(tdg__engine_t *engine, const struct subject *subject,
+                     int (*act)(tdg__engine_t *engine, uint32_t id)) {
+    for (uint32_t g = subject->first_group; g != 0; g = group_at(engine, g)->next) {
+        struct group *group = group_at(engine, g);
+        uint32_t next;
+        int rv = 0;
+
+        if (group->of_template) {
+            for (uint32_t id = group->first_recent; id != 0 && rv == 0; id = next) {
+                next = sub_at(engine, id)->flight_next;
+                rv = act(engine, id);
+            }
+        } else if (group->source == 0) {
+            const uint32_t *members = tdg__group_members(group);
+
+            for (uint32_t i = 0; i < group->count && rv == 0; i++)
+                rv = act(engine, members[i]);
+        }
+        if (rv != 0)
+            return rv;
+    }
+    return 0;
+}
+
+static int assume_if_late(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    if ((sub->flags & SUB_LATE) == 0)
+        return 0;
+    if (tdg__assume_changed(engine, id, engine->last_number) < 0)
+        return TDG_ENOMEM;
+    sub->flags &= (uint8_t)~SUB_LATE;
+    return 0;
+}
+
+static int forgive_late(tdg__engine_t *engine, uint32_t id) {
+    sub_at(engine, id)->flags &= (uint8_t)~SUB_LATE;
+    return 0;
+}
+
+static int doom(tdg__engine_t *engine, uint32_t id) {
+    sub_at(engine, id)->flags |= SUB_DOOMED;
+    return 0;
+}
+
+/* Returns the first doomed one: the identifier, as a positive number. */
+static int is_doomed(tdg__engine_t *engine, uint32_t id) {
+    return (sub_at(engine, id)->flags & SUB_DOOMED) != 0 ? (int)id : 0;
+}
+
+/* Ends all subscriptions of a target. They are marked first, for whoever is told of one
+ * may subscribe anew. */
+static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
+    int id;
+
+    forget(engine, &subject->watch);
+    each_user(engine, subject, doom);
+
+    while ((id = each_user(engine, subject, is_doomed)) != 0) {
+        tdg__stream_t stream =
+            tdg__stream_handle(engine, sub_at(engine, (uint32_t)id)->stream);
+
+        tdg__sub_remove(engine, (uint32_t)id);
+        tell_settled(engine, stream, subject, error, true);
+    }
+}
+
+static int succeed(tdg__engine_t *engine, struct subject *subject, bool unchanged) {
+    struct watch *watch = &subject->watch;
+    int rv;
+
+    if (watch->state != WATCH_ARMED) {
+        set_armed(engine, watch, unchanged);
+        if (watch->users == 0)
+            arm_linger(engine, watch);
+    }
+    rv = each_user(engine, subject, unchanged ? forgive_late : assume_if_late);
+    if (rv < 0)
+        return rv;
+    return settle_waiting(engine, subject, 0);
+}
+
+int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
+                           tdg__watch_result_t result, int error) {
+    struct subject *subject;
+    int rv = 0;
+
+    if (!tdg__target_valid(target) || (result == TDG__WATCH_FAILED) != (error < 0))
+        return TDG_EINVAL;
+
+    subject = tdg__subject_find(engine, target);
+    if (subject == NULL || subject->watch.state == WATCH_NONE ||
+        (subject->watch.state == WATCH_ARMED && !subject->watch.unsettled))
+        return 0;
+
+    subject->pins++;
+    if (result == TDG__WATCH_FAILED)
+        fail(engine, subject, error);
+    else
+        rv = succeed(engine, subject, result == TDG__WATCH_UNCHANGED);
+    subject->watch.unsettled = rv < 0;
+    subject->pins--;
+    tdg__subject_release(engine, subject);
+    return rv;
+}
+
+/* ---- Time ----------------------------------------------------------------------------
+ */
+
+void tdg__watch_on_timer(tdg__engine_t *engine, struct subject *subject) {
+    struct watch *watch = &subject->watch;
+
+    subject->pins++;
+    if (watch->users == 0) {
+        stop(engine, subject);
+    } else {
+        watch->state = WATCH_LATE;
+        if (settle_waiting(engine, subject, TDG_ETIMEDOUT) < 0 &&
+            watch->state == WATCH_LATE) {
+            /* Without memory: wait and try again. */
+            watch->state = WATCH_ARMING;
+            tdg__heap_arm(&engine->timers, &watch->timer, engine->now_ms + 100);
+        }
+    }
+    subject->pins--;
+    tdg__subject_release(engine, subject);
+}
+
+static void stop_all(tdg__engine_t *engine, const tdg__pool_t *pool) {
+    for (uint32_t id = 1; id < tdg__pool_end(pool); id++) {
+        struct subject *subject = tdg__pool_get(pool, id);
+
+        if (subject != NULL && subject->watch.state != WATCH_NONE)
+            stop(engine, subject);
+    }
+}
+
+void tdg__watches_done(tdg__engine_t *engine) {
+    stop_all(engine, &engine->resources);
+    stop_all(engine, &engine->templates);
+}

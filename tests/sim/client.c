@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+#include "client.h"
+
+#include <string.h>
+
+#include <tidings/error.h>
+
+static struct interest *interest_of(struct truth *truth, int client, int target) {
+    return &truth->clients[client].interests[target];
+}
+
+static bool concerns(const struct truth *truth, int client, int target, int resource) {
+    if (!cast_covers(target, resource))
+        return false;
+    return !cast_is_template(target) || !truth->may_read ||
+           cast_may_read(client, resource);
+}
+
+void truth_init(struct truth *truth, uint64_t epoch, bool may_read) {
+    memset(truth, 0, sizeof(*truth));
+    truth->epoch = epoch;
+    truth->may_read = may_read;
+}
+
+/* ---- What happens --------------------------------------------------------------------- */
+
+void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number) {
+    int r = news->resource;
+    int c;
+    int t;
+
+    truth->serial++;
+    truth->resources[r].number = number;
+    for (c = 0; c < CLIENTS; c++)
+        for (t = 0; t < TARGETS; t++) {
+            struct interest *interest = interest_of(truth, c, t);
+
+            if (!interest->wanted || !concerns(truth, c, t, r))
+                continue;
+            /* Who is away is told of everything, whatever the filter. */
+            if (!interest->live || cast_passes(interest->filter, news))
+                interest->owed[r].number = number;
+        }
+}
+
+/* Who waits for a watcher without a cursor reads the resource after the acknowledgement. */
+void truth_unseen(struct truth *truth, int resource) {
+    int c;
+    int t;
+
+    truth->serial++;
+    truth->resources[resource].unseen = truth->serial;
+    for (c = 0; c < CLIENTS; c++)
+        for (t = 0; t < TARGETS; t++) {
+            struct interest *interest = interest_of(truth, c, t);
+
+            if (!interest->wanted || !concerns(truth, c, t, resource))
+                continue;
+            /* A template whose watcher is late cannot name what is in no list and no
+             * history, and has given its answer about `resumed` before. */
+            if (interest->live && interest->settled && cast_is_template(t))
+                continue;
+            if (!interest->live || interest->settled || interest->resumes)
+                interest->owed[resource].serial = truth->serial;
+        }
+}
+
+/* ---- Messages ------------------------------------------------------------------------- */
+
+static void forget_owed(struct interest *interest) {
+    memset(interest->owed, 0, sizeof(interest->owed));
+}
+
+static void drop_interest(struct interest *interest) {
+    *interest = (struct interest){0};
+}
+
+/* No subscription on this stream any more. Who has a cursor can come back. */
+static void off_stream(struct interest *interest) {
+    interest->live = false;
+    interest->settled = false;
+    interest->acknowledged = false;
+    interest->received = false;
+    if (!interest->cursor.valid)
+        drop_interest(interest);
+}
+
+static void receive_note(struct client *client, const struct message *message) {
+    int t;
+
+    for (t = 0; t < TARGETS; t++) {
+        struct owed *owed = &client->interests[t].owed[message->target];
+
+        if (owed->number <= message->number)
+            owed->number = 0;
+        if (owed->serial <= message->cursor.serial)
+            owed->serial = 0;
+    }
+}
+
+static void receive_one(struct truth *truth, struct client *client,
+                        const struct message *message) {
+    int t;
+
+    if (message->kind == MESSAGE_NOTE)
+        receive_note(client, message);
+    if (message->kind == MESSAGE_ACK)
+        client->interests[message->target].received = true;
+
+    for (t = 0; t < TARGETS; t++)
+        if (client->interests[t].received)
+            client->interests[t].cursor = message->cursor;
+    truth->kept[(truth->kept_count++ * 7 + truth->serial) % KEPT_CURSORS] =
+        message->cursor;
+
+    if (message->kind == MESSAGE_END)
+        for (t = 0; t < TARGETS; t++)
+            off_stream(&client->interests[t]);
+}
+
+static void receive_first(struct truth *truth, struct client *client) {
+    struct message message = client->messages[0];
+
+    client->message_count--;
+    memmove(&client->messages[0], &client->messages[1],
+            (size_t)client->message_count * sizeof(client->messages[0]));
+    receive_one(truth, client, &message);
+}
+
+void client_receive(struct truth *truth, int client) {
+    while (truth->clients[client].message_count > 0)
+        receive_first(truth, &truth->clients[client]);
+}
+
+static void send_message(struct truth *truth, int client, struct message message,
+                         tdg__cursor_t cursor) {
+    struct client *own = &truth->clients[client];
+
+    message.cursor = (struct kept_cursor){true, cursor, truth->serial};
+    if (own->message_count == ON_THE_WAY)
+        receive_first(truth, own);
+    own->messages[own->message_count++] = message;
+}
+
+/* ---- Streams -------------------------------------------------------------------------- */
+
+void client_opened(struct truth *truth, int client, tdg__stream_t stream) {
+    struct client *own = &truth->clients[client];
+
+    own->stream = stream;
+    own->open = true;
+    own->over = false;
+    memset(own->told, 0, sizeof(own->told));
+}
+
+void client_left(struct truth *truth, int client) {
+    struct client *own = &truth->clients[client];
+    int t;
+
+    own->open = false;
+    own->message_count = 0;
+    for (t = 0; t < TARGETS; t++)
+        drop_interest(&own->interests[t]);
+}
+
+void client_dropped(struct truth *truth, int client, int lost) {
+    struct client *own = &truth->clients[client];
+    int t;
+
+    own->message_count -= lost < own->message_count ? lost : own->message_count;
+    client_receive(truth, client);
+    own->open = false;
+    for (t = 0; t < TARGETS; t++)
+        off_stream(&own->interests[t]);
+}
+
+/* ---- Subscriptions -------------------------------------------------------------------- */
+
+/* What happened after the cursor was given out. */
+static void owe_since(struct truth *truth, int client, int target,
+                      const struct kept_cursor *cursor) {
+    struct interest *interest = interest_of(truth, client, target);
+    uint64_t c = cursor->cursor.epoch == truth->epoch ? cursor->cursor.number : 0;
+    int r;
+
+    for (r = 0; r < RESOURCES; r++) {
+        if (!concerns(truth, client, target, r))
+            continue;
+        if (truth->resources[r].number > c)
+            interest->owed[r].number = truth->resources[r].number;
+        if (truth->resources[r].unseen > cursor->serial)
+            interest->owed[r].serial = truth->resources[r].unseen;
+    }
+}
+
+static void client_resumes(struct truth *truth, int client, int target,
+                           const struct kept_cursor *cursor) {
+    struct interest *interest = interest_of(truth, client, target);
+    struct kept_cursor *own = &interest->cursor;
+
+    /* With its own last cursor a client relies on all that it has not been told. */
+    if (!own->valid || own->cursor.epoch != cursor->cursor.epoch ||
+        own->cursor.number != cursor->cursor.number || own->serial != cursor->serial)
+        forget_owed(interest);
+    interest->resumes = true;
+    owe_since(truth, client, target, cursor);
+}
+
+void client_subscribed(struct truth *truth, int client, int target, int filter,
+                       const struct kept_cursor *cursor, const tdg__subscribed_t *how) {
+    struct interest *interest = interest_of(truth, client, target);
+
+    interest->filter = filter;
+    if (interest->live)
+        return;
+
+    if (cursor->valid)
+        client_resumes(truth, client, target, cursor);
+    else
+        drop_interest(interest);
+    interest->filter = filter;
+    interest->wanted = true;
+    interest->live = true;
+    interest->cursor = *cursor;
+    if (how->state != TDG__SUBSCRIBING)
+        client_settled(truth, client, target, 0, how->resumed);
+}
+
+void client_settled(struct truth *truth, int client, int target, int status, bool resumed) {
+    struct interest *interest = interest_of(truth, client, target);
+    int r;
+
+    if (status < 0 && status != TDG_ETIMEDOUT) {
+        client_unsubscribed(truth, client, target);
+        return;
+    }
+
+    interest->settled = true;
+    if (!resumed)
+        forget_owed(interest);
+    if (status == TDG_ETIMEDOUT && cast_is_template(target))
+        for (r = 0; r < RESOURCES; r++)
+            interest->owed[r].serial = 0;
+}
+
+void client_acknowledged(struct truth *truth, int client, int target,
+                         tdg__cursor_t cursor) {
+    struct interest *interest = interest_of(truth, client, target);
+
+    if (interest->acknowledged)
+        return;
+    interest->acknowledged = true;
+    send_message(truth, client, (struct message){.kind = MESSAGE_ACK, .target = target},
+                 cursor);
+}
+
+void client_unsubscribed(struct truth *truth, int client, int target) {
+    struct client *own = &truth->clients[client];
+    int i;
+
+    /* An acknowledgement on its way is of the subscription that is gone. */
+    for (i = 0; i < own->message_count; i++)
+        if (own->messages[i].kind == MESSAGE_ACK && own->messages[i].target == target) {
+            client_receive(truth, client);
+            break;
+        }
+    drop_interest(interest_of(truth, client, target));
+}
+
+/* ---- Promises ------------------------------------------------------------------------- */
+
+static const char *check_asked(struct truth *truth, int client, int resource) {
+    bool live = false;
+    bool covered = false;
+    int t;
+
+    for (t = 0; t < TARGETS; t++) {
+        struct interest *interest = interest_of(truth, client, t);
+
+        if (!cast_covers(t, resource) || !interest->live)
+            continue;
+        covered = true;
+        if (!concerns(truth, client, t, resource))
+            continue;
+        live = true;
+        if (interest->acknowledged)
+            return NULL;
+    }
+    if (live)
+        return "promise 1: told before the acknowledgement";
+    return covered ? "promise 6: told of what the client may not read"
+                   : "promise 2 or 6: told of what the client is not subscribed to";
+}
+
+static const char *check_order(struct client *client, const tdg__note_t *note,
+                               int resource) {
+    uint64_t before = client->told_number[resource];
+    bool told = client->told[resource];
+
+    client->told[resource] = true;
+    client->told_number[resource] = note->change->number;
+    if (told && note->change->number < before)
+        return "promise 4: a version went back";
+    if (told && note->change->number == before && !note->change->assumed)
+        return "promise 4: a version came twice";
+    return NULL;
+}
+
+const char *client_took(struct truth *truth, int client, const tdg__note_t *note,
+                        int resource) {
+    struct client *own = &truth->clients[client];
+    const char *broken;
+
+    if (own->over)
+        return "promise 2: told after the end";
+    if (note->kind == TDG__NOTE_END) {
+        own->over = true;
+        send_message(truth, client, (struct message){.kind = MESSAGE_END}, note->cursor);
+        return NULL;
+    }
+
+    broken = check_asked(truth, client, resource);
+    if (broken == NULL)
+        broken = check_order(own, note, resource);
+    send_message(truth, client,
+                 (struct message){.kind = MESSAGE_NOTE,
+                                  .target = resource,
+                                  .number = note->change->number},
+                 note->cursor);
+    return broken;
+}
+
+const char *truth_check(const struct truth *truth, int *ret_client, int *ret_target,
+                        int *ret_resource) {
+    int c;
+    int t;
+    int r;
+
+    for (c = 0; c < CLIENTS; c++)
+        for (t = 0; t < TARGETS; t++)
+            for (r = 0; r < RESOURCES; r++) {
+                const struct interest *interest = &truth->clients[c].interests[t];
+
+                if (!truth->clients[c].open || !interest->live)
+                    continue;
+                *ret_client = c;
+                *ret_target = t;
+                *ret_resource = r;
+                if (interest->owed[r].serial != 0)
+                    return "promise 5: never told of an unseen change";
+                if (interest->owed[r].number != 0)
+                    return interest->resumes
+                               ? "promise 5: never told of a change while away"
+                               : "promise 3: never told of the last change";
+            }
+    return NULL;
+}

@@ -1,0 +1,418 @@
+#!/bin/bash
+# The program from outside: exit codes, help, options, output. Prints TAP.
+#
+#     tests/system/cli_test.sh build/tidings            all
+#     tests/system/cli_test.sh build/tidings suggest    those whose name contains "suggest"
+set -u
+
+if (($# < 1)) || [[ ! -x $1 ]]; then
+    echo "usage: $0 PATH_TO_TIDINGS [PART_OF_A_NAME]" >&2
+    exit 2
+fi
+tidings=$(realpath "$1")
+only=${2-}
+man_page=$(dirname "$0")/../../man/tidings.1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset NO_COLOR
+export LC_ALL=C.UTF-8 TERM=xterm
+
+count=0
+failed=0
+
+# Runs the program; leaves its exit code in $code, its output in $work/out and $work/err.
+run() {
+    "$tidings" "$@" >"$work/out" 2>"$work/err" </dev/null
+    code=$?
+}
+
+why() {
+    printf '# %s\n' "$@" >&2
+    return 1
+}
+
+exits() {
+    ((code == $1)) || why "exit code $code instead of $1" "$(head -3 "$work/err")"
+}
+
+out_has() {
+    grep -qE -- "$1" "$work/out" || why "no '$1' on stdout"
+}
+
+err_has() {
+    grep -qE -- "$1" "$work/err" || why "no '$1' on stderr:" "$(head -3 "$work/err")"
+}
+
+is_silent() { # out or err
+    [[ ! -s $work/$1 ]] || why "std$1 is not empty:" "$(head -3 "$work/$1")"
+}
+
+check() { # NAME: runs the function of that name
+    [[ $1 == *"$only"* ]] || return 0
+    count=$((count + 1))
+    if [[ $1 == *terminal_* || $1 == live_plays* ]] && ! command -v script >/dev/null; then
+        echo "ok $count - $1 # SKIP script(1) is not installed"
+    elif "$1"; then
+        echo "ok $count - $1"
+    else
+        echo "not ok $count - $1"
+        failed=$((failed + 1))
+    fi
+}
+
+options_of() { # COMMAND: those that its help lists
+    "$tidings" "$1" --help | sed -nE 's/^  --([a-z-]+).*/\1/p'
+}
+
+commands() {
+    "$tidings" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'
+}
+
+# Evaluates a Python expression over `rows`, the objects in a file, one per line.
+json_holds() { # FILE EXPRESSION
+    python3 -c '
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+sys.exit(not eval("(" + sys.argv[2] + ")"))' "$1" "$2" || why "does not hold: $2"
+}
+
+on_a_terminal() { # ENVIRONMENT COMMAND: runs it under script(1), output in $work/out
+    env "$1" script -qec "$2" /dev/null >"$work/out" 2>&1 </dev/null
+}
+
+# ---- Help and version ----
+
+help_lists_the_commands() {
+    run --help
+    exits 0 && is_silent err && out_has '^  demo ' && out_has '^  help '
+}
+
+help_command_is_the_same_as_help_option() {
+    run help
+    exits 0 && diff "$work/out" <("$tidings" --help) >&2
+}
+
+version_is_one_line() {
+    run --version
+    exits 0 && is_silent err && [[ $(wc -l <"$work/out") == 1 ]] &&
+        out_has '^tidings [0-9]+'
+}
+
+every_command_has_help_both_ways() {
+    local name
+    for name in $(commands); do
+        run "$name" --help
+        exits 0 && is_silent err && out_has "^usage: tidings $name" && out_has '^  --help' &&
+            diff "$work/out" <("$tidings" help "$name") >&2 || return 1
+    done
+}
+
+help_in_the_middle_of_options_wins() {
+    run demo --width 80 --help
+    exits 0 && out_has '^usage: tidings demo'
+}
+
+every_option_is_in_the_man_page() {
+    local name option
+    for name in $(commands); do
+        grep -qE "^\.Ss tidings $name$" "$man_page" || why "no section on $name" || return 1
+        for option in $(options_of "$name"); do
+            sed -n "/^\.Ss tidings $name\$/,/^\.S[sh] /p" "$man_page" |
+                grep -qE "^\.It Fl -$option( |\$)" ||
+                why "$name --$option is not described" || return 1
+        done
+    done
+}
+
+every_option_of_the_man_page_exists() {
+    local option
+    while read -r option; do
+        { options_of demo && echo version; } | grep -qx -- "$option" ||
+            why "--$option is described and does not exist" || return 1
+    done < <(sed -nE 's/^\.It Fl -([a-z-]+).*/\1/p' "$man_page")
+}
+
+# ---- What is wrong is said ----
+
+no_command_shows_usage_and_fails() {
+    run
+    exits 2 && is_silent out && err_has '^usage: tidings'
+}
+
+unknown_command_suggests_the_nearest() {
+    local word
+    for word in dmeo deom dem dmo demos; do
+        run "$word"
+        exits 2 && is_silent out && err_has "'$word'" && err_has "did you mean 'demo'" ||
+            return 1
+    done
+}
+
+unknown_command_far_from_all_points_to_help() {
+    run xyzzy
+    exits 2 && is_silent out && err_has 'tidings --help' || return 1
+    run "$(printf 'x%.0s' {1..5000})"
+    exits 2
+}
+
+help_on_an_unknown_command_fails() {
+    run help dmeo
+    exits 2 && err_has "did you mean 'demo'"
+}
+
+unknown_option_before_the_command_fails() {
+    run --frobnicate
+    exits 2 && is_silent out && err_has 'frobnicate'
+}
+
+unknown_option_suggests_the_nearest() {
+    run demo --debonce 5
+    exits 2 && is_silent out && err_has 'did you mean --debounce' || return 1
+    run demo -x
+    exits 2 && err_has '-x'
+}
+
+operand_that_is_not_taken_fails() {
+    run demo surprise
+    exits 2 && is_silent out && err_has "'surprise'" || return 1
+    run help demo more
+    exits 2 && err_has "'more'"
+}
+
+numbers_out_of_range_name_the_range() {
+    local option value
+    for option in changes duration batch debounce longest throttle rate-limit width; do
+        for value in -1 x '' 1.5 12x 0x10 99999999999999999999 100000001; do
+            run demo "--$option" "$value"
+            exits 2 && is_silent out && err_has "--$option takes a whole number from" &&
+                err_has 'not' || why "with --$option '$value'" || return 1
+        done
+    done
+    run demo --width 59
+    exits 2 && err_has 'from 60 to' || return 1
+    run demo --changes 0
+    exits 2 && err_has 'from 1 to'
+}
+
+unknown_choices_name_the_choices() {
+    run demo --pattern wild
+    exits 2 && is_silent out && err_has 'steady, burst, bursts, trickle or typing' &&
+        err_has "'wild'" || return 1
+    run demo --color=sometimes
+    exits 2 && err_has 'auto, always or never'
+}
+
+value_missing_or_not_wanted_fails() {
+    run demo --batch
+    exits 2 && err_has '--batch needs a value' || return 1
+    run demo --json=yes
+    exits 2 && err_has '--json takes no value'
+}
+
+longest_below_debounce_fails() {
+    run demo --longest 100
+    exits 2 && is_silent out && err_has 'at least --debounce'
+}
+
+options_that_exclude_each_other_fail() {
+    run demo --live --json
+    exits 2 && err_has '--live and --json'
+}
+
+live_without_a_terminal_fails() {
+    run demo --live
+    exits 2 && is_silent out && err_has 'needs a terminal'
+}
+
+# ---- The demonstration ----
+
+demo_says_that_the_last_change_arrived() {
+    run demo
+    exits 0 && is_silent err && out_has '^The last change arrived at all 8 subscribers' &&
+        out_has '^immediate' && out_has '^batch 100 ms' && out_has '^debounce 500 ms' &&
+        out_has '^throttle 200 ms' && out_has 'With a rate limit: .* 1,000 ms'
+}
+
+demo_is_deterministic() {
+    run demo --pattern typing
+    diff "$work/out" <("$tidings" demo --pattern typing) >&2
+}
+
+value_after_equals_sign_is_the_same() {
+    run demo --batch=50 --width=100
+    exits 0 && diff "$work/out" <("$tidings" demo --batch 50 --width 100) >&2
+}
+
+output_into_a_pipe_has_no_escapes() {
+    run demo
+    exits 0 || return 1
+    ! grep -q $'\033' "$work/out" || why 'escapes without a terminal'
+}
+
+color_always_and_no_color() {
+    run demo --color always
+    grep -q $'\033\[' "$work/out" || why 'no color with always' || return 1
+    NO_COLOR=1 run demo --color always
+    grep -q $'\033\[' "$work/out" || why 'an explicit wish beats NO_COLOR' || return 1
+    run demo --color never
+    ! grep -q $'\033' "$work/out"
+}
+
+terminal_gets_color_unless_no_color() {
+    on_a_terminal A=1 "$tidings demo"
+    grep -q $'\033\[' "$work/out" || why 'no color on a terminal' || return 1
+    on_a_terminal NO_COLOR=1 "$tidings demo"
+    ! grep -q $'\033' "$work/out" || why 'color in spite of NO_COLOR' || return 1
+    on_a_terminal TERM=dumb "$tidings demo"
+    ! grep -q $'\033' "$work/out" || why 'color on a dumb terminal'
+}
+
+ascii_by_option_and_by_locale() {
+    run demo
+    LC_ALL=C grep -q '[^ -~]' "$work/out" || why 'no UTF-8 in a UTF-8 locale' || return 1
+    run demo --ascii
+    exits 0 || return 1
+    ! LC_ALL=C grep -q '[^ -~]' "$work/out" || why 'not ASCII with --ascii' || return 1
+    LC_ALL=C run demo
+    exits 0 || return 1
+    ! LC_ALL=C grep -q '[^ -~]' "$work/out" || why 'not ASCII in the locale C'
+}
+
+lines_keep_to_the_width() {
+    local width pattern longest
+    for width in 60 80 120 400; do
+        for pattern in steady burst bursts trickle typing; do
+            run demo --ascii --width "$width" --pattern "$pattern"
+            longest=$(wc -L <"$work/out")
+            exits 0 && ((longest <= width)) ||
+                why "$longest columns with --width $width --pattern $pattern" || return 1
+        done
+    done
+}
+
+width_without_a_terminal_is_80() {
+    run demo
+    diff "$work/out" <("$tidings" demo --width 80) >&2
+}
+
+rate_limit_0_leaves_the_second_group_out() {
+    run demo --rate-limit 0 --json
+    exits 0 && [[ $(wc -l <"$work/out") == 4 ]] || return 1
+    run demo --rate-limit 0
+    exits 0 && out_has 'all 4 subscribers' && ! grep -q 'With a rate limit' "$work/out"
+}
+
+extremes_of_every_option_work() {
+    local args
+    for args in '--changes 1' '--changes 1 --duration 1' '--changes 100000' \
+        '--duration 1' '--duration 86400000' '--duration 86400000 --changes 1000' \
+        '--batch 0 --debounce 0 --throttle 0' '--debounce 0 --longest 0' \
+        '--batch 86400000 --debounce 86400000 --throttle 86400000 --rate-limit 86400000' \
+        '--rate-limit 1' '--width 60' '--width 400' '--longest 0'; do
+        # shellcheck disable=SC2086 # the list is split on purpose
+        run demo $args
+        exits 0 && out_has 'The last change arrived at all' || why "with $args" || return 1
+        # shellcheck disable=SC2086
+        run demo --json $args
+        exits 0 && json_holds "$work/out" 'all(r["last_arrived"] for r in rows)' ||
+            why "with --json $args" || return 1
+    done
+}
+
+# ---- JSON ----
+
+json_is_one_object_per_line_with_all_fields() {
+    run demo --json
+    exits 0 && is_silent err && [[ $(wc -l <"$work/out") == 8 ]] &&
+        json_holds "$work/out" 'all(set(r) >= {"name", "mode", "window_ms", "rate_limit_ms",
+            "changes", "notifications", "merged", "longest_wait_ms", "times"} for r in rows)' &&
+        json_holds "$work/out" 'len({r["name"] for r in rows}) == 8'
+}
+
+json_adds_up() {
+    local pattern
+    for pattern in steady burst bursts trickle typing; do
+        run demo --json --pattern "$pattern"
+        exits 0 && json_holds "$work/out" 'all(r["notifications"] == len(r["times"]) and
+            r["notifications"] + r["merged"] == r["changes"] and
+            r["times"] == sorted(r["times"]) for r in rows)' ||
+            why "with --pattern $pattern" || return 1
+    done
+}
+
+json_keeps_the_rules_of_timing() {
+    run demo --json
+    json_holds "$work/out" 'rows[0]["notifications"] == 100 and
+        rows[0]["longest_wait_ms"] == 0' &&
+        json_holds "$work/out" 'rows[1]["longest_wait_ms"] <= 100' &&
+        json_holds "$work/out" 'rows[2]["times"] == [800, 1490]' &&
+        json_holds "$work/out" 'rows[3]["times"] == [0, 200, 400, 600, 800, 1000]' &&
+        json_holds "$work/out" 'all(b - a >= 1000 for r in rows[4:]
+            for a, b in zip(r["times"], r["times"][1:]))'
+}
+
+text_and_json_show_the_same_figures() {
+    local pattern
+    for pattern in steady burst bursts trickle typing; do
+        "$tidings" demo --ascii --width 200 --pattern "$pattern" |
+            sed -nE 's/^(immediate|batch|debounce|throttle) .* ([0-9]+) +([0-9,]+) ms +yes$/\1 \2 \3/p' |
+            tr -d , >"$work/text"
+        "$tidings" demo --json --pattern "$pattern" | python3 -c '
+import json, sys
+for r in map(json.loads, sys.stdin):
+    print(r["mode"], r["notifications"], r["longest_wait_ms"])' >"$work/json"
+        [[ $(wc -l <"$work/text") == 8 ]] && diff "$work/text" "$work/json" >&2 ||
+            why "with --pattern $pattern" || return 1
+    done
+}
+
+# ---- Output that cannot be written ----
+
+full_disk_is_an_error() {
+    local args
+    for args in demo 'demo --json --changes 10000' --help --version 'help demo'; do
+        # shellcheck disable=SC2086
+        "$tidings" $args >/dev/full 2>"$work/err"
+        code=$?
+        exits 1 && err_has 'cannot write to standard output' || why "with $args" || return 1
+    done
+}
+
+closed_pipe_is_an_error() {
+    mkfifo "$work/pipe"
+    # shellcheck disable=SC2094 # nothing is read
+    exec 3<>"$work/pipe" 4>"$work/pipe"
+    exec 3<&- # from here on nobody reads
+    "$tidings" demo >&4 2>"$work/err"
+    code=$?
+    exec 4>&-
+    exits 1 && err_has 'cannot write to standard output'
+}
+
+closed_output_is_an_error() {
+    "$tidings" demo >&- 2>"$work/err"
+    code=$?
+    exits 1 && err_has 'cannot write to standard output'
+}
+
+# ---- Live ----
+
+live_plays_and_restores_the_terminal() {
+    on_a_terminal A=1 "$tidings demo --live --duration 200 --rate-limit 0 --debounce 50"
+    code=$?
+    exits 0 && out_has $'\033\[\\?1049h' && out_has $'\033\[\\?1049l' &&
+        out_has $'\033\[\\?25h' && out_has 'The last change arrived'
+}
+
+live_interrupted_restores_the_terminal() {
+    on_a_terminal A=1 "timeout --foreground -s INT 0.5 $tidings demo --live --duration 60000"
+    out_has $'\033\[\\?1049h' && out_has $'\033\[\\?25h\033\[\\?1049l' || return 1
+    ! grep -q 'The last change arrived' "$work/out" || why 'it went on to the end'
+}
+
+tests=$(sed -nE '/^# ---- Help/,$s/^([a-z0-9_]+)\(\) \{.*/\1/p' "$0")
+for name in $tests; do
+    check "$name"
+done
+echo "1..$count"
+((failed == 0))

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <tidings/tidings.h>
+
+#include "base/uri.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void accepts_absolute_uris(void **state) {
+    static const char *const uris[] = {
+        "file:///etc/hosts",
+        "db://t17/orders/42",
+        "a:",
+        "urn:isbn:0451450523",
+        "mailto:someone@example.com",
+        "http://user:pw@example.com:8080/a/b?c=d&e#f",
+        "http://[::1]/",
+        "http://[v7.x]/",
+        "x+y-z.1:opaque",
+        "a:%41%c3%A9",
+        "a://",
+        "a:?q",
+        "a:#f",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(uris); i++)
+        if (tdg__uri_check(uris[i], strlen(uris[i]), NULL) != 0)
+            fail_msg("refused: %s", uris[i]);
+}
+
+static void refuses_others_and_says_where(void **state) {
+    static const struct {
+        const char *uri;
+        size_t len;
+        size_t at;
+    } cases[] = {
+        {"",           0,  0},
+        {"/etc/hosts", 10, 0},
+        {"hosts",      5,  5},
+        {"1a:b",       4,  0},
+        {":a",         2,  0},
+        {"a_b:c",      5,  1},
+        {"a b:c",      5,  1},
+        {"a:b c",      5,  3},
+        {"a:b\0c",     5,  3},
+        {"a:\xc3\xa9", 4,  2},
+        {"a:b{c}",     6,  3},
+        {"a:b<",       4,  3},
+        {"a:\"",       3,  2},
+        {"a:b\\c",     5,  3},
+        {"a:b^",       4,  3},
+        {"a:b|",       4,  3},
+        {"a:b`",       4,  3},
+        {"a:b\n",      4,  3},
+        {"a:b\x7f",    4,  3},
+        {"a:%",        3,  3},
+        {"a:%4",       4,  4},
+        {"a:%4g",      5,  4},
+        {"a:%zz",      5,  3},
+        {"a:b#c#d",    7,  5},
+        {"a://h:x/",   8,  7},
+        {"a://[::1",   8,  8},
+        {"a:/[",       4,  3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__parse_error_t error = {.at = 999};
+
+        assert_int_equal(tdg__uri_check(cases[i].uri, cases[i].len, &error), TDG_EURI);
+        if (error.at != cases[i].at)
+            fail_msg("%s: at %zu, not %zu", cases[i].uri, error.at, cases[i].at);
+        assert_int_not_equal(strlen(error.text), 0);
+        assert_int_equal(tdg__uri_check(cases[i].uri, cases[i].len, NULL), TDG_EURI);
+    }
+}
+
+static void looks_at_its_own_bytes_only(void **state) {
+    (void)state;
+    assert_int_equal(tdg__uri_check("a:b c", 3, NULL), 0);
+    assert_int_equal(tdg__uri_check("a:%41", 4, NULL), TDG_EURI);
+}
+
+static const struct {
+    const char *uri;
+    const char *normal;
+} normal_forms[] = {
+    {"HTTP://Example.COM/A",       "http://example.com/A"                             },
+    {"file:///a/./b/../c",         "file:///a/c"                                      },
+    {"file:///../../etc",          "file:///etc"                                      },
+    {"file:///%2e%2E/%2e./etc",    "file:///etc"                                      },
+    {"file:///a%2f..%2fb",         "file:///a%2F..%2Fb"                               },
+    {"a:../../x",                  "a:x"                                              },
+    {"a:b/%7ec?%7e#%7E",           "a:b/~c?~#~"                                       },
+    {"a://h/%c3%a9?%c3%a9#%c3%a9", "a://h/%C3%A9?%C3%A9#%C3%A9"                       },
+    {"a://%c3%a9%41/",             "a://%C3%A9a/"                                     },
+    {"a://User%3a@h:80/",          "a://User%3A@h:80/"                                },
+    {"http://[FE80::1]/",          "http://[fe80:0000:0000:0000:0000:0000:0000:0001]/"},
+    {"http://1.2.3.4/",            "http://1.2.3.4/"                                  },
+    {"a:",                         "a:"                                               },
+    {"a:..",                       "a:"                                               },
+    {"a://h",                      "a://h"                                            },
+    {"a://h//b",                   "a://h//b"                                         },
+};
+
+static void normalises(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(normal_forms); i++) {
+        tdg__buf_t *buf;
+
+        assert_int_equal(tdg__uri_normalize(normal_forms[i].uri,
+                                            strlen(normal_forms[i].uri), &buf, NULL),
+                         0);
+        assert_string_equal(buf->data, normal_forms[i].normal);
+        assert_int_equal(buf->len, strlen(normal_forms[i].normal));
+        tdg__buf_unref(buf);
+    }
+}
+
+static void never_turns_a_path_into_an_authority(void **state) {
+    static const char *const uris[] = {"a:/..//b", "a:/.//b", "a:/x/..//b", "a:/%2e//b"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        tdg__buf_t *buf;
+
+        assert_int_equal(tdg__uri_normalize(uris[i], strlen(uris[i]), &buf, NULL), 0);
+        assert_string_equal(buf->data, "a:/.//b");
+        tdg__buf_unref(buf);
+    }
+}
+
+static void a_normal_form_stays_as_it_is(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(normal_forms); i++) {
+        const char *normal = normal_forms[i].normal;
+        tdg__buf_t *buf;
+
+        assert_int_equal(tdg__uri_normalize(normal, strlen(normal), &buf, NULL), 0);
+        assert_string_equal(buf->data, normal);
+        tdg__buf_unref(buf);
+    }
+}
+
+static void what_is_malformed_has_no_normal_form(void **state) {
+    tdg__buf_t *buf = NULL;
+    tdg__parse_error_t error;
+
+    (void)state;
+    assert_int_equal(tdg__uri_normalize("a:b c", 5, &buf, &error), TDG_EURI);
+    assert_int_equal(error.at, 3);
+    assert_null(buf);
+}
+
+static void takes_a_uri_of_a_mebibyte(void **state) {
+    const size_t len = 1 << 20;
+    char *uri = malloc(len);
+    tdg__buf_t *buf;
+
+    (void)state;
+    for (size_t i = 0; i < len; i++)
+        uri[i] = i % 3 == 0 ? '/' : '.';
+    memcpy(uri, "a:", 2);
+    assert_int_equal(tdg__uri_check(uri, len, NULL), 0);
+    assert_int_equal(tdg__uri_normalize(uri, len, &buf, NULL), 0);
+    tdg__buf_unref(buf);
+    free(uri);
+}
+
+/* An allocator that fails once, at the allocation number `fail_at`, and counts blocks. */
+static struct {
+    size_t calls;
+    size_t fail_at;
+    long blocks;
+} heap;
+
+static void *count_malloc(size_t size) {
+    void *ptr = ++heap.calls == heap.fail_at ? NULL : malloc(size);
+
+    heap.blocks += ptr != NULL;
+    return ptr;
+}
+
+static void *count_realloc(void *old, size_t size) {
+    void *ptr = ++heap.calls == heap.fail_at ? NULL : realloc(old, size);
+
+    heap.blocks += ptr != NULL && old == NULL;
+    return ptr;
+}
+
+static void count_free(void *ptr) {
+    heap.blocks--;
+    free(ptr);
+}
+
+static void reports_each_allocation_that_fails(void **state) {
+    static const tdg_allocator_t counting = {count_malloc, count_realloc, count_free};
+    static const char *const uris[] = {
+        "HTTP://u%7e@H%41:1/a/../%7eb/./c?%7e#%7e",
+        "http://[FE80::1]/a/../..//b",
+        "http://1.2.3.4/%7e",
+        "a:b/../c",
+        "a:/..//b",
+        "http://[vF.A]/",
+    };
+
+    (void)state;
+    assert_int_equal(tdg_set_allocator(&counting), 0);
+    for (size_t i = 0; i < COUNT(uris); i++)
+        for (size_t n = 1;; n++) {
+            tdg__buf_t *buf = NULL;
+            int rv;
+
+            heap.calls = 0;
+            heap.fail_at = n;
+            rv = tdg__uri_normalize(uris[i], strlen(uris[i]), &buf, NULL);
+            if (heap.calls < n) {
+                assert_int_equal(rv, 0);
+                tdg__buf_unref(buf);
+                break;
+            }
+            assert_int_equal(rv, TDG_ENOMEM);
+            assert_null(buf);
+            assert_int_equal(heap.blocks, 0);
+        }
+    assert_int_equal(heap.blocks, 0);
+    assert_int_equal(tdg_set_allocator(NULL), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accepts_absolute_uris),
+        cmocka_unit_test(refuses_others_and_says_where),
+        cmocka_unit_test(looks_at_its_own_bytes_only),
+        cmocka_unit_test(normalises),
+        cmocka_unit_test(never_turns_a_path_into_an_authority),
+        cmocka_unit_test(a_normal_form_stays_as_it_is),
+        cmocka_unit_test(what_is_malformed_has_no_normal_form),
+        cmocka_unit_test(takes_a_uri_of_a_mebibyte),
+        cmocka_unit_test(reports_each_allocation_that_fails),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("uri", tests, NULL, NULL);
+}
