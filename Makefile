@@ -32,7 +32,7 @@ fuzz: setup
 
 # The large versions of what `make test` does small.
 soak: build
-	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS)
+	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS) --seed random
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 
 format: setup

@@ -17,8 +17,9 @@ struct bare_record {
         char *text;
         uint64_t number;
     };
-    uint32_t len;  /* of the text */
-    uint32_t next; /* of the records that are free */
+    uint32_t len;   /* of the text */
+    uint32_t next;  /* of the records that are free */
+    uint64_t value; /* what the map is asked for, where it is asked for something */
 };
 
 typedef struct bare {

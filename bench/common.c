@@ -171,17 +171,29 @@ const char *bench_power(size_t n, char *text, size_t size) {
     return text;
 }
 
-/* Right-aligned by columns: printf counts bytes, and µ or ² have two or three. */
-static void put_cell(FILE *out, const char *text, int width) {
+/* By columns: printf counts bytes, and µ or ² have two or three. */
+static int columns_of(const char *text) {
     int columns = 0;
 
-    for (const char *p = text; *p != '\0'; p++)
-        columns += ((unsigned char)*p & 0xc0) != 0x80;
+    for (; *text != '\0'; text++)
+        columns += ((unsigned char)*text & 0xc0) != 0x80;
+    return columns;
+}
+
+static void put_cell(FILE *out, const char *text, int width) {
+    int columns = columns_of(text);
+
     fprintf(out, "%*s%s", width > columns ? width - columns : 0, "", text);
 }
 
+void bench_put_left(FILE *out, const char *text, int width) {
+    int columns = columns_of(text);
+
+    fprintf(out, "%s%*s", text, width > columns ? width - columns : 0, "");
+}
+
 void bench_print_heading(FILE *out) {
-    fprintf(out, "%-30s%8s%12s%11s%11s%8s\n", "", "n", "per op", "per s", "bare map",
+    fprintf(out, "%-48s%6s%11s%9s%11s%8s\n", "", "n", "per op", "per s", "bare map",
             "ratio");
 }
 
@@ -191,41 +203,51 @@ void bench_print_rows(FILE *out, const char *what, const bench_result_t *results
         const bench_result_t *result = &results[i];
         char text[64];
 
-        fprintf(out, "%-30s", i == 0 ? result->name : i == 1 ? what : "");
-        put_cell(out, bench_power(result->n, text, sizeof(text)), 8);
-        put_cell(out, bench_duration(result->ns, text, sizeof(text)), 12);
-        put_cell(out, bench_count(1e9 / result->ns, text, sizeof(text)), 11);
-        if (result->map_ns > 0) {
-            put_cell(out, bench_duration(result->map_ns, text, sizeof(text)), 11);
-            fprintf(out, "%7.2f×", result->ns / result->map_ns);
-        }
-        if (result->spread[2] > 0) {
-            fprintf(out, "   p50");
-            put_cell(out, bench_duration(result->spread[0], text, sizeof(text)), 8);
-            fprintf(out, ", p99");
-            put_cell(out, bench_duration(result->spread[1], text, sizeof(text)), 8);
-            fprintf(out, ", max");
-            put_cell(out, bench_duration(result->spread[2], text, sizeof(text)), 8);
-            fprintf(out, " (bare map");
-            put_cell(out, bench_duration(result->map_spread[2], text, sizeof(text)), 8);
-            fputc(')', out);
-        }
-        fputc('\n', out);
+        if (i == 0)
+            snprintf(text, sizeof(text), "%s", result->name);
+        else
+            snprintf(text, sizeof(text), "%s%s", i == 1 ? "  per " : "",
+                     i == 1 ? what : "");
+        bench_put_left(out, text, 48);
+        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
+        put_cell(out, bench_duration(result->ns, text, sizeof(text)), 11);
+        put_cell(out, bench_count(1e9 / result->ns, text, sizeof(text)), 9);
+        put_cell(out, bench_duration(result->map_ns, text, sizeof(text)), 11);
+        fprintf(out, "%8.2f\n", result->ns / result->map_ns);
     }
-    if (count == 1)
-        fprintf(out, "%s\n", what);
 }
 
-void bench_print_memory(FILE *out, const bench_result_t *results, size_t count) {
-    fprintf(out, "%-30s%8s%12s%11s%11s%8s%11s%10s\n", "bytes per subscription", "n",
-            "record+index", "stream", "resource", "name", "together", "malloc");
+void bench_print_spread(FILE *out, const bench_result_t *results, size_t count) {
+    fprintf(out, "%-36s%6s%10s%10s%10s   %10s%10s%10s\n", "Single calls", "n", "p50",
+            "p99", "longest", "map p50", "p99", "longest");
     for (size_t i = 0; i < count; i++) {
         const bench_result_t *result = &results[i];
         char text[64];
 
-        fprintf(out, "%-30s", i == 0 ? result->name : "");
-        put_cell(out, bench_power(result->n, text, sizeof(text)), 8);
-        fprintf(out, "%12.1f%11.1f%11.1f%8.1f%11.1f%10.1f\n", result->record_bytes,
+        bench_put_left(out, i == 0 ? result->name : "", 36);
+        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
+        for (int k = 0; k < 3; k++)
+            put_cell(out, bench_duration(result->spread[k], text, sizeof(text)), 10);
+        fprintf(out, "   ");
+        for (int k = 0; k < 3; k++)
+            put_cell(out, bench_duration(result->map_spread[k], text, sizeof(text)), 10);
+        fputc('\n', out);
+    }
+}
+
+void bench_print_memory_heading(FILE *out) {
+    fprintf(out, "%-36s%6s%14s%8s%10s%6s%10s%8s\n", "Bytes per subscription", "n",
+            "record+index", "stream", "resource", "name", "together", "malloc");
+}
+
+void bench_print_memory(FILE *out, const bench_result_t *results, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const bench_result_t *result = &results[i];
+        char text[64];
+
+        bench_put_left(out, i == 0 ? result->name : "", 36);
+        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
+        fprintf(out, "%14.0f%8.0f%10.0f%6.0f%10.0f%8.0f\n", result->record_bytes,
                 result->stream_bytes, result->resource_bytes, result->name_bytes,
                 result->record_bytes + result->stream_bytes + result->resource_bytes +
                     result->name_bytes,

@@ -79,11 +79,17 @@ typedef struct bench_result {
     double process_bytes; /* per subscription: what malloc handed out while subscribing */
 } bench_result_t;
 
-/* A heading, then the lines of one name with growing n; `what` is the operation. */
+/* A heading, then the lines of one row with growing n; `what` is the operation. */
 void bench_print_heading(FILE *out);
 void bench_print_rows(FILE *out, const char *what, const bench_result_t *results,
                       size_t count);
+void bench_print_spread(FILE *out, const bench_result_t *results, size_t count);
+void bench_print_memory_heading(FILE *out);
 void bench_print_memory(FILE *out, const bench_result_t *results, size_t count);
+
+/* Left-aligned in so many columns of the terminal, whatever the number of bytes. */
+void bench_put_left(FILE *out, const char *text, int width);
+
 void bench_print_json(FILE *out, const bench_result_t *result);
 
 /* 85.3 → "85.3 ns", 12345 → "12.3 µs". */

@@ -44,10 +44,13 @@ struct table {
 /* ---- Measuring -----------------------------------------------------------------------
  */
 
+/* The name of a scenario means all of its rows and no other. */
 static bool wanted(const struct options *options, const bench_scenario_t *scenario,
                    int row) {
-    return options->only == NULL || strcmp(options->only, scenario->name) == 0 ||
-           strstr(bench_rows[row].name, options->only) != NULL;
+    for (size_t i = 0; i < BENCH_SCENARIOS && options->only != NULL; i++)
+        if (strcmp(options->only, bench_scenarios[i].name) == 0)
+            return scenario == &bench_scenarios[i];
+    return options->only == NULL || strstr(bench_rows[row].name, options->only) != NULL;
 }
 
 static bool wanted_scenario(const struct options *options,
@@ -143,9 +146,10 @@ static void print_target(const char *name, const char *what, const char *measure
                          const char *target, bool reached) {
     char text[96];
 
-    snprintf(text, sizeof(text), "%s, %s", name, what);
-    printf("  %-8s %-56s %9s  (%s)\n", reached ? "reached" : "MISSED", text, measured,
-           target);
+    snprintf(text, sizeof(text), "%s: %s", name, what);
+    printf("  %s  ", reached ? "reached" : "MISSED ");
+    bench_put_left(stdout, text, 62);
+    printf("%9s  (%s)\n", measured, target);
 }
 
 static void judge_rate(const bench_result_t *result, const char *what, double least) {
@@ -163,16 +167,30 @@ static void judge_bytes(const bench_result_t *result) {
 
     snprintf(measured, sizeof(measured), "%.0f", result->record_bytes);
     snprintf(target, sizeof(target), "at most %.0f", max_bytes);
-    print_target(result->name, "bytes of record and indexes at 10⁶ ", measured, target,
+    print_target(result->name, "bytes of record and indexes", measured, target,
                  result->record_bytes <= max_bytes);
 }
 
-static void judge_factor(const char *name, const char *what, double factor, double most) {
-    char measured[32], target[32];
+static void judge_factor(const char *name, const char *what, double factor, double most,
+                         const char *more) {
+    char measured[32], target[64];
 
     snprintf(measured, sizeof(measured), "%.2f", factor);
-    snprintf(target, sizeof(target), "at most %.0f", most);
+    snprintf(target, sizeof(target), "at most %.0f%s", most, more);
     print_target(name, what, measured, target, factor <= most);
+}
+
+/* How a row grows with n. Where the map itself grows by more, memory latency does. */
+static void judge_growth(const struct table *table, int row) {
+    const bench_result_t *small = result_at(table, row, 1000);
+    const bench_result_t *large = result_at(table, row, 1000000);
+    char more[48];
+
+    if (small == NULL || large == NULL)
+        return;
+    snprintf(more, sizeof(more), "; the bare map %.2f", large->map_ns / small->map_ns);
+    judge_factor(large->name, "times what it is at 10³", large->ns / small->ns,
+                 max_growth, more);
 }
 
 static void print_targets(const struct table *table) {
@@ -192,23 +210,22 @@ static void print_targets(const struct table *table) {
     }
 
     for (int row = 0; row < BENCH_ROWS; row++) {
-        const bench_result_t *small = result_at(table, row, 1000);
         const bench_result_t *large = result_at(table, row, 1000000);
 
-        if (large == NULL)
-            continue;
-        judge_factor(large->name, "times the bare map", large->ns / large->map_ns,
-                     max_ratio);
-        if (small != NULL && (row <= HOT_UNSUBSCRIBE || row == DROP))
-            judge_factor(large->name, "times what it is at 10³ ", large->ns / small->ns,
-                         max_growth);
+        if (large != NULL)
+            judge_factor(large->name, "times the bare map", large->ns / large->map_ns,
+                         max_ratio, "");
     }
+    for (int row = HOT_SUBSCRIBE; row <= HOT_UNSUBSCRIBE; row++)
+        judge_growth(table, row);
+    judge_growth(table, DROP);
 }
 
 static void print_memory(const struct table *table) {
     if (table->counts[HOT_SUBSCRIBE] + table->counts[OWN_SUBSCRIBE] == 0)
         return;
     printf("\n");
+    bench_print_memory_heading(stdout);
     bench_print_memory(stdout, table->rows[HOT_SUBSCRIBE], table->counts[HOT_SUBSCRIBE]);
     bench_print_memory(stdout, table->rows[OWN_SUBSCRIBE], table->counts[OWN_SUBSCRIBE]);
     printf("record+index is what the target is about. malloc is what the process really "
@@ -438,6 +455,11 @@ int main(int argc, char **argv) {
 
     measure_all(&options, table);
     if (!options.json) {
+        if (table->counts[OWN_SINGLE] > 0) {
+            printf("\n");
+            bench_print_spread(stdout, table->rows[OWN_SINGLE],
+                               table->counts[OWN_SINGLE]);
+        }
         print_memory(table);
         print_targets(table);
     }

@@ -74,6 +74,14 @@ void tdg__filter_destroy(tdg__filter_t *filter); /* NULL is accepted */
  * Borrowed. */
 const tdg__buf_t *tdg__filter_text(const tdg__filter_t *filter);
 
+/* What three fields of the metadata are where the application gave none. */
+typedef struct tdg__filter_known {
+    int64_t updated_at;
+    uint64_t version;
+    const char *change_type;
+    bool deleted; /* then this is the change_type, whatever the application gave */
+} tdg__filter_known_t;
+
 /* What a filter looks at. */
 typedef struct tdg__filter_input {
     const char *uri; /* any bytes, not NULL */
@@ -81,6 +89,7 @@ typedef struct tdg__filter_input {
     const json_t *metadata; /* an object, or NULL */
     int64_t wall_ms;        /* now; age_ms is this minus metadata.updated_at: negative
                                for a time ahead, missing where that is not a number */
+    const tdg__filter_known_t *known; /* NULL: nothing is filled in */
 } tdg__filter_input_t;
 
 /* Whether the filter passes. Any number of threads may ask one filter at once. */

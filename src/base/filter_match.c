@@ -298,35 +298,65 @@ const tdg__filter_operator_t *tdg__filter_operator_find(const char *name, size_t
     return NULL;
 }
 
+static tdg__filter_subject_t integer_subject(json_int_t integer) {
+    return (tdg__filter_subject_t){.type = JSON_INTEGER, .as.integer = integer};
+}
+
+/* A field of the metadata that is filled in. Returns false where it is none of those. */
+static bool load_known(const tdg__filter_known_t *known, const tdg__filter_name_t *name,
+                       tdg__filter_subject_t *ret) {
+    if (tdg__filter_is_name(name->bytes, name->len, "updated_at"))
+        *ret = integer_subject(known->updated_at);
+    else if (tdg__filter_is_name(name->bytes, name->len, "version"))
+        *ret = integer_subject((json_int_t)known->version);
+    else if (tdg__filter_is_name(name->bytes, name->len, "change_type"))
+        *ret = (tdg__filter_subject_t){.type = JSON_STRING,
+                                       .len = strlen(known->change_type),
+                                       .as.bytes = known->change_type};
+    else
+        return false;
+    return true;
+}
+
+static bool load_metadata(const tdg__filter_field_t *field,
+                          const tdg__filter_input_t *input, tdg__filter_subject_t *ret) {
+    const tdg__filter_known_t *known = field->count == 1 ? input->known : NULL;
+    const json_t *value = input->metadata;
+
+    if (known != NULL && known->deleted &&
+        tdg__filter_is_name(field->names[0].bytes, field->names[0].len, "change_type"))
+        value = NULL;
+    for (size_t i = 0; i < field->count && value != NULL; i++)
+        value = json_object_getn(value, field->names[i].bytes, field->names[i].len);
+    if (value == NULL)
+        return known != NULL && load_known(known, &field->names[0], ret);
+
+    *ret = subject_of(value);
+    return true;
+}
+
 static bool load_age(const tdg__filter_input_t *input, tdg__filter_subject_t *ret) {
-    const json_t *updated_at = json_object_get(input->metadata, "updated_at");
+    static const tdg__filter_name_t name = {"updated_at", sizeof("updated_at") - 1};
+    static const tdg__filter_field_t field = {TDG__FILTER_METADATA, 1, &name};
+    tdg__filter_subject_t at;
     json_int_t age;
 
-    if (json_is_integer(updated_at)) {
+    if (!load_metadata(&field, input, &at))
+        return false;
+
+    if (at.type == JSON_INTEGER) {
         /* Saturates: a nonsensical time is very old or far ahead, not undefined. */
-        if (__builtin_sub_overflow(input->wall_ms, json_integer_value(updated_at), &age))
-            age = json_integer_value(updated_at) < 0 ? INT64_MAX : INT64_MIN;
-        *ret = (tdg__filter_subject_t){.type = JSON_INTEGER, .as.integer = age};
+        if (__builtin_sub_overflow(input->wall_ms, at.as.integer, &age))
+            age = at.as.integer < 0 ? INT64_MAX : INT64_MIN;
+        *ret = integer_subject(age);
         return true;
     }
-    if (json_is_real(updated_at)) {
+    if (at.type == JSON_REAL) {
         *ret = (tdg__filter_subject_t){.type = JSON_REAL,
-                                       .as.real = (double)input->wall_ms -
-                                                  json_real_value(updated_at)};
+                                       .as.real = (double)input->wall_ms - at.as.real};
         return true;
     }
     return false;
-}
-
-static bool load_metadata(const tdg__filter_field_t *field, const json_t *metadata,
-                          tdg__filter_subject_t *ret) {
-    for (size_t i = 0; i < field->count && metadata != NULL; i++)
-        metadata = json_object_getn(metadata, field->names[i].bytes, field->names[i].len);
-    if (metadata == NULL)
-        return false;
-
-    *ret = subject_of(metadata);
-    return true;
 }
 
 /* Returns false where the field is missing. */
@@ -340,7 +370,7 @@ static bool load(const tdg__filter_field_t *field, const tdg__filter_input_t *in
     case TDG__FILTER_AGE:
         return load_age(input, ret);
     case TDG__FILTER_METADATA:
-        return load_metadata(field, input->metadata, ret);
+        return load_metadata(field, input, ret);
     }
     return false;
 }

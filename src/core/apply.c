@@ -192,7 +192,7 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
 }
 
 static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
-                           const json_t *metadata, bool deleted, uint64_t *ret_number) {
+                           json_t *metadata, bool deleted, uint64_t *ret_number) {
     const tdg__engine_calls_t *calls = &engine->opts.calls;
     tdg__change_t *change;
     uint64_t number;
@@ -217,15 +217,15 @@ static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
     return rv;
 }
 
-int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri,
-                        const json_t *metadata, uint64_t *ret_number) {
+int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
+                        uint64_t *ret_number) {
     if (uri == NULL || uri->kind != TDG__TARGET_URI)
         return TDG_EINVAL;
     return stamp_and_apply(engine, uri, metadata, false, ret_number);
 }
 
-int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri,
-                        const json_t *metadata, uint64_t *ret_number) {
+int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
+                        uint64_t *ret_number) {
     if (uri == NULL || uri->kind != TDG__TARGET_URI)
         return TDG_EINVAL;
     return stamp_and_apply(engine, uri, metadata, true, ret_number);

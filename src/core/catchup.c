@@ -18,23 +18,15 @@ static int make_assumed(tdg__engine_t *engine, const tdg__target_t *target,
                         const struct resource *last, tdg__change_t **ret) {
     bool deleted = last != NULL && last->last_deleted;
     int64_t wall_ms = last != NULL ? last->last_wall_ms : engine->wall_ms;
-    tdg__change_t *change;
     int rv;
 
-    rv = tdg__change_create(target, NULL, deleted, wall_ms, SIZE_MAX, &change);
+    rv = tdg__change_create(target, NULL, deleted, wall_ms, 0, ret);
     if (rv < 0)
         return rv;
 
-    /* Before the first change of the epoch the number is 0, which is no stamp. */
-    if (change->metadata != NULL &&
-        json_object_set_new(change->metadata, "version",
-                            json_integer((json_int_t)engine->last_number)) < 0) {
-        tdg__change_unref(change);
-        return TDG_ENOMEM;
-    }
-    change->number = engine->last_number;
-    change->assumed = true;
-    *ret = change;
+    (*ret)->number =
+        engine->last_number; /* 0 before the first change: that is no stamp */
+    (*ret)->assumed = true;
     return 0;
 }
 
@@ -109,28 +101,52 @@ struct search {
     int rv;
 };
 
-/* Reports one URI to the template's subscription; false: no more. */
-static bool report(struct search *search, struct resource *resource) {
+/* Puts one URI in flight on the template's subscription, unless that would be too many or
+ * it may not read it. */
+static int report(struct search *search, struct resource *resource, uint32_t group) {
     tdg__engine_t *engine = search->engine;
-    const struct sub *sub = sub_at(engine, search->sub);
-    const struct group *source = group_at(engine, sub->group);
-    uint32_t group, id = 0;
+    struct sub *sub;
+    uint32_t id;
+    int rv;
 
-    if (stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending) {
+    rv = tdg__derive(engine, search->sub, resource->subject.id, group, &id);
+    if (rv < 0 || id == 0)
+        return rv;
+
+    sub = sub_at(engine, id);
+    if (sub->wait == IDLE &&
+        stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending) {
         search->complete = false;
-        return false;
+        if (sub->queue == QUEUE_NONE)
+            tdg__sub_remove(engine, id);
+        return 0;
     }
+    rv = assume(engine, id, search->after, search->first);
+    if (rv < 0 && sub->queue == QUEUE_NONE)
+        tdg__sub_remove(engine, id);
+    return rv;
+}
 
-    group = tdg__group_get(engine, resource->subject.id, false, sub->group,
-                           &source->wishes, source->filter);
-    if (group == 0) {
-        search->rv = TDG_ENOMEM;
+/* The same, in the derived group; false: memory is out. */
+static bool found(struct search *search, struct resource *resource) {
+    tdg__engine_t *engine = search->engine;
+    uint32_t source_id = sub_at(engine, search->sub)->group;
+    const struct group *source = group_at(engine, source_id);
+    uint32_t group = tdg__group_get(engine, resource->subject.id, false, source_id,
+                                    &source->wishes, source->filter);
+
+    search->rv = TDG_ENOMEM;
+    if (group == 0)
         return false;
-    }
-    search->rv = tdg__derive(engine, search->sub, resource->subject.id, group, &id);
-    if (search->rv == 0 && id != 0)
-        search->rv = assume(engine, id, search->after, search->first);
-    tdg__group_release(engine, group);
+
+    /* The group may go with the sub, and must not take the resource along. */
+    resource->subject.pins++;
+    search->rv = report(search, resource, group);
+    group = tdg__group_find_derived(engine, resource->subject.id, source_id);
+    if (group != 0)
+        tdg__group_release(engine, group);
+    resource->subject.pins--;
+    tdg__subject_release(engine, &resource->subject);
     return search->rv == 0;
 }
 
@@ -158,7 +174,7 @@ static void search_history(struct search *search, uint64_t cursor, int64_t from_
         if (from_ms != INT64_MIN)
             search->first = past->number;
         if (resource->last_number == past->number && matches(search, resource) &&
-            !report(search, resource))
+            !found(search, resource))
             return;
     }
 }
@@ -181,7 +197,7 @@ static bool visit_listed(void *arg, const tdg__target_t *uri) {
     search->left--;
     subject->pins++;
     more = !matches(search, (struct resource *)subject) ||
-           report(search, (struct resource *)subject);
+           found(search, (struct resource *)subject);
     subject->pins--;
     tdg__subject_release(search->engine, subject);
     return more;

@@ -39,73 +39,47 @@ bool tdg__target_valid(const tdg__target_t *target) {
     return false;
 }
 
-/* What an application need not say itself. */
-static int fill_in(json_t *metadata, bool deleted, int64_t wall_ms) {
-    if (json_object_get(metadata, "updated_at") == NULL &&
-        json_object_set_new(metadata, "updated_at", json_integer(wall_ms)) < 0)
-        return TDG_ENOMEM;
-
-    if (deleted || json_object_get(metadata, "change_type") == NULL) {
-        json_t *type = json_string(deleted ? "deleted" : "content_update");
-
-        if (json_object_set_new(metadata, "change_type", type) < 0)
-            return TDG_ENOMEM;
-    }
-    return 0;
+const char *tdg__change_type(const tdg__change_t *change) {
+    return change->deleted ? "deleted" : "content_update";
 }
 
-static int copy_metadata(const json_t *metadata, bool deleted, int64_t wall_ms,
-                         size_t max_bytes, json_t **ret) {
-    json_t *copy;
-    int rv;
+static int check_metadata(const tdg__target_t *target, const json_t *metadata,
+                          size_t max_bytes) {
+    size_t bytes;
 
-    if (metadata != NULL && !json_is_object(metadata))
+    if (metadata == NULL)
+        return 0;
+    if (target->kind == TDG__TARGET_LIST || !json_is_object(metadata))
         return TDG_EINVAL;
 
-    copy = metadata != NULL ? json_deep_copy(metadata) : json_object();
-    if (copy == NULL)
-        return TDG_ENOMEM;
-
-    rv = fill_in(copy, deleted, wall_ms);
-    if (rv == 0 && json_dumpb(copy, NULL, 0, JSON_COMPACT) > max_bytes)
-        rv = TDG_EMETADATA;
-    if (rv < 0) {
-        json_decref(copy);
-        return rv;
-    }
-
-    *ret = copy;
-    return 0;
+    bytes = json_dumpb(metadata, NULL, 0, JSON_COMPACT);
+    if (bytes == 0)
+        return TDG_ENOMEM; /* jansson's way to say it */
+    return bytes > max_bytes ? TDG_EMETADATA : 0;
 }
 
-int tdg__change_create(const tdg__target_t *target, const json_t *metadata, bool deleted,
+int tdg__change_create(const tdg__target_t *target, json_t *metadata, bool deleted,
                        int64_t wall_ms, size_t max_metadata_bytes, tdg__change_t **ret) {
     tdg__change_t *change;
-    json_t *copy = NULL;
     int rv;
 
-    if (!tdg__target_valid(target) || target->kind == TDG__TARGET_TEMPLATE)
+    if (!tdg__target_valid(target) || target->kind == TDG__TARGET_TEMPLATE ||
+        (target->kind == TDG__TARGET_LIST && deleted))
         return TDG_EINVAL;
-    if (target->kind == TDG__TARGET_LIST && (metadata != NULL || deleted))
-        return TDG_EINVAL;
-
-    if (target->kind == TDG__TARGET_URI) {
-        rv = copy_metadata(metadata, deleted, wall_ms, max_metadata_bytes, &copy);
-        if (rv < 0)
-            return rv;
-    }
+    rv = check_metadata(target, metadata, max_metadata_bytes);
+    if (rv < 0)
+        return rv;
 
     change = tdg__malloc(sizeof(*change) + target->len + 1);
-    if (change == NULL) {
-        json_decref(copy);
+    if (change == NULL)
         return TDG_ENOMEM;
-    }
 
     memset(change, 0, sizeof(*change));
     atomic_init(&change->refs, 1);
     change->kind = target->kind;
     change->deleted = deleted;
-    change->metadata = copy;
+    change->wall_ms = wall_ms;
+    change->metadata = json_incref(metadata);
     change->len = target->len;
     memcpy(change->name, target->name, target->len);
     change->name[target->len] = '\0';
@@ -116,14 +90,36 @@ int tdg__change_create(const tdg__target_t *target, const json_t *metadata, bool
 int tdg__change_stamp(tdg__change_t *change, uint64_t number) {
     if (number == 0 || change->number != 0)
         return TDG_EINVAL;
+    change->number = number;
+    return 0;
+}
 
-    if (change->metadata != NULL &&
-        json_object_get(change->metadata, "version") == NULL &&
-        json_object_set_new(change->metadata, "version",
-                            json_integer((json_int_t)number)) < 0)
+/* Sets a member that is absent; `value` is stolen. */
+static int fill_in(json_t *object, const char *key, json_t *value) {
+    if (json_object_get(object, key) == NULL)
+        return json_object_set_new(object, key, value) < 0 ? TDG_ENOMEM : 0;
+    json_decref(value);
+    return 0;
+}
+
+int tdg__change_metadata(const tdg__change_t *change, json_t **ret) {
+    json_t *object;
+
+    if (change->kind == TDG__TARGET_LIST)
+        return TDG_EINVAL;
+    object = change->metadata != NULL ? json_copy(change->metadata) : json_object();
+    if (object == NULL)
         return TDG_ENOMEM;
 
-    change->number = number;
+    if (change->deleted)
+        json_object_del(object, "change_type");
+    if (fill_in(object, "updated_at", json_integer(change->wall_ms)) < 0 ||
+        fill_in(object, "change_type", json_string(tdg__change_type(change))) < 0 ||
+        fill_in(object, "version", json_integer((json_int_t)change->number)) < 0) {
+        json_decref(object);
+        return TDG_ENOMEM;
+    }
+    *ret = object;
     return 0;
 }
 

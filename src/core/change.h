@@ -38,27 +38,34 @@ typedef struct tdg__change {
     atomic_size_t refs;
     tdg__target_kind_t kind; /* URI or LIST, never TEMPLATE */
     bool deleted;            /* the resource is gone */
-    bool assumed;            /* made by catch-up: carries no metadata of the source */
+    bool assumed;            /* made by catch-up: the source has said nothing */
     uint64_t number;         /* position in the epoch; 0 until stamped (and for an assumed
                                 change before the first one) */
-    json_t *metadata; /* an object; NULL for lists. Never modified after stamping */
+    int64_t wall_ms;         /* when it happened, or came in */
+    json_t *metadata;        /* what the application said, an object; NULL: nothing */
     size_t len;
     char name[]; /* NUL-terminated */
 } tdg__change_t;
 
-/* Stores a new change, not yet stamped, in *ret. `metadata` is borrowed and copied; NULL
- * is an empty object. `updated_at` (wall_ms) and `change_type` ("content_update", or
- * "deleted" for a deletion, whatever it said before) are filled in where absent. Returns
- * 0, TDG_EINVAL (an empty name, metadata that is not an object, a list that does not
- * exist), TDG_EMETADATA (more than max_metadata_bytes as compact JSON) or TDG_ENOMEM. */
-int tdg__change_create(const tdg__target_t *target, const json_t *metadata, bool deleted,
+/* Stores a new change, not yet stamped, in *ret. Of `metadata` a reference is taken:
+ * nobody may modify it from now on. NULL is nothing to say. Returns 0, TDG_EINVAL (an
+ * empty name, metadata that is not an object or for a list, a list that does not exist),
+ * TDG_EMETADATA (more than max_metadata_bytes as compact JSON) or TDG_ENOMEM. */
+int tdg__change_create(const tdg__target_t *target, json_t *metadata, bool deleted,
                        int64_t wall_ms, size_t max_metadata_bytes, tdg__change_t **ret);
 
 /* Gives the change its number, once, before anybody else sees it. The number is also the
  * resource's version: it grows per resource, needs no memory per resource, and is the
- * same in every engine. `version` in the metadata is filled with it where the application
- * gave none. Returns 0, TDG_EINVAL (number 0, or stamped before) or TDG_ENOMEM. */
+ * same in every engine. Returns 0 or TDG_EINVAL (number 0, or stamped before). */
 int tdg__change_stamp(tdg__change_t *change, uint64_t number);
+
+/* `change_type` where the application gave none: "content_update", or "deleted". */
+const char *tdg__change_type(const tdg__change_t *change);
+
+/* Stores a new object in *ret: the metadata as a client gets it, with `updated_at`,
+ * `change_type` and `version` (the number) where the application gave none; a deletion is
+ * always of type "deleted". A list has none: TDG_EINVAL. Returns 0 or TDG_ENOMEM too. */
+int tdg__change_metadata(const tdg__change_t *change, json_t **ret);
 
 tdg__change_t *tdg__change_ref(tdg__change_t *change); /* returns `change` */
 void tdg__change_unref(tdg__change_t *change);         /* NULL is accepted */

@@ -268,14 +268,15 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
 /* ---- Changes ------------------------------------------------------------------------
  */
 
-/* A resource changed; a resource is gone; a list changed. `metadata` is borrowed, NULL is
- * none. The number given to the change goes to *ret_number (may be NULL). Returns 0,
- * TDG_EINVAL, TDG_EURILEN, TDG_EMETADATA or TDG_ENOMEM. On failure the change did not
- * happen: no number is used up, nobody is told. */
-int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri,
-                        const json_t *metadata, uint64_t *ret_number);
-int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri,
-                        const json_t *metadata, uint64_t *ret_number);
+/* A resource changed; a resource is gone; a list changed. `metadata` is an object, or
+ * NULL for none; a reference is taken, and nobody may modify it from now on. The number
+ * given to the change goes to *ret_number (may be NULL). Returns 0, TDG_EINVAL,
+ * TDG_EURILEN, TDG_EMETADATA or TDG_ENOMEM. On failure the change did not happen: no
+ * number is used up, nobody is told. */
+int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
+                        uint64_t *ret_number);
+int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
+                        uint64_t *ret_number);
 int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
                              uint64_t *ret_number);
 

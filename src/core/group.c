@@ -403,9 +403,7 @@ void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
     struct sub *sub = sub_at(engine, sub_id);
     struct group *group = group_at(engine, sub->group);
 
-    if (sub->wait == WAIT_LIMIT)
-        group->limited--;
-
+    group->limited -= sub->wait == WAIT_LIMIT;
     if (tdg__sub_state(engine, sub) != TDG__SUBSCRIBED) {
         sub->wait = WAIT_ACK;
     } else if (!skip_limit && limit_runs(engine, group, sub)) {
@@ -558,14 +556,12 @@ void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     }
     if (sub->queue == QUEUE_RECENT)
         tdg__queue_leave(engine, id);
-    if (sub->wait == WAIT_LIMIT) {
-        group->limited--;
-        sub->wait = WAIT_WINDOW;
-    }
+    group->limited -= sub->wait == WAIT_LIMIT;
     tdg__group_leave(engine, id);
 
     tdg__group_join(engine, to, id);
     group = group_at(engine, to);
+    group->limited += sub->wait == WAIT_LIMIT;
     if (in_flight) {
         sub->mark = group->passed - count;
         group->in_flight++;

@@ -311,12 +311,14 @@ void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter) {
 
 bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
                       const tdg__change_t *change) {
-    tdg__filter_input_t input = {change->name, change->len, change->metadata,
-                                 engine->wall_ms};
-
     if (filter == NULL)
         return true;
     if (filter->seen != engine->attempts) {
+        tdg__filter_known_t known = {change->wall_ms, change->number,
+                                     tdg__change_type(change), change->deleted};
+        tdg__filter_input_t input = {change->name, change->len, change->metadata,
+                                     engine->wall_ms, &known};
+
         filter->seen = engine->attempts;
         filter->verdict = tdg__filter_match(filter->parsed, &input);
     }

@@ -347,6 +347,16 @@ static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
         tdg__stream_make_ready(engine, id);
 }
 
+/* The derived subs stand in their list newest first; what is done with all of them is
+ * done oldest first, for that is the order in which they become ready. */
+static uint32_t oldest_derived(const tdg__engine_t *engine, const struct sub *sub) {
+    uint32_t id = sub->parent;
+
+    while (id != 0 && sub_at(engine, id)->own_next != 0)
+        id = sub_at(engine, id)->own_next;
+    return id;
+}
+
 /* Where a derived sub goes when its parent moves to another group. */
 static uint32_t derived_target(tdg__engine_t *engine, uint32_t id, uint32_t source) {
     const struct group *from = group_at(engine, sub_at(engine, id)->group);
@@ -378,7 +388,8 @@ static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
 
     tdg__group_leave(engine, id);
     tdg__group_join(engine, to, id);
-    for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+    for (uint32_t d = oldest_derived(engine, sub); d != 0;
+         d = sub_at(engine, d)->own_prev)
         tdg__group_move(engine, d, derived_target(engine, d, to));
     tdg__group_release(engine, from);
     return 0;
@@ -466,22 +477,31 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
 
 /* What was kept for the acknowledgement may be taken now. */
 static void release_kept(tdg__engine_t *engine, uint32_t id) {
-    if (sub_at(engine, id)->wait == WAIT_ACK)
+    const struct sub *sub = sub_at(engine, id);
+
+    if (sub->wait == WAIT_ACK && tdg__sub_state(engine, sub) == TDG__SUBSCRIBED)
         tdg__stream_make_ready(engine, id);
 }
 
-static void acknowledge(tdg__engine_t *engine, uint32_t id) {
+static void acknowledge_one(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
-
-    if (sub->state != TDG__ARMED)
-        return;
 
     sub->state = TDG__SUBSCRIBED;
     if (sub->kind == SUB_DIRECT)
         release_kept(engine, id);
     else
-        for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+        for (uint32_t d = oldest_derived(engine, sub); d != 0;
+             d = sub_at(engine, d)->own_prev)
             release_kept(engine, d);
+}
+
+static void acknowledge_all(tdg__engine_t *engine, const struct stream *stream) {
+    for (uint32_t id = stream->first_sub; id != 0; id = sub_at(engine, id)->own_next)
+        if (sub_at(engine, id)->state == TDG__ARMED)
+            sub_at(engine, id)->state = TDG__SUBSCRIBED;
+    for (uint32_t id = stream->first_flight; id != 0;
+         id = sub_at(engine, id)->flight_next)
+        release_kept(engine, id);
 }
 
 int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t handle,
@@ -491,21 +511,16 @@ int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t handle,
 
     if (stream == 0)
         return TDG_ENOTFOUND;
-
     if (target == NULL) {
-        for (id = stream_at(engine, stream)->first_sub; id != 0;
-             id = sub_at(engine, id)->own_next)
-            acknowledge(engine, id);
+        acknowledge_all(engine, stream_at(engine, stream));
         return 0;
     }
 
-    if (!tdg__target_valid(target))
-        return TDG_ENOTFOUND;
-    id = tdg__sub_find_own(engine, stream, target);
+    id = tdg__target_valid(target) ? tdg__sub_find_own(engine, stream, target) : 0;
     if (id == 0)
         return TDG_ENOTFOUND;
     if (sub_at(engine, id)->state == TDG__SUBSCRIBING)
         return TDG_EAGAIN;
-    acknowledge(engine, id);
+    acknowledge_one(engine, id);
     return 0;
 }

@@ -6,11 +6,6 @@
 
 #include <tidings/error.h>
 
-static void arm_linger(tdg__engine_t *engine, struct watch *watch) {
-    tdg__heap_arm(&engine->timers, &watch->timer,
-                  engine->now_ms + engine->opts.linger_ms);
-}
-
 /* ---- Starting and stopping -----------------------------------------------------------
  */
 
@@ -21,7 +16,8 @@ static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged
     if (!unchanged || !watch->known)
         watch->known_from = tdg__next_number(engine);
     watch->known = true;
-    tdg__heap_disarm(&engine->timers, &watch->timer);
+    if (watch->users != 0)
+        tdg__heap_disarm(&engine->timers, &watch->timer); /* otherwise it lingers on */
 }
 
 static int start(tdg__engine_t *engine, struct subject *subject) {
@@ -62,6 +58,9 @@ int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
         if (rv < 0)
             return rv;
     }
+    if (watch->state == WATCH_ARMING &&
+        watch->since_ms + engine->opts.watch_timeout_ms <= engine->now_ms)
+        watch->state = WATCH_LATE; /* its time ran out while nobody waited */
     if (watch->state == WATCH_ARMING) {
         arm_time_out(engine, watch);
         *ret_state = TDG__SUBSCRIBING;
@@ -107,7 +106,8 @@ void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
         if (engine->opts.linger_ms == TDG__NO_LINGER)
             stop(engine, subject);
         else
-            arm_linger(engine, watch);
+            tdg__heap_arm(&engine->timers, &watch->timer,
+                          engine->now_ms + engine->opts.linger_ms);
     }
     tdg__subject_release(engine, subject);
 }
@@ -148,7 +148,8 @@ static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int st
     return 0;
 }
 
-/* Calls `act` for every direct or template sub of a target until it fails. */
+/* Calls `act` for every direct or template sub of a target until it fails, the last to
+ * come first: one that leaves the window meanwhile changes places with one behind it. */
 static int each_user(tdg__engine_t *engine, const struct subject *subject,
                      int (*act)(tdg__engine_t *engine, uint32_t id)) {
     for (uint32_t g = subject->first_group; g != 0; g = group_at(engine, g)->next) {
@@ -157,14 +158,14 @@ static int each_user(tdg__engine_t *engine, const struct subject *subject,
         int rv = 0;
 
         if (group->of_template) {
-            for (uint32_t id = group->first_recent; id != 0 && rv == 0; id = next) {
-                next = sub_at(engine, id)->flight_next;
+            for (uint32_t id = group->last_recent; id != 0 && rv == 0; id = next) {
+                next = sub_at(engine, id)->flight_prev;
                 rv = act(engine, id);
             }
         } else if (group->source == 0) {
             const uint32_t *members = tdg__group_members(group);
 
-            for (uint32_t i = 0; i < group->count && rv == 0; i++)
+            for (uint32_t i = group->count; i-- > 0 && rv == 0;)
                 rv = act(engine, members[i]);
         }
         if (rv != 0)
@@ -189,29 +190,40 @@ static int forgive_late(tdg__engine_t *engine, uint32_t id) {
     return 0;
 }
 
+/* Puts a sub, out of flight, in front of those who wait. */
 static int doom(tdg__engine_t *engine, uint32_t id) {
-    sub_at(engine, id)->flags |= SUB_DOOMED;
+    struct sub *sub = sub_at(engine, id);
+    struct watch *watch = &subject_of(engine, group_at(engine, sub->group))->watch;
+
+    if (sub->kind == SUB_DIRECT)
+        tdg__flight_leave(engine, id);
+    tdg__queue_leave(engine, id);
+    sub->flags |= SUB_DOOMED;
+
+    sub->queue = QUEUE_ARMING;
+    sub->queue_next = watch->first_waiting;
+    if (watch->first_waiting != 0)
+        sub_at(engine, watch->first_waiting)->queue_prev = id;
+    else
+        watch->last_waiting = id;
+    watch->first_waiting = id;
     return 0;
 }
 
-/* Returns the first doomed one: the identifier, as a positive number. */
-static int is_doomed(tdg__engine_t *engine, uint32_t id) {
-    return (sub_at(engine, id)->flags & SUB_DOOMED) != 0 ? (int)id : 0;
-}
-
-/* Ends all subscriptions of a target. They are marked first, for whoever is told of one
- * may subscribe anew. */
+/* Ends all subscriptions of a target. Whoever is told of one may subscribe anew: the list
+ * is made first, and who comes meanwhile stands behind the doomed ones. */
 static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
-    int id;
+    struct watch *watch = &subject->watch;
+    uint32_t id;
 
-    forget(engine, &subject->watch);
+    forget(engine, watch);
     each_user(engine, subject, doom);
 
-    while ((id = each_user(engine, subject, is_doomed)) != 0) {
-        tdg__stream_t stream =
-            tdg__stream_handle(engine, sub_at(engine, (uint32_t)id)->stream);
+    while ((id = watch->first_waiting) != 0 &&
+           (sub_at(engine, id)->flags & SUB_DOOMED) != 0) {
+        tdg__stream_t stream = tdg__stream_handle(engine, sub_at(engine, id)->stream);
 
-        tdg__sub_remove(engine, (uint32_t)id);
+        tdg__sub_remove(engine, id);
         tell_settled(engine, stream, subject, error, true);
     }
 }
@@ -220,11 +232,8 @@ static int succeed(tdg__engine_t *engine, struct subject *subject, bool unchange
     struct watch *watch = &subject->watch;
     int rv;
 
-    if (watch->state != WATCH_ARMED) {
+    if (watch->state != WATCH_ARMED)
         set_armed(engine, watch, unchanged);
-        if (watch->users == 0)
-            arm_linger(engine, watch);
-    }
     rv = each_user(engine, subject, unchanged ? forgive_late : assume_if_late);
     if (rv < 0)
         return rv;
@@ -236,7 +245,8 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
     struct subject *subject;
     int rv = 0;
 
-    if (!tdg__target_valid(target) || (result == TDG__WATCH_FAILED) != (error < 0))
+    if (!tdg__target_valid(target) || (int)result < TDG__WATCH_ARMED ||
+        (int)result > TDG__WATCH_FAILED || (result == TDG__WATCH_FAILED) != (error < 0))
         return TDG_EINVAL;
 
     subject = tdg__subject_find(engine, target);

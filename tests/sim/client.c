@@ -158,6 +158,7 @@ void client_left(struct truth *truth, int client) {
     int t;
 
     own->open = false;
+    own->over = false;
     own->message_count = 0;
     for (t = 0; t < TARGETS; t++)
         drop_interest(&own->interests[t]);
@@ -170,6 +171,7 @@ void client_dropped(struct truth *truth, int client, int lost) {
     own->message_count -= lost < own->message_count ? lost : own->message_count;
     client_receive(truth, client);
     own->open = false;
+    own->over = false;
     for (t = 0; t < TARGETS; t++)
         off_stream(&own->interests[t]);
 }

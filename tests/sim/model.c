@@ -379,48 +379,59 @@ static uint32_t pending_through_templates(const struct model *model, int client)
     return count;
 }
 
-/* Puts an assumed change in flight, past filter, window and limit. Returns false where
- * that would pass max_pending. */
+/* Puts something in flight, past filter, window and limit: what is there, else an assumed
+ * change. Returns false where that would pass max_pending. */
 static bool assume(struct model *model, int client, int target, int resource,
                    uint64_t first, uint64_t above) {
     struct subscription *sub = sub_of(model, client, target);
     struct flight *flight = &sub->flights[resource];
     const struct knowledge *known = &model->known[resource];
-    bool remembered = known->last > above;
-    uint64_t number = remembered ? known->last : model->last_number;
     uint64_t oldest = oldest_first(model, client);
 
     if (!flight->used) {
         if (cast_is_template(target) &&
             pending_through_templates(model, client) >= model->opts.max_pending)
             return false;
-        *flight = (struct flight){.used = true, .first = UINT64_MAX};
+        *flight = (struct flight){
+            .used = true,
+            .wait = WINDOW,
+            .first = UINT64_MAX,
+            .newest = model->last_number,
+            .assumed = true,
+            .deleted = known->last > above && known->deleted,
+        };
     } else {
         hit(model, HIT_MET_IN_FLIGHT);
     }
 
-    if (number > flight->newest) {
-        flight->newest = number;
-        flight->assumed = true;
-        flight->deleted = remembered && known->deleted;
-    }
     if (first < flight->first)
         flight->first = first;
     if (oldest < flight->first)
         flight->first = oldest;
-    if (flight->wait != ITS_TURN || flight->passed == 0)
+    if (flight->wait != ITS_TURN)
         make_ready(model, sub, resource);
     return true;
 }
 
-static bool missed(struct model *model, const struct knowledge *known, uint64_t c) {
-    if (known->last != 0) {
-        if (known->last <= c && c < known->known_from)
-            hit(model, HIT_BELOW_KNOWN);
-        return known->last > c || c < known->known_from;
+/* While a watcher is not armed nothing is known. */
+static uint64_t known_from(const struct model *model, int target) {
+    if (!model->world->watch)
+        return 0;
+    return model->watchers[target].armed ? model->known[target].known_from : UINT64_MAX;
+}
+
+static bool missed(struct model *model, int resource, uint64_t c) {
+    uint64_t last = model->known[resource].last;
+
+    if (last > c)
+        return true;
+    if (c < known_from(model, resource)) {
+        hit(model, HIT_BELOW_KNOWN);
+        return true;
     }
-    hit(model, c < model->floor ? HIT_BELOW_FLOOR : HIT_ABOVE_FLOOR);
-    return c < model->floor || c < known->known_from;
+    if (last == 0)
+        hit(model, c < model->floor ? HIT_BELOW_FLOOR : HIT_ABOVE_FLOOR);
+    return last == 0 && c < model->floor;
 }
 
 static void catch_up_resource(struct model *model, int client, int target) {
@@ -429,7 +440,7 @@ static void catch_up_resource(struct model *model, int client, int target) {
     if (sub->cursor.epoch != model->epoch) {
         hit(model, HIT_FOREIGN);
         assume(model, client, target, target, 0, 0);
-    } else if (missed(model, &model->known[target], sub->cursor.number)) {
+    } else if (missed(model, target, sub->cursor.number)) {
         assume(model, client, target, target, sub->cursor.number + 1, sub->cursor.number);
     } else {
         hit(model, HIT_NOTHING_MISSED);
@@ -464,10 +475,11 @@ static bool catch_up_listed(struct model *model, int client, int target, uint64_
     if (!model->world->list_matches)
         return true;
     for (r = 0; r < RESOURCES && listed < model->opts.max_listed; r++) {
-        if (!cast_is_listed(r) || !cast_covers(target, r) ||
-            !may_read(model, client, target, r))
+        if (!cast_is_listed(r) || !cast_covers(target, r))
             continue;
         listed++;
+        if (!may_read(model, client, target, r))
+            continue;
         hit(model, HIT_TEMPLATE_LISTED);
         all = assume(model, client, target, r, first, c) && all;
     }
@@ -480,7 +492,7 @@ static bool catch_up_template(struct model *model, int client, int target) {
     uint64_t c = foreign ? 0 : sub->cursor.number;
     uint64_t first = foreign ? 0 : c + 1;
     bool all = catch_up_history(model, client, target, first, c);
-    bool complete = !foreign && c >= model->dropped && c >= model->known[target].known_from;
+    bool complete = !foreign && c >= model->dropped && c >= known_from(model, target);
 
     if (foreign)
         hit(model, HIT_FOREIGN);
@@ -492,15 +504,22 @@ static bool catch_up_template(struct model *model, int client, int target) {
     return complete && all;
 }
 
+/* Decided: of a URI the last change counts also where it has left the history. */
 static void catch_up_since(struct model *model, int client, int target) {
     struct subscription *sub = sub_of(model, client, target);
     uint32_t i;
 
     hit(model, HIT_SINCE);
+    if (!cast_is_template(target)) {
+        if (model->known[target].last != 0 &&
+            model->known[target].last_ms >= sub->since_ms)
+            assume(model, client, target, target, model->known[target].last, 0);
+        return;
+    }
     for (i = model->history_count; i-- > 0;) {
         int r = model->history[i].resource;
 
-        if (model->history[i].ms < model->now_ms - sub->since_ms ||
+        if (model->history[i].ms < sub->since_ms ||
             !cast_covers(target, r) || !may_read(model, client, target, r) ||
             model->history[i].number != model->known[r].last)
             continue;
@@ -519,11 +538,11 @@ static bool catch_up(struct model *model, int client, int target) {
             resumed = catch_up_template(model, client, target);
         else
             catch_up_resource(model, client, target);
-    } else if (sub->since_ms > 0) {
+    } else if (sub->has_since) {
         catch_up_since(model, client, target);
     }
     sub->has_cursor = false;
-    sub->since_ms = 0;
+    sub->has_since = false;
     return resumed;
 }
 
@@ -535,7 +554,6 @@ static void settle(struct model *model, int client, int target, int status) {
     sub->state = TDG__ARMED;
     sub->must_settle = true;
     sub->settle_status = status;
-    sub->resumed = catch_up(model, client, target);
 }
 
 static void unwatch(struct model *model, int target) {
@@ -555,15 +573,6 @@ static void linger(struct model *model, int target) {
     watcher->linger_ms = model->now_ms;
     if (model->opts.linger_ms == TDG__NO_LINGER)
         unwatch(model, target);
-}
-
-static int64_t watcher_deadline(const struct model *model, const struct watcher *watcher) {
-    int64_t timeout = watcher->since_ms + model->opts.watch_timeout_ms;
-    int64_t end = watcher->linger_ms + model->opts.linger_ms;
-
-    if (watcher->lingers)
-        return end;
-    return watcher->armed || watcher->late ? INT64_MAX : timeout;
 }
 
 static void time_out(struct model *model, int target) {
@@ -590,12 +599,10 @@ static void tell_late_ones(struct model *model, int target) {
 
         if (!sub->used || !sub->late)
             continue;
-        if (cast_is_template(target)) {
-            catch_up_history(model, c, target, model->last_number, 0);
-            catch_up_listed(model, c, target, model->last_number, 0);
-        } else {
-            assume(model, c, target, target, model->last_number, model->last_number);
-        }
+        if (cast_is_template(target))
+            catch_up_listed(model, c, target, model->last_number, UINT64_MAX);
+        else
+            assume(model, c, target, target, model->last_number, UINT64_MAX);
     }
 }
 
@@ -611,7 +618,7 @@ static void armed(struct model *model, int target, bool unchanged) {
         hit(model, HIT_UNCHANGED);
     } else {
         known->known = true;
-        known->known_from = model->last_number;
+        known->known_from = ++model->last_number;
     }
     if (!unchanged)
         tell_late_ones(model, target);
@@ -635,7 +642,7 @@ static void failed(struct model *model, int target, int error) {
 
         if (sub->used)
             *sub = (struct subscription){
-                .must_settle = true, .settle_status = error, .resumed = true};
+                .must_settle = true, .settle_status = error};
     }
 }
 
@@ -651,13 +658,142 @@ int model_watch_done(struct model *model, int target, tdg__watch_result_t result
     return 0;
 }
 
+/* ---- Time ----------------------------------------------------------------------------- */
+
+/* One thing that happens by itself when its time has come. */
+struct due {
+    int64_t ms;
+    void (*act)(struct model *model, struct due due);
+    int client;
+    int target; /* or which window */
+    int resource;
+};
+
+static void on_time_out(struct model *model, struct due due) {
+    time_out(model, due.target);
+}
+
+static void on_linger_over(struct model *model, struct due due) {
+    unwatch(model, due.target);
+}
+
+static void on_window_over(struct model *model, struct due due) {
+    count_firing(model, &model->windows[due.target]);
+    fire(model, &model->windows[due.target], false);
+}
+
+static void on_limit_over(struct model *model, struct due due) {
+    hit(model, HIT_LIMIT_OVER);
+    make_ready(model, sub_of(model, due.client, due.target), due.resource);
+}
+
+static void consider(struct due *first, struct due other) {
+    if (other.ms < first->ms)
+        *first = other;
+}
+
+static void consider_watchers(const struct model *model, struct due *first) {
+    int t;
+
+    for (t = 0; t < TARGETS; t++) {
+        const struct watcher *watcher = &model->watchers[t];
+
+        if (!watcher->used)
+            continue;
+        if (!watcher->armed && !watcher->late && !watcher->lingers)
+            consider(first,
+                     (struct due){.ms = watcher->since_ms + model->opts.watch_timeout_ms,
+                                  .act = on_time_out,
+                                  .target = t});
+        if (watcher->lingers)
+            consider(first, (struct due){.ms = watcher->linger_ms + model->opts.linger_ms,
+                                         .act = on_linger_over,
+                                         .target = t});
+    }
+}
+
+static void consider_windows(const struct model *model, struct due *first) {
+    int i;
+
+    for (i = 0; i < model->windows_end; i++)
+        if (model->windows[i].used && model->windows[i].runs)
+            consider(first, (struct due){.ms = window_deadline(model, &model->windows[i]),
+                                         .act = on_window_over,
+                                         .target = i});
+}
+
+static void consider_limits(const struct model *model, struct due *first) {
+    int c;
+    int t;
+    int r;
+
+    for (c = 0; c < CLIENTS; c++)
+        for (t = 0; t < TARGETS; t++) {
+            const struct subscription *sub = &model->streams[c].subs[t];
+
+            for (r = 0; sub->used && r < RESOURCES; r++)
+                if (sub->flights[r].used && sub->flights[r].wait == LIMIT)
+                    consider(first, (struct due){.ms = sub->taken_ms[r] +
+                                                       limit_of(model, sub->wishes, r),
+                                                 .act = on_limit_over,
+                                                 .client = c,
+                                                 .target = t,
+                                                 .resource = r});
+        }
+}
+
+static struct due next_due(const struct model *model) {
+    struct due first = {.ms = INT64_MAX};
+
+    consider_watchers(model, &first);
+    consider_windows(model, &first);
+    consider_limits(model, &first);
+    return first;
+}
+
+/* Does what is due before a time, the earliest first. */
+static void work_until(struct model *model, int64_t ms) {
+    struct due due;
+
+    while ((due = next_due(model)).ms < ms) {
+        due.act(model, due);
+        tidy(model);
+    }
+}
+
+void model_advance(struct model *model, int64_t mono_ms, int64_t wall_ms) {
+    if (mono_ms > model->now_ms)
+        model->now_ms = mono_ms;
+    model->wall_ms = wall_ms;
+}
+
+void model_work(struct model *model) {
+    work_until(model, model->now_ms + 1);
+    forget_limits(model);
+    tidy(model);
+}
+
+int64_t model_next_deadline(const struct model *model) {
+    return next_due(model).ms;
+}
+
 bool model_settled(struct model *model, int client, int target, int status, bool resumed) {
     struct subscription *sub = sub_of(model, client, target);
-    bool right = sub->must_settle && sub->settle_status == status &&
-                 (!sub->used || sub->resumed == resumed);
+    struct watcher *watcher = &model->watchers[target];
 
+    if (watcher->used && !watcher->armed && !watcher->late) {
+        int64_t ms = watcher->since_ms + model->opts.watch_timeout_ms;
+
+        if (ms > model->now_ms)
+            return false;
+        work_until(model, ms);
+        time_out(model, target);
+    }
+
+    if (!sub->must_settle || sub->settle_status != status)
+        return false;
     sub->must_settle = false;
-    return right;
+    return !sub->used || catch_up(model, client, target) == resumed;
 }
 
 bool model_unsettled(const struct model *model) {
@@ -669,97 +805,6 @@ bool model_unsettled(const struct model *model) {
             if (model->streams[c].subs[t].must_settle)
                 return true;
     return false;
-}
-
-/* ---- Time ----------------------------------------------------------------------------- */
-
-static void advance_watchers(struct model *model) {
-    int t;
-
-    for (t = 0; t < TARGETS; t++) {
-        struct watcher *watcher = &model->watchers[t];
-
-        if (!watcher->used)
-            continue;
-        if (!watcher->armed && !watcher->late &&
-            watcher->since_ms + model->opts.watch_timeout_ms <= model->now_ms)
-            time_out(model, t);
-        if (watcher->lingers &&
-            watcher->linger_ms + model->opts.linger_ms <= model->now_ms)
-            unwatch(model, t);
-    }
-}
-
-static void advance_windows(struct model *model) {
-    int i;
-
-    for (i = 0; i < model->windows_end; i++) {
-        struct window *window = &model->windows[i];
-
-        if (window->used && window->runs &&
-            window_deadline(model, window) <= model->now_ms) {
-            count_firing(model, window);
-            fire(model, window, false);
-        }
-    }
-}
-
-static void advance_limits(struct model *model) {
-    int c;
-    int t;
-    int r;
-
-    for (c = 0; c < CLIENTS; c++)
-        for (t = 0; t < TARGETS; t++) {
-            struct subscription *sub = sub_of(model, c, t);
-
-            for (r = 0; sub->used && r < RESOURCES; r++)
-                if (sub->flights[r].used && sub->flights[r].wait == LIMIT &&
-                    !limit_runs(model, sub, r)) {
-                    hit(model, HIT_LIMIT_OVER);
-                    make_ready(model, sub, r);
-                }
-        }
-}
-
-void model_advance(struct model *model, int64_t mono_ms, int64_t wall_ms) {
-    if (mono_ms > model->now_ms)
-        model->now_ms = mono_ms;
-    model->wall_ms = wall_ms;
-
-    advance_watchers(model);
-    advance_windows(model);
-    advance_limits(model);
-    forget_limits(model);
-    tidy(model);
-}
-
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-int64_t model_next_deadline(const struct model *model) {
-    int64_t next = INT64_MAX;
-    int c;
-    int i;
-    int r;
-
-    for (i = 0; i < TARGETS; i++)
-        if (model->watchers[i].used)
-            next = earlier(next, watcher_deadline(model, &model->watchers[i]));
-    for (i = 0; i < model->windows_end; i++)
-        if (model->windows[i].used && model->windows[i].runs)
-            next = earlier(next, window_deadline(model, &model->windows[i]));
-    for (c = 0; c < CLIENTS; c++)
-        for (i = 0; i < TARGETS; i++) {
-            const struct subscription *sub = &model->streams[c].subs[i];
-
-            for (r = 0; sub->used && r < RESOURCES; r++)
-                if (sub->flights[r].used && sub->flights[r].wait == LIMIT)
-                    next = earlier(next, sub->taken_ms[r] +
-                                             limit_of(model, sub->wishes, r));
-        }
-    return next;
 }
 
 /* ---- Streams -------------------------------------------------------------------------- */
@@ -871,10 +916,33 @@ static int start_watching(struct model *model, int target, int answer,
         watcher->lingers = false;
     }
 
+    /* Nobody waited while it lingered, but the time-out may be over. */
+    if (!watcher->armed && watcher->since_ms + model->opts.watch_timeout_ms <= model->now_ms)
+        watcher->late = true;
     if (!watcher->armed && watcher->late)
         hit(model, HIT_LATE_SUBSCRIBER);
     *ret = watcher->armed || watcher->late ? TDG__ARMED : TDG__SUBSCRIBING;
     return 0;
+}
+
+/* Decided: who comes to a group with something in flight shares the newest change that its
+ * members have in flight, though it passed only the new filter. */
+static void share_newest(struct model *model, int client, int target, int resource) {
+    struct subscription *sub = sub_of(model, client, target);
+    struct flight *flight = &sub->flights[resource];
+    int c;
+
+    for (c = 0; c < CLIENTS; c++) {
+        struct subscription *other = sub_of(model, c, target);
+        struct flight *theirs = &other->flights[resource];
+
+        if (other->used && same_wishes(other->wishes, sub->wishes) && theirs->used &&
+            !theirs->assumed && theirs->newest > flight->newest) {
+            flight->newest = theirs->newest;
+            flight->deleted = theirs->deleted;
+            flight->assumed = false;
+        }
+    }
 }
 
 static void rewish(struct model *model, int client, int target, struct wishes wishes) {
@@ -892,11 +960,24 @@ static void rewish(struct model *model, int client, int target, struct wishes wi
         if (!flight->used)
             continue;
         hit(model, HIT_REWISHED_IN_FLIGHT);
+        share_newest(model, client, target, r);
         if (flight->wait == WINDOW)
             go_on_to_limit(model, sub, r);
         else if (flight->wait == LIMIT && !limit_runs(model, sub, r))
             make_ready(model, sub, r);
     }
+}
+
+/* Decided: what is ready stands at the end of those with its new priority. */
+static void set_priority(struct model *model, struct subscription *sub, int priority) {
+    int r;
+
+    if (sub->priority == priority)
+        return;
+    sub->priority = priority;
+    for (r = 0; r < RESOURCES; r++)
+        if (sub->flights[r].used && sub->flights[r].wait == ITS_TURN)
+            sub->flights[r].ready_ms = model->now_ms;
 }
 
 int model_subscribe(struct model *model, const struct model_subscribe *request,
@@ -915,7 +996,7 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
 
     if (sub->used) {
         rewish(model, request->client, request->target, request->wishes);
-        sub->priority = request->priority;
+        set_priority(model, sub, request->priority);
         tidy(model);
         *ret = (tdg__subscribed_t){sub->state, true};
         return 0;
@@ -938,7 +1019,8 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
         .priority = request->priority,
         .has_cursor = request->has_cursor,
         .cursor = request->cursor,
-        .since_ms = request->has_cursor ? 0 : request->since_ms,
+        .has_since = !request->has_cursor && request->since_ms > 0,
+        .since_ms = model->now_ms - request->since_ms,
         .late = state == TDG__ARMED && model->world->watch &&
                 !model->watchers[request->target].armed,
     };
@@ -1046,7 +1128,6 @@ static void window_sees(struct model *model, struct window *window, bool deleted
 static void tell_group(struct model *model, int client, int target,
                        const struct cast_news *news, uint64_t number, bool *full) {
     struct wishes wishes = sub_of(model, client, target)->wishes;
-    bool anybody = false;
     int c;
 
     for (c = 0; c < CLIENTS; c++) {
@@ -1061,13 +1142,12 @@ static void tell_group(struct model *model, int client, int target,
             hit(model, HIT_FILTERED);
         } else if (!may_read(model, c, target, news->resource)) {
             hit(model, HIT_FORBIDDEN);
-        } else {
-            anybody = true;
-            if (!put_in_flight(model, c, target, news, number))
-                full[c] = true;
+        } else if (!put_in_flight(model, c, target, news, number)) {
+            full[c] = true;
         }
     }
-    if (anybody)
+    /* The window runs also where nobody of the group may read the URI. */
+    if (cast_passes(wishes.filter, news))
         window_sees(model, get_window(model, target, news->resource, wishes),
                     news->deleted);
 }
@@ -1213,18 +1293,15 @@ static uint32_t remembered_through_templates(const struct model *model, int clie
 }
 
 static void serve(struct model *model, int client, int target, int resource,
-                  uint64_t number) {
+                  uint64_t number, bool room) {
     struct subscription *sub = sub_of(model, client, target);
     struct flight *flight = &sub->flights[resource];
 
     if (takes_part(sub, resource)) {
-        bool remember = !cast_is_template(target) ||
-                        (limit_of(model, sub->wishes, resource) > 0 &&
-                         remembered_through_templates(model, client) <=
-                             model->opts.max_pending);
-
         flight->used = false;
-        sub->taken[resource] = remember;
+        sub->taken[resource] =
+            !cast_is_template(target) ||
+            (room && limit_of(model, sub->wishes, resource) > 0);
         sub->taken_ms[resource] = model->now_ms;
     } else if (sub->used && flight->used) {
         hit(model, flight->newest <= number ? HIT_SIBLING_SERVED : HIT_SIBLING_NEWER);
@@ -1234,6 +1311,7 @@ static void serve(struct model *model, int client, int target, int resource,
 }
 
 int model_take(struct model *model, int client, int hint, struct model_note *ret) {
+    bool room = remembered_through_templates(model, client) <= model->opts.max_pending;
     struct model_note note = {0};
     int t;
 
@@ -1249,7 +1327,7 @@ int model_take(struct model *model, int client, int hint, struct model_note *ret
     note.kind = cast_is_list(note.resource) ? TDG__NOTE_LIST : TDG__NOTE_UPDATED;
     look_around(model, client, note.resource, &note);
     for (t = 0; t < TARGETS; t++)
-        serve(model, client, t, note.resource, note.number);
+        serve(model, client, t, note.resource, note.number, room);
     note.cursor = cursor_of(model, client);
     model->counters.delivered++;
     model->counters.merged += note.merged;
@@ -1275,18 +1353,12 @@ static void set_config(struct model *model, int target, int timing, int rate) {
     count_remeasured(model);
 }
 
-int model_configure(struct model *model, int target, int timing, int rate) {
-    if (cast_is_list(target))
-        return TDG_EINVAL;
+void model_configure(struct model *model, int target, int timing, int rate) {
     set_config(model, target, timing, rate);
-    return 0;
 }
 
-int model_set_rate(struct model *model, int target, int rate) {
-    if (cast_is_list(target))
-        return TDG_EINVAL;
+void model_set_rate(struct model *model, int target, int rate) {
     set_config(model, target, model->configs[target].timing, rate);
-    return 0;
 }
 
 void model_set_defaults(struct model *model, int timing, int rate) {
@@ -1353,6 +1425,7 @@ void model_init(struct model *model, const struct cast_world *world, uint64_t ep
     model->hits = hits;
     model->epoch = epoch;
     model->last_number = world->opts.first_number == 0 ? 0 : world->opts.first_number - 1;
+    model->dropped = model->last_number;
     model->defaults.timing = world->timing;
     model->defaults.rate = world->rate;
     fill_in(&model->opts.linger_ms, 5000);

@@ -48,11 +48,11 @@ struct subscription {
     int priority;
     bool has_cursor; /* to catch up with when settled */
     tdg__cursor_t cursor;
-    int64_t since_ms;
+    bool has_since;
+    int64_t since_ms; /* the time from which on */
     bool late; /* settled by time-out: may have missed something */
     bool must_settle; /* a call of `settled` with these is due from the engine */
     int settle_status;
-    bool resumed;
     struct flight flights[RESOURCES];
     bool taken[RESOURCES];
     int64_t taken_ms[RESOURCES]; /* when its last notification on a resource was taken */
@@ -194,7 +194,11 @@ enum situation {
 void model_init(struct model *model, const struct cast_world *world, uint64_t epoch,
                 uint64_t *hits);
 
+/* Sets the time. What became due by it is done in model_work(), and before that, as far as
+ * it comes earlier, when the engine settles a subscription: so what happens in the middle of
+ * an advance meets both in the same state. */
 void model_advance(struct model *model, int64_t mono_ms, int64_t wall_ms);
+void model_work(struct model *model);
 int64_t model_next_deadline(const struct model *model);
 
 int model_open(struct model *model, int client);
@@ -222,7 +226,7 @@ int model_unsubscribe(struct model *model, int client, int target);
 
 int model_watch_done(struct model *model, int target, tdg__watch_result_t result,
                      int error);
-/* Whether the engine's call of `settled` is what it should be; then it is done with. */
+/* Whether the engine's call of `settled` is what it should be; catches up then. */
 bool model_settled(struct model *model, int client, int target, int status, bool resumed);
 /* Whether some call of `settled` is still due. */
 bool model_unsettled(const struct model *model);
@@ -245,8 +249,8 @@ struct model_note {
  * of several that may come first, that one is taken. Returns as take() does. */
 int model_take(struct model *model, int client, int hint, struct model_note *ret);
 
-int model_configure(struct model *model, int target, int timing, int rate);
-int model_set_rate(struct model *model, int target, int rate);
+void model_configure(struct model *model, int target, int timing, int rate);
+void model_set_rate(struct model *model, int target, int rate);
 void model_set_defaults(struct model *model, int timing, int rate);
 
 tdg__sub_state_t model_state(const struct model *model, int client, int target);

@@ -366,6 +366,7 @@ static void advance_to(struct run *run, int64_t ms) {
         wall_ms += ms - run->model.now_ms;
     model_advance(&run->model, ms, wall_ms);
     tdg__engine_advance(run->engine, ms, wall_ms);
+    model_work(&run->model);
     if (tdg__engine_next_deadline(run->engine) <= run->model.now_ms)
         fail(run, "next_deadline: due right after advance",
              "now %" PRId64 ", deadline %" PRId64, run->model.now_ms,
@@ -389,10 +390,23 @@ static void op_until(struct run *run, const struct op *op) {
 
 /* ---- Streams ---------------------------------------------------------------------------- */
 
+static void close_stream(struct run *run, int client) {
+    model_close(&run->model, client);
+    tdg__engine_close(run->engine, run->truth.clients[client].stream);
+}
+
+static void drop(struct run *run, int client, int lost) {
+    close_stream(run, client);
+    client_dropped(&run->truth, client, lost);
+}
+
+/* Who has read the end of a stream closes it first. */
 static void do_open(struct run *run, int client) {
     tdg__stream_t stream = 0;
     int expected;
 
+    if (run->truth.clients[client].over)
+        drop(run, client, 0);
     if (run->truth.clients[client].open)
         return;
     expected = model_open(&run->model, client);
@@ -410,11 +424,6 @@ static void op_open(struct run *run, const struct op *op) {
     do_open(run, op->client);
 }
 
-static void close_stream(struct run *run, int client) {
-    model_close(&run->model, client);
-    tdg__engine_close(run->engine, run->truth.clients[client].stream);
-}
-
 static void do_close(struct run *run, int client) {
     close_stream(run, client);
     client_left(&run->truth, client);
@@ -425,8 +434,7 @@ static void op_close(struct run *run, const struct op *op) {
 }
 
 static void op_drop(struct run *run, const struct op *op) {
-    close_stream(run, op->client);
-    client_dropped(&run->truth, op->client, op->count);
+    drop(run, op->client, op->count);
 }
 
 static void op_end(struct run *run, const struct op *op) {
@@ -583,7 +591,7 @@ static void op_unsubscribe(struct run *run, const struct op *op) {
 
 /* ---- Changes and watchers ----------------------------------------------------------------- */
 
-static tdg__change_t *stamp(const tdg__target_t *target, const json_t *metadata,
+static tdg__change_t *stamp(const tdg__target_t *target, json_t *metadata,
                             bool deleted, int64_t wall_ms, uint64_t number) {
     tdg__change_t *change = NULL;
 
@@ -622,6 +630,15 @@ static int tell_engine(struct run *run, const struct cast_news *news, int gap,
     return rv;
 }
 
+/* Whether a stream that ends with this change had something delayed by it before depends on
+ * the order in which its subscriptions are looked at, which is nobody's business. */
+static void forgive_limited(struct run *run) {
+    tdg__counters_t counters;
+
+    tdg__engine_counters(run->engine, &counters);
+    run->model.counters.rate_limited = counters.rate_limited;
+}
+
 static void do_change(struct run *run, const struct op *op, bool deleted) {
     struct cast_news news = {
         .resource = op->target,
@@ -632,6 +649,7 @@ static void do_change(struct run *run, const struct op *op, bool deleted) {
     };
     uint64_t expected =
         run->model.last_number + 1 + (op->gap >= 0 ? (uint64_t)op->gap : 0);
+    uint64_t ended = run->model.counters.ended;
     uint64_t number = 0;
     int rv;
 
@@ -642,6 +660,8 @@ static void do_change(struct run *run, const struct op *op, bool deleted) {
     check_code(run, "changed", 0, rv);
     check_number(run, "changed: number", expected, number);
     model_changed(&run->model, &news, expected);
+    if (run->model.counters.ended != ended)
+        forgive_limited(run);
     truth_changed(&run->truth, &news, expected);
 }
 
@@ -707,19 +727,30 @@ static void op_watch_done(struct run *run, const struct op *op) {
 
 /* ---- Delivery ------------------------------------------------------------------------------ */
 
-/* Catch-up may hand out the real change where it happens to hold it. */
-static bool same_note(const struct model *model, const struct model_note *expected,
-                      const struct model_note *got) {
-    bool assumed = expected->assumed == got->assumed ||
-                   (expected->assumed && !got->assumed && expected->resource >= 0 &&
-                    model->known[expected->resource].last == expected->number);
+/* What is not as it should be, or NULL. Catch-up may hand out the real change where it
+ * happens to hold it. */
+static const char *note_differs(const struct model *model,
+                                const struct model_note *expected,
+                                const struct model_note *got) {
+    bool real = expected->assumed && !got->assumed && expected->resource >= 0 &&
+                model->known[expected->resource].last == expected->number;
 
-    return expected->kind == got->kind && expected->resource == got->resource &&
-           expected->number == got->number && expected->deleted == got->deleted &&
-           assumed && expected->merged == got->merged &&
-           expected->reason == got->reason &&
-           expected->cursor.epoch == got->cursor.epoch &&
-           expected->cursor.number == got->cursor.number;
+    if (expected->kind != got->kind || expected->reason != got->reason)
+        return "note: kind or reason";
+    if (expected->resource != got->resource)
+        return "note: order";
+    if (expected->number != got->number)
+        return "note: number";
+    if (expected->deleted != got->deleted)
+        return "note: deleted";
+    if (expected->assumed != got->assumed && !real)
+        return "note: assumed";
+    if (expected->merged != got->merged)
+        return "note: merged";
+    if (expected->cursor.epoch != got->cursor.epoch ||
+        expected->cursor.number != got->cursor.number)
+        return "note: cursor";
+    return NULL;
 }
 
 static void describe_note(char *text, size_t size, const struct model_note *note) {
@@ -751,15 +782,18 @@ static struct model_note plain_note(const tdg__note_t *note) {
 
 static void compare_notes(struct run *run, int client, const struct model_note *expected,
                           const struct model_note *got) {
+    const char *difference = note_differs(&run->model, expected, got);
     char wanted[256];
     char came[256];
 
+    if (difference == NULL && !run->verbose)
+        return;
     describe_note(wanted, sizeof(wanted), expected);
     describe_note(came, sizeof(came), got);
     if (run->verbose)
         printf("    client=%d took %s\n", client, came);
-    if (!same_note(&run->model, expected, got))
-        fail(run, "note", "client %d\n  expected %s\n  got      %s", client, wanted, came);
+    if (difference != NULL)
+        fail(run, difference, "client %d\n#   expected %s\n#   got      %s", client, wanted, came);
 }
 
 /* Returns false when there is nothing to take. */
@@ -820,17 +854,17 @@ static void op_receive(struct run *run, const struct op *op) {
 static void op_configure(struct run *run, const struct op *op) {
     tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate]};
     tdg__target_t target = cast_target(op->target < 0 ? 0 : op->target);
-    int expected = model_configure(&run->model, cast_find(&target), op->timing, op->rate);
 
-    check_code(run, "configure", expected,
+    model_configure(&run->model, cast_find(&target), op->timing, op->rate);
+    check_code(run, "configure", 0,
                tdg__engine_configure(run->engine, &target, &settings));
 }
 
 static void op_set_rate(struct run *run, const struct op *op) {
     tdg__target_t target = cast_target(op->target < 0 ? 0 : op->target);
-    int expected = model_set_rate(&run->model, cast_find(&target), op->rate);
 
-    check_code(run, "set_rate_limit", expected,
+    model_set_rate(&run->model, cast_find(&target), op->rate);
+    check_code(run, "set_rate_limit", 0,
                tdg__engine_set_rate_limit(run->engine, &target, cast_rates[op->rate]));
 }
 
@@ -1124,8 +1158,7 @@ static void play(struct run *run, const struct script *script) {
             compare(run);
     }
 
-    /* One script in four ends in the middle of everything. */
-    if (!run->verdict->failed && script->count % 4 != 0)
+    if (!run->verdict->failed && !script->abrupt)
         check_empty(run);
 }
 

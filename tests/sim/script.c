@@ -190,6 +190,7 @@ struct script script_generate(uint64_t seed, size_t count) {
     size_t i;
 
     script.world = below(&rng, WORLDS);
+    script.abrupt = one_in(&rng, 4);
     script.count = count;
     script.ops = malloc(count * sizeof(script.ops[0]));
     if (script.ops == NULL)
@@ -235,6 +236,8 @@ void script_print(FILE *out, const struct script *script) {
     size_t i;
 
     fprintf(out, "world %d # %s\n", script->world, cast_worlds[script->world].name);
+    if (script->abrupt)
+        fprintf(out, "abrupt\n");
     for (i = 0; i < script->count; i++)
         script_print_op(out, &script->ops[i]);
 }
@@ -298,6 +301,10 @@ bool script_read(FILE *in, struct script *ret) {
         if (sscanf(line, "world %d", &script.world) == 1 && script.world >= 0 &&
             script.world < WORLDS)
             continue;
+        if (strncmp(line, "abrupt", 6) == 0) {
+            script.abrupt = true;
+            continue;
+        }
 
         memcpy(copy, line, sizeof(copy));
         if (!read_op(copy, &op)) {

@@ -91,6 +91,7 @@ struct op {
 
 struct script {
     int world;
+    bool abrupt; /* the engine is destroyed in the middle of everything */
     struct op *ops;
     size_t count;
 };

@@ -207,7 +207,7 @@ static void shorten(struct script *script, const char *kind, uint64_t failed_at)
 static void report_failure(struct script *script) {
     struct verdict verdict = shared->verdict;
 
-    printf("  operation %" PRIu64 " of %zu\n  %s: %s\n", verdict.op, script->count,
+    printf("# operation %" PRIu64 " of %zu\n# %s: %s\n", verdict.op, script->count,
            verdict.kind, verdict.text);
     printf("shortening…\n");
     fflush(stdout);

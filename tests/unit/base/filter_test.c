@@ -62,7 +62,7 @@ static void judge(const struct verdict *cases, size_t count) {
         const struct verdict *c = &cases[i];
         tdg__filter_t *filter = parse(c->filter);
         json_t *metadata = c->metadata != NULL ? load(c->metadata) : NULL;
-        tdg__filter_input_t input = {c->uri, strlen(c->uri), metadata, c->wall_ms};
+        tdg__filter_input_t input = {c->uri, strlen(c->uri), metadata, c->wall_ms, NULL};
 
         if (tdg__filter_match(filter, &input) != c->passes)
             fail_msg("%s on %s %s: expected to %s", c->filter, c->uri,
@@ -322,7 +322,7 @@ static void globs_strings(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         json_t *json = condition("glob", json_string(cases[i].pattern));
-        tdg__filter_input_t input = {cases[i].text, strlen(cases[i].text), NULL, 0};
+        tdg__filter_input_t input = {cases[i].text, strlen(cases[i].text), NULL, 0, NULL};
         tdg__filter_t *filter = NULL;
 
         assert_int_equal(tdg__filter_parse(json, &limits, &filter, NULL), 0);
@@ -368,7 +368,7 @@ static void combines_conditions(void **state) {
 static void globs_hostile_patterns_in_bounded_time(void **state) {
     /* Exponential backtracking would not come back from this one. */
     char uri[2001], text[512] = "{'uri': {'glob': '";
-    tdg__filter_input_t input = {uri, sizeof(uri) - 1, NULL, 0};
+    tdg__filter_input_t input = {uri, sizeof(uri) - 1, NULL, 0, NULL};
     tdg__filter_t *filter;
 
     (void)state;
@@ -675,10 +675,46 @@ static void shares_one_text_between_equal_filters(void **state) {
     tdg__filter_destroy(NULL);
 }
 
+static void fills_in_what_the_application_did_not_say(void **state) {
+    static const struct {
+        const char *filter, *metadata;
+        bool deleted, passes;
+    } cases[] = {
+        {"{'metadata.change_type': {'eq': 'content_update'}}", "{}",                       false, true },
+        {"{'metadata.change_type': {'eq': 'moved'}}",          "{'change_type': 'moved'}", false,
+         true                                                                                          },
+        {"{'metadata.change_type': {'eq': 'moved'}}",          "{'change_type': 'moved'}", true,
+         false                                                                                         },
+        {"{'metadata.change_type': {'eq': 'deleted'}}",        "{'change_type': 'moved'}", true,
+         true                                                                                          },
+        {"{'metadata.version': {'eq': 7}}",                    "{}",                       false, true },
+        {"{'metadata.version': {'eq': 7}}",                    "{'version': 'v7'}",        false, false},
+        {"{'metadata.updated_at': {'eq': 90}}",                "{}",                       false, true },
+        {"{'age_ms': {'eq': 10}}",                             "{}",                       false, true },
+        {"{'age_ms': {'eq': 60}}",                             "{'updated_at': 40}",       false, true },
+        {"{'metadata.version.x': {'exists': true}}",           "{}",                       false, false},
+        {"{'metadata.size': {'exists': true}}",                "{}",                       false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__filter_known_t known = {
+            90, 7, cases[i].deleted ? "deleted" : "content_update", cases[i].deleted};
+        json_t *metadata = load(cases[i].metadata);
+        tdg__filter_input_t input = {U, strlen(U), metadata, 100, &known};
+        tdg__filter_t *filter = parse(cases[i].filter);
+
+        if (tdg__filter_match(filter, &input) != cases[i].passes)
+            fail_msg("%s on %s", cases[i].filter, cases[i].metadata);
+        tdg__filter_destroy(filter);
+        json_decref(metadata);
+    }
+}
+
 static void outlives_the_json_it_was_made_from(void **state) {
     json_t *json = load("{'metadata.v': {'in': ['abc', {'k': 'v'}]}}");
     json_t *metadata = load("{'v': {'k': 'v'}}");
-    tdg__filter_input_t input = {U, strlen(U), metadata, 0};
+    tdg__filter_input_t input = {U, strlen(U), metadata, 0, NULL};
     tdg__filter_t *filter = NULL;
 
     (void)state;
@@ -778,7 +814,7 @@ static void matches_without_allocating(void **state) {
     tdg__filter_t *filter = parse("{'metadata.a': {'contains': {'k': [1]}}, "
                                   "'uri': {'glob': '*.md'}, 'age_ms': {'gt': 1}}");
     json_t *metadata = load("{'a': [1, {'k': [1]}], 'updated_at': 1}");
-    tdg__filter_input_t input = {U, strlen(U), metadata, 10};
+    tdg__filter_input_t input = {U, strlen(U), metadata, 10, NULL};
 
     (void)state;
     assert_int_equal(tdg_set_allocator(&failing), 0);
@@ -819,6 +855,7 @@ int main(void) {
         cmocka_unit_test(gives_up_early_on_shared_values),
         cmocka_unit_test(survives_cycles),
         cmocka_unit_test(shares_one_text_between_equal_filters),
+        cmocka_unit_test(fills_in_what_the_application_did_not_say),
         cmocka_unit_test(outlives_the_json_it_was_made_from),
         cmocka_unit_test_teardown(gives_back_all_memory_when_it_runs_out,
                                   restore_allocator),

@@ -57,6 +57,20 @@ static void a_target_is_a_kind_and_a_name(void **state) {
     assert_int_equal(list.len, strlen("tools"));
 }
 
+static void
+a_target_is_valid_if_it_has_a_name_and_a_list_is_one_of_the_three(void **state) {
+    (void)state;
+    assert_true(tdg__target_valid(URI("a")));
+    assert_true(tdg__target_valid(TEMPLATE("a")));
+    assert_true(tdg__target_valid(LIST("prompts")));
+    assert_false(tdg__target_valid(NULL));
+    assert_false(tdg__target_valid(URI("")));
+    assert_false(tdg__target_valid(TEMPLATE("")));
+    assert_false(tdg__target_valid(LIST("prompt")));
+    assert_false(tdg__target_valid(&(tdg__target_t){TDG__TARGET_URI, NULL, 3}));
+    assert_false(tdg__target_valid(&(tdg__target_t){(tdg__target_kind_t)9, "a", 1}));
+}
+
 static void a_new_change_is_not_stamped(void **state) {
     tdg__change_t *change = create(URI("db://orders/42"), NULL, false);
 
@@ -97,40 +111,83 @@ static void a_name_may_be_unicode(void **state) {
     tdg__change_unref(change);
 }
 
-static void no_metadata_becomes_an_object_with_time_and_kind(void **state) {
+static void what_the_application_said_is_kept_as_it_is(void **state) {
+    tdg__change_t *change = create(URI("a:1"), "{'size': 1, 'a': {'b': [2]}}", false);
+
+    (void)state;
+    assert_int_equal(tdg__change_stamp(change, 1), 0);
+    assert_json_equal(change->metadata, "{'size': 1, 'a': {'b': [2]}}");
+    assert_int_equal(change->wall_ms, NOON_MS);
+    tdg__change_unref(change);
+}
+
+static void an_application_may_say_nothing(void **state) {
     tdg__change_t *change = create(URI("a:1"), NULL, false);
 
     (void)state;
-    assert_json_equal(change->metadata,
-                      "{'updated_at': 1750000000, 'change_type': 'content_update'}");
+    assert_null(change->metadata);
     tdg__change_unref(change);
 }
 
-static void the_applications_updated_at_is_kept(void **state) {
-    tdg__change_t *change = create(URI("a:1"), "{'updated_at': '10:30'}", false);
+static void a_reference_to_the_metadata_is_held_while_the_change_lives(void **state) {
+    json_t *json = json_from("{'size': 1}");
+    tdg__change_t *change = NULL;
 
     (void)state;
-    assert_json_equal(change->metadata,
-                      "{'updated_at': '10:30', 'change_type': 'content_update'}");
+    assert_int_equal(tdg__change_create(URI("a:1"), json, false, NOON_MS, LARGE, &change),
+                     0);
+    assert_ptr_equal(change->metadata, json);
+    json_decref(json);
+    assert_json_equal(change->metadata, "{'size': 1}");
     tdg__change_unref(change);
 }
 
-static void the_applications_change_type_is_kept(void **state) {
-    tdg__change_t *change =
-        create(URI("a:1"), "{'change_type': 'created', 'updated_at': 1}", false);
+/* ---- As a client gets it ----------------------------------------------------------- */
+
+static void a_client_gets_time_kind_and_version_where_nothing_was_said(void **state) {
+    tdg__change_t *change = create(URI("a:1"), NULL, false);
 
     (void)state;
-    assert_json_equal(change->metadata, "{'change_type': 'created', 'updated_at': 1}");
+    assert_int_equal(tdg__change_stamp(change, 12), 0);
+    assert_string_equal(tdg__change_type(change), "content_update");
+    expect_metadata(change, "{'updated_at': 1750000000, 'version': 12,"
+                            " 'change_type': 'content_update'}");
+    tdg__change_unref(change);
+}
+
+static void a_client_gets_the_applications_time_kind_and_version(void **state) {
+    tdg__change_t *change = create(
+        URI("a:1"), "{'updated_at': '10:30', 'change_type': 'created', 'version': '1.0'}",
+        false);
+
+    (void)state;
+    assert_int_equal(tdg__change_stamp(change, 12), 0);
+    expect_metadata(
+        change, "{'updated_at': '10:30', 'change_type': 'created', 'version': '1.0'}");
+    tdg__change_unref(change);
+}
+
+static void the_well_known_fields_travel_as_they_are(void **state) {
+    const char *text =
+        "{'updated_at': 1, 'version': '2.1.0', 'revision': 42, 'size': 4096,"
+        " 'checksum': 'sha256:abc', 'mime_type': 'text/plain', 'author': 'admin',"
+        " 'change_type': 'content_update'}";
+    tdg__change_t *change = create(URI("a:1"), text, false);
+
+    (void)state;
+    assert_int_equal(tdg__change_stamp(change, 5), 0);
+    expect_metadata(change, text);
     tdg__change_unref(change);
 }
 
 static void a_deletion_says_so_whatever_it_said_before(void **state) {
-    tdg__change_t *change =
-        create(URI("a:1"), "{'change_type': 'created', 'updated_at': 1}", true);
+    tdg__change_t *change = create(
+        URI("a:1"), "{'change_type': 'created', 'updated_at': 1, 'version': 2}", true);
 
     (void)state;
     assert_true(change->deleted);
-    assert_json_equal(change->metadata, "{'change_type': 'deleted', 'updated_at': 1}");
+    assert_string_equal(tdg__change_type(change), "deleted");
+    expect_metadata(change, "{'change_type': 'deleted', 'updated_at': 1, 'version': 2}");
     tdg__change_unref(change);
 }
 
@@ -138,56 +195,35 @@ static void a_deletion_without_metadata_says_deleted(void **state) {
     tdg__change_t *change = create(URI("a:1"), NULL, true);
 
     (void)state;
-    assert_json_equal(change->metadata,
-                      "{'change_type': 'deleted', 'updated_at': 1750000000}");
-    tdg__change_unref(change);
-}
-
-static void the_well_known_fields_travel_as_they_are(void **state) {
-    tdg__change_t *change =
-        create(URI("a:1"),
-               "{'updated_at': 1, 'version': '2.1.0', 'revision': 42, 'size': 4096,"
-               " 'checksum': 'sha256:abc', 'mime_type': 'text/plain', 'author': 'admin',"
-               " 'change_type': 'content_update'}",
-               false);
-
-    (void)state;
-    assert_int_equal(tdg__change_stamp(change, 5), 0);
-    assert_json_equal(
-        change->metadata,
-        "{'updated_at': 1, 'version': '2.1.0', 'revision': 42, 'size': 4096,"
-        " 'checksum': 'sha256:abc', 'mime_type': 'text/plain', 'author': 'admin',"
-        " 'change_type': 'content_update'}");
-    tdg__change_unref(change);
-}
-
-static void metadata_is_copied_to_its_depth(void **state) {
-    json_t *json = json_from("{'a': {'b': 1}, 'updated_at': 1, 'change_type': 'x'}");
-    tdg__change_t *change = NULL;
-
-    (void)state;
-    assert_int_equal(tdg__change_create(URI("a:1"), json, false, NOON_MS, LARGE, &change),
-                     0);
-    json_object_set_new(json_object_get(json, "a"), "b", json_integer(2));
-    json_object_clear(json);
-    assert_json_equal(change->metadata,
-                      "{'a': {'b': 1}, 'updated_at': 1, 'change_type': 'x'}");
-    json_decref(json);
-    tdg__change_unref(change);
-}
-
-static void the_callers_metadata_is_left_alone(void **state) {
-    json_t *json = json_from("{'change_type': 'created'}");
-    tdg__change_t *change = NULL;
-
-    (void)state;
-    assert_int_equal(tdg__change_create(URI("a:1"), json, true, NOON_MS, LARGE, &change),
-                     0);
     assert_int_equal(tdg__change_stamp(change, 1), 0);
-    assert_json_equal(json, "{'change_type': 'created'}");
-    json_decref(json);
+    expect_metadata(change, "{'change_type': 'deleted', 'updated_at': 1750000000,"
+                            " 'version': 1}");
     tdg__change_unref(change);
 }
+
+static void filling_in_leaves_the_change_alone(void **state) {
+    tdg__change_t *change = create(URI("a:1"), "{'change_type': 'created'}", true);
+    json_t *metadata = NULL;
+
+    (void)state;
+    assert_int_equal(tdg__change_metadata(change, &metadata), 0);
+    json_object_clear(metadata);
+    json_decref(metadata);
+    assert_json_equal(change->metadata, "{'change_type': 'created'}");
+    tdg__change_unref(change);
+}
+
+static void a_list_has_no_metadata_to_fill_in(void **state) {
+    tdg__change_t *change = create(LIST("tools"), NULL, false);
+    json_t *metadata = NULL;
+
+    (void)state;
+    assert_int_equal(tdg__change_metadata(change, &metadata), TDG_EINVAL);
+    assert_null(metadata);
+    tdg__change_unref(change);
+}
+
+/* ---- What is refused --------------------------------------------------------------- */
 
 static void metadata_that_is_no_object_is_refused(void **state) {
     static const char *const texts[] = {"[]", "'text'", "1", "true", "null"};
@@ -255,6 +291,17 @@ static void a_list_that_does_not_exist_is_refused(void **state) {
     assert_int_equal(create_fails(LIST(""), NULL, LARGE), TDG_EINVAL);
 }
 
+static void a_list_takes_no_metadata_and_cannot_be_deleted(void **state) {
+    tdg__change_t *change = NULL;
+
+    (void)state;
+    assert_int_equal(create_fails(LIST("tools"), "{}", LARGE), TDG_EINVAL);
+    assert_int_equal(
+        tdg__change_create(LIST("tools"), NULL, true, NOON_MS, LARGE, &change),
+        TDG_EINVAL);
+    assert_null(change);
+}
+
 static void a_list_change_has_no_metadata(void **state) {
     tdg__change_t *change = create(LIST("tools"), NULL, false);
 
@@ -262,29 +309,6 @@ static void a_list_change_has_no_metadata(void **state) {
     assert_int_equal(tdg__change_stamp(change, 3), 0);
     assert_null(change->metadata);
     assert_int_equal(change->number, 3);
-    tdg__change_unref(change);
-}
-
-static void the_stamp_is_the_version_where_there_is_none(void **state) {
-    tdg__change_t *change =
-        create(URI("a:1"), "{'change_type': 'x', 'updated_at': 1}", false);
-
-    (void)state;
-    assert_int_equal(tdg__change_stamp(change, 12), 0);
-    assert_int_equal(change->number, 12);
-    assert_json_equal(change->metadata,
-                      "{'change_type': 'x', 'updated_at': 1, 'version': 12}");
-    tdg__change_unref(change);
-}
-
-static void the_applications_version_is_kept(void **state) {
-    tdg__change_t *change = create(URI("a:1"), "{'version': '1.0'}", false);
-
-    (void)state;
-    assert_int_equal(tdg__change_stamp(change, 12), 0);
-    assert_int_equal(change->number, 12);
-    assert_string_equal(json_string_value(json_object_get(change->metadata, "version")),
-                        "1.0");
     tdg__change_unref(change);
 }
 
@@ -348,30 +372,29 @@ static void running_out_of_memory_leaves_no_change_behind(void **state) {
     json_decref(json);
 }
 
-static void running_out_of_memory_leaves_a_change_unstamped(void **state) {
+static void running_out_of_memory_leaves_no_metadata_behind(void **state) {
+    tdg__change_t *change = create(URI("a:1"), "{'size': 1, 'change_type': 'x'}", true);
+    size_t before = memory_live();
     size_t failures = 0;
+    json_t *metadata = NULL;
+    int rv;
 
     (void)state;
     for (size_t nth = 1;; nth++) {
-        tdg__change_t *change = create(URI("a:1"), NULL, false);
-        int rv;
-
         memory_fail(nth, MEMORY_ONCE);
-        rv = tdg__change_stamp(change, 4);
-        memory_fail(0, MEMORY_ONCE);
-        if (rv != 0) {
-            assert_int_equal(rv, TDG_ENOMEM);
-            assert_int_equal(change->number, 0);
-            assert_null(json_object_get(change->metadata, "version"));
-            assert_int_equal(tdg__change_stamp(change, 4), 0);
-            failures++;
-        }
-        assert_int_equal(change->number, 4);
-        tdg__change_unref(change);
+        rv = tdg__change_metadata(change, &metadata);
         if (rv == 0)
             break;
+        assert_int_equal(rv, TDG_ENOMEM);
+        assert_null(metadata);
+        assert_int_equal(memory_live(), before);
+        failures++;
     }
+    assert_false(memory_failed());
     assert_true(failures > 0);
+    memory_fail(0, MEMORY_ONCE);
+    json_decref(metadata);
+    tdg__change_unref(change);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, nothing_left)
@@ -379,18 +402,21 @@ static void running_out_of_memory_leaves_a_change_unstamped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_target_is_a_kind_and_a_name),
+        CASE(a_target_is_valid_if_it_has_a_name_and_a_list_is_one_of_the_three),
         CASE(a_new_change_is_not_stamped),
         CASE(a_change_keeps_its_own_copy_of_the_name),
         CASE(a_name_need_not_end_in_nul),
         CASE(a_name_may_be_unicode),
-        CASE(no_metadata_becomes_an_object_with_time_and_kind),
-        CASE(the_applications_updated_at_is_kept),
-        CASE(the_applications_change_type_is_kept),
+        CASE(what_the_application_said_is_kept_as_it_is),
+        CASE(an_application_may_say_nothing),
+        CASE(a_reference_to_the_metadata_is_held_while_the_change_lives),
+        CASE(a_client_gets_time_kind_and_version_where_nothing_was_said),
+        CASE(a_client_gets_the_applications_time_kind_and_version),
+        CASE(the_well_known_fields_travel_as_they_are),
         CASE(a_deletion_says_so_whatever_it_said_before),
         CASE(a_deletion_without_metadata_says_deleted),
-        CASE(the_well_known_fields_travel_as_they_are),
-        CASE(metadata_is_copied_to_its_depth),
-        CASE(the_callers_metadata_is_left_alone),
+        CASE(filling_in_leaves_the_change_alone),
+        CASE(a_list_has_no_metadata_to_fill_in),
         CASE(metadata_that_is_no_object_is_refused),
         CASE(metadata_as_large_as_the_limit_is_accepted),
         CASE(metadata_one_byte_larger_than_the_limit_is_refused),
@@ -399,15 +425,14 @@ int main(void) {
         CASE(a_template_cannot_change),
         CASE(tools_prompts_and_resources_are_the_lists),
         CASE(a_list_that_does_not_exist_is_refused),
+        CASE(a_list_takes_no_metadata_and_cannot_be_deleted),
         CASE(a_list_change_has_no_metadata),
-        CASE(the_stamp_is_the_version_where_there_is_none),
-        CASE(the_applications_version_is_kept),
         CASE(stamping_with_0_is_refused),
         CASE(stamping_twice_is_refused),
         CASE(a_change_lives_until_its_last_reference_goes),
         CASE(releasing_nothing_is_fine),
         CASE(running_out_of_memory_leaves_no_change_behind),
-        CASE(running_out_of_memory_leaves_a_change_unstamped),
+        CASE(running_out_of_memory_leaves_no_metadata_behind),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

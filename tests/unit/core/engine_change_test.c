@@ -15,9 +15,7 @@ static void a_deletion_is_an_update_that_says_deleted(void **state) {
     note = take(f, s);
     assert_int_equal(note.kind, TDG__NOTE_UPDATED);
     assert_true(note.change->deleted);
-    assert_string_equal(
-        json_string_value(json_object_get(note.change->metadata, "change_type")),
-        "deleted");
+    assert_string_equal(tdg__change_type(note.change), "deleted");
 }
 
 static void a_deletion_carries_its_metadata(void **state) {
@@ -32,9 +30,9 @@ static void a_deletion_carries_its_metadata(void **state) {
     json_decref(metadata);
     note = take(f, s);
     assert_int_equal(note.change->number, number);
-    assert_json_equal(note.change->metadata,
-                      "{'author': 'me', 'change_type': 'deleted', 'version': 1,"
-                      " 'updated_at': 1750000000}");
+    expect_metadata(note.change,
+                    "{'author': 'me', 'change_type': 'deleted', 'version': 1,"
+                    " 'updated_at': 1750000000}");
 }
 
 static void subscriptions_survive_the_deletion_of_their_resource(void **state) {
@@ -62,9 +60,8 @@ static void delete_and_create_before_it_is_taken_is_one_update_with_the_newest_m
     note = take(f, s);
     assert_false(note.change->deleted);
     assert_int_equal(note.merged, 1);
-    assert_json_equal(note.change->metadata,
-                      "{'change_type': 'created', 'size': 7, 'version': 2,"
-                      " 'updated_at': 1750000000}");
+    expect_metadata(note.change, "{'change_type': 'created', 'size': 7, 'version': 2,"
+                                 " 'updated_at': 1750000000}");
     expect_silence(f);
 }
 

@@ -327,6 +327,15 @@ void expect_assumed_at(struct fixture *f, tdg__stream_t stream, const char *name
     _assert_int_equal(note.merged, 0, file, line);
 }
 
+void expect_metadata_at(const tdg__change_t *change, const char *text, const char *file,
+                        int line) {
+    json_t *metadata = NULL;
+
+    _assert_int_equal(tdg__change_metadata(change, &metadata), 0, file, line);
+    assert_json_equal_at(metadata, text, file, line);
+    json_decref(metadata);
+}
+
 void expect_end_at(struct fixture *f, tdg__stream_t stream, int reason, uint64_t number,
                    const char *file, int line) {
     tdg__note_t note = take_at(f, stream, file, line);

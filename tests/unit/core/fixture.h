@@ -148,6 +148,12 @@ void expect_note_at(struct fixture *f, tdg__stream_t stream, tdg__note_kind_t ki
 void expect_assumed_at(struct fixture *f, tdg__stream_t stream, const char *name,
                        uint64_t number, const char *file, int line);
 
+/* The metadata of a change as a client gets it, as json_from() reads it. */
+#define expect_metadata(change, text)                                                    \
+    expect_metadata_at((change), (text), __FILE__, __LINE__)
+void expect_metadata_at(const tdg__change_t *change, const char *text, const char *file,
+                        int line);
+
 /* Takes the end of the stream: for this reason, with this cursor to come back with. */
 #define expect_end(f, stream, reason, number)                                            \
     expect_end_at((f), (stream), (reason), (number), __FILE__, __LINE__)

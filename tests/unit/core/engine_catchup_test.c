@@ -1,0 +1,1063 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Coming back with a cursor: an ordinary update for each resource that changed since;
+ * where the engine cannot know, it counts as changed. */
+#include <stdio.h>
+
+#include "unit/core/fixture.h"
+
+enum { LINGER_MS = 5000 };
+
+static int setup_short_history(void **state) {
+    return fixture_create(
+        state,
+        &(tdg__engine_opts_t){.calls = calls_pushed, .defaults = at_once, .history = 4});
+}
+
+static void list_resource(struct fixture *f, const char *template_, const char *uri) {
+    assert_true(f->n_listed < sizeof(f->listed) / sizeof(f->listed[0]));
+    f->listed[f->n_listed].template_ = template_;
+    f->listed[f->n_listed].uri = uri;
+    f->n_listed++;
+}
+
+static void come_back(struct fixture *f, tdg__stream_t s, const char *uri,
+                      uint64_t number) {
+    tdg__sub_opts_t opts = after(number);
+
+    subscribe_with(f, s, URI(uri), &opts);
+}
+
+static bool come_back_to_template(struct fixture *f, tdg__stream_t s,
+                                  const char *template_, uint64_t number) {
+    tdg__sub_opts_t opts = after(number);
+    bool resumed = subscribe_only(f, s, TEMPLATE(template_), &opts).resumed;
+
+    acknowledge(f, s);
+    return resumed;
+}
+
+/* Takes one assumed change for each of the URIs, in any order, and no more. */
+static void expect_assumed_set(struct fixture *f, tdg__stream_t s, size_t count,
+                               const char *const *uris) {
+    bool seen[8] = {false};
+
+    for (size_t i = 0; i < count; i++) {
+        tdg__note_t note = take(f, s);
+        size_t at = 0;
+
+        while (at < count && strcmp(uris[at], note.change->name) != 0)
+            at++;
+        assert_true(at < count);
+        assert_false(seen[at]);
+        assert_true(note.change->assumed);
+        seen[at] = true;
+    }
+    expect_nothing(f, s);
+}
+
+/* ---- A resource ---------------------------------------------------------------------
+ */
+
+static void who_comes_back_is_told_of_what_changed_since(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    come_back(f, s, "a:1", 1);
+    expect_cursor(f, s, 1);
+    expect_assumed(f, s, "a:1", 3);
+    expect_silence(f);
+    expect_cursor(f, s, 3);
+}
+
+static void who_comes_back_is_not_told_of_what_did_not_change(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    come_back(f, s, "a:1", 1);
+    expect_silence(f);
+    expect_cursor(f, s, 2);
+}
+
+static void who_comes_back_without_a_cursor_is_told_of_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    subscribe(f, s, "a:1");
+    expect_silence(f);
+    expect_cursor(f, s, 1);
+}
+
+static void a_resource_that_never_changed_is_not_told_of(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:2", NULL);
+    come_back(f, s, "a:1", 0);
+    expect_silence(f);
+}
+
+static void the_whole_round_loses_and_repeats_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    subscribe(f, s, "a:2");
+    subscribe(f, s, "a:3");
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s); /* 2 was never written */
+    changed(f, "a:3", NULL);
+
+    s = open_stream(f);
+    come_back(f, s, "a:1", cursor.number);
+    come_back(f, s, "a:2", cursor.number);
+    come_back(f, s, "a:3", cursor.number);
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:2", "a:3"});
+    expect_cursor(f, s, 3);
+}
+
+static void what_was_missed_waits_for_the_acknowledgement(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = after(0);
+
+    changed(f, "a:1", NULL);
+    subscribe_only(f, s, URI("a:1"), &opts);
+    expect_nothing(f, s);
+    expect_silence(f);
+    acknowledge(f, s);
+    expect_assumed(f, s, "a:1", 1);
+}
+
+static void what_was_missed_skips_filter_window_and_limit(void **state) {
+    struct fixture *f = *state; /* batch of 100 ms, limit of 1,000 ms */
+    tdg__stream_t s = open_stream(f);
+    json_t *filter = json_from("{'metadata.size': {'gt': 10}}");
+    tdg__sub_opts_t opts = after(0);
+
+    changed(f, "a:1", "{'size': 1}");
+    opts.filter = filter;
+    subscribe_with(f, s, URI("a:1"), &opts);
+    json_decref(filter);
+    expect_assumed(f, s, "a:1", 1);
+}
+
+static void what_was_missed_starts_the_limit(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = after(0);
+
+    changed(f, "a:1", NULL);
+    opts.settings = rate_limit(1000);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_assumed(f, s, "a:1", 1);
+    changed(f, "a:1", NULL);
+    expect_silence(f);
+    advance(f, 1000);
+    expect_note(f, s, "a:1", 2, 0);
+}
+
+static void an_assumed_change_carries_no_metadata_of_the_source(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__note_t note;
+
+    changed(f, "a:1", "{'size': 1, 'author': 'me'}");
+    advance(f, 5000);
+    come_back(f, s, "a:1", 0);
+    note = take(f, s);
+    expect_metadata(note.change,
+                    "{'change_type': 'content_update', 'updated_at': 1750000000,"
+                    " 'version': 1}");
+}
+
+static void a_resource_deleted_meanwhile_is_told_of_as_deleted(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__note_t note;
+
+    changed(f, "a:1", NULL);
+    deleted(f, "a:1");
+    come_back(f, s, "a:1", 1);
+    note = take(f, s);
+    assert_true(note.change->deleted);
+    assert_string_equal(tdg__change_type(note.change), "deleted");
+}
+
+static void a_resource_deleted_and_created_meanwhile_is_told_of_as_changed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    deleted(f, "a:1");
+    changed(f, "a:1", NULL);
+    come_back(f, s, "a:1", 1);
+    assert_false(take(f, s).change->deleted);
+}
+
+static void a_change_after_coming_back_takes_the_place_of_the_assumed_one(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    come_back(f, s, "a:1", 0);
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 2, 0); /* the assumed one is not counted as merged */
+    expect_silence(f);
+    expect_cursor(f, s, 2);
+}
+
+static void coming_back_to_what_is_subscribed_is_told_of_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe(f, s, "a:1");
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    come_back(f, s, "a:1", 0);
+    expect_silence(f);
+    expect_cursor(f, s, 1);
+}
+
+static void a_cursor_from_the_future_is_the_last_number(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    come_back(f, s, "a:1", 1000);
+    expect_silence(f);
+    expect_cursor(f, s, 1);
+    come_back(f, s, "a:2", UINT64_MAX);
+    expect_silence(f);
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 2, 0);
+    expect_cursor(f, s, 2);
+}
+
+static void a_cursor_steps_back_when_a_subscribe_brings_an_older_one(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "a:2", NULL);
+    expect_cursor(f, s, 3);
+    come_back(f, s, "a:2", 2);
+    expect_cursor(f, s, 2);
+    come_back(f, s, "a:1", 0);
+    expect_cursor(f, s, 0);
+    assert_int_equal(drain(f), 2);
+    expect_cursor(f, s, 3);
+}
+
+static void the_cursor_moves_on_only_when_all_that_was_missed_is_taken(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "a:3", NULL);
+    come_back(f, s, "a:1", 0);
+    come_back(f, s, "a:2", 0);
+    come_back(f, s, "a:3", 0);
+    take(f, s);
+    expect_cursor(f, s, 0);
+    take(f, s);
+    expect_cursor(f, s, 0);
+    take(f, s);
+    expect_cursor(f, s, 3);
+}
+
+static void a_newer_cursor_brought_later_does_not_move_the_old_one_up(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    come_back(f, s, "a:1", 0);
+    come_back(f, s, "a:2", 1);
+    expect_cursor(f, s, 0);
+    assert_int_equal(drain(f), 2);
+    expect_cursor(f, s, 2);
+}
+
+static void versions_do_not_go_back_when_somebody_comes_back(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "b:1", NULL);
+    come_back(f, s, "a:1", 0);
+    expect_assumed(f, s, "a:1", 2);
+    unsubscribe(f, s, "a:1");
+    come_back(f, s, "a:1", 0);
+    assert_true(take(f, s).change->number >= 2);
+}
+
+/* ---- What is not remembered ---------------------------------------------------------
+ */
+
+static void a_cursor_below_the_floor_counts_as_changed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    for (int i = 0; i < 4; i++)
+        changed(f, "b:1", NULL); /* pushes 1 out of the history: the floor is 1 */
+    come_back(f, s, "a:1", 0);
+    expect_assumed(f, s, "a:1", 5);
+    come_back(f, s, "never:1",
+              0); /* over-reported: it might have been the one forgotten */
+    expect_assumed(f, s, "never:1", 5);
+}
+
+static void a_cursor_at_the_floor_is_exact(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    for (int i = 0; i < 4; i++)
+        changed(f, "b:1", NULL);
+    come_back(f, s, "a:1", 1);
+    come_back(f, s, "never:1", 1);
+    expect_silence(f);
+}
+
+static void what_left_the_history_is_remembered_while_it_has_a_subscriber(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), other = open_stream(f);
+
+    subscribe(f, other, "a:1");
+    changed(f, "a:1", NULL);
+    for (int i = 0; i < 20; i++)
+        changed(f, "b:1", NULL);
+    expect_note(f, other, "a:1", 1, 0);
+    come_back(f, s, "a:1", 1);
+    expect_silence(f);
+    unsubscribe(f, s, "a:1");
+    come_back(f, s, "a:1", 0);
+    expect_assumed(f, s, "a:1", 21);
+}
+
+static void the_floor_rises_when_a_subscriber_goes_too(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), other = open_stream(f);
+
+    subscribe(f, other, "a:1");
+    changed(f, "b:1", NULL);
+    changed(f, "a:1", NULL);
+    for (int i = 0; i < 20; i++)
+        changed(f, "b:1", NULL);
+    tdg__engine_close(f->engine, other); /* forgotten now: the floor is 2 */
+    come_back(f, s, "a:1", 1);
+    expect_assumed(f, s, "a:1", 22);
+    come_back(f, s, "c:1", 2);
+    expect_silence(f);
+}
+
+static void the_history_is_bounded(void **state) {
+    struct fixture *f = *state;
+    char uri[32];
+
+    for (int i = 0; i < 1000; i++) {
+        snprintf(uri, sizeof(uri), "a:%d", i);
+        changed(f, uri, NULL);
+    }
+    assert_true(counters(f).resources <= 4);
+}
+
+/* ---- Another epoch ------------------------------------------------------------------
+ */
+
+static tdg__sub_opts_t foreign(void) {
+    return (tdg__sub_opts_t){
+        .has_cursor = true, .cursor = {EPOCH + 1, 3}
+    };
+}
+
+static void with_a_cursor_of_another_epoch_everything_counts_as_changed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_assumed(f, s, "a:1", 5);
+    expect_silence(f);
+}
+
+static void a_resource_of_another_epoch_is_resumed_completely(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+
+    assert_true(subscribe_only(f, s, URI("a:1"), &opts).resumed);
+}
+
+static void the_cursor_is_foreign_until_all_of_it_is_taken(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+
+    changed(f, "b:1", NULL);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    subscribe_with(f, s, URI("a:2"), &opts);
+    expect_foreign_cursor(f, s);
+    changed(f, "a:3", NULL);
+    expect_foreign_cursor(f, s);
+    take(f, s);
+    expect_foreign_cursor(f, s);
+    take(f, s);
+    expect_cursor(f, s, 2);
+}
+
+static void a_foreign_cursor_handed_out_counts_as_foreign_again(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = {
+        .has_cursor = true, .cursor = {0, 0}
+    };
+
+    changed(f, "b:1", NULL);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_foreign_cursor(f, s);
+    expect_assumed(f, s, "a:1", 1);
+    expect_cursor(f, s, 1);
+}
+
+static void a_foreign_cursor_on_a_fresh_engine_is_told_of_number_0(void **state) {
+    struct fixture *f =
+        *state; /* the server was restarted, and nothing has happened yet */
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_assumed(f, s, "a:1", 0);
+    expect_cursor(f, s, 0);
+}
+
+static void an_ended_streams_cursor_may_be_foreign(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+    tdg__note_t note;
+
+    changed(f, "a:1", NULL);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    assert_int_equal(tdg__engine_end(f->engine, s, 0), 0);
+    note = take(f, s);
+    assert_int_equal(note.kind, TDG__NOTE_END);
+    assert_int_equal(note.cursor.epoch, 0);
+    assert_int_equal(note.cursor.number, 0);
+}
+
+/* ---- A template ---------------------------------------------------------------------
+ */
+
+static void a_template_is_told_of_every_match_that_changed_since(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "b:1", NULL);
+    changed(f, "a:3", NULL);
+    changed(f, "a:2", NULL);
+    assert_true(come_back_to_template(f, s, "a:{x}", 1));
+    expect_cursor(f, s, 1);
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:2", "a:3"});
+    expect_silence(f);
+    expect_cursor(f, s, 5);
+}
+
+static void a_template_is_told_once_of_what_changed_often(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    for (int i = 0; i < 10; i++)
+        changed(f, "a:1", NULL);
+    assert_true(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed(f, s, "a:1", 10);
+    expect_silence(f);
+}
+
+static void a_template_that_missed_nothing_is_told_of_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    assert_true(come_back_to_template(f, s, "a:{x}", 1));
+    expect_silence(f);
+}
+
+static void a_template_is_not_told_of_lists(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_changed(f, "tools");
+    assert_true(come_back_to_template(f, s, "{x}", 0));
+    expect_silence(f);
+}
+
+static void a_template_is_told_only_of_what_its_owner_may_read(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    f->forbidden = "a:secret";
+    list_resource(f, "a:{x}", "a:secret");
+    changed(f, "a:secret", NULL);
+    changed(f, "a:1", NULL);
+    assert_true(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed(f, s, "a:1", 2);
+    expect_silence(f);
+}
+
+static void listed_matches_are_told_only_to_who_may_read_them(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    f->forbidden = "a:secret";
+    list_resource(f, "a:{x}", "a:secret");
+    list_resource(f, "a:{x}", "a:1");
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed_set(f, s, 1, (const char *const[]){"a:1"});
+}
+
+static void beyond_the_history_a_template_is_told_of_every_listed_match(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:1");
+    list_resource(f, "a:{x}", "a:2");
+    list_resource(f, "other:{x}", "other:1");
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL); /* 1 has left the history */
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:1", "a:2"});
+}
+
+static void a_cursor_at_the_edge_of_the_history_is_exact(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:9");
+    changed(f, "b:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "b:1", NULL);
+    changed(f, "b:1", NULL);
+    changed(f, "b:1", NULL); /* the history holds 2 to 5 */
+    assert_true(come_back_to_template(f, s, "a:{x}", 1));
+    expect_assumed(f, s, "a:2", 5);
+    expect_silence(f);
+}
+
+static void a_cursor_between_what_the_history_dropped_is_too_old(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:1");
+    changed(f, "b:1", NULL);
+    changed(f, "b:1", NULL);
+    changed(f, "a:1", NULL); /* 3 */
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL); /* the history holds 5 to 8 */
+    assert_false(come_back_to_template(f, s, "a:{x}", 2));
+    expect_assumed(f, s, "a:1", 8);
+    assert_false(come_back_to_template(f, open_stream(f), "a:{x}", 3));
+    assert_true(come_back_to_template(f, open_stream(f), "a:{x}", 4));
+}
+
+static void what_is_listed_and_in_the_history_is_told_once(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:1");
+    list_resource(f, "a:{x}", "a:2");
+    for (int i = 0; i < 5; i++)
+        changed(f, "a:1", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:1", "a:2"});
+}
+
+static void what_is_listed_but_does_not_match_is_not_told(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "other:1");
+    list_resource(f, "a:{x}", "a:1");
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed_set(f, s, 1, (const char *const[]){"a:1"});
+}
+
+static void matches_deleted_meanwhile_are_told_of_as_deleted(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    deleted(f, "a:1");
+    assert_true(come_back_to_template(f, s, "a:{x}", 0));
+    assert_true(take(f, s).change->deleted);
+}
+
+static void a_template_with_a_cursor_of_another_epoch_is_told_of_all(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = foreign();
+
+    list_resource(f, "a:{x}", "a:1");
+    changed(f, "a:2", NULL);
+    assert_false(subscribe_only(f, s, TEMPLATE("a:{x}"), &opts).resumed);
+    acknowledge(f, s);
+    expect_foreign_cursor(f, s);
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:1", "a:2"});
+    expect_cursor(f, s, 1);
+}
+
+static int setup_few_listed(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .history = 4,
+                                                       .max_listed = 2});
+}
+
+static void not_more_listed_matches_are_told_than_allowed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:1");
+    list_resource(f, "a:{x}", "a:2");
+    list_resource(f, "a:{x}", "a:3");
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:1", "a:2"});
+}
+
+static int setup_few_pending(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .max_pending = 2});
+}
+
+static void coming_back_never_ends_a_stream_for_too_much_pending(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "a:3", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    assert_int_equal(drain(f), 2);
+    expect_state(f, s, TEMPLATE("a:{x}"), TDG__SUBSCRIBED);
+    changed(f, "a:4", NULL);
+    expect_note(f, s, "a:4", 4, 0);
+}
+
+static int setup_no_calls(void **state) {
+    return fixture_create(state,
+                          &(tdg__engine_opts_t){.defaults = at_once, .history = 4});
+}
+
+static void where_nothing_is_listed_only_the_history_is_told(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    for (int i = 0; i < 5; i++)
+        changed(f, "b:1", NULL);
+    changed(f, "a:1", NULL);
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed(f, s, "a:1", 6);
+    expect_silence(f);
+}
+
+static void template_and_resource_that_come_back_give_one_notification(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL);
+    come_back(f, s, "a:1", 0);
+    assert_true(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed(f, s, "a:1", 1);
+    expect_silence(f);
+    expect_cursor(f, s, 1);
+}
+
+/* ---- Known from ---------------------------------------------------------------------
+ */
+
+static void a_quick_return_finds_the_watcher_and_misses_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    advance(f, LINGER_MS - 1);
+    s = open_stream(f);
+    come_back(f, s, "a:1", cursor.number);
+    expect_silence(f);
+}
+
+static void a_change_while_the_watcher_lingers_is_not_missed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+    uint64_t number;
+
+    subscribe(f, s, "a:1");
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    number = changed(f, "a:1", NULL);
+    s = open_stream(f);
+    come_back(f, s, "a:1", cursor.number);
+    expect_assumed(f, s, "a:1", number);
+}
+
+static void what_nobody_watched_meanwhile_counts_as_changed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    advance(f, LINGER_MS);
+    s = open_stream(f);
+    come_back(f, s, "a:1", cursor.number);
+    expect_assumed(f, s, "a:1", counters(f).last_number);
+}
+
+/* Watches a:1, changes it, lets the watcher go and comes back while it arms again. */
+static tdg__stream_t come_back_unwatched(struct fixture *f, bool with_change) {
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts;
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    if (with_change) {
+        changed(f, "a:1", NULL);
+        assert_int_equal(drain(f), 1);
+    }
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    advance(f, LINGER_MS);
+    changed(f, "b:1", NULL);
+    f->next_call = f->n_calls;
+
+    s = open_stream(f);
+    opts = after(cursor.number);
+    f->watch_answer = TDG_EAGAIN;
+    assert_int_equal(subscribe_only(f, s, URI("a:1"), &opts).state, TDG__SUBSCRIBING);
+    expect_watch(f, URI("a:1"));
+    return s;
+}
+
+static void a_watcher_that_proves_nothing_changed_tells_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = come_back_unwatched(f, true);
+
+    watch_done(f, URI("a:1"), TDG__WATCH_UNCHANGED, 0);
+    expect_settled(f, s, URI("a:1"), 0);
+    acknowledge(f, s);
+    expect_silence(f);
+}
+
+static void a_watcher_that_cannot_prove_it_counts_as_changed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = come_back_unwatched(f, true);
+
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_settled(f, s, URI("a:1"), 0);
+    acknowledge(f, s);
+    expect_assumed(f, s, "a:1", counters(f).last_number);
+}
+
+static void unchanged_since_when_helps_only_while_that_is_remembered(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = come_back_unwatched(f, false); /* never changed, so forgotten */
+
+    watch_done(f, URI("a:1"), TDG__WATCH_UNCHANGED, 0);
+    acknowledge(f, s);
+    expect_assumed(f, s, "a:1", counters(f).last_number);
+}
+
+static void a_change_pushed_meanwhile_beats_unchanged(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = come_back_unwatched(f, true);
+    uint64_t number = changed(f, "a:1", NULL);
+
+    watch_done(f, URI("a:1"), TDG__WATCH_UNCHANGED, 0);
+    acknowledge(f, s);
+    expect_note(f, s, "a:1", number, 0);
+    expect_silence(f);
+}
+
+static void a_change_while_it_arms_will_do_for_what_was_missed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = come_back_unwatched(f, true);
+    uint64_t number = changed(f, "a:1", NULL);
+
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    acknowledge(f, s);
+    expect_note(f, s, "a:1", number, 0);
+    expect_silence(f);
+    expect_cursor(f, s, counters(f).last_number);
+}
+
+static void while_a_watcher_is_late_any_cursor_is_too_old(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    f->watch_answer = TDG_EAGAIN;
+    subscribe_only(f, s, URI("a:1"), NULL);
+    advance(f, 10000);
+    come_back(f, t, "a:1", counters(f).last_number);
+    expect_assumed(f, t, "a:1", counters(f).last_number);
+}
+
+static void a_templates_first_watcher_cannot_know_what_was_before(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    list_resource(f, "a:{x}", "a:1");
+    assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    expect_assumed(f, s, "a:1", counters(f).last_number);
+}
+
+static void a_template_that_returns_quickly_misses_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+
+    list_resource(f, "a:{x}", "a:1");
+    subscribe_template(f, s, "a:{x}");
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    advance(f, 100);
+    s = open_stream(f);
+    assert_true(come_back_to_template(f, s, "a:{x}", cursor.number));
+    expect_silence(f);
+}
+
+static void whether_a_template_is_resumed_is_said_when_it_is_settled(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    tdg__sub_opts_t opts = after(0);
+
+    f->watch_answer = TDG_EAGAIN;
+    subscribe_only(f, s, TEMPLATE("a:{x}"), &opts);
+    subscribe_only(f, t, TEMPLATE("a:{x}"), NULL);
+    expect_watch(f, TEMPLATE("a:{x}"));
+    watch_done(f, TEMPLATE("a:{x}"), TDG__WATCH_ARMED, 0);
+    expect_settled_not_resumed(f, s, TEMPLATE("a:{x}"));
+    expect_settled(f, t, TEMPLATE("a:{x}"), 0);
+}
+
+/* ---- In the last so many ms ----------------------------------------------------------
+ */
+
+static tdg__sub_opts_t since(int64_t ms) {
+    return (tdg__sub_opts_t){.since_ms = ms};
+}
+
+static void a_late_subscriber_can_ask_for_what_changed_lately(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = since(1000);
+
+    changed(f, "b:1", NULL);
+    changed(f, "a:1", NULL);
+    changed(f, "b:1", NULL);
+    advance(f, 1000);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_cursor(f, s, 1);
+    expect_assumed(f, s, "a:1", 3);
+    expect_silence(f);
+}
+
+static void what_changed_longer_ago_is_not_told(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = since(1000);
+
+    changed(f, "a:1", NULL);
+    advance(f, 1001);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_silence(f);
+    expect_cursor(f, s, 1);
+}
+
+static void a_template_can_ask_for_what_changed_lately(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = since(1000);
+
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    advance(f, 600);
+    changed(f, "a:3", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "b:1", NULL);
+    advance(f, 600);
+    assert_true(subscribe_only(f, s, TEMPLATE("a:{x}"), &opts).resumed);
+    acknowledge(f, s);
+    expect_assumed_set(f, s, 2, (const char *const[]){"a:2", "a:3"});
+    expect_cursor(f, s, 5);
+}
+
+static void a_cursor_beats_since(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = after(1);
+
+    changed(f, "a:1", NULL);
+    opts.since_ms = 1000;
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_silence(f);
+}
+
+static void since_a_negative_time_is_refused(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = since(-1);
+
+    assert_int_equal(tdg__engine_subscribe(f->engine, s, URI("a:1"), &opts, NULL),
+                     TDG_EINVAL);
+}
+
+static void since_the_beginning_of_time_is_fine(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = since(INT64_MAX);
+
+    changed(f, "a:1", NULL);
+    subscribe_with(f, s, URI("a:1"), &opts);
+    expect_assumed(f, s, "a:1", 1);
+    subscribe_with(f, s, TEMPLATE("b:{x}"), &opts);
+    expect_silence(f);
+}
+
+/* ---- After too much was pending ------------------------------------------------------
+ */
+
+static void who_was_ended_for_too_much_pending_comes_back_exactly(void **state) {
+    struct fixture *f = *state; /* max_pending is 2 */
+    tdg__stream_t s = open_stream(f);
+    tdg__note_t note;
+
+    subscribe_template(f, s, "a:{x}");
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    changed(f, "a:2", NULL);
+    changed(f, "a:3", NULL);
+    changed(f, "a:4", NULL); /* one too much */
+    note = take(f, s);
+    assert_int_equal(note.kind, TDG__NOTE_END);
+    assert_int_equal(note.reason, TDG_EPENDING);
+    tdg__engine_close(f->engine, s);
+
+    s = open_stream(f);
+    come_back(f, s, "a:1", note.cursor.number);
+    come_back(f, s, "a:2", note.cursor.number);
+    come_back(f, s, "a:3", note.cursor.number);
+    come_back(f, s, "a:4", note.cursor.number);
+    expect_assumed_set(f, s, 3, (const char *const[]){"a:2", "a:3", "a:4"});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(who_comes_back_is_told_of_what_changed_since, setup_at_once),
+        TEST(who_comes_back_is_not_told_of_what_did_not_change, setup_at_once),
+        TEST(who_comes_back_without_a_cursor_is_told_of_nothing, setup_at_once),
+        TEST(a_resource_that_never_changed_is_not_told_of, setup_at_once),
+        TEST(the_whole_round_loses_and_repeats_nothing, setup_at_once),
+        TEST(what_was_missed_waits_for_the_acknowledgement, setup_at_once),
+        TEST(what_was_missed_skips_filter_window_and_limit, setup_default),
+        TEST(what_was_missed_starts_the_limit, setup_at_once),
+        TEST(an_assumed_change_carries_no_metadata_of_the_source, setup_at_once),
+        TEST(a_resource_deleted_meanwhile_is_told_of_as_deleted, setup_at_once),
+        TEST(a_resource_deleted_and_created_meanwhile_is_told_of_as_changed,
+             setup_at_once),
+        TEST(a_change_after_coming_back_takes_the_place_of_the_assumed_one,
+             setup_at_once),
+        TEST(coming_back_to_what_is_subscribed_is_told_of_nothing, setup_at_once),
+        TEST(a_cursor_from_the_future_is_the_last_number, setup_at_once),
+        TEST(a_cursor_steps_back_when_a_subscribe_brings_an_older_one, setup_at_once),
+        TEST(the_cursor_moves_on_only_when_all_that_was_missed_is_taken, setup_at_once),
+        TEST(a_newer_cursor_brought_later_does_not_move_the_old_one_up, setup_at_once),
+        TEST(versions_do_not_go_back_when_somebody_comes_back, setup_at_once),
+
+        TEST(a_cursor_below_the_floor_counts_as_changed, setup_short_history),
+        TEST(a_cursor_at_the_floor_is_exact, setup_short_history),
+        TEST(what_left_the_history_is_remembered_while_it_has_a_subscriber,
+             setup_short_history),
+        TEST(the_floor_rises_when_a_subscriber_goes_too, setup_short_history),
+        TEST(the_history_is_bounded, setup_short_history),
+
+        TEST(with_a_cursor_of_another_epoch_everything_counts_as_changed, setup_at_once),
+        TEST(a_resource_of_another_epoch_is_resumed_completely, setup_at_once),
+        TEST(the_cursor_is_foreign_until_all_of_it_is_taken, setup_at_once),
+        TEST(a_foreign_cursor_handed_out_counts_as_foreign_again, setup_at_once),
+        TEST(a_foreign_cursor_on_a_fresh_engine_is_told_of_number_0, setup_at_once),
+        TEST(an_ended_streams_cursor_may_be_foreign, setup_at_once),
+
+        TEST(a_template_is_told_of_every_match_that_changed_since, setup_at_once),
+        TEST(a_template_is_told_once_of_what_changed_often, setup_at_once),
+        TEST(a_template_that_missed_nothing_is_told_of_nothing, setup_at_once),
+        TEST(a_template_is_not_told_of_lists, setup_at_once),
+        TEST(a_template_is_told_only_of_what_its_owner_may_read, setup_at_once),
+        TEST(listed_matches_are_told_only_to_who_may_read_them, setup_short_history),
+        TEST(beyond_the_history_a_template_is_told_of_every_listed_match,
+             setup_short_history),
+        TEST(a_cursor_at_the_edge_of_the_history_is_exact, setup_short_history),
+        TEST(a_cursor_between_what_the_history_dropped_is_too_old, setup_short_history),
+        TEST(what_is_listed_and_in_the_history_is_told_once, setup_short_history),
+        TEST(what_is_listed_but_does_not_match_is_not_told, setup_short_history),
+        TEST(matches_deleted_meanwhile_are_told_of_as_deleted, setup_at_once),
+        TEST(a_template_with_a_cursor_of_another_epoch_is_told_of_all, setup_at_once),
+        TEST(not_more_listed_matches_are_told_than_allowed, setup_few_listed),
+        TEST(coming_back_never_ends_a_stream_for_too_much_pending, setup_few_pending),
+        TEST(where_nothing_is_listed_only_the_history_is_told, setup_no_calls),
+        TEST(template_and_resource_that_come_back_give_one_notification, setup_at_once),
+
+        TEST(a_quick_return_finds_the_watcher_and_misses_nothing, setup_watched),
+        TEST(a_change_while_the_watcher_lingers_is_not_missed, setup_watched),
+        TEST(what_nobody_watched_meanwhile_counts_as_changed, setup_watched),
+        TEST(a_watcher_that_proves_nothing_changed_tells_nothing, setup_watched),
+        TEST(a_watcher_that_cannot_prove_it_counts_as_changed, setup_watched),
+        TEST(unchanged_since_when_helps_only_while_that_is_remembered, setup_watched),
+        TEST(a_change_pushed_meanwhile_beats_unchanged, setup_watched),
+        TEST(a_change_while_it_arms_will_do_for_what_was_missed, setup_watched),
+        TEST(while_a_watcher_is_late_any_cursor_is_too_old, setup_watched),
+        TEST(a_templates_first_watcher_cannot_know_what_was_before, setup_watched),
+        TEST(a_template_that_returns_quickly_misses_nothing, setup_watched),
+        TEST(whether_a_template_is_resumed_is_said_when_it_is_settled, setup_watched),
+
+        TEST(a_late_subscriber_can_ask_for_what_changed_lately, setup_at_once),
+        TEST(what_changed_longer_ago_is_not_told, setup_at_once),
+        TEST(a_template_can_ask_for_what_changed_lately, setup_at_once),
+        TEST(a_cursor_beats_since, setup_at_once),
+        TEST(since_a_negative_time_is_refused, setup_at_once),
+        TEST(since_the_beginning_of_time_is_fine, setup_at_once),
+
+        TEST(who_was_ended_for_too_much_pending_comes_back_exactly, setup_few_pending),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("engine_catchup", tests, NULL, NULL);
+}
