@@ -40,11 +40,19 @@ void *bench_alloc(size_t count, size_t size) {
 /* ---- Time and memory ----------------------------------------------------------------
  */
 
-uint64_t bench_now_ns(void) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t bench_now_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t bench_cpu_ns(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 size_t bench_heap_bytes(void) {

@@ -23,7 +23,10 @@ void *bench_alloc(size_t count, size_t size);
 /* ---- Time and memory ----------------------------------------------------------------
  */
 
+/* The clock on the wall, for single calls; and what this thread has used of a core, which
+ * other programs on the machine do not lengthen, for everything else. */
 uint64_t bench_now_ns(void);
+uint64_t bench_cpu_ns(void);
 
 /* What malloc has handed out at this moment, in bytes, its own overhead included. */
 size_t bench_heap_bytes(void);

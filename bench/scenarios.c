@@ -227,16 +227,16 @@ struct watch {
 };
 
 static void start(struct watch *watch) {
-    watch->start = bench_now_ns();
+    watch->start = bench_cpu_ns();
 }
 
 static void stop_engine(struct watch *watch, size_t operations) {
-    watch->engine_ns += bench_now_ns() - watch->start;
+    watch->engine_ns += bench_cpu_ns() - watch->start;
     watch->operations += operations;
 }
 
 static void stop_map(struct watch *watch) {
-    watch->map_ns += bench_now_ns() - watch->start;
+    watch->map_ns += bench_cpu_ns() - watch->start;
 }
 
 static void add_sample(const bench_round_t *round, enum bench_row_id row,

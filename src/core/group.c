@@ -296,6 +296,16 @@ void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub) {
     }
 }
 
+/* Who leaves gives its place to the last member. */
+void tdg__group_prefetch_leave(const tdg__engine_t *engine, const struct sub *sub) {
+    struct group *group = group_at(engine, sub->group);
+
+    if (group->of_template || group->room <= FEW_MEMBERS)
+        return;
+    __builtin_prefetch(&group->many[sub->slot], 1);
+    __builtin_prefetch(sub_at(engine, group->many[group->count - 1]), 1);
+}
+
 void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
     struct sub *sub = sub_at(engine, sub_id);
     struct group *group = group_at(engine, sub->group);
@@ -419,6 +429,20 @@ void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
     }
 }
 
+/* Walking the members of a large group waits for memory more than for anything else: what
+ * is far ahead is fetched meanwhile, first the subs, then, once those are there, the
+ * streams. */
+static inline void prefetch_ahead(const tdg__engine_t *engine, const uint32_t *members,
+                                  uint32_t i, uint32_t n) {
+    enum { SUBS_AHEAD = 16, STREAMS_AHEAD = 8 };
+
+    if (i + SUBS_AHEAD < n)
+        __builtin_prefetch(sub_at(engine, members[i + SUBS_AHEAD]), 1);
+    if (i + STREAMS_AHEAD < n)
+        __builtin_prefetch(
+            stream_at(engine, sub_at(engine, members[i + STREAMS_AHEAD])->stream), 1);
+}
+
 /* Calls in the members that do not take part in the window yet. A stream that has too
  * much waiting through templates is doomed instead. */
 static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number) {
@@ -427,6 +451,7 @@ static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number)
     for (uint32_t i = group->waiting; i < group->count; i++) {
         struct sub *sub = sub_at(engine, members[i]);
 
+        prefetch_ahead(engine, members, i, group->count);
         if (sub->wait != IDLE)
             continue;
         if (group->source != 0 &&
@@ -453,6 +478,7 @@ static void fire(tdg__engine_t *engine, struct group *group, bool skip_limit) {
     for (uint32_t i = 0; i < n; i++) {
         struct sub *sub = sub_at(engine, members[i]);
 
+        prefetch_ahead(engine, members, i, n);
         if (sub->wait == WAIT_WINDOW || (skip_limit && sub->wait == WAIT_LIMIT))
             tdg__group_due(engine, members[i], skip_limit);
     }
@@ -494,13 +520,12 @@ void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
 /* ---- Limits --------------------------------------------------------------------------
  */
 
-void tdg__group_taken(tdg__engine_t *engine, uint32_t id) {
+void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {
     struct sub *sub = sub_at(engine, id);
     struct group *group = group_at(engine, sub->group);
     bool derived = sub->kind == SUB_DERIVED;
 
-    if (derived && (tdg__limit_of(engine, group) == 0 ||
-                    stream_at(engine, sub->stream)->derived > engine->opts.max_pending)) {
+    if (derived && (!keep || tdg__limit_of(engine, group) == 0)) {
         tdg__sub_remove(engine, id);
         return;
     }

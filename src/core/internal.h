@@ -305,6 +305,7 @@ int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id);
 void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id);
 /* Follow it by tdg__group_release(). */
 void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id);
+void tdg__group_prefetch_leave(const tdg__engine_t *engine, const struct sub *sub);
 /* Frees the group if it has no member and no window that matters. */
 void tdg__group_release(tdg__engine_t *engine, uint32_t group_id);
 /* The member no longer takes part in the open window. */
@@ -313,8 +314,9 @@ void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub);
 void tdg__group_change(tdg__engine_t *engine, uint32_t group_id, tdg__change_t *change);
 /* A sub in flight is due: on to limit, acknowledgement or reader. */
 void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit);
-/* A notification of this sub was taken now. */
-void tdg__group_taken(tdg__engine_t *engine, uint32_t sub_id);
+/* A notification of this sub was taken now. A derived sub is freed, unless a limit begins
+ * and is to be kept. */
+void tdg__group_taken(tdg__engine_t *engine, uint32_t sub_id, bool keep);
 /* Moves a member to another group, with what it has in flight. Needs room there; the
  * group it leaves may be freed. */
 void tdg__group_move(tdg__engine_t *engine, uint32_t sub_id, uint32_t to);
@@ -330,8 +332,6 @@ void tdg__group_forget_newest(struct group *group);
 
 /* Removes a subscription, of whatever kind, with everything it had. */
 void tdg__sub_remove(tdg__engine_t *engine, uint32_t id);
-/* The sub of a stream on a resource or template: any one of the siblings. */
-uint32_t tdg__sub_find(const tdg__engine_t *engine, uint32_t stream, uint32_t target);
 /* The stream's own subscription to exactly this target. */
 uint32_t tdg__sub_find_own(const tdg__engine_t *engine, uint32_t stream,
                            const tdg__target_t *target);

@@ -354,17 +354,29 @@ int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t handle, bool blocked)
 /* ---- Taking --------------------------------------------------------------------------
  */
 
-tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t after) {
-    uint32_t id = tdg__bitset_next(&engine->ready, (uint32_t)after + 1);
-
-    return id == UINT32_MAX ? 0 : tdg__stream_handle(engine, id);
-}
-
 static uint32_t first_ready(const struct stream *stream) {
     for (int level = 0; level < PRIORITIES; level++)
         if (stream->first_ready[level] != 0)
             return stream->first_ready[level];
     return 0;
+}
+
+tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t after) {
+    uint32_t id = tdg__bitset_next(&engine->ready, (uint32_t)after + 1);
+    uint32_t next;
+
+    if (id == UINT32_MAX)
+        return 0;
+
+    /* While the caller writes, the next one's records come closer. */
+    next = tdg__bitset_next(&engine->ready, id + 1);
+    if (next != UINT32_MAX) {
+        uint32_t sub = first_ready(stream_at(engine, next));
+
+        if (sub != 0)
+            __builtin_prefetch(sub_at(engine, sub), 1);
+    }
+    return tdg__stream_handle(engine, id);
 }
 
 tdg__change_t *tdg__flight_newest(const tdg__engine_t *engine, const struct sub *sub) {
@@ -414,6 +426,8 @@ static void lend(tdg__engine_t *engine, tdg__change_t *change) {
 /* All siblings that take part are served by one note. One that is not acknowledged yet is
  * served as well if the note is as new as what it has. */
 static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) {
+    const struct stream *stream = stream_at(engine, sub_at(engine, id)->stream);
+    bool keep = stream->derived <= engine->opts.max_pending;
     uint32_t at = id;
 
     do {
@@ -425,10 +439,10 @@ static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) 
             (sub->wait != IDLE && tdg__flight_newest(engine, sub)->number <= number))
             tdg__flight_leave(engine, at);
         if (part && at != id)
-            tdg__group_taken(engine, at); /* may free a derived sub */
+            tdg__group_taken(engine, at, keep); /* may free a derived sub */
         at = next;
     } while (at != 0 && at != id);
-    tdg__group_taken(engine, id);
+    tdg__group_taken(engine, id, keep);
 }
 
 int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t handle, tdg__note_t *ret) {

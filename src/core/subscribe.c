@@ -14,6 +14,12 @@ struct pair {
     uint32_t target; /* a resource, or a template with TEMPLATE_TARGET */
 };
 
+/* Where a pair is in the map: its hash, and one of the subs there, or 0. */
+struct place {
+    uint32_t hash;
+    uint32_t sub;
+};
+
 static uint32_t target_of(const tdg__engine_t *engine, const struct sub *sub) {
     const struct group *group = group_at(engine, sub->group);
 
@@ -31,11 +37,13 @@ static uint32_t hash_pair(const tdg__engine_t *engine, const struct pair *pair) 
     return (uint32_t)tdg__hash(&engine->key, pair, sizeof(*pair));
 }
 
-uint32_t tdg__sub_find(const tdg__engine_t *engine, uint32_t stream, uint32_t target) {
+static struct place find_place(const tdg__engine_t *engine, uint32_t stream,
+                               uint32_t target) {
     struct pair pair = {stream, target};
+    struct place place = {.hash = hash_pair(engine, &pair)};
 
-    return tdg__map_find(&engine->pair_map, hash_pair(engine, &pair), has_pair, engine,
-                         &pair);
+    place.sub = tdg__map_find(&engine->pair_map, place.hash, has_pair, engine, &pair);
+    return place;
 }
 
 /* Walks the ring of siblings for the one with this parent (0: the direct one). */
@@ -60,7 +68,7 @@ uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
                           uint32_t resource) {
     uint32_t stream = sub_at(engine, parent_id)->stream;
 
-    return among_siblings(engine, tdg__sub_find(engine, stream, resource), parent_id);
+    return among_siblings(engine, find_place(engine, stream, resource).sub, parent_id);
 }
 
 static uint32_t pair_target(const struct subject *subject) {
@@ -68,16 +76,22 @@ static uint32_t pair_target(const struct subject *subject) {
                                                  : subject->id;
 }
 
+/* The stream's own subscription among those at a place. */
+static uint32_t own_at(const tdg__engine_t *engine, const struct subject *subject,
+                       const struct place *place) {
+    return subject->kind == TDG__TARGET_TEMPLATE ? place->sub
+                                                 : among_siblings(engine, place->sub, 0);
+}
+
 uint32_t tdg__sub_find_own(const tdg__engine_t *engine, uint32_t stream,
                            const tdg__target_t *target) {
     const struct subject *subject = tdg__subject_find(engine, target);
-    uint32_t id;
+    struct place place;
 
     if (subject == NULL)
         return 0;
-
-    id = tdg__sub_find(engine, stream, pair_target(subject));
-    return target->kind == TDG__TARGET_TEMPLATE ? id : among_siblings(engine, id, 0);
+    place = find_place(engine, stream, pair_target(subject));
+    return own_at(engine, subject, &place);
 }
 
 tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *sub) {
@@ -99,52 +113,47 @@ static void link_own(tdg__engine_t *engine, uint32_t id, uint32_t *first) {
 }
 
 /* Into the ring of the stream's subs on the same target, and the map that finds it. */
-static void link_pair(tdg__engine_t *engine, uint32_t id, uint32_t sibling,
-                      uint32_t hash) {
+static void link_pair(tdg__engine_t *engine, uint32_t id, const struct place *place) {
     struct sub *sub = sub_at(engine, id);
     struct sub *other;
 
-    if (sibling == 0) {
-        tdg__map_insert(&engine->pair_map, hash, id);
+    if (place->sub == 0) {
+        tdg__map_insert(&engine->pair_map, place->hash, id);
         return;
     }
 
-    other = sub_at(engine, sibling);
-    sub->sibling = other->sibling != 0 ? other->sibling : sibling;
+    other = sub_at(engine, place->sub);
+    sub->sibling = other->sibling != 0 ? other->sibling : place->sub;
     other->sibling = id;
 }
 
 static void unlink_pair(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
     struct pair pair = {sub->stream, target_of(engine, sub)};
-    uint32_t hash = hash_pair(engine, &pair);
+    struct place place = {.hash = hash_pair(engine, &pair)};
     uint32_t before = sub->sibling;
 
     if (before == 0) {
-        tdg__map_remove(&engine->pair_map, hash, id);
+        tdg__map_remove(&engine->pair_map, place.hash, id);
         return;
     }
 
     while (sub_at(engine, before)->sibling != id)
         before = sub_at(engine, before)->sibling;
-    if (tdg__map_find(&engine->pair_map, hash, has_pair, engine, &pair) == id)
-        tdg__map_replace(&engine->pair_map, hash, id, before);
+    place = find_place(engine, pair.stream, pair.target);
+    if (place.sub == id)
+        tdg__map_replace(&engine->pair_map, place.hash, id, before);
     sub_at(engine, before)->sibling = before == sub->sibling ? 0 : sub->sibling;
 }
 
 /* A new sub in its group, linked on all sides; 0 when memory is out. */
 static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t stream_id,
-                           uint32_t group_id, uint32_t parent) {
+                           uint32_t group_id, uint32_t parent,
+                           const struct place *place) {
     const struct group *group = group_at(engine, group_id);
     struct stream *stream = stream_at(engine, stream_id);
-    struct pair pair = {stream_id, group->owner};
-    uint32_t hash, sibling, id;
     struct sub *sub;
-
-    if (group->of_template)
-        pair.target |= TEMPLATE_TARGET;
-    hash = hash_pair(engine, &pair);
-    sibling = tdg__map_find(&engine->pair_map, hash, has_pair, engine, &pair);
+    uint32_t id;
 
     if (tdg__group_reserve(engine, group_id) < 0 ||
         tdg__map_reserve(&engine->pair_map) < 0)
@@ -156,7 +165,7 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
     sub->kind = (uint8_t)kind;
     sub->stream = stream_id;
     tdg__group_join(engine, group_id, id);
-    link_pair(engine, id, sibling, hash);
+    link_pair(engine, id, place);
     if (kind == SUB_DERIVED) {
         sub->parent = parent;
         sub->priority = sub_at(engine, parent)->priority;
@@ -173,8 +182,10 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
 }
 
 uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t group) {
-    return create_sub(engine, SUB_DERIVED, sub_at(engine, parent_id)->stream, group,
-                      parent_id);
+    uint32_t stream = sub_at(engine, parent_id)->stream;
+    struct place place = find_place(engine, stream, group_at(engine, group)->owner);
+
+    return create_sub(engine, SUB_DERIVED, stream, group, parent_id, &place);
 }
 
 /* ---- Going ---------------------------------------------------------------------------
@@ -210,6 +221,10 @@ void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     uint32_t group_id = sub->group;
     bool watches = sub->kind != SUB_DERIVED;
     struct subject *subject = subject_of(engine, group_at(engine, group_id));
+
+    /* Far apart in memory, and all needed below: have them on their way. */
+    __builtin_prefetch(stream_at(engine, sub->stream), 1);
+    tdg__group_prefetch_leave(engine, sub);
 
     if (sub->kind == SUB_TEMPLATE) {
         while (sub->parent != 0)
@@ -297,29 +312,20 @@ static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t 
 }
 
 static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
-                         const tdg__target_t *target, const tdg__sub_opts_t *opts,
-                         struct filter *filter, tdg__subscribed_t *ret) {
-    bool of_template = target->kind == TDG__TARGET_TEMPLATE;
+                         struct subject *subject, const struct place *place,
+                         const tdg__sub_opts_t *opts, struct filter *filter,
+                         tdg__subscribed_t *ret) {
+    bool of_template = subject->kind == TDG__TARGET_TEMPLATE;
     enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
-    struct subject *subject;
     uint32_t group, id;
     int rv;
 
-    rv = check_limits(engine, stream_at(engine, stream_id), target);
-    if (rv < 0)
-        return rv;
-    rv = tdg__subject_get(engine, target, opts->error, &subject);
-    if (rv < 0)
-        return rv;
-
-    subject->pins++;
     group = tdg__group_get(engine, subject->id, of_template, 0, &opts->settings, filter);
-    id = group == 0 ? 0 : create_sub(engine, kind, stream_id, group, 0);
-    if (group != 0 && id == 0)
-        tdg__group_release(engine, group);
-    subject->pins--;
+    if (group == 0)
+        return TDG_ENOMEM;
+    id = create_sub(engine, kind, stream_id, group, 0, place);
     if (id == 0) {
-        tdg__subject_release(engine, subject);
+        tdg__group_release(engine, group);
         return TDG_ENOMEM;
     }
 
@@ -440,6 +446,32 @@ static int check_request(const tdg__engine_t *engine, const tdg__target_t *targe
     return 0;
 }
 
+static int subscribe(tdg__engine_t *engine, uint32_t stream, const tdg__target_t *target,
+                     const tdg__sub_opts_t *opts, struct filter *filter,
+                     tdg__subscribed_t *ret) {
+    struct subject *subject;
+    struct place place;
+    uint32_t id;
+    int rv;
+
+    rv = tdg__subject_get(engine, target, opts->error, &subject);
+    if (rv < 0)
+        return rv;
+
+    subject->pins++;
+    place = find_place(engine, stream, pair_target(subject));
+    id = own_at(engine, subject, &place);
+    if (id != 0)
+        rv = rewish(engine, id, opts, filter, ret);
+    else
+        rv = check_limits(engine, stream_at(engine, stream), target);
+    if (id == 0 && rv == 0)
+        rv = subscribe_new(engine, stream, subject, &place, opts, filter, ret);
+    subject->pins--;
+    tdg__subject_release(engine, subject);
+    return rv;
+}
+
 int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
                           const tdg__target_t *target, const tdg__sub_opts_t *opts,
                           tdg__subscribed_t *ret) {
@@ -447,7 +479,6 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     uint32_t stream = tdg__stream_find(engine, handle);
     tdg__subscribed_t result = {0};
     struct filter *filter;
-    uint32_t id;
     int rv;
 
     if (stream == 0)
@@ -464,11 +495,7 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     if (rv < 0)
         return rv;
 
-    id = tdg__sub_find_own(engine, stream, target);
-    if (id != 0)
-        rv = rewish(engine, id, opts, filter, &result);
-    else
-        rv = subscribe_new(engine, stream, target, opts, filter, &result);
+    rv = subscribe(engine, stream, target, opts, filter, &result);
     tdg__filter_unref(engine, filter);
     if (rv == 0 && ret != NULL)
         *ret = result;

@@ -110,8 +110,7 @@ static void receive_one(struct truth *truth, struct client *client,
     for (t = 0; t < TARGETS; t++)
         if (client->interests[t].received)
             client->interests[t].cursor = message->cursor;
-    truth->kept[(truth->kept_count++ * 7 + truth->serial) % KEPT_CURSORS] =
-        message->cursor;
+    truth->kept[truth->kept_count++ % KEPT_CURSORS] = message->cursor;
 
     if (message->kind == MESSAGE_END)
         for (t = 0; t < TARGETS; t++)
@@ -125,6 +124,12 @@ static void receive_first(struct truth *truth, struct client *client) {
     memmove(&client->messages[0], &client->messages[1],
             (size_t)client->message_count * sizeof(client->messages[0]));
     receive_one(truth, client, &message);
+}
+
+struct kept_cursor truth_kept(const struct truth *truth, unsigned age) {
+    if (age >= KEPT_CURSORS || age >= truth->kept_count)
+        return (struct kept_cursor){0};
+    return truth->kept[(truth->kept_count - 1 - age) % KEPT_CURSORS];
 }
 
 void client_receive(struct truth *truth, int client) {
@@ -209,7 +214,8 @@ static void client_resumes(struct truth *truth, int client, int target,
 }
 
 void client_subscribed(struct truth *truth, int client, int target, int filter,
-                       const struct kept_cursor *cursor, const tdg__subscribed_t *how) {
+                       const struct kept_cursor *cursor, bool since,
+                       const tdg__subscribed_t *how) {
     struct interest *interest = interest_of(truth, client, target);
 
     interest->filter = filter;
@@ -223,6 +229,7 @@ void client_subscribed(struct truth *truth, int client, int target, int filter,
     interest->filter = filter;
     interest->wanted = true;
     interest->live = true;
+    interest->since = since;
     interest->cursor = *cursor;
     if (how->state != TDG__SUBSCRIBING)
         client_settled(truth, client, target, 0, how->resumed);
@@ -238,6 +245,9 @@ void client_settled(struct truth *truth, int client, int target, int status, boo
     }
 
     interest->settled = true;
+    for (r = 0; r < RESOURCES; r++)
+        interest->may_repeat[r] =
+            (interest->resumes || interest->since) && cast_covers(target, r);
     if (!resumed)
         forget_owed(interest);
     if (status == TDG_ETIMEDOUT && cast_is_template(target))
@@ -298,12 +308,18 @@ static const char *check_order(struct client *client, const tdg__note_t *note,
                                int resource) {
     uint64_t before = client->told_number[resource];
     bool told = client->told[resource];
+    bool may_repeat = false;
+    int t;
 
+    for (t = 0; t < TARGETS; t++) {
+        may_repeat |= client->interests[t].may_repeat[resource];
+        client->interests[t].may_repeat[resource] = false;
+    }
     client->told[resource] = true;
     client->told_number[resource] = note->change->number;
     if (told && note->change->number < before)
         return "promise 4: a version went back";
-    if (told && note->change->number == before && !note->change->assumed)
+    if (told && note->change->number == before && !may_repeat && !note->change->assumed)
         return "promise 4: a version came twice";
     return NULL;
 }

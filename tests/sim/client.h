@@ -16,7 +16,7 @@
 #include "cast.h"
 #include "core/engine.h"
 
-enum { ON_THE_WAY = 32, KEPT_CURSORS = 8 };
+enum { ON_THE_WAY = 32, KEPT_CURSORS = 64 };
 
 /* A cursor, and when it was given out. */
 struct kept_cursor {
@@ -38,9 +38,11 @@ struct interest {
     bool acknowledged;
     bool received; /* the client knows of the acknowledgement */
     bool resumes;  /* it came with a cursor */
+    bool since;    /* it asked for what changed lately */
     int filter;
     struct kept_cursor cursor;
     struct owed owed[RESOURCES];
+    bool may_repeat[RESOURCES]; /* catch-up may report what the client knows */
 };
 
 struct message {
@@ -70,7 +72,7 @@ struct truth {
         uint64_t unseen; /* serial of the last one that nobody saw */
     } resources[RESOURCES];
     struct client clients[CLIENTS];
-    struct kept_cursor kept[KEPT_CURSORS]; /* what anybody received, at random */
+    struct kept_cursor kept[KEPT_CURSORS]; /* what anybody received, round */
     uint64_t kept_count;
 };
 
@@ -81,9 +83,11 @@ void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t n
 void truth_unseen(struct truth *truth, int resource);
 
 void client_opened(struct truth *truth, int client, tdg__stream_t stream);
-/* A subscription was made or got new wishes; `cursor` is what it came with, or not valid. */
+/* A subscription was made or got new wishes; `cursor` is what it came with, or not valid.
+ * With `since` it asked for what changed lately. */
 void client_subscribed(struct truth *truth, int client, int target, int filter,
-                       const struct kept_cursor *cursor, const tdg__subscribed_t *how);
+                       const struct kept_cursor *cursor, bool since,
+                       const tdg__subscribed_t *how);
 void client_settled(struct truth *truth, int client, int target, int status, bool resumed);
 void client_acknowledged(struct truth *truth, int client, int target,
                          tdg__cursor_t cursor);
@@ -98,6 +102,9 @@ void client_dropped(struct truth *truth, int client, int lost);
 const char *client_took(struct truth *truth, int client, const tdg__note_t *note,
                         int resource);
 void client_receive(struct truth *truth, int client);
+
+/* The cursor that somebody received, so many before the last one. */
+struct kept_cursor truth_kept(const struct truth *truth, unsigned age);
 
 /* When all is quiet: whether every client that is there has been told of everything.
  * Returns NULL or the line of the promise that is broken, and by whom. */

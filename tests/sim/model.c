@@ -199,6 +199,7 @@ static void fire(struct model *model, struct window *window, bool deletion) {
     int c;
 
     window->runs = false;
+    window->look = true;
     window->fired = true;
     window->fired_ms = model->now_ms;
 
@@ -307,24 +308,6 @@ static void forget_templates(struct model *model) {
             model->known[t] = (struct knowledge){0};
 }
 
-/* Decided: what a template subscription remembers about a URI (its window, when it last
- * fired, when something was last taken) goes when it does not matter any more by the
- * settings of the moment. What a subscription to the URI itself remembers stays with it. */
-static void forget_limits(struct model *model) {
-    int c;
-    int t;
-    int r;
-
-    for (c = 0; c < CLIENTS; c++)
-        for (t = RESOURCES; t < TARGETS; t++) {
-            struct subscription *sub = sub_of(model, c, t);
-
-            for (r = 0; sub->used && r < RESOURCES; r++)
-                if (!sub->flights[r].used && sub->taken[r] && !limit_runs(model, sub, r))
-                    sub->taken[r] = false;
-        }
-}
-
 static bool cools_down(const struct model *model, const struct window *window) {
     tdg__timing_t timing = timing_of(model, window->wishes, window->resource);
 
@@ -332,28 +315,43 @@ static bool cools_down(const struct model *model, const struct window *window) {
            window->fired_ms + timing.window_ms > model->now_ms;
 }
 
-static bool window_matters(struct model *model, const struct window *window) {
-    bool members = false;
+/* Decided: what a template subscription remembers about a URI (when it was last taken) goes
+ * when its limit is over. The window of its group on that URI goes when it does not run, no
+ * throttle holds and nobody remembers anything: that is looked at when it fires, when the
+ * last one forgets, and when the throttle lets go. What a subscription to the URI itself
+ * remembers, and its group, stays with it. */
+static bool is_manned(struct model *model, const struct window *window, bool *ret_wanted) {
+    bool manned = false;
     int c;
 
+    *ret_wanted = false;
     for (c = 0; c < CLIENTS; c++) {
         struct subscription *sub = sub_of(model, c, window->target);
 
         if (!sub->used || !same_wishes(sub->wishes, window->wishes))
             continue;
-        if (!cast_is_template(window->target) || has_derived(sub, window->resource))
-            return true;
-        members = true;
+        *ret_wanted = true;
+        manned |= !cast_is_template(window->target) || has_derived(sub, window->resource);
     }
-    return members && (window->runs || cools_down(model, window));
+    return manned;
 }
 
 static void forget_windows(struct model *model) {
     int i;
 
-    for (i = 0; i < model->windows_end; i++)
-        if (model->windows[i].used && !window_matters(model, &model->windows[i]))
-            model->windows[i].used = false;
+    for (i = 0; i < model->windows_end; i++) {
+        struct window *window = &model->windows[i];
+        bool wanted;
+        bool manned;
+
+        if (!window->used)
+            continue;
+        manned = is_manned(model, window, &wanted);
+        if (!wanted || (!manned && window->look && !window->runs &&
+                        !cools_down(model, window)))
+            window->used = false;
+        window->look = manned;
+    }
     while (model->windows_end > 0 && !model->windows[model->windows_end - 1].used)
         model->windows_end--;
 }
@@ -398,6 +396,7 @@ static bool assume(struct model *model, int client, int target, int resource,
             .first = UINT64_MAX,
             .newest = model->last_number,
             .assumed = true,
+            .real_too = known->last == model->last_number,
             .deleted = known->last > above && known->deleted,
         };
     } else {
@@ -682,9 +681,17 @@ static void on_window_over(struct model *model, struct due due) {
     fire(model, &model->windows[due.target], false);
 }
 
+static void on_cooled_down(struct model *model, struct due due) {
+    model->windows[due.target].used = false;
+}
+
 static void on_limit_over(struct model *model, struct due due) {
     hit(model, HIT_LIMIT_OVER);
     make_ready(model, sub_of(model, due.client, due.target), due.resource);
+}
+
+static void on_limit_forgotten(struct model *model, struct due due) {
+    sub_of(model, due.client, due.target)->taken[due.resource] = false;
 }
 
 static void consider(struct due *first, struct due other) {
@@ -715,11 +722,14 @@ static void consider_watchers(const struct model *model, struct due *first) {
 static void consider_windows(const struct model *model, struct due *first) {
     int i;
 
-    for (i = 0; i < model->windows_end; i++)
-        if (model->windows[i].used && model->windows[i].runs)
-            consider(first, (struct due){.ms = window_deadline(model, &model->windows[i]),
+    for (i = 0; i < model->windows_end; i++) {
+        const struct window *window = &model->windows[i];
+
+        if (window->used && window->runs)
+            consider(first, (struct due){.ms = window_deadline(model, window),
                                          .act = on_window_over,
                                          .target = i});
+    }
 }
 
 static void consider_limits(const struct model *model, struct due *first) {
@@ -742,12 +752,43 @@ static void consider_limits(const struct model *model, struct due *first) {
         }
 }
 
-static struct due next_due(const struct model *model) {
+/* What is remembered of template subscriptions only. */
+static void consider_memories(const struct model *model, struct due *first) {
+    int c;
+    int t;
+    int r;
+
+    for (t = 0; t < model->windows_end; t++) {
+        const struct window *window = &model->windows[t];
+
+        if (window->used && !window->runs && !window->look)
+            consider(first, (struct due){.ms = window_deadline(model, window),
+                                         .act = on_cooled_down,
+                                         .target = t});
+    }
+    for (c = 0; c < CLIENTS; c++)
+        for (t = RESOURCES; t < TARGETS; t++) {
+            const struct subscription *sub = &model->streams[c].subs[t];
+
+            for (r = 0; sub->used && r < RESOURCES; r++)
+                if (!sub->flights[r].used && sub->taken[r])
+                    consider(first, (struct due){.ms = sub->taken_ms[r] +
+                                                       limit_of(model, sub->wishes, r),
+                                                 .act = on_limit_forgotten,
+                                                 .client = c,
+                                                 .target = t,
+                                                 .resource = r});
+        }
+}
+
+static struct due next_due(const struct model *model, bool memories) {
     struct due first = {.ms = INT64_MAX};
 
     consider_watchers(model, &first);
     consider_windows(model, &first);
     consider_limits(model, &first);
+    if (memories)
+        consider_memories(model, &first);
     return first;
 }
 
@@ -755,7 +796,7 @@ static struct due next_due(const struct model *model) {
 static void work_until(struct model *model, int64_t ms) {
     struct due due;
 
-    while ((due = next_due(model)).ms < ms) {
+    while ((due = next_due(model, true)).ms < ms) {
         due.act(model, due);
         tidy(model);
     }
@@ -769,12 +810,10 @@ void model_advance(struct model *model, int64_t mono_ms, int64_t wall_ms) {
 
 void model_work(struct model *model) {
     work_until(model, model->now_ms + 1);
-    forget_limits(model);
-    tidy(model);
 }
 
 int64_t model_next_deadline(const struct model *model) {
-    return next_due(model).ms;
+    return next_due(model, false).ms;
 }
 
 bool model_settled(struct model *model, int client, int target, int status, bool resumed) {
@@ -1270,6 +1309,7 @@ static void look_around(struct model *model, int client, int resource,
             note->number = flight->newest;
             note->deleted = flight->deleted;
             note->assumed = flight->assumed;
+            note->real_too = flight->real_too;
         }
         if (flight->passed > most)
             most = flight->passed;

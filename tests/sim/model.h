@@ -36,6 +36,7 @@ struct flight {
     uint64_t newest; /* of the changes that passed */
     bool deleted;
     bool assumed;    /* the newest is one that catch-up made up */
+    bool real_too;   /* the real change of that number will do as well */
     uint32_t passed; /* real changes */
     int64_t ready_ms;
 };
@@ -79,6 +80,7 @@ struct window {
     int64_t last_ms;
     bool fired;
     int64_t fired_ms;
+    bool look; /* whether it is still needed is to be looked at */
 };
 
 struct watcher {
@@ -240,6 +242,7 @@ struct model_note {
     uint64_t number;
     bool deleted;
     bool assumed;
+    bool real_too; /* the real change of that number will do as well */
     uint32_t merged;
     int reason;
     tdg__cursor_t cursor;

@@ -479,7 +479,7 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     case CURSOR_FOREIGN:
         return (struct kept_cursor){true, {FOREIGN_EPOCH, 3}, run->truth.serial};
     default:
-        return run->truth.kept[op->cursor - CURSOR_KEPT];
+        return truth_kept(&run->truth, (1U << (op->cursor - CURSOR_KEPT)) - 1);
     }
 }
 
@@ -518,7 +518,8 @@ static void do_subscribe(struct run *run, const struct op *op,
         return;
     check_number(run, "subscribe: state", expected.state, got.state);
     check_number(run, "subscribe: resumed", expected.resumed, got.resumed);
-    client_subscribed(&run->truth, op->client, op->target, op->filter, cursor, &got);
+    client_subscribed(&run->truth, op->client, op->target, op->filter, cursor,
+                      request.since_ms > 0, &got);
 }
 
 static void op_subscribe(struct run *run, const struct op *op) {
@@ -727,13 +728,10 @@ static void op_watch_done(struct run *run, const struct op *op) {
 
 /* ---- Delivery ------------------------------------------------------------------------------ */
 
-/* What is not as it should be, or NULL. Catch-up may hand out the real change where it
- * happens to hold it. */
-static const char *note_differs(const struct model *model,
-                                const struct model_note *expected,
+/* What is not as it should be, or NULL. */
+static const char *note_differs(const struct model_note *expected,
                                 const struct model_note *got) {
-    bool real = expected->assumed && !got->assumed && expected->resource >= 0 &&
-                model->known[expected->resource].last == expected->number;
+    bool real = expected->assumed && !got->assumed && expected->real_too;
 
     if (expected->kind != got->kind || expected->reason != got->reason)
         return "note: kind or reason";
@@ -782,7 +780,7 @@ static struct model_note plain_note(const tdg__note_t *note) {
 
 static void compare_notes(struct run *run, int client, const struct model_note *expected,
                           const struct model_note *got) {
-    const char *difference = note_differs(&run->model, expected, got);
+    const char *difference = note_differs(expected, got);
     char wanted[256];
     char came[256];
 

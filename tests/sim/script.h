@@ -55,8 +55,8 @@ enum op_cursor {
     CURSOR_OWN,     /* the newest that the client received for this target */
     CURSOR_FOREIGN, /* of another epoch */
     CURSOR_SINCE,   /* none, but `ms` for since_ms */
-    CURSOR_KEPT,    /* and above: one of those that somebody received before */
-    CURSOR_KINDS = CURSOR_KEPT + 8,
+    CURSOR_KEPT,    /* and above: one that somebody received, older and older */
+    CURSOR_KINDS = CURSOR_KEPT + 7,
 };
 
 /* What the outside does in the middle of a `settled` call. */

@@ -343,6 +343,20 @@ static void gives_whole_chunks_back(void **state) {
     expect_all(f);
 }
 
+/* Each of three chunks with room, whichever came to have it first, last or between. */
+static void gives_any_chunk_back_while_another_has_room(void **state) {
+    struct fixture *f = *state;
+
+    for (uint32_t chosen = 0; chosen < 3; chosen++) {
+        make_many(f, (size_t)4 * CHUNK - f->count);
+        for (uint32_t chunk = 0; chunk < 3; chunk++)
+            give_back(f, chunk * CHUNK + 9);
+        give_many_back(f, chosen * CHUNK + 1, (chosen + 1) * CHUNK);
+        assert_int_equal(chunks(f), 3);
+        expect_all(f);
+    }
+}
+
 static void ends_lower_when_the_last_chunks_are_given_back(void **state) {
     struct fixture *f = *state;
 
@@ -506,6 +520,7 @@ int main(void) {
         TEST(gives_zeros_for_a_record_that_is_free),
         TEST(gives_null_where_a_chunk_was_given_back),
         TEST(gives_whole_chunks_back),
+        TEST(gives_any_chunk_back_while_another_has_room),
         TEST(ends_lower_when_the_last_chunks_are_given_back),
         TEST(fills_gaps_before_it_grows),
         TEST(keeps_an_empty_chunk_that_is_the_only_one_with_room),

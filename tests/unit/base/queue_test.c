@@ -286,7 +286,7 @@ static void is_destroyed_with_items_inside(void **state) {
 /* ---- Many threads
  * ---------------------------------------------------------------------- */
 
-enum { PRODUCERS = 4, EACH = 5000, MANY = PRODUCERS * EACH, PATIENCE = 1 << 24 };
+enum { PRODUCERS = 4, EACH = 5000, MANY = PRODUCERS * EACH, PATIENCE = 1 << 22 };
 
 struct traffic {
     tdg__queue_t *queue;

@@ -56,8 +56,7 @@ static void expect_assumed_set(struct fixture *f, tdg__stream_t s, size_t count,
     expect_nothing(f, s);
 }
 
-/* ---- A resource ---------------------------------------------------------------------
- */
+/* ---- A resource ------------------------------------------------------------------ */
 
 static void who_comes_back_is_told_of_what_changed_since(void **state) {
     struct fixture *f = *state;
@@ -304,8 +303,7 @@ static void versions_do_not_go_back_when_somebody_comes_back(void **state) {
     assert_true(take(f, s).change->number >= 2);
 }
 
-/* ---- What is not remembered ---------------------------------------------------------
- */
+/* ---- What is not remembered ------------------------------------------------------ */
 
 static void a_cursor_below_the_floor_counts_as_changed(void **state) {
     struct fixture *f = *state;
@@ -376,8 +374,7 @@ static void the_history_is_bounded(void **state) {
     assert_true(counters(f).resources <= 4);
 }
 
-/* ---- Another epoch ------------------------------------------------------------------
- */
+/* ---- Another epoch --------------------------------------------------------------- */
 
 static tdg__sub_opts_t foreign(void) {
     return (tdg__sub_opts_t){
@@ -462,8 +459,7 @@ static void an_ended_streams_cursor_may_be_foreign(void **state) {
     assert_int_equal(note.cursor.number, 0);
 }
 
-/* ---- A template ---------------------------------------------------------------------
- */
+/* ---- A template ------------------------------------------------------------------ */
 
 static void a_template_is_told_of_every_match_that_changed_since(void **state) {
     struct fixture *f = *state;
@@ -696,8 +692,7 @@ static void template_and_resource_that_come_back_give_one_notification(void **st
     expect_cursor(f, s, 1);
 }
 
-/* ---- Known from ---------------------------------------------------------------------
- */
+/* ---- Known from ------------------------------------------------------------------ */
 
 static void a_quick_return_finds_the_watcher_and_misses_nothing(void **state) {
     struct fixture *f = *state;
@@ -868,8 +863,7 @@ static void whether_a_template_is_resumed_is_said_when_it_is_settled(void **stat
     expect_settled(f, t, TEMPLATE("a:{x}"), 0);
 }
 
-/* ---- In the last so many ms ----------------------------------------------------------
- */
+/* ---- In the last so many ms ------------------------------------------------------ */
 
 static tdg__sub_opts_t since(int64_t ms) {
     return (tdg__sub_opts_t){.since_ms = ms};
@@ -952,8 +946,7 @@ static void since_the_beginning_of_time_is_fine(void **state) {
     expect_silence(f);
 }
 
-/* ---- After too much was pending ------------------------------------------------------
- */
+/* ---- After too much was pending -------------------------------------------------- */
 
 static void who_was_ended_for_too_much_pending_comes_back_exactly(void **state) {
     struct fixture *f = *state; /* max_pending is 2 */

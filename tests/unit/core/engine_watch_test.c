@@ -14,7 +14,7 @@ static tdg__stream_t subscribing(struct fixture *f, const tdg__target_t *target)
     return s;
 }
 
-/* ---- Starting ---------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------- */
 
 static void the_first_subscriber_starts_the_watcher(void **state) {
     struct fixture *f = *state;
@@ -122,7 +122,7 @@ static void the_same_subscription_again_starts_no_second_watcher(void **state) {
     expect_unwatch(f, URI("a:1"));
 }
 
-/* ---- Arming ------------------------------------------------------------------------ */
+/* ---- Arming ---------------------------------------------------------------------- */
 
 static void a_subscribe_is_acknowledged_only_once_its_watcher_is_armed(void **state) {
     struct fixture *f = *state;
@@ -288,8 +288,7 @@ static void new_wishes_while_the_watcher_arms_are_settled_once(void **state) {
     expect_note(f, s, "a:1", number, 0);
 }
 
-/* ---- From inside `settled` ----------------------------------------------------------
- */
+/* ---- From inside `settled` ------------------------------------------------------- */
 
 static void acknowledge_it(struct fixture *f, tdg__stream_t stream,
                            const tdg__target_t *target, int status) {
@@ -443,7 +442,7 @@ the_same_may_be_subscribed_again_from_inside_settled_of_a_failure(void **state) 
     expect_settled(f, t, URI("a:1"), 0);
 }
 
-/* ---- Time-out ---------------------------------------------------------------------- */
+/* ---- Time-out -------------------------------------------------------------------- */
 
 static void a_watcher_that_does_not_arm_settles_with_a_time_out(void **state) {
     struct fixture *f = *state;
@@ -618,7 +617,7 @@ static void the_time_out_and_the_linger_time_can_be_chosen(void **state) {
     expect_unwatch(f, URI("a:1"));
 }
 
-/* ---- Failure ----------------------------------------------------------------------- */
+/* ---- Failure --------------------------------------------------------------------- */
 
 static void a_watcher_that_fails_ends_its_subscriptions_with_the_error(void **state) {
     struct fixture *f = *state;
@@ -701,7 +700,7 @@ static void a_templates_watcher_may_fail_with_matches_in_flight(void **state) {
     assert_int_equal(counters(f).pending, 0);
 }
 
-/* ---- Stopping ---------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------- */
 
 static void a_watcher_lingers_after_its_last_subscriber(void **state) {
     struct fixture *f = *state;
