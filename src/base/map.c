@@ -95,7 +95,7 @@ void tdg__map_remove(tdg__map_t *map, uint32_t hash, uint32_t value) {
     /* Without memory to shrink into, the larger table serves as well. */
     if (map->count == 0)
         tdg__map_done(map);
-    else if (map->mask + 1 > MIN_SLOTS && map->count < (map->mask + 1) / 8)
+    else if (map->mask + 1 > 2 * MIN_SLOTS && map->count < (map->mask + 1) / 8)
         (void)resize(map, (map->mask + 1) / 4);
 }
 

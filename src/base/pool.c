@@ -129,7 +129,11 @@ void *tdg__pool_alloc(tdg__pool_t *pool, uint32_t *ret_id) {
 static void release_chunk(tdg__pool_t *pool, uint32_t number) {
     tdg__pool_chunk_t *chunk = pool->chunks[number - 1];
 
-    if (pool->count != 0 && chunk->next == 0 && chunk->prev == 0)
+    if (pool->count == 0) {
+        tdg__pool_done(pool); /* with the empty one that may have been kept before */
+        return;
+    }
+    if (chunk->next == 0 && chunk->prev == 0)
         return;
 
     unlink_partial(pool, number);
@@ -137,14 +141,9 @@ static void release_chunk(tdg__pool_t *pool, uint32_t number) {
     pool->chunks[number - 1] = NULL;
     pool->vacant++;
 
-    while (pool->n_chunks > 0 && pool->chunks[pool->n_chunks - 1] == NULL) {
+    while (pool->chunks[pool->n_chunks - 1] == NULL) {
         pool->n_chunks--;
         pool->vacant--;
-    }
-    if (pool->n_chunks == 0) {
-        tdg__free(pool->chunks);
-        pool->chunks = NULL;
-        pool->room = 0;
     }
 }
 

@@ -9,53 +9,43 @@
 /* ---- Through templates ---------------------------------------------------------------
  */
 
+bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resource) {
+    const tdg__engine_calls_t *calls = &engine->opts.calls;
+    tdg__target_t uri;
+
+    if (calls->may_read == NULL)
+        return true;
+    uri = tdg__subject_target(&resource_at(engine, resource)->subject);
+    return calls->may_read(engine->opts.user, tdg__stream_handle(engine, stream), &uri);
+}
+
 int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
                 uint32_t group, uint32_t *ret) {
-    const tdg__engine_calls_t *calls = &engine->opts.calls;
-
     *ret = tdg__sub_derived(engine, parent_id, resource);
-    if (*ret != 0)
+    if (*ret != 0 || !tdg__may_read(engine, sub_at(engine, parent_id)->stream, resource))
         return 0;
-
-    if (calls->may_read != NULL) {
-        tdg__target_t uri = tdg__subject_target(&resource_at(engine, resource)->subject);
-        uint32_t stream = sub_at(engine, parent_id)->stream;
-
-        if (!calls->may_read(engine->opts.user, tdg__stream_handle(engine, stream), &uri))
-            return 0;
-    }
 
     *ret = tdg__sub_derive(engine, parent_id, group);
     return *ret == 0 ? TDG_ENOMEM : 0;
 }
 
-/* Gives every member of a template's group its derived sub on the resource. Nothing is to
- * be done where all have one since nobody came or went. */
+/* Gives every member of a template's group its derived sub on the resource. A member has
+ * at most one, so where there are as many of these as members, all have one. */
 static int derive_group(tdg__engine_t *engine, uint32_t resource, struct group *source) {
     uint32_t id = tdg__group_get(engine, resource, false, source->id, &source->wishes,
                                  source->filter);
-    struct group *group;
-    uint32_t refused = 0;
+    uint32_t derived;
 
     if (id == 0)
         return TDG_ENOMEM;
 
-    group = group_at(engine, id);
-    group->passes = true;
-    if (group->turnover == source->turnover &&
-        group->count + group->refused == source->count)
+    group_at(engine, id)->passes = true;
+    if (group_at(engine, id)->count == source->count)
         return 0;
-
     for (uint32_t sub = source->first_recent; sub != 0;
-         sub = sub_at(engine, sub)->flight_next) {
-        uint32_t derived;
-
+         sub = sub_at(engine, sub)->flight_next)
         if (tdg__derive(engine, sub, resource, id, &derived) < 0)
             return TDG_ENOMEM;
-        refused += derived == 0;
-    }
-    group->refused = refused;
-    group->turnover = source->turnover;
     return 0;
 }
 
@@ -170,7 +160,7 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
         return TDG_EINVAL;
     if (change->number <= engine->last_number)
         return TDG_EORDER;
-    if (change->len > engine->opts.max_name_bytes)
+    if (change->kind == TDG__TARGET_URI && change->len > engine->opts.max_name_bytes)
         return TDG_EURILEN;
 
     rv = tdg__subject_get(engine, &target, NULL, &subject);
@@ -197,9 +187,6 @@ static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
     tdg__change_t *change;
     uint64_t number;
     int rv;
-
-    if (target != NULL && target->len > engine->opts.max_name_bytes)
-        return TDG_EURILEN;
 
     rv = tdg__change_create(target, metadata, deleted, engine->wall_ms,
                             engine->opts.max_metadata_bytes, &change);

@@ -177,6 +177,11 @@ uint64_t tdg__next_number(tdg__engine_t *engine) {
     return ++engine->last_number;
 }
 
+void tdg__engine_reach(tdg__engine_t *engine, uint64_t number) {
+    if (number > engine->last_number)
+        engine->last_number = number;
+}
+
 static void on_timer(tdg__engine_t *engine, tdg__timer_t *timer) {
     char *at = (char *)timer;
 

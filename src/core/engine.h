@@ -95,7 +95,8 @@ typedef struct tdg__engine_calls {
                     int status, bool resumed);
 
     /* Whether the owner of a stream may read a URI that one of its templates matches.
-     * NULL: yes. */
+     * Asked when a change of it comes, unless something of it is in flight or remembered,
+     * and again before it is taken. NULL: yes. */
     bool (*may_read)(void *user, tdg__stream_t stream, const tdg__target_t *uri);
 
     /* Calls visit(arg, uri) for listed resources that match a template until it returns
@@ -104,7 +105,9 @@ typedef struct tdg__engine_calls {
                          bool (*visit)(void *arg, const tdg__target_t *uri), void *arg);
 
     /* The next number of the epoch, for engines that share one numbering through
-     * tdg__engine_apply(). NULL: the engine counts by itself. */
+     * tdg__engine_apply(). NULL: the engine counts by itself. Changes with smaller
+     * numbers may still be on their way to this engine, so its last number stays what it
+     * is. */
     uint64_t (*next_number)(void *user);
 } tdg__engine_calls_t;
 
@@ -284,6 +287,11 @@ int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
  * its own reference. Returns 0, TDG_EORDER (its number is not above the last one),
  * TDG_EINVAL (not stamped), TDG_EURILEN or TDG_ENOMEM. */
 int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change);
+
+/* Where the numbering is shared: every change up to `number` that there is has been
+ * applied here. Moves the last number on, and with it the cursors of streams that have
+ * nothing in flight. */
+void tdg__engine_reach(tdg__engine_t *engine, uint64_t number);
 
 /* ---- Delivery -----------------------------------------------------------------------
  */

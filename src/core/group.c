@@ -182,6 +182,24 @@ static void free_group(tdg__engine_t *engine, struct group *group) {
     tdg__subject_release(engine, subject);
 }
 
+static int64_t deadline_of(const tdg__engine_t *engine, const struct group *group) {
+    tdg__timing_t timing = tdg__timing_of(engine, group);
+    int64_t quiet, longest;
+
+    switch (timing.mode) {
+    case TDG__TIMING_BATCH:
+        return group->first_ms + timing.window_ms;
+    case TDG__TIMING_DEBOUNCE:
+        quiet = group->last_ms + timing.window_ms;
+        longest = group->first_ms + timing.longest_ms;
+        return quiet < longest ? quiet : longest;
+    case TDG__TIMING_THROTTLE:
+        return group->fired ? group->fired_ms + timing.window_ms : group->first_ms;
+    default:
+        return group->first_ms;
+    }
+}
+
 /* Whether a throttle would still hold the next change back. */
 static bool cools_down(const tdg__engine_t *engine, const struct group *group) {
     tdg__timing_t timing = tdg__timing_of(engine, group);
@@ -199,9 +217,15 @@ void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
     if (group->of_template) {
         while (group->first_derived != 0)
             free_group(engine, group_at(engine, group->first_derived));
-    } else if (group->source != 0 && group_at(engine, group->source)->count != 0 &&
-               (group->open || cools_down(engine, group))) {
-        return; /* those who subscribed to the template are still there */
+    } else if (group->source != 0 && group_at(engine, group->source)->count != 0) {
+        /* Those who subscribed to the template are still there, and their window runs. */
+        if (group->open)
+            return;
+        if (cools_down(engine, group)) {
+            tdg__heap_arm(&engine->timers, &group->window_timer,
+                          deadline_of(engine, group));
+            return;
+        }
     }
     free_group(engine, group);
 }
@@ -243,7 +267,6 @@ static void join_template(tdg__engine_t *engine, struct group *group, uint32_t s
     else
         group->first_recent = sub_id;
     group->last_recent = sub_id;
-    group->turnover++;
 }
 
 static void leave_template(tdg__engine_t *engine, struct group *group, struct sub *sub) {
@@ -255,7 +278,6 @@ static void leave_template(tdg__engine_t *engine, struct group *group, struct su
         sub_at(engine, sub->flight_next)->flight_prev = sub->flight_prev;
     else
         group->last_recent = sub->flight_prev;
-    group->turnover++;
 }
 
 int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id) {
@@ -330,24 +352,6 @@ void tdg__group_forget_newest(struct group *group) {
     if (group->in_flight == 0 && group->newest != NULL) {
         tdg__change_unref(group->newest);
         group->newest = NULL;
-    }
-}
-
-static int64_t deadline_of(const tdg__engine_t *engine, const struct group *group) {
-    tdg__timing_t timing = tdg__timing_of(engine, group);
-    int64_t quiet, longest;
-
-    switch (timing.mode) {
-    case TDG__TIMING_BATCH:
-        return group->first_ms + timing.window_ms;
-    case TDG__TIMING_DEBOUNCE:
-        quiet = group->last_ms + timing.window_ms;
-        longest = group->first_ms + timing.longest_ms;
-        return quiet < longest ? quiet : longest;
-    case TDG__TIMING_THROTTLE:
-        return group->fired ? group->fired_ms + timing.window_ms : group->first_ms;
-    default:
-        return group->first_ms;
     }
 }
 
@@ -482,10 +486,6 @@ static void fire(tdg__engine_t *engine, struct group *group, bool skip_limit) {
         if (sub->wait == WAIT_WINDOW || (skip_limit && sub->wait == WAIT_LIMIT))
             tdg__group_due(engine, members[i], skip_limit);
     }
-
-    /* Only so that the timer forgets the group when the throttle lets go. */
-    if (group->source != 0 && cools_down(engine, group))
-        tdg__heap_arm(&engine->timers, &group->window_timer, deadline_of(engine, group));
 }
 
 void tdg__group_change(tdg__engine_t *engine, uint32_t id, tdg__change_t *change) {

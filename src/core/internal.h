@@ -125,9 +125,6 @@ struct group {
     uint32_t first_recent, last_recent; /* members by taken_ms; of a template's group: all
                                            members in the order they came */
     uint32_t limited;                   /* members with WAIT_LIMIT */
-    uint32_t refused;  /* of the source's members, those who may not read */
-    uint32_t turnover; /* of a template's group: counts who comes and goes;
-                          of a derived one: what it was at the last look */
     union {
         uint32_t few[FEW_MEMBERS];
         uint32_t *many;
@@ -394,6 +391,8 @@ uint64_t tdg__next_number(tdg__engine_t *engine);
 /* ---- apply.c -------------------------------------------------------------------------
  */
 
+/* Whether a stream may read a URI that a template of its matches. */
+bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resource);
 /* The derived sub of a template sub on a resource, made where it is missing: *ret is 0
  * where it may not read. Returns 0 or TDG_ENOMEM. */
 int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,

@@ -237,7 +237,9 @@ static int check_configured(const tdg__engine_t *engine, const tdg__target_t *ta
                             const tdg__settings_t *settings) {
     if (!tdg__target_valid(target) || settings == NULL || !tdg__settings_valid(settings))
         return TDG_EINVAL;
-    return target->len > engine->opts.max_name_bytes ? TDG_EURILEN : 0;
+    if (target->kind != TDG__TARGET_LIST && target->len > engine->opts.max_name_bytes)
+        return TDG_EURILEN;
+    return 0;
 }
 
 int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,

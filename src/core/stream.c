@@ -423,26 +423,67 @@ static void lend(tdg__engine_t *engine, tdg__change_t *change) {
     tdg__change_unref(before);
 }
 
-/* All siblings that take part are served by one note. One that is not acknowledged yet is
- * served as well if the note is as new as what it has. */
+/* One that is not acknowledged yet is served as well if the note is as new as what it
+ * has. Nothing is kept of a derived one then: no limit begins. */
+static void serve_unacknowledged(tdg__engine_t *engine, uint32_t id, uint64_t number) {
+    const struct sub *sub = sub_at(engine, id);
+
+    if (sub->wait == IDLE || tdg__flight_newest(engine, sub)->number > number)
+        return;
+    tdg__flight_leave(engine, id);
+    if (sub->kind == SUB_DERIVED)
+        tdg__sub_remove(engine, id);
+}
+
+/* All siblings that take part are served by one note. Some may be gone afterwards. */
 static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) {
     const struct stream *stream = stream_at(engine, sub_at(engine, id)->stream);
     bool keep = stream->derived <= engine->opts.max_pending;
-    uint32_t at = id;
+    uint32_t next = sub_at(engine, id)->sibling;
 
-    do {
-        struct sub *sub = sub_at(engine, at);
-        uint32_t next = sub->sibling;
-        bool part = takes_part(engine, sub);
+    while (next != 0 && next != id) {
+        uint32_t at = next;
 
-        if (part ||
-            (sub->wait != IDLE && tdg__flight_newest(engine, sub)->number <= number))
+        next = sub_at(engine, at)->sibling;
+        if (takes_part(engine, sub_at(engine, at))) {
             tdg__flight_leave(engine, at);
-        if (part && at != id)
-            tdg__group_taken(engine, at, keep); /* may free a derived sub */
-        at = next;
-    } while (at != 0 && at != id);
+            tdg__group_taken(engine, at, keep);
+        } else {
+            serve_unacknowledged(engine, at, number);
+        }
+    }
+    tdg__flight_leave(engine, id);
     tdg__group_taken(engine, id, keep);
+}
+
+/* The next one to be taken, or 0. A right may have been taken away since the change came.
+ */
+static uint32_t next_to_take(tdg__engine_t *engine, struct stream *stream) {
+    uint32_t id;
+
+    while ((id = first_ready(stream)) != 0) {
+        const struct sub *sub = sub_at(engine, id);
+
+        if (sub->kind != SUB_DERIVED ||
+            tdg__may_read(engine, sub->stream, group_at(engine, sub->group)->owner))
+            break;
+        tdg__sub_remove(engine, id);
+    }
+    return id;
+}
+
+static int take_end(tdg__engine_t *engine, uint32_t id, tdg__note_t *ret) {
+    struct stream *stream = stream_at(engine, id);
+
+    if (stream->end_taken)
+        return 0;
+
+    stream->end_taken = true;
+    update_ready(engine, id);
+    *ret = (tdg__note_t){.kind = TDG__NOTE_END,
+                         .reason = stream->end_reason,
+                         .cursor = cursor_of(engine, stream)};
+    return 1;
 }
 
 int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t handle, tdg__note_t *ret) {
@@ -453,20 +494,10 @@ int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t handle, tdg__note_t *r
 
     if (stream_id == 0)
         return TDG_ENOTFOUND;
-
     stream = stream_at(engine, stream_id);
-    if (stream->ended) {
-        if (stream->end_taken)
-            return 0;
-        stream->end_taken = true;
-        update_ready(engine, stream_id);
-        *ret = (tdg__note_t){.kind = TDG__NOTE_END,
-                             .reason = stream->end_reason,
-                             .cursor = cursor_of(engine, stream)};
-        return 1;
-    }
-
-    id = first_ready(stream);
+    if (stream->ended)
+        return take_end(engine, stream_id, ret);
+    id = next_to_take(engine, stream);
     if (id == 0)
         return 0;
 

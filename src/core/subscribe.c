@@ -441,7 +441,7 @@ static int check_request(const tdg__engine_t *engine, const tdg__target_t *targe
         opts->priority < TDG__PRIORITY_LOW || opts->priority > TDG__PRIORITY_HIGH ||
         opts->since_ms < 0 || (target->kind == TDG__TARGET_LIST && opts->filter != NULL))
         return TDG_EINVAL;
-    if (target->len > engine->opts.max_name_bytes)
+    if (target->kind != TDG__TARGET_LIST && target->len > engine->opts.max_name_bytes)
         return TDG_EURILEN;
     return 0;
 }

@@ -29,7 +29,7 @@ enum {
     FILTERS = 7,
     SIZES = 2,
     KINDS = 4,
-    WORLDS = 8,
+    WORLDS = 9,
 };
 
 tdg__target_t cast_target(int target);
@@ -76,6 +76,7 @@ struct cast_world {
     bool watch;        /* sources must be armed */
     bool may_read;     /* not everybody may read everything */
     bool list_matches; /* the catalogue can be asked */
+    bool shared_numbers;
     int timing;        /* defaults of the engine */
     int rate;
     tdg__engine_opts_t opts;

@@ -16,9 +16,10 @@ static bool concerns(const struct truth *truth, int client, int target, int reso
            cast_may_read(client, resource);
 }
 
-void truth_init(struct truth *truth, uint64_t epoch, bool may_read) {
+void truth_init(struct truth *truth, uint64_t epoch, bool may_read, uint64_t *hits) {
     memset(truth, 0, sizeof(*truth));
     truth->epoch = epoch;
+    truth->hits = hits;
     truth->may_read = may_read;
 }
 
@@ -49,6 +50,7 @@ void truth_unseen(struct truth *truth, int resource) {
     int t;
 
     truth->serial++;
+    truth->hits[HIT_UNSEEN]++;
     truth->resources[resource].unseen = truth->serial;
     for (c = 0; c < CLIENTS; c++)
         for (t = 0; t < TARGETS; t++) {
@@ -85,16 +87,22 @@ static void off_stream(struct interest *interest) {
         drop_interest(interest);
 }
 
-static void receive_note(struct client *client, const struct message *message) {
+static void receive_note(struct truth *truth, struct client *client,
+                         const struct message *message) {
     int t;
 
     for (t = 0; t < TARGETS; t++) {
-        struct owed *owed = &client->interests[t].owed[message->target];
+        struct interest *interest = &client->interests[t];
+        struct owed *owed = &interest->owed[message->target];
 
-        if (owed->number <= message->number)
+        if (owed->number != 0 && owed->number <= message->number) {
             owed->number = 0;
-        if (owed->serial <= message->cursor.serial)
+            truth->hits[HIT_AWAY_TOLD] += interest->resumes;
+        }
+        if (owed->serial != 0 && owed->serial <= message->cursor.serial) {
             owed->serial = 0;
+            truth->hits[HIT_UNSEEN_TOLD]++;
+        }
     }
 }
 
@@ -103,7 +111,7 @@ static void receive_one(struct truth *truth, struct client *client,
     int t;
 
     if (message->kind == MESSAGE_NOTE)
-        receive_note(client, message);
+        receive_note(truth, client, message);
     if (message->kind == MESSAGE_ACK)
         client->interests[message->target].received = true;
 
@@ -173,7 +181,10 @@ void client_dropped(struct truth *truth, int client, int lost) {
     struct client *own = &truth->clients[client];
     int t;
 
-    own->message_count -= lost < own->message_count ? lost : own->message_count;
+    if (lost > own->message_count)
+        lost = own->message_count;
+    own->message_count -= lost;
+    truth->hits[HIT_LOST] += (uint64_t)lost;
     client_receive(truth, client);
     own->open = false;
     own->over = false;

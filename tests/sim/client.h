@@ -15,6 +15,7 @@
 
 #include "cast.h"
 #include "core/engine.h"
+#include "model.h"
 
 enum { ON_THE_WAY = 32, KEPT_CURSORS = 64 };
 
@@ -74,9 +75,10 @@ struct truth {
     struct client clients[CLIENTS];
     struct kept_cursor kept[KEPT_CURSORS]; /* what anybody received, round */
     uint64_t kept_count;
+    uint64_t *hits; /* see model.h */
 };
 
-void truth_init(struct truth *truth, uint64_t epoch, bool may_read);
+void truth_init(struct truth *truth, uint64_t epoch, bool may_read, uint64_t *hits);
 
 /* Something happened to a resource. */
 void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number);

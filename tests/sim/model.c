@@ -320,8 +320,9 @@ static bool cools_down(const struct model *model, const struct window *window) {
  * throttle holds and nobody remembers anything: that is looked at when it fires, when the
  * last one forgets, and when the throttle lets go. What a subscription to the URI itself
  * remembers, and its group, stays with it. */
-static bool is_manned(struct model *model, const struct window *window, bool *ret_wanted) {
+static bool is_manned(struct model *model, struct window *window, bool *ret_wanted) {
     bool manned = false;
+    bool in_flight = false;
     int c;
 
     *ret_wanted = false;
@@ -331,8 +332,11 @@ static bool is_manned(struct model *model, const struct window *window, bool *re
         if (!sub->used || !same_wishes(sub->wishes, window->wishes))
             continue;
         *ret_wanted = true;
+        in_flight |= sub->flights[window->resource].used;
         manned |= !cast_is_template(window->target) || has_derived(sub, window->resource);
     }
+    if (!in_flight)
+        window->newest = 0;
     return manned;
 }
 
@@ -605,6 +609,11 @@ static void tell_late_ones(struct model *model, int target) {
     }
 }
 
+uint64_t model_number(struct model *model, uint64_t gap) {
+    model->numbering += 1 + gap;
+    return model->numbering;
+}
+
 static void armed(struct model *model, int target, bool unchanged) {
     struct knowledge *known = &model->known[target];
     struct watcher *watcher = &model->watchers[target];
@@ -617,7 +626,10 @@ static void armed(struct model *model, int target, bool unchanged) {
         hit(model, HIT_UNCHANGED);
     } else {
         known->known = true;
-        known->known_from = ++model->last_number;
+        known->known_from = model_number(model, 0);
+        /* Where numbers are shared, those before it may still be on their way. */
+        if (!model->world->shared_numbers)
+            model->last_number = known->known_from;
     }
     if (!unchanged)
         tell_late_ones(model, target);
@@ -964,23 +976,17 @@ static int start_watching(struct model *model, int target, int answer,
     return 0;
 }
 
-/* Decided: who comes to a group with something in flight shares the newest change that its
- * members have in flight, though it passed only the new filter. */
-static void share_newest(struct model *model, int client, int target, int resource) {
-    struct subscription *sub = sub_of(model, client, target);
+/* Decided: who comes to a group with something in flight shares the newest change that the
+ * group has in flight, though it passed only the new filter. */
+static void share_newest(struct model *model, struct subscription *sub, int target,
+                         int resource) {
     struct flight *flight = &sub->flights[resource];
-    int c;
+    const struct window *window = find_window(model, target, resource, sub->wishes);
 
-    for (c = 0; c < CLIENTS; c++) {
-        struct subscription *other = sub_of(model, c, target);
-        struct flight *theirs = &other->flights[resource];
-
-        if (other->used && same_wishes(other->wishes, sub->wishes) && theirs->used &&
-            !theirs->assumed && theirs->newest > flight->newest) {
-            flight->newest = theirs->newest;
-            flight->deleted = theirs->deleted;
-            flight->assumed = false;
-        }
+    if (window != NULL && window->newest > flight->newest) {
+        flight->newest = window->newest;
+        flight->deleted = window->newest_deleted;
+        flight->assumed = false;
     }
 }
 
@@ -999,7 +1005,7 @@ static void rewish(struct model *model, int client, int target, struct wishes wi
         if (!flight->used)
             continue;
         hit(model, HIT_REWISHED_IN_FLIGHT);
-        share_newest(model, client, target, r);
+        share_newest(model, sub, target, r);
         if (flight->wait == WINDOW)
             go_on_to_limit(model, sub, r);
         else if (flight->wait == LIMIT && !limit_runs(model, sub, r))
@@ -1149,7 +1155,10 @@ static bool put_in_flight(struct model *model, int client, int target,
     return true;
 }
 
-static void window_sees(struct model *model, struct window *window, bool deleted) {
+static void window_sees(struct model *model, struct window *window, uint64_t number,
+                        bool deleted) {
+    window->newest = number;
+    window->newest_deleted = deleted;
     if (!window->runs) {
         window->runs = true;
         window->first_ms = model->now_ms;
@@ -1187,7 +1196,7 @@ static void tell_group(struct model *model, int client, int target,
     }
     /* The window runs also where nobody of the group may read the URI. */
     if (cast_passes(wishes.filter, news))
-        window_sees(model, get_window(model, target, news->resource, wishes),
+        window_sees(model, get_window(model, target, news->resource, wishes), number,
                     news->deleted);
 }
 
@@ -1303,8 +1312,9 @@ static void look_around(struct model *model, int client, int resource,
 
         if (!takes_part(sub, resource))
             continue;
-        parts++;
-        if (flight->newest > note->number ||
+        note->deleted_too |= parts > 0 && flight->newest == note->number &&
+                             flight->deleted != note->deleted;
+        if (parts++ == 0 || flight->newest > note->number ||
             (flight->newest == note->number && note->assumed)) {
             note->number = flight->newest;
             note->deleted = flight->deleted;
@@ -1466,6 +1476,7 @@ void model_init(struct model *model, const struct cast_world *world, uint64_t ep
     model->epoch = epoch;
     model->last_number = world->opts.first_number == 0 ? 0 : world->opts.first_number - 1;
     model->dropped = model->last_number;
+    model->numbering = model->last_number;
     model->defaults.timing = world->timing;
     model->defaults.rate = world->rate;
     fill_in(&model->opts.linger_ms, 5000);

@@ -80,6 +80,8 @@ struct window {
     int64_t last_ms;
     bool fired;
     int64_t fired_ms;
+    uint64_t newest; /* change that passed, while somebody has it in flight */
+    bool newest_deleted;
     bool look; /* whether it is still needed is to be looked at */
 };
 
@@ -107,6 +109,7 @@ struct model {
     int64_t wall_ms;
     uint64_t epoch;
     uint64_t last_number;
+    uint64_t numbering; /* the last number given out, here or elsewhere */
     uint64_t floor;
     uint64_t dropped; /* newest entry that left the history */
     uint64_t next_uid;
@@ -184,7 +187,14 @@ struct model {
     X(REWISHED_IN_FLIGHT, "new wishes with something in flight")                         \
     X(REMEASURED, "settings changed under a running window or limit")                    \
     X(REFUSED_LIMIT, "subscribes and opens refused by a limit")                          \
-    X(PRIORITY, "takes where priority decided")
+    X(PRIORITY, "takes where priority decided")                                          \
+    X(UNSEEN, "changes that nobody could see")                                           \
+    X(UNSEEN_TOLD, "clients told of one nevertheless")                                   \
+    X(AWAY_TOLD, "clients told of a change while they were away")                        \
+    X(LOST, "messages lost with their connection")                                       \
+    X(BLOCKED, "readers blocked with something to take")                                 \
+    X(IN_SETTLED, "calls from within `settled`")                                         \
+    X(QUIET, "times when all was quiet and everybody knew everything")
 
 enum situation {
 #define SITUATION(name, text) HIT_##name,
@@ -233,7 +243,8 @@ bool model_settled(struct model *model, int client, int target, int status, bool
 /* Whether some call of `settled` is still due. */
 bool model_unsettled(const struct model *model);
 
-/* `number` is above the last one. */
+/* The number that comes after the last one, leaving out `gap`. */
+uint64_t model_number(struct model *model, uint64_t gap);
 void model_changed(struct model *model, const struct cast_news *news, uint64_t number);
 
 struct model_note {
@@ -242,7 +253,9 @@ struct model_note {
     uint64_t number;
     bool deleted;
     bool assumed;
-    bool real_too; /* the real change of that number will do as well */
+    bool real_too;    /* the real change of that number will do as well */
+    bool deleted_too; /* Decided: two siblings say different things about the deletion
+                         under one number; either will do */
     uint32_t merged;
     int reason;
     tdg__cursor_t cursor;

@@ -184,6 +184,19 @@ static struct op some_op(uint64_t *rng) {
     return op;
 }
 
+/* Some things come in pairs more often than by chance. */
+static void follow(uint64_t *rng, const struct op *before, struct op *op) {
+    if (before->kind == OP_DROP && one_in(rng, 2))
+        op->kind = OP_RESUME;
+    else if (before->kind == OP_SUBSCRIBE && one_in(rng, 3))
+        op->kind = OP_ACKNOWLEDGE;
+    else
+        return;
+
+    op->client = before->client;
+    op->target = before->target;
+}
+
 struct script script_generate(uint64_t seed, size_t count) {
     struct script script;
     uint64_t rng = seed;
@@ -195,8 +208,11 @@ struct script script_generate(uint64_t seed, size_t count) {
     script.ops = malloc(count * sizeof(script.ops[0]));
     if (script.ops == NULL)
         abort();
-    for (i = 0; i < count; i++)
+    for (i = 0; i < count; i++) {
         script.ops[i] = some_op(&rng);
+        if (i > 0)
+            follow(&rng, &script.ops[i - 1], &script.ops[i]);
+    }
     return script;
 }
 

@@ -16,11 +16,11 @@
 #define OPERATIONS(X)                                                                    \
     X(ADVANCE, "advance", 150, MS | WALL | THEN)                                         \
     X(UNTIL, "until", 120, DELTA | THEN)                                                 \
-    X(OPEN, "open", 25, CLIENT)                                                          \
+    X(OPEN, "open", 50, CLIENT)                                                          \
     X(CLOSE, "close", 6, CLIENT)                                                         \
     X(DROP, "drop", 14, CLIENT | COUNT)                                                  \
     X(END, "end", 4, CLIENT)                                                             \
-    X(RESUME, "resume", 34, CLIENT | WATCH)                                              \
+    X(RESUME, "resume", 40, CLIENT | WATCH)                                              \
     X(SUBSCRIBE, "subscribe", 150,                                                       \
       CLIENT | TARGET | TIMING | RATE | FILTER | PRIORITY | CURSOR | MS | WATCH)         \
     X(ACKNOWLEDGE, "acknowledge", 90, CLIENT | TARGET)                                   \

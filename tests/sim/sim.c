@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,8 +181,44 @@ static bool drop_chunks(struct script *script, size_t chunk, const char *kind,
     return dropped;
 }
 
-/* The end of a run depends on the length of its script; a script that fails before its end
- * does not. What follows the failing operation goes first. */
+/* Plainer operations are easier to read: each field is set to nothing where that fails as
+ * well. */
+static void simplify(struct script *script, const char *kind, time_t deadline) {
+    static const struct {
+        size_t offset;
+        int32_t nothing;
+    } fields[] = {
+        {offsetof(struct op, wall),     0 },
+        {offsetof(struct op, then),     0 },
+        {offsetof(struct op, timing),   0 },
+        {offsetof(struct op, rate),     0 },
+        {offsetof(struct op, filter),   0 },
+        {offsetof(struct op, priority), 0 },
+        {offsetof(struct op, cursor),   0 },
+        {offsetof(struct op, watch),    0 },
+        {offsetof(struct op, size),     0 },
+        {offsetof(struct op, kind_of),  0 },
+        {offsetof(struct op, age),      0 },
+        {offsetof(struct op, gap),      -1},
+    };
+    size_t i;
+    size_t k;
+
+    for (i = 0; i < script->count; i++)
+        for (k = 0; k < sizeof(fields) / sizeof(fields[0]); k++) {
+            char *at = (char *)&script->ops[i] + fields[k].offset;
+            int32_t before;
+
+            memcpy(&before, at, sizeof(before));
+            if (before == fields[k].nothing || time(NULL) >= deadline)
+                continue;
+            memcpy(at, &fields[k].nothing, sizeof(before));
+            if (!fails_like(script, kind))
+                memcpy(at, &before, sizeof(before));
+        }
+}
+
+/* What follows the failing operation goes first. */
 static void shorten(struct script *script, const char *kind, uint64_t failed_at) {
     time_t deadline = time(NULL) + SHORTENING_S;
     size_t chunk;
@@ -200,6 +237,9 @@ static void shorten(struct script *script, const char *kind, uint64_t failed_at)
     for (chunk = script->count / 2; chunk >= 1; chunk /= 2)
         while (drop_chunks(script, chunk, kind, deadline) && chunk == 1)
             ;
+    simplify(script, kind, deadline);
+    while (drop_chunks(script, 1, kind, deadline))
+        ;
 }
 
 /* ---- Reporting --------------------------------------------------------------------------- */

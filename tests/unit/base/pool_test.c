@@ -344,6 +344,18 @@ static void gives_whole_chunks_back(void **state) {
 }
 
 /* Each of three chunks with room, whichever came to have it first, last or between. */
+static void gives_all_memory_back_when_full_chunks_are_emptied(void **state) {
+    struct fixture *f = *state;
+
+    make_many(f, (size_t)2 * CHUNK);
+    give_many_back(f, 1, CHUNK); /* kept: the only chunk with room */
+    give_many_back(f, CHUNK + 1, 2 * CHUNK);
+    assert_int_equal(f->pool.count, 0);
+    assert_int_equal(memory_live(), 0);
+    assert_int_equal(tdg__pool_bytes(&f->pool), 0);
+    assert_int_equal(tdg__pool_end(&f->pool), 1);
+}
+
 static void gives_any_chunk_back_while_another_has_room(void **state) {
     struct fixture *f = *state;
 
@@ -520,6 +532,7 @@ int main(void) {
         TEST(gives_zeros_for_a_record_that_is_free),
         TEST(gives_null_where_a_chunk_was_given_back),
         TEST(gives_whole_chunks_back),
+        TEST(gives_all_memory_back_when_full_chunks_are_emptied),
         TEST(gives_any_chunk_back_while_another_has_room),
         TEST(ends_lower_when_the_last_chunks_are_given_back),
         TEST(fills_gaps_before_it_grows),

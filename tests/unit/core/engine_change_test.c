@@ -193,6 +193,52 @@ static void a_change_without_a_stamp_is_refused(void **state) {
     tdg__change_unref(change);
 }
 
+static uint64_t shared_number;
+
+static uint64_t next_shared_number(void *user) {
+    (void)user;
+    return ++shared_number;
+}
+
+static int setup_shared_numbers(void **state) {
+    tdg__engine_opts_t opts = {.calls = calls_watched, .defaults = at_once};
+
+    shared_number = 100;
+    opts.calls.next_number = next_shared_number;
+    return fixture_create(state, &opts);
+}
+
+static void engines_may_share_one_numbering(void **state) {
+    struct fixture *f = *state, *g;
+    void *other = NULL;
+    tdg__stream_t s = open_stream(f), t;
+    tdg__change_t *change;
+
+    subscribe(f, s, "a:1"); /* its arming takes 101 */
+    assert_int_equal(changed(f, "a:1", NULL), 102);
+    expect_note(f, s, "a:1", 102, 0);
+
+    shared_number = 150; /* others have used the numbers between */
+    change = stamped(URI("a:1"), 150);
+    assert_int_equal(tdg__engine_apply(f->engine, change), 0);
+    expect_note(f, s, "a:1", 150, 0);
+
+    setup_at_once(&other);
+    g = other;
+    t = open_stream(g);
+    subscribe(g, t, "a:1");
+    assert_int_equal(tdg__engine_apply(g->engine, change), 0);
+    tdg__change_unref(change);
+    expect_note(g, t, "a:1", 150, 0);
+    assert_int_equal(changed(f, "a:1", NULL), 151);
+    expect_note(f, s, "a:1", 151, 0);
+
+    tdg__engine_destroy(g->engine);
+    g->engine = NULL;
+    g->live = memory_live(); /* the first engine has moved on meanwhile */
+    assert_int_equal(teardown(&other), 0);
+}
+
 static void several_engines_live_side_by_side(void **state) {
     struct fixture *f = *state, *g;
     void *other = NULL;
@@ -293,6 +339,7 @@ int main(void) {
         TEST(a_list_change_stamped_elsewhere_is_applied_too, setup_at_once),
         TEST(a_change_out_of_order_is_refused, setup_at_once),
         TEST(a_change_without_a_stamp_is_refused, setup_at_once),
+        TEST(engines_may_share_one_numbering, setup_shared_numbers),
         TEST(several_engines_live_side_by_side, setup_at_once),
         TEST(an_engine_without_options_works, setup_at_once),
         TEST(an_engine_is_not_created_with_settings_that_make_no_sense, setup_at_once),

@@ -273,6 +273,22 @@ static void a_new_priority_holds_from_then_on(void **state) {
     expect_note(f, s, "a:2", 1, 0);
 }
 
+static void what_is_ready_goes_to_the_end_of_a_new_priority(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_priority(f, s, "a:1", TDG__PRIORITY_HIGH);
+    subscribe(f, s, "a:2");
+    subscribe(f, s, "a:3");
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    subscribe_priority(f, s, "a:1", TDG__PRIORITY_NORMAL);
+    changed(f, "a:3", NULL);
+    expect_note(f, s, "a:2", 2, 0);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_note(f, s, "a:3", 3, 0);
+}
+
 /* ---- Ready streams --------------------------------------------------------------- */
 
 static void ready_streams_come_in_the_order_of_their_handles(void **state) {
@@ -590,6 +606,7 @@ int main(void) {
         TEST(a_low_priority_waits_but_is_not_lost, setup_at_once),
         TEST(a_templates_priority_holds_for_its_uris, setup_at_once),
         TEST(a_new_priority_holds_from_then_on, setup_at_once),
+        TEST(what_is_ready_goes_to_the_end_of_a_new_priority, setup_at_once),
 
         TEST(ready_streams_come_in_the_order_of_their_handles, setup_at_once),
         TEST(a_stream_is_ready_until_its_last_notification_is_taken, setup_at_once),

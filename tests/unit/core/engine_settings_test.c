@@ -118,6 +118,17 @@ static void a_template_removed_makes_room_for_the_next(void **state) {
     assert_int_equal(delay_of(f, "a:1"), 50);
 }
 
+static void what_the_best_template_does_not_say_is_the_default(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    configure(f, TEMPLATE("a:{x}"), batch(40));
+    configure(f, TEMPLATE("a:b/{x}"), (tdg__settings_t){.rate_limit_ms = 700});
+    subscribe(f, s, "a:b/1");
+    assert_int_equal(delay_of(f, "a:b/1"), 100); /* not the 40 of the other template */
+    assert_int_equal(delay_of(f, "a:b/1"), 700);
+}
+
 static void timing_and_limit_are_inherited_each_by_itself(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -495,6 +506,21 @@ static void a_window_turned_off_fires_at_the_next_advance(void **state) {
     expect_note(f, s, "a:1", 1, 0);
 }
 
+static void
+a_window_that_is_over_by_new_settings_ends_with_the_next_change(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    configure(f, URI("a:1"), batch(1000));
+    subscribe(f, s, "a:1");
+    changed(f, "a:1", NULL);
+    advance(f, 100);
+    configure(f, URI("a:1"), batch(50));
+    changed(f, "a:1", NULL);
+    advance(f, 0);
+    expect_note(f, s, "a:1", 2, 1);
+}
+
 static void new_defaults_measure_running_windows_anew(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -677,6 +703,7 @@ int main(void) {
         TEST(of_two_templates_the_one_with_more_literal_characters_wins, setup_default),
         TEST(of_two_templates_alike_the_one_configured_first_wins, setup_default),
         TEST(a_template_removed_makes_room_for_the_next, setup_default),
+        TEST(what_the_best_template_does_not_say_is_the_default, setup_default),
         TEST(timing_and_limit_are_inherited_each_by_itself, setup_default),
         TEST(a_subscription_may_wish_for_one_and_inherit_the_other, setup_default),
         TEST(what_is_configured_for_a_uri_holds_through_a_template_subscription,
@@ -709,6 +736,8 @@ int main(void) {
         TEST(a_debounce_keeps_its_longest_wait_from_the_first_change, setup_default),
         TEST(a_throttle_is_measured_from_the_last_firing, setup_default),
         TEST(a_window_turned_off_fires_at_the_next_advance, setup_default),
+        TEST(a_window_that_is_over_by_new_settings_ends_with_the_next_change,
+             setup_default),
         TEST(new_defaults_measure_running_windows_anew, setup_default),
         TEST(new_defaults_leave_wishes_and_configured_resources_alone, setup_default),
         TEST(defaults_that_inherit_take_the_built_in_ones, setup_default),

@@ -685,6 +685,65 @@ static void a_forbidden_uri_never_counts_as_pending(void **state) {
     expect_silence(f);
 }
 
+static void a_window_runs_even_if_nobody_may_read(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    tdg__sub_opts_t opts = {.settings = batch(100)};
+
+    f->forbidden = "a:1";
+    f->forbidden_to = s;
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &opts);
+    changed(f, "a:1", NULL);
+    advance(f, 60);
+    subscribe_with(f, t, TEMPLATE("a:{x}"), &opts);
+    changed(f, "a:1", NULL);
+    advance(f, 39);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, t, "a:1", 2, 0);
+    expect_silence(f);
+}
+
+static void a_right_given_holds_from_the_next_change_on(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    f->forbidden = "a:1";
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &(tdg__sub_opts_t){.settings = batch(100)});
+    changed(f, "a:1", NULL);
+    advance(f, 60);
+    f->forbidden = NULL;
+    changed(f, "a:1", NULL);
+    advance(f, 100);
+    expect_note(f, s, "a:1", 2, 0);
+}
+
+static void a_right_taken_away_holds_from_the_next_change_on(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_template(f, s, "a:{x}");
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    f->forbidden = "a:1";
+    changed(f, "a:1", NULL);
+    expect_silence(f);
+}
+
+static void a_right_taken_away_while_a_limit_runs_is_noticed_too(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_with(f, s, TEMPLATE("a:{x}"),
+                   &(tdg__sub_opts_t){.settings = rate_limit(1000)});
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    f->forbidden = "a:1";
+    changed(f, "a:1", NULL);
+    advance(f, 1000);
+    expect_silence(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(one_template_subscription_matches_all_its_uris, setup_at_once),
@@ -738,6 +797,10 @@ int main(void) {
         TEST(a_concrete_subscription_was_authorised_when_it_was_made, setup_at_once),
         TEST(a_forbidden_template_match_does_not_hold_the_concrete_one, setup_at_once),
         TEST(a_forbidden_uri_never_counts_as_pending, setup_at_once),
+        TEST(a_window_runs_even_if_nobody_may_read, setup_at_once),
+        TEST(a_right_given_holds_from_the_next_change_on, setup_at_once),
+        TEST(a_right_taken_away_holds_from_the_next_change_on, setup_at_once),
+        TEST(a_right_taken_away_while_a_limit_runs_is_noticed_too, setup_at_once),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -607,6 +607,25 @@ static void one_subscribers_new_wishes_leave_the_others_in_their_window(void **s
     expect_note(f, t, "a:1", 1, 0);
 }
 
+static void who_moves_to_a_group_with_a_newer_change_is_told_of_that_one(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    json_t *large = json_from("{'metadata.size': {'gt': 10}}");
+    tdg__sub_opts_t opts = {.settings = batch(100), .filter = large};
+
+    subscribe_with(f, s, URI("a:1"), &opts);
+    json_decref(large);
+    subscribe_settings(f, t, "a:1", batch(1000));
+    changed(f, "a:1", "{'size': 20}");
+    changed(f, "a:1", "{'size': 1}"); /* for t only */
+    subscribe_settings(f, s, "a:1", batch(1000));
+    assert_int_equal(take(f, s).change->number, 2);
+    expect_silence(f);
+    advance(f, 1000);
+    expect_note(f, t, "a:1", 2, 1);
+    expect_silence(f);
+}
+
 /* ---- Time ------------------------------------------------------------------------ */
 
 static void the_next_deadline_is_the_end_of_the_earliest_window(void **state) {
@@ -763,6 +782,7 @@ int main(void) {
         TEST(what_waited_for_the_old_window_has_waited_enough, setup_at_once),
         TEST(the_same_wishes_again_leave_the_window_alone, setup_at_once),
         TEST(one_subscribers_new_wishes_leave_the_others_in_their_window, setup_at_once),
+        TEST(who_moves_to_a_group_with_a_newer_change_is_told_of_that_one, setup_at_once),
 
         TEST(the_next_deadline_is_the_end_of_the_earliest_window, setup_at_once),
         TEST(debounce_moves_the_next_deadline, setup_at_once),
