@@ -26,7 +26,7 @@ static int fill_options(tdg__engine_opts_t *opts) {
     set_default(&opts->watch_timeout_ms, 10000);
     set_default(&opts->max_streams, 1000000);
     set_default(&opts->max_subscriptions, 10000);
-    set_default(&opts->max_templates, 1000);
+    set_default(&opts->max_templates, 100);
     set_default(&opts->max_total, 10000000);
     set_default(&opts->max_name_bytes, 4096);
     set_default(&opts->max_metadata_bytes, 16384);

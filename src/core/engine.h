@@ -126,12 +126,13 @@ typedef struct tdg__engine_opts {
                                   TDG__NO_LINGER for none */
     uint32_t watch_timeout_ms; /* for a watcher to arm; [10,000] */
 
-    uint32_t max_streams;        /* [1,000,000] TDG_ESTREAMS */
-    uint32_t max_subscriptions;  /* per stream, templates included [10,000]
-                                    TDG_ESUBSCRIPTIONS */
-    uint32_t max_templates;      /* per stream [1,000] TDG_ETEMPLATES */
-    uint32_t max_total;          /* subscriptions in all [10,000,000] TDG_ETOTAL */
-    uint32_t max_name_bytes;     /* of a URI or template [4,096] TDG_EURILEN */
+    uint32_t max_streams;       /* [1,000,000] TDG_ESTREAMS */
+    uint32_t max_subscriptions; /* per stream, templates included [10,000]
+                                   TDG_ESUBSCRIPTIONS */
+    uint32_t max_templates;     /* per stream [100] TDG_ETEMPLATES. One change may concern
+                                   all of them, and they are compared with each other */
+    uint32_t max_total;         /* subscriptions in all [10,000,000] TDG_ETOTAL */
+    uint32_t max_name_bytes;    /* of a URI or template [4,096] TDG_EURILEN */
     uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */
     uint32_t max_filter_bytes;   /* [4,096] TDG_EFILTERSIZE */
     uint32_t max_filter_depth;   /* [8] TDG_EFILTERDEPTH */

@@ -381,6 +381,17 @@ static int reserve_derived(tdg__engine_t *engine, uint32_t first, uint32_t sourc
     return 0;
 }
 
+/* Frees those of the derived groups that nobody moved to. */
+static void release_derived(tdg__engine_t *engine, uint32_t first, uint32_t source) {
+    for (uint32_t id = first; id != 0; id = sub_at(engine, id)->own_next) {
+        uint32_t resource = group_at(engine, sub_at(engine, id)->group)->owner;
+        uint32_t group = tdg__group_find_derived(engine, resource, source);
+
+        if (group != 0)
+            tdg__group_release(engine, group);
+    }
+}
+
 static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     struct sub *sub = sub_at(engine, id);
     uint32_t from = sub->group;
@@ -388,7 +399,8 @@ static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
 
     rv = reserve_derived(engine, sub->parent, to);
     if (rv < 0) {
-        tdg__group_release(engine, to); /* with the derived groups made so far */
+        release_derived(engine, sub->parent, to);
+        tdg__group_release(engine, to);
         return rv;
     }
 

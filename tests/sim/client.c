@@ -16,11 +16,13 @@ static bool concerns(const struct truth *truth, int client, int target, int reso
            cast_may_read(client, resource);
 }
 
-void truth_init(struct truth *truth, uint64_t epoch, bool may_read, uint64_t *hits) {
+void truth_init(struct truth *truth, const struct cast_world *world, uint64_t epoch,
+                uint64_t *hits) {
     memset(truth, 0, sizeof(*truth));
     truth->epoch = epoch;
     truth->hits = hits;
-    truth->may_read = may_read;
+    truth->may_read = world->may_read;
+    truth->shared_numbers = world->shared_numbers;
 }
 
 /* ---- What happens --------------------------------------------------------------------- */
@@ -315,11 +317,11 @@ static const char *check_asked(struct truth *truth, int client, int resource) {
                    : "promise 2 or 6: told of what the client is not subscribed to";
 }
 
-static const char *check_order(struct client *client, const tdg__note_t *note,
-                               int resource) {
+static const char *check_order(struct truth *truth, struct client *client,
+                               const tdg__note_t *note, int resource) {
     uint64_t before = client->told_number[resource];
     bool told = client->told[resource];
-    bool may_repeat = false;
+    bool may_repeat = truth->shared_numbers || note->change->assumed;
     int t;
 
     for (t = 0; t < TARGETS; t++) {
@@ -330,7 +332,7 @@ static const char *check_order(struct client *client, const tdg__note_t *note,
     client->told_number[resource] = note->change->number;
     if (told && note->change->number < before)
         return "promise 4: a version went back";
-    if (told && note->change->number == before && !may_repeat && !note->change->assumed)
+    if (told && note->change->number == before && !may_repeat)
         return "promise 4: a version came twice";
     return NULL;
 }
@@ -350,7 +352,7 @@ const char *client_took(struct truth *truth, int client, const tdg__note_t *note
 
     broken = check_asked(truth, client, resource);
     if (broken == NULL)
-        broken = check_order(own, note, resource);
+        broken = check_order(truth, own, note, resource);
     send_message(truth, client,
                  (struct message){.kind = MESSAGE_NOTE,
                                   .target = resource,

@@ -67,7 +67,8 @@ struct client {
 struct truth {
     uint64_t serial; /* counts everything that happens */
     uint64_t epoch;
-    bool may_read; /* the world forbids some */
+    bool may_read;       /* the world forbids some */
+    bool shared_numbers; /* an assumed change may have the number of the last real one */
     struct {
         uint64_t number;
         uint64_t unseen; /* serial of the last one that nobody saw */
@@ -78,7 +79,8 @@ struct truth {
     uint64_t *hits; /* see model.h */
 };
 
-void truth_init(struct truth *truth, uint64_t epoch, bool may_read, uint64_t *hits);
+void truth_init(struct truth *truth, const struct cast_world *world, uint64_t epoch,
+                uint64_t *hits);
 
 /* Something happened to a resource. */
 void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number);

@@ -1312,8 +1312,10 @@ static void look_around(struct model *model, int client, int resource,
 
         if (!takes_part(sub, resource))
             continue;
-        note->deleted_too |= parts > 0 && flight->newest == note->number &&
-                             flight->deleted != note->deleted;
+        if (parts > 0 && flight->newest == note->number)
+            note->deleted_too |= flight->deleted != note->deleted;
+        else if (flight->newest > note->number)
+            note->deleted_too = false;
         if (parts++ == 0 || flight->newest > note->number ||
             (flight->newest == note->number && note->assumed)) {
             note->number = flight->newest;
@@ -1483,7 +1485,7 @@ void model_init(struct model *model, const struct cast_world *world, uint64_t ep
     fill_in(&model->opts.watch_timeout_ms, 10000);
     fill_in(&model->opts.max_streams, 1000000);
     fill_in(&model->opts.max_subscriptions, 10000);
-    fill_in(&model->opts.max_templates, 1000);
+    fill_in(&model->opts.max_templates, 100);
     fill_in(&model->opts.max_total, 10000000);
     fill_in(&model->opts.max_pending, 10000);
     fill_in(&model->opts.max_listed, 1000);
