@@ -42,8 +42,8 @@ static int derive_group(tdg__engine_t *engine, uint32_t resource, struct group *
     group_at(engine, id)->passes = true;
     if (group_at(engine, id)->count == source->count)
         return 0;
-    for (uint32_t sub = source->first_recent; sub != 0;
-         sub = sub_at(engine, sub)->flight_next)
+    for (uint32_t sub = source->recent.first; sub != 0;
+         sub = sub_at(engine, sub)->flight.next)
         if (tdg__derive(engine, sub, resource, id, &derived) < 0)
             return TDG_ENOMEM;
     return 0;
@@ -61,8 +61,8 @@ static void on_match(void *arg, uint32_t template_id) {
     struct match *match = arg;
     tdg__engine_t *engine = match->engine;
 
-    for (uint32_t g = template_at(engine, template_id)->subject.first_group;
-         g != 0 && match->rv == 0; g = group_at(engine, g)->next) {
+    for (uint32_t g = template_at(engine, template_id)->subject.groups.first;
+         g != 0 && match->rv == 0; g = group_at(engine, g)->by_owner.next) {
         struct group *source = group_at(engine, g);
 
         if (tdg__filter_pass(engine, source->filter, match->change))
@@ -82,8 +82,8 @@ static int prepare(tdg__engine_t *engine, struct resource *resource,
     match.change = change;
     engine->attempts++; /* filters remember their verdict until the next one */
 
-    for (uint32_t g = resource->subject.first_group; g != 0;
-         g = group_at(engine, g)->next) {
+    for (uint32_t g = resource->subject.groups.first; g != 0;
+         g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
         group->passes =
@@ -105,7 +105,7 @@ static void sweep_group(tdg__engine_t *engine, struct group *group) {
         const struct sub *sub = sub_at(engine, id);
         bool last = group->count == 1;
 
-        if (sub->wait != IDLE || sub->queue != QUEUE_NONE)
+        if (sub->wait != IDLE || sub->queued != QUEUE_NONE)
             continue;
         tdg__sub_remove(engine, id);
         if (last)
@@ -116,10 +116,10 @@ static void sweep_group(tdg__engine_t *engine, struct group *group) {
 static void sweep(tdg__engine_t *engine, const struct resource *resource) {
     uint32_t next;
 
-    for (uint32_t g = resource->subject.first_group; g != 0; g = next) {
+    for (uint32_t g = resource->subject.groups.first; g != 0; g = next) {
         struct group *group = group_at(engine, g);
 
-        next = group->next;
+        next = group->by_owner.next;
         if (group->source == 0)
             continue;
         if (group->count == 0)
@@ -139,8 +139,8 @@ static void commit(tdg__engine_t *engine, struct resource *resource,
     engine->last_number = change->number;
     engine->counters.changes++;
     tdg__history_add(engine, resource->subject.id, change);
-    for (uint32_t g = resource->subject.first_group; g != 0; g = next) {
-        next = group_at(engine, g)->next;
+    for (uint32_t g = resource->subject.groups.first; g != 0; g = next) {
+        next = group_at(engine, g)->by_owner.next;
         if (group_at(engine, g)->passes) {
             tdg__group_change(engine, g, change);
             tdg__group_release(engine, g); /* derived, and nobody may read it */

@@ -50,7 +50,7 @@ static int assume(tdg__engine_t *engine, uint32_t id, uint64_t after, uint64_t f
 
     tdg__flight_prepend(engine, id, first);
     if (change != NULL)
-        sub->own = change;
+        sub->held = change;
     if (sub->wait == WAIT_WINDOW || sub->wait == WAIT_LIMIT)
         tdg__group_due(engine, id, true);
     return 0;
@@ -117,12 +117,12 @@ static int report(struct search *search, struct resource *resource, uint32_t gro
     if (sub->wait == IDLE &&
         stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending) {
         search->complete = false;
-        if (sub->queue == QUEUE_NONE)
+        if (sub->queued == QUEUE_NONE)
             tdg__sub_remove(engine, id);
         return 0;
     }
     rv = assume(engine, id, search->after, search->first);
-    if (rv < 0 && sub->queue == QUEUE_NONE)
+    if (rv < 0 && sub->queued == QUEUE_NONE)
         tdg__sub_remove(engine, id);
     return rv;
 }

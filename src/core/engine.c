@@ -108,7 +108,7 @@ static void free_owned(tdg__engine_t *engine) {
         struct sub *sub = sub_at(engine, id);
 
         if (sub != NULL)
-            tdg__change_unref(sub->own);
+            tdg__change_unref(sub->held);
     }
     for (uint32_t id = 1; id < tdg__pool_end(&engine->groups); id++) {
         struct group *group = group_at(engine, id);

@@ -60,24 +60,6 @@ static uint32_t hash_key(const tdg__engine_t *engine, const struct group_key *ke
     return (uint32_t)tdg__hash(&engine->key, key, sizeof(*key));
 }
 
-static void link_to_source(tdg__engine_t *engine, struct group *group) {
-    struct group *source = group_at(engine, group->source);
-
-    group->source_next = source->first_derived;
-    if (group->source_next != 0)
-        group_at(engine, group->source_next)->source_prev = group->id;
-    source->first_derived = group->id;
-}
-
-static void link_to_owner(tdg__engine_t *engine, struct group *group) {
-    uint32_t *first = &subject_of(engine, group)->first_group;
-
-    group->next = *first;
-    if (group->next != 0)
-        group_at(engine, group->next)->prev = group->id;
-    *first = group->id;
-}
-
 static uint32_t create_group(tdg__engine_t *engine, const struct group_key *key,
                              uint32_t hash) {
     struct group *group;
@@ -100,9 +82,10 @@ static uint32_t create_group(tdg__engine_t *engine, const struct group_key *key,
     group->hash = hash;
     group->room = FEW_MEMBERS;
     tdg__map_insert(&engine->group_map, hash, id);
-    link_to_owner(engine, group);
+    tdg__list_append(&subject_of(engine, group)->groups, &engine->groups, BY_OWNER, id);
     if (group->source != 0)
-        link_to_source(engine, group);
+        tdg__list_append(&group_at(engine, group->source)->derived, &engine->groups,
+                         BY_SOURCE, id);
     return id;
 
 fail_timer:
@@ -118,7 +101,7 @@ uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
     struct group_key key = key_of(owner, of_template, source, wishes, filter);
     struct subject *subject =
         tdg__pool_get(of_template ? &engine->templates : &engine->resources, owner);
-    uint32_t first = subject->first_group;
+    uint32_t first = subject->groups.first;
     uint32_t hash, id;
 
     if (first != 0 && has_key(engine, first, &key))
@@ -148,27 +131,13 @@ uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
 /* ---- The end of a group --------------------------------------------------------------
  */
 
-static void unlink_from_source(tdg__engine_t *engine, struct group *group) {
-    if (group->source_prev != 0)
-        group_at(engine, group->source_prev)->source_next = group->source_next;
-    else
-        group_at(engine, group->source)->first_derived = group->source_next;
-    if (group->source_next != 0)
-        group_at(engine, group->source_next)->source_prev = group->source_prev;
-}
-
 static void free_group(tdg__engine_t *engine, struct group *group) {
     struct subject *subject = subject_of(engine, group);
 
-    if (group->prev != 0)
-        group_at(engine, group->prev)->next = group->next;
-    else
-        subject->first_group = group->next;
-    if (group->next != 0)
-        group_at(engine, group->next)->prev = group->prev;
+    tdg__list_remove(&subject->groups, &engine->groups, BY_OWNER, group->id);
     if (group->source != 0)
-        unlink_from_source(engine, group);
-
+        tdg__list_remove(&group_at(engine, group->source)->derived, &engine->groups,
+                         BY_SOURCE, group->id);
     tdg__heap_remove(&engine->timers, &group->window_timer);
     tdg__heap_remove(&engine->timers, &group->limit_timer);
     tdg__map_remove(&engine->group_map, group->hash, group->id);
@@ -215,8 +184,8 @@ void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
         return;
 
     if (group->of_template) {
-        while (group->first_derived != 0)
-            free_group(engine, group_at(engine, group->first_derived));
+        while (group->derived.first != 0)
+            free_group(engine, group_at(engine, group->derived.first));
     } else if (group->source != 0 && group_at(engine, group->source)->count != 0) {
         /* Those who subscribed to the template are still there, and their window runs. */
         if (group->open)
@@ -256,30 +225,6 @@ static inline void put_member(tdg__engine_t *engine, struct group *group, uint32
     sub_at(engine, sub_id)->slot = slot;
 }
 
-/* The members of a template's group are a list: they are walked, never counted off. */
-static void join_template(tdg__engine_t *engine, struct group *group, uint32_t sub_id) {
-    struct sub *sub = sub_at(engine, sub_id);
-
-    sub->flight_next = 0;
-    sub->flight_prev = group->last_recent;
-    if (group->last_recent != 0)
-        sub_at(engine, group->last_recent)->flight_next = sub_id;
-    else
-        group->first_recent = sub_id;
-    group->last_recent = sub_id;
-}
-
-static void leave_template(tdg__engine_t *engine, struct group *group, struct sub *sub) {
-    if (sub->flight_prev != 0)
-        sub_at(engine, sub->flight_prev)->flight_next = sub->flight_next;
-    else
-        group->first_recent = sub->flight_next;
-    if (sub->flight_next != 0)
-        sub_at(engine, sub->flight_next)->flight_prev = sub->flight_prev;
-    else
-        group->last_recent = sub->flight_prev;
-}
-
 int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id) {
     struct group *group = group_at(engine, group_id);
 
@@ -292,8 +237,8 @@ void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id) 
     struct group *group = group_at(engine, group_id);
 
     sub_at(engine, sub_id)->group = group_id;
-    if (group->of_template)
-        join_template(engine, group, sub_id);
+    if (group->of_template) /* a list: its members are walked, never picked out */
+        tdg__list_append(&group->recent, &engine->subs, FLIGHT, sub_id);
     else
         put_member(engine, group, group->count, sub_id);
     group->count++;
@@ -333,7 +278,7 @@ void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
     struct group *group = group_at(engine, sub->group);
 
     if (group->of_template) {
-        leave_template(engine, group, sub);
+        tdg__list_remove(&group->recent, &engine->subs, FLIGHT, sub_id);
         group->count--;
     } else {
         tdg__group_unwait(engine, sub);
@@ -364,12 +309,12 @@ static bool limit_runs(const tdg__engine_t *engine, const struct group *group,
 static void arm_limit(tdg__engine_t *engine, struct group *group) {
     struct sub *oldest;
 
-    if (group->first_recent == 0 || (group->limited == 0 && group->source == 0)) {
+    if (group->recent.first == 0 || (group->limited == 0 && group->source == 0)) {
         tdg__heap_disarm(&engine->timers, &group->limit_timer);
         return;
     }
 
-    oldest = sub_at(engine, group->first_recent);
+    oldest = sub_at(engine, group->recent.first);
     tdg__heap_arm(&engine->timers, &group->limit_timer,
                   oldest->taken_ms + tdg__limit_of(engine, group));
 }
@@ -381,14 +326,13 @@ static void arm_limit(tdg__engine_t *engine, struct group *group) {
 static void remember(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
     struct group *group = group_at(engine, sub->group);
-    uint32_t before = group->last_recent;
-    uint32_t after = 0;
+    uint32_t prev = group->recent.last;
 
-    if (sub->queue == QUEUE_RECENT)
+    if (sub->queued == QUEUE_RECENT)
         return;
 
-    for (int steps = 0; before != 0; steps++) {
-        struct sub *other = sub_at(engine, before);
+    for (int steps = 0; prev != 0; steps++) {
+        const struct sub *other = sub_at(engine, prev);
 
         if (other->taken_ms <= sub->taken_ms)
             break;
@@ -396,21 +340,10 @@ static void remember(tdg__engine_t *engine, uint32_t id) {
             sub->taken_ms = other->taken_ms;
             break;
         }
-        after = before;
-        before = other->queue_prev;
+        prev = other->queue.prev;
     }
-
-    sub->queue = QUEUE_RECENT;
-    sub->queue_prev = before;
-    sub->queue_next = after;
-    if (before != 0)
-        sub_at(engine, before)->queue_next = id;
-    else
-        group->first_recent = id;
-    if (after != 0)
-        sub_at(engine, after)->queue_prev = id;
-    else
-        group->last_recent = id;
+    sub->queued = QUEUE_RECENT;
+    tdg__list_insert(&group->recent, &engine->subs, QUEUE, id, prev);
 }
 
 void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
@@ -543,8 +476,8 @@ void tdg__group_on_limit(tdg__engine_t *engine, struct group *group) {
     uint32_t group_id = group->id;
     bool derived = group->source != 0;
 
-    while (group->first_recent != 0) {
-        uint32_t id = group->first_recent;
+    while (group->recent.first != 0) {
+        uint32_t id = group->recent.first;
         struct sub *sub = sub_at(engine, id);
 
         if (sub->taken_ms + limit > engine->now_ms)
@@ -574,12 +507,12 @@ void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     if (in_flight) {
         tdg__change_t *newest = tdg__change_ref(tdg__flight_newest(engine, sub));
 
-        tdg__change_unref(sub->own);
-        sub->own = newest;
+        tdg__change_unref(sub->held);
+        sub->held = newest;
         group->in_flight--;
         tdg__group_forget_newest(group);
     }
-    if (sub->queue == QUEUE_RECENT)
+    if (sub->queued == QUEUE_RECENT)
         tdg__queue_leave(engine, id);
     group->limited -= sub->wait == WAIT_LIMIT;
     tdg__group_leave(engine, id);
@@ -593,7 +526,7 @@ void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     }
     if (due)
         tdg__group_due(engine, id, false);
-    if ((sub->flags & SUB_TAKEN) != 0 && sub->queue == QUEUE_NONE)
+    if ((sub->flags & SUB_TAKEN) != 0 && sub->queued == QUEUE_NONE)
         remember(engine, id);
     arm_limit(engine, group);
     tdg__group_release(engine, from);

@@ -15,10 +15,13 @@
 #ifndef TDG_CORE_INTERNAL_H
 #define TDG_CORE_INTERNAL_H
 
+#include <stddef.h>
+
 #include "base/bitset.h"
 #include "base/filter.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/list.h"
 #include "base/map.h"
 #include "base/pool.h"
 #include "base/template.h"
@@ -44,8 +47,8 @@ struct watch {
     tdg__timer_t timer; /* arming time-out, or linger */
     int64_t since_ms;   /* when arming began */
     uint64_t known_from;
-    uint32_t first_waiting, last_waiting; /* subs that are SUBSCRIBING, by queue links */
-    uint32_t users;                       /* subscriptions to exactly this target */
+    tdg__list_t waiting; /* subs that are SUBSCRIBING, by their queue link */
+    uint32_t users;      /* subscriptions to exactly this target */
 };
 
 /* ---- Subscriptions ------------------------------------------------------------------
@@ -61,7 +64,7 @@ enum sub_kind {
 /* How far a notification is. Everything but IDLE is in flight. */
 enum wait_for { IDLE, WAIT_WINDOW, WAIT_LIMIT, WAIT_ACK, WAIT_READER };
 
-/* Which list the queue links are in. */
+/* Which list the queue link is in. */
 enum queue { QUEUE_NONE, QUEUE_ARMING, QUEUE_READY, QUEUE_RECENT };
 
 enum sub_flags {
@@ -78,25 +81,32 @@ struct sub {
     uint32_t group;
     uint32_t slot;    /* among the group's members */
     uint32_t sibling; /* ring of the stream's subs on the same resource; 0: alone */
-    uint32_t own_next, own_prev; /* the stream's subs, or the parent's derived ones */
-    uint32_t flight_next, flight_prev; /* the stream's in flight by `first`; of a template
-                                          sub: the members of its group */
-    uint32_t queue_next, queue_prev;
-    uint32_t parent; /* of a derived sub; of a template sub: its first derived one */
-    uint32_t mark;   /* the group's `passed` before the first change in flight */
-    uint64_t first;  /* the number of that change */
+    uint32_t parent;  /* of a derived sub: the template's */
+    uint32_t mark;    /* the group's `passed` before the first change in flight */
+    tdg__link_t own;  /* the stream's subs; of a derived one: the parent's derived */
+    tdg__link_t
+        flight; /* the stream's in flight; of a template's sub: its group's members */
+    tdg__link_t queue;
+    union {
+        uint64_t first;      /* the number of the first change in flight */
+        tdg__list_t derived; /* of a template's sub, which is never in flight */
+    };
     union {
         int64_t taken_ms; /* when the last notification was taken */
         int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time */
     };
-    tdg__change_t *own; /* an assumed change, or one from a group it has left */
+    tdg__change_t *held; /* an assumed change, or one from a group it has left */
     uint8_t kind;
     uint8_t state; /* tdg__sub_state_t; of a derived sub: see its parent */
     uint8_t wait;
-    uint8_t queue;
+    uint8_t queued; /* which list `queue` is in */
     uint8_t flags;
     int8_t priority;
 };
+
+#define OWN offsetof(struct sub, own)
+#define FLIGHT offsetof(struct sub, flight)
+#define QUEUE offsetof(struct sub, queue)
 
 /* ---- Groups -------------------------------------------------------------------------
  */
@@ -105,42 +115,45 @@ enum { FEW_MEMBERS = 2 };
 
 struct group {
     uint32_t owner; /* resource, or template where of_template */
-    uint32_t next, prev;
-    uint32_t source;                   /* of a derived group: the template's group */
-    uint32_t source_next, source_prev; /* derived groups of one source */
-    uint32_t first_derived;            /* of a template's group */
-    uint32_t hash;
     uint32_t id;
-    bool of_template;
-    bool passes; /* the change at hand passed the filter */
-    bool open;   /* a window runs */
-    bool fired;  /* fired_ms is valid */
+    uint32_t hash;
+    uint32_t source;       /* of a derived group: the template's group */
+    tdg__link_t by_owner;  /* groups of one subject */
+    tdg__link_t by_source; /* derived groups of one source */
+    tdg__list_t derived;   /* of a template's group: these */
     tdg__settings_t wishes;
     struct filter *filter;
-    tdg__change_t *newest; /* held while a member is in flight or a window runs */
+    tdg__change_t *newest; /* held while a member is in flight */
     uint32_t passed;       /* changes that passed, counted round */
     uint32_t in_flight;    /* members */
     int64_t first_ms, last_ms, fired_ms;
     tdg__timer_t window_timer, limit_timer;
-    uint32_t first_recent, last_recent; /* members by taken_ms; of a template's group: all
-                                           members in the order they came */
-    uint32_t limited;                   /* members with WAIT_LIMIT */
+    tdg__list_t recent; /* members by taken_ms; of a template's group: all members in the
+                           order they came */
+    uint32_t limited;   /* members with WAIT_LIMIT */
+    uint32_t waiting;   /* the first so many members take part in the open window */
+    uint32_t count, room;
     union {
         uint32_t few[FEW_MEMBERS];
         uint32_t *many;
     };
-    uint32_t count, room;
-    uint32_t waiting; /* the first so many members take part in the open window */
+    bool of_template;
+    bool passes; /* the change at hand passed the filter */
+    bool open;   /* a window runs */
+    bool fired;  /* fired_ms is valid */
 };
+
+#define BY_OWNER offsetof(struct group, by_owner)
+#define BY_SOURCE offsetof(struct group, by_source)
 
 /* ---- What is subscribed to ----------------------------------------------------------
  */
 
 /* What resources and templates have in common; they begin with it. */
 struct subject {
-    uint32_t first_group;
     uint32_t hash;
     uint32_t id;
+    tdg__list_t groups;
     uint32_t pins; /* somebody up the stack needs it */
     uint8_t kind;  /* tdg__target_kind_t */
     struct watch watch;
@@ -185,16 +198,17 @@ struct config {
 enum { PRIORITIES = 3 };
 
 struct stream {
-    uint32_t first_sub;
+    uint32_t next_doomed;
     uint32_t generation;
     void *user;
-    uint32_t first_flight, last_flight;
-    uint32_t first_ready[PRIORITIES], last_ready[PRIORITIES];
+    tdg__list_t own;    /* subs, but for derived ones */
+    tdg__list_t flight; /* subs in flight, by `first` */
+    tdg__list_t
+        ready[PRIORITIES]; /* subs that can be taken, the highest priority first */
     uint32_t subs, templates;
     uint32_t derived, derived_in_flight;
     uint64_t end_first; /* of an ended stream: what `first` of its oldest in flight was */
     int32_t end_reason;
-    uint32_t next_doomed;
     bool blocked, ended, end_taken;
 };
 

@@ -19,7 +19,7 @@ tdg__sub_state_t tdg__engine_state(const tdg__engine_t *engine, tdg__stream_t ha
 static bool has_pending(const tdg__engine_t *engine, const struct sub *sub) {
     if (sub->kind == SUB_DIRECT)
         return sub->wait != IDLE;
-    for (uint32_t id = sub->parent; id != 0; id = sub_at(engine, id)->own_next)
+    for (uint32_t id = sub->derived.first; id != 0; id = sub_at(engine, id)->own.next)
         if (sub_at(engine, id)->wait != IDLE)
             return true;
     return false;
@@ -61,12 +61,13 @@ static void visit_sub(struct visitor *visitor, uint32_t id) {
 static void visit_subject(struct visitor *visitor, const struct subject *subject) {
     tdg__engine_t *engine = visitor->engine;
 
-    for (uint32_t g = subject->first_group; g != 0; g = group_at(engine, g)->next) {
+    for (uint32_t g = subject->groups.first; g != 0;
+         g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
         if (group->of_template) {
-            for (uint32_t id = group->first_recent; id != 0 && !visitor->stopped;
-                 id = sub_at(engine, id)->flight_next)
+            for (uint32_t id = group->recent.first; id != 0 && !visitor->stopped;
+                 id = sub_at(engine, id)->flight.next)
                 visit_sub(visitor, id);
         } else if (group->source == 0) {
             const uint32_t *members = tdg__group_members(group);
@@ -110,8 +111,8 @@ int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t handle,
 
     if (stream == 0)
         return TDG_ENOTFOUND;
-    for (uint32_t id = stream_at(engine, stream)->first_sub; id != 0 && !visitor.stopped;
-         id = sub_at(engine, id)->own_next)
+    for (uint32_t id = stream_at(engine, stream)->own.first; id != 0 && !visitor.stopped;
+         id = sub_at(engine, id)->own.next)
         visit_sub(&visitor, id);
     return 0;
 }

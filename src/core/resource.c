@@ -189,7 +189,7 @@ static void free_template(tdg__engine_t *engine, struct template_ *template_) {
 }
 
 void tdg__subject_release(tdg__engine_t *engine, struct subject *subject) {
-    if (subject->pins != 0 || subject->first_group != 0 || subject->watch.users != 0 ||
+    if (subject->pins != 0 || subject->groups.first != 0 || subject->watch.users != 0 ||
         subject->watch.state != WATCH_NONE)
         return;
 

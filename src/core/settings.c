@@ -149,8 +149,8 @@ static void configure_all(tdg__engine_t *engine) {
         if (resource == NULL || resource->name == NULL)
             continue;
         tdg__resource_configure(engine, resource);
-        for (uint32_t g = resource->subject.first_group; g != 0;
-             g = group_at(engine, g)->next)
+        for (uint32_t g = resource->subject.groups.first; g != 0;
+             g = group_at(engine, g)->by_owner.next)
             tdg__group_rearm(engine, g);
     }
 }
@@ -161,7 +161,8 @@ static void configure_one(tdg__engine_t *engine, const tdg__target_t *target) {
     if (subject == NULL)
         return;
     tdg__resource_configure(engine, (struct resource *)subject);
-    for (uint32_t g = subject->first_group; g != 0; g = group_at(engine, g)->next)
+    for (uint32_t g = subject->groups.first; g != 0;
+         g = group_at(engine, g)->by_owner.next)
         tdg__group_rearm(engine, g);
 }
 

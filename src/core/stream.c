@@ -35,6 +35,15 @@ tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id) {
 /* ---- In flight -----------------------------------------------------------------------
  */
 
+static uint64_t first_in_flight(const tdg__engine_t *engine,
+                                const struct stream *stream) {
+    if (stream->ended)
+        return stream->end_first;
+    if (stream->flight.first == 0)
+        return engine->last_number + 1;
+    return sub_at(engine, stream->flight.first)->first;
+}
+
 static void enter_flight(tdg__engine_t *engine, struct sub *sub, uint64_t first,
                          uint32_t passed) {
     struct group *group = group_at(engine, sub->group);
@@ -48,66 +57,30 @@ static void enter_flight(tdg__engine_t *engine, struct sub *sub, uint64_t first,
         stream_at(engine, sub->stream)->derived_in_flight++;
 }
 
-static void link_last(tdg__engine_t *engine, struct stream *stream, uint32_t id) {
-    struct sub *sub = sub_at(engine, id);
-
-    sub->flight_next = 0;
-    sub->flight_prev = stream->last_flight;
-    if (stream->last_flight != 0)
-        sub_at(engine, stream->last_flight)->flight_next = id;
-    else
-        stream->first_flight = id;
-    stream->last_flight = id;
-}
-
-static void link_first(tdg__engine_t *engine, struct stream *stream, uint32_t id) {
-    struct sub *sub = sub_at(engine, id);
-
-    sub->flight_prev = 0;
-    sub->flight_next = stream->first_flight;
-    if (stream->first_flight != 0) {
-        struct sub *head = sub_at(engine, stream->first_flight);
-
-        head->flight_prev = id;
-        if (head->first < sub->first)
-            sub->first = head->first;
-    } else {
-        stream->last_flight = id;
-    }
-    stream->first_flight = id;
-}
-
-static void unlink_flight(tdg__engine_t *engine, struct stream *stream,
-                          const struct sub *sub) {
-    if (sub->flight_prev != 0)
-        sub_at(engine, sub->flight_prev)->flight_next = sub->flight_next;
-    else
-        stream->first_flight = sub->flight_next;
-    if (sub->flight_next != 0)
-        sub_at(engine, sub->flight_next)->flight_prev = sub->flight_prev;
-    else
-        stream->last_flight = sub->flight_prev;
-}
-
 void tdg__flight_append(tdg__engine_t *engine, uint32_t id, uint64_t first) {
     struct sub *sub = sub_at(engine, id);
 
     enter_flight(engine, sub, first, 1);
-    link_last(engine, stream_at(engine, sub->stream), id);
+    tdg__list_append(&stream_at(engine, sub->stream)->flight, &engine->subs, FLIGHT, id);
 }
 
 void tdg__flight_prepend(tdg__engine_t *engine, uint32_t id, uint64_t first) {
     struct sub *sub = sub_at(engine, id);
     struct stream *stream = stream_at(engine, sub->stream);
+    uint64_t head;
 
     if (sub->wait == IDLE) {
         enter_flight(engine, sub, first, 0);
     } else {
-        unlink_flight(engine, stream, sub);
+        tdg__list_remove(&stream->flight, &engine->subs, FLIGHT, id);
         if (first < sub->first)
             sub->first = first;
     }
-    link_first(engine, stream, id);
+
+    head = first_in_flight(engine, stream);
+    if (head < sub->first)
+        sub->first = head;
+    tdg__list_prepend(&stream->flight, &engine->subs, FLIGHT, id);
 }
 
 void tdg__flight_leave(tdg__engine_t *engine, uint32_t id) {
@@ -118,29 +91,20 @@ void tdg__flight_leave(tdg__engine_t *engine, uint32_t id) {
     if (sub->wait == IDLE)
         return;
 
-    unlink_flight(engine, stream, sub);
-    if (sub->queue == QUEUE_READY)
+    tdg__list_remove(&stream->flight, &engine->subs, FLIGHT, id);
+    if (sub->queued == QUEUE_READY)
         tdg__queue_leave(engine, id);
     if (sub->wait == WAIT_LIMIT)
         group->limited--;
     if (sub->kind == SUB_DERIVED)
         stream->derived_in_flight--;
     sub->wait = IDLE;
-    tdg__change_unref(sub->own);
-    sub->own = NULL;
+    tdg__change_unref(sub->held);
+    sub->held = NULL;
     engine->counters.pending--;
     group->in_flight--;
     tdg__group_unwait(engine, sub);
     tdg__group_forget_newest(group);
-}
-
-static uint64_t first_in_flight(const tdg__engine_t *engine,
-                                const struct stream *stream) {
-    if (stream->ended)
-        return stream->end_first;
-    if (stream->first_flight == 0)
-        return engine->last_number + 1;
-    return sub_at(engine, stream->first_flight)->first;
 }
 
 /* `first` 0 stands for a change before this epoch. */
@@ -165,26 +129,17 @@ int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t handle,
 /* ---- Queues --------------------------------------------------------------------------
  */
 
-/* The ends of the list that a sub is queued in. */
-static void queue_ends(tdg__engine_t *engine, struct sub *sub, uint32_t **first,
-                       uint32_t **last) {
+static tdg__list_t *ready_list(const tdg__engine_t *engine, const struct sub *sub) {
+    return &stream_at(engine, sub->stream)->ready[TDG__PRIORITY_HIGH - sub->priority];
+}
+
+static tdg__list_t *queue_of(tdg__engine_t *engine, const struct sub *sub) {
     struct group *group = group_at(engine, sub->group);
 
-    if (sub->queue == QUEUE_READY) {
-        struct stream *stream = stream_at(engine, sub->stream);
-        int level = 1 - sub->priority;
-
-        *first = &stream->first_ready[level];
-        *last = &stream->last_ready[level];
-    } else if (sub->queue == QUEUE_RECENT) {
-        *first = &group->first_recent;
-        *last = &group->last_recent;
-    } else {
-        struct watch *watch = &subject_of(engine, group)->watch;
-
-        *first = &watch->first_waiting;
-        *last = &watch->last_waiting;
-    }
+    if (sub->queued == QUEUE_READY)
+        return ready_list(engine, sub);
+    return sub->queued == QUEUE_RECENT ? &group->recent
+                                       : &subject_of(engine, group)->watch.waiting;
 }
 
 static void update_ready(tdg__engine_t *engine, uint32_t id) {
@@ -192,7 +147,7 @@ static void update_ready(tdg__engine_t *engine, uint32_t id) {
     bool something = stream->ended ? !stream->end_taken : false;
 
     for (int level = 0; level < PRIORITIES; level++)
-        something |= stream->first_ready[level] != 0;
+        something |= stream->ready[level].first != 0;
     if (something && !stream->blocked)
         tdg__bitset_add(&engine->ready, id);
     else
@@ -201,45 +156,27 @@ static void update_ready(tdg__engine_t *engine, uint32_t id) {
 
 void tdg__queue_leave(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
-    uint32_t *first, *last;
-    bool was_ready = sub->queue == QUEUE_READY;
+    bool was_ready = sub->queued == QUEUE_READY;
+    tdg__list_t *list;
 
-    if (sub->queue == QUEUE_NONE)
+    if (sub->queued == QUEUE_NONE)
         return;
 
-    queue_ends(engine, sub, &first, &last);
-    if (sub->queue_prev != 0)
-        sub_at(engine, sub->queue_prev)->queue_next = sub->queue_next;
-    else
-        *first = sub->queue_next;
-    if (sub->queue_next != 0)
-        sub_at(engine, sub->queue_next)->queue_prev = sub->queue_prev;
-    else
-        *last = sub->queue_prev;
-    sub->queue_next = sub->queue_prev = 0;
-    sub->queue = QUEUE_NONE;
-
-    if (was_ready && *first == 0)
+    list = queue_of(engine, sub);
+    tdg__list_remove(list, &engine->subs, QUEUE, id);
+    sub->queued = QUEUE_NONE;
+    if (was_ready && list->first == 0)
         update_ready(engine, sub->stream);
 }
 
 void tdg__stream_make_ready(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
-    struct stream *stream = stream_at(engine, sub->stream);
-    int level = 1 - sub->priority;
 
     tdg__queue_leave(engine, id);
     sub->wait = WAIT_READER;
-    sub->queue = QUEUE_READY;
-    sub->queue_next = 0;
-    sub->queue_prev = stream->last_ready[level];
-    if (stream->last_ready[level] != 0)
-        sub_at(engine, stream->last_ready[level])->queue_next = id;
-    else
-        stream->first_ready[level] = id;
-    stream->last_ready[level] = id;
-
-    if (!stream->blocked)
+    sub->queued = QUEUE_READY;
+    tdg__list_append(ready_list(engine, sub), &engine->subs, QUEUE, id);
+    if (!stream_at(engine, sub->stream)->blocked)
         tdg__bitset_add(&engine->ready, sub->stream);
 }
 
@@ -272,8 +209,8 @@ int tdg__engine_open(tdg__engine_t *engine, void *user, tdg__stream_t *ret) {
 }
 
 static void drop_subs(tdg__engine_t *engine, struct stream *stream) {
-    while (stream->first_sub != 0)
-        tdg__sub_remove(engine, stream->first_sub);
+    while (stream->own.first != 0)
+        tdg__sub_remove(engine, stream->own.first);
 }
 
 void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t handle) {
@@ -356,8 +293,8 @@ int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t handle, bool blocked)
 
 static uint32_t first_ready(const struct stream *stream) {
     for (int level = 0; level < PRIORITIES; level++)
-        if (stream->first_ready[level] != 0)
-            return stream->first_ready[level];
+        if (stream->ready[level].first != 0)
+            return stream->ready[level].first;
     return 0;
 }
 
@@ -382,13 +319,21 @@ tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t 
 tdg__change_t *tdg__flight_newest(const tdg__engine_t *engine, const struct sub *sub) {
     tdg__change_t *newest = group_at(engine, sub->group)->newest;
 
-    if (newest == NULL || (sub->own != NULL && sub->own->number > newest->number))
-        return sub->own;
+    if (newest == NULL || (sub->held != NULL && sub->held->number > newest->number))
+        return sub->held;
     return newest;
 }
 
 static bool takes_part(const tdg__engine_t *engine, const struct sub *sub) {
     return sub->wait != IDLE && tdg__sub_state(engine, sub) == TDG__SUBSCRIBED;
+}
+
+/* Of two changes of one resource: the newer one, then the one that the source made, then
+ * the one that knows of a deletion. */
+static bool says_more(const tdg__change_t *change, const tdg__change_t *than) {
+    if (change->number != than->number)
+        return change->number > than->number;
+    return than->assumed && (!change->assumed || change->deleted);
 }
 
 /* What the ring of siblings around a sub has in flight: the newest change and the largest
@@ -404,8 +349,7 @@ static void look_around(const tdg__engine_t *engine, uint32_t id, tdg__note_t *n
             tdg__change_t *change = tdg__flight_newest(engine, sub);
             uint32_t count = group_at(engine, sub->group)->passed - sub->mark;
 
-            if (note->change == NULL || change->number > note->change->number ||
-                (change->number == note->change->number && note->change->assumed))
+            if (note->change == NULL || says_more(change, note->change))
                 note->change = change;
             if (count > most)
                 most = count;

@@ -103,13 +103,10 @@ tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *s
 /* ---- Coming --------------------------------------------------------------------------
  */
 
-static void link_own(tdg__engine_t *engine, uint32_t id, uint32_t *first) {
-    struct sub *sub = sub_at(engine, id);
-
-    sub->own_next = *first;
-    if (*first != 0)
-        sub_at(engine, *first)->own_prev = id;
-    *first = id;
+/* The list that a sub is its owner's in: a stream's, or a template sub's. */
+static tdg__list_t *own_list(const tdg__engine_t *engine, const struct sub *sub) {
+    return sub->kind == SUB_DERIVED ? &sub_at(engine, sub->parent)->derived
+                                    : &stream_at(engine, sub->stream)->own;
 }
 
 /* Into the ring of the stream's subs on the same target, and the map that finds it. */
@@ -164,15 +161,14 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
 
     sub->kind = (uint8_t)kind;
     sub->stream = stream_id;
+    sub->parent = parent;
     tdg__group_join(engine, group_id, id);
     link_pair(engine, id, place);
+    tdg__list_append(own_list(engine, sub), &engine->subs, OWN, id);
     if (kind == SUB_DERIVED) {
-        sub->parent = parent;
         sub->priority = sub_at(engine, parent)->priority;
-        link_own(engine, id, &sub_at(engine, parent)->parent);
         stream->derived++;
     } else {
-        link_own(engine, id, &stream->first_sub);
         stream->subs++;
         stream->templates += kind == SUB_TEMPLATE;
         engine->counters.subscriptions++;
@@ -190,19 +186,6 @@ uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t gro
 
 /* ---- Going ---------------------------------------------------------------------------
  */
-
-static void unlink_own(tdg__engine_t *engine, struct sub *sub) {
-    uint32_t *first = sub->kind == SUB_DERIVED
-                          ? &sub_at(engine, sub->parent)->parent
-                          : &stream_at(engine, sub->stream)->first_sub;
-
-    if (sub->own_prev != 0)
-        sub_at(engine, sub->own_prev)->own_next = sub->own_next;
-    else
-        *first = sub->own_next;
-    if (sub->own_next != 0)
-        sub_at(engine, sub->own_next)->own_prev = sub->own_prev;
-}
 
 static void count_out(tdg__engine_t *engine, const struct sub *sub) {
     struct stream *stream = stream_at(engine, sub->stream);
@@ -227,14 +210,14 @@ void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     tdg__group_prefetch_leave(engine, sub);
 
     if (sub->kind == SUB_TEMPLATE) {
-        while (sub->parent != 0)
-            tdg__sub_remove(engine, sub->parent);
+        while (sub->derived.first != 0)
+            tdg__sub_remove(engine, sub->derived.first);
     } else {
         tdg__flight_leave(engine, id);
     }
     tdg__queue_leave(engine, id);
     unlink_pair(engine, id);
-    unlink_own(engine, sub);
+    tdg__list_remove(own_list(engine, sub), &engine->subs, OWN, id);
     count_out(engine, sub);
     tdg__group_leave(engine, id);
     tdg__pool_free(&engine->subs, id);
@@ -342,7 +325,7 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
 
 static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
     struct sub *sub = sub_at(engine, id);
-    bool ready = sub->queue == QUEUE_READY;
+    bool ready = sub->queued == QUEUE_READY;
 
     if (sub->priority == priority)
         return;
@@ -353,16 +336,6 @@ static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
         tdg__stream_make_ready(engine, id);
 }
 
-/* The derived subs stand in their list newest first; what is done with all of them is
- * done oldest first, for that is the order in which they become ready. */
-static uint32_t oldest_derived(const tdg__engine_t *engine, const struct sub *sub) {
-    uint32_t id = sub->parent;
-
-    while (id != 0 && sub_at(engine, id)->own_next != 0)
-        id = sub_at(engine, id)->own_next;
-    return id;
-}
-
 /* Where a derived sub goes when its parent moves to another group. */
 static uint32_t derived_target(tdg__engine_t *engine, uint32_t id, uint32_t source) {
     const struct group *from = group_at(engine, sub_at(engine, id)->group);
@@ -371,8 +344,9 @@ static uint32_t derived_target(tdg__engine_t *engine, uint32_t id, uint32_t sour
     return tdg__group_get(engine, from->owner, false, source, &to->wishes, to->filter);
 }
 
-static int reserve_derived(tdg__engine_t *engine, uint32_t first, uint32_t source) {
-    for (uint32_t id = first; id != 0; id = sub_at(engine, id)->own_next) {
+static int reserve_derived(tdg__engine_t *engine, const struct sub *sub,
+                           uint32_t source) {
+    for (uint32_t id = sub->derived.first; id != 0; id = sub_at(engine, id)->own.next) {
         uint32_t group = derived_target(engine, id, source);
 
         if (group == 0 || tdg__group_reserve(engine, group) < 0)
@@ -382,8 +356,9 @@ static int reserve_derived(tdg__engine_t *engine, uint32_t first, uint32_t sourc
 }
 
 /* Frees those of the derived groups that nobody moved to. */
-static void release_derived(tdg__engine_t *engine, uint32_t first, uint32_t source) {
-    for (uint32_t id = first; id != 0; id = sub_at(engine, id)->own_next) {
+static void release_derived(tdg__engine_t *engine, const struct sub *sub,
+                            uint32_t source) {
+    for (uint32_t id = sub->derived.first; id != 0; id = sub_at(engine, id)->own.next) {
         uint32_t resource = group_at(engine, sub_at(engine, id)->group)->owner;
         uint32_t group = tdg__group_find_derived(engine, resource, source);
 
@@ -397,17 +372,16 @@ static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     uint32_t from = sub->group;
     int rv;
 
-    rv = reserve_derived(engine, sub->parent, to);
+    rv = reserve_derived(engine, sub, to);
     if (rv < 0) {
-        release_derived(engine, sub->parent, to);
+        release_derived(engine, sub, to);
         tdg__group_release(engine, to);
         return rv;
     }
 
     tdg__group_leave(engine, id);
     tdg__group_join(engine, to, id);
-    for (uint32_t d = oldest_derived(engine, sub); d != 0;
-         d = sub_at(engine, d)->own_prev)
+    for (uint32_t d = sub->derived.first; d != 0; d = sub_at(engine, d)->own.next)
         tdg__group_move(engine, d, derived_target(engine, d, to));
     tdg__group_release(engine, from);
     return 0;
@@ -438,7 +412,7 @@ static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opt
 
     set_priority(engine, id, opts->priority);
     if (sub->kind == SUB_TEMPLATE)
-        for (uint32_t d = sub->parent; d != 0; d = sub_at(engine, d)->own_next)
+        for (uint32_t d = sub->derived.first; d != 0; d = sub_at(engine, d)->own.next)
             set_priority(engine, d, opts->priority);
     *ret = (tdg__subscribed_t){.state = sub->state, .resumed = true};
     return 0;
@@ -529,17 +503,16 @@ static void acknowledge_one(tdg__engine_t *engine, uint32_t id) {
     if (sub->kind == SUB_DIRECT)
         release_kept(engine, id);
     else
-        for (uint32_t d = oldest_derived(engine, sub); d != 0;
-             d = sub_at(engine, d)->own_prev)
+        for (uint32_t d = sub->derived.first; d != 0; d = sub_at(engine, d)->own.next)
             release_kept(engine, d);
 }
 
 static void acknowledge_all(tdg__engine_t *engine, const struct stream *stream) {
-    for (uint32_t id = stream->first_sub; id != 0; id = sub_at(engine, id)->own_next)
+    for (uint32_t id = stream->own.first; id != 0; id = sub_at(engine, id)->own.next)
         if (sub_at(engine, id)->state == TDG__ARMED)
             sub_at(engine, id)->state = TDG__SUBSCRIBED;
-    for (uint32_t id = stream->first_flight; id != 0;
-         id = sub_at(engine, id)->flight_next)
+    for (uint32_t id = stream->flight.first; id != 0;
+         id = sub_at(engine, id)->flight.next)
         release_kept(engine, id);
 }
 

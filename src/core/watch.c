@@ -69,16 +69,8 @@ int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
 }
 
 void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t id) {
-    struct sub *sub = sub_at(engine, id);
-
-    sub->queue = QUEUE_ARMING;
-    sub->queue_next = 0;
-    sub->queue_prev = watch->last_waiting;
-    if (watch->last_waiting != 0)
-        sub_at(engine, watch->last_waiting)->queue_next = id;
-    else
-        watch->first_waiting = id;
-    watch->last_waiting = id;
+    sub_at(engine, id)->queued = QUEUE_ARMING;
+    tdg__list_append(&watch->waiting, &engine->subs, QUEUE, id);
 }
 
 static void forget(tdg__engine_t *engine, struct watch *watch) {
@@ -128,8 +120,8 @@ static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
 static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int status) {
     struct watch *watch = &subject->watch;
 
-    while (watch->first_waiting != 0) {
-        uint32_t id = watch->first_waiting;
+    while (watch->waiting.first != 0) {
+        uint32_t id = watch->waiting.first;
         struct sub *sub = sub_at(engine, id);
         tdg__stream_t stream = tdg__stream_handle(engine, sub->stream);
         bool resumed = true;
@@ -152,14 +144,15 @@ static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int st
  * come first: one that leaves the window meanwhile changes places with one behind it. */
 static int each_user(tdg__engine_t *engine, const struct subject *subject,
                      int (*act)(tdg__engine_t *engine, uint32_t id)) {
-    for (uint32_t g = subject->first_group; g != 0; g = group_at(engine, g)->next) {
+    for (uint32_t g = subject->groups.first; g != 0;
+         g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
         uint32_t next;
         int rv = 0;
 
         if (group->of_template) {
-            for (uint32_t id = group->last_recent; id != 0 && rv == 0; id = next) {
-                next = sub_at(engine, id)->flight_prev;
+            for (uint32_t id = group->recent.last; id != 0 && rv == 0; id = next) {
+                next = sub_at(engine, id)->flight.prev;
                 rv = act(engine, id);
             }
         } else if (group->source == 0) {
@@ -200,13 +193,8 @@ static int doom(tdg__engine_t *engine, uint32_t id) {
     tdg__queue_leave(engine, id);
     sub->flags |= SUB_DOOMED;
 
-    sub->queue = QUEUE_ARMING;
-    sub->queue_next = watch->first_waiting;
-    if (watch->first_waiting != 0)
-        sub_at(engine, watch->first_waiting)->queue_prev = id;
-    else
-        watch->last_waiting = id;
-    watch->first_waiting = id;
+    sub->queued = QUEUE_ARMING;
+    tdg__list_prepend(&watch->waiting, &engine->subs, QUEUE, id);
     return 0;
 }
 
@@ -219,7 +207,7 @@ static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
     forget(engine, watch);
     each_user(engine, subject, doom);
 
-    while ((id = watch->first_waiting) != 0 &&
+    while ((id = watch->waiting.first) != 0 &&
            (sub_at(engine, id)->flags & SUB_DOOMED) != 0) {
         tdg__stream_t stream = tdg__stream_handle(engine, sub_at(engine, id)->stream);
 
