@@ -80,9 +80,47 @@ bool memory_failed(void) {
     return memory.failed;
 }
 
+int memory_setup(void **state) {
+    (void)state;
+    memory_count();
+    memory_fail(0, MEMORY_ONCE);
+    return 0;
+}
+
+int memory_teardown(void **state) {
+    (void)state;
+    memory_fail(0, MEMORY_ONCE);
+    assert_int_equal(memory_live(), 0);
+    return 0;
+}
+
+void *state_create(void **state, size_t size) {
+    *state = calloc(1, size);
+    assert_non_null(*state);
+    memory_setup(state);
+    return *state;
+}
+
+int state_destroy(void **state) {
+    free(*state);
+    return memory_teardown(state);
+}
+
 /* ---- JSON ------------------------------------------------------------------------ */
 
+char *requote(const char *text) {
+    char *copy = strdup(text);
+
+    assert_non_null(copy);
+    for (char *c = copy; *c != '\0'; c++) {
+        if (*c == '\'')
+            *c = '"';
+    }
+    return copy;
+}
+
 json_t *json_from(const char *text) {
+    const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
     json_error_t error;
     json_t *json;
     char *copy;
@@ -90,14 +128,8 @@ json_t *json_from(const char *text) {
     if (text == NULL)
         return NULL;
 
-    copy = strdup(text);
-    assert_non_null(copy);
-    for (char *c = copy; *c != '\0'; c++) {
-        if (*c == '\'')
-            *c = '"';
-    }
-
-    json = json_loads(copy, JSON_DECODE_ANY, &error);
+    copy = requote(text);
+    json = json_loads(copy, flags, &error);
     if (json == NULL)
         print_error("%s: %s\n", copy, error.text);
     free(copy);
@@ -116,4 +148,18 @@ void assert_json_equal_at(const json_t *json, const char *text, const char *file
         print_error("%s, not %s\n", is == NULL ? "nothing" : is, text);
         _fail(file, line);
     }
+}
+
+/* ---- Chance ---------------------------------------------------------------------- */
+
+struct dice dice_from_env(void) {
+    const char *seed = getenv("TDG_SEED");
+    uint64_t number = seed != NULL ? strtoull(seed, NULL, 10) : 20240611;
+
+    return (struct dice){number, number};
+}
+
+uint32_t roll(struct dice *dice, uint32_t limit) {
+    dice->state = dice->state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)(dice->state >> 33) % limit;
 }

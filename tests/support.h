@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the unit tests share: cmocka with the headers that it wants, memory that counts
- * and can fail, and JSON from text. */
+ * and can fail, fixtures, random numbers, and JSON from text. */
 #ifndef TDG_TESTS_SUPPORT_H
 #define TDG_TESTS_SUPPORT_H
 
@@ -17,6 +17,8 @@
 #include <jansson.h>
 
 #include <tidings/tidings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- Memory ---------------------------------------------------------------------- */
 
@@ -35,7 +37,33 @@ void memory_fail(size_t nth, int how);
 
 bool memory_failed(void); /* whether one has failed since memory_fail() */
 
+/* For tests that need no fixture: counts memory, none of which fails; afterwards fails
+ * where the test has not given all of it back. */
+int memory_setup(void **state);
+int memory_teardown(void **state);
+
+/* The same for tests with a fixture: stores a new one of `size` bytes, all 0, in *state
+ * and returns it; frees it. The fixture itself is not counted. For setup and teardown
+ * functions. */
+void *state_create(void **state, size_t size);
+int state_destroy(void **state);
+
+/* ---- Chance ---------------------------------------------------------------------- */
+
+/* Random numbers that are the same for the same seed. */
+struct dice {
+    uint64_t seed; /* print it when a random test fails */
+    uint64_t state;
+};
+
+/* The seed from the environment, TDG_SEED, or a fixed one. */
+struct dice dice_from_env(void);
+uint32_t roll(struct dice *dice, uint32_t limit); /* below `limit` */
+
 /* ---- JSON ------------------------------------------------------------------------ */
+
+/* A new copy, for free(), with " in the place of '. */
+char *requote(const char *text);
 
 /* A new value from text with ' in the place of ", which reads better in C; NULL for NULL.
  * The test fails where it is no JSON. */

@@ -137,6 +137,7 @@ static void commit(tdg__engine_t *engine, struct resource *resource,
     uint32_t next;
 
     engine->last_number = change->number;
+    engine->reached = false;
     engine->counters.changes++;
     tdg__history_add(engine, resource->subject.id, change);
     for (uint32_t g = resource->subject.groups.first; g != 0; g = next) {
@@ -183,18 +184,17 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
 
 static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
                            json_t *metadata, bool deleted, uint64_t *ret_number) {
-    const tdg__engine_calls_t *calls = &engine->opts.calls;
+    uint64_t number = engine->last_number + 1;
     tdg__change_t *change;
-    uint64_t number;
     int rv;
 
+    if (engine->opts.shared_numbers)
+        return TDG_ENOTSUP;
     rv = tdg__change_create(target, metadata, deleted, engine->wall_ms,
                             engine->opts.max_metadata_bytes, &change);
     if (rv < 0)
         return rv;
 
-    number = calls->next_number != NULL ? calls->next_number(engine->opts.user)
-                                        : engine->last_number + 1;
     rv = tdg__change_stamp(change, number);
     if (rv == 0)
         rv = tdg__engine_apply(engine, change);

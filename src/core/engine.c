@@ -171,15 +171,21 @@ void tdg__engine_destroy(tdg__engine_t *engine) {
 /* ---- Time and numbers ----------------------------------------------------------------
  */
 
-uint64_t tdg__next_number(tdg__engine_t *engine) {
-    if (engine->opts.calls.next_number != NULL)
-        return engine->opts.calls.next_number(engine->opts.user);
-    return ++engine->last_number;
+uint64_t tdg__arming_number(tdg__engine_t *engine) {
+    bool reached = engine->reached;
+
+    if (!engine->opts.shared_numbers)
+        return ++engine->last_number;
+    /* One number is for one arming. Without one, any cursor so far counts as older. */
+    engine->reached = false;
+    return reached ? engine->last_number : engine->last_number + 1;
 }
 
 void tdg__engine_reach(tdg__engine_t *engine, uint64_t number) {
-    if (number > engine->last_number)
-        engine->last_number = number;
+    if (number <= engine->last_number)
+        return;
+    engine->last_number = number;
+    engine->reached = true;
 }
 
 static void on_timer(tdg__engine_t *engine, tdg__timer_t *timer) {

@@ -103,12 +103,6 @@ typedef struct tdg__engine_calls {
      * false. For catch-up beyond the history. NULL: nothing is listed. */
     void (*list_matches)(void *user, const tdg__target_t *template_,
                          bool (*visit)(void *arg, const tdg__target_t *uri), void *arg);
-
-    /* The next number of the epoch, for engines that share one numbering through
-     * tdg__engine_apply(). NULL: the engine counts by itself. Changes with smaller
-     * numbers may still be on their way to this engine, so its last number stays what it
-     * is. */
-    uint64_t (*next_number)(void *user);
 } tdg__engine_calls_t;
 
 /* 0 in any field takes the default in brackets. */
@@ -120,6 +114,8 @@ typedef struct tdg__engine_opts {
 
     uint64_t epoch;        /* names the numbering; [random] */
     uint64_t first_number; /* of the first change; [1] */
+    bool shared_numbers;   /* several engines share one numbering: changes come stamped,
+                              through tdg__engine_apply() only */
     uint8_t hash_key[16];  /* against chosen keys; all zero: [random] */
 
     uint32_t linger_ms;        /* from the last subscriber to unwatch; [5,000];
@@ -289,9 +285,13 @@ int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
  * TDG_EINVAL (not stamped), TDG_EURILEN or TDG_ENOMEM. */
 int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change);
 
-/* Where the numbering is shared: every change up to `number` that there is has been
- * applied here. Moves the last number on, and with it the cursors of streams that have
- * nothing in flight. */
+/* For shared_numbers: the numbering stands at `number`, and every change at or below it
+ * has been applied here. The last number moves on to it, and with it the cursors of
+ * streams that have nothing in flight. Arming takes a number, so before
+ * tdg__engine_watch_done() with ARMED take one from the numbering, apply what is below
+ * it, and say so here (therefore `watch` should answer TDG_EAGAIN). Without that, whoever
+ * comes back before the next change is told once too often. A number that is not above
+ * the last one is ignored. */
 void tdg__engine_reach(tdg__engine_t *engine, uint64_t number);
 
 /* ---- Delivery -----------------------------------------------------------------------

@@ -226,6 +226,7 @@ struct tdg__engine {
     tdg__hash_key_t key;
     int64_t now_ms, wall_ms;
     uint64_t last_number;
+    bool reached;      /* shared numbers: the last number is not that of a change */
     uint64_t attempts; /* changes that came in, whether they took effect or not */
     uint32_t generation;
 
@@ -399,8 +400,8 @@ void tdg__watches_done(tdg__engine_t *engine);
 /* ---- engine.c ------------------------------------------------------------------------
  */
 
-/* Takes the next number of the epoch. */
-uint64_t tdg__next_number(tdg__engine_t *engine);
+/* The number of a watcher that is armed now. */
+uint64_t tdg__arming_number(tdg__engine_t *engine);
 
 /* ---- apply.c -------------------------------------------------------------------------
  */

@@ -400,8 +400,21 @@ static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) 
     tdg__group_taken(engine, id, keep);
 }
 
-/* The next one to be taken, or 0. A right may have been taken away since the change came.
- */
+/* What templates have on a URI that the stream may not read any more: all of it goes. */
+static void remove_derived(tdg__engine_t *engine, uint32_t id) {
+    uint32_t next = sub_at(engine, id)->sibling;
+
+    while (next != 0 && next != id) {
+        uint32_t at = next;
+
+        next = sub_at(engine, at)->sibling;
+        if (sub_at(engine, at)->kind == SUB_DERIVED)
+            tdg__sub_remove(engine, at);
+    }
+    tdg__sub_remove(engine, id);
+}
+
+/* The next one to be taken, or 0. A right may have gone since the change came. */
 static uint32_t next_to_take(tdg__engine_t *engine, struct stream *stream) {
     uint32_t id;
 
@@ -411,7 +424,7 @@ static uint32_t next_to_take(tdg__engine_t *engine, struct stream *stream) {
         if (sub->kind != SUB_DERIVED ||
             tdg__may_read(engine, sub->stream, group_at(engine, sub->group)->owner))
             break;
-        tdg__sub_remove(engine, id);
+        remove_derived(engine, id);
     }
     return id;
 }

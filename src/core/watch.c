@@ -14,7 +14,7 @@
 static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged) {
     watch->state = WATCH_ARMED;
     if (!unchanged || !watch->known)
-        watch->known_from = tdg__next_number(engine);
+        watch->known_from = tdg__arming_number(engine);
     watch->known = true;
     if (watch->users != 0)
         tdg__heap_disarm(&engine->timers, &watch->timer); /* otherwise it lingers on */
@@ -228,8 +228,8 @@ static int succeed(tdg__engine_t *engine, struct subject *subject, bool unchange
     return settle_waiting(engine, subject, 0);
 }
 
-int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
-                           tdg__watch_result_t result, int error) {
+static int take_answer(tdg__engine_t *engine, const tdg__target_t *target,
+                       tdg__watch_result_t result, int error) {
     struct subject *subject;
     int rv = 0;
 
@@ -250,6 +250,14 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
     subject->watch.unsettled = rv < 0;
     subject->pins--;
     tdg__subject_release(engine, subject);
+    return rv;
+}
+
+int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
+                           tdg__watch_result_t result, int error) {
+    int rv = take_answer(engine, target, result, error);
+
+    engine->reached = false; /* the number was for this answer, needed or not */
     return rv;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Everything a simulated world is made of: a few resources, lists and templates that
- * overlap, a few timings, limits and filters, and the options of several worlds. All of it
- * is known by small numbers, so that the model can use arrays and a script is data. */
+ * overlap, a few timings, limits and filters, and the options of several worlds. All of
+ * it is known by small numbers, so that the model can use arrays and a script is data. */
 #ifndef TDG_SIM_CAST_H
 #define TDG_SIM_CAST_H
 
@@ -38,13 +38,15 @@ int cast_find(const tdg__target_t *target); /* its number, or -1 */
 bool cast_is_list(int target);
 bool cast_is_template(int target);
 
-/* Whether a target stands for a resource: it is the resource, or a template that matches. */
+/* Whether a target stands for a resource: it is the resource, or a template that matches.
+ */
 bool cast_covers(int target, int resource);
 
 /* How many bytes of a template are literal. */
 size_t cast_literals(int target);
 
-/* Whether the owner of a client's streams may read a resource, in worlds that forbid some. */
+/* Whether the owner of a client's streams may read a resource, in worlds that forbid
+ * some. */
 bool cast_may_read(int client, int resource);
 
 /* Whether the catalogue lists a resource. */
@@ -76,7 +78,6 @@ struct cast_world {
     bool watch;        /* sources must be armed */
     bool may_read;     /* not everybody may read everything */
     bool list_matches; /* the catalogue can be asked */
-    bool shared_numbers;
     int timing;        /* defaults of the engine */
     int rate;
     tdg__engine_opts_t opts;

@@ -12,20 +12,24 @@ static struct interest *interest_of(struct truth *truth, int client, int target)
 static bool concerns(const struct truth *truth, int client, int target, int resource) {
     if (!cast_covers(target, resource))
         return false;
-    return !cast_is_template(target) || !truth->may_read ||
-           cast_may_read(client, resource);
+    return !cast_is_template(target) || truth->may_read[client][resource];
 }
 
 void truth_init(struct truth *truth, const struct cast_world *world, uint64_t epoch,
                 uint64_t *hits) {
+    int c;
+    int r;
+
     memset(truth, 0, sizeof(*truth));
     truth->epoch = epoch;
     truth->hits = hits;
-    truth->may_read = world->may_read;
-    truth->shared_numbers = world->shared_numbers;
+    truth->shared_numbers = world->opts.shared_numbers;
+    for (c = 0; c < CLIENTS; c++)
+        for (r = 0; r < RESOURCES; r++)
+            truth->may_read[c][r] = !world->may_read || cast_may_read(c, r);
 }
 
-/* ---- What happens --------------------------------------------------------------------- */
+/* ---- What happens ------------------------------------------------------------------ */
 
 void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number) {
     int r = news->resource;
@@ -46,7 +50,17 @@ void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t n
         }
 }
 
-/* Who waits for a watcher without a cursor reads the resource after the acknowledgement. */
+/* With its right a client loses what it has not been told so far. */
+void truth_set_right(struct truth *truth, int client, int resource, bool may_read) {
+    int t;
+
+    truth->may_read[client][resource] = may_read;
+    for (t = RESOURCES; t < TARGETS && !may_read; t++)
+        interest_of(truth, client, t)->owed[resource] = (struct owed){0};
+}
+
+/* Who waits for a watcher without a cursor reads the resource after the acknowledgement.
+ */
 void truth_unseen(struct truth *truth, int resource) {
     int c;
     int t;
@@ -69,7 +83,7 @@ void truth_unseen(struct truth *truth, int resource) {
         }
 }
 
-/* ---- Messages ------------------------------------------------------------------------- */
+/* ---- Messages ---------------------------------------------------------------------- */
 
 static void forget_owed(struct interest *interest) {
     memset(interest->owed, 0, sizeof(interest->owed));
@@ -157,7 +171,7 @@ static void send_message(struct truth *truth, int client, struct message message
     own->messages[own->message_count++] = message;
 }
 
-/* ---- Streams -------------------------------------------------------------------------- */
+/* ---- Streams ----------------------------------------------------------------------- */
 
 void client_opened(struct truth *truth, int client, tdg__stream_t stream) {
     struct client *own = &truth->clients[client];
@@ -194,7 +208,7 @@ void client_dropped(struct truth *truth, int client, int lost) {
         off_stream(&own->interests[t]);
 }
 
-/* ---- Subscriptions -------------------------------------------------------------------- */
+/* ---- Subscriptions ----------------------------------------------------------------- */
 
 /* What happened after the cursor was given out. */
 static void owe_since(struct truth *truth, int client, int target,
@@ -248,7 +262,8 @@ void client_subscribed(struct truth *truth, int client, int target, int filter,
         client_settled(truth, client, target, 0, how->resumed);
 }
 
-void client_settled(struct truth *truth, int client, int target, int status, bool resumed) {
+void client_settled(struct truth *truth, int client, int target, int status,
+                    bool resumed) {
     struct interest *interest = interest_of(truth, client, target);
     int r;
 
@@ -292,7 +307,7 @@ void client_unsubscribed(struct truth *truth, int client, int target) {
     drop_interest(interest_of(truth, client, target));
 }
 
-/* ---- Promises ------------------------------------------------------------------------- */
+/* ---- Promises ---------------------------------------------------------------------- */
 
 static const char *check_asked(struct truth *truth, int client, int resource) {
     bool live = false;

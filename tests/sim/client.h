@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The promise, seen from outside. Clients keep a log of what they asked for, what they were
- * told and which cursor they hold; the log survives their reconnects and knows nothing of
- * the model. What really happened to the resources is kept beside it, also what nobody
- * could see because nobody watched.
+ * The promise, seen from outside. Clients keep a log of what they asked for, what they
+ * were told and which cursor they hold; the log survives their reconnects and knows
+ * nothing of the model. What really happened to the resources is kept beside it, also
+ * what nobody could see because nobody watched.
  *
  * A message that was taken is on its way until it is received; when a connection breaks,
  * the last ones may never arrive. */
@@ -67,8 +67,8 @@ struct client {
 struct truth {
     uint64_t serial; /* counts everything that happens */
     uint64_t epoch;
-    bool may_read;       /* the world forbids some */
     bool shared_numbers; /* an assumed change may have the number of the last real one */
+    bool may_read[CLIENTS][RESOURCES]; /* through templates */
     struct {
         uint64_t number;
         uint64_t unseen; /* serial of the last one that nobody saw */
@@ -85,6 +85,7 @@ void truth_init(struct truth *truth, const struct cast_world *world, uint64_t ep
 /* Something happened to a resource. */
 void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number);
 void truth_unseen(struct truth *truth, int resource);
+void truth_set_right(struct truth *truth, int client, int resource, bool may_read);
 
 void client_opened(struct truth *truth, int client, tdg__stream_t stream);
 /* A subscription was made or got new wishes; `cursor` is what it came with, or not valid.
@@ -92,7 +93,8 @@ void client_opened(struct truth *truth, int client, tdg__stream_t stream);
 void client_subscribed(struct truth *truth, int client, int target, int filter,
                        const struct kept_cursor *cursor, bool since,
                        const tdg__subscribed_t *how);
-void client_settled(struct truth *truth, int client, int target, int status, bool resumed);
+void client_settled(struct truth *truth, int client, int target, int status,
+                    bool resumed);
 void client_acknowledged(struct truth *truth, int client, int target,
                          tdg__cursor_t cursor);
 void client_unsubscribed(struct truth *truth, int client, int target);
@@ -101,8 +103,8 @@ void client_left(struct truth *truth, int client);
 /* The connection breaks; the last `lost` messages do not arrive. */
 void client_dropped(struct truth *truth, int client, int lost);
 
-/* A note was taken for a client; `resource` is -1 for the end. Returns NULL, or the line of
- * the promise that is broken. */
+/* A note was taken for a client; `resource` is -1 for the end. Returns NULL, or the line
+ * of the promise that is broken. */
 const char *client_took(struct truth *truth, int client, const tdg__note_t *note,
                         int resource);
 void client_receive(struct truth *truth, int client);

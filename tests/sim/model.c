@@ -20,12 +20,19 @@ static struct subscription *sub_of(struct model *model, int client, int target) 
     return &model->streams[client].subs[target];
 }
 
-static bool may_read(const struct model *model, int client, int target, int resource) {
-    return !cast_is_template(target) || !model->world->may_read ||
-           cast_may_read(client, resource);
+/* Whether a template subscription has something in flight on a resource, or remembers its
+ * limit. */
+static bool has_derived(const struct subscription *sub, int resource) {
+    return sub->used && (sub->flights[resource].used || sub->taken[resource]);
 }
 
-/* ---- Settings ------------------------------------------------------------------------ */
+/* Rights are asked of those of whom nothing is in flight or remembered. */
+static bool is_refused(const struct model *model, int client, int target, int resource) {
+    return cast_is_template(target) && !model->may_read[client][resource] &&
+           !has_derived(&model->streams[client].subs[target], resource);
+}
+
+/* ---- Settings ---------------------------------------------------------------------- */
 
 /* The configured template with the most literal bytes that matches, then the oldest. */
 static int template_configured(const struct model *model, int resource) {
@@ -81,7 +88,7 @@ static int64_t limit_of(const struct model *model, struct wishes wishes, int res
     return cast_rates[rate] == TDG__RATE_OFF ? 0 : cast_rates[rate];
 }
 
-/* ---- Cursor -------------------------------------------------------------------------- */
+/* ---- Cursor ------------------------------------------------------------------------ */
 
 /* `first` of the oldest in flight on a stream; one more than the last number if none. */
 static uint64_t oldest_first(const struct model *model, int client) {
@@ -119,7 +126,7 @@ int model_cursor(const struct model *model, int client, tdg__cursor_t *ret) {
     return 0;
 }
 
-/* ---- Windows ------------------------------------------------------------------------- */
+/* ---- Windows ----------------------------------------------------------------------- */
 
 static struct window *find_window(struct model *model, int target, int resource,
                                   struct wishes wishes) {
@@ -170,12 +177,12 @@ static int64_t window_deadline(const struct model *model, const struct window *w
     }
 }
 
-/* ---- From window to limit to ready ---------------------------------------------------- */
+/* ---- From window to limit to ready ------------------------------------------------- */
 
 static bool limit_runs(const struct model *model, const struct subscription *sub,
                        int resource) {
-    return sub->taken[resource] &&
-           model->now_ms - sub->taken_ms[resource] < limit_of(model, sub->wishes, resource);
+    return sub->taken[resource] && model->now_ms - sub->taken_ms[resource] <
+                                       limit_of(model, sub->wishes, resource);
 }
 
 static void make_ready(struct model *model, struct subscription *sub, int resource) {
@@ -239,7 +246,7 @@ static void count_firing(struct model *model, const struct window *window) {
     }
 }
 
-/* ---- Forgetting ----------------------------------------------------------------------- */
+/* ---- Forgetting -------------------------------------------------------------------- */
 
 static int users_of(const struct model *model, int target) {
     int users = 0;
@@ -259,12 +266,6 @@ static bool in_history(const struct model *model, int resource) {
     return false;
 }
 
-/* Whether a template subscription has something in flight on a resource, or remembers its
- * limit. */
-static bool has_derived(const struct subscription *sub, int resource) {
-    return sub->used && (sub->flights[resource].used || sub->taken[resource]);
-}
-
 static bool template_needs(const struct model *model, int resource) {
     int c;
     int i;
@@ -280,8 +281,8 @@ static bool template_needs(const struct model *model, int resource) {
     return false;
 }
 
-/* Decided: a resource on which a template subscription has something in flight, or a window
- * or limit that runs, is not forgotten either. */
+/* Decided: a resource on which a template subscription has something in flight, or a
+ * window or limit that runs, is not forgotten either. */
 static void forget_resources(struct model *model) {
     int r;
 
@@ -315,11 +316,11 @@ static bool cools_down(const struct model *model, const struct window *window) {
            window->fired_ms + timing.window_ms > model->now_ms;
 }
 
-/* Decided: what a template subscription remembers about a URI (when it was last taken) goes
- * when its limit is over. The window of its group on that URI goes when it does not run, no
- * throttle holds and nobody remembers anything: that is looked at when it fires, when the
- * last one forgets, and when the throttle lets go. What a subscription to the URI itself
- * remembers, and its group, stays with it. */
+/* Decided: what a template subscription remembers about a URI (when it was last taken)
+ * goes when its limit is over. The window of its group on that URI goes when it does not
+ * run, no throttle holds and nobody remembers anything: that is looked at when it fires,
+ * when the last one forgets, and when the throttle lets go. What a subscription to the
+ * URI itself remembers, and its group, stays with it. */
 static bool is_manned(struct model *model, struct window *window, bool *ret_wanted) {
     bool manned = false;
     bool in_flight = false;
@@ -351,8 +352,8 @@ static void forget_windows(struct model *model) {
         if (!window->used)
             continue;
         manned = is_manned(model, window, &wanted);
-        if (!wanted || (!manned && window->look && !window->runs &&
-                        !cools_down(model, window)))
+        if (!wanted ||
+            (!manned && window->look && !window->runs && !cools_down(model, window)))
             window->used = false;
         window->look = manned;
     }
@@ -366,7 +367,7 @@ static void tidy(struct model *model) {
     forget_templates(model);
 }
 
-/* ---- Catch-up ------------------------------------------------------------------------- */
+/* ---- Catch-up ---------------------------------------------------------------------- */
 
 /* URIs in flight on a stream through templates, each template subscription by itself. */
 static uint32_t pending_through_templates(const struct model *model, int client) {
@@ -461,7 +462,7 @@ static bool catch_up_history(struct model *model, int client, int target, uint64
         int r = model->history[i].resource;
 
         if (seen[r] || model->history[i].number <= c || !cast_covers(target, r) ||
-            !may_read(model, client, target, r))
+            is_refused(model, client, target, r))
             continue;
         seen[r] = true;
         all = assume(model, client, target, r, first, c) && all;
@@ -481,7 +482,7 @@ static bool catch_up_listed(struct model *model, int client, int target, uint64_
         if (!cast_is_listed(r) || !cast_covers(target, r))
             continue;
         listed++;
-        if (!may_read(model, client, target, r))
+        if (is_refused(model, client, target, r))
             continue;
         hit(model, HIT_TEMPLATE_LISTED);
         all = assume(model, client, target, r, first, c) && all;
@@ -522,8 +523,8 @@ static void catch_up_since(struct model *model, int client, int target) {
     for (i = model->history_count; i-- > 0;) {
         int r = model->history[i].resource;
 
-        if (model->history[i].ms < sub->since_ms ||
-            !cast_covers(target, r) || !may_read(model, client, target, r) ||
+        if (model->history[i].ms < sub->since_ms || !cast_covers(target, r) ||
+            is_refused(model, client, target, r) ||
             model->history[i].number != model->known[r].last)
             continue;
         assume(model, client, target, r, model->known[r].last, 0);
@@ -549,7 +550,7 @@ static bool catch_up(struct model *model, int client, int target) {
     return resumed;
 }
 
-/* ---- Watchers ------------------------------------------------------------------------- */
+/* ---- Watchers ---------------------------------------------------------------------- */
 
 static void settle(struct model *model, int client, int target, int status) {
     struct subscription *sub = sub_of(model, client, target);
@@ -614,6 +615,21 @@ uint64_t model_number(struct model *model, uint64_t gap) {
     return model->numbering;
 }
 
+void model_reach(struct model *model, uint64_t number) {
+    model->last_number = number;
+    model->reached = true;
+}
+
+/* Arming takes a number. Where numbers are shared, somebody else has taken it, or any
+ * cursor so far counts as older. */
+static uint64_t arming_number(struct model *model) {
+    if (!model->world->opts.shared_numbers) {
+        model->last_number = model_number(model, 0);
+        return model->last_number;
+    }
+    return model->reached ? model->last_number : model->last_number + 1;
+}
+
 static void armed(struct model *model, int target, bool unchanged) {
     struct knowledge *known = &model->known[target];
     struct watcher *watcher = &model->watchers[target];
@@ -626,10 +642,7 @@ static void armed(struct model *model, int target, bool unchanged) {
         hit(model, HIT_UNCHANGED);
     } else {
         known->known = true;
-        known->known_from = model_number(model, 0);
-        /* Where numbers are shared, those before it may still be on their way. */
-        if (!model->world->shared_numbers)
-            model->last_number = known->known_from;
+        known->known_from = arming_number(model);
     }
     if (!unchanged)
         tell_late_ones(model, target);
@@ -652,24 +665,26 @@ static void failed(struct model *model, int target, int error) {
         struct subscription *sub = sub_of(model, c, target);
 
         if (sub->used)
-            *sub = (struct subscription){
-                .must_settle = true, .settle_status = error};
+            *sub = (struct subscription){.must_settle = true, .settle_status = error};
     }
 }
 
 int model_watch_done(struct model *model, int target, tdg__watch_result_t result,
                      int error) {
-    if (!model->watchers[target].used || model->watchers[target].armed)
+    if (!model->watchers[target].used || model->watchers[target].armed) {
+        model->reached = false;
         return 0;
+    }
     if (result == TDG__WATCH_FAILED)
         failed(model, target, error);
     else
         armed(model, target, result == TDG__WATCH_UNCHANGED);
+    model->reached = false;
     tidy(model);
     return 0;
 }
 
-/* ---- Time ----------------------------------------------------------------------------- */
+/* ---- Time -------------------------------------------------------------------------- */
 
 /* One thing that happens by itself when its time has come. */
 struct due {
@@ -828,7 +843,8 @@ int64_t model_next_deadline(const struct model *model) {
     return next_due(model, false).ms;
 }
 
-bool model_settled(struct model *model, int client, int target, int status, bool resumed) {
+bool model_settled(struct model *model, int client, int target, int status,
+                   bool resumed) {
     struct subscription *sub = sub_of(model, client, target);
     struct watcher *watcher = &model->watchers[target];
 
@@ -858,7 +874,7 @@ bool model_unsettled(const struct model *model) {
     return false;
 }
 
-/* ---- Streams -------------------------------------------------------------------------- */
+/* ---- Streams ----------------------------------------------------------------------- */
 
 static uint32_t open_streams(const struct model *model) {
     uint32_t count = 0;
@@ -892,7 +908,8 @@ void model_close(struct model *model, int client) {
     model->streams[client] = (struct stream_model){0};
 }
 
-static void end_stream(struct model *model, int client, int reason, tdg__cursor_t cursor) {
+static void end_stream(struct model *model, int client, int reason,
+                       tdg__cursor_t cursor) {
     struct stream_model *stream = &model->streams[client];
 
     stream->ended = true;
@@ -916,7 +933,7 @@ int model_block(struct model *model, int client, bool blocked) {
     return 0;
 }
 
-/* ---- Subscriptions -------------------------------------------------------------------- */
+/* ---- Subscriptions ----------------------------------------------------------------- */
 
 static uint32_t subs_between(const struct model *model, int client, int from, int to) {
     uint32_t count = 0;
@@ -968,7 +985,8 @@ static int start_watching(struct model *model, int target, int answer,
     }
 
     /* Nobody waited while it lingered, but the time-out may be over. */
-    if (!watcher->armed && watcher->since_ms + model->opts.watch_timeout_ms <= model->now_ms)
+    if (!watcher->armed &&
+        watcher->since_ms + model->opts.watch_timeout_ms <= model->now_ms)
         watcher->late = true;
     if (!watcher->armed && watcher->late)
         hit(model, HIT_LATE_SUBSCRIBER);
@@ -976,8 +994,8 @@ static int start_watching(struct model *model, int target, int answer,
     return 0;
 }
 
-/* Decided: who comes to a group with something in flight shares the newest change that the
- * group has in flight, though it passed only the new filter. */
+/* Decided: who comes to a group with something in flight shares the newest change that
+ * the group has in flight, though it passed only the new filter. */
 static void share_newest(struct model *model, struct subscription *sub, int target,
                          int resource) {
     struct flight *flight = &sub->flights[resource];
@@ -1121,7 +1139,7 @@ int model_unsubscribe(struct model *model, int client, int target) {
     return 0;
 }
 
-/* ---- Changes -------------------------------------------------------------------------- */
+/* ---- Changes ----------------------------------------------------------------------- */
 
 static void note_in_history(struct model *model, int resource, uint64_t number) {
     if (model->history_count == model->opts.history) {
@@ -1171,8 +1189,8 @@ static void window_sees(struct model *model, struct window *window, uint64_t num
         fire(model, window, deleted);
 }
 
-/* Those of a target with the same wishes as this subscription; each such group is looked at
- * once, with its first member. */
+/* Those of a target with the same wishes as this subscription; each such group is looked
+ * at once, with its first member. */
 static void tell_group(struct model *model, int client, int target,
                        const struct cast_news *news, uint64_t number, bool *full) {
     struct wishes wishes = sub_of(model, client, target)->wishes;
@@ -1188,7 +1206,7 @@ static void tell_group(struct model *model, int client, int target,
         if (!cast_passes(wishes.filter, news)) {
             model->counters.filtered++;
             hit(model, HIT_FILTERED);
-        } else if (!may_read(model, c, target, news->resource)) {
+        } else if (is_refused(model, c, target, news->resource)) {
             hit(model, HIT_FORBIDDEN);
         } else if (!put_in_flight(model, c, target, news, number)) {
             full[c] = true;
@@ -1212,6 +1230,7 @@ void model_changed(struct model *model, const struct cast_news *news, uint64_t n
         before[c] = cursor_of(model, c);
 
     model->last_number = number;
+    model->reached = false;
     model->known[news->resource].last = number;
     model->known[news->resource].last_ms = model->now_ms;
     model->known[news->resource].deleted = news->deleted;
@@ -1232,7 +1251,7 @@ void model_changed(struct model *model, const struct cast_news *news, uint64_t n
     tidy(model);
 }
 
-/* ---- Delivery ------------------------------------------------------------------------- */
+/* ---- Delivery ---------------------------------------------------------------------- */
 
 static bool may_be_taken(const struct subscription *sub, int resource) {
     return sub->used && sub->state == TDG__SUBSCRIBED && sub->flights[resource].used &&
@@ -1351,15 +1370,41 @@ static void serve(struct model *model, int client, int target, int resource,
 
     if (takes_part(sub, resource)) {
         flight->used = false;
-        sub->taken[resource] =
-            !cast_is_template(target) ||
-            (room && limit_of(model, sub->wishes, resource) > 0);
+        sub->taken[resource] = !cast_is_template(target) ||
+                               (room && limit_of(model, sub->wishes, resource) > 0);
         sub->taken_ms[resource] = model->now_ms;
     } else if (sub->used && flight->used) {
         hit(model, flight->newest <= number ? HIT_SIBLING_SERVED : HIT_SIBLING_NEWER);
         if (flight->newest <= number)
             flight->used = false;
     }
+}
+
+void model_set_right(struct model *model, int client, int resource, bool may_read) {
+    model->may_read[client][resource] = may_read;
+}
+
+/* Whether something of a resource may come first, with the priority and time it has. */
+static bool may_come_first(struct model *model, int client, int resource) {
+    return choose(model, client, resource) == resource;
+}
+
+bool model_refused(struct model *model, int client, int resource) {
+    bool anything = false;
+    int t;
+
+    if (model->may_read[client][resource] || !may_come_first(model, client, resource))
+        return false;
+    for (t = RESOURCES; t < TARGETS; t++) {
+        struct subscription *sub = sub_of(model, client, t);
+
+        anything |= may_be_taken(sub, resource);
+        sub->flights[resource].used = false;
+        sub->taken[resource] = false;
+    }
+    hit(model, HIT_RIGHT_GONE);
+    tidy(model);
+    return anything;
 }
 
 int model_take(struct model *model, int client, int hint, struct model_note *ret) {
@@ -1388,7 +1433,8 @@ int model_take(struct model *model, int client, int hint, struct model_note *ret
     return 1;
 }
 
-/* ---- Settings while running ------------------------------------------------------------ */
+/* ---- Settings while running
+ * ------------------------------------------------------------ */
 
 static void count_remeasured(struct model *model) {
     if (model_next_deadline(model) != INT64_MAX)
@@ -1419,7 +1465,8 @@ void model_set_defaults(struct model *model, int timing, int rate) {
     count_remeasured(model);
 }
 
-/* ---- Introspection --------------------------------------------------------------------- */
+/* ---- Introspection
+ * --------------------------------------------------------------------- */
 
 tdg__sub_state_t model_state(const struct model *model, int client, int target) {
     const struct subscription *sub = &model->streams[client].subs[target];
@@ -1462,7 +1509,8 @@ void model_counters(const struct model *model, tdg__counters_t *ret) {
     count_subscriptions(model, ret);
 }
 
-/* ---- Beginning -------------------------------------------------------------------------- */
+/* ---- Beginning
+ * -------------------------------------------------------------------------- */
 
 static void fill_in(uint32_t *value, uint32_t otherwise) {
     if (*value == 0)
@@ -1471,8 +1519,14 @@ static void fill_in(uint32_t *value, uint32_t otherwise) {
 
 void model_init(struct model *model, const struct cast_world *world, uint64_t epoch,
                 uint64_t *hits) {
+    int c;
+    int r;
+
     memset(model, 0, sizeof(*model));
     model->world = world;
+    for (c = 0; c < CLIENTS; c++)
+        for (r = 0; r < RESOURCES; r++)
+            model->may_read[c][r] = !world->may_read || cast_may_read(c, r);
     model->opts = world->opts;
     model->hits = hits;
     model->epoch = epoch;

@@ -5,9 +5,9 @@
  * Clients stand for their streams (each has at most one), targets and resources are the
  * numbers of the cast.
  *
- * Where the rules leave something open (which of two that became ready at the same time is
- * taken first), the model takes the engine's choice as a hint and judges whether it was
- * allowed. */
+ * Where the rules leave something open (which of two that became ready at the same time
+ * is taken first), the model takes the engine's choice as a hint and judges whether it
+ * was allowed. */
 #ifndef TDG_SIM_MODEL_H
 #define TDG_SIM_MODEL_H
 
@@ -51,7 +51,7 @@ struct subscription {
     tdg__cursor_t cursor;
     bool has_since;
     int64_t since_ms; /* the time from which on */
-    bool late; /* settled by time-out: may have missed something */
+    bool late;        /* settled by time-out: may have missed something */
     bool must_settle; /* a call of `settled` with these is due from the engine */
     int settle_status;
     struct flight flights[RESOURCES];
@@ -110,10 +110,12 @@ struct model {
     uint64_t epoch;
     uint64_t last_number;
     uint64_t numbering; /* the last number given out, here or elsewhere */
+    bool reached;       /* the last number is one that nobody has seen in a cursor yet */
     uint64_t floor;
     uint64_t dropped; /* newest entry that left the history */
     uint64_t next_uid;
 
+    bool may_read[CLIENTS][RESOURCES]; /* through templates */
     struct stream_model streams[CLIENTS];
     struct window windows[MAX_GROUPS];
     int windows_end;
@@ -171,6 +173,7 @@ struct model {
     X(UNWATCHED, "watchers stopped after lingering")                                     \
     X(FILTERED, "changes kept away by a filter")                                         \
     X(FORBIDDEN, "changes kept away by may_read")                                        \
+    X(RIGHT_GONE, "notifications dropped for a right that has gone")                     \
     X(MERGED, "notifications that merged changes")                                       \
     X(SIBLINGS, "notifications for several subscriptions")                               \
     X(SIBLING_SERVED, "unacknowledged ones served by a sibling")                         \
@@ -200,15 +203,15 @@ enum situation {
 #define SITUATION(name, text) HIT_##name,
     SITUATIONS(SITUATION)
 #undef SITUATION
-    HITS
+        HITS
 };
 
 void model_init(struct model *model, const struct cast_world *world, uint64_t epoch,
                 uint64_t *hits);
 
-/* Sets the time. What became due by it is done in model_work(), and before that, as far as
- * it comes earlier, when the engine settles a subscription: so what happens in the middle of
- * an advance meets both in the same state. */
+/* Sets the time. What became due by it is done in model_work(), and before that, as far
+ * as it comes earlier, when the engine settles a subscription: so what happens in the
+ * middle of an advance meets both in the same state. */
 void model_advance(struct model *model, int64_t mono_ms, int64_t wall_ms);
 void model_work(struct model *model);
 int64_t model_next_deadline(const struct model *model);
@@ -245,6 +248,8 @@ bool model_unsettled(const struct model *model);
 
 /* The number that comes after the last one, leaving out `gap`. */
 uint64_t model_number(struct model *model, uint64_t gap);
+/* The numbering stands there, and a watcher's answer follows. */
+void model_reach(struct model *model, uint64_t number);
 void model_changed(struct model *model, const struct cast_news *news, uint64_t number);
 
 struct model_note {
@@ -260,6 +265,13 @@ struct model_note {
     int reason;
     tdg__cursor_t cursor;
 };
+
+void model_set_right(struct model *model, int client, int resource, bool may_read);
+
+/* The engine asked whether a client may read a resource before it takes a note, and was
+ * told no: all that template subscriptions have there goes. Returns whether it had to
+ * ask. */
+bool model_refused(struct model *model, int client, int resource);
 
 /* What take() should give. `hint` is the resource that the engine's note is about, or -1;
  * of several that may come first, that one is taken. Returns as take() does. */

@@ -19,10 +19,11 @@ struct run {
     struct model model;
     struct truth truth;
     struct verdict *verdict;
-    bool verbose;
+    struct run_opts opts;
 
     int64_t wall_offset_ms;
-    uint64_t numbering; /* the last number given out, where numbers are shared */
+    int refused[RESOURCES]; /* what may_read said no to during a take, in order */
+    int refused_count;
     int watch_answer; /* of the next call of `watch` */
     enum op_then then;
     uint64_t watched[TARGETS]; /* what the engine called */
@@ -36,14 +37,15 @@ struct run {
     int page_seen[CLIENTS][TARGETS];
 };
 
-/* ---- Failing -------------------------------------------------------------------------- */
+/* ---- Failing ----------------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static void fail(struct run *run, const char *kind,
                                                        const char *format, ...) {
     struct verdict *verdict = run->verdict;
     va_list args;
 
-    if (verdict->failed)
+    if (verdict->failed ||
+        (run->opts.promise_only && strncmp(kind, "promise", strlen("promise")) != 0))
         return;
     verdict->failed = true;
     snprintf(verdict->kind, sizeof(verdict->kind), "%s", kind);
@@ -68,7 +70,7 @@ static const char *name_of(int target) {
     return target < 0 ? "-" : cast_target(target).name;
 }
 
-/* ---- Memory --------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------ */
 
 static uint64_t blocks;
 
@@ -97,7 +99,7 @@ void run_count_memory(void) {
     tdg_set_allocator(&counting);
 }
 
-/* ---- The outside world of the engine -------------------------------------------------- */
+/* ---- The outside world of the engine ----------------------------------------------- */
 
 static int find_client(struct run *run, tdg__stream_t stream) {
     int c;
@@ -140,7 +142,7 @@ static void on_settled(void *user, tdg__stream_t stream, const tdg__target_t *ta
         fail(run, "settled: a stream that is not open", "%s", name_of(t));
         return;
     }
-    if (run->verbose)
+    if (run->opts.verbose)
         printf("    settled client=%d %s %s resumed=%d\n", c, name_of(t),
                tdg_error_name(status), resumed);
     if (!model_settled(&run->model, c, t, status, resumed))
@@ -173,11 +175,14 @@ static bool on_may_read(void *user, tdg__stream_t stream, const tdg__target_t *u
         fail(run, "may_read: a stream or URI that does not exist", "client %d", c);
         return true;
     }
-    return cast_may_read(c, r);
+    if (!run->model.may_read[c][r] && run->refused_count < RESOURCES)
+        run->refused[run->refused_count++] = r;
+    return run->model.may_read[c][r];
 }
 
 static void on_list_matches(void *user, const tdg__target_t *template_,
-                            bool (*visit)(void *arg, const tdg__target_t *uri), void *arg) {
+                            bool (*visit)(void *arg, const tdg__target_t *uri),
+                            void *arg) {
     int t = cast_find(template_);
     int r;
 
@@ -188,12 +193,6 @@ static void on_list_matches(void *user, const tdg__target_t *template_,
         if (cast_is_listed(r) && cast_covers(t, r) && !visit(arg, &uri))
             return;
     }
-}
-
-static uint64_t on_next_number(void *user) {
-    struct run *run = user;
-
-    return ++run->numbering;
 }
 
 static bool start(struct run *run) {
@@ -210,10 +209,6 @@ static bool start(struct run *run) {
         opts.calls.watch = on_watch;
         opts.calls.unwatch = on_unwatch;
     }
-    if (run->world->shared_numbers) {
-        run->numbering = opts.first_number - 1;
-        opts.calls.next_number = on_next_number;
-    }
     if (run->world->may_read)
         opts.calls.may_read = on_may_read;
     if (run->world->list_matches)
@@ -224,7 +219,8 @@ static bool start(struct run *run) {
     return rv == 0;
 }
 
-/* ---- After every operation -------------------------------------------------------------- */
+/* ---- After every operation
+ * -------------------------------------------------------------- */
 
 struct seen_subs {
     struct run *run;
@@ -246,7 +242,8 @@ static bool see_sub(void *arg, const tdg__sub_info_t *info) {
     const struct subscription *sub;
 
     if (t == -1 || seen->seen[t]) {
-        fail(run, "subscriptions: one too many", "client %d, %s", seen->client, name_of(t));
+        fail(run, "subscriptions: one too many", "client %d, %s", seen->client,
+             name_of(t));
         return false;
     }
     seen->seen[t] = true;
@@ -267,14 +264,15 @@ static bool see_sub(void *arg, const tdg__sub_info_t *info) {
 
 static void compare_subs(struct run *run, int client) {
     struct seen_subs seen = {.run = run, .client = client};
-    int rv = tdg__engine_each_subscription(
-        run->engine, run->truth.clients[client].stream, see_sub, &seen);
+    int rv = tdg__engine_each_subscription(run->engine, run->truth.clients[client].stream,
+                                           see_sub, &seen);
     int t;
 
     check_code(run, "subscriptions", 0, rv);
     for (t = 0; t < TARGETS; t++)
         if (!seen.seen[t] && model_state(&run->model, client, t) != TDG__NOT_SUBSCRIBED)
-            fail(run, "subscriptions: one is missing", "client %d, %s", client, name_of(t));
+            fail(run, "subscriptions: one is missing", "client %d, %s", client,
+                 name_of(t));
 }
 
 static void compare_cursor(struct run *run, int client) {
@@ -285,8 +283,8 @@ static void compare_cursor(struct run *run, int client) {
     check_code(run, "cursor", model_cursor(&run->model, client, &expected), rv);
     if (expected.epoch != got.epoch || expected.number != got.number)
         fail(run, "cursor",
-             "client %d: expected %" PRIu64 "/%" PRIu64 ", got %" PRIu64 "/%" PRIu64, client,
-             expected.epoch, expected.number, got.epoch, got.number);
+             "client %d: expected %" PRIu64 "/%" PRIu64 ", got %" PRIu64 "/%" PRIu64,
+             client, expected.epoch, expected.number, got.epoch, got.number);
 }
 
 static void compare_ready(struct run *run) {
@@ -314,7 +312,8 @@ static void compare_counters(struct run *run) {
     model_counters(&run->model, &expected);
     tdg__engine_counters(run->engine, &got);
     check_number(run, "counter: streams", expected.streams, got.streams);
-    check_number(run, "counter: subscriptions", expected.subscriptions, got.subscriptions);
+    check_number(run, "counter: subscriptions", expected.subscriptions,
+                 got.subscriptions);
     check_number(run, "counter: templates", expected.templates, got.templates);
     check_number(run, "counter: watchers", expected.watchers, got.watchers);
     check_number(run, "counter: pending", expected.pending, got.pending);
@@ -333,8 +332,8 @@ static void compare_calls(struct run *run) {
 
     for (t = 0; t < TARGETS; t++) {
         if (run->watched[t] != run->model.watched[t])
-            fail(run, "calls of watch", "%s: expected %" PRIu64 ", got %" PRIu64, name_of(t),
-                 run->model.watched[t], run->watched[t]);
+            fail(run, "calls of watch", "%s: expected %" PRIu64 ", got %" PRIu64,
+                 name_of(t), run->model.watched[t], run->watched[t]);
         if (run->unwatched[t] != run->model.unwatched[t])
             fail(run, "calls of unwatch", "%s: expected %" PRIu64 ", got %" PRIu64,
                  name_of(t), run->model.unwatched[t], run->unwatched[t]);
@@ -369,10 +368,11 @@ static void compare(struct run *run) {
              got);
 }
 
-/* ---- Time ------------------------------------------------------------------------------- */
+/* ---- Time
+ * ------------------------------------------------------------------------------- */
 
-/* Whether a subscription that goes in the middle of a change or of an advance had something
- * delayed before depends on an order that is nobody's business. */
+/* Whether a subscription that goes in the middle of a change or of an advance had
+ * something delayed before depends on an order that is nobody's business. */
 static void forgive_limited(struct run *run) {
     tdg__counters_t counters;
 
@@ -411,7 +411,8 @@ static void op_until(struct run *run, const struct op *op) {
         advance_to(run, next + op->delta);
 }
 
-/* ---- Streams ---------------------------------------------------------------------------- */
+/* ---- Streams
+ * ---------------------------------------------------------------------------- */
 
 static void close_stream(struct run *run, int client) {
     model_close(&run->model, client);
@@ -485,7 +486,8 @@ static void op_unblock(struct run *run, const struct op *op) {
     do_block(run, op->client, false);
 }
 
-/* ---- Subscriptions ---------------------------------------------------------------------- */
+/* ---- Subscriptions
+ * ---------------------------------------------------------------------- */
 
 static int watch_code(int watch) {
     return watch == WATCH_AT_ONCE ? 0 : watch == WATCH_LATER ? TDG_EAGAIN : TDG_ENOTSUP;
@@ -501,7 +503,10 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     case CURSOR_OWN:
         return interest->live ? (struct kept_cursor){0} : interest->cursor;
     case CURSOR_FOREIGN:
-        return (struct kept_cursor){true, {FOREIGN_EPOCH, 3}, run->truth.serial};
+        return (struct kept_cursor){
+            true, {FOREIGN_EPOCH, 3},
+             run->truth.serial
+        };
     default:
         return truth_kept(&run->truth, (1U << (op->cursor - CURSOR_KEPT)) - 1);
     }
@@ -534,8 +539,8 @@ static void do_subscribe(struct run *run, const struct op *op,
     int rv;
 
     run->watch_answer = request.watch;
-    rv = tdg__engine_subscribe(run->engine, run->truth.clients[op->client].stream, &target,
-                               &opts, &got);
+    rv = tdg__engine_subscribe(run->engine, run->truth.clients[op->client].stream,
+                               &target, &opts, &got);
 
     check_code(run, "subscribe", expected_rv, rv);
     if (rv < 0 || expected_rv < 0)
@@ -591,9 +596,8 @@ static void do_acknowledge(struct run *run, int client, int target) {
             acknowledged(run, client, t);
     }
     expected = model_acknowledge(&run->model, client, target);
-    check_code(
-        run, "acknowledge", expected,
-        tdg__engine_acknowledge(run->engine, stream, target == ALL ? NULL : &own));
+    check_code(run, "acknowledge", expected,
+               tdg__engine_acknowledge(run->engine, stream, target == ALL ? NULL : &own));
 }
 
 static void op_acknowledge(struct run *run, const struct op *op) {
@@ -603,7 +607,8 @@ static void op_acknowledge(struct run *run, const struct op *op) {
 static void do_unsubscribe(struct run *run, int client, int target) {
     tdg__target_t own = cast_target(target);
     int expected = model_unsubscribe(&run->model, client, target);
-    int rv = tdg__engine_unsubscribe(run->engine, run->truth.clients[client].stream, &own);
+    int rv =
+        tdg__engine_unsubscribe(run->engine, run->truth.clients[client].stream, &own);
 
     check_code(run, "unsubscribe", expected, rv);
     if (rv == 0)
@@ -614,10 +619,11 @@ static void op_unsubscribe(struct run *run, const struct op *op) {
     do_unsubscribe(run, op->client, op->target);
 }
 
-/* ---- Changes and watchers ----------------------------------------------------------------- */
+/* ---- Changes and watchers
+ * ----------------------------------------------------------------- */
 
-static tdg__change_t *stamp(const tdg__target_t *target, json_t *metadata,
-                            bool deleted, int64_t wall_ms, uint64_t number) {
+static tdg__change_t *stamp(const tdg__target_t *target, json_t *metadata, bool deleted,
+                            int64_t wall_ms, uint64_t number) {
     tdg__change_t *change = NULL;
 
     if (tdg__change_create(target, metadata, deleted, wall_ms, 4096, &change) < 0 ||
@@ -635,10 +641,9 @@ static int tell_engine(struct run *run, const struct cast_news *news, bool stamp
     int rv;
 
     if (stamped) {
-        tdg__change_t *change = stamp(&target, metadata, news->deleted,
-                                      run->model.wall_ms, expected);
+        tdg__change_t *change =
+            stamp(&target, metadata, news->deleted, run->model.wall_ms, expected);
 
-        run->numbering = expected;
         rv = tdg__engine_apply(run->engine, change);
         if (rv == 0)
             check_code(run, "apply: the same again", TDG_EORDER,
@@ -673,7 +678,8 @@ static void do_change(struct run *run, const struct op *op, bool deleted) {
         (deleted && cast_is_list(op->target)))
         return;
     expected = model_number(&run->model, op->gap >= 0 ? (uint64_t)op->gap : 0);
-    rv = tell_engine(run, &news, op->gap >= 0, expected, &number);
+    rv = tell_engine(run, &news, op->gap >= 0 || run->world->opts.shared_numbers,
+                     expected, &number);
     check_code(run, "changed", 0, rv);
     check_number(run, "changed: number", expected, number);
     model_changed(&run->model, &news, expected);
@@ -712,21 +718,28 @@ static bool is_arming(const struct run *run, int target) {
 }
 
 /* A source says UNCHANGED only where that is so. */
-static void do_watch_done(struct run *run, int target, int result) {
+static void do_watch_done(struct run *run, int target, int result, int gap) {
     tdg__target_t own = cast_target(target);
     int error = result == TDG__WATCH_FAILED ? TDG_ENOTSUP : 0;
     int expected;
 
-    if (result == TDG__WATCH_UNCHANGED && (run->dirty[target] || !run->was_watched[target]))
+    if (result == TDG__WATCH_UNCHANGED &&
+        (run->dirty[target] || !run->was_watched[target]))
         result = TDG__WATCH_ARMED;
     if (result != TDG__WATCH_FAILED && is_arming(run, target)) {
         run->dirty[target] = false;
         run->was_watched[target] = true;
     }
+    if (run->world->opts.shared_numbers && gap >= 0) {
+        uint64_t number = model_number(&run->model, (uint64_t)gap);
+
+        model_reach(&run->model, number);
+        tdg__engine_reach(run->engine, number);
+    }
     expected = model_watch_done(&run->model, target, (tdg__watch_result_t)result, error);
-    check_code(run, "watch_done", expected,
-               tdg__engine_watch_done(run->engine, &own, (tdg__watch_result_t)result,
-                                      error));
+    check_code(
+        run, "watch_done", expected,
+        tdg__engine_watch_done(run->engine, &own, (tdg__watch_result_t)result, error));
 }
 
 static void op_watch_done(struct run *run, const struct op *op) {
@@ -734,15 +747,16 @@ static void op_watch_done(struct run *run, const struct op *op) {
 
     run->then = (enum op_then)op->then;
     if (op->target != ALL) {
-        do_watch_done(run, op->target, op->result);
+        do_watch_done(run, op->target, op->result, op->gap);
         return;
     }
     for (t = 0; t < TARGETS; t++)
         if (is_arming(run, t))
-            do_watch_done(run, t, op->result);
+            do_watch_done(run, t, op->result, op->gap);
 }
 
-/* ---- Delivery ------------------------------------------------------------------------------ */
+/* ---- Delivery
+ * ------------------------------------------------------------------------------ */
 
 /* What is not as it should be, or NULL. */
 static const char *note_differs(const struct model_note *expected,
@@ -770,10 +784,11 @@ static const char *note_differs(const struct model_note *expected,
 static void describe_note(char *text, size_t size, const struct model_note *note) {
     snprintf(text, size,
              "kind %d, %s, number %" PRIu64
-             ", deleted %d, assumed %d, merged %u, reason %s, cursor %" PRIu64 "/%" PRIu64,
+             ", deleted %d, assumed %d, merged %u, reason %s, cursor %" PRIu64
+             "/%" PRIu64,
              (int)note->kind, name_of(note->resource), note->number, note->deleted,
-             note->assumed, note->merged, tdg_error_name(note->reason), note->cursor.epoch,
-             note->cursor.number);
+             note->assumed, note->merged, tdg_error_name(note->reason),
+             note->cursor.epoch, note->cursor.number);
 }
 
 static struct model_note plain_note(const tdg__note_t *note) {
@@ -784,7 +799,8 @@ static struct model_note plain_note(const tdg__note_t *note) {
                                .cursor = note->cursor};
 
     if (note->change != NULL) {
-        tdg__target_t target = {note->change->kind, note->change->name, note->change->len};
+        tdg__target_t target = {note->change->kind, note->change->name,
+                                note->change->len};
 
         plain.resource = cast_find(&target);
         plain.number = note->change->number;
@@ -800,14 +816,15 @@ static void compare_notes(struct run *run, int client, const struct model_note *
     char wanted[256];
     char came[256];
 
-    if (difference == NULL && !run->verbose)
+    if (difference == NULL && !run->opts.verbose)
         return;
     describe_note(wanted, sizeof(wanted), expected);
     describe_note(came, sizeof(came), got);
-    if (run->verbose)
+    if (run->opts.verbose)
         printf("    client=%d took %s\n", client, came);
     if (difference != NULL)
-        fail(run, difference, "client %d\n#   expected %s\n#   got      %s", client, wanted, came);
+        fail(run, difference, "client %d\n#   expected %s\n#   got      %s", client,
+             wanted, came);
 }
 
 /* Returns false when there is nothing to take. */
@@ -817,9 +834,16 @@ static bool do_take(struct run *run, int client) {
     struct model_note got;
     tdg__note_t note = {0};
     const char *broken;
-    int rv = tdg__engine_take(run->engine, stream, &note);
     int expected_rv;
+    int rv;
+    int i;
 
+    run->refused_count = 0;
+    rv = tdg__engine_take(run->engine, stream, &note);
+    for (i = 0; i < run->refused_count; i++)
+        if (!model_refused(&run->model, client, run->refused[i]))
+            fail(run, "take: asked for a right that does not matter", "client %d, %s",
+                 client, name_of(run->refused[i]));
     got = plain_note(&note);
     expected_rv = model_take(&run->model, client, got.resource, &expected);
     if (rv != expected_rv)
@@ -863,7 +887,8 @@ static void op_receive(struct run *run, const struct op *op) {
     client_receive(&run->truth, op->client);
 }
 
-/* ---- Settings ------------------------------------------------------------------------------- */
+/* ---- Settings
+ * ------------------------------------------------------------------------------- */
 
 static void op_configure(struct run *run, const struct op *op) {
     tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate]};
@@ -882,6 +907,14 @@ static void op_set_rate(struct run *run, const struct op *op) {
                tdg__engine_set_rate_limit(run->engine, &target, cast_rates[op->rate]));
 }
 
+/* Only worlds that ask for rights have any. */
+static void op_right(struct run *run, const struct op *op) {
+    if (!run->world->may_read || op->target < 0 || op->target >= URIS)
+        return;
+    model_set_right(&run->model, op->client, op->target, op->count != 0);
+    truth_set_right(&run->truth, op->client, op->target, op->count != 0);
+}
+
 static void op_set_defaults(struct run *run, const struct op *op) {
     tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate]};
 
@@ -889,7 +922,8 @@ static void op_set_defaults(struct run *run, const struct op *op) {
     check_code(run, "set_defaults", 0, tdg__engine_set_defaults(run->engine, &settings));
 }
 
-/* ---- Looking in ------------------------------------------------------------------------------ */
+/* ---- Looking in
+ * ------------------------------------------------------------------------------ */
 
 struct seen_subscribers {
     struct run *run;
@@ -952,9 +986,10 @@ static void end_paging(struct run *run) {
         for (t = 0; t < TARGETS; t++) {
             const struct subscription *sub = &run->model.streams[c].subs[t];
 
-            if (sub->used && sub->uid == run->page_uids[c][t] && run->page_seen[c][t] != 1)
-                fail(run, "page: what was there throughout", "client %d, %s: seen %d times",
-                     c, name_of(t), run->page_seen[c][t]);
+            if (sub->used && sub->uid == run->page_uids[c][t] &&
+                run->page_seen[c][t] != 1)
+                fail(run, "page: what was there throughout",
+                     "client %d, %s: seen %d times", c, name_of(t), run->page_seen[c][t]);
         }
 }
 
@@ -973,7 +1008,8 @@ static void op_page(struct run *run, const struct op *op) {
         int t = cast_find(&page[i].target);
 
         if (c == -1 || t == -1 || model_state(&run->model, c, t) != page[i].state) {
-            fail(run, "page: somebody who does not exist", "client %d, %s", c, name_of(t));
+            fail(run, "page: somebody who does not exist", "client %d, %s", c,
+                 name_of(t));
             return;
         }
         if (run->model.streams[c].subs[t].uid == run->page_uids[c][t])
@@ -994,7 +1030,10 @@ static void op_mistake(struct run *run, const struct op *op) {
     tdg__target_t uri = cast_target(0);
     tdg__target_t broken = tdg__target_template("note://{");
     tdg__sub_opts_t opts = {0};
-    tdg__settings_t settings = {{TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0}, 0};
+    tdg__settings_t settings = {
+        {TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0},
+        0
+    };
     json_t *metadata = json_array();
 
     switch (op->count % 6) {
@@ -1007,7 +1046,8 @@ static void op_mistake(struct run *run, const struct op *op) {
                    tdg__engine_subscribe(run->engine, stream, &list, NULL, NULL));
         break;
     case 2:
-        check_code(run, "mistake: bad metadata", TDG_EINVAL,
+        check_code(run, "mistake: bad metadata",
+                   run->world->opts.shared_numbers ? TDG_ENOTSUP : TDG_EINVAL,
                    tdg__engine_changed(run->engine, &uri, metadata, NULL));
         break;
     case 3:
@@ -1020,15 +1060,16 @@ static void op_mistake(struct run *run, const struct op *op) {
                    tdg__engine_subscribe(run->engine, stream, &uri, &opts, NULL));
         break;
     default:
-        if (open && !ended && tdg__engine_subscribe(run->engine, stream, &broken, NULL,
-                                                    NULL) >= 0)
+        if (open && !ended &&
+            tdg__engine_subscribe(run->engine, stream, &broken, NULL, NULL) >= 0)
             fail(run, "mistake: bad template", "taken");
         break;
     }
     json_decref(metadata);
 }
 
-/* ---- Quiet ------------------------------------------------------------------------------------ */
+/* ---- Quiet
+ * ------------------------------------------------------------------------------------ */
 
 static void take_everything(struct run *run) {
     struct op all = {.kind = OP_FLUSH, .count = INT32_MAX};
@@ -1071,8 +1112,8 @@ static void check_quiet(struct run *run) {
         client_receive(&run->truth, c);
     broken = truth_check(&run->truth, &client, &target, &resource);
     if (broken != NULL)
-        fail(run, broken, "client %d, subscribed to %s, about %s", client, name_of(target),
-             name_of(resource));
+        fail(run, broken, "client %d, subscribed to %s, about %s", client,
+             name_of(target), name_of(resource));
 
     tdg__engine_counters(run->engine, &counters);
     check_number(run, "quiet: something is pending", 0, counters.pending);
@@ -1087,13 +1128,15 @@ static void op_quiet(struct run *run, const struct op *op) {
     run->then = THEN_NOTHING;
     for (t = 0; t < TARGETS; t++)
         if (is_arming(run, t))
-            do_watch_done(run, t, t % 2 ? TDG__WATCH_ARMED : TDG__WATCH_UNCHANGED);
+            do_watch_done(run, t, t % 2 ? TDG__WATCH_ARMED : TDG__WATCH_UNCHANGED,
+                          t % 3 - 1);
     run_out_of_time(run);
     compare(run);
     check_quiet(run);
 }
 
-/* ---- The whole run ------------------------------------------------------------------------------ */
+/* ---- The whole run
+ * ------------------------------------------------------------------------------ */
 
 static void (*const operations[OP_KINDS])(struct run *run, const struct op *op) = {
     [OP_ADVANCE] = op_advance,
@@ -1118,6 +1161,7 @@ static void (*const operations[OP_KINDS])(struct run *run, const struct op *op) 
     [OP_CONFIGURE] = op_configure,
     [OP_SET_RATE] = op_set_rate,
     [OP_SET_DEFAULTS] = op_set_defaults,
+    [OP_RIGHT] = op_right,
     [OP_SUBSCRIBERS] = op_subscribers,
     [OP_PAGE] = op_page,
     [OP_MISTAKE] = op_mistake,
@@ -1163,7 +1207,7 @@ static void play(struct run *run, const struct script *script) {
     advance_to(run, START_MS);
     for (i = 0; i < script->count && !run->verdict->failed; i++) {
         run->verdict->op = i + 1;
-        if (run->verbose) {
+        if (run->opts.verbose) {
             printf("%6zu %8" PRId64 "  ", i + 1, run->model.now_ms);
             script_print_op(stdout, &script->ops[i]);
             fflush(stdout);
@@ -1177,7 +1221,7 @@ static void play(struct run *run, const struct script *script) {
         check_empty(run);
 }
 
-void run_script(const struct script *script, bool verbose, uint64_t *hits,
+void run_script(const struct script *script, const struct run_opts *opts, uint64_t *hits,
                 struct verdict *ret) {
     struct run *run = calloc(1, sizeof(*run));
     uint64_t before = blocks;
@@ -1187,7 +1231,7 @@ void run_script(const struct script *script, bool verbose, uint64_t *hits,
     memset(ret, 0, sizeof(*ret));
     run->world = &cast_worlds[script->world];
     run->verdict = ret;
-    run->verbose = verbose;
+    run->opts = *opts;
     model_init(&run->model, run->world, EPOCH, hits);
     truth_init(&run->truth, run->world, EPOCH, hits);
 

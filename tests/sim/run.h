@@ -19,8 +19,14 @@ struct verdict {
     char text[1024]; /* what was expected and what came */
 };
 
-/* Adds to `hits`, HITS numbers. With `verbose` every operation is printed first. */
-void run_script(const struct script *script, bool verbose, uint64_t *hits,
+struct run_opts {
+    bool verbose;      /* every operation is printed first */
+    bool promise_only; /* what differs from the model does not count: shows how much the
+                          promise alone would notice */
+};
+
+/* Adds to `hits`, HITS numbers. */
+void run_script(const struct script *script, const struct run_opts *opts, uint64_t *hits,
                 struct verdict *ret);
 
 /* To be called once, before anything else: counts what the library allocates. */

@@ -78,7 +78,7 @@ uint64_t sim_random(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* ---- Making ------------------------------------------------------------------------- */
+/* ---- Making ------------------------------------------------------------------------ */
 
 static int below(uint64_t *rng, int limit) {
     return (int)(sim_random(rng) % (uint64_t)limit);
@@ -118,6 +118,8 @@ static int some_target(uint64_t *rng, enum op_kind kind) {
     switch (kind) {
     case OP_CHANGED:
         return one_in(rng, 10) ? URIS + below(rng, LISTS) : below(rng, URIS);
+    case OP_RIGHT:
+        return below(rng, URIS);
     case OP_DELETED:
     case OP_UNSEEN:
         return below(rng, one_in(rng, 12) ? RESOURCES : URIS);
@@ -126,7 +128,7 @@ static int some_target(uint64_t *rng, enum op_kind kind) {
         return one_in(rng, 3) ? ALL : below(rng, TARGETS);
     case OP_CONFIGURE:
     case OP_SET_RATE:
-        return one_in(rng, 12) ? below(rng, TARGETS)
+        return one_in(rng, 12)  ? below(rng, TARGETS)
                : one_in(rng, 2) ? below(rng, URIS)
                                 : RESOURCES + below(rng, TEMPLATES);
     default:
@@ -154,6 +156,8 @@ static int some_count(uint64_t *rng, enum op_kind kind) {
         return one_in(rng, 3) ? 1 : 1000;
     case OP_PAGE:
         return 1 + below(rng, 5);
+    case OP_RIGHT: /* given or taken away */
+        return below(rng, 2);
     default:
         return below(rng, 1000);
     }
@@ -180,7 +184,7 @@ static struct op some_op(uint64_t *rng) {
     op.size = one_in(rng, 4) ? 0 : one_in(rng, 2) ? 5 : 20;
     op.kind_of = below(rng, KINDS);
     op.age = one_in(rng, 4) ? below(rng, 300) : 0;
-    op.gap = one_in(rng, 6) ? below(rng, 4) : -1;
+    op.gap = one_in(rng, op.kind == OP_WATCH_DONE ? 2 : 6) ? below(rng, 4) : -1;
     return op;
 }
 
@@ -232,7 +236,7 @@ void script_done(struct script *script) {
     script->count = 0;
 }
 
-/* ---- Writing and reading ------------------------------------------------------------- */
+/* ---- Writing and reading ----------------------------------------------------------- */
 
 void script_print_op(FILE *out, const struct op *op) {
     struct op copy = *op;

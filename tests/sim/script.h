@@ -28,7 +28,7 @@
     X(CHANGED, "changed", 320, TARGET | SIZE | KIND | AGE | GAP)                         \
     X(DELETED, "deleted", 24, TARGET | SIZE | KIND | AGE | GAP)                          \
     X(UNSEEN, "unseen", 40, TARGET)                                                      \
-    X(WATCH_DONE, "watch_done", 90, TARGET | RESULT | THEN)                              \
+    X(WATCH_DONE, "watch_done", 90, TARGET | RESULT | THEN | GAP)                        \
     X(TAKE, "take", 110, CLIENT | COUNT)                                                 \
     X(FLUSH, "flush", 60, COUNT)                                                         \
     X(BLOCK, "block", 14, CLIENT)                                                        \
@@ -37,6 +37,7 @@
     X(CONFIGURE, "configure", 16, TARGET | TIMING | RATE)                                \
     X(SET_RATE, "set_rate_limit", 10, TARGET | RATE)                                     \
     X(SET_DEFAULTS, "set_defaults", 5, TIMING | RATE)                                    \
+    X(RIGHT, "right", 14, CLIENT | TARGET | COUNT)                                       \
     X(SUBSCRIBERS, "subscribers", 6, TARGET)                                             \
     X(PAGE, "page", 20, COUNT)                                                           \
     X(MISTAKE, "mistake", 10, CLIENT | COUNT)                                            \
@@ -46,7 +47,7 @@ enum op_kind {
 #define OP_KIND(name, text, weight, fields) OP_##name,
     OPERATIONS(OP_KIND)
 #undef OP_KIND
-    OP_KINDS
+        OP_KINDS
 };
 
 /* The cursor that a subscribe brings. */

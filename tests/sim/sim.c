@@ -2,11 +2,13 @@
  *
  * The simulation: random scripts on the engine and on the model beside it.
  *
- *     sim [--operations N] [--seed S|random] [--script-seed X] [--replay FILE] [--verbose]
+ *     sim [--operations N] [--seed S|random] [--script-seed X] [--replay FILE]
+ * [--verbose]
+ *         [--promise-only]
  *
  * Scripts run in a child, so that one that crashes or hangs the engine can be shortened
- * like any other. What fails is printed with its seed, shortened while it fails in the same
- * way, and printed as a script for --replay. */
+ * like any other. What fails is printed with its seed, shortened while it fails in the
+ * same way, and printed as a script for --replay. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -38,7 +40,7 @@ struct options {
     bool one_script;
     uint64_t script_seed;
     const char *replay;
-    bool verbose;
+    struct run_opts run;
 };
 
 /* What the child tells, also when it dies. */
@@ -60,7 +62,8 @@ static const struct {
 #undef SITUATION_ROW
 };
 
-/* ---- Scripts and seeds ----------------------------------------------------------------- */
+/* ---- Scripts and seeds
+ * ----------------------------------------------------------------- */
 
 static struct script script_of(uint64_t seed) {
     uint64_t rng = seed;
@@ -79,7 +82,7 @@ static void run_many(const struct options *options) {
         shared->script_seed = sim_random(&rng);
         script = script_of(shared->script_seed);
         alarm(HANGS_AFTER_S);
-        run_script(&script, options->verbose, shared->hits, &shared->verdict);
+        run_script(&script, &options->run, shared->hits, &shared->verdict);
         script_done(&script);
         if (shared->verdict.failed)
             return;
@@ -88,7 +91,8 @@ static void run_many(const struct options *options) {
     }
 }
 
-/* ---- Children -------------------------------------------------------------------------- */
+/* ---- Children
+ * -------------------------------------------------------------------------- */
 
 /* A death without a word is a failure of its own kind. */
 static void judge_death(int status) {
@@ -125,26 +129,32 @@ static pid_t start_child(void) {
 }
 
 /* Runs one script in a child of its own. */
-static void try_script(const struct script *script, bool verbose, unsigned seconds) {
+static void try_script(const struct script *script, const struct run_opts *opts,
+                       unsigned seconds) {
     pid_t child;
 
     memset(&shared->verdict, 0, sizeof(shared->verdict));
     child = start_child();
     if (child == 0) {
-        if (!verbose)
+        if (!opts->verbose)
             (void)!freopen("/dev/null", "w", stderr);
         alarm(seconds);
-        run_script(script, verbose, shared->hits, &shared->verdict);
+        run_script(script, opts, shared->hits, &shared->verdict);
         fflush(NULL);
         _exit(0);
     }
     wait_for(child);
 }
 
-/* ---- Shortening ------------------------------------------------------------------------ */
+/* ---- Shortening
+ * ------------------------------------------------------------------------ */
+
+static bool promise_only;
 
 static bool fails_like(const struct script *script, const char *kind) {
-    try_script(script, false, 5);
+    const struct run_opts opts = {.promise_only = promise_only};
+
+    try_script(script, &opts, 5);
     return shared->verdict.failed && strcmp(shared->verdict.kind, kind) == 0;
 }
 
@@ -242,7 +252,8 @@ static void shorten(struct script *script, const char *kind, uint64_t failed_at)
         ;
 }
 
-/* ---- Reporting --------------------------------------------------------------------------- */
+/* ---- Reporting
+ * --------------------------------------------------------------------------- */
 
 static void report_failure(struct script *script) {
     struct verdict verdict = shared->verdict;
@@ -307,7 +318,7 @@ static int run_all(const struct options *options) {
 }
 
 static int run_one(struct script *script, const struct options *options) {
-    try_script(script, options->verbose, HANGS_AFTER_S);
+    try_script(script, &options->run, HANGS_AFTER_S);
     if (!shared->verdict.failed) {
         printf("sim: %" PRIu64 " operations: ok\n", shared->verdict.op);
         return 0;
@@ -317,7 +328,8 @@ static int run_one(struct script *script, const struct options *options) {
     return 1;
 }
 
-/* ---- The command line ---------------------------------------------------------------------- */
+/* ---- The command line
+ * ---------------------------------------------------------------------- */
 
 static bool parse_seed(const char *text, uint64_t *ret) {
     if (strcmp(text, "random") == 0)
@@ -333,7 +345,11 @@ static bool parse_options(int argc, char **argv, struct options *ret) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
 
         if (strcmp(argv[i], "--verbose") == 0) {
-            ret->verbose = true;
+            ret->run.verbose = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--promise-only") == 0) {
+            ret->run.promise_only = promise_only = true;
             continue;
         }
         if (value == NULL)
@@ -381,12 +397,12 @@ int main(int argc, char **argv) {
 
     if (!parse_options(argc, argv, &options)) {
         fprintf(stderr, "usage: sim [--operations N] [--seed S|random] [--script-seed X] "
-                        "[--replay FILE] [--verbose]\n");
+                        "[--replay FILE] [--verbose] [--promise-only]\n");
         return 2;
     }
 
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                  -1, 0);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         perror("sim: mmap");
         return 2;

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <jansson.h>
-
-#include <tidings/tidings.h>
-
 #include "base/alloc.h"
+#include "support.h"
 
-/* An allocator that counts, and fills what it hands out with something else than 0. */
+/* An allocator of its own, for replacing it is what is tested: it counts each kind of
+ * call and fills what it hands out with something else than 0. */
 static struct {
     int mallocs;
     int reallocs;
@@ -101,7 +91,7 @@ static void refuses_an_incomplete_allocator(void **state) {
 
     (void)state;
     assert_int_equal(tdg_set_allocator(NULL), 0);
-    for (size_t i = 0; i < sizeof(incomplete) / sizeof(incomplete[0]); i++)
+    for (size_t i = 0; i < COUNT(incomplete); i++)
         assert_int_equal(tdg_set_allocator(&incomplete[i]), TDG_EINVAL);
 
     tdg__free(tdg__malloc(1));
@@ -142,20 +132,17 @@ static void frees_null_without_asking_the_allocator(void **state) {
     assert_int_equal(calls.frees, 0);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, count_calls, restore)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(uses_the_replaced_allocator, count_calls,
-                                        restore),
-        cmocka_unit_test_setup_teardown(uses_the_replaced_allocator_for_json, count_calls,
-                                        restore),
-        cmocka_unit_test_setup_teardown(goes_back_to_malloc, count_calls, restore),
-        cmocka_unit_test_setup_teardown(refuses_an_incomplete_allocator, count_calls,
-                                        restore),
-        cmocka_unit_test_setup_teardown(zeroes_what_calloc_returns, count_calls, restore),
-        cmocka_unit_test_setup_teardown(refuses_sizes_that_overflow, count_calls,
-                                        restore),
-        cmocka_unit_test_setup_teardown(frees_null_without_asking_the_allocator,
-                                        count_calls, restore),
+        TEST(uses_the_replaced_allocator),
+        TEST(uses_the_replaced_allocator_for_json),
+        TEST(goes_back_to_malloc),
+        TEST(refuses_an_incomplete_allocator),
+        TEST(zeroes_what_calloc_returns),
+        TEST(refuses_sizes_that_overflow),
+        TEST(frees_null_without_asking_the_allocator),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -5,8 +5,6 @@
 #include "base/bitset.h"
 #include "support.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 enum { LARGEST = 1 << 20 };
 
 struct fixture {
@@ -14,23 +12,15 @@ struct fixture {
     bool *in;       /* the naive set */
     uint32_t *next; /* by number, what tdg__bitset_next() has to give */
     uint32_t size;  /* of both: the numbers in use are smaller */
-    uint64_t seed;
-    uint64_t random;
+    struct dice dice;
 };
 
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *seed = getenv("TDG_SEED");
+    struct fixture *f = state_create(state, sizeof(*f));
 
-    if (f == NULL)
-        return -1;
-    *state = f;
     f->in = calloc(LARGEST, sizeof(*f->in));
     f->next = calloc(LARGEST, sizeof(*f->next));
-    f->seed = seed != NULL ? strtoull(seed, NULL, 10) : 20240611;
-    f->random = f->seed;
-    memory_count();
-    memory_fail(0, MEMORY_ONCE);
+    f->dice = dice_from_env();
     tdg__bitset_init(&f->set);
     return f->in == NULL || f->next == NULL ? -1 : 0;
 }
@@ -38,19 +28,10 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct fixture *f = *state;
 
-    memory_fail(0, MEMORY_ONCE);
     tdg__bitset_done(&f->set);
     free(f->in);
     free(f->next);
-    free(f);
-    assert_int_equal(memory_live(), 0);
-    return 0;
-}
-
-/* Below `limit`; the same numbers for the same seed. */
-static uint32_t roll(struct fixture *f, uint32_t limit) {
-    f->random = f->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)(f->random >> 33) % limit;
+    return state_destroy(state);
 }
 
 static void reserve(struct fixture *f, uint32_t size) {
@@ -73,7 +54,7 @@ static void expect_next(const struct fixture *f, uint32_t from, uint32_t expecte
 
     if (next != expected)
         fail_msg("seed %llu, size %u: from %u comes %u, not %u",
-                 (unsigned long long)f->seed, (unsigned)f->size, (unsigned)from,
+                 (unsigned long long)f->dice.seed, (unsigned)f->size, (unsigned)from,
                  (unsigned)next, (unsigned)expected);
 }
 
@@ -90,15 +71,14 @@ static void expect_all(struct fixture *f) {
     expect_next(f, UINT32_MAX, UINT32_MAX);
 }
 
-/* ---- Beside an array
- * ------------------------------------------------------------------- */
+/* ---- Beside an array ------------------------------------------------------------- */
 
 /* Random steps, of which about `adds` in a hundred add a number, there already or not. */
 static void steps(struct fixture *f, int count, uint32_t adds) {
     for (int i = 0; i < count; i++) {
-        uint32_t number = roll(f, f->size);
+        uint32_t number = roll(&f->dice, f->size);
 
-        if (roll(f, 100) < adds)
+        if (roll(&f->dice, 100) < adds)
             add(f, number);
         else
             remove_number(f, number);
@@ -167,8 +147,7 @@ static void agrees_with_an_array_of_2_to_the_20(void **state) {
     beside_an_array(*state, LARGEST);
 }
 
-/* ---- One thing at a time
- * --------------------------------------------------------------- */
+/* ---- One thing at a time --------------------------------------------------------- */
 
 static void has_nothing_next_without_room(void **state) {
     struct fixture *f = *state;
@@ -257,8 +236,7 @@ static void takes_numbers_up_to_the_largest(void **state) {
     expect_next(f, TDG__BITSET_MAX - 1, UINT32_MAX);
 }
 
-/* ---- Room
- * ------------------------------------------------------------------------------ */
+/* ---- Room ------------------------------------------------------------------------ */
 
 static void refuses_more_room_than_it_can_have(void **state) {
     struct fixture *f = *state;
@@ -294,7 +272,7 @@ static void keeps_its_members_when_it_grows(void **state) {
         expect_all(f);
         add(f, sizes[i] - 1);
         for (int n = 0; n < 5; n++)
-            add(f, roll(f, sizes[i]));
+            add(f, roll(&f->dice, sizes[i]));
         expect_all(f);
     }
     empty_it(f);

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <tidings/tidings.h>
 
 #include "base/buf.h"
+#include "support.h"
 
+/* Not memory_count(), which is for one thread: here the last reference may be dropped on
+ * any. */
 static atomic_int frees;
 static atomic_bool out_of_memory;
 
@@ -134,20 +126,14 @@ static void is_freed_once_when_threads_share_it(void **state) {
     assert_int_equal(atomic_load(&frees), 1);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, count_frees, restore)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(holds_a_copy_and_a_nul, count_frees, restore),
-        cmocka_unit_test_setup_teardown(may_be_empty, count_frees, restore),
-        cmocka_unit_test_setup_teardown(leaves_the_bytes_to_the_caller, count_frees,
-                                        restore),
-        cmocka_unit_test_setup_teardown(is_freed_with_the_last_reference, count_frees,
-                                        restore),
-        cmocka_unit_test_setup_teardown(ignores_the_unref_of_null, count_frees, restore),
-        cmocka_unit_test_setup_teardown(is_null_when_memory_is_out, count_frees, restore),
-        cmocka_unit_test_setup_teardown(is_null_when_the_size_overflows, count_frees,
-                                        restore),
-        cmocka_unit_test_setup_teardown(is_freed_once_when_threads_share_it, count_frees,
-                                        restore),
+        TEST(holds_a_copy_and_a_nul),          TEST(may_be_empty),
+        TEST(leaves_the_bytes_to_the_caller),  TEST(is_freed_with_the_last_reference),
+        TEST(ignores_the_unref_of_null),       TEST(is_null_when_memory_is_out),
+        TEST(is_null_when_the_size_overflows), TEST(is_freed_once_when_threads_share_it),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

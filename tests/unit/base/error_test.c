@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <tidings/tidings.h>
+#include "support.h"
 
 static const struct {
     int code;
@@ -21,11 +13,9 @@ static const struct {
 #undef ROW
 };
 
-enum { COUNT = sizeof(errors) / sizeof(errors[0]) };
-
 static void has_a_name_and_a_text_for_each_code(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT(errors); i++) {
         assert_string_equal(tdg_error_name(errors[i].code), errors[i].name);
         assert_string_equal(tdg_strerror(errors[i].code), errors[i].text);
     }
@@ -33,7 +23,7 @@ static void has_a_name_and_a_text_for_each_code(void **state) {
 
 static void gives_each_error_its_own_negative_code(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT(errors); i++) {
         assert_true(errors[i].code < 0);
         for (size_t j = 0; j < i; j++) {
             assert_int_not_equal(errors[i].code, errors[j].code);
@@ -44,7 +34,7 @@ static void gives_each_error_its_own_negative_code(void **state) {
 
 static void writes_texts_without_a_full_stop(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT(errors); i++) {
         size_t len = strlen(errors[i].text);
 
         assert_true(len > 0);

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Filters against a second, naive evaluator on random cases. TDG_SEED=n tries one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+ * Filters against a second, naive evaluator on random cases. TDG_SEED=n starts with
+ * the case that failed with that seed. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <jansson.h>
 
 #include "base/filter.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "support.h"
 
 static const tdg__filter_limits_t limits = {.max_bytes = 4096, .max_depth = 4};
 
@@ -193,24 +184,16 @@ static bool naive_match(json_t *filter, const tdg__filter_input_t *input) {
 
 /* Random filters and metadata from a small vocabulary, so that they often meet. */
 
-static uint64_t random_state;
-
-static unsigned random_below(unsigned n) {
-    uint64_t z = random_state += 0x9e3779b97f4a7c15;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return (unsigned)((z ^ (z >> 31)) % n);
-}
+static struct dice dice;
 
 static json_t *random_string(bool pattern) {
     static const char *const plain[] = {"a", "b", "é", "€", "/"};
     static const char *const special[] = {"*", "?", "\\*", "\\?", "\\\\", "\\a"};
     char text[64] = "";
 
-    for (unsigned i = random_below(5); i > 0; i--)
-        strcat(text, pattern && random_below(2) ? special[random_below(COUNT(special))]
-                                                : plain[random_below(COUNT(plain))]);
+    for (unsigned i = roll(&dice, 5); i > 0; i--)
+        strcat(text, pattern && roll(&dice, 2) ? special[roll(&dice, COUNT(special))]
+                                               : plain[roll(&dice, COUNT(plain))]);
     return json_string(text);
 }
 
@@ -220,16 +203,16 @@ static json_t *random_number(void) {
     static const double reals[] = {
         0.0, -0.0, 1.0, 1.5, -1.0, -0.5, 9007199254740992.0, 0x1p63, -0x1p63, 1e300};
 
-    if (random_below(2))
-        return json_integer(integers[random_below(COUNT(integers))]);
-    return json_real(reals[random_below(COUNT(reals))]);
+    if (roll(&dice, 2))
+        return json_integer(integers[roll(&dice, COUNT(integers))]);
+    return json_real(reals[roll(&dice, COUNT(reals))]);
 }
 
 static json_t *random_value(unsigned depth) {
     static const char *const keys[] = {"a", "b", "c"};
     json_t *value;
 
-    switch (random_below(depth > 0 ? 8 : 6)) {
+    switch (roll(&dice, depth > 0 ? 8 : 6)) {
     case 0:
     case 1:
         return random_string(false);
@@ -237,18 +220,18 @@ static json_t *random_value(unsigned depth) {
     case 3:
         return random_number();
     case 4:
-        return json_boolean(random_below(2));
+        return json_boolean(roll(&dice, 2));
     case 5:
         return json_null();
     case 6:
         value = json_array();
-        for (unsigned i = random_below(3); i > 0; i--)
+        for (unsigned i = roll(&dice, 3); i > 0; i--)
             json_array_append_new(value, random_value(depth - 1));
         return value;
     default:
         value = json_object();
-        for (unsigned i = random_below(3); i > 0; i--)
-            json_object_set_new(value, keys[random_below(COUNT(keys))],
+        for (unsigned i = roll(&dice, 3); i > 0; i--)
+            json_object_set_new(value, keys[roll(&dice, COUNT(keys))],
                                 random_value(depth - 1));
         return value;
     }
@@ -258,17 +241,17 @@ static json_t *random_metadata(void) {
     static const char *const keys[] = {"a", "b", "c"};
     json_t *metadata;
 
-    if (random_below(20) == 0)
+    if (roll(&dice, 20) == 0)
         return NULL;
 
     metadata = json_object();
     for (size_t i = 0; i < COUNT(keys); i++)
-        if (random_below(4) > 0)
+        if (roll(&dice, 4) > 0)
             json_object_set_new(metadata, keys[i], random_value(2));
-    if (random_below(4) > 0)
+    if (roll(&dice, 4) > 0)
         json_object_set_new(metadata, "updated_at",
-                            random_below(4) > 0 ? json_integer(random_below(10))
-                                                : random_value(0));
+                            roll(&dice, 4) > 0 ? json_integer(roll(&dice, 10))
+                                               : random_value(0));
     /* naive_field() would overflow where the real one saturates; see selects_by_age. */
     if (json_integer_value(json_object_get(metadata, "updated_at")) == INT64_MIN)
         json_object_del(metadata, "updated_at");
@@ -278,17 +261,17 @@ static json_t *random_metadata(void) {
 /* Half of the operands come from the metadata itself, or equality would be rare. */
 static json_t *random_operand(json_t *metadata) {
     static const char *const keys[] = {"a", "b", "c", "updated_at"};
-    json_t *value = json_object_get(metadata, keys[random_below(COUNT(keys))]);
+    json_t *value = json_object_get(metadata, keys[roll(&dice, COUNT(keys))]);
 
-    if (json_array_size(value) > 0 && random_below(2))
+    if (json_array_size(value) > 0 && roll(&dice, 2))
         value = json_array_get(value, 0);
-    return value != NULL && random_below(2) ? json_deep_copy(value) : random_value(2);
+    return value != NULL && roll(&dice, 2) ? json_deep_copy(value) : random_value(2);
 }
 
 static void random_condition(json_t *ret_operators, json_t *metadata) {
     static const char *const ops[] = {"eq", "ne",     "gt",       "gte", "lt",  "lte",
                                       "in", "exists", "contains", "nin", "glob"};
-    const char *op = ops[random_below(COUNT(ops))];
+    const char *op = ops[roll(&dice, COUNT(ops))];
     json_t *operand;
 
     if (op[0] == 'g' && op[1] == 'l') {
@@ -300,10 +283,10 @@ static void random_condition(json_t *ret_operators, json_t *metadata) {
             operand = random_number();
         }
     } else if (strcmp(op, "exists") == 0) {
-        operand = json_boolean(random_below(2));
+        operand = json_boolean(roll(&dice, 2));
     } else if (strcmp(op, "in") == 0 || strcmp(op, "nin") == 0) {
         operand = json_array();
-        for (unsigned i = 1 + random_below(3); i > 0; i--)
+        for (unsigned i = 1 + roll(&dice, 3); i > 0; i--)
             json_array_append_new(operand, random_operand(metadata));
     } else {
         operand = random_operand(metadata);
@@ -317,19 +300,19 @@ static json_t *random_filter(unsigned depth, json_t *metadata) {
                                          "metadata.b.c", "metadata.c"};
     json_t *filter = json_object(), *part;
 
-    for (unsigned i = random_below(8) == 0 ? 0 : 1 + random_below(2); i > 0; i--) {
-        unsigned kind = random_below(depth > 0 ? 6 : 3);
+    for (unsigned i = roll(&dice, 8) == 0 ? 0 : 1 + roll(&dice, 2); i > 0; i--) {
+        unsigned kind = roll(&dice, depth > 0 ? 6 : 3);
 
         if (kind < 3) {
             part = json_object();
-            for (unsigned j = 1 + random_below(4) / 3; j > 0; j--)
+            for (unsigned j = 1 + roll(&dice, 4) / 3; j > 0; j--)
                 random_condition(part, metadata);
-            json_object_set_new(filter, fields[random_below(COUNT(fields))], part);
+            json_object_set_new(filter, fields[roll(&dice, COUNT(fields))], part);
         } else if (kind == 3) {
             json_object_set_new(filter, "not", random_filter(depth - 1, metadata));
         } else {
             part = json_array();
-            for (unsigned j = 1 + random_below(3); j > 0; j--)
+            for (unsigned j = 1 + roll(&dice, 3); j > 0; j--)
                 json_array_append_new(part, random_filter(depth - 1, metadata));
             json_object_set_new(filter, kind == 4 ? "all" : "any", part);
         }
@@ -338,8 +321,9 @@ static json_t *random_filter(unsigned depth, json_t *metadata) {
 }
 
 /* Returns the verdict both agree on; fails with what it takes to try again. */
-static bool compare_with_naive(uint64_t seed) {
+static bool compare_with_naive(void) {
     static const char *const uris[] = {"a", "ab", "éa", "a/b", "b€/a"};
+    const uint64_t seed = dice.state; /* starts again with this case */
     json_t *metadata, *json;
     tdg__filter_input_t input;
     tdg__parse_error_t error;
@@ -347,12 +331,11 @@ static bool compare_with_naive(uint64_t seed) {
     bool passes;
     int rv;
 
-    random_state = seed;
     metadata = random_metadata();
     json = random_filter(3, metadata);
-    input = (tdg__filter_input_t){.uri = uris[random_below(COUNT(uris))],
+    input = (tdg__filter_input_t){.uri = uris[roll(&dice, COUNT(uris))],
                                   .metadata = metadata,
-                                  .wall_ms = random_below(10)};
+                                  .wall_ms = roll(&dice, 10)};
     input.uri_len = strlen(input.uri);
 
     rv = tdg__filter_parse(json, &limits, &filter, &error);
@@ -372,22 +355,20 @@ static bool compare_with_naive(uint64_t seed) {
 }
 
 static void agrees_with_a_naive_evaluator(void **state) {
-    const char *seed = getenv("TDG_SEED");
     unsigned passing = 0, cases = 50000;
 
     (void)state;
-    if (seed != NULL) {
-        compare_with_naive(strtoull(seed, NULL, 10));
-        return;
-    }
+    dice = dice_from_env();
     for (unsigned i = 0; i < cases; i++)
-        passing += compare_with_naive((uint64_t)i << 32);
+        passing += compare_with_naive();
     assert_in_range(passing, cases / 5, cases / 5 * 4); /* else the cases are dull */
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_a_naive_evaluator),
+        TEST(agrees_with_a_naive_evaluator),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -17,39 +17,22 @@ struct fixture {
         uint64_t order;
     } naive[TIMERS];
     uint64_t order;
-    uint64_t seed;
-    uint64_t random;
+    struct dice dice;
 };
 
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *seed = getenv("TDG_SEED");
+    struct fixture *f = state_create(state, sizeof(*f));
 
-    if (f == NULL)
-        return -1;
-    memory_count();
-    memory_fail(0, MEMORY_ONCE);
-    f->seed = seed != NULL ? strtoull(seed, NULL, 10) : 20240611;
-    f->random = f->seed;
+    f->dice = dice_from_env();
     tdg__heap_init(&f->heap);
-    *state = f;
     return 0;
 }
 
 static int teardown(void **state) {
     struct fixture *f = *state;
 
-    memory_fail(0, MEMORY_ONCE);
     tdg__heap_done(&f->heap);
-    free(f);
-    assert_int_equal(memory_live(), 0);
-    return 0;
-}
-
-/* Below `limit`; the same numbers for the same seed. */
-static size_t roll(struct fixture *f, size_t limit) {
-    f->random = f->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (size_t)(f->random >> 33) % limit;
+    return state_destroy(state);
 }
 
 static void add(struct fixture *f, size_t i) {
@@ -101,7 +84,7 @@ static bool expect_pop(struct fixture *f, int64_t now) {
 
     if (timer != (due ? &f->timers[first] : NULL))
         fail_msg("seed %llu, time %lld: %s popped instead of timer %zu",
-                 (unsigned long long)f->seed, (long long)now,
+                 (unsigned long long)f->dice.seed, (long long)now,
                  timer == NULL ? "none was" : "another was", first);
     if (due)
         f->naive[first].armed = false;
@@ -118,23 +101,22 @@ static void expect_state(struct fixture *f) {
         if (f->naive[i].exists &&
             (f->timers[i].kind != i || (f->timers[i].pos != 0) != f->naive[i].armed))
             fail_msg("seed %llu: timer %zu: kind %u, place %u",
-                     (unsigned long long)f->seed, i, (unsigned)f->timers[i].kind,
+                     (unsigned long long)f->dice.seed, i, (unsigned)f->timers[i].kind,
                      (unsigned)f->timers[i].pos);
     }
     if (f->heap.count != armed || f->heap.timers != existing || f->heap.room < existing ||
         tdg__heap_next(&f->heap) != (armed == 0 ? INT64_MAX : f->naive[first].at))
         fail_msg("seed %llu: %zu of %zu armed, room for %zu, next at %lld",
-                 (unsigned long long)f->seed, f->heap.count, f->heap.timers, f->heap.room,
-                 (long long)tdg__heap_next(&f->heap));
+                 (unsigned long long)f->dice.seed, f->heap.count, f->heap.timers,
+                 f->heap.room, (long long)tdg__heap_next(&f->heap));
 }
 
-/* ---- Beside a list
- * --------------------------------------------------------------------- */
+/* ---- Beside a list --------------------------------------------------------------- */
 
 /* One random step: due times below `times`, few of them to have many equal ones. Timers
  * exist below `most`. */
 static void step(struct fixture *f, size_t times, size_t most) {
-    size_t i = roll(f, TIMERS);
+    size_t i = roll(&f->dice, TIMERS);
 
     if (!f->naive[i].exists) {
         if (i < most)
@@ -142,19 +124,19 @@ static void step(struct fixture *f, size_t times, size_t most) {
         return;
     }
 
-    switch (roll(f, 8)) {
+    switch (roll(&f->dice, 8)) {
     case 0:
         disarm(f, i); /* armed or not */
         break;
     case 1:
-        expect_pop(f, (int64_t)roll(f, times));
+        expect_pop(f, (int64_t)roll(&f->dice, times));
         break;
     case 2:
-        if (i >= most || roll(f, 4) == 0)
+        if (i >= most || roll(&f->dice, 4) == 0)
             remove_timer(f, i);
         break;
     default:
-        arm(f, i, (int64_t)roll(f, times));
+        arm(f, i, (int64_t)roll(&f->dice, times));
     }
 }
 
@@ -195,7 +177,7 @@ static void keeps_the_order_when_any_one_is_disarmed(void **state) {
     add_many(f, 40);
     for (size_t gone = 0; gone < 40; gone++) {
         for (size_t i = 0; i < 40; i++)
-            arm(f, i, (int64_t)roll(f, 50));
+            arm(f, i, (int64_t)roll(&f->dice, 50));
         disarm(f, gone);
         while (expect_pop(f, INT64_MAX))
             continue;
@@ -217,8 +199,7 @@ static void keeps_the_order_when_any_one_is_moved_anywhere(void **state) {
     }
 }
 
-/* ---- One thing at a time
- * --------------------------------------------------------------- */
+/* ---- One thing at a time --------------------------------------------------------- */
 
 static void has_nothing_due_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -337,8 +318,7 @@ static void forgets_an_armed_timer_that_goes(void **state) {
     assert_null(tdg__heap_pop(&f->heap, 9));
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------- */
 
 static void takes_no_memory_before_the_first_timer(void **state) {
     struct fixture *f = *state;
@@ -462,7 +442,7 @@ static void is_intact_when_there_is_no_memory_for_a_timer(void **state) {
         memory_fail(0, MEMORY_ONCE);
         expect_state(f);
         add(f, i);
-        arm(f, i, (int64_t)roll(f, 100));
+        arm(f, i, (int64_t)roll(&f->dice, 100));
     }
     assert_true(failures > 1); /* the first room, and more of it */
     while (expect_pop(f, INT64_MAX))

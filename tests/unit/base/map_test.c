@@ -5,8 +5,6 @@
 #include "base/map.h"
 #include "support.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 enum { KEYS = 600, FIRST_SLOTS = 16 };
 
 /* Value v has key v; so has its twin, v + KEYS, for tdg__map_replace(). */
@@ -16,39 +14,22 @@ struct fixture {
     uint32_t in[KEYS + 1]; /* the naive map: by key, the value or 0 */
     size_t count;
     size_t asked; /* how often the map called has_key() */
-    uint64_t seed;
-    uint64_t random;
+    struct dice dice;
 };
 
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *seed = getenv("TDG_SEED");
+    struct fixture *f = state_create(state, sizeof(*f));
 
-    if (f == NULL)
-        return -1;
-    memory_count();
-    memory_fail(0, MEMORY_ONCE);
-    f->seed = seed != NULL ? strtoull(seed, NULL, 10) : 20240611;
-    f->random = f->seed;
+    f->dice = dice_from_env();
     tdg__map_init(&f->map);
-    *state = f;
     return 0;
 }
 
 static int teardown(void **state) {
     struct fixture *f = *state;
 
-    memory_fail(0, MEMORY_ONCE);
     tdg__map_done(&f->map);
-    free(f);
-    assert_int_equal(memory_live(), 0);
-    return 0;
-}
-
-/* Below `limit`; the same numbers for the same seed. */
-static uint32_t roll(struct fixture *f, uint32_t limit) {
-    f->random = f->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)(f->random >> 33) % limit;
+    return state_destroy(state);
 }
 
 static uint32_t key_of(uint32_t value) {
@@ -88,7 +69,7 @@ static void expect_key(struct fixture *f, uint32_t key) {
     uint32_t found = find(f, key);
 
     if (found != f->in[key])
-        fail_msg("seed %llu: key %u gives %u, not %u", (unsigned long long)f->seed,
+        fail_msg("seed %llu: key %u gives %u, not %u", (unsigned long long)f->dice.seed,
                  (unsigned)key, (unsigned)found, (unsigned)f->in[key]);
 }
 
@@ -96,12 +77,11 @@ static void expect_all_keys(struct fixture *f) {
     for (uint32_t key = 1; key <= KEYS; key++)
         expect_key(f, key);
     if (f->map.count != f->count)
-        fail_msg("seed %llu: %zu values, not %zu", (unsigned long long)f->seed,
+        fail_msg("seed %llu: %zu values, not %zu", (unsigned long long)f->dice.seed,
                  f->map.count, f->count);
 }
 
-/* ---- Hashes, from good to worst
- * -------------------------------------------------------- */
+/* ---- Hashes, from good to worst -------------------------------------------------- */
 
 static uint32_t spread(uint32_t key) {
     static const tdg__hash_key_t hash_key = {1, 2};
@@ -130,8 +110,7 @@ static uint32_t few_homes(uint32_t key) {
     return (spread(key) & 0xf000) + key % 16 + 8;
 }
 
-/* ---- Beside an array
- * ------------------------------------------------------------------- */
+/* ---- Beside an array ------------------------------------------------------------- */
 
 static void replace_by_twin(struct fixture *f, uint32_t key) {
     uint32_t twin = f->in[key] > KEYS ? key : key + KEYS;
@@ -142,22 +121,22 @@ static void replace_by_twin(struct fixture *f, uint32_t key) {
 
 /* One random step; of a hundred that change the map, about `inserts` insert. */
 static void step(struct fixture *f, uint32_t inserts) {
-    uint32_t key = 1 + roll(f, KEYS);
+    uint32_t key = 1 + roll(&f->dice, KEYS);
     bool is_in = f->in[key] != 0;
 
-    if (roll(f, 10) == 0) {
+    if (roll(&f->dice, 10) == 0) {
         if (is_in)
             replace_by_twin(f, key);
         else
             tdg__map_remove(&f->map, f->hash(key), key); /* not there: nothing happens */
-    } else if (roll(f, 100) < inserts) {
+    } else if (roll(&f->dice, 100) < inserts) {
         if (!is_in)
-            insert(f, roll(f, 2) == 0 ? key : key + KEYS);
+            insert(f, roll(&f->dice, 2) == 0 ? key : key + KEYS);
     } else if (is_in) {
         remove_key(f, key);
     }
     expect_key(f, key);
-    expect_key(f, 1 + roll(f, KEYS));
+    expect_key(f, 1 + roll(&f->dice, KEYS));
 }
 
 /* Fills and empties the map again and again, wholly and in part. */
@@ -215,8 +194,7 @@ static void agrees_with_an_array_when_clusters_touch(void **state) {
     beside_an_array(*state, few_homes);
 }
 
-/* ---- One thing at a time
- * --------------------------------------------------------------- */
+/* ---- One thing at a time --------------------------------------------------------- */
 
 static void finds_nothing_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -295,8 +273,7 @@ static void keeps_values_up_to_the_largest(void **state) {
     assert_int_equal(tdg__map_find(&f->map, 0, has_key, &asked, &key), UINT32_MAX);
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------- */
 
 static void grows_at_three_quarters(void **state) {
     struct fixture *f = *state;
@@ -455,8 +432,7 @@ static void stays_large_when_there_is_no_memory_to_shrink(void **state) {
     assert_int_equal(memory_live(), 0);
 }
 
-/* ---- Chosen keys
- * ----------------------------------------------------------------------- */
+/* ---- Chosen keys ----------------------------------------------------------------- */
 
 enum { ATTACK = 400, ATTACKED_SLOTS = 1024 };
 

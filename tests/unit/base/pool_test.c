@@ -10,39 +10,22 @@ struct fixture {
     tdg__pool_t pool;
     void *records[MOST + 1]; /* by identifier, those in use */
     size_t count;
-    uint64_t seed;
-    uint64_t random;
+    struct dice dice;
 };
 
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof(*f));
-    const char *seed = getenv("TDG_SEED");
+    struct fixture *f = state_create(state, sizeof(*f));
 
-    if (f == NULL)
-        return -1;
-    memory_count();
-    memory_fail(0, MEMORY_ONCE);
-    f->seed = seed != NULL ? strtoull(seed, NULL, 10) : 20240611;
-    f->random = f->seed;
+    f->dice = dice_from_env();
     tdg__pool_init(&f->pool, SIZE);
-    *state = f;
     return 0;
 }
 
 static int teardown(void **state) {
     struct fixture *f = *state;
 
-    memory_fail(0, MEMORY_ONCE);
     tdg__pool_done(&f->pool);
-    free(f);
-    assert_int_equal(memory_live(), 0);
-    return 0;
-}
-
-/* Below `limit`; the same numbers for the same seed. */
-static uint32_t roll(struct fixture *f, uint32_t limit) {
-    f->random = f->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)(f->random >> 33) % limit;
+    return state_destroy(state);
 }
 
 /* What a record in use is filled with: no byte is 0, and neighbours differ. */
@@ -88,12 +71,12 @@ static void expect_in_use(struct fixture *f, uint32_t id) {
     const unsigned char *record = tdg__pool_get(&f->pool, id);
 
     if (record != f->records[id])
-        fail_msg("seed %llu: record %u has moved", (unsigned long long)f->seed,
+        fail_msg("seed %llu: record %u has moved", (unsigned long long)f->dice.seed,
                  (unsigned)id);
     for (size_t i = 0; i < f->pool.size; i++)
         if (record[i] != mark(id, i))
             fail_msg("seed %llu: byte %zu of record %u has changed",
-                     (unsigned long long)f->seed, i, (unsigned)id);
+                     (unsigned long long)f->dice.seed, i, (unsigned)id);
 }
 
 static void expect_free(struct fixture *f, uint32_t id) {
@@ -102,7 +85,7 @@ static void expect_free(struct fixture *f, uint32_t id) {
     for (size_t i = 4; record != NULL && i < f->pool.size; i++)
         if (record[i] != 0)
             fail_msg("seed %llu: byte %zu of record %u is not 0 though it is free",
-                     (unsigned long long)f->seed, i, (unsigned)id);
+                     (unsigned long long)f->dice.seed, i, (unsigned)id);
 }
 
 /* Walks over all identifiers as a caller does who looks for the records in use. */
@@ -147,17 +130,16 @@ static size_t chunks_in_use(const struct fixture *f) {
     return n;
 }
 
-/* ---- Beside an array
- * ------------------------------------------------------------------- */
+/* ---- Beside an array ------------------------------------------------------------- */
 
 /* Of a hundred steps about `makes` make a record while fewer than `most` are there. */
 static void steps(struct fixture *f, int count, uint32_t makes, size_t most) {
     for (int i = 0; i < count; i++) {
-        if (roll(f, 100) < makes) {
+        if (roll(&f->dice, 100) < makes) {
             if (f->count < most)
                 make(f);
         } else {
-            uint32_t id = 1 + roll(f, MOST);
+            uint32_t id = 1 + roll(&f->dice, MOST);
 
             if (f->records[id] != NULL)
                 give_back(f, id);
@@ -180,7 +162,7 @@ static void beside_an_array(struct fixture *f) {
     steps(f, 20000, 2, CHUNK);
     steps(f, 6000, 90, MOST);
     for (int round = 0; round < 30; round++) { /* whole chunks at a time */
-        uint32_t first = 1 + roll(f, MOST / CHUNK) * CHUNK;
+        uint32_t first = 1 + roll(&f->dice, MOST / CHUNK) * CHUNK;
 
         give_many_back(f, first, first + CHUNK - 1);
         assert_in_range(chunks(f), chunks_in_use(f), chunks_in_use(f) + 1);
@@ -207,8 +189,7 @@ static void agrees_with_an_array_for_large_records(void **state) {
     beside_an_array(f);
 }
 
-/* ---- Identifiers
- * ----------------------------------------------------------------------- */
+/* ---- Identifiers ----------------------------------------------------------------- */
 
 static void has_no_identifiers_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -282,8 +263,7 @@ static void has_no_more_identifiers_than_32_bits_hold(void **state) {
     tdg__pool_init(&f->pool, SIZE);
 }
 
-/* ---- Records
- * --------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------- */
 
 static void hands_out_zeroed_records_again(void **state) {
     struct fixture *f = *state;
@@ -324,8 +304,7 @@ static void gives_null_where_a_chunk_was_given_back(void **state) {
     assert_non_null(tdg__pool_get(&f->pool, 2 * CHUNK + 1));
 }
 
-/* ---- Memory
- * ---------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------- */
 
 static void gives_whole_chunks_back(void **state) {
     struct fixture *f = *state;
@@ -448,8 +427,7 @@ static void tells_how_many_bytes_it_has(void **state) {
                     6 * (chunk_bytes(f) + 2 * sizeof(void *)));
 }
 
-/* ---- Without memory
- * -------------------------------------------------------------------- */
+/* ---- Without memory -------------------------------------------------------------- */
 
 /* Makes one record with the n-th allocation failing, n from 1 on, until none does.
  * Returns how many failed. */

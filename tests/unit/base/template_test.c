@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include <cmocka.h>
-
-#include <tidings/tidings.h>
 
 #include "base/template.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "support.h"
 
 static tdg__template_t *parse(const char *text) {
     tdg__parse_error_t error = {0};
@@ -489,6 +477,7 @@ static void takes_as_many_parts_and_names_as_promised(void **state) {
 static char *repeat(const char *start, char fill, size_t len) {
     char *uri = malloc(len + 1);
 
+    assert_non_null(uri);
     memset(uri, fill, len);
     memcpy(uri, start, strlen(start));
     uri[len] = '\0';
@@ -511,25 +500,25 @@ static void takes_uris_and_templates_of_8_kib_and_no_longer(void **state) {
     free(uri);
 }
 
-/* Seconds would mean that the work is not bounded; the limit is for slow machines and
- * sanitizers, a few milliseconds are usual. */
+/* The dashes of the URI are literal and value at once, at every place: a matcher that
+ * tries all cuts would not come back, and the time limit of the runner would end it. */
 static void hostile_templates_do_not_take_long(void **state) {
     static const struct {
         const char *before;
         const char *after;
+        bool matches; /* dashes alone; never the URI with another end */
     } shapes[] = {
-        {"{v",  "}-"     },
-        {"{+v", "}-"     },
-        {"{.v", "}-"     },
-        {"{v",  "*}-"    },
-        {"{v",  ":9000}-"},
+        {"{v",  "}-",      true },
+        {"{+v", "}-",      true },
+        {"{.v", "}-",      false},
+        {"{v",  "*}-",     true },
+        {"{v",  ":9000}-", true },
     };
     char *uri = repeat("", '-', 8192);
 
     (void)state;
     uri[8191] = '!';
     for (size_t shape = 0; shape < COUNT(shapes); shape++) {
-        clock_t start = clock();
         char text[1024] = "";
         size_t len = 0;
         tdg__template_t *t;
@@ -539,71 +528,59 @@ static void hostile_templates_do_not_take_long(void **state) {
                                     shapes[shape].before, i, shapes[shape].after);
         t = parse(text);
         assert_false(tdg__template_match(t, uri, 8192));
-        tdg__template_match(t, uri, 8191);
+        assert_int_equal(tdg__template_match(t, uri, 8191), shapes[shape].matches);
         tdg__template_destroy(t);
-        assert_true(clock() - start < CLOCKS_PER_SEC);
     }
     free(uri);
 }
 
-static void *no_malloc(size_t size) {
-    (void)size;
-    return NULL;
-}
-
-static void *no_realloc(void *ptr, size_t size) {
-    (void)ptr;
-    (void)size;
-    return NULL;
-}
-
 static void says_when_memory_is_out(void **state) {
-    static const tdg_allocator_t none = {no_malloc, no_realloc, free};
     tdg__template_t *t = NULL;
 
     (void)state;
-    assert_int_equal(tdg_set_allocator(&none), 0);
+    memory_fail(1, MEMORY_FROM_THEN_ON);
     assert_int_equal(tdg__template_parse("{x}", 3, &t, NULL), TDG_ENOMEM);
-    assert_int_equal(tdg_set_allocator(NULL), 0);
+    assert_true(memory_failed());
     assert_null(t);
     tdg__template_destroy(NULL);
 }
 
 static void matches_without_memory(void **state) {
-    static const tdg_allocator_t none = {no_malloc, no_realloc, free};
     tdg__template_value_t values[TDG__TEMPLATE_MAX_NAMES];
     tdg__template_t *t = parse("db://{x}{?y}");
-    size_t count;
+    size_t count, calls = memory_calls();
 
     (void)state;
-    assert_int_equal(tdg_set_allocator(&none), 0);
+    memory_fail(1, MEMORY_FROM_THEN_ON);
     assert_true(tdg__template_match(t, "db://a?y=1", 10));
     assert_true(tdg__template_extract(t, "db://a?y=1", 10, values, &count));
-    assert_int_equal(tdg_set_allocator(NULL), 0);
+    assert_int_equal(memory_calls(), calls); /* it does not even ask */
     assert_int_equal(count, 2);
     tdg__template_destroy(t);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_expansion_of_the_rfc_matches_its_template),
-        cmocka_unit_test(what_no_value_expands_to_does_not_match),
-        cmocka_unit_test(an_empty_value_counts_only_behind_a_name_or_a_hash),
-        cmocka_unit_test(a_list_matches_only_where_it_is_exploded),
-        cmocka_unit_test(values_are_slices_of_the_uri),
-        cmocka_unit_test(a_prefix_counts_characters_not_bytes),
-        cmocka_unit_test(a_value_ends_between_characters),
-        cmocka_unit_test(takes_bytes_that_are_no_utf8_as_they_are),
-        cmocka_unit_test(a_nul_is_part_of_no_value),
-        cmocka_unit_test(tells_its_text_and_how_much_of_it_is_literal),
-        cmocka_unit_test(refuses_what_the_grammar_does_not_have),
-        cmocka_unit_test(refuses_a_nul_wherever_it_stands),
-        cmocka_unit_test(refuses_what_could_be_cut_in_several_ways),
-        cmocka_unit_test(takes_as_many_parts_and_names_as_promised),
-        cmocka_unit_test(takes_uris_and_templates_of_8_kib_and_no_longer),
-        cmocka_unit_test(hostile_templates_do_not_take_long),
-        cmocka_unit_test(says_when_memory_is_out),
-        cmocka_unit_test(matches_without_memory),
+        TEST(an_expansion_of_the_rfc_matches_its_template),
+        TEST(what_no_value_expands_to_does_not_match),
+        TEST(an_empty_value_counts_only_behind_a_name_or_a_hash),
+        TEST(a_list_matches_only_where_it_is_exploded),
+        TEST(values_are_slices_of_the_uri),
+        TEST(a_prefix_counts_characters_not_bytes),
+        TEST(a_value_ends_between_characters),
+        TEST(takes_bytes_that_are_no_utf8_as_they_are),
+        TEST(a_nul_is_part_of_no_value),
+        TEST(tells_its_text_and_how_much_of_it_is_literal),
+        TEST(refuses_what_the_grammar_does_not_have),
+        TEST(refuses_a_nul_wherever_it_stands),
+        TEST(refuses_what_could_be_cut_in_several_ways),
+        TEST(takes_as_many_parts_and_names_as_promised),
+        TEST(takes_uris_and_templates_of_8_kib_and_no_longer),
+        TEST(hostile_templates_do_not_take_long),
+        TEST(says_when_memory_is_out),
+        TEST(matches_without_memory),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -1,19 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <tidings/tidings.h>
-
 #include "base/uri.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "support.h"
 
 static void accepts_absolute_uris(void **state) {
     static const char *const uris[] = {
@@ -113,43 +100,33 @@ static const struct {
     {"a://h//b",                   "a://h//b"                                         },
 };
 
+static void expect_normal(const char *uri, const char *normal) {
+    tdg__buf_t *buf;
+
+    assert_int_equal(tdg__uri_normalize(uri, strlen(uri), &buf, NULL), 0);
+    assert_string_equal(buf->data, normal);
+    assert_int_equal(buf->len, strlen(normal));
+    tdg__buf_unref(buf);
+}
+
 static void normalises(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT(normal_forms); i++) {
-        tdg__buf_t *buf;
-
-        assert_int_equal(tdg__uri_normalize(normal_forms[i].uri,
-                                            strlen(normal_forms[i].uri), &buf, NULL),
-                         0);
-        assert_string_equal(buf->data, normal_forms[i].normal);
-        assert_int_equal(buf->len, strlen(normal_forms[i].normal));
-        tdg__buf_unref(buf);
-    }
+    for (size_t i = 0; i < COUNT(normal_forms); i++)
+        expect_normal(normal_forms[i].uri, normal_forms[i].normal);
 }
 
 static void never_turns_a_path_into_an_authority(void **state) {
     static const char *const uris[] = {"a:/..//b", "a:/.//b", "a:/x/..//b", "a:/%2e//b"};
 
     (void)state;
-    for (size_t i = 0; i < COUNT(uris); i++) {
-        tdg__buf_t *buf;
-
-        assert_int_equal(tdg__uri_normalize(uris[i], strlen(uris[i]), &buf, NULL), 0);
-        assert_string_equal(buf->data, "a:/.//b");
-        tdg__buf_unref(buf);
-    }
+    for (size_t i = 0; i < COUNT(uris); i++)
+        expect_normal(uris[i], "a:/.//b");
 }
 
 static void a_normal_form_stays_as_it_is(void **state) {
     (void)state;
-    for (size_t i = 0; i < COUNT(normal_forms); i++) {
-        const char *normal = normal_forms[i].normal;
-        tdg__buf_t *buf;
-
-        assert_int_equal(tdg__uri_normalize(normal, strlen(normal), &buf, NULL), 0);
-        assert_string_equal(buf->data, normal);
-        tdg__buf_unref(buf);
-    }
+    for (size_t i = 0; i < COUNT(normal_forms); i++)
+        expect_normal(normal_forms[i].normal, normal_forms[i].normal);
 }
 
 static void what_is_malformed_has_no_normal_form(void **state) {
@@ -168,6 +145,7 @@ static void takes_a_uri_of_a_mebibyte(void **state) {
     tdg__buf_t *buf;
 
     (void)state;
+    assert_non_null(uri);
     for (size_t i = 0; i < len; i++)
         uri[i] = i % 3 == 0 ? '/' : '.';
     memcpy(uri, "a:", 2);
@@ -177,34 +155,27 @@ static void takes_a_uri_of_a_mebibyte(void **state) {
     free(uri);
 }
 
-/* An allocator that fails once, at the allocation number `fail_at`, and counts blocks. */
-static struct {
-    size_t calls;
-    size_t fail_at;
-    long blocks;
-} heap;
+/* Normalises with one failing allocation after the other. Returns how many there are. */
+static size_t fail_each_allocation(const char *uri) {
+    for (size_t n = 1;; n++) {
+        tdg__buf_t *buf = NULL;
+        int rv;
 
-static void *count_malloc(size_t size) {
-    void *ptr = ++heap.calls == heap.fail_at ? NULL : malloc(size);
-
-    heap.blocks += ptr != NULL;
-    return ptr;
-}
-
-static void *count_realloc(void *old, size_t size) {
-    void *ptr = ++heap.calls == heap.fail_at ? NULL : realloc(old, size);
-
-    heap.blocks += ptr != NULL && old == NULL;
-    return ptr;
-}
-
-static void count_free(void *ptr) {
-    heap.blocks--;
-    free(ptr);
+        memory_fail(n, MEMORY_ONCE);
+        rv = tdg__uri_normalize(uri, strlen(uri), &buf, NULL);
+        if (!memory_failed()) {
+            assert_int_equal(rv, 0);
+            tdg__buf_unref(buf);
+            assert_int_equal(memory_live(), 0);
+            return n - 1;
+        }
+        assert_int_equal(rv, TDG_ENOMEM);
+        assert_null(buf);
+        assert_int_equal(memory_live(), 0);
+    }
 }
 
 static void reports_each_allocation_that_fails(void **state) {
-    static const tdg_allocator_t counting = {count_malloc, count_realloc, count_free};
     static const char *const uris[] = {
         "HTTP://u%7e@H%41:1/a/../%7eb/./c?%7e#%7e",
         "http://[FE80::1]/a/../..//b",
@@ -215,39 +186,23 @@ static void reports_each_allocation_that_fails(void **state) {
     };
 
     (void)state;
-    assert_int_equal(tdg_set_allocator(&counting), 0);
     for (size_t i = 0; i < COUNT(uris); i++)
-        for (size_t n = 1;; n++) {
-            tdg__buf_t *buf = NULL;
-            int rv;
-
-            heap.calls = 0;
-            heap.fail_at = n;
-            rv = tdg__uri_normalize(uris[i], strlen(uris[i]), &buf, NULL);
-            if (heap.calls < n) {
-                assert_int_equal(rv, 0);
-                tdg__buf_unref(buf);
-                break;
-            }
-            assert_int_equal(rv, TDG_ENOMEM);
-            assert_null(buf);
-            assert_int_equal(heap.blocks, 0);
-        }
-    assert_int_equal(heap.blocks, 0);
-    assert_int_equal(tdg_set_allocator(NULL), 0);
+        assert_true(fail_each_allocation(uris[i]) > 0);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_absolute_uris),
-        cmocka_unit_test(refuses_others_and_says_where),
-        cmocka_unit_test(looks_at_its_own_bytes_only),
-        cmocka_unit_test(normalises),
-        cmocka_unit_test(never_turns_a_path_into_an_authority),
-        cmocka_unit_test(a_normal_form_stays_as_it_is),
-        cmocka_unit_test(what_is_malformed_has_no_normal_form),
-        cmocka_unit_test(takes_a_uri_of_a_mebibyte),
-        cmocka_unit_test(reports_each_allocation_that_fails),
+        TEST(accepts_absolute_uris),
+        TEST(refuses_others_and_says_where),
+        TEST(looks_at_its_own_bytes_only),
+        TEST(normalises),
+        TEST(never_turns_a_path_into_an_authority),
+        TEST(a_normal_form_stays_as_it_is),
+        TEST(what_is_malformed_has_no_normal_form),
+        TEST(takes_a_uri_of_a_mebibyte),
+        TEST(reports_each_allocation_that_fails),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -193,50 +193,73 @@ static void a_change_without_a_stamp_is_refused(void **state) {
     tdg__change_unref(change);
 }
 
-static uint64_t shared_number;
-
-static uint64_t next_shared_number(void *user) {
-    (void)user;
-    return ++shared_number;
-}
-
 static int setup_shared_numbers(void **state) {
-    tdg__engine_opts_t opts = {.calls = calls_watched, .defaults = at_once};
+    tdg__engine_opts_t opts = {
+        .calls = calls_watched, .defaults = at_once, .shared_numbers = true};
 
-    shared_number = 100;
-    opts.calls.next_number = next_shared_number;
     return fixture_create(state, &opts);
 }
 
-static void engines_may_share_one_numbering(void **state) {
-    struct fixture *f = *state, *g;
-    void *other = NULL;
-    tdg__stream_t s = open_stream(f), t;
-    tdg__change_t *change;
+static void apply(struct fixture *f, const char *uri, uint64_t number) {
+    tdg__change_t *change = stamped(URI(uri), number);
 
-    subscribe(f, s, "a:1"); /* its arming takes 101 */
-    assert_int_equal(changed(f, "a:1", NULL), 102);
-    expect_note(f, s, "a:1", 102, 0);
-
-    shared_number = 150; /* others have used the numbers between */
-    change = stamped(URI("a:1"), 150);
     assert_int_equal(tdg__engine_apply(f->engine, change), 0);
-    expect_note(f, s, "a:1", 150, 0);
-
-    setup_at_once(&other);
-    g = other;
-    t = open_stream(g);
-    subscribe(g, t, "a:1");
-    assert_int_equal(tdg__engine_apply(g->engine, change), 0);
     tdg__change_unref(change);
-    expect_note(g, t, "a:1", 150, 0);
-    assert_int_equal(changed(f, "a:1", NULL), 151);
-    expect_note(f, s, "a:1", 151, 0);
+}
 
-    tdg__engine_destroy(g->engine);
-    g->engine = NULL;
-    g->live = memory_live(); /* the first engine has moved on meanwhile */
-    assert_int_equal(teardown(&other), 0);
+static void with_shared_numbers_an_engine_makes_none_itself(void **state) {
+    struct fixture *f = *state;
+
+    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), NULL, NULL), TDG_ENOTSUP);
+    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), NULL, NULL), TDG_ENOTSUP);
+    assert_int_equal(tdg__engine_list_changed(f->engine, LIST("tools"), NULL),
+                     TDG_ENOTSUP);
+    assert_int_equal(counters(f).last_number, 0);
+}
+
+static void with_shared_numbers_an_arming_has_the_number_that_was_reached(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), back = open_stream(f);
+    tdg__sub_opts_t back_to;
+
+    f->watch_answer = TDG_EAGAIN;
+    subscribe_only(f, s, URI("a:1"), NULL);
+    apply(f, "b:1", 100);
+    tdg__engine_reach(f->engine, 101);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    acknowledge(f, s);
+    expect_cursor(f, s, 101);
+
+    tdg__engine_close(f->engine, s);
+    back_to = after(101);
+    subscribe_with(f, back, URI("a:1"), &back_to);
+    expect_silence(f); /* nothing was missed */
+    apply(f, "a:1", 102);
+    expect_note(f, back, "a:1", 102, 0);
+}
+
+static void with_shared_numbers_an_arming_without_one_is_not_silent(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t back_to;
+
+    apply(f, "a:1", 100);
+    back_to = after(100);
+    subscribe_with(f, s, URI("a:1"), &back_to);
+    expect_assumed(f, s, "a:1", 100);
+    expect_cursor(f, s, 100);
+}
+
+static void reaching_a_number_that_is_passed_changes_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    apply(f, "a:1", 100);
+    tdg__engine_reach(f->engine, 99);
+    tdg__engine_reach(f->engine, 100);
+    expect_cursor(f, s, 100);
+    tdg__engine_reach(f->engine, 105);
+    expect_cursor(f, s, 105);
 }
 
 static void several_engines_live_side_by_side(void **state) {
@@ -339,7 +362,12 @@ int main(void) {
         TEST(a_list_change_stamped_elsewhere_is_applied_too, setup_at_once),
         TEST(a_change_out_of_order_is_refused, setup_at_once),
         TEST(a_change_without_a_stamp_is_refused, setup_at_once),
-        TEST(engines_may_share_one_numbering, setup_shared_numbers),
+        TEST(with_shared_numbers_an_engine_makes_none_itself, setup_shared_numbers),
+        TEST(with_shared_numbers_an_arming_has_the_number_that_was_reached,
+             setup_shared_numbers),
+        TEST(with_shared_numbers_an_arming_without_one_is_not_silent,
+             setup_shared_numbers),
+        TEST(reaching_a_number_that_is_passed_changes_nothing, setup_shared_numbers),
         TEST(several_engines_live_side_by_side, setup_at_once),
         TEST(an_engine_without_options_works, setup_at_once),
         TEST(an_engine_is_not_created_with_settings_that_make_no_sense, setup_at_once),

@@ -150,6 +150,19 @@ static struct view look(const struct run *run) {
     return view;
 }
 
+/* The one thing that a failing call may leave behind, as engine.h says: a watcher that
+ * was started before memory ran out. It lingers, and its arming has taken a number. */
+static void forgive_watcher(const struct view *before, struct view *now) {
+    if (now->counters.watchers != before->counters.watchers + 1)
+        return;
+
+    assert_int_equal(now->calls, before->calls + 1);
+    assert_int_equal(now->counters.last_number, before->counters.last_number + 1);
+    assert_int_equal(now->counters.subscriptions, before->counters.subscriptions);
+    assert_int_equal(now->counters.pending, before->counters.pending);
+    *now = *before;
+}
+
 static void check_failure(const struct run *run, const struct view *before, int rv,
                           const char *call) {
     struct view now = look(run);
@@ -162,6 +175,7 @@ static void check_failure(const struct run *run, const struct view *before, int 
         return;
     }
     assert_true(memory_failed());
+    forgive_watcher(before, &now);
     if (memcmp(before, &now, sizeof(now)) != 0) {
         print_error("allocation %zu: %s said ENOMEM and changed something\n", run->nth,
                     call);

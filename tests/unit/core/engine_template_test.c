@@ -741,6 +741,7 @@ static void a_right_taken_away_while_a_limit_runs_is_noticed_too(void **state) {
     f->forbidden = "a:1";
     changed(f, "a:1", NULL);
     advance(f, 1000);
+    expect_nothing(f, s);
     expect_silence(f);
 }
 
