@@ -237,9 +237,11 @@ static void not_more_listed_matches_are_told_than_allowed(void **state) {
     list_resource(f, "a:{x}", "a:1");
     list_resource(f, "a:{x}", "a:2");
     list_resource(f, "a:{x}", "a:3");
+    list_resource(f, "a:{x}", "a:4");
     for (int i = 0; i < 5; i++)
         changed(f, "b:1", NULL);
     assert_false(come_back_to_template(f, s, "a:{x}", 0));
+    assert_true(f->visited <= 3); /* the listing is stopped */
     expect_assumed_set(f, s, 2, (const char *const[]){"a:1", "a:2"});
 }
 
@@ -360,8 +362,23 @@ static void a_template_can_ask_for_what_changed_lately(void **state) {
     advance(f, 600);
     assert_true(subscribe_only(f, s, TEMPLATE("a:{x}"), &opts).resumed);
     acknowledge(f, s);
+    expect_cursor(f, s, 2); /* 3 and 4 are found */
     expect_assumed_set(f, s, 2, (const char *const[]){"a:2", "a:3"});
     expect_cursor(f, s, 5);
+}
+
+static void the_time_asked_for_is_included(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = {.since_ms = 1000};
+
+    changed(f, "a:1", NULL);
+    advance(f, 1);
+    changed(f, "a:2", NULL);
+    advance(f, 1000);
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &opts);
+    expect_assumed(f, s, "a:2", 2);
+    expect_silence(f);
 }
 
 /* ---- After too much was pending -------------------------------------------------- */
@@ -415,6 +432,7 @@ int main(void) {
         TEST(a_template_that_returns_quickly_misses_nothing, setup_watched),
         TEST(whether_a_template_is_resumed_is_said_when_it_is_settled, setup_watched),
         TEST(a_template_can_ask_for_what_changed_lately, setup_at_once),
+        TEST(the_time_asked_for_is_included, setup_at_once),
         TEST(who_was_ended_for_too_much_pending_comes_back_exactly, setup_few_pending),
     };
 

@@ -274,6 +274,32 @@ static void a_newer_cursor_brought_later_does_not_move_the_old_one_up(void **sta
     expect_cursor(f, s, 2);
 }
 
+static void what_was_missed_and_what_changes_hold_the_cursor_together(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    changed(f, "a:1", NULL); /* 1 */
+    changed(f, "a:2", NULL); /* 2 */
+    subscribe(f, s, "b:1");
+    subscribe(f, s, "b:2");
+    come_back(f, s, "a:2", 1);
+    changed(f, "b:1", NULL); /* 3 */
+    come_back(f, s, "a:1", 0);
+    changed(f, "b:2", NULL); /* 4 */
+    expect_cursor(f, s, 0);
+    unsubscribe(f, s, "a:1");
+    expect_cursor(f, s, 1);
+    unsubscribe(f, s, "b:2");
+    expect_cursor(f, s, 1);
+    expect_assumed(f, s, "a:2", 2);
+    expect_cursor(f, s, 2);
+    changed(f, "b:1", NULL); /* 5 */
+    expect_cursor(f, s, 2);
+    expect_note(f, s, "b:1", 5, 1);
+    expect_silence(f);
+    expect_cursor(f, s, 5);
+}
+
 static void versions_do_not_go_back_when_somebody_comes_back(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -558,7 +584,9 @@ static void a_change_while_it_arms_will_do_for_what_was_missed(void **state) {
     tdg__stream_t s = come_back_unwatched(f, true);
     uint64_t number = changed(f, "a:1", NULL);
 
+    expect_cursor(f, s, number - 1);
     watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_cursor(f, s, 2); /* what it came back with: the arming was 1, the change 2 */
     acknowledge(f, s);
     expect_note(f, s, "a:1", number, 0);
     expect_silence(f);
@@ -574,6 +602,38 @@ static void while_a_watcher_is_late_any_cursor_is_too_old(void **state) {
     advance(f, 10000);
     come_back(f, t, "a:1", counters(f).last_number);
     expect_assumed(f, t, "a:1", counters(f).last_number);
+}
+
+static void a_cursor_from_the_future_of_a_late_watcher_is_the_last_number(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    uint64_t last;
+
+    f->watch_answer = TDG_EAGAIN;
+    subscribe_only(f, s, URI("a:1"), NULL);
+    advance(f, 10000);
+    changed(f, "b:1", NULL);
+    last = counters(f).last_number;
+    come_back(f, t, "a:1", UINT64_MAX);
+    expect_cursor(f, t, last);
+    expect_assumed(f, t, "a:1", last);
+    expect_cursor(f, t, last);
+}
+
+static void a_watcher_armed_at_once_has_proven_nothing(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    changed(f, "a:1", NULL);
+    assert_int_equal(drain(f), 1);
+    assert_int_equal(tdg__engine_cursor(f->engine, s, &cursor), 0);
+    tdg__engine_close(f->engine, s);
+    advance(f, LINGER_MS); /* remembered, but not watched */
+    s = open_stream(f);
+    come_back(f, s, "a:1", cursor.number);
+    expect_assumed(f, s, "a:1", counters(f).last_number);
 }
 
 /* ---- In the last so many ms ------------------------------------------------------ */
@@ -662,6 +722,7 @@ int main(void) {
         TEST(a_cursor_steps_back_when_a_subscribe_brings_an_older_one, setup_at_once),
         TEST(the_cursor_moves_on_only_when_all_that_was_missed_is_taken, setup_at_once),
         TEST(a_newer_cursor_brought_later_does_not_move_the_old_one_up, setup_at_once),
+        TEST(what_was_missed_and_what_changes_hold_the_cursor_together, setup_at_once),
         TEST(versions_do_not_go_back_when_somebody_comes_back, setup_at_once),
 
         TEST(a_cursor_below_the_floor_counts_as_changed, setup_short_history),
@@ -687,6 +748,9 @@ int main(void) {
         TEST(a_change_pushed_meanwhile_beats_unchanged, setup_watched),
         TEST(a_change_while_it_arms_will_do_for_what_was_missed, setup_watched),
         TEST(while_a_watcher_is_late_any_cursor_is_too_old, setup_watched),
+        TEST(a_cursor_from_the_future_of_a_late_watcher_is_the_last_number,
+             setup_watched),
+        TEST(a_watcher_armed_at_once_has_proven_nothing, setup_watched),
 
         TEST(a_late_subscriber_can_ask_for_what_changed_lately, setup_at_once),
         TEST(what_changed_longer_ago_is_not_told, setup_at_once),

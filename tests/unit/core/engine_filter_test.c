@@ -279,6 +279,19 @@ static void what_a_filter_kept_away_is_counted_per_subscription(void **state) {
     assert_int_equal(counters(f).filtered, 2);
 }
 
+static void what_a_filter_kept_away_is_counted_through_templates_too(void **state) {
+    struct fixture *f = *state;
+    json_t *filter = json_from("{'metadata.size': {'gt': 10}}");
+    tdg__sub_opts_t opts = {.filter = filter};
+
+    subscribe_with(f, open_stream(f), TEMPLATE("a:{x}"), &opts);
+    subscribe_with(f, open_stream(f), TEMPLATE("a:{x}"), &opts);
+    json_decref(filter);
+    changed(f, "a:1", "{'size': 1}");
+    assert_int_equal(counters(f).filtered, 2);
+    expect_silence(f);
+}
+
 /* ---- New filters ----------------------------------------------------------------- */
 
 static void a_new_filter_replaces_the_old_one(void **state) {
@@ -425,6 +438,7 @@ int main(void) {
         TEST(a_deletion_that_does_not_pass_does_not_fire, setup_default),
         TEST(what_does_not_pass_moves_the_cursor_on, setup_at_once),
         TEST(what_a_filter_kept_away_is_counted_per_subscription, setup_at_once),
+        TEST(what_a_filter_kept_away_is_counted_through_templates_too, setup_at_once),
 
         TEST(a_new_filter_replaces_the_old_one, setup_at_once),
         TEST(subscribing_again_without_a_filter_removes_it, setup_at_once),

@@ -25,8 +25,7 @@ static int subscribe_rv(struct fixture *f, tdg__stream_t s, const tdg__target_t 
     return tdg__engine_subscribe(f->engine, s, target, NULL, NULL);
 }
 
-/* ---- Streams and subscriptions ------------------------------------------------------
- */
+/* ---- Streams and subscriptions --------------------------------------------------- */
 
 static void one_stream_too_many_is_refused(void **state) {
     struct fixture *f = *state;
@@ -109,8 +108,7 @@ static void one_subscription_too_many_in_all_is_refused(void **state) {
     subscribe(f, t, "a:4");
 }
 
-/* ---- Names, metadata, filters -------------------------------------------------------
- */
+/* ---- Names, metadata, filters ---------------------------------------------------- */
 
 static void a_name_as_long_as_the_limit_is_accepted(void **state) {
     struct fixture *f = *state;
@@ -247,8 +245,7 @@ static void the_built_in_limits_are_as_documented(void **state) {
     assert_int_equal(subscribe_rv(f, s, TEMPLATE("b:{x}")), TDG_ETEMPLATES);
 }
 
-/* ---- Too much pending ---------------------------------------------------------------
- */
+/* ---- Too much pending ------------------------------------------------------------ */
 
 static void change_each(struct fixture *f, int from, int to) {
     char uri[16];
@@ -346,6 +343,26 @@ static void each_template_subscription_counts_by_itself(void **state) {
     expect_end(f, s, TDG_EPENDING, 0);
 }
 
+static void a_stream_with_too_much_in_several_templates_ends_once(void **state) {
+    struct fixture *f = *state; /* two may wait */
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    subscribe_template(f, s, "a:{x}");
+    subscribe_template(f, s, "a:{+x}");
+    subscribe_template(f, t, "a:{x}");
+    change_each(f, 1, 2);
+    assert_int_equal(counters(f).ended, 1);
+    expect_end(f, s, TDG_EPENDING, 0);
+    expect_note(f, t, "a:1", 1, 0);
+    expect_note(f, t, "a:2", 2, 0);
+}
+
+static int setup_two_pending(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .max_pending = 2});
+}
+
 static void concrete_subscriptions_do_not_count(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -422,6 +439,23 @@ static void remembered_limits_are_bounded(void **state) {
     assert_int_equal(counters(f).ended, 0);
 }
 
+static void limits_that_are_over_make_room_for_others(void **state) {
+    struct fixture *f = *state; /* three are remembered */
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t seldom = {.settings = rate_limit(1000)};
+
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &seldom);
+    for (int i = 1; i <= 9; i++) {
+        change_each(f, i, i);
+        assert_int_equal(drain(f), 1);
+        change_each(f, i, i);
+        expect_silence(f); /* its limit is kept */
+        advance(f, 1000);
+        assert_int_equal(drain(f), 1);
+        advance(f, 1000);
+    }
+}
+
 static void beyond_the_remembered_limits_a_change_is_sooner_but_not_lost(void **state) {
     struct fixture *f = *state; /* three are remembered, three may wait */
     tdg__stream_t s = open_stream(f);
@@ -483,11 +517,13 @@ int main(void) {
         TEST(what_is_taken_makes_room, setup_small),
         TEST(what_waits_for_window_limit_or_acknowledgement_counts, setup_small),
         TEST(each_template_subscription_counts_by_itself, setup_small),
+        TEST(a_stream_with_too_much_in_several_templates_ends_once, setup_two_pending),
         TEST(concrete_subscriptions_do_not_count, setup_small),
         TEST(the_end_of_one_stream_leaves_the_others_alone, setup_small),
         TEST(many_streams_may_be_ended_by_one_change, setup_small),
         TEST(a_deletion_can_be_the_one_too_much, setup_small),
         TEST(remembered_limits_are_bounded, setup_small_history),
+        TEST(limits_that_are_over_make_room_for_others, setup_small),
         TEST(beyond_the_remembered_limits_a_change_is_sooner_but_not_lost, setup_small),
     };
 

@@ -107,6 +107,41 @@ static void of_two_templates_alike_the_one_configured_first_wins(void **state) {
     assert_int_equal(delay_of(f, "a:1"), 45);
 }
 
+static void
+the_order_of_configuring_does_not_matter_for_the_more_literal_one(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    static const char *const templates[] = {"a:b/{x}", "a:{+rest}", "{scheme}:b/1"};
+
+    subscribe(f, s, "a:b/1"); /* literal: 4, 2 and 4 characters */
+    for (int first = 0; first < 3; first++) {
+        for (uint32_t i = 0; i < 3; i++)
+            configure(f, TEMPLATE(templates[(first + (int)i) % 3]), batch(40 + i));
+        /* Of the two that are alike the one that came first. */
+        assert_int_equal(limit_of(f, "a:b/1"), first == 1 ? 41 : 40);
+        for (int i = 0; i < 3; i++)
+            configure(f, TEMPLATE(templates[i]), (tdg__settings_t){0});
+    }
+    configure(f, URI("a:b/1"), batch(0));
+    assert_int_equal(limit_of(f, "a:b/1"), 0);
+}
+
+static void what_is_configured_comes_and_goes(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe(f, s, "a:1");
+    subscribe(f, s, "a:2");
+    configure(f, URI("a:2"), batch(77));
+    for (uint32_t i = 1; i <= 20; i++) {
+        configure(f, URI("a:1"), batch(i));
+        assert_int_equal(limit_of(f, "a:1"), i);
+        configure(f, URI("a:1"), (tdg__settings_t){0});
+        assert_int_equal(limit_of(f, "a:2"), 77);
+    }
+    assert_int_equal(limit_of(f, "a:1"), 1000); /* the built-in limit */
+}
+
 static void a_template_removed_makes_room_for_the_next(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -702,6 +737,9 @@ int main(void) {
         TEST(what_is_configured_for_a_resource_beats_a_template, setup_default),
         TEST(of_two_templates_the_one_with_more_literal_characters_wins, setup_default),
         TEST(of_two_templates_alike_the_one_configured_first_wins, setup_default),
+        TEST(the_order_of_configuring_does_not_matter_for_the_more_literal_one,
+             setup_default),
+        TEST(what_is_configured_comes_and_goes, setup_default),
         TEST(a_template_removed_makes_room_for_the_next, setup_default),
         TEST(what_the_best_template_does_not_say_is_the_default, setup_default),
         TEST(timing_and_limit_are_inherited_each_by_itself, setup_default),

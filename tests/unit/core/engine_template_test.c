@@ -363,260 +363,87 @@ static void leaving_a_template_leaves_the_others_in_their_windows(void **state) 
     expect_silence(f);
 }
 
-/* ---- Template and concrete subscription of one stream ---------------------------- */
+/* ---- What is remembered per URI -------------------------------------------------- */
 
-static void template_and_concrete_subscription_give_one_notification(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe(f, s, "a:1");
-    subscribe_template(f, s, "a:{x}");
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
-    expect_silence(f);
-    changed(f, "a:2", NULL);
-    expect_note(f, s, "a:2", 2, 0);
-    expect_silence(f);
+static int setup_history_of_one(void **state) {
+    return fixture_create(
+        state,
+        &(tdg__engine_opts_t){.calls = calls_pushed, .defaults = at_once, .history = 1});
 }
 
-static void several_templates_on_one_uri_give_one_notification(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_template(f, s, "a:{x}");
-    subscribe_template(f, s, "{scheme}:1");
-    subscribe_template(f, s, "a:{+rest}");
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
-    expect_silence(f);
+static void subscribe_template_with(struct fixture *f, tdg__stream_t s,
+                                    tdg__settings_t settings) {
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &(tdg__sub_opts_t){.settings = settings});
 }
 
-static void several_templates_of_several_streams_give_one_each(void **state) {
+static void a_limit_through_a_template_is_forgotten_when_it_is_over(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f), t = open_stream(f);
 
-    subscribe_template(f, s, "a:{x}");
-    subscribe_template(f, t, "{scheme}:1");
+    subscribe_template_with(f, s, rate_limit(1000));
+    subscribe_template_with(f, t, rate_limit(1000));
     changed(f, "a:1", NULL);
     expect_note(f, s, "a:1", 1, 0);
+    changed(f, "x:1", NULL); /* a:1 has left the history */
+    advance(f, 400);
     expect_note(f, t, "a:1", 1, 0);
-    expect_silence(f);
+    assert_int_equal(counters(f).resources, 2);
+    advance(f, 600);
+    assert_int_equal(counters(f).resources, 2); /* for t */
+    advance(f, 400);
+    assert_int_equal(counters(f).resources, 1);
+    assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
 }
 
-static void dropping_the_template_keeps_the_concrete_subscription(void **state) {
+static void a_throttle_through_a_template_is_forgotten_when_it_is_over(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
 
-    subscribe(f, s, "a:1");
-    subscribe_template(f, s, "a:{x}");
+    subscribe_template_with(f, s, throttle(100));
     changed(f, "a:1", NULL);
-    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, TEMPLATE("a:{x}")), 0);
     expect_note(f, s, "a:1", 1, 0);
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 2, 0);
+    changed(f, "x:1", NULL);
+    assert_int_equal(counters(f).resources, 2);
+    advance(f, 100);
+    assert_int_equal(counters(f).resources, 1);
+    assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
 }
 
-static void dropping_the_concrete_subscription_keeps_the_template(void **state) {
+static void a_window_through_a_template_is_forgotten_when_it_is_over(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
 
-    subscribe(f, s, "a:1");
-    subscribe_template(f, s, "a:{x}");
+    subscribe(f, s, "a:1"); /* at once, and takes the template's along */
+    subscribe_template_with(f, s, batch(100));
     changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
     unsubscribe(f, s, "a:1");
-    expect_note(f, s, "a:1", 1, 0);
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 2, 0);
-}
-
-static void dropping_one_of_several_templates_keeps_the_others(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_template(f, s, "a:{x}");
-    subscribe_template(f, s, "{scheme}:1");
-    subscribe_template(f, s, "a:{+rest}");
-    changed(f, "a:1", NULL);
-    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, TEMPLATE("{scheme}:1")), 0);
-    expect_note(f, s, "a:1", 1, 0);
-    expect_silence(f);
-    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, TEMPLATE("a:{x}")), 0);
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 2, 0);
-    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, TEMPLATE("a:{+rest}")), 0);
-    changed(f, "a:1", NULL);
-    expect_silence(f);
-}
-
-static void whichever_is_due_first_takes_the_other_along(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_settings(f, s, "a:1", at_once);
-    subscribe_with(f, s, TEMPLATE("a:{x}"),
-                   &(tdg__sub_opts_t){.settings = debounce(500, 5000)});
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
-    expect_cursor(f, s, 1);
-    advance(f, 1000);
-    expect_silence(f);
-}
-
-static void the_template_may_be_the_one_that_is_due_first(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_settings(f, s, "a:1", debounce(500, 5000));
-    subscribe_with(f, s, TEMPLATE("a:{x}"), &(tdg__sub_opts_t){.settings = batch(100)});
-    changed(f, "a:1", NULL);
-    advance(f, 50);
-    changed(f, "a:1", NULL);
-    advance(f, 50);
-    expect_note(f, s, "a:1", 2, 1);
-    advance(f, 1000);
-    expect_silence(f);
-}
-
-static void it_is_enough_that_either_passes(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}");
-    subscribe_template(f, s, "a:{x}");
-    changed(f, "a:1", "{'size': 1}");
-    expect_note(f, s, "a:1", 1, 0);
-    changed(f, "a:1", "{'size': 11}");
-    expect_note(f, s, "a:1", 2, 0);
-    expect_silence(f);
-}
-
-static void the_newest_change_that_passed_either_is_told(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}");
-    subscribe_template(f, s, "a:{x}");
-    changed(f, "a:1", "{'size': 11}");
-    changed(f, "a:1", "{'size': 1}");
-    expect_note(f, s, "a:1", 2, 1);
-    expect_silence(f);
-}
-
-static void a_change_still_in_a_siblings_window_is_told_as_the_newest(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-    tdg__sub_opts_t slow = {.settings = batch(1000)};
-
-    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}"); /* at once */
-    subscribe_with(f, s, TEMPLATE("a:{x}"), &slow);
-    changed(f, "a:1", "{'size': 11}"); /* ready at once */
-    changed(f, "a:1", "{'size': 1}");  /* waits in the template's window */
-    expect_note(f, s, "a:1", 2, 1);
-    advance(f, 5000);
-    expect_silence(f);
-}
-
-static void merged_is_the_most_that_any_sibling_had(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}");
-    subscribe_template(f, s, "a:{x}");
-    changed(f, "a:1", "{'size': 11}");
-    changed(f, "a:1", "{'size': 1}");
-    changed(f, "a:1", "{'size': 12}");
-    expect_note(f, s, "a:1", 3, 2);
-    assert_int_equal(counters(f).merged, 2);
-    assert_int_equal(counters(f).delivered, 1);
-}
-
-static void a_notification_starts_the_limits_of_all_it_stood_for(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_settings(f, s, "a:1", rate_limit(500));
-    subscribe_with(f, s, TEMPLATE("a:{x}"),
-                   &(tdg__sub_opts_t){.settings = rate_limit(1000)});
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
+    changed(f, "x:1", NULL);
+    assert_int_equal(counters(f).resources, 2); /* the window still runs */
     advance(f, 100);
-    changed(f, "a:1", NULL);
     expect_silence(f);
-    advance(f, 400); /* the shorter one is due first and takes the other along */
-    expect_note(f, s, "a:1", 2, 0);
-    advance(f, 500);
-    expect_silence(f);
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 3, 0);
+    assert_int_equal(counters(f).resources, 1);
+    assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
 }
 
-static void a_sibling_not_acknowledged_is_told_nothing_twice(void **state) {
+static void a_template_that_goes_takes_its_windows_and_limits_along(void **state) {
     struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
+    const tdg__settings_t settings[] = {throttle(100), rate_limit(1000), batch(100)};
 
-    subscribe(f, s, "a:1");
-    subscribe_only(f, s, TEMPLATE("a:{x}"), NULL);
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
-    expect_cursor(f, s, 1);
-    acknowledge(f, s);
-    expect_silence(f);
-}
+    for (size_t i = 0; i < 3; i++) {
+        tdg__stream_t s = open_stream(f);
 
-static void a_sibling_not_acknowledged_keeps_a_newer_change(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}");
-    subscribe_only(f, s, TEMPLATE("a:{x}"), NULL);
-    changed(f, "a:1", "{'size': 11}");
-    changed(f, "a:1", "{'size': 1}");
-    assert_int_equal(take(f, s).change->number, 1);
-    expect_silence(f);
-    acknowledge(f, s);
-    assert_int_equal(take(f, s).change->number, 2);
-    expect_cursor(f, s, 2);
-    expect_silence(f);
-}
-
-static void a_note_that_is_not_acknowledged_does_not_leave_with_a_sibling(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_only(f, s, URI("a:1"), NULL);
-    subscribe_template(f, s, "b:{x}");
-    changed(f, "a:1", NULL);
-    changed(f, "b:1", NULL);
-    expect_note(f, s, "b:1", 2, 0);
-    expect_silence(f);
-}
-
-static void a_concrete_subscription_that_comes_later_shares_what_follows(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_with(f, s, TEMPLATE("a:{x}"), &(tdg__sub_opts_t){.settings = batch(100)});
-    changed(f, "a:1", NULL);
-    subscribe_settings(f, s, "a:1", batch(100));
-    changed(f, "a:1", NULL);
-    advance(f, 100);
-    expect_note(f, s, "a:1", 2, 1);
-    expect_silence(f);
-}
-
-static void a_template_that_comes_later_shares_what_follows(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe_settings(f, s, "a:1", batch(100));
-    changed(f, "a:1", NULL);
-    subscribe_with(f, s, TEMPLATE("a:{x}"), &(tdg__sub_opts_t){.settings = batch(300)});
-    advance(f, 50);
-    changed(f, "a:1", NULL);
-    advance(f, 50);
-    expect_note(f, s, "a:1", 2, 1);
-    advance(f, 1000);
-    expect_silence(f);
+        subscribe_template_with(f, s, settings[i]);
+        changed(f, "a:1", NULL);
+        changed(f, "a:2", NULL);
+        drain(f);
+        changed(f, "x:1", NULL);
+        assert_int_equal(counters(f).resources, 3);
+        tdg__engine_close(f->engine, s);
+        assert_int_equal(counters(f).resources, 1);
+        assert_int_equal(counters(f).templates, 0);
+        assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
+    }
 }
 
 /* ---- May read -------------------------------------------------------------------- */
@@ -773,25 +600,14 @@ int main(void) {
         TEST(new_wishes_for_a_template_lose_nothing_that_is_pending, setup_at_once),
         TEST(leaving_a_template_leaves_the_others_in_their_windows, setup_at_once),
 
-        TEST(template_and_concrete_subscription_give_one_notification, setup_at_once),
-        TEST(several_templates_on_one_uri_give_one_notification, setup_at_once),
-        TEST(several_templates_of_several_streams_give_one_each, setup_at_once),
-        TEST(dropping_the_template_keeps_the_concrete_subscription, setup_at_once),
-        TEST(dropping_the_concrete_subscription_keeps_the_template, setup_at_once),
-        TEST(dropping_one_of_several_templates_keeps_the_others, setup_at_once),
-        TEST(whichever_is_due_first_takes_the_other_along, setup_at_once),
-        TEST(the_template_may_be_the_one_that_is_due_first, setup_at_once),
-        TEST(it_is_enough_that_either_passes, setup_at_once),
-        TEST(the_newest_change_that_passed_either_is_told, setup_at_once),
-        TEST(a_change_still_in_a_siblings_window_is_told_as_the_newest, setup_at_once),
-        TEST(merged_is_the_most_that_any_sibling_had, setup_at_once),
-        TEST(a_notification_starts_the_limits_of_all_it_stood_for, setup_at_once),
-        TEST(a_sibling_not_acknowledged_is_told_nothing_twice, setup_at_once),
-        TEST(a_sibling_not_acknowledged_keeps_a_newer_change, setup_at_once),
-        TEST(a_note_that_is_not_acknowledged_does_not_leave_with_a_sibling,
-             setup_at_once),
-        TEST(a_concrete_subscription_that_comes_later_shares_what_follows, setup_at_once),
-        TEST(a_template_that_comes_later_shares_what_follows, setup_at_once),
+        TEST(a_limit_through_a_template_is_forgotten_when_it_is_over,
+             setup_history_of_one),
+        TEST(a_throttle_through_a_template_is_forgotten_when_it_is_over,
+             setup_history_of_one),
+        TEST(a_window_through_a_template_is_forgotten_when_it_is_over,
+             setup_history_of_one),
+        TEST(a_template_that_goes_takes_its_windows_and_limits_along,
+             setup_history_of_one),
 
         TEST(a_template_tells_nothing_of_what_its_owner_may_not_read, setup_at_once),
         TEST(who_may_read_is_told_beside_who_may_not, setup_at_once),

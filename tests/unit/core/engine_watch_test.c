@@ -288,160 +288,6 @@ static void new_wishes_while_the_watcher_arms_are_settled_once(void **state) {
     expect_note(f, s, "a:1", number, 0);
 }
 
-/* ---- From inside `settled` ------------------------------------------------------- */
-
-static void acknowledge_it(struct fixture *f, tdg__stream_t stream,
-                           const tdg__target_t *target, int status) {
-    if (status == 0)
-        assert_int_equal(tdg__engine_acknowledge(f->engine, stream, target), 0);
-}
-
-static void a_subscription_may_be_acknowledged_from_inside_settled(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1"));
-    uint64_t number = changed(f, "a:1", NULL);
-
-    f->on_settled = acknowledge_it;
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_note(f, s, "a:1", number, 0);
-    expect_note(f, t, "a:1", number, 0);
-}
-
-static void close_it(struct fixture *f, tdg__stream_t stream, const tdg__target_t *target,
-                     int status) {
-    (void)target;
-    (void)status;
-    tdg__engine_close(f->engine, stream);
-}
-
-static void a_stream_may_be_closed_from_inside_settled(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1")),
-                  u = subscribing(f, URI("a:1"));
-
-    expect_watch(f, URI("a:1"));
-    f->on_settled = close_it;
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_settled(f, s, URI("a:1"), 0);
-    expect_settled(f, t, URI("a:1"), 0);
-    expect_settled(f, u, URI("a:1"), 0);
-    expect_no_call(f);
-    advance(f, LINGER_MS);
-    expect_unwatch(f, URI("a:1"));
-    expect_empty(f);
-}
-
-static void a_stream_may_be_closed_from_inside_settled_of_a_failure(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1"));
-
-    expect_watch(f, URI("a:1"));
-    f->on_settled = close_it;
-    watch_done(f, URI("a:1"), TDG__WATCH_FAILED, TDG_ESYSTEM);
-    expect_settled(f, s, URI("a:1"), TDG_ESYSTEM);
-    expect_settled(f, t, URI("a:1"), TDG_ESYSTEM);
-    expect_no_call(f);
-    expect_empty(f);
-}
-
-static void a_stream_may_be_closed_from_inside_settled_of_a_time_out(void **state) {
-    struct fixture *f = *state;
-
-    subscribing(f, URI("a:1"));
-    subscribing(f, URI("a:1"));
-    f->on_settled = close_it;
-    advance(f, TIME_OUT_MS);
-    assert_int_equal(counters(f).streams, 0);
-    advance(f, LINGER_MS);
-    expect_empty(f);
-}
-
-static void close_the_other(struct fixture *f, tdg__stream_t stream,
-                            const tdg__target_t *target, int status) {
-    (void)stream;
-    (void)target;
-    (void)status;
-    tdg__engine_close(f->engine, f->other);
-}
-
-static void another_stream_that_waits_may_be_closed_from_inside_settled(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1")),
-                  u = subscribing(f, URI("a:1"));
-
-    expect_watch(f, URI("a:1"));
-    f->on_settled = close_the_other;
-    f->other = t;
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_settled(f, s, URI("a:1"), 0);
-    expect_settled(f, u, URI("a:1"), 0);
-    expect_no_call(f);
-}
-
-static void unsubscribe_it(struct fixture *f, tdg__stream_t stream,
-                           const tdg__target_t *target, int status) {
-    if (status == 0)
-        assert_int_equal(tdg__engine_unsubscribe(f->engine, stream, target), 0);
-}
-
-static void a_subscription_may_be_given_up_from_inside_settled(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1"));
-
-    f->on_settled = unsubscribe_it;
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_state(f, s, URI("a:1"), TDG__NOT_SUBSCRIBED);
-    changed(f, "a:1", NULL);
-    expect_silence(f);
-}
-
-static void subscribe_elsewhere(struct fixture *f, tdg__stream_t stream,
-                                const tdg__target_t *target, int status) {
-    (void)target;
-    (void)status;
-    f->on_settled = NULL;
-    subscribe_only(f, stream, URI("a:2"), NULL);
-    changed(f, "a:2", NULL);
-}
-
-static void something_else_may_be_subscribed_from_inside_settled(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1"));
-
-    expect_watch(f, URI("a:1"));
-    f->on_settled = subscribe_elsewhere;
-    f->watch_answer = 0;
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_settled(f, s, URI("a:1"), 0);
-    expect_watch(f, URI("a:2"));
-    expect_settled(f, t, URI("a:1"), 0);
-    acknowledge(f, s);
-    assert_string_equal(take(f, s).change->name, "a:2");
-}
-
-static void subscribe_again(struct fixture *f, tdg__stream_t stream,
-                            const tdg__target_t *target, int status) {
-    if (status == TDG_ESYSTEM)
-        subscribe_only(f, stream, target, NULL);
-}
-
-static void
-the_same_may_be_subscribed_again_from_inside_settled_of_a_failure(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1"));
-
-    expect_watch(f, URI("a:1"));
-    f->on_settled = subscribe_again;
-    watch_done(f, URI("a:1"), TDG__WATCH_FAILED, TDG_ESYSTEM);
-    expect_settled(f, s, URI("a:1"), TDG_ESYSTEM);
-    expect_watch(f, URI("a:1"));
-    expect_settled(f, t, URI("a:1"), TDG_ESYSTEM);
-    expect_no_call(f);
-    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_settled(f, s, URI("a:1"), 0);
-    expect_settled(f, t, URI("a:1"), 0);
-}
-
 /* ---- Time-out -------------------------------------------------------------------- */
 
 static void a_watcher_that_does_not_arm_settles_with_a_time_out(void **state) {
@@ -539,6 +385,27 @@ static void a_late_watcher_that_saw_no_change_tells_nothing(void **state) {
     advance(f, TIME_OUT_MS);
     acknowledge(f, s);
     watch_done(f, URI("a:1"), TDG__WATCH_UNCHANGED, 0);
+    expect_silence(f);
+}
+
+static void a_late_watcher_frees_what_waits_for_window_or_limit(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = subscribing(f, URI("a:1")), t = subscribing(f, URI("a:1"));
+    uint64_t number;
+
+    subscribe_only(f, s, URI("a:1"), &(tdg__sub_opts_t){.settings = batch(1000)});
+    subscribe_only(f, t, URI("a:1"), &(tdg__sub_opts_t){.settings = rate_limit(1000)});
+    advance(f, TIME_OUT_MS);
+    acknowledge(f, s);
+    acknowledge(f, t);
+    number = changed(f, "a:1", NULL);
+    expect_note(f, t, "a:1", number, 0);
+    number = changed(f, "a:1", NULL); /* s waits for its window, t for its limit */
+    expect_silence(f);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_note(f, s, "a:1", number, 1); /* a change in flight will do */
+    expect_note(f, t, "a:1", number, 0);
+    advance(f, 2000);
     expect_silence(f);
 }
 
@@ -700,6 +567,53 @@ static void a_templates_watcher_may_fail_with_matches_in_flight(void **state) {
     assert_int_equal(counters(f).pending, 0);
 }
 
+static void an_answer_after_the_arming_is_ignored(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = subscribing(f, URI("a:1"));
+
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_watch(f, URI("a:1"));
+    expect_settled(f, s, URI("a:1"), 0);
+    acknowledge(f, s);
+    watch_done(f, URI("a:1"), TDG__WATCH_FAILED, TDG_ESYSTEM);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_no_call(f);
+    expect_state(f, s, URI("a:1"), TDG__SUBSCRIBED);
+    expect_silence(f);
+}
+
+static void those_who_wait_may_leave_in_any_order(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s[5];
+
+    for (int i = 0; i < 5; i++)
+        s[i] = subscribing(f, URI("a:1"));
+    expect_watch(f, URI("a:1"));
+    unsubscribe(f, s[2], "a:1"); /* from the middle, the front and the back */
+    unsubscribe(f, s[0], "a:1");
+    unsubscribe(f, s[4], "a:1");
+    s[2] = subscribing(f, URI("a:1"));
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_settled(f, s[1], URI("a:1"), 0);
+    expect_settled(f, s[3], URI("a:1"), 0);
+    expect_settled(f, s[2], URI("a:1"), 0);
+    expect_no_call(f);
+}
+
+static void three_who_wait_are_told_of_a_failure_in_their_order(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s[3];
+
+    for (int i = 0; i < 3; i++)
+        s[i] = subscribing(f, URI("a:1"));
+    expect_watch(f, URI("a:1"));
+    changed(f, "a:1", NULL);
+    watch_done(f, URI("a:1"), TDG__WATCH_FAILED, TDG_ESYSTEM);
+    for (int i = 0; i < 3; i++)
+        expect_settled(f, s[i], URI("a:1"), TDG_ESYSTEM);
+    expect_no_call(f);
+}
+
 /* ---- Stopping -------------------------------------------------------------------- */
 
 static void a_watcher_lingers_after_its_last_subscriber(void **state) {
@@ -822,6 +736,52 @@ static void who_comes_back_while_it_arms_waits_for_it(void **state) {
     expect_no_call(f);
     watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
     expect_settled(f, s, URI("a:1"), 0);
+}
+
+static void the_time_out_runs_on_while_nobody_waits(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = subscribing(f, URI("a:1"));
+
+    advance(f, TIME_OUT_MS - 1000);
+    unsubscribe(f, s, "a:1");
+    advance(f, 2000); /* it lingers, and its time runs out meanwhile */
+    assert_int_equal(subscribe_only(f, s, URI("a:1"), NULL).state, TDG__ARMED);
+    acknowledge(f, s);
+    expect_silence(f);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_assumed(f, s, "a:1", counters(f).last_number);
+}
+
+static void the_time_out_counts_from_the_start_for_who_comes_back(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = subscribing(f, URI("a:1"));
+
+    expect_watch(f, URI("a:1"));
+    advance(f, 1000);
+    unsubscribe(f, s, "a:1");
+    advance(f, 1000);
+    subscribe_only(f, s, URI("a:1"), NULL);
+    advance(f, TIME_OUT_MS - 2001);
+    expect_no_call(f);
+    advance(f, 1);
+    expect_settled(f, s, URI("a:1"), TDG_ETIMEDOUT);
+}
+
+static void a_watcher_that_was_rejoined_stays_armed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    tdg__sub_opts_t back;
+
+    subscribe(f, s, "a:1");
+    unsubscribe(f, s, "a:1");
+    advance(f, 100);
+    subscribe(f, s, "a:1");
+    advance(f, 10 * LINGER_MS);
+    back = after(counters(f).last_number);
+    subscribe_with(f, t, URI("a:1"), &back); /* nothing was missed */
+    expect_silence(f);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    expect_silence(f);
 }
 
 static void a_watcher_that_fails_while_it_lingers_is_not_unwatched(void **state) {
@@ -947,16 +907,6 @@ int main(void) {
         TEST(a_stream_that_ends_while_the_watcher_arms_is_never_settled, setup_watched),
         TEST(new_wishes_while_the_watcher_arms_are_settled_once, setup_watched),
 
-        TEST(a_subscription_may_be_acknowledged_from_inside_settled, setup_watched),
-        TEST(a_stream_may_be_closed_from_inside_settled, setup_watched),
-        TEST(a_stream_may_be_closed_from_inside_settled_of_a_failure, setup_watched),
-        TEST(a_stream_may_be_closed_from_inside_settled_of_a_time_out, setup_watched),
-        TEST(another_stream_that_waits_may_be_closed_from_inside_settled, setup_watched),
-        TEST(a_subscription_may_be_given_up_from_inside_settled, setup_watched),
-        TEST(something_else_may_be_subscribed_from_inside_settled, setup_watched),
-        TEST(the_same_may_be_subscribed_again_from_inside_settled_of_a_failure,
-             setup_watched),
-
         TEST(a_watcher_that_does_not_arm_settles_with_a_time_out, setup_watched),
         TEST(the_time_out_runs_from_the_first_subscriber, setup_watched),
         TEST(who_comes_after_the_time_out_is_settled_at_once, setup_watched),
@@ -965,6 +915,7 @@ int main(void) {
         TEST(what_a_late_watcher_tells_waits_for_the_acknowledgement_too, setup_watched),
         TEST(what_a_late_watcher_tells_skips_window_and_filter, setup_watched),
         TEST(a_late_watcher_that_saw_no_change_tells_nothing, setup_watched),
+        TEST(a_late_watcher_frees_what_waits_for_window_or_limit, setup_watched),
         TEST(who_comes_after_a_late_arming_is_told_of_nothing, setup_watched),
         TEST(a_template_armed_late_tells_of_every_listed_match, setup_watched),
         TEST(a_list_armed_late_tells_of_an_assumed_change, setup_watched),
@@ -978,6 +929,10 @@ int main(void) {
         TEST(after_a_failure_the_next_subscriber_tries_anew, setup_watched),
         TEST(a_templates_watcher_may_fail_with_matches_in_flight, setup_watched),
 
+        TEST(an_answer_after_the_arming_is_ignored, setup_watched),
+        TEST(those_who_wait_may_leave_in_any_order, setup_watched),
+        TEST(three_who_wait_are_told_of_a_failure_in_their_order, setup_watched),
+
         TEST(a_watcher_lingers_after_its_last_subscriber, setup_watched),
         TEST(a_quick_return_does_not_restart_the_watcher, setup_watched),
         TEST(closing_and_ending_a_stream_let_its_watchers_linger, setup_watched),
@@ -986,6 +941,9 @@ int main(void) {
         TEST(a_watcher_that_is_armed_while_it_lingers_serves_who_comes_back,
              setup_watched),
         TEST(who_comes_back_while_it_arms_waits_for_it, setup_watched),
+        TEST(the_time_out_runs_on_while_nobody_waits, setup_watched),
+        TEST(the_time_out_counts_from_the_start_for_who_comes_back, setup_watched),
+        TEST(a_watcher_that_was_rejoined_stays_armed, setup_watched),
         TEST(a_watcher_that_fails_while_it_lingers_is_not_unwatched, setup_watched),
         TEST(a_watcher_starts_again_after_it_has_stopped, setup_watched),
         TEST(an_entry_that_nobody_watches_any_more_is_gone, setup_watched),
