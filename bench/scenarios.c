@@ -114,6 +114,7 @@ static void world_open(struct world *world, size_t n, size_t streams) {
         .history = HISTORY,
         .max_streams = 16000000,
         .max_total = 100000000,
+        .max_templates = PER_STREAM,
     };
 
     *world = (struct world){

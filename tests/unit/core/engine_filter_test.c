@@ -2,6 +2,8 @@
  *
  * Filters at work in the engine; tests/unit/base/filter_test.c has the language itself.
  */
+#include <stdio.h>
+
 #include "unit/core/fixture.h"
 
 /* ---- What passes ----------------------------------------------------------------- */
@@ -404,15 +406,18 @@ static void filters_go_with_their_subscriptions(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
     size_t live = 0;
+    char filter[64];
 
-    for (int i = 0; i < 100; i++) {
-        subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 1}}");
-        subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 2}}");
+    for (int i = 0; i < 200; i++) {
+        snprintf(filter, sizeof(filter), "{'metadata.size': {'gt': %d}}", i);
+        subscribe_filter(f, s, "a:1", filter);
+        snprintf(filter, sizeof(filter), "{'metadata.size': {'lt': %d}}", i);
+        subscribe_filter(f, s, "a:1", filter);
         unsubscribe(f, s, "a:1");
-        if (i == 0)
+        if (i == 10)
             live = memory_live();
     }
-    assert_int_equal(memory_live(), live);
+    assert_true(memory_live() <= live);
 }
 
 int main(void) {

@@ -161,6 +161,30 @@ static void a_storm_is_told_once_per_limit_and_its_last_change_arrives(void **st
     expect_silence(f);
 }
 
+/* The stress test of seed 000: 1,000 subscribers, 100 changes a second. erlmcp delivered
+ * nothing at all (defect 1). */
+static void a_storm_with_a_thousand_subscribers_tells_each_once_per_limit(void **state) {
+    enum { SUBSCRIBERS = 1000, CHANGES = 1000 };
+    struct fixture *f = *state; /* batch of 100 ms, limit of 1,000 ms */
+    tdg__stream_t last = 0;
+    size_t notes = 0;
+
+    for (int i = 0; i < SUBSCRIBERS; i++) {
+        last = open_stream(f);
+        subscribe(f, last, "stress/test");
+    }
+    for (int i = 0; i < CHANGES; i++) {
+        changed(f, "stress/test", NULL);
+        advance(f, 10);
+        notes += drain(f);
+    }
+    assert_int_equal(notes, 10 * SUBSCRIBERS); /* at 100, 1,100, … 9,100 */
+    advance(f, 1000);
+    assert_int_equal(take(f, last).change->number, CHANGES);
+    assert_int_equal(drain(f), SUBSCRIBERS - 1);
+    expect_silence(f);
+}
+
 static void window_first_then_limit(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -514,6 +538,8 @@ int main(void) {
         TEST(the_limit_runs_from_when_a_notification_is_taken, setup_default),
         TEST(what_is_ready_takes_in_changes_whatever_the_limit, setup_default),
         TEST(a_storm_is_told_once_per_limit_and_its_last_change_arrives, setup_default),
+        TEST(a_storm_with_a_thousand_subscribers_tells_each_once_per_limit,
+             setup_default),
         TEST(window_first_then_limit, setup_default),
         TEST(the_limit_of_one_subscriber_does_not_hold_another, setup_default),
         TEST(every_subscriber_has_the_limit_it_asked_for, setup_default),

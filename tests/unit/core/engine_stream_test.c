@@ -188,6 +188,26 @@ static void a_new_stream_inherits_nothing(void **state) {
     expect_note(f, t, "a:1", 2, 0);
 }
 
+/* Defect 13 of erlmcp: state is kept per server, so a second connection gets nowhere. */
+static void a_second_stream_does_not_depend_on_the_first(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t first = open_stream(f), second;
+
+    subscribe_only(f, first, URI("a:1"), NULL);
+    assert_int_equal(tdg__engine_block(f->engine, first, true), 0);
+    second = open_stream(f);
+    expect_state(f, second, URI("a:1"), TDG__NOT_SUBSCRIBED);
+    subscribe(f, second, "a:1");
+    expect_state(f, first, URI("a:1"), TDG__ARMED);
+    changed(f, "a:1", NULL);
+    expect_note(f, second, "a:1", 1, 0);
+    expect_cursor(f, second, 1);
+    expect_cursor(f, first, 0);
+    assert_int_equal(tdg__engine_end(f->engine, first, 0), 0);
+    changed(f, "a:1", NULL);
+    expect_note(f, second, "a:1", 2, 0);
+}
+
 static void a_stream_may_close_while_the_ready_ones_are_walked(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f), t = open_stream(f), u = open_stream(f), next;
@@ -430,6 +450,7 @@ int main(void) {
         TEST(an_old_handle_does_not_reach_the_stream_in_its_place, setup_at_once),
         TEST(handles_stay_apart_over_many_reuses, setup_at_once),
         TEST(a_new_stream_inherits_nothing, setup_at_once),
+        TEST(a_second_stream_does_not_depend_on_the_first, setup_at_once),
         TEST(a_stream_may_close_while_the_ready_ones_are_walked, setup_at_once),
 
         TEST(an_ended_stream_has_its_end_to_take_and_nothing_else, setup_at_once),
