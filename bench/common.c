@@ -37,8 +37,7 @@ void *bench_alloc(size_t count, size_t size) {
     return ptr;
 }
 
-/* ---- Time and memory ----------------------------------------------------------------
- */
+/* ---- Time and memory ---------------------------------------------------- */
 
 static uint64_t read_clock(clockid_t clock) {
     struct timespec now;
@@ -67,8 +66,7 @@ void bench_use(uint64_t value) {
     sink = sink + value;
 }
 
-/* ---- Order --------------------------------------------------------------------------
- */
+/* ---- Order -------------------------------------------------------------- */
 
 uint64_t bench_random(bench_random_t *random) {
     /* splitmix64 */
@@ -98,8 +96,7 @@ uint32_t *bench_shuffled(bench_random_t *random, size_t count) {
     return items;
 }
 
-/* ---- Samples ------------------------------------------------------------------------
- */
+/* ---- Samples ------------------------------------------------------------ */
 
 void bench_add(bench_samples_t *samples, double value) {
     if (samples->count < BENCH_MAX_SAMPLES)
@@ -136,8 +133,7 @@ bench_spread_t bench_spread(uint64_t *times, size_t count) {
     };
 }
 
-/* ---- Results ------------------------------------------------------------------------
- */
+/* ---- Results ------------------------------------------------------------ */
 
 const char *bench_duration(double ns, char *text, size_t size) {
     static const char *const units[] = {"ns", "µs", "ms", "s"};

@@ -20,8 +20,7 @@ void bench_check(int rv, const char *what);
 /* Memory, or failure. */
 void *bench_alloc(size_t count, size_t size);
 
-/* ---- Time and memory ----------------------------------------------------------------
- */
+/* ---- Time and memory ---------------------------------------------------- */
 
 /* The clock on the wall, for single calls; and what this thread has used of a core, which
  * other programs on the machine do not lengthen, for everything else. */
@@ -34,8 +33,7 @@ size_t bench_heap_bytes(void);
 /* Keeps the compiler from removing work whose result nobody uses. */
 void bench_use(uint64_t value);
 
-/* ---- Order --------------------------------------------------------------------------
- */
+/* ---- Order -------------------------------------------------------------- */
 
 /* A generator with a fixed seed: every run sees the same order. */
 typedef struct bench_random {
@@ -48,8 +46,7 @@ void bench_shuffle(bench_random_t *random, uint32_t *items, size_t count);
 /* A new array of 0 … count-1, shuffled. */
 uint32_t *bench_shuffled(bench_random_t *random, size_t count);
 
-/* ---- Samples ------------------------------------------------------------------------
- */
+/* ---- Samples ------------------------------------------------------------ */
 
 enum { BENCH_MAX_SAMPLES = 25 };
 
@@ -68,8 +65,7 @@ typedef struct bench_spread {
 
 bench_spread_t bench_spread(uint64_t *times, size_t count);
 
-/* ---- Results ------------------------------------------------------------------------
- */
+/* ---- Results ------------------------------------------------------------ */
 
 /* One line of the result. What is 0 does not apply. */
 typedef struct bench_result {

@@ -41,8 +41,7 @@ struct table {
     size_t counts[BENCH_ROWS]; /* of sizes that were measured */
 };
 
-/* ---- Measuring -----------------------------------------------------------------------
- */
+/* ---- Measuring ---------------------------------------------------------- */
 
 /* The name of a scenario means all of its rows and no other. */
 static bool wanted(const struct options *options, const bench_scenario_t *scenario,
@@ -132,8 +131,7 @@ static void measure_all(const struct options *options, struct table *table) {
     }
 }
 
-/* ---- Targets -------------------------------------------------------------------------
- */
+/* ---- Targets ------------------------------------------------------------ */
 
 static const bench_result_t *result_at(const struct table *table, int row, size_t n) {
     for (size_t i = 0; i < table->counts[row]; i++)
@@ -232,8 +230,7 @@ static void print_memory(const struct table *table) {
            "took\nfor all of it, streams and the overhead of malloc included.\n");
 }
 
-/* ---- Plots ---------------------------------------------------------------------------
- */
+/* ---- Plots -------------------------------------------------------------- */
 
 static void add_point(plot_line_t *line, size_t x, double y) {
     if (y <= 0 || line->count == PLOT_MAX_POINTS)
@@ -336,8 +333,7 @@ static void write_plots(const struct options *options, const struct table *table
             options->svg);
 }
 
-/* ---- Command line --------------------------------------------------------------------
- */
+/* ---- Command line ------------------------------------------------------- */
 
 static void print_help(void) {
     printf(

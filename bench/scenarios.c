@@ -57,8 +57,7 @@ const bench_row_t bench_rows[BENCH_ROWS] = {
          "the stream and remove the pair when it is taken"                        },
 };
 
-/* ---- Names --------------------------------------------------------------------------
- */
+/* ---- Names -------------------------------------------------------------- */
 
 /* n URIs or templates, and targets that point to them. */
 struct names {
@@ -90,8 +89,7 @@ static void free_names(struct names *names) {
     free(names->targets);
 }
 
-/* ---- An engine and the maps beside it ------------------------------------------------
- */
+/* ---- An engine and the maps beside it ----------------------------------- */
 
 struct world {
     tdg__engine_t *engine;
@@ -218,8 +216,7 @@ static void map_drain(struct world *world) {
     bench_use(sum);
 }
 
-/* ---- Samples ------------------------------------------------------------------------
- */
+/* ---- Samples ------------------------------------------------------------ */
 
 /* A pair of stop-watches for a row, which may run several times for one sample. */
 struct watch {
@@ -265,8 +262,7 @@ static void add_memory(const struct world *world, bench_measured_t *row,
     row->process_bytes = (double)(bench_heap_bytes() - heap_before) / n;
 }
 
-/* ---- Subscribing, in both layouts ---------------------------------------------------
- */
+/* ---- Subscribing, in both layouts --------------------------------------- */
 
 /* `targets` is the URI of each stream: the same one n times, or one each. */
 static const tdg__target_t *target_of(const struct names *names, bool hot, size_t i) {
@@ -351,8 +347,7 @@ static void churn(struct world *world, const struct names *names, bool hot) {
     }
 }
 
-/* ---- One hot resource ----------------------------------------------------------------
- */
+/* ---- One hot resource --------------------------------------------------- */
 
 static void hot_change(const bench_round_t *round, struct world *world,
                        const tdg__target_t *uri, enum bench_row_id row) {
@@ -482,8 +477,7 @@ static void run_hot(const bench_round_t *round) {
     free_names(&names);
 }
 
-/* ---- A resource for each -------------------------------------------------------------
- */
+/* ---- A resource for each ------------------------------------------------ */
 
 static void own_change(const bench_round_t *round, struct world *world,
                        const struct names *names, enum bench_row_id row) {
@@ -579,8 +573,7 @@ static void run_single(const bench_round_t *round) {
     free_names(&names);
 }
 
-/* ---- A stream with many subscriptions goes -------------------------------------------
- */
+/* ---- A stream with many subscriptions goes ------------------------------ */
 
 static void run_drop(const bench_round_t *round) {
     struct names others =
@@ -629,8 +622,7 @@ static void run_drop(const bench_round_t *round) {
     free_names(&own);
 }
 
-/* ---- Templates -----------------------------------------------------------------------
- */
+/* ---- Templates ---------------------------------------------------------- */
 
 static void match_templates(const bench_round_t *round, const char *template_format,
                             const char *uri_format, enum bench_row_id row) {

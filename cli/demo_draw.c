@@ -76,8 +76,7 @@ static const char *duration(int64_t ms, char *text, size_t size) {
     return text;
 }
 
-/* ---- Layout -------------------------------------------------------------------------
- */
+/* ---- Layout ------------------------------------------------------------- */
 
 static int row_label(const demo_row_t *row, char *text, size_t size) {
     char window[24];
@@ -122,8 +121,7 @@ static void lay_out(layout_t *layout, const demo_t *demo, const demo_pen_t *pen,
     }
 }
 
-/* ---- Time lines ---------------------------------------------------------------------
- */
+/* ---- Time lines --------------------------------------------------------- */
 
 /* The distance of the ticks: 1, 2, 2.5 or 5 times a power of ten, so that labels fit. */
 static double tick_distance(const layout_t *layout) {
@@ -315,8 +313,7 @@ static void draw_row(const layout_t *layout, const demo_row_t *row) {
         draw_counts(layout, row, told);
 }
 
-/* ---- Words --------------------------------------------------------------------------
- */
+/* ---- Words -------------------------------------------------------------- */
 
 /* Prints a paragraph with a word in front, wrapped at the width. */
 static void put_paragraph(const demo_pen_t *pen, const char *term, const char *text) {
@@ -420,8 +417,7 @@ void demo_draw_verdict(const demo_t *demo, const demo_pen_t *pen) {
             complete, demo->row_count);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------
- */
+/* ---- JSON --------------------------------------------------------------- */
 
 static json_t *row_json(const demo_t *demo, const demo_row_t *row) {
     json_t *times = json_array();

@@ -11,8 +11,7 @@
 
 static const char resource[] = "demo://counter";
 
-/* ---- Patterns -----------------------------------------------------------------------
- */
+/* ---- Patterns ----------------------------------------------------------- */
 
 const char *const demo_patterns[] = {"steady",  "burst",  "bursts",
                                      "trickle", "typing", NULL};
@@ -99,8 +98,7 @@ static int make_changes(demo_t *demo, const struct pattern *pattern) {
     return 0;
 }
 
-/* ---- Subscribers --------------------------------------------------------------------
- */
+/* ---- Subscribers -------------------------------------------------------- */
 
 static void add_rows(demo_t *demo, const demo_options_t *options, long rate_limit_ms) {
     const demo_row_t modes[DEMO_MODES] = {
@@ -159,8 +157,7 @@ static int subscribe(tdg__engine_t *engine, demo_row_t *row) {
     return tdg__engine_acknowledge(engine, row->stream, &target);
 }
 
-/* ---- The run ------------------------------------------------------------------------
- */
+/* ---- The run ------------------------------------------------------------ */
 
 static int note_down(demo_row_t *row, const tdg__note_t *note, int64_t now_ms) {
     demo_note_t *entry;
@@ -292,8 +289,7 @@ void demo_done(demo_t *demo) {
     *demo = (demo_t){0};
 }
 
-/* ---- What came of it ----------------------------------------------------------------
- */
+/* ---- What came of it ---------------------------------------------------- */
 
 bool demo_row_complete(const demo_t *demo, const demo_row_t *row) {
     return row->note_count > 0 &&

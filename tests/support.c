@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 static struct {
     size_t live;
@@ -108,7 +108,7 @@ int state_destroy(void **state) {
     return memory_teardown(state);
 }
 
-/* ---- JSON ------------------------------------------------------------------------ */
+/* ---- JSON --------------------------------------------------------------- */
 
 char *requote(const char *text) {
     char *copy = strdup(text);
@@ -152,7 +152,7 @@ void assert_json_equal_at(const json_t *json, const char *text, const char *file
     }
 }
 
-/* ---- Chance ---------------------------------------------------------------------- */
+/* ---- Chance ------------------------------------------------------------- */
 
 struct dice dice_from_env(void) {
     const char *seed = getenv("TDG_SEED");

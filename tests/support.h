@@ -20,7 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 /* From here on all memory of the library (and of jansson) is counted. Once per program is
  * enough; again does no harm. One thread only. */
@@ -48,7 +48,7 @@ int memory_teardown(void **state);
 void *state_create(void **state, size_t size);
 int state_destroy(void **state);
 
-/* ---- Chance ---------------------------------------------------------------------- */
+/* ---- Chance ------------------------------------------------------------- */
 
 /* Random numbers that are the same for the same seed. */
 struct dice {
@@ -60,7 +60,7 @@ struct dice {
 struct dice dice_from_env(void);
 uint32_t roll(struct dice *dice, uint32_t limit); /* below `limit` */
 
-/* ---- JSON ------------------------------------------------------------------------ */
+/* ---- JSON --------------------------------------------------------------- */
 
 /* A new copy, for free(), with " in the place of '. */
 char *requote(const char *text);

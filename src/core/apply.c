@@ -6,8 +6,7 @@
 
 #include <tidings/error.h>
 
-/* ---- Through templates ---------------------------------------------------------------
- */
+/* ---- Through templates -------------------------------------------------- */
 
 bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resource) {
     const tdg__engine_calls_t *calls = &engine->opts.calls;
@@ -72,8 +71,7 @@ static void on_match(void *arg, uint32_t template_id) {
     }
 }
 
-/* ---- Preparing -----------------------------------------------------------------------
- */
+/* ---- Preparing ---------------------------------------------------------- */
 
 static int prepare(tdg__engine_t *engine, struct resource *resource,
                    const tdg__change_t *change, uint64_t *ret_filtered) {
@@ -129,8 +127,7 @@ static void sweep(tdg__engine_t *engine, const struct resource *resource) {
     }
 }
 
-/* ---- Taking effect -------------------------------------------------------------------
- */
+/* ---- Taking effect ------------------------------------------------------ */
 
 static void commit(tdg__engine_t *engine, struct resource *resource,
                    tdg__change_t *change) {

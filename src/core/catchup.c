@@ -7,8 +7,7 @@
 
 #include <tidings/error.h>
 
-/* ---- Assumed changes -----------------------------------------------------------------
- */
+/* ---- Assumed changes ---------------------------------------------------- */
 
 /* A new change that stands for what happened meanwhile. It carries the last number there
  * is, not that of the resource's last change: a stream may have been told of this one
@@ -56,8 +55,7 @@ static int assume(tdg__engine_t *engine, uint32_t id, uint64_t after, uint64_t f
     return 0;
 }
 
-/* ---- One resource --------------------------------------------------------------------
- */
+/* ---- One resource ------------------------------------------------------- */
 
 static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watch) {
     if (engine->opts.calls.watch == NULL)
@@ -88,8 +86,7 @@ static int since_resource(tdg__engine_t *engine, uint32_t id, int64_t from_ms) {
     return assume(engine, id, 0, resource->last_number);
 }
 
-/* ---- A template ----------------------------------------------------------------------
- */
+/* ---- A template --------------------------------------------------------- */
 
 struct search {
     tdg__engine_t *engine;
@@ -233,8 +230,7 @@ static int catch_up_template(tdg__engine_t *engine, uint32_t id, uint64_t cursor
     return search.rv;
 }
 
-/* ---- The calls -----------------------------------------------------------------------
- */
+/* ---- The calls ---------------------------------------------------------- */
 
 int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     struct sub *sub = sub_at(engine, id);

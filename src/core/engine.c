@@ -10,8 +10,7 @@
 
 #include "base/alloc.h"
 
-/* ---- Beginning -----------------------------------------------------------------------
- */
+/* ---- Beginning ---------------------------------------------------------- */
 
 static void set_default(uint32_t *option, uint32_t value) {
     if (*option == 0)
@@ -99,8 +98,7 @@ fail_engine:
     return rv;
 }
 
-/* ---- End -----------------------------------------------------------------------------
- */
+/* ---- End ---------------------------------------------------------------- */
 
 /* What records own besides themselves; they are not taken apart one by one. */
 static void free_owned(tdg__engine_t *engine) {
@@ -168,8 +166,7 @@ void tdg__engine_destroy(tdg__engine_t *engine) {
     tdg__free(engine);
 }
 
-/* ---- Time and numbers ----------------------------------------------------------------
- */
+/* ---- Time and numbers --------------------------------------------------- */
 
 uint64_t tdg__arming_number(tdg__engine_t *engine) {
     bool reached = engine->reached;

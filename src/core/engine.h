@@ -32,8 +32,7 @@
 
 typedef struct tdg__engine tdg__engine_t;
 
-/* ---- Settings: timing and rate limit ------------------------------------------------
- */
+/* ---- Settings: timing and rate limit ------------------------------------ */
 
 typedef enum tdg__timing_mode {
     TDG__TIMING_INHERIT,   /* whatever is said one level up */
@@ -67,8 +66,7 @@ typedef struct tdg__settings {
                               TDG__RATE_INHERIT, TDG__RATE_OFF */
 } tdg__settings_t;
 
-/* ---- The engine ----------------------------------------------------------------------
- */
+/* ---- The engine --------------------------------------------------------- */
 
 /* A handle to a stream, never 0. A handle of a closed stream is noticed: TDG_ENOTFOUND.
  */
@@ -160,8 +158,7 @@ void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms
 /* When to call advance again at the latest; INT64_MAX: no need. */
 int64_t tdg__engine_next_deadline(const tdg__engine_t *engine);
 
-/* ---- Cursor -------------------------------------------------------------------------
- */
+/* ---- Cursor ------------------------------------------------------------- */
 
 /* Where a stream is: everything at or below `number` that concerns it has been taken. */
 typedef struct tdg__cursor {
@@ -169,8 +166,7 @@ typedef struct tdg__cursor {
     uint64_t number;
 } tdg__cursor_t;
 
-/* ---- Streams ------------------------------------------------------------------------
- */
+/* ---- Streams ------------------------------------------------------------ */
 
 /* Opens a stream without subscriptions. `user` is the caller's, see
  * tdg__engine_stream_user(). Returns 0, TDG_ESTREAMS or TDG_ENOMEM. */
@@ -193,8 +189,7 @@ void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t stream)
 int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t stream,
                        tdg__cursor_t *ret);
 
-/* ---- Subscriptions ------------------------------------------------------------------
- */
+/* ---- Subscriptions ------------------------------------------------------ */
 
 typedef enum tdg__sub_state {
     TDG__NOT_SUBSCRIBED,
@@ -249,8 +244,7 @@ int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t stream,
 int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t stream,
                             const tdg__target_t *target);
 
-/* ---- Watchers -----------------------------------------------------------------------
- */
+/* ---- Watchers ----------------------------------------------------------- */
 
 typedef enum tdg__watch_result {
     TDG__WATCH_ARMED,     /* changes from now on are seen; this takes a number */
@@ -265,8 +259,7 @@ typedef enum tdg__watch_result {
 int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
                            tdg__watch_result_t result, int error);
 
-/* ---- Changes ------------------------------------------------------------------------
- */
+/* ---- Changes ------------------------------------------------------------ */
 
 /* A resource changed; a resource is gone; a list changed. `metadata` is an object, or
  * NULL for none; a reference is taken, and nobody may modify it from now on. The number
@@ -294,8 +287,7 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change);
  * the last one is ignored. */
 void tdg__engine_reach(tdg__engine_t *engine, uint64_t number);
 
-/* ---- Delivery -----------------------------------------------------------------------
- */
+/* ---- Delivery ----------------------------------------------------------- */
 
 typedef enum tdg__note_kind {
     TDG__NOTE_UPDATED, /* a resource changed, or is deleted: see change->deleted */
@@ -324,8 +316,7 @@ int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t stream, tdg__note_t *r
  * unblocked. Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t stream, bool blocked);
 
-/* ---- Settings while running ---------------------------------------------------------
- */
+/* ---- Settings while running --------------------------------------------- */
 
 /* Sets the defaults of the engine. Fields that inherit take the built-in default. Returns
  * 0 or TDG_EINVAL. */
@@ -341,8 +332,7 @@ int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,
 int tdg__engine_set_rate_limit(tdg__engine_t *engine, const tdg__target_t *target,
                                int32_t rate_limit_ms);
 
-/* ---- Introspection ------------------------------------------------------------------
- */
+/* ---- Introspection ------------------------------------------------------ */
 
 tdg__sub_state_t tdg__engine_state(const tdg__engine_t *engine, tdg__stream_t stream,
                                    const tdg__target_t *target);

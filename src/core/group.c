@@ -18,8 +18,7 @@
 
 #include "base/alloc.h"
 
-/* ---- Finding and making --------------------------------------------------------------
- */
+/* ---- Finding and making ------------------------------------------------- */
 
 struct group_key {
     uint32_t owner;
@@ -128,8 +127,7 @@ uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
                          &key);
 }
 
-/* ---- The end of a group --------------------------------------------------------------
- */
+/* ---- The end of a group ------------------------------------------------- */
 
 static void free_group(tdg__engine_t *engine, struct group *group) {
     struct subject *subject = subject_of(engine, group);
@@ -199,8 +197,7 @@ void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
     free_group(engine, group);
 }
 
-/* ---- Members -------------------------------------------------------------------------
- */
+/* ---- Members ------------------------------------------------------------ */
 
 static int set_room(tdg__engine_t *engine, struct group *group, uint32_t room) {
     uint32_t before = group->room > FEW_MEMBERS ? group->room : 0;
@@ -290,8 +287,7 @@ void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
     }
 }
 
-/* ---- Windows -------------------------------------------------------------------------
- */
+/* ---- Windows ------------------------------------------------------------ */
 
 void tdg__group_forget_newest(struct group *group) {
     if (group->in_flight == 0 && group->newest != NULL) {
@@ -450,8 +446,7 @@ void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
     tdg__group_release(engine, group->id);
 }
 
-/* ---- Limits --------------------------------------------------------------------------
- */
+/* ---- Limits ------------------------------------------------------------- */
 
 void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {
     struct sub *sub = sub_at(engine, id);
@@ -473,7 +468,6 @@ void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {
 
 void tdg__group_on_limit(tdg__engine_t *engine, struct group *group) {
     int64_t limit = tdg__limit_of(engine, group);
-    uint32_t group_id = group->id;
     bool derived = group->source != 0;
 
     while (group->recent.first != 0) {
@@ -486,14 +480,15 @@ void tdg__group_on_limit(tdg__engine_t *engine, struct group *group) {
         tdg__queue_leave(engine, id);
         if (sub->wait == WAIT_LIMIT)
             tdg__group_due(engine, id, true);
-        else if (derived && sub->wait == IDLE && group->count > 1)
-            tdg__sub_remove(engine, id);
         else if (derived && sub->wait == IDLE) {
-            tdg__sub_remove(engine, id); /* the last one: the group may be gone now */
-            return;
+            bool last = group->count == 1;
+
+            tdg__sub_remove(engine, id);
+            if (last)
+                return; /* the group may be gone */
         }
     }
-    arm_limit(engine, group_at(engine, group_id));
+    arm_limit(engine, group);
 }
 
 void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {

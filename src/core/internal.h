@@ -30,8 +30,7 @@
 
 enum timer_kind { TIMER_WINDOW, TIMER_LIMIT, TIMER_WATCH };
 
-/* ---- Watching a target --------------------------------------------------------------
- */
+/* ---- Watching a target -------------------------------------------------- */
 
 enum watch_state {
     WATCH_NONE,
@@ -51,8 +50,7 @@ struct watch {
     uint32_t users;      /* subscriptions to exactly this target */
 };
 
-/* ---- Subscriptions ------------------------------------------------------------------
- */
+/* ---- Subscriptions ------------------------------------------------------ */
 
 enum sub_kind {
     SUB_FREE,
@@ -84,8 +82,8 @@ struct sub {
     uint32_t parent;  /* of a derived sub: the template's */
     uint32_t mark;    /* the group's `passed` before the first change in flight */
     tdg__link_t own;  /* the stream's subs; of a derived one: the parent's derived */
-    tdg__link_t
-        flight; /* the stream's in flight; of a template's sub: its group's members */
+    /* What the stream has in flight; of a template's sub: the members of its group. */
+    tdg__link_t flight;
     tdg__link_t queue;
     union {
         uint64_t first;      /* the number of the first change in flight */
@@ -108,8 +106,7 @@ struct sub {
 #define FLIGHT offsetof(struct sub, flight)
 #define QUEUE offsetof(struct sub, queue)
 
-/* ---- Groups -------------------------------------------------------------------------
- */
+/* ---- Groups ------------------------------------------------------------- */
 
 enum { FEW_MEMBERS = 2 };
 
@@ -146,8 +143,7 @@ struct group {
 #define BY_OWNER offsetof(struct group, by_owner)
 #define BY_SOURCE offsetof(struct group, by_source)
 
-/* ---- What is subscribed to ----------------------------------------------------------
- */
+/* ---- What is subscribed to ---------------------------------------------- */
 
 /* What resources and templates have in common; they begin with it. */
 struct subject {
@@ -192,8 +188,7 @@ struct config {
     tdg__settings_t settings;
 };
 
-/* ---- Streams ------------------------------------------------------------------------
- */
+/* ---- Streams ------------------------------------------------------------ */
 
 enum { PRIORITIES = 3 };
 
@@ -212,8 +207,7 @@ struct stream {
     bool blocked, ended, end_taken;
 };
 
-/* ---- The engine ---------------------------------------------------------------------
- */
+/* ---- The engine --------------------------------------------------------- */
 
 struct past {
     uint64_t number;
@@ -278,8 +272,7 @@ static inline uint32_t *tdg__group_members(struct group *group) {
     return group->room > FEW_MEMBERS ? group->many : group->few;
 }
 
-/* ---- stream.c: streams, what is in flight on them, what is ready ---------------------
- */
+/* ---- stream.c: streams, what is in flight on them, what is ready -------- */
 
 /* The identifier behind a handle, or 0. */
 uint32_t tdg__stream_find(const tdg__engine_t *engine, tdg__stream_t handle);
@@ -302,8 +295,7 @@ void tdg__streams_end_doomed(tdg__engine_t *engine);
 /* Out of the queue that it is in, if any. */
 void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
 
-/* ---- group.c: members, windows, limits -----------------------------------------------
- */
+/* ---- group.c: members, windows, limits ---------------------------------- */
 
 /* The group of these wishes, made where it is missing; 0 when memory is out. `filter`
  * is borrowed. For a derived group `source` names the template's one. */
@@ -339,8 +331,7 @@ void tdg__group_rearm(tdg__engine_t *engine, uint32_t group_id);
 /* Lets go of the newest change once nobody waits for it. */
 void tdg__group_forget_newest(struct group *group);
 
-/* ---- subscribe.c ---------------------------------------------------------------------
- */
+/* ---- subscribe.c -------------------------------------------------------- */
 
 /* Removes a subscription, of whatever kind, with everything it had. */
 void tdg__sub_remove(tdg__engine_t *engine, uint32_t id);
@@ -355,8 +346,7 @@ uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
                           uint32_t resource);
 tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *sub);
 
-/* ---- resource.c: resources, templates, history, filters ------------------------------
- */
+/* ---- resource.c: resources, templates, history, filters ----------------- */
 
 /* Identifies a template among the targets of the pair map. */
 #define TEMPLATE_TARGET UINT32_C(0x80000000)
@@ -383,8 +373,7 @@ void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter);
 bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
                       const tdg__change_t *change);
 
-/* ---- watch.c -------------------------------------------------------------------------
- */
+/* ---- watch.c ------------------------------------------------------------ */
 
 /* One more subscription: watches if need be. Returns 0 with the state the subscription is
  * in then, or what `watch` refused with. */
@@ -397,14 +386,12 @@ void tdg__watch_on_timer(tdg__engine_t *engine, struct subject *subject);
 /* Calls unwatch for every watcher, at the end of the engine. */
 void tdg__watches_done(tdg__engine_t *engine);
 
-/* ---- engine.c ------------------------------------------------------------------------
- */
+/* ---- engine.c ----------------------------------------------------------- */
 
 /* The number of a watcher that is armed now. */
 uint64_t tdg__arming_number(tdg__engine_t *engine);
 
-/* ---- apply.c -------------------------------------------------------------------------
- */
+/* ---- apply.c ------------------------------------------------------------ */
 
 /* Whether a stream may read a URI that a template of its matches. */
 bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resource);
@@ -413,8 +400,7 @@ bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resour
 int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
                 uint32_t group, uint32_t *ret);
 
-/* ---- catchup.c -----------------------------------------------------------------------
- */
+/* ---- catchup.c ---------------------------------------------------------- */
 
 /* Puts in flight what a subscription missed, by its cursor or `since`. Returns 0 or
  * TDG_ENOMEM (call again). */
@@ -423,8 +409,7 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t sub_id, bool *ret_resumed);
  * TDG_ENOMEM (call again). */
 int tdg__assume_changed(tdg__engine_t *engine, uint32_t sub_id, uint64_t first);
 
-/* ---- settings.c ----------------------------------------------------------------------
- */
+/* ---- settings.c --------------------------------------------------------- */
 
 bool tdg__settings_valid(const tdg__settings_t *settings);
 tdg__timing_t tdg__timing_of(const tdg__engine_t *engine, const struct group *group);

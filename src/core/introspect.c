@@ -41,8 +41,7 @@ static tdg__sub_info_t info_of(const tdg__engine_t *engine, const struct sub *su
     return info;
 }
 
-/* ---- By target -----------------------------------------------------------------------
- */
+/* ---- By target ---------------------------------------------------------- */
 
 struct visitor {
     tdg__engine_t *engine;
@@ -101,8 +100,7 @@ void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *tar
                                   visit_template, &visitor);
 }
 
-/* ---- By stream, and all --------------------------------------------------------------
- */
+/* ---- By stream, and all ------------------------------------------------- */
 
 int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t handle,
                                   tdg__sub_visit_fn visit, void *arg) {
@@ -133,8 +131,7 @@ size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position, tdg__sub_info
     return n;
 }
 
-/* ---- Figures -------------------------------------------------------------------------
- */
+/* ---- Figures ------------------------------------------------------------ */
 
 static uint64_t subscribed_templates(const tdg__engine_t *engine) {
     uint64_t count = 0;

@@ -13,8 +13,7 @@
 
 #include "base/alloc.h"
 
-/* ---- Names ---------------------------------------------------------------------------
- */
+/* ---- Names -------------------------------------------------------------- */
 
 tdg__target_t tdg__subject_target(const struct subject *subject) {
     tdg__target_t target = {.kind = subject->kind};
@@ -65,8 +64,7 @@ struct subject *tdg__subject_find(const tdg__engine_t *engine,
     return find(engine, target, hash_target(engine, target));
 }
 
-/* ---- Coming --------------------------------------------------------------------------
- */
+/* ---- Coming ------------------------------------------------------------- */
 
 static char *copy_name(tdg__engine_t *engine, const tdg__target_t *target) {
     char *name = tdg__malloc(target->len + 1);
@@ -163,8 +161,7 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
                : create_resource(engine, target, hash, ret);
 }
 
-/* ---- Going ---------------------------------------------------------------------------
- */
+/* ---- Going -------------------------------------------------------------- */
 
 static void free_resource(tdg__engine_t *engine, struct resource *resource) {
     uint32_t id = resource->subject.id;
@@ -199,8 +196,7 @@ void tdg__subject_release(tdg__engine_t *engine, struct subject *subject) {
         free_resource(engine, (struct resource *)subject);
 }
 
-/* ---- History -------------------------------------------------------------------------
- */
+/* ---- History ------------------------------------------------------------ */
 
 void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *change) {
     struct resource *resource = resource_at(engine, id);
@@ -228,8 +224,7 @@ void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *c
     }
 }
 
-/* ---- Filters -------------------------------------------------------------------------
- */
+/* ---- Filters ------------------------------------------------------------ */
 
 static bool is_filter(const void *engine, uint32_t id, const void *key) {
     const tdg__engine_t *own = engine;

@@ -17,8 +17,7 @@ static struct config *config_at(const tdg__engine_t *engine, uint32_t id) {
     return tdg__pool_get(&engine->configs, id);
 }
 
-/* ---- What holds ----------------------------------------------------------------------
- */
+/* ---- What holds --------------------------------------------------------- */
 
 bool tdg__settings_valid(const tdg__settings_t *settings) {
     const tdg__timing_t *timing = &settings->timing;
@@ -82,8 +81,7 @@ int64_t tdg__limit_of(const tdg__engine_t *engine, const struct group *group) {
     return limit == TDG__RATE_OFF ? 0 : limit;
 }
 
-/* ---- Finding what is configured ------------------------------------------------------
- */
+/* ---- Finding what is configured ----------------------------------------- */
 
 static bool is_config(const void *engine, uint32_t id, const void *key) {
     const struct config *config = config_at(engine, id);
@@ -138,8 +136,7 @@ void tdg__resource_configure(tdg__engine_t *engine, struct resource *resource) {
     resource->template_config = best.id;
 }
 
-/* ---- Changing ------------------------------------------------------------------------
- */
+/* ---- Changing ----------------------------------------------------------- */
 
 /* Looks at every resource: settings change seldom. */
 static void configure_all(tdg__engine_t *engine) {

@@ -12,8 +12,7 @@
 
 #include <tidings/error.h>
 
-/* ---- Handles -------------------------------------------------------------------------
- */
+/* ---- Handles ------------------------------------------------------------ */
 
 uint32_t tdg__stream_find(const tdg__engine_t *engine, tdg__stream_t handle) {
     uint32_t id = (uint32_t)handle;
@@ -32,8 +31,7 @@ tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id) {
     return (uint64_t)stream_at(engine, id)->generation << 32 | id;
 }
 
-/* ---- In flight -----------------------------------------------------------------------
- */
+/* ---- In flight ---------------------------------------------------------- */
 
 static uint64_t first_in_flight(const tdg__engine_t *engine,
                                 const struct stream *stream) {
@@ -126,8 +124,7 @@ int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t handle,
     return 0;
 }
 
-/* ---- Queues --------------------------------------------------------------------------
- */
+/* ---- Queues ------------------------------------------------------------- */
 
 static tdg__list_t *ready_list(const tdg__engine_t *engine, const struct sub *sub) {
     return &stream_at(engine, sub->stream)->ready[TDG__PRIORITY_HIGH - sub->priority];
@@ -180,8 +177,7 @@ void tdg__stream_make_ready(tdg__engine_t *engine, uint32_t id) {
         tdg__bitset_add(&engine->ready, sub->stream);
 }
 
-/* ---- Life of a stream ----------------------------------------------------------------
- */
+/* ---- Life of a stream --------------------------------------------------- */
 
 int tdg__engine_open(tdg__engine_t *engine, void *user, tdg__stream_t *ret) {
     struct stream *stream;
@@ -288,8 +284,7 @@ int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t handle, bool blocked)
     return 0;
 }
 
-/* ---- Taking --------------------------------------------------------------------------
- */
+/* ---- Taking ------------------------------------------------------------- */
 
 static uint32_t first_ready(const struct stream *stream) {
     for (int level = 0; level < PRIORITIES; level++)

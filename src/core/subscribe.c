@@ -6,8 +6,7 @@
 
 #include <tidings/error.h>
 
-/* ---- Finding -------------------------------------------------------------------------
- */
+/* ---- Finding ------------------------------------------------------------ */
 
 struct pair {
     uint32_t stream;
@@ -100,8 +99,7 @@ tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *s
     return sub->state;
 }
 
-/* ---- Coming --------------------------------------------------------------------------
- */
+/* ---- Coming ------------------------------------------------------------- */
 
 /* The list that a sub is its owner's in: a stream's, or a template sub's. */
 static tdg__list_t *own_list(const tdg__engine_t *engine, const struct sub *sub) {
@@ -184,8 +182,7 @@ uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t gro
     return create_sub(engine, SUB_DERIVED, stream, group, parent_id, &place);
 }
 
-/* ---- Going ---------------------------------------------------------------------------
- */
+/* ---- Going -------------------------------------------------------------- */
 
 static void count_out(tdg__engine_t *engine, const struct sub *sub) {
     struct stream *stream = stream_at(engine, sub->stream);
@@ -243,8 +240,7 @@ int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
     return 0;
 }
 
-/* ---- Subscribing ---------------------------------------------------------------------
- */
+/* ---- Subscribing -------------------------------------------------------- */
 
 static int check_limits(const tdg__engine_t *engine, const struct stream *stream,
                         const tdg__target_t *target) {
@@ -320,8 +316,7 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
     return rv;
 }
 
-/* ---- New wishes for a subscription that is there -------------------------------------
- */
+/* ---- New wishes for a subscription that is there ------------------------ */
 
 static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
     struct sub *sub = sub_at(engine, id);
@@ -418,8 +413,7 @@ static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opt
     return 0;
 }
 
-/* ---- The calls -----------------------------------------------------------------------
- */
+/* ---- The calls ---------------------------------------------------------- */
 
 static int check_request(const tdg__engine_t *engine, const tdg__target_t *target,
                          const tdg__sub_opts_t *opts) {

@@ -6,8 +6,7 @@
 
 #include <tidings/error.h>
 
-/* ---- Starting and stopping -----------------------------------------------------------
- */
+/* ---- Starting and stopping ---------------------------------------------- */
 
 /* Arming takes a number of its own: whoever comes back with a smaller one was last told
  * of the target before it was watched, even if nothing else has changed since. */
@@ -104,8 +103,7 @@ void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
     tdg__subject_release(engine, subject);
 }
 
-/* ---- Settling ------------------------------------------------------------------------
- */
+/* ---- Settling ----------------------------------------------------------- */
 
 static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
                          const struct subject *subject, int status, bool resumed) {
@@ -261,8 +259,7 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
     return rv;
 }
 
-/* ---- Time ----------------------------------------------------------------------------
- */
+/* ---- Time --------------------------------------------------------------- */
 
 void tdg__watch_on_timer(tdg__engine_t *engine, struct subject *subject) {
     struct watch *watch = &subject->watch;

@@ -29,7 +29,7 @@ void truth_init(struct truth *truth, const struct cast_world *world, uint64_t ep
             truth->may_read[c][r] = !world->may_read || cast_may_read(c, r);
 }
 
-/* ---- What happens ------------------------------------------------------------------ */
+/* ---- What happens ------------------------------------------------------- */
 
 void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t number) {
     int r = news->resource;
@@ -83,7 +83,7 @@ void truth_unseen(struct truth *truth, int resource) {
         }
 }
 
-/* ---- Messages ---------------------------------------------------------------------- */
+/* ---- Messages ----------------------------------------------------------- */
 
 static void forget_owed(struct interest *interest) {
     memset(interest->owed, 0, sizeof(interest->owed));
@@ -171,7 +171,7 @@ static void send_message(struct truth *truth, int client, struct message message
     own->messages[own->message_count++] = message;
 }
 
-/* ---- Streams ----------------------------------------------------------------------- */
+/* ---- Streams ------------------------------------------------------------ */
 
 void client_opened(struct truth *truth, int client, tdg__stream_t stream) {
     struct client *own = &truth->clients[client];
@@ -208,7 +208,7 @@ void client_dropped(struct truth *truth, int client, int lost) {
         off_stream(&own->interests[t]);
 }
 
-/* ---- Subscriptions ----------------------------------------------------------------- */
+/* ---- Subscriptions ------------------------------------------------------ */
 
 /* What happened after the cursor was given out. */
 static void owe_since(struct truth *truth, int client, int target,
@@ -307,7 +307,7 @@ void client_unsubscribed(struct truth *truth, int client, int target) {
     drop_interest(interest_of(truth, client, target));
 }
 
-/* ---- Promises ---------------------------------------------------------------------- */
+/* ---- Promises ----------------------------------------------------------- */
 
 static const char *check_asked(struct truth *truth, int client, int resource) {
     bool live = false;

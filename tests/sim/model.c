@@ -32,7 +32,7 @@ static bool is_refused(const struct model *model, int client, int target, int re
            !has_derived(&model->streams[client].subs[target], resource);
 }
 
-/* ---- Settings ---------------------------------------------------------------------- */
+/* ---- Settings ----------------------------------------------------------- */
 
 /* The configured template with the most literal bytes that matches, then the oldest. */
 static int template_configured(const struct model *model, int resource) {
@@ -88,7 +88,7 @@ static int64_t limit_of(const struct model *model, struct wishes wishes, int res
     return cast_rates[rate] == TDG__RATE_OFF ? 0 : cast_rates[rate];
 }
 
-/* ---- Cursor ------------------------------------------------------------------------ */
+/* ---- Cursor ------------------------------------------------------------- */
 
 /* `first` of the oldest in flight on a stream; one more than the last number if none. */
 static uint64_t oldest_first(const struct model *model, int client) {
@@ -126,7 +126,7 @@ int model_cursor(const struct model *model, int client, tdg__cursor_t *ret) {
     return 0;
 }
 
-/* ---- Windows ----------------------------------------------------------------------- */
+/* ---- Windows ------------------------------------------------------------ */
 
 static struct window *find_window(struct model *model, int target, int resource,
                                   struct wishes wishes) {
@@ -177,7 +177,7 @@ static int64_t window_deadline(const struct model *model, const struct window *w
     }
 }
 
-/* ---- From window to limit to ready ------------------------------------------------- */
+/* ---- From window to limit to ready -------------------------------------- */
 
 static bool limit_runs(const struct model *model, const struct subscription *sub,
                        int resource) {
@@ -246,7 +246,7 @@ static void count_firing(struct model *model, const struct window *window) {
     }
 }
 
-/* ---- Forgetting -------------------------------------------------------------------- */
+/* ---- Forgetting --------------------------------------------------------- */
 
 static int users_of(const struct model *model, int target) {
     int users = 0;
@@ -367,7 +367,7 @@ static void tidy(struct model *model) {
     forget_templates(model);
 }
 
-/* ---- Catch-up ---------------------------------------------------------------------- */
+/* ---- Catch-up ----------------------------------------------------------- */
 
 /* URIs in flight on a stream through templates, each template subscription by itself. */
 static uint32_t pending_through_templates(const struct model *model, int client) {
@@ -550,7 +550,7 @@ static bool catch_up(struct model *model, int client, int target) {
     return resumed;
 }
 
-/* ---- Watchers ---------------------------------------------------------------------- */
+/* ---- Watchers ----------------------------------------------------------- */
 
 static void settle(struct model *model, int client, int target, int status) {
     struct subscription *sub = sub_of(model, client, target);
@@ -684,7 +684,7 @@ int model_watch_done(struct model *model, int target, tdg__watch_result_t result
     return 0;
 }
 
-/* ---- Time -------------------------------------------------------------------------- */
+/* ---- Time --------------------------------------------------------------- */
 
 /* One thing that happens by itself when its time has come. */
 struct due {
@@ -874,7 +874,7 @@ bool model_unsettled(const struct model *model) {
     return false;
 }
 
-/* ---- Streams ----------------------------------------------------------------------- */
+/* ---- Streams ------------------------------------------------------------ */
 
 static uint32_t open_streams(const struct model *model) {
     uint32_t count = 0;
@@ -933,7 +933,7 @@ int model_block(struct model *model, int client, bool blocked) {
     return 0;
 }
 
-/* ---- Subscriptions ----------------------------------------------------------------- */
+/* ---- Subscriptions ------------------------------------------------------ */
 
 static uint32_t subs_between(const struct model *model, int client, int from, int to) {
     uint32_t count = 0;
@@ -1139,7 +1139,7 @@ int model_unsubscribe(struct model *model, int client, int target) {
     return 0;
 }
 
-/* ---- Changes ----------------------------------------------------------------------- */
+/* ---- Changes ------------------------------------------------------------ */
 
 static void note_in_history(struct model *model, int resource, uint64_t number) {
     if (model->history_count == model->opts.history) {
@@ -1251,7 +1251,7 @@ void model_changed(struct model *model, const struct cast_news *news, uint64_t n
     tidy(model);
 }
 
-/* ---- Delivery ---------------------------------------------------------------------- */
+/* ---- Delivery ----------------------------------------------------------- */
 
 static bool may_be_taken(const struct subscription *sub, int resource) {
     return sub->used && sub->state == TDG__SUBSCRIBED && sub->flights[resource].used &&

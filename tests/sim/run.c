@@ -37,7 +37,7 @@ struct run {
     int page_seen[CLIENTS][TARGETS];
 };
 
-/* ---- Failing ----------------------------------------------------------------------- */
+/* ---- Failing ------------------------------------------------------------ */
 
 __attribute__((format(printf, 3, 4))) static void fail(struct run *run, const char *kind,
                                                        const char *format, ...) {
@@ -70,7 +70,7 @@ static const char *name_of(int target) {
     return target < 0 ? "-" : cast_target(target).name;
 }
 
-/* ---- Memory ------------------------------------------------------------------------ */
+/* ---- Memory ------------------------------------------------------------- */
 
 static uint64_t blocks;
 
@@ -99,7 +99,7 @@ void run_count_memory(void) {
     tdg_set_allocator(&counting);
 }
 
-/* ---- The outside world of the engine ----------------------------------------------- */
+/* ---- The outside world of the engine ------------------------------------ */
 
 static int find_client(struct run *run, tdg__stream_t stream) {
     int c;

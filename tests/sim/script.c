@@ -78,7 +78,7 @@ uint64_t sim_random(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* ---- Making ------------------------------------------------------------------------ */
+/* ---- Making ------------------------------------------------------------- */
 
 static int below(uint64_t *rng, int limit) {
     return (int)(sim_random(rng) % (uint64_t)limit);
@@ -236,7 +236,7 @@ void script_done(struct script *script) {
     script->count = 0;
 }
 
-/* ---- Writing and reading ----------------------------------------------------------- */
+/* ---- Writing and reading ------------------------------------------------ */
 
 void script_print_op(FILE *out, const struct op *op) {
     struct op copy = *op;

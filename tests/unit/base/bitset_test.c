@@ -71,7 +71,7 @@ static void expect_all(struct fixture *f) {
     expect_next(f, UINT32_MAX, UINT32_MAX);
 }
 
-/* ---- Beside an array ------------------------------------------------------------- */
+/* ---- Beside an array ---------------------------------------------------- */
 
 /* Random steps, of which about `adds` in a hundred add a number, there already or not. */
 static void steps(struct fixture *f, int count, uint32_t adds) {
@@ -147,7 +147,7 @@ static void agrees_with_an_array_of_2_to_the_20(void **state) {
     beside_an_array(*state, LARGEST);
 }
 
-/* ---- One thing at a time --------------------------------------------------------- */
+/* ---- One thing at a time ------------------------------------------------ */
 
 static void has_nothing_next_without_room(void **state) {
     struct fixture *f = *state;
@@ -236,7 +236,7 @@ static void takes_numbers_up_to_the_largest(void **state) {
     expect_next(f, TDG__BITSET_MAX - 1, UINT32_MAX);
 }
 
-/* ---- Room ------------------------------------------------------------------------ */
+/* ---- Room --------------------------------------------------------------- */
 
 static void refuses_more_room_than_it_can_have(void **state) {
     struct fixture *f = *state;

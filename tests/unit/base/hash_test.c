@@ -9,7 +9,7 @@
 
 enum { LONGEST = 64 };
 
-/* ---- SipHash a second time, as the paper describes it ---------------------------- */
+/* ---- SipHash a second time, as the paper describes it ------------------- */
 
 static uint64_t rotate(uint64_t x, unsigned bits) {
     return (x << bits) | (x >> (64 - bits));
@@ -57,7 +57,7 @@ static void skip_on_big_endian(void) {
         skip();
 }
 
-/* ---- The hash -------------------------------------------------------------------- */
+/* ---- The hash ----------------------------------------------------------- */
 
 static const tdg__hash_key_t keys[] = {
     {0,                  0                 },
@@ -196,7 +196,7 @@ static void spreads_the_low_and_the_high_half_alike(void **state) {
     }
 }
 
-/* ---- Randomness ------------------------------------------------------------------ */
+/* ---- Randomness --------------------------------------------------------- */
 
 /* What the operating system does in the next calls; beyond them it does as asked. */
 static struct {

@@ -111,7 +111,7 @@ static void expect_state(struct fixture *f) {
                  f->heap.room, (long long)tdg__heap_next(&f->heap));
 }
 
-/* ---- Beside a list --------------------------------------------------------------- */
+/* ---- Beside a list ------------------------------------------------------ */
 
 /* One random step: due times below `times`, few of them to have many equal ones. Timers
  * exist below `most`. */
@@ -199,7 +199,7 @@ static void keeps_the_order_when_any_one_is_moved_anywhere(void **state) {
     }
 }
 
-/* ---- One thing at a time --------------------------------------------------------- */
+/* ---- One thing at a time ------------------------------------------------ */
 
 static void has_nothing_due_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -318,7 +318,7 @@ static void forgets_an_armed_timer_that_goes(void **state) {
     assert_null(tdg__heap_pop(&f->heap, 9));
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 static void takes_no_memory_before_the_first_timer(void **state) {
     struct fixture *f = *state;

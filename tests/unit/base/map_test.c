@@ -81,7 +81,7 @@ static void expect_all_keys(struct fixture *f) {
                  f->map.count, f->count);
 }
 
-/* ---- Hashes, from good to worst -------------------------------------------------- */
+/* ---- Hashes, from good to worst ----------------------------------------- */
 
 static uint32_t spread(uint32_t key) {
     static const tdg__hash_key_t hash_key = {1, 2};
@@ -110,7 +110,7 @@ static uint32_t few_homes(uint32_t key) {
     return (spread(key) & 0xf000) + key % 16 + 8;
 }
 
-/* ---- Beside an array ------------------------------------------------------------- */
+/* ---- Beside an array ---------------------------------------------------- */
 
 static void replace_by_twin(struct fixture *f, uint32_t key) {
     uint32_t twin = f->in[key] > KEYS ? key : key + KEYS;
@@ -194,7 +194,7 @@ static void agrees_with_an_array_when_clusters_touch(void **state) {
     beside_an_array(*state, few_homes);
 }
 
-/* ---- One thing at a time --------------------------------------------------------- */
+/* ---- One thing at a time ------------------------------------------------ */
 
 static void finds_nothing_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -273,7 +273,7 @@ static void keeps_values_up_to_the_largest(void **state) {
     assert_int_equal(tdg__map_find(&f->map, 0, has_key, &asked, &key), UINT32_MAX);
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 static void grows_at_three_quarters(void **state) {
     struct fixture *f = *state;
@@ -432,7 +432,7 @@ static void stays_large_when_there_is_no_memory_to_shrink(void **state) {
     assert_int_equal(memory_live(), 0);
 }
 
-/* ---- Chosen keys ----------------------------------------------------------------- */
+/* ---- Chosen keys -------------------------------------------------------- */
 
 enum { ATTACK = 400, ATTACKED_SLOTS = 1024 };
 

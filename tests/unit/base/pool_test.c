@@ -130,7 +130,7 @@ static size_t chunks_in_use(const struct fixture *f) {
     return n;
 }
 
-/* ---- Beside an array ------------------------------------------------------------- */
+/* ---- Beside an array ---------------------------------------------------- */
 
 /* Of a hundred steps about `makes` make a record while fewer than `most` are there. */
 static void steps(struct fixture *f, int count, uint32_t makes, size_t most) {
@@ -189,7 +189,7 @@ static void agrees_with_an_array_for_large_records(void **state) {
     beside_an_array(f);
 }
 
-/* ---- Identifiers ----------------------------------------------------------------- */
+/* ---- Identifiers -------------------------------------------------------- */
 
 static void has_no_identifiers_while_it_is_empty(void **state) {
     struct fixture *f = *state;
@@ -263,7 +263,7 @@ static void has_no_more_identifiers_than_32_bits_hold(void **state) {
     tdg__pool_init(&f->pool, SIZE);
 }
 
-/* ---- Records --------------------------------------------------------------------- */
+/* ---- Records ------------------------------------------------------------ */
 
 static void hands_out_zeroed_records_again(void **state) {
     struct fixture *f = *state;
@@ -304,7 +304,7 @@ static void gives_null_where_a_chunk_was_given_back(void **state) {
     assert_non_null(tdg__pool_get(&f->pool, 2 * CHUNK + 1));
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 static void gives_whole_chunks_back(void **state) {
     struct fixture *f = *state;
@@ -427,7 +427,7 @@ static void tells_how_many_bytes_it_has(void **state) {
                     6 * (chunk_bytes(f) + 2 * sizeof(void *)));
 }
 
-/* ---- Without memory -------------------------------------------------------------- */
+/* ---- Without memory ----------------------------------------------------- */
 
 /* Makes one record with the n-th allocation failing, n from 1 on, until none does.
  * Returns how many failed. */

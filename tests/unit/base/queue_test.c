@@ -56,7 +56,7 @@ static void expect_taken(struct fixture *f, size_t max, size_t first, size_t cou
         assert_null(items[i]);
 }
 
-/* ---- One thread ------------------------------------------------------------------ */
+/* ---- One thread --------------------------------------------------------- */
 
 static void gives_nothing_while_it_is_empty(void **state) {
     expect_taken(*state, 16, 0, 0);
@@ -275,7 +275,7 @@ static void is_destroyed_with_items_inside(void **state) {
     tdg__queue_destroy(NULL);
 }
 
-/* ---- Many threads ---------------------------------------------------------------- */
+/* ---- Many threads ------------------------------------------------------- */
 
 enum { PRODUCERS = 4, EACH = 5000, MANY = PRODUCERS * EACH, PATIENCE = 1 << 22 };
 

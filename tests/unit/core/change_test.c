@@ -142,7 +142,7 @@ static void a_reference_to_the_metadata_is_held_while_the_change_lives(void **st
     tdg__change_unref(change);
 }
 
-/* ---- As a client gets it --------------------------------------------------------- */
+/* ---- As a client gets it ------------------------------------------------ */
 
 static void a_client_gets_time_kind_and_version_where_nothing_was_said(void **state) {
     tdg__change_t *change = create(URI("a:1"), NULL, false);
@@ -223,7 +223,7 @@ static void a_list_has_no_metadata_to_fill_in(void **state) {
     tdg__change_unref(change);
 }
 
-/* ---- What is refused ------------------------------------------------------------- */
+/* ---- What is refused ---------------------------------------------------- */
 
 static void metadata_that_is_no_object_is_refused(void **state) {
     static const char *const texts[] = {"[]", "'text'", "1", "true", "null"};

@@ -59,7 +59,7 @@ static tdg__sub_opts_t foreign(void) {
     };
 }
 
-/* ---- A template ------------------------------------------------------------------ */
+/* ---- A template --------------------------------------------------------- */
 
 static void a_template_is_told_of_every_match_that_changed_since(void **state) {
     struct fixture *f = *state;
@@ -308,7 +308,7 @@ static void template_and_resource_that_come_back_give_one_notification(void **st
     expect_cursor(f, s, 1);
 }
 
-/* ---- Known from and lately ------------------------------------------------------- */
+/* ---- Known from and lately ---------------------------------------------- */
 
 static void a_templates_first_watcher_cannot_know_what_was_before(void **state) {
     struct fixture *f = *state;
@@ -381,7 +381,7 @@ static void the_time_asked_for_is_included(void **state) {
     expect_silence(f);
 }
 
-/* ---- After too much was pending -------------------------------------------------- */
+/* ---- After too much was pending ----------------------------------------- */
 
 static void who_was_ended_for_too_much_pending_comes_back_exactly(void **state) {
     struct fixture *f = *state; /* max_pending is 2 */

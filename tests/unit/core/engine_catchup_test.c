@@ -40,7 +40,7 @@ static void expect_assumed_set(struct fixture *f, tdg__stream_t s, size_t count,
     expect_nothing(f, s);
 }
 
-/* ---- A resource ------------------------------------------------------------------ */
+/* ---- A resource --------------------------------------------------------- */
 
 static void who_comes_back_is_told_of_what_changed_since(void **state) {
     struct fixture *f = *state;
@@ -313,7 +313,7 @@ static void versions_do_not_go_back_when_somebody_comes_back(void **state) {
     assert_true(take(f, s).change->number >= 2);
 }
 
-/* ---- What is not remembered ------------------------------------------------------ */
+/* ---- What is not remembered --------------------------------------------- */
 
 static void a_cursor_below_the_floor_counts_as_changed(void **state) {
     struct fixture *f = *state;
@@ -384,7 +384,7 @@ static void the_history_is_bounded(void **state) {
     assert_true(counters(f).resources <= 4);
 }
 
-/* ---- Another epoch --------------------------------------------------------------- */
+/* ---- Another epoch ------------------------------------------------------ */
 
 static tdg__sub_opts_t foreign(void) {
     return (tdg__sub_opts_t){
@@ -469,7 +469,7 @@ static void an_ended_streams_cursor_may_be_foreign(void **state) {
     assert_int_equal(note.cursor.number, 0);
 }
 
-/* ---- Known from ------------------------------------------------------------------ */
+/* ---- Known from --------------------------------------------------------- */
 
 static void a_quick_return_finds_the_watcher_and_misses_nothing(void **state) {
     struct fixture *f = *state;
@@ -636,7 +636,7 @@ static void a_watcher_armed_at_once_has_proven_nothing(void **state) {
     expect_assumed(f, s, "a:1", counters(f).last_number);
 }
 
-/* ---- In the last so many ms ------------------------------------------------------ */
+/* ---- In the last so many ms --------------------------------------------- */
 
 static tdg__sub_opts_t since(int64_t ms) {
     return (tdg__sub_opts_t){.since_ms = ms};

@@ -3,7 +3,7 @@
  * Changes themselves: deletion, numbers, changes stamped elsewhere, several engines. */
 #include "unit/core/fixture.h"
 
-/* ---- Deletion -------------------------------------------------------------------- */
+/* ---- Deletion ----------------------------------------------------------- */
 
 static void a_deletion_is_an_update_that_says_deleted(void **state) {
     struct fixture *f = *state;
@@ -73,7 +73,7 @@ static void deleting_what_nobody_knows_is_fine(void **state) {
     expect_silence(f);
 }
 
-/* ---- Numbers and several engines ------------------------------------------------- */
+/* ---- Numbers and several engines ---------------------------------------- */
 
 static void numbers_grow_by_one_over_all_resources_and_lists(void **state) {
     struct fixture *f = *state;

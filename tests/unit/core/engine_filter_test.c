@@ -6,7 +6,7 @@
 
 #include "unit/core/fixture.h"
 
-/* ---- What passes ----------------------------------------------------------------- */
+/* ---- What passes -------------------------------------------------------- */
 
 static void a_filter_by_size_passes_large_changes_only(void **state) {
     struct fixture *f = *state;
@@ -153,7 +153,7 @@ static void the_filter_is_the_callers_again_after_subscribe(void **state) {
     expect_note(f, s, "a:1", 2, 0);
 }
 
-/* ---- As if it had not happened --------------------------------------------------- */
+/* ---- As if it had not happened ------------------------------------------ */
 
 /* Defect 5 of erlmcp: filters are stored and never applied; or one that does not match
  * kills the manager and everybody's subscriptions. */
@@ -294,7 +294,7 @@ static void what_a_filter_kept_away_is_counted_through_templates_too(void **stat
     expect_silence(f);
 }
 
-/* ---- New filters ----------------------------------------------------------------- */
+/* ---- New filters -------------------------------------------------------- */
 
 static void a_new_filter_replaces_the_old_one(void **state) {
     struct fixture *f = *state;
@@ -344,7 +344,7 @@ the_last_change_that_passed_the_old_filter_is_told_until_a_newer_passes(void **s
     expect_silence(f);
 }
 
-/* ---- Bad filters ----------------------------------------------------------------- */
+/* ---- Bad filters -------------------------------------------------------- */
 
 static void a_bad_filter_is_refused_and_names_the_offending_part(void **state) {
     struct fixture *f = *state;

@@ -11,7 +11,7 @@ static void open_many(struct fixture *f, tdg__stream_t *s, int count) {
         s[i] = open_stream(f);
 }
 
-/* ---- Who shares ------------------------------------------------------------------ */
+/* ---- Who shares --------------------------------------------------------- */
 
 static void windows_of_different_length_are_kept_apart(void **state) {
     struct fixture *f = *state;
@@ -112,7 +112,7 @@ static void what_a_leaver_waited_for_is_let_go(void **state) {
     tdg__change_unref(change);
 }
 
-/* ---- Who comes and goes ---------------------------------------------------------- */
+/* ---- Who comes and goes ------------------------------------------------- */
 
 static void many_come_and_go_while_a_window_runs(void **state) {
     struct fixture *f = *state;
@@ -202,7 +202,7 @@ static void templates_that_nobody_wants_are_gone(void **state) {
     assert_true(memory_live() <= live);
 }
 
-/* ---- Who changes wishes ---------------------------------------------------------- */
+/* ---- Who changes wishes ------------------------------------------------- */
 
 static void many_move_to_one_group_and_are_all_told(void **state) {
     struct fixture *f = *state;

@@ -56,7 +56,7 @@ static struct seen subscriptions_of(struct fixture *f, tdg__stream_t s) {
     return seen;
 }
 
-/* ---- Subscribers of a resource --------------------------------------------------- */
+/* ---- Subscribers of a resource ------------------------------------------ */
 
 static void a_resource_nobody_subscribed_to_has_no_subscribers(void **state) {
     struct fixture *f = *state;
@@ -156,7 +156,7 @@ static void a_visit_can_be_stopped(void **state) {
     assert_int_equal(seen.count, 1);
 }
 
-/* ---- Subscriptions of a stream --------------------------------------------------- */
+/* ---- Subscriptions of a stream ------------------------------------------ */
 
 static void the_subscriptions_of_a_stream_can_be_listed(void **state) {
     struct fixture *f = *state;
@@ -278,7 +278,7 @@ static void every_state_of_a_subscription_is_shown(void **state) {
     expect_state(f, s, TEMPLATE("a:{"), TDG__NOT_SUBSCRIBED);
 }
 
-/* ---- All, page by page ----------------------------------------------------------- */
+/* ---- All, page by page -------------------------------------------------- */
 
 static void an_empty_engine_has_one_empty_page(void **state) {
     struct fixture *f = *state;
@@ -350,7 +350,7 @@ static void what_is_subscribed_throughout_appears_exactly_once(void **state) {
         assert_int_equal(seen[i], 1);
 }
 
-/* ---- Counters -------------------------------------------------------------------- */
+/* ---- Counters ----------------------------------------------------------- */
 
 static void a_new_engine_counts_nothing(void **state) {
     struct fixture *f = *state;
@@ -460,7 +460,7 @@ static void everything_returns_to_zero(void **state) {
     }
 }
 
-/* ---- Memory ---------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 static void memory_is_shown_by_what_it_is_for(void **state) {
     struct fixture *f = *state;

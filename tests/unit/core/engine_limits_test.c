@@ -25,7 +25,7 @@ static int subscribe_rv(struct fixture *f, tdg__stream_t s, const tdg__target_t 
     return tdg__engine_subscribe(f->engine, s, target, NULL, NULL);
 }
 
-/* ---- Streams and subscriptions --------------------------------------------------- */
+/* ---- Streams and subscriptions ------------------------------------------ */
 
 static void one_stream_too_many_is_refused(void **state) {
     struct fixture *f = *state;
@@ -108,7 +108,7 @@ static void one_subscription_too_many_in_all_is_refused(void **state) {
     subscribe(f, t, "a:4");
 }
 
-/* ---- Names, metadata, filters ---------------------------------------------------- */
+/* ---- Names, metadata, filters ------------------------------------------- */
 
 static void a_name_as_long_as_the_limit_is_accepted(void **state) {
     struct fixture *f = *state;
@@ -245,7 +245,7 @@ static void the_built_in_limits_are_as_documented(void **state) {
     assert_int_equal(subscribe_rv(f, s, TEMPLATE("b:{x}")), TDG_ETEMPLATES);
 }
 
-/* ---- Too much pending ------------------------------------------------------------ */
+/* ---- Too much pending --------------------------------------------------- */
 
 static void change_each(struct fixture *f, int from, int to) {
     char uri[16];

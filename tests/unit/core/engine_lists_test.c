@@ -6,7 +6,7 @@
 
 static const char *const lists[] = {"tools", "prompts", "resources"};
 
-/* ---- Who is told ----------------------------------------------------------------- */
+/* ---- Who is told -------------------------------------------------------- */
 
 static void a_subscriber_of_a_list_is_told_when_it_changes(void **state) {
     struct fixture *f = *state;
@@ -134,7 +134,7 @@ static void a_list_that_does_not_exist_is_refused(void **state) {
     assert_int_equal(counters(f).last_number, 0);
 }
 
-/* ---- Leaving --------------------------------------------------------------------- */
+/* ---- Leaving ------------------------------------------------------------ */
 
 static void unsubscribing_from_a_list_is_silent_from_then_on(void **state) {
     struct fixture *f = *state;
@@ -187,7 +187,7 @@ static void the_subscribers_of_a_list_can_be_named(void **state) {
     assert_int_equal(subscribers(f, LIST("resources"), false), 0);
 }
 
-/* ---- Timing ---------------------------------------------------------------------- */
+/* ---- Timing ------------------------------------------------------------- */
 
 static void list_changes_of_one_window_make_one_notification(void **state) {
     struct fixture *f = *state;
@@ -272,7 +272,7 @@ static void a_list_subscription_has_a_priority(void **state) {
     expect_note(f, s, "a:1", 1, 0);
 }
 
-/* ---- Order, cursor, coming back -------------------------------------------------- */
+/* ---- Order, cursor, coming back ----------------------------------------- */
 
 static void a_list_change_before_the_acknowledgement_is_kept(void **state) {
     struct fixture *f = *state;

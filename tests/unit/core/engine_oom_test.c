@@ -55,7 +55,7 @@ static int teardown_input(void **state) {
     return 0;
 }
 
-/* ---- The transcript -------------------------------------------------------------- */
+/* ---- The transcript ----------------------------------------------------- */
 
 static void say(struct run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -124,7 +124,7 @@ static void tell(struct run *run) {
     }
 }
 
-/* ---- Doing ----------------------------------------------------------------------- */
+/* ---- Doing -------------------------------------------------------------- */
 
 /* What can be seen of an engine. */
 struct view {
@@ -211,7 +211,7 @@ static void wait_ms(struct run *run, int64_t ms) {
     tell(run);
 }
 
-/* ---- The scenario ---------------------------------------------------------------- */
+/* ---- The scenario ------------------------------------------------------- */
 
 static void open_and_configure(struct run *run) {
     tdg__engine_t *engine = run->f->engine;

@@ -4,7 +4,7 @@
  * cursor as the low-water mark of what has been. */
 #include "unit/core/fixture.h"
 
-/* ---- One per stream and resource ------------------------------------------------- */
+/* ---- One per stream and resource ---------------------------------------- */
 
 static void changes_not_yet_taken_merge_into_the_newest(void **state) {
     struct fixture *f = *state;
@@ -119,7 +119,7 @@ static void nothing_is_taken_where_nothing_is_ready(void **state) {
     assert_int_equal(note.reason, 77);
 }
 
-/* ---- Order ----------------------------------------------------------------------- */
+/* ---- Order -------------------------------------------------------------- */
 
 static void what_became_ready_first_is_taken_first(void **state) {
     struct fixture *f = *state;
@@ -289,7 +289,7 @@ static void what_is_ready_goes_to_the_end_of_a_new_priority(void **state) {
     expect_note(f, s, "a:3", 3, 0);
 }
 
-/* ---- Ready streams --------------------------------------------------------------- */
+/* ---- Ready streams ------------------------------------------------------ */
 
 static void ready_streams_come_in_the_order_of_their_handles(void **state) {
     struct fixture *f = *state;
@@ -379,7 +379,7 @@ static void the_end_of_a_blocked_stream_waits_for_it(void **state) {
     expect_end(f, s, 5, 0);
 }
 
-/* ---- The cursor ------------------------------------------------------------------ */
+/* ---- The cursor --------------------------------------------------------- */
 
 static void a_new_streams_cursor_is_the_last_number(void **state) {
     struct fixture *f = *state;

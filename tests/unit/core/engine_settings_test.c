@@ -30,7 +30,7 @@ static int64_t limit_of(struct fixture *f, const char *uri) {
     return delay_of(f, uri);
 }
 
-/* ---- Three levels ---------------------------------------------------------------- */
+/* ---- Three levels ------------------------------------------------------- */
 
 static void the_engines_defaults_hold_where_nothing_else_is_said(void **state) {
     struct fixture *f = *state;
@@ -239,7 +239,7 @@ static void what_is_configured_is_no_resource(void **state) {
     expect_empty(f);
 }
 
-/* ---- Off ------------------------------------------------------------------------- */
+/* ---- Off ---------------------------------------------------------------- */
 
 static void each_level_can_turn_the_limit_off(void **state) {
     struct fixture *f = *state;
@@ -281,7 +281,7 @@ static void a_subscription_can_turn_on_what_is_off(void **state) {
     assert_int_equal(limit_of(f, "a:1"), 300);
 }
 
-/* ---- set_rate_limit -------------------------------------------------------------- */
+/* ---- set_rate_limit ----------------------------------------------------- */
 
 /* Defect 4 of erlmcp: it changes every subscription. */
 static void a_rate_limit_set_for_one_resource_leaves_the_others_alone(void **state) {
@@ -445,7 +445,7 @@ static void a_limit_set_while_running_changes_nothing_that_is_ready(void **state
     expect_note(f, s, "a:1", 2, 0);
 }
 
-/* ---- Windows while they run ------------------------------------------------------ */
+/* ---- Windows while they run --------------------------------------------- */
 
 static void a_shorter_batch_is_measured_from_the_windows_first_change(void **state) {
     struct fixture *f = *state;
@@ -640,7 +640,7 @@ static void removing_what_is_configured_returns_to_the_defaults(void **state) {
     configure(f, URI("never:1"), (tdg__settings_t){0}); /* nothing to remove */
 }
 
-/* ---- Bad settings ---------------------------------------------------------------- */
+/* ---- Bad settings ------------------------------------------------------- */
 
 static void settings_out_of_range_are_refused_and_change_nothing(void **state) {
     struct fixture *f = *state;

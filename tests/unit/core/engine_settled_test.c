@@ -14,7 +14,7 @@ static tdg__stream_t subscribing(struct fixture *f, const tdg__target_t *target)
     return s;
 }
 
-/* ---- From inside `settled` ------------------------------------------------------- */
+/* ---- From inside `settled` ---------------------------------------------- */
 
 static void acknowledge_it(struct fixture *f, tdg__stream_t stream,
                            const tdg__target_t *target, int status) {

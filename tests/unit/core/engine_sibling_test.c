@@ -5,7 +5,7 @@
  * others. */
 #include "unit/core/fixture.h"
 
-/* ---- Template and concrete subscription of one stream ---------------------------- */
+/* ---- Template and concrete subscription of one stream ------------------- */
 
 static void template_and_concrete_subscription_give_one_notification(void **state) {
     struct fixture *f = *state;
@@ -261,7 +261,7 @@ static void a_template_that_comes_later_shares_what_follows(void **state) {
     expect_silence(f);
 }
 
-/* ---- Coming and going with something pending ------------------------------------- */
+/* ---- Coming and going with something pending ---------------------------- */
 
 static void changes_merge_after_the_concrete_subscription_is_gone(void **state) {
     struct fixture *f = *state;

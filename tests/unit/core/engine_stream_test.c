@@ -5,7 +5,7 @@
 
 #include "unit/core/fixture.h"
 
-/* ---- Streams --------------------------------------------------------------------- */
+/* ---- Streams ------------------------------------------------------------ */
 
 static void a_stream_knows_its_user(void **state) {
     struct fixture *f = *state;
@@ -224,7 +224,7 @@ static void a_stream_may_close_while_the_ready_ones_are_walked(void **state) {
     assert_int_equal(tdg__engine_next_ready(f->engine, u), 0);
 }
 
-/* ---- Ending ---------------------------------------------------------------------- */
+/* ---- Ending ------------------------------------------------------------- */
 
 static void an_ended_stream_has_its_end_to_take_and_nothing_else(void **state) {
     struct fixture *f = *state;
@@ -293,7 +293,7 @@ static void an_ended_stream_takes_no_more_subscriptions(void **state) {
     expect_empty(f);
 }
 
-/* ---- Death ----------------------------------------------------------------------- */
+/* ---- Death -------------------------------------------------------------- */
 
 static void thousands_of_streams_dropping_at_once_leave_nothing(void **state) {
     enum { STREAMS = 10000 };

@@ -6,7 +6,7 @@
 
 #include "unit/core/fixture.h"
 
-/* ---- Subscribing ----------------------------------------------------------------- */
+/* ---- Subscribing -------------------------------------------------------- */
 
 static void a_subscriber_is_told_of_a_change(void **state) {
     struct fixture *f = *state;
@@ -347,7 +347,7 @@ static void subscribing_to_what_is_not_subscribable_fails(void **state) {
     assert_int_equal(counters(f).resources, 0);
 }
 
-/* ---- The same twice -------------------------------------------------------------- */
+/* ---- The same twice ----------------------------------------------------- */
 
 static void a_duplicate_subscribe_is_idempotent(void **state) {
     struct fixture *f = *state;
@@ -443,7 +443,7 @@ static void subscribe_and_unsubscribe_many_times_leaves_nothing(void **state) {
     assert_int_equal(counters(f).resources, 0);
 }
 
-/* ---- Unsubscribing --------------------------------------------------------------- */
+/* ---- Unsubscribing ------------------------------------------------------ */
 
 static void unsubscribe_removes_the_subscription(void **state) {
     struct fixture *f = *state;
@@ -608,7 +608,7 @@ static void a_new_subscription_after_unsubscribe_starts_afresh(void **state) {
     expect_note(f, s, "a:1", 2, 0);
 }
 
-/* ---- Acknowledged first ---------------------------------------------------------- */
+/* ---- Acknowledged first ------------------------------------------------- */
 
 /* The first race of seed 004. */
 static void a_change_between_subscribe_and_acknowledgement_is_kept_and_sent_right_after(
@@ -728,7 +728,7 @@ static void acknowledging_what_is_not_subscribed_is_not_found(void **state) {
     acknowledge(f, s); /* all of none */
 }
 
-/* ---- Subscribes and unsubscribes in between -------------------------------------- */
+/* ---- Subscribes and unsubscribes in between ----------------------------- */
 
 static void a_stream_that_joins_during_a_window_is_told_of_the_next_change(void **state) {
     struct fixture *f = *state;

@@ -6,7 +6,7 @@
 
 #include "unit/core/fixture.h"
 
-/* ---- Matching -------------------------------------------------------------------- */
+/* ---- Matching ----------------------------------------------------------- */
 
 /* Defect 6 of erlmcp: templates never match, metadata is dropped on the way. */
 static void one_template_subscription_matches_all_its_uris(void **state) {
@@ -217,7 +217,7 @@ static int setup_short_history(void **state) {
         &(tdg__engine_opts_t){.calls = calls_pushed, .defaults = at_once, .history = 16});
 }
 
-/* ---- Timing per URI -------------------------------------------------------------- */
+/* ---- Timing per URI ----------------------------------------------------- */
 
 static void every_uri_of_a_template_has_its_own_window(void **state) {
     struct fixture *f = *state;
@@ -363,7 +363,7 @@ static void leaving_a_template_leaves_the_others_in_their_windows(void **state) 
     expect_silence(f);
 }
 
-/* ---- What is remembered per URI -------------------------------------------------- */
+/* ---- What is remembered per URI ----------------------------------------- */
 
 static int setup_history_of_one(void **state) {
     return fixture_create(
@@ -446,7 +446,7 @@ static void a_template_that_goes_takes_its_windows_and_limits_along(void **state
     }
 }
 
-/* ---- May read -------------------------------------------------------------------- */
+/* ---- May read ----------------------------------------------------------- */
 
 static void a_template_tells_nothing_of_what_its_owner_may_not_read(void **state) {
     struct fixture *f = *state;

@@ -16,7 +16,7 @@ static size_t storm(struct fixture *f, const char *uri, int64_t step_ms, int64_t
     return notes;
 }
 
-/* ---- Immediate ------------------------------------------------------------------- */
+/* ---- Immediate ---------------------------------------------------------- */
 
 static void immediate_tells_of_every_change_at_once(void **state) {
     struct fixture *f = *state;
@@ -45,7 +45,7 @@ static void a_window_of_0_means_immediate_whatever_the_mode(void **state) {
     }
 }
 
-/* ---- Batch ----------------------------------------------------------------------- */
+/* ---- Batch -------------------------------------------------------------- */
 
 /* Defect 3 of erlmcp: a "batch" does not coalesce. */
 static void changes_in_one_window_make_one_notification(void **state) {
@@ -225,7 +225,7 @@ static void what_was_taken_early_leaves_its_window_running(void **state) {
     expect_note(f, s, "a:1", 3, 0);
 }
 
-/* ---- Debounce -------------------------------------------------------------------- */
+/* ---- Debounce ----------------------------------------------------------- */
 
 static void debounce_waits_for_quiet(void **state) {
     struct fixture *f = *state;
@@ -331,7 +331,7 @@ static void a_busy_debounced_resource_never_delays_a_quiet_one(void **state) {
     expect_note(f, t, "quiet:1", number, 0);
 }
 
-/* ---- Throttle -------------------------------------------------------------------- */
+/* ---- Throttle ----------------------------------------------------------- */
 
 static void throttle_tells_of_the_first_change_at_once(void **state) {
     struct fixture *f = *state;
@@ -443,7 +443,7 @@ static void who_joins_a_throttled_resource_shares_its_window(void **state) {
     expect_note(f, late, "a:1", 2, 0);
 }
 
-/* ---- Several timings on one resource --------------------------------------------- */
+/* ---- Several timings on one resource ------------------------------------ */
 
 static void subscribers_with_different_timings_are_told_at_different_times(void **state) {
     struct fixture *f = *state;
@@ -467,7 +467,7 @@ static void subscribers_with_different_timings_are_told_at_different_times(void 
     expect_note(f, quiet, "a:1", 2, 1);
 }
 
-/* ---- Deletions ------------------------------------------------------------------- */
+/* ---- Deletions ---------------------------------------------------------- */
 
 static void a_deletion_skips_the_window(void **state) {
     struct fixture *f = *state;
@@ -562,7 +562,7 @@ static void a_deletion_counts_as_a_firing_for_throttle(void **state) {
     expect_note(f, s, "a:1", 3, 0);
 }
 
-/* ---- New wishes ------------------------------------------------------------------ */
+/* ---- New wishes --------------------------------------------------------- */
 
 static void what_waited_for_the_old_window_has_waited_enough(void **state) {
     struct fixture *f = *state;
@@ -626,7 +626,7 @@ static void who_moves_to_a_group_with_a_newer_change_is_told_of_that_one(void **
     expect_silence(f);
 }
 
-/* ---- Time ------------------------------------------------------------------------ */
+/* ---- Time --------------------------------------------------------------- */
 
 static void the_next_deadline_is_the_end_of_the_earliest_window(void **state) {
     struct fixture *f = *state;

@@ -14,7 +14,7 @@ static tdg__stream_t subscribing(struct fixture *f, const tdg__target_t *target)
     return s;
 }
 
-/* ---- Starting -------------------------------------------------------------------- */
+/* ---- Starting ----------------------------------------------------------- */
 
 static void the_first_subscriber_starts_the_watcher(void **state) {
     struct fixture *f = *state;
@@ -122,7 +122,7 @@ static void the_same_subscription_again_starts_no_second_watcher(void **state) {
     expect_unwatch(f, URI("a:1"));
 }
 
-/* ---- Arming ---------------------------------------------------------------------- */
+/* ---- Arming ------------------------------------------------------------- */
 
 static void a_subscribe_is_acknowledged_only_once_its_watcher_is_armed(void **state) {
     struct fixture *f = *state;
@@ -288,7 +288,7 @@ static void new_wishes_while_the_watcher_arms_are_settled_once(void **state) {
     expect_note(f, s, "a:1", number, 0);
 }
 
-/* ---- Time-out -------------------------------------------------------------------- */
+/* ---- Time-out ----------------------------------------------------------- */
 
 static void a_watcher_that_does_not_arm_settles_with_a_time_out(void **state) {
     struct fixture *f = *state;
@@ -484,7 +484,7 @@ static void the_time_out_and_the_linger_time_can_be_chosen(void **state) {
     expect_unwatch(f, URI("a:1"));
 }
 
-/* ---- Failure --------------------------------------------------------------------- */
+/* ---- Failure ------------------------------------------------------------ */
 
 static void a_watcher_that_fails_ends_its_subscriptions_with_the_error(void **state) {
     struct fixture *f = *state;
@@ -614,7 +614,7 @@ static void three_who_wait_are_told_of_a_failure_in_their_order(void **state) {
     expect_no_call(f);
 }
 
-/* ---- Stopping -------------------------------------------------------------------- */
+/* ---- Stopping ----------------------------------------------------------- */
 
 static void a_watcher_lingers_after_its_last_subscriber(void **state) {
     struct fixture *f = *state;

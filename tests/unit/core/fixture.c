@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* ---- Call-outs ------------------------------------------------------------------- */
+/* ---- Call-outs ---------------------------------------------------------- */
 
 static struct call *record(struct fixture *f, int what, const tdg__target_t *target) {
     struct call *call;
@@ -89,7 +89,7 @@ const tdg__engine_calls_t calls_watched = {
     .list_matches = on_list_matches,
 };
 
-/* ---- Making one ------------------------------------------------------------------ */
+/* ---- Making one --------------------------------------------------------- */
 
 const tdg__settings_t at_once = {
     .timing = {.mode = TDG__TIMING_IMMEDIATE},
@@ -175,7 +175,7 @@ int teardown(void **state) {
     return live == 0 ? 0 : -1;
 }
 
-/* ---- Acting ---------------------------------------------------------------------- */
+/* ---- Acting ------------------------------------------------------------- */
 
 void advance(struct fixture *f, int64_t ms) {
     f->now_ms += ms;
@@ -272,7 +272,7 @@ void watch_done(struct fixture *f, const tdg__target_t *target,
     assert_int_equal(tdg__engine_watch_done(f->engine, target, result, error), 0);
 }
 
-/* ---- Looking --------------------------------------------------------------------- */
+/* ---- Looking ------------------------------------------------------------ */
 
 tdg__note_t take_at(struct fixture *f, tdg__stream_t stream, const char *file, int line) {
     tdg__note_t note = {0};

@@ -52,7 +52,7 @@ struct fixture {
     size_t live; /* blocks of memory before the engine was created */
 };
 
-/* ---- Making one ------------------------------------------------------------------ */
+/* ---- Making one --------------------------------------------------------- */
 
 extern const tdg__engine_calls_t calls_pushed;  /* nothing needs watching */
 extern const tdg__engine_calls_t calls_watched; /* every target needs a watcher */
@@ -76,7 +76,7 @@ int teardown(void **state);
 
 #define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* ---- Acting ---------------------------------------------------------------------- */
+/* ---- Acting ------------------------------------------------------------- */
 
 #define URI(text) (&(const tdg__target_t){TDG__TARGET_URI, (text), strlen(text)})
 #define TEMPLATE(text)                                                                   \
@@ -125,7 +125,7 @@ void configure(struct fixture *f, const tdg__target_t *target, tdg__settings_t s
 void watch_done(struct fixture *f, const tdg__target_t *target,
                 tdg__watch_result_t result, int error);
 
-/* ---- Looking --------------------------------------------------------------------- */
+/* ---- Looking ------------------------------------------------------------ */
 
 /* Takes the next notification of a stream; there must be one. */
 #define take(f, stream) take_at((f), (stream), __FILE__, __LINE__)
