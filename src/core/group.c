@@ -267,7 +267,7 @@ void tdg__group_prefetch_leave(const tdg__engine_t *engine, const struct sub *su
     if (group->of_template || group->room <= FEW_MEMBERS)
         return;
     __builtin_prefetch(&group->many[sub->slot], 1);
-    __builtin_prefetch(sub_at(engine, group->many[group->count - 1]), 1);
+    prefetch(sub_at(engine, group->many[group->count - 1]), sizeof(struct sub));
 }
 
 void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
@@ -365,15 +365,18 @@ void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
 /* Walking the members of a large group waits for memory more than for anything else: what
  * is far ahead is fetched meanwhile, first the subs, then, once those are there, the
  * streams. */
-static inline void prefetch_ahead(const tdg__engine_t *engine, const uint32_t *members,
-                                  uint32_t i, uint32_t n) {
+__attribute__((always_inline)) static inline void
+prefetch_ahead(const tdg__engine_t *engine, const uint32_t *members, uint32_t i,
+               uint32_t n) {
     enum { SUBS_AHEAD = 16, STREAMS_AHEAD = 8 };
 
     if (i + SUBS_AHEAD < n)
-        __builtin_prefetch(sub_at(engine, members[i + SUBS_AHEAD]), 1);
-    if (i + STREAMS_AHEAD < n)
-        __builtin_prefetch(
-            stream_at(engine, sub_at(engine, members[i + STREAMS_AHEAD])->stream), 1);
+        prefetch(sub_at(engine, members[i + SUBS_AHEAD]), sizeof(struct sub));
+    if (i + STREAMS_AHEAD < n) {
+        const struct sub *sub = sub_at(engine, members[i + STREAMS_AHEAD]);
+
+        prefetch(stream_at(engine, sub->stream), sizeof(struct stream));
+    }
 }
 
 /* Calls in the members that do not take part in the window yet. A stream that has too

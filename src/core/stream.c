@@ -306,7 +306,7 @@ tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t 
         uint32_t sub = first_ready(stream_at(engine, next));
 
         if (sub != 0)
-            __builtin_prefetch(sub_at(engine, sub), 1);
+            prefetch(sub_at(engine, sub), sizeof(struct sub));
     }
     return tdg__stream_handle(engine, id);
 }

@@ -203,7 +203,7 @@ void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     struct subject *subject = subject_of(engine, group_at(engine, group_id));
 
     /* Far apart in memory, and all needed below: have them on their way. */
-    __builtin_prefetch(stream_at(engine, sub->stream), 1);
+    prefetch(stream_at(engine, sub->stream), sizeof(struct stream));
     tdg__group_prefetch_leave(engine, sub);
 
     if (sub->kind == SUB_TEMPLATE) {
