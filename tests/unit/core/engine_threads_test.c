@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Several engines in several threads share changes and one numbering, each fed through a
+ * queue of its own: what the workers of a server do. Also runs under TSan. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/queue.h"
+#include "core/engine.h"
+#include "support.h"
+
+enum { WORKERS = 3, CHANGES = 2000, STREAMS = 5, ROOM = 64 };
+
+static const char uri_text[] = "db://orders/42";
+
+struct worker {
+    pthread_t thread;
+    tdg__queue_t *queue;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool awake;
+
+    size_t delivered;
+    uint64_t last[STREAMS]; /* the number last told to each stream */
+    bool in_order;
+    int error; /* of the first call that failed */
+};
+
+static void wake(void *user) {
+    struct worker *worker = user;
+
+    pthread_mutex_lock(&worker->lock);
+    worker->awake = true;
+    pthread_cond_signal(&worker->woken);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void wait_for_work(struct worker *worker) {
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->awake)
+        pthread_cond_wait(&worker->woken, &worker->lock);
+    worker->awake = false;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void note_error(struct worker *worker, int rv) {
+    if (rv < 0 && worker->error == 0)
+        worker->error = rv;
+}
+
+static void drain(struct worker *worker, tdg__engine_t *engine) {
+    tdg__note_t note;
+
+    for (tdg__stream_t s = tdg__engine_next_ready(engine, 0); s != 0;
+         s = tdg__engine_next_ready(engine, s))
+        while (tdg__engine_take(engine, s, &note) == 1) {
+            uint64_t *last = tdg__engine_stream_user(engine, s);
+
+            worker->in_order &= note.change->number > *last;
+            *last = note.change->number;
+            worker->delivered++;
+        }
+}
+
+static void set_up(struct worker *worker, tdg__engine_t *engine) {
+    tdg__target_t uri = tdg__target_uri(uri_text);
+
+    for (int i = 0; i < STREAMS; i++) {
+        tdg__stream_t stream;
+
+        note_error(worker, tdg__engine_open(engine, &worker->last[i], &stream));
+        note_error(worker, tdg__engine_subscribe(engine, stream, &uri, NULL, NULL));
+        note_error(worker, tdg__engine_acknowledge(engine, stream, NULL));
+    }
+}
+
+/* Takes what was queued until the change with the last number has been applied. */
+static void *work(void *arg) {
+    struct worker *worker = arg;
+    tdg__engine_opts_t opts = {
+        .defaults = {.timing = {.mode = TDG__TIMING_IMMEDIATE},
+                     .rate_limit_ms = TDG__RATE_OFF},
+        .shared_numbers = true,
+        .epoch = 1,
+    };
+    tdg__engine_t *engine;
+    uint64_t reached = 0;
+
+    note_error(worker, tdg__engine_create(&opts, &engine));
+    if (worker->error != 0)
+        return NULL;
+    set_up(worker, engine);
+    while (reached < CHANGES) {
+        void *items[ROOM];
+        size_t n = tdg__queue_take(worker->queue, items, ROOM);
+
+        if (n == 0)
+            wait_for_work(worker);
+        for (size_t i = 0; i < n; i++) {
+            tdg__change_t *change = items[i];
+
+            note_error(worker, tdg__engine_apply(engine, change));
+            reached = change->number;
+            tdg__change_unref(change);
+            drain(worker, engine);
+        }
+    }
+    tdg__engine_destroy(engine);
+    return NULL;
+}
+
+/* One stamped change for all; the queues are short, so this often has to wait for them.
+ */
+static void publish(struct worker *workers, uint64_t number) {
+    tdg__target_t uri = tdg__target_uri(uri_text);
+    json_t *metadata = json_pack("{s:I}", "size", (json_int_t)number);
+    tdg__change_t *change;
+
+    assert_int_equal(tdg__change_create(&uri, metadata, false, 0, 1000, &change), 0);
+    json_decref(metadata);
+    assert_int_equal(tdg__change_stamp(change, number), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        int rv;
+
+        tdg__change_ref(change);
+        while ((rv = tdg__queue_push(workers[i].queue, change)) == TDG_EAGAIN)
+            sched_yield();
+        assert_int_equal(rv, 0);
+    }
+    tdg__change_unref(change);
+}
+
+static void engines_in_several_threads_share_changes(void **state) {
+    static struct worker workers[WORKERS];
+
+    (void)state;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].in_order = true;
+        pthread_mutex_init(&workers[i].lock, NULL);
+        pthread_cond_init(&workers[i].woken, NULL);
+        assert_int_equal(tdg__queue_create(ROOM, wake, &workers[i], &workers[i].queue),
+                         0);
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (uint64_t number = 1; number <= CHANGES; number++)
+        publish(workers, number);
+
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+        assert_int_equal(workers[i].error, 0);
+        assert_true(workers[i].in_order);
+        assert_int_equal(workers[i].delivered, (size_t)CHANGES * STREAMS);
+        for (int s = 0; s < STREAMS; s++)
+            assert_int_equal(workers[i].last[s], CHANGES);
+        tdg__queue_destroy(workers[i].queue);
+        pthread_cond_destroy(&workers[i].woken);
+        pthread_mutex_destroy(&workers[i].lock);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_in_several_threads_share_changes),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("engine_threads", tests, NULL, NULL);
+}
