@@ -234,6 +234,7 @@ static int catch_up_template(tdg__engine_t *engine, uint32_t id, uint64_t cursor
 
 int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     struct sub *sub = sub_at(engine, id);
+    const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
     bool of_template = sub->kind == SUB_TEMPLATE;
     uint64_t cursor = (uint64_t)sub->resume;
     int rv = 0;
@@ -255,6 +256,9 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
 
     sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE | SUB_FOREIGN);
     sub->resume = 0;
+    /* What it misses until its watcher is armed after all cannot be named either. */
+    if (of_template && known_from(engine, &subject->watch) == UINT64_MAX)
+        *ret_resumed = false;
     return 0;
 }
 

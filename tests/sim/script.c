@@ -201,6 +201,44 @@ static void follow(uint64_t *rng, const struct op *before, struct op *op) {
     op->target = before->target;
 }
 
+static struct op some_op_of(uint64_t *rng, enum op_kind kind, int client) {
+    struct op op = some_op(rng);
+
+    op.kind = kind;
+    op.client = client;
+    op.target = some_target(rng, kind);
+    op.count = some_count(rng, kind);
+    return op;
+}
+
+/* Chance alone seldom tells this story: the connections of most clients break for longer
+ * than watchers linger, things happen that nobody sees, and all come back. Returns how
+ * many operations it took, at most `room`. */
+static size_t outage(uint64_t *rng, struct op *ops, size_t room) {
+    bool away[CLIENTS];
+    size_t n = 0;
+    int c;
+    int i;
+
+    if (room < 2 * CLIENTS + 8)
+        return 0;
+    for (c = 0; c < CLIENTS; c++) {
+        away[c] = !one_in(rng, 8);
+        if (away[c])
+            ops[n++] = some_op_of(rng, OP_DROP, c);
+    }
+    ops[n] = some_op_of(rng, OP_ADVANCE, 0);
+    ops[n++].ms = 250 + below(rng, 300);
+    for (i = 1 + below(rng, 5); i > 0; i--)
+        ops[n++] = some_op_of(rng, one_in(rng, 3) ? OP_CHANGED : OP_UNSEEN, 0);
+    for (c = 0; c < CLIENTS; c++)
+        if (away[c])
+            ops[n++] = some_op_of(rng, OP_RESUME, c);
+    if (!one_in(rng, 3))
+        ops[n++] = some_op_of(rng, OP_QUIET, 0);
+    return n;
+}
+
 struct script script_generate(uint64_t seed, size_t count) {
     struct script script;
     uint64_t rng = seed;
@@ -213,6 +251,8 @@ struct script script_generate(uint64_t seed, size_t count) {
     if (script.ops == NULL)
         abort();
     for (i = 0; i < count; i++) {
+        if (one_in(&rng, 200))
+            i += outage(&rng, &script.ops[i], count - i - 1);
         script.ops[i] = some_op(&rng);
         if (i > 0)
             follow(&rng, &script.ops[i - 1], &script.ops[i]);

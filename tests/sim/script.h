@@ -37,7 +37,7 @@
     X(CONFIGURE, "configure", 16, TARGET | TIMING | RATE)                                \
     X(SET_RATE, "set_rate_limit", 10, TARGET | RATE)                                     \
     X(SET_DEFAULTS, "set_defaults", 5, TIMING | RATE)                                    \
-    X(RIGHT, "right", 14, CLIENT | TARGET | COUNT)                                       \
+    X(RIGHT, "right", 40, CLIENT | TARGET | COUNT)                                       \
     X(SUBSCRIBERS, "subscribers", 6, TARGET)                                             \
     X(PAGE, "page", 20, COUNT)                                                           \
     X(MISTAKE, "mistake", 10, CLIENT | COUNT)                                            \

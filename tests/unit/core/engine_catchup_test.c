@@ -373,6 +373,26 @@ static void the_floor_rises_when_a_subscriber_goes_too(void **state) {
     expect_silence(f);
 }
 
+static int setup_first_number(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .first_number = 1000});
+}
+
+static void a_cursor_from_before_the_first_number_counts_as_changed(void **state) {
+    struct fixture *f = *state; /* what the numbers below 1,000 were, nobody here knows */
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = after(998);
+
+    come_back(f, s, "a:1", 998);
+    expect_assumed(f, s, "a:1", 999);
+    assert_false(subscribe_only(f, s, TEMPLATE("b:{x}"), &opts).resumed);
+    come_back(f, s, "a:2", 999);
+    expect_silence(f);
+    opts = after(999);
+    assert_true(subscribe_only(f, s, TEMPLATE("c:{x}"), &opts).resumed);
+}
+
 static void the_history_is_bounded(void **state) {
     struct fixture *f = *state;
     char uri[32];
@@ -730,6 +750,7 @@ int main(void) {
         TEST(what_left_the_history_is_remembered_while_it_has_a_subscriber,
              setup_short_history),
         TEST(the_floor_rises_when_a_subscriber_goes_too, setup_short_history),
+        TEST(a_cursor_from_before_the_first_number_counts_as_changed, setup_first_number),
         TEST(the_history_is_bounded, setup_short_history),
 
         TEST(with_a_cursor_of_another_epoch_everything_counts_as_changed, setup_at_once),

@@ -439,6 +439,24 @@ static void remembered_limits_are_bounded(void **state) {
     assert_int_equal(counters(f).ended, 0);
 }
 
+static void as_many_limits_are_remembered_as_may_wait(void **state) {
+    struct fixture *f = *state; /* three */
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t seldom = {.settings = rate_limit(1000)};
+
+    subscribe_with(f, s, TEMPLATE("a:{x}"), &seldom);
+    change_each(f, 1, 3);
+    assert_int_equal(drain(f), 3);
+    change_each(f, 3, 3);
+    expect_silence(f);
+    change_each(f, 4, 4);
+    assert_int_equal(drain(f), 1);
+    change_each(f, 4, 4);
+    assert_int_equal(drain(f), 1); /* one more than is remembered */
+    advance(f, 1000);
+    expect_note(f, s, "a:3", 4, 0);
+}
+
 static void limits_that_are_over_make_room_for_others(void **state) {
     struct fixture *f = *state; /* three are remembered */
     tdg__stream_t s = open_stream(f);
@@ -523,6 +541,7 @@ int main(void) {
         TEST(many_streams_may_be_ended_by_one_change, setup_small),
         TEST(a_deletion_can_be_the_one_too_much, setup_small),
         TEST(remembered_limits_are_bounded, setup_small_history),
+        TEST(as_many_limits_are_remembered_as_may_wait, setup_small),
         TEST(limits_that_are_over_make_room_for_others, setup_small),
         TEST(beyond_the_remembered_limits_a_change_is_sooner_but_not_lost, setup_small),
     };

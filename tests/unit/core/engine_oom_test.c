@@ -374,6 +374,10 @@ static void expect_that_it_works(struct fixture *f) {
     assert_int_equal(counters(f).watchers, 0);
     assert_int_equal(counters(f).pending, 0);
     assert_int_equal(counters(f).templates, 0);
+    for (int i = 0; i < 8; i++) /* the history holds nothing else any more */
+        assert_int_equal(tdg__engine_changed(f->engine, URI("fresh:1"), NULL, NULL), 0);
+    assert_int_equal(counters(f).resources, 1);
+    assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
 }
 
 /* Runs the scenario. Returns whether an allocation failed. */

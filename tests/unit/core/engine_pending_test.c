@@ -151,6 +151,19 @@ static void merging_keeps_the_place_in_the_queue(void **state) {
     expect_note(f, s, "a:2", 2, 0);
 }
 
+static void a_deletion_keeps_the_place_in_the_queue(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe(f, s, "a:1");
+    subscribe(f, s, "a:2");
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    deleted(f, "a:1");
+    expect_note(f, s, "a:1", 3, 1);
+    expect_note(f, s, "a:2", 2, 0);
+}
+
 static void what_is_kept_for_the_acknowledgement_keeps_its_order(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -598,6 +611,7 @@ int main(void) {
 
         TEST(what_became_ready_first_is_taken_first, setup_at_once),
         TEST(merging_keeps_the_place_in_the_queue, setup_at_once),
+        TEST(a_deletion_keeps_the_place_in_the_queue, setup_at_once),
         TEST(what_is_kept_for_the_acknowledgement_keeps_its_order, setup_at_once),
         TEST(priority_decides_what_of_a_stream_is_taken_first, setup_at_once),
         TEST(within_a_priority_the_order_is_kept, setup_at_once),

@@ -205,6 +205,26 @@ static void a_sibling_not_acknowledged_is_told_nothing_twice(void **state) {
     expect_silence(f);
 }
 
+static void a_sibling_not_acknowledged_leaves_nothing_behind(void **state) {
+    struct fixture *f = *state; /* one change is remembered */
+    tdg__stream_t s = open_stream(f);
+
+    subscribe(f, s, "a:1");
+    subscribe_only(f, s, TEMPLATE("a:{x}"), NULL);
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    assert_int_equal(counters(f).pending, 0);
+    unsubscribe(f, s, "a:1");
+    changed(f, "x:1", NULL);
+    assert_int_equal(counters(f).resources, 1); /* x:1 */
+}
+
+static int setup_history_of_one(void **state) {
+    return fixture_create(
+        state,
+        &(tdg__engine_opts_t){.calls = calls_pushed, .defaults = at_once, .history = 1});
+}
+
 static void a_sibling_not_acknowledged_keeps_a_newer_change(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -384,6 +404,7 @@ int main(void) {
         TEST(merged_is_the_most_that_any_sibling_had, setup_at_once),
         TEST(a_notification_starts_the_limits_of_all_it_stood_for, setup_at_once),
         TEST(a_sibling_not_acknowledged_is_told_nothing_twice, setup_at_once),
+        TEST(a_sibling_not_acknowledged_leaves_nothing_behind, setup_history_of_one),
         TEST(a_sibling_not_acknowledged_keeps_a_newer_change, setup_at_once),
         TEST(a_note_that_is_not_acknowledged_does_not_leave_with_a_sibling,
              setup_at_once),

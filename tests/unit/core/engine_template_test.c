@@ -572,6 +572,40 @@ static void a_right_taken_away_while_a_limit_runs_is_noticed_too(void **state) {
     expect_silence(f);
 }
 
+static void a_right_taken_away_ends_all_that_templates_have_on_the_uri(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_template(f, s, "a:{x}");
+    subscribe_template(f, s, "{y}:1");
+    subscribe_template_with(f, s, batch(100));
+    subscribe_template(f, s, "a:{+z}");
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    f->forbidden = "a:1";
+    expect_note(f, s, "a:2", 2, 0);
+    expect_nothing(f, s);
+    expect_cursor(f, s, 2);
+    assert_int_equal(counters(f).pending, 0);
+    advance(f, 1000);
+    expect_silence(f);
+}
+
+static void a_right_taken_away_from_a_template_leaves_the_concrete_one(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", batch(100));
+    subscribe_template(f, s, "a:{x}"); /* at once */
+    subscribe_template(f, s, "{y}:1");
+    changed(f, "a:1", NULL);
+    f->forbidden = "a:1";
+    expect_nothing(f, s);
+    advance(f, 100);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_silence(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(one_template_subscription_matches_all_its_uris, setup_at_once),
@@ -618,6 +652,8 @@ int main(void) {
         TEST(a_right_given_holds_from_the_next_change_on, setup_at_once),
         TEST(a_right_taken_away_holds_from_the_next_change_on, setup_at_once),
         TEST(a_right_taken_away_while_a_limit_runs_is_noticed_too, setup_at_once),
+        TEST(a_right_taken_away_ends_all_that_templates_have_on_the_uri, setup_at_once),
+        TEST(a_right_taken_away_from_a_template_leaves_the_concrete_one, setup_at_once),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
