@@ -44,7 +44,8 @@ enum {
  * 0 gives "success"; a code that is none of ours gives "unknown error". */
 TDG_API const char *tdg_strerror(int code);
 
-/* The name of the constant: "TDG_ENOMEM"; "TDG_OK" for 0, "TDG_UNKNOWN" otherwise. */
+/* The name of the constant, such as "TDG_ENOMEM"; "TDG_OK" for 0, "TDG_UNKNOWN" for a
+ * code that is none of ours. */
 TDG_API const char *tdg_error_name(int code);
 
 #ifdef __cplusplus

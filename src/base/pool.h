@@ -43,8 +43,8 @@ static inline uint32_t tdg__pool_end(const tdg__pool_t *pool) {
     return pool->n_chunks * TDG__POOL_CHUNK + 1;
 }
 
-/* The record of an identifier. One that is not in use gives a record that is zero but for
- * its first four bytes, or NULL. */
+/* The record of an identifier from 1 to below tdg__pool_end(). One that is not in use
+ * gives a record that is zero but for its first four bytes, or NULL. */
 static inline void *tdg__pool_get(const tdg__pool_t *pool, uint32_t id) {
     tdg__pool_chunk_t *chunk = pool->chunks[(id - 1) >> TDG__POOL_CHUNK_BITS];
 

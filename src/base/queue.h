@@ -24,10 +24,11 @@ void tdg__queue_destroy(tdg__queue_t *queue);
  * after tdg__queue_close(). The item stays the caller's unless 0 is returned. */
 int tdg__queue_push(tdg__queue_t *queue, void *item);
 
-/* Takes up to `max` items, oldest first, without waiting. Returns how many. */
+/* Takes up to `max` items, oldest first, without waiting. Returns how many. Take until
+ * there is nothing: `wake` comes only when an item meets an empty queue. */
 size_t tdg__queue_take(tdg__queue_t *queue, void **items, size_t max);
 
-/* From now on nothing can be pushed; what is there can still be taken. */
+/* From now on nothing can be pushed; what is there can still be taken. Wakes nobody. */
 void tdg__queue_close(tdg__queue_t *queue);
 
 #endif

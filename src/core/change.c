@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/change.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -43,6 +42,18 @@ const char *tdg__change_type(const tdg__change_t *change) {
     return change->deleted ? "deleted" : "content_update";
 }
 
+/* jansson says the same where memory is out and where a value cannot be written: text
+ * that is not UTF-8, or an object inside itself. Only the latter stays so. */
+static int why_not_written(const json_t *metadata) {
+    void *probe = tdg__malloc(1);
+    bool memory = probe != NULL;
+
+    tdg__free(probe);
+    if (!memory || json_dumpb(metadata, NULL, 0, JSON_COMPACT) > 0)
+        return TDG_ENOMEM;
+    return TDG_EINVAL;
+}
+
 static int check_metadata(const tdg__target_t *target, const json_t *metadata,
                           size_t max_bytes) {
     size_t bytes;
@@ -54,7 +65,7 @@ static int check_metadata(const tdg__target_t *target, const json_t *metadata,
 
     bytes = json_dumpb(metadata, NULL, 0, JSON_COMPACT);
     if (bytes == 0)
-        return TDG_ENOMEM; /* jansson's way to say it */
+        return why_not_written(metadata);
     return bytes > max_bytes ? TDG_EMETADATA : 0;
 }
 

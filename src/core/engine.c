@@ -36,7 +36,9 @@ static int fill_options(tdg__engine_opts_t *opts) {
     set_default(&opts->max_listed, 1000);
     if (opts->first_number == 0)
         opts->first_number = 1;
-    if (opts->max_streams >= TDG__BITSET_MAX || !tdg__settings_valid(&opts->defaults))
+    if (opts->max_streams >= TDG__BITSET_MAX ||
+        opts->max_name_bytes > TDG__TEMPLATE_MAX_LEN ||
+        !tdg__settings_valid(&opts->defaults))
         return TDG_EINVAL;
 
     if (memcmp(opts->hash_key, no_key, sizeof(no_key)) == 0)

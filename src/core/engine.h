@@ -5,9 +5,9 @@
  * notifications to write. Several engines may live in one process; drive each from one
  * thread.
  *
- *     advance(now) ─┐                          ┌─▶ next_ready() ─▶ take()
- *     changed(…)   ─┼─▶ filter ▶ timing ▶ rate ┤
- *     subscribe(…) ─┘      limit ▶ pending     └─▶ next_deadline()
+ *     advance(now) ─┐                                        ┌─▶ next_ready() ─▶ take()
+ *     changed(…)   ─┼─▶ filter ▶ timing ▶ rate limit ▶ pending ┤
+ *     subscribe(…) ─┘                                        └─▶ next_deadline()
  *
  * All calls happen "at" the time of the last tdg__engine_advance(). After any call that
  * may have made something ready, drain:
@@ -84,17 +84,19 @@ typedef struct tdg__engine_calls {
      * Not called for a watcher that said FAILED. */
     void (*unwatch)(void *user, const tdg__target_t *target);
 
-    /* A subscribe that answered TDG__SUBSCRIBING is settled: with 0 it may be
-     * acknowledged; with TDG_ETIMEDOUT likewise, but its watcher is not armed yet (what
-     * it may have missed is reported once it is); with another error the subscription is
-     * gone. `resumed` as in tdg__subscribed_t. May call the engine; must not destroy it.
-     */
+    /* News of a subscription whose watcher took its time. With 0, one that answered
+     * TDG__SUBSCRIBING may be acknowledged; with TDG_ETIMEDOUT likewise, but its watcher
+     * is not armed yet (what it may have missed is reported once it is). With another
+     * error the subscription is gone: that may also come later, for one that timed out or
+     * that was ARMED at once because the watcher had timed out before. Subscribing again
+     * while SUBSCRIBING does not make it come twice. `resumed` as in tdg__subscribed_t.
+     * May call the engine; must not destroy it. */
     void (*settled)(void *user, tdg__stream_t stream, const tdg__target_t *target,
                     int status, bool resumed);
 
     /* Whether the owner of a stream may read a URI that one of its templates matches.
-     * Asked when a change of it comes, unless something of it is in flight or remembered,
-     * and again before it is taken. NULL: yes. */
+     * Asked when a change of it comes or is caught up with, unless something of it is in
+     * flight or remembered, and again before it is taken. NULL: yes. */
     bool (*may_read)(void *user, tdg__stream_t stream, const tdg__target_t *uri);
 
     /* Calls visit(arg, uri) for listed resources that match a template until it returns
@@ -126,7 +128,8 @@ typedef struct tdg__engine_opts {
     uint32_t max_templates;     /* per stream [100] TDG_ETEMPLATES. One change may concern
                                    all of them, and they are compared with each other */
     uint32_t max_total;         /* subscriptions in all [10,000,000] TDG_ETOTAL */
-    uint32_t max_name_bytes;    /* of a URI or template [4,096] TDG_EURILEN */
+    uint32_t max_name_bytes;    /* of a URI or template [4,096], at most 8,192 (more is
+                                   TDG_EINVAL: templates could not match it) TDG_EURILEN */
     uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */
     uint32_t max_filter_bytes;   /* [4,096] TDG_EFILTERSIZE */
     uint32_t max_filter_depth;   /* [8] TDG_EFILTERDEPTH */
@@ -200,7 +203,7 @@ typedef enum tdg__sub_state {
 
 enum { TDG__PRIORITY_LOW = -1, TDG__PRIORITY_NORMAL = 0, TDG__PRIORITY_HIGH = 1 };
 
-/* All zero, or NULL: no wishes. Lists take no filter (TDG_EINVAL). */
+/* All zero, or NULL: no wishes. Lists take no filter, not even {} (TDG_EINVAL). */
 typedef struct tdg__sub_opts {
     tdg__settings_t settings;
     const json_t *filter; /* borrowed; NULL or {} passes everything */
@@ -220,11 +223,13 @@ typedef struct tdg__subscribed {
 } tdg__subscribed_t;
 
 /* Subscribes a stream to a target. Where it is subscribed already, the new wishes replace
- * the old ones (its cursor is ignored, for nothing was missed) and nothing pending is
- * lost. *ret may be NULL. Returns 0; TDG_ENOTFOUND, TDG_EENDED (stream); TDG_EINVAL
- * (empty name, unknown list, settings out of range); TDG_ETEMPLATE, TDG_EAMBIGUOUS,
+ * the old ones and nothing pending is lost; only the first subscribe's cursor and
+ * since_ms count (to catch up from another cursor, unsubscribe first). *ret may be NULL.
+ * Returns 0; TDG_ENOTFOUND, TDG_EENDED (stream); TDG_EINVAL (empty name, unknown list,
+ * settings, priority or since_ms out of range); TDG_ETEMPLATE, TDG_EAMBIGUOUS,
  * TDG_EFILTER… (see opts->error); a limit's error; TDG_ENOMEM; or what `watch` refused
- * with. */
+ * with. Where memory runs out after a watcher was started for it, that watcher lingers,
+ * and its number is used. */
 int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t stream,
                           const tdg__target_t *target, const tdg__sub_opts_t *opts,
                           tdg__subscribed_t *ret);
@@ -304,8 +309,9 @@ typedef struct tdg__note {
     tdg__cursor_t cursor;  /* of the stream, this notification included */
 } tdg__note_t;
 
-/* The next stream, in the order of their handles' indexes, that has something to take and
- * is not blocked; start with 0. Returns 0 when there is none after `after`. */
+/* Walks the streams that have something to take and are not blocked, in an order that
+ * does not change: start with 0, then give what was returned last (it may be closed by
+ * then). Returns 0 at the end. A right that went meanwhile may leave nothing to take. */
 tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t after);
 
 /* Takes the next notification: by priority, then by the time it became ready. Returns 1
@@ -339,10 +345,11 @@ tdg__sub_state_t tdg__engine_state(const tdg__engine_t *engine, tdg__stream_t st
 
 typedef struct tdg__sub_info {
     tdg__stream_t stream;
-    tdg__target_t target; /* what was subscribed to; borrowed */
+    tdg__target_t target; /* what was subscribed to; names and texts in here are borrowed
+                             until the next call that changes the engine */
     tdg__sub_state_t state;
     tdg__settings_t settings; /* as wished */
-    const char *filter;       /* canonical text, borrowed; NULL: none */
+    const char *filter;       /* canonical text; NULL: none */
     int priority;
     bool pending; /* something waits to be taken, or for its time */
 } tdg__sub_info_t;
@@ -390,7 +397,8 @@ typedef struct tdg__counters {
 void tdg__engine_counters(const tdg__engine_t *engine, tdg__counters_t *ret);
 
 /* What the engine holds in bytes, for the benchmark: `subscriptions` is their records and
- * their share of the indexes; URI text, streams and resources apart. */
+ * their share of the indexes; URI text, streams and resources apart. Parsed templates and
+ * their index, filters and configured settings are not counted. */
 typedef struct tdg__memory {
     size_t subscriptions;
     size_t streams;

@@ -213,7 +213,7 @@ void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *c
     engine->history[at] = (struct past){change->number, engine->now_ms, id};
     resource->last_number = change->number;
     resource->last_ms = engine->now_ms;
-    resource->last_wall_ms = engine->wall_ms;
+    resource->last_wall_ms = change->wall_ms;
     resource->last_deleted = change->deleted;
 
     if (gone.resource != 0) {

@@ -22,7 +22,7 @@ uint32_t tdg__stream_find(const tdg__engine_t *engine, tdg__stream_t handle) {
         return 0;
 
     stream = stream_at(engine, id);
-    if (stream == NULL || stream->generation != handle >> 32)
+    if (stream == NULL || stream->generation == 0 || stream->generation != handle >> 32)
         return 0;
     return id;
 }

@@ -51,17 +51,19 @@ int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
     if (engine->opts.calls.watch == NULL)
         return 0;
 
-    tdg__heap_disarm(&engine->timers, &watch->timer); /* it lingers no more */
+    if (watch->users == 1)
+        tdg__heap_disarm(&engine->timers, &watch->timer); /* it lingers no more */
     if (watch->state == WATCH_NONE) {
         rv = start(engine, subject);
         if (rv < 0)
             return rv;
     }
-    if (watch->state == WATCH_ARMING &&
+    if (watch->state == WATCH_ARMING && watch->waiting.first == 0 &&
         watch->since_ms + engine->opts.watch_timeout_ms <= engine->now_ms)
         watch->state = WATCH_LATE; /* its time ran out while nobody waited */
     if (watch->state == WATCH_ARMING) {
-        arm_time_out(engine, watch);
+        if (watch->waiting.first == 0)
+            arm_time_out(engine, watch);
         *ret_state = TDG__SUBSCRIBING;
     }
     return 0;
@@ -113,12 +115,14 @@ static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
         engine->opts.calls.settled(engine->opts.user, stream, &target, status, resumed);
 }
 
-/* Settles those who wait, one by one: after each call the list may be another. Stops with
- * TDG_ENOMEM where one cannot catch up; it and those behind it wait on. */
+/* Settles those who wait, one by one: after each call the list may be another, and where
+ * the last one left and somebody else came, even the watcher. Stops with TDG_ENOMEM where
+ * one cannot catch up; it and those behind it wait on. */
 static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int status) {
     struct watch *watch = &subject->watch;
+    uint8_t state = watch->state;
 
-    while (watch->waiting.first != 0) {
+    while (watch->state == state && watch->waiting.first != 0) {
         uint32_t id = watch->waiting.first;
         struct sub *sub = sub_at(engine, id);
         tdg__stream_t stream = tdg__stream_handle(engine, sub->stream);
