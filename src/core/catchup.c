@@ -256,6 +256,7 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
 
     sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE | SUB_FOREIGN);
     sub->resume = 0;
+    tdg__sub_release_hold(engine, sub);
     /* What it misses until its watcher is armed after all cannot be named either. */
     if (of_template && known_from(engine, &subject->watch) == UINT64_MAX)
         *ret_resumed = false;

@@ -10,6 +10,10 @@
 
 #include "base/alloc.h"
 
+enum { MAX_FIRST_NUMBER_BITS = 62 };
+
+#define MAX_TIME_MS (INT64_MAX / 2)
+
 /* ---- Beginning ---------------------------------------------------------- */
 
 static void set_default(uint32_t *option, uint32_t value) {
@@ -38,6 +42,7 @@ static int fill_options(tdg__engine_opts_t *opts) {
         opts->first_number = 1;
     if (opts->max_streams >= TDG__BITSET_MAX ||
         opts->max_name_bytes > TDG__TEMPLATE_MAX_LEN ||
+        opts->first_number >> MAX_FIRST_NUMBER_BITS != 0 ||
         !tdg__settings_valid(&opts->defaults))
         return TDG_EINVAL;
 
@@ -73,7 +78,8 @@ int tdg__engine_create(const tdg__engine_opts_t *opts, tdg__engine_t **ret) {
 
     memcpy(&engine->key, engine->opts.hash_key, sizeof(engine->key));
     engine->last_number = engine->opts.first_number - 1;
-    engine->dropped = engine->last_number;
+    engine->dropped = engine->last_number; /* of what came before, nothing is known */
+    engine->floor = engine->last_number;
     init_records(engine);
     tdg__engine_set_defaults(engine, &engine->opts.defaults);
 
@@ -205,6 +211,8 @@ static void on_timer(tdg__engine_t *engine, tdg__timer_t *timer) {
 void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms) {
     tdg__timer_t *timer;
 
+    if (mono_ms > MAX_TIME_MS)
+        mono_ms = MAX_TIME_MS; /* so that no deadline overflows */
     if (mono_ms > engine->now_ms)
         engine->now_ms = mono_ms;
     engine->wall_ms = wall_ms;

@@ -113,7 +113,7 @@ typedef struct tdg__engine_opts {
     tdg__settings_t defaults; /* [batch of 100 ms, rate limit 1,000 ms] */
 
     uint64_t epoch;        /* names the numbering; [random] */
-    uint64_t first_number; /* of the first change; [1] */
+    uint64_t first_number; /* of the first change, below 2^62; [1] */
     bool shared_numbers;   /* several engines share one numbering: changes come stamped,
                               through tdg__engine_apply() only */
     uint8_t hash_key[16];  /* against chosen keys; all zero: [random] */
@@ -153,9 +153,10 @@ int tdg__engine_create(const tdg__engine_opts_t *opts, tdg__engine_t **ret);
  * accepted. */
 void tdg__engine_destroy(tdg__engine_t *engine);
 
-/* Moves the time on and does what became due. `mono_ms` never steps (a smaller value than
- * before counts as the same time); `wall_ms` is the time of day, used for `updated_at`
- * and `age_ms` only. Call it once per turn of the loop, before the other calls. */
+/* Moves the time on and does what became due. `mono_ms` counts from 0 or more and never
+ * steps (a smaller value than before counts as the same time); `wall_ms` is the time of
+ * day, used for `updated_at` and `age_ms` only. Call it once per turn of the loop, before
+ * the other calls. */
 void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms);
 
 /* When to call advance again at the latest; INT64_MAX: no need. */

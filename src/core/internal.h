@@ -72,6 +72,7 @@ enum sub_flags {
     SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch */
     SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
     SUB_DOOMED = 1 << 5,  /* its watcher failed */
+    SUB_HOLDS = 1 << 6,   /* its stream's cursor is held back until it is settled */
 };
 
 struct sub {
@@ -202,6 +203,9 @@ struct stream {
         ready[PRIORITIES]; /* subs that can be taken, the highest priority first */
     uint32_t subs, templates;
     uint32_t derived, derived_in_flight;
+    uint32_t holds; /* subs that wait for their watcher with a cursor */
+    uint64_t
+        held_first;     /* the smallest number after such a cursor, while there are any */
     uint64_t end_first; /* of an ended stream: what `first` of its oldest in flight was */
     int32_t end_reason;
     bool blocked, ended, end_taken;
@@ -341,6 +345,10 @@ void tdg__group_forget_newest(struct group *group);
 
 /* ---- subscribe.c -------------------------------------------------------- */
 
+/* Takes out of flight what a subscription has there, itself or derived from it. */
+void tdg__sub_ground(tdg__engine_t *engine, uint32_t id);
+/* Its stream's cursor need not wait for it any more. */
+void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub);
 /* Removes a subscription, of whatever kind, with everything it had. */
 void tdg__sub_remove(tdg__engine_t *engine, uint32_t id);
 /* The stream's own subscription to exactly this target. */

@@ -33,13 +33,20 @@ tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id) {
 
 /* ---- In flight ---------------------------------------------------------- */
 
-static uint64_t first_in_flight(const tdg__engine_t *engine,
-                                const struct stream *stream) {
-    if (stream->ended)
-        return stream->end_first;
+static uint64_t oldest_in_flight(const tdg__engine_t *engine,
+                                 const struct stream *stream) {
     if (stream->flight.first == 0)
         return engine->last_number + 1;
     return sub_at(engine, stream->flight.first)->first;
+}
+
+/* The number of the oldest change that the stream may not have been told of. */
+static uint64_t first_untold(const tdg__engine_t *engine, const struct stream *stream) {
+    uint64_t first = oldest_in_flight(engine, stream);
+
+    if (stream->ended)
+        return stream->end_first;
+    return stream->holds != 0 && stream->held_first < first ? stream->held_first : first;
 }
 
 static void enter_flight(tdg__engine_t *engine, struct sub *sub, uint64_t first,
@@ -75,7 +82,7 @@ void tdg__flight_prepend(tdg__engine_t *engine, uint32_t id, uint64_t first) {
             sub->first = first;
     }
 
-    head = first_in_flight(engine, stream);
+    head = oldest_in_flight(engine, stream);
     if (head < sub->first)
         sub->first = head;
     tdg__list_prepend(&stream->flight, &engine->subs, FLIGHT, id);
@@ -107,7 +114,7 @@ void tdg__flight_leave(tdg__engine_t *engine, uint32_t id) {
 
 /* `first` 0 stands for a change before this epoch. */
 static tdg__cursor_t cursor_of(const tdg__engine_t *engine, const struct stream *stream) {
-    uint64_t first = first_in_flight(engine, stream);
+    uint64_t first = first_untold(engine, stream);
 
     if (first == 0)
         return (tdg__cursor_t){0, 0};
@@ -239,7 +246,7 @@ int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t handle, int reason) {
 
     stream = stream_at(engine, id);
     if (!stream->ended)
-        end_stream(engine, id, reason, first_in_flight(engine, stream));
+        end_stream(engine, id, reason, first_untold(engine, stream));
     return 0;
 }
 
@@ -250,7 +257,7 @@ void tdg__stream_doom(tdg__engine_t *engine, uint32_t id, uint64_t number) {
         return;
 
     stream->end_reason = TDG_EPENDING;
-    stream->end_first = first_in_flight(engine, stream);
+    stream->end_first = first_untold(engine, stream);
     if (number < stream->end_first)
         stream->end_first = number;
     stream->next_doomed = engine->first_doomed;

@@ -184,6 +184,13 @@ uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t gro
 
 /* ---- Going -------------------------------------------------------------- */
 
+void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub) {
+    if ((sub->flags & SUB_HOLDS) == 0)
+        return;
+    sub->flags &= (uint8_t)~SUB_HOLDS;
+    stream_at(engine, sub->stream)->holds--;
+}
+
 static void count_out(tdg__engine_t *engine, const struct sub *sub) {
     struct stream *stream = stream_at(engine, sub->stream);
 
@@ -196,6 +203,16 @@ static void count_out(tdg__engine_t *engine, const struct sub *sub) {
     }
 }
 
+void tdg__sub_ground(tdg__engine_t *engine, uint32_t id) {
+    struct sub *sub = sub_at(engine, id);
+
+    if (sub->kind != SUB_TEMPLATE)
+        tdg__flight_leave(engine, id);
+    else
+        while (sub->derived.first != 0)
+            tdg__sub_remove(engine, sub->derived.first);
+}
+
 void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
     uint32_t group_id = sub->group;
@@ -206,13 +223,9 @@ void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     prefetch(stream_at(engine, sub->stream), sizeof(struct stream));
     tdg__group_prefetch_leave(engine, sub);
 
-    if (sub->kind == SUB_TEMPLATE) {
-        while (sub->derived.first != 0)
-            tdg__sub_remove(engine, sub->derived.first);
-    } else {
-        tdg__flight_leave(engine, id);
-    }
+    tdg__sub_ground(engine, id);
     tdg__queue_leave(engine, id);
+    tdg__sub_release_hold(engine, sub);
     unlink_pair(engine, id);
     tdg__list_remove(own_list(engine, sub), &engine->subs, OWN, id);
     count_out(engine, sub);
@@ -267,6 +280,20 @@ static void remember_cursor(tdg__engine_t *engine, struct sub *sub,
     }
 }
 
+/* What it missed is known only when it is settled; until then its stream must not claim
+ * more than its cursor did. */
+static void hold_cursor(tdg__engine_t *engine, struct sub *sub) {
+    struct stream *stream = stream_at(engine, sub->stream);
+    uint64_t first = (sub->flags & SUB_FOREIGN) != 0 ? 0 : (uint64_t)sub->resume + 1;
+
+    if ((sub->flags & SUB_CURSOR) == 0)
+        return;
+    sub->flags |= SUB_HOLDS;
+    if (stream->holds == 0 || first < stream->held_first)
+        stream->held_first = first;
+    stream->holds++;
+}
+
 /* Starts or joins the watcher, and catches up if that is settled at once. */
 static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t *ret) {
     struct sub *sub = sub_at(engine, id);
@@ -283,6 +310,7 @@ static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t 
     ret->resumed = true;
     if (state == TDG__SUBSCRIBING) {
         tdg__watch_wait(engine, &subject->watch, id);
+        hold_cursor(engine, sub);
         return 0;
     }
     if (subject->watch.state == WATCH_LATE)

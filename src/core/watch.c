@@ -185,15 +185,16 @@ static int forgive_late(tdg__engine_t *engine, uint32_t id) {
     return 0;
 }
 
-/* Puts a sub, out of flight, in front of those who wait. */
+/* Puts a sub in front of those who wait, with nothing in flight. As it waits, no change
+ * that comes meanwhile can make it ready and take it out of that list. */
 static int doom(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
     struct watch *watch = &subject_of(engine, group_at(engine, sub->group))->watch;
 
-    if (sub->kind == SUB_DIRECT)
-        tdg__flight_leave(engine, id);
+    tdg__sub_ground(engine, id);
     tdg__queue_leave(engine, id);
     sub->flags |= SUB_DOOMED;
+    sub->state = TDG__SUBSCRIBING;
 
     sub->queued = QUEUE_ARMING;
     tdg__list_prepend(&watch->waiting, &engine->subs, QUEUE, id);

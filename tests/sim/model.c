@@ -113,10 +113,32 @@ static tdg__cursor_t cursor_before(const struct model *model, uint64_t first) {
     return (tdg__cursor_t){model->epoch, first - 1};
 }
 
+/* Whether some subscription of a stream waits for its watcher and has a cursor. */
+static bool holds_cursor(const struct stream_model *stream) {
+    for (int t = 0; t < TARGETS; t++)
+        if (stream->subs[t].used && stream->subs[t].state == TDG__SUBSCRIBING &&
+            stream->subs[t].has_cursor)
+            return true;
+    return false;
+}
+
+static void hold_cursor(struct model *model, struct stream_model *stream,
+                        bool held_before, tdg__cursor_t cursor) {
+    uint64_t first = cursor.epoch == model->epoch ? cursor.number + 1 : 0;
+
+    if (!held_before || first < stream->held_first)
+        stream->held_first = first;
+}
+
 tdg__cursor_t model__cursor_of(const struct model *model, int client) {
-    if (model->streams[client].ended)
-        return model->streams[client].end_cursor;
-    return cursor_before(model, model__oldest_first(model, client));
+    const struct stream_model *stream = &model->streams[client];
+    uint64_t first = model__oldest_first(model, client);
+
+    if (stream->ended)
+        return stream->end_cursor;
+    if (holds_cursor(stream) && stream->held_first < first)
+        first = stream->held_first;
+    return cursor_before(model, first);
 }
 
 int model_cursor(const struct model *model, int client, tdg__cursor_t *ret) {
@@ -300,6 +322,7 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
                     tdg__subscribed_t *ret) {
     struct subscription *sub = model__sub_of(model, request->client, request->target);
     struct stream_model *stream = &model->streams[request->client];
+    bool held_before = holds_cursor(stream);
     tdg__sub_state_t state;
     int rv;
 
@@ -341,6 +364,8 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
                 !model->watchers[request->target].armed,
     };
     *ret = (tdg__subscribed_t){state, true};
+    if (state == TDG__SUBSCRIBING && sub->has_cursor)
+        hold_cursor(model, stream, held_before, sub->cursor);
     if (state == TDG__ARMED)
         ret->resumed = model__catch_up(model, request->client, request->target);
     model__tidy(model);

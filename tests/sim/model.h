@@ -66,6 +66,7 @@ struct stream_model {
     bool blocked;
     int reason;
     tdg__cursor_t end_cursor;
+    uint64_t held_first; /* while a subscription waits for its watcher with a cursor */
     struct subscription subs[TARGETS];
 };
 
