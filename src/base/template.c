@@ -215,7 +215,7 @@ static tdg__template_t *build(const tdg__template_draft_t *d) {
 
 int tdg__template_parse(const char *text, size_t len, tdg__template_t **ret,
                         tdg__parse_error_t *error) {
-    tdg__template_draft_t d; /* 5 KiB, of which only what the counts cover is ever read */
+    tdg__template_draft_t d; /* 2 KiB, of which only what the counts cover is ever read */
     tdg__template_t *t;
     int rv;
 

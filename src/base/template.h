@@ -12,9 +12,13 @@
 
 typedef struct tdg__template tdg__template_t; /* immutable once parsed */
 
+/* Matching costs variables times length of the URI, and a client may have many templates
+ * that one change is compared with. So the limit is not what could be built but what
+ * people write: more than a handful of variables is rare. */
 enum {
-    TDG__TEMPLATE_MAX_PARTS = 64, /* literals and expressions in one template */
-    TDG__TEMPLATE_MAX_NAMES = 64, /* variables in one template */
+    TDG__TEMPLATE_MAX_NAMES = 16, /* variables in one template */
+    TDG__TEMPLATE_MAX_PARTS = 33, /* literals and expressions: one variable each, and a
+                                     literal on both sides */
     TDG__TEMPLATE_MAX_LEN = 8192, /* bytes: longer templates are refused, and longer URIs
                                      match none */
 };

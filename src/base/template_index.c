@@ -20,12 +20,14 @@
  * Where this does not help, because the templates are the same but for what only the
  * exact match can tell, every one of them is tried: templates that differ only inside
  * their expressions ("db://x{?a17}", "{id:17}"), or the same template under many values.
- * Removing one of those also takes time in proportion to their number. And where
- * each template has an ANY of its own between two literals ("{+a}/k17/{+b}/end") and the
- * URI has most of these literals, most of the trie is walked.
+ * And where each template has an ANY of its own between two literals
+ * ("{+a}/k17/{+b}/end") and the URI has most of these literals, most of the trie is
+ * walked. Removing never depends on how many look the same: the entries of a node are
+ * doubly linked, and a hash table finds the one that goes.
  *
- * Memory: a node takes 48 bytes and its label, a link to it 16, an entry 24. A template
- * that differs from the others in its last literal needs two nodes: 230 bytes or so. */
+ * Memory: a node takes 48 bytes and its label, a link to it 16, an entry 24 and its place
+ * in the hash table 11 to 21. A template that differs from the others in its last literal
+ * needs two nodes: 250 bytes or so. */
 #include "base/template_index.h"
 
 #include <assert.h>
@@ -34,12 +36,16 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/pool.h"
 #include "base/template_internal.h"
 
-/* One pair that was added. */
+/* One pair that was added; in a pool. */
 struct entry {
-    struct entry *next;
     const tdg__template_t *template_;
+    tdg__link_t same; /* among the entries of its node */
     uint32_t value;
 };
 
@@ -55,11 +61,11 @@ struct link {
 };
 
 struct node {
-    struct node *parent;   /* NULL for the root */
-    struct link *links;    /* sorted by key */
-    struct entry *entries; /* the templates that end here */
-    uint64_t walk;         /* the walk that `covered` belongs to */
-    uint32_t covered;      /* behind the last position that was tried */
+    struct node *parent; /* NULL for the root */
+    struct link *links;  /* sorted by key */
+    tdg__list_t entries; /* the templates that end here */
+    uint64_t walk;       /* the walk that `covered` belongs to */
+    uint32_t covered;    /* behind the last position that was tried */
     uint16_t link_count;
     uint16_t link_room;
     uint16_t label_len;
@@ -70,9 +76,15 @@ struct node {
 
 struct tdg__template_index {
     struct node *root;
-    size_t count;
-    uint64_t walks; /* so far: stamps of 64 bits are never used up */
+    tdg__pool_t entries;
+    tdg__map_t by_pair;  /* entries by template and value */
+    tdg__hash_key_t key; /* who subscribes has a say in which values stay */
+    uint64_t walks;      /* so far: stamps of 64 bits are never used up */
 };
+
+static struct entry *entry_at(const tdg__template_index_t *index, uint32_t id) {
+    return tdg__pool_get(&index->entries, id);
+}
 
 static struct node *node_create(const char *label, size_t label_len) {
     struct node *node = tdg__calloc(1, sizeof(*node) + label_len);
@@ -87,12 +99,6 @@ static struct node *node_create(const char *label, size_t label_len) {
 }
 
 static void node_destroy(struct node *node) {
-    struct entry *next;
-
-    for (struct entry *entry = node->entries; entry != NULL; entry = next) {
-        next = entry->next;
-        tdg__free(entry);
-    }
     tdg__free(node->links);
     tdg__free(node);
 }
@@ -193,28 +199,59 @@ static void unlink_node(struct node *child) {
 
 int tdg__template_index_create(tdg__template_index_t **ret) {
     tdg__template_index_t *index = tdg__calloc(1, sizeof(*index));
+    int rv;
 
     if (index == NULL)
         return TDG_ENOMEM;
+    tdg__pool_init(&index->entries, sizeof(struct entry));
+    tdg__map_init(&index->by_pair);
 
+    rv = tdg__random(&index->key, sizeof(index->key));
+    if (rv < 0)
+        goto fail_index;
+
+    rv = TDG_ENOMEM;
     index->root = node_create(NULL, 0);
-    if (index->root == NULL) {
-        tdg__free(index);
-        return TDG_ENOMEM;
-    }
+    if (index->root == NULL)
+        goto fail_index;
     *ret = index;
     return 0;
+
+fail_index:
+    tdg__free(index);
+    return rv;
 }
 
 void tdg__template_index_destroy(tdg__template_index_t *index) {
     if (index == NULL)
         return;
     tree_destroy(index->root);
+    tdg__map_done(&index->by_pair);
+    tdg__pool_done(&index->entries);
     tdg__free(index);
 }
 
 size_t tdg__template_index_count(const tdg__template_index_t *index) {
-    return index->count;
+    return index->by_pair.count;
+}
+
+/* What an entry is found by. */
+struct pair {
+    const tdg__template_t *template_;
+    uint32_t value;
+};
+
+static uint32_t hash_pair(const tdg__template_index_t *index, const struct pair *pair) {
+    uint64_t words[2] = {(uintptr_t)pair->template_, pair->value};
+
+    return (uint32_t)tdg__hash(&index->key, words, sizeof(words));
+}
+
+static bool is_pair(const void *ctx, uint32_t id, const void *key) {
+    const struct entry *entry = entry_at(ctx, id);
+    const struct pair *pair = key;
+
+    return entry->template_ == pair->template_ && entry->value == pair->value;
 }
 
 /* How much of a template's path is in the trie already. */
@@ -337,16 +374,31 @@ static struct node *split(struct node *lower, size_t common) {
     return upper;
 }
 
-int tdg__template_index_add(tdg__template_index_t *index,
-                            const tdg__template_t *template_, uint32_t value) {
-    struct path path = follow(index, template_);
-    struct node *head, *tail, *at = path.node;
+/* Stores a new entry that no node has yet, with room for it in the hash table. */
+static int entry_create(tdg__template_index_t *index, const struct pair *pair,
+                        uint32_t *ret) {
     struct entry *entry;
 
-    entry = tdg__malloc(sizeof(*entry));
-    if (entry == NULL)
+    if (tdg__map_reserve(&index->by_pair) < 0)
         return TDG_ENOMEM;
 
+    entry = tdg__pool_alloc(&index->entries, ret);
+    if (entry == NULL)
+        return TDG_ENOMEM;
+    entry->template_ = pair->template_;
+    entry->value = pair->value;
+    return 0;
+}
+
+int tdg__template_index_add(tdg__template_index_t *index,
+                            const tdg__template_t *template_, uint32_t value) {
+    const struct pair pair = {template_, value};
+    struct path path = follow(index, template_);
+    struct node *head, *tail, *at = path.node;
+    uint32_t id;
+
+    if (entry_create(index, &pair, &id) < 0)
+        goto fail_map;
     if (build_chain(path, &head, &tail) < 0)
         goto fail_entry;
 
@@ -362,15 +414,17 @@ int tdg__template_index_add(tdg__template_index_t *index,
         link_node(at, head);
         at = tail;
     }
-    *entry = (struct entry){at->entries, template_, value};
-    at->entries = entry;
-    index->count++;
+    tdg__list_prepend(&at->entries, &index->entries, offsetof(struct entry, same), id);
+    tdg__map_insert(&index->by_pair, hash_pair(index, &pair), id);
     return 0;
 
 fail_chain:
     tree_destroy(head);
 fail_entry:
-    tdg__free(entry);
+    tdg__pool_free(&index->entries, id);
+fail_map:
+    if (index->by_pair.count == 0)
+        tdg__map_done(&index->by_pair);
     return TDG_ENOMEM;
 }
 
@@ -379,7 +433,7 @@ fail_entry:
 static void join(struct node *upper) {
     struct node *lower, *joined, *parent = upper->parent;
 
-    if (parent == NULL || upper->kind != TDG__PART_LITERAL || upper->entries != NULL ||
+    if (parent == NULL || upper->kind != TDG__PART_LITERAL || upper->entries.first != 0 ||
         upper->link_count != 1 || upper->links[0].to->kind != TDG__PART_LITERAL)
         return;
 
@@ -403,7 +457,7 @@ static void join(struct node *upper) {
 }
 
 static void prune(struct node *node) {
-    while (node->parent != NULL && node->entries == NULL && node->link_count == 0) {
+    while (node->parent != NULL && node->entries.first == 0 && node->link_count == 0) {
         struct node *parent = node->parent;
 
         unlink_node(node);
@@ -415,25 +469,25 @@ static void prune(struct node *node) {
 
 void tdg__template_index_remove(tdg__template_index_t *index,
                                 const tdg__template_t *template_, uint32_t value) {
-    struct path path = follow(index, template_);
-    struct entry **link, *entry;
+    const struct pair pair = {template_, value};
+    uint32_t hash = hash_pair(index, &pair);
+    uint32_t id = tdg__map_find(&index->by_pair, hash, is_pair, index, &pair);
+    struct path path;
 
-    if (!path_complete(&path) || path.partial != NULL)
+    if (id == 0)
         return;
 
-    for (link = &path.node->entries; (entry = *link) != NULL; link = &entry->next)
-        if (entry->template_ == template_ && entry->value == value)
-            break;
-    if (entry == NULL)
-        return;
-
-    *link = entry->next;
-    tdg__free(entry);
-    index->count--;
+    path = follow(index, template_);
+    assert(path_complete(&path) && path.partial == NULL);
+    tdg__list_remove(&path.node->entries, &index->entries, offsetof(struct entry, same),
+                     id);
+    tdg__map_remove(&index->by_pair, hash, id);
+    tdg__pool_free(&index->entries, id);
     prune(path.node);
 }
 
 struct walk {
+    const tdg__template_index_t *index;
     uint64_t number;
     const char *uri;
     size_t len;
@@ -442,9 +496,13 @@ struct walk {
 };
 
 static void visit_entries(const struct walk *walk, const struct node *node) {
-    for (const struct entry *entry = node->entries; entry != NULL; entry = entry->next)
+    const struct entry *entry;
+
+    for (uint32_t id = node->entries.first; id != 0; id = entry->same.next) {
+        entry = entry_at(walk->index, id);
         if (tdg__template_match(entry->template_, walk->uri, walk->len))
             walk->visit(walk->user, entry->value);
+    }
 }
 
 static void enter(const struct walk *walk, struct node *node, size_t at);
@@ -499,7 +557,7 @@ static void enter(const struct walk *walk, struct node *node, size_t at) {
 
 void tdg__template_index_match(tdg__template_index_t *index, const char *uri, size_t len,
                                tdg__template_visit_fn visit, void *user) {
-    struct walk walk = {++index->walks, uri, len, visit, user};
+    struct walk walk = {index, ++index->walks, uri, len, visit, user};
 
     if (len <= TDG__TEMPLATE_MAX_LEN)
         descend(&walk, index->root, 0);

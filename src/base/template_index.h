@@ -11,7 +11,7 @@
 
 typedef struct tdg__template_index tdg__template_index_t;
 
-/* Returns 0 or TDG_ENOMEM. */
+/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM (no randomness). */
 int tdg__template_index_create(tdg__template_index_t **ret);
 void tdg__template_index_destroy(tdg__template_index_t *index); /* NULL is accepted */
 
@@ -21,7 +21,8 @@ void tdg__template_index_destroy(tdg__template_index_t *index); /* NULL is accep
 int tdg__template_index_add(tdg__template_index_t *index,
                             const tdg__template_t *template_, uint32_t value);
 
-/* Removes what was added with the same template and value. Never fails. */
+/* Removes what was added with the same template and value. Never fails. Takes time for
+ * the length of the template, not for how many others look like it. */
 void tdg__template_index_remove(tdg__template_index_t *index,
                                 const tdg__template_t *template_, uint32_t value);
 

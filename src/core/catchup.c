@@ -94,6 +94,7 @@ struct search {
     uint64_t after; /* the cursor */
     uint64_t first;
     uint32_t left; /* how many listed ones may still be reported */
+    uint64_t work; /* done so far, in steps of matching */
     bool complete;
     int rv;
 };
@@ -156,6 +157,19 @@ static bool matches(const struct search *search, const struct resource *resource
                                resource->name, resource->len);
 }
 
+/* Matching a template costs its length times that of the URI, and anybody may come back
+ * with a cursor of long ago: past a bound, the rest counts as not in the history. */
+static bool may_go_on(struct search *search, const struct resource *resource) {
+    enum { MAX_WORK = 1 << 24, PER_URI = 32 };
+    const struct group *group =
+        group_at(search->engine, sub_at(search->engine, search->sub)->group);
+    size_t len;
+
+    tdg__template_text(template_at(search->engine, group->owner)->parsed, &len);
+    search->work += (uint64_t)(resource->len + PER_URI) * (len + PER_URI) / PER_URI;
+    return search->work <= MAX_WORK;
+}
+
 /* From the newest back, as far as `cursor`, or where that is not wanted `from_ms`. Only
  * the last entry of each resource counts. */
 static void search_history(struct search *search, uint64_t cursor, int64_t from_ms) {
@@ -170,6 +184,10 @@ static void search_history(struct search *search, uint64_t cursor, int64_t from_
             return;
         if (from_ms != INT64_MIN)
             search->first = past->number;
+        if (!may_go_on(search, resource)) {
+            search->complete = false;
+            return;
+        }
         if (resource->last_number == past->number && matches(search, resource) &&
             !found(search, resource))
             return;

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 
+enum { MAX_DEPTH = 32, BYTES_PER_VALUE = 8 };
+
 static tdg__target_t target_of(tdg__target_kind_t kind, const char *name) {
     return (tdg__target_t){kind, name, name == NULL ? 0 : strlen(name)};
 }
@@ -54,8 +56,35 @@ static int why_not_written(const json_t *metadata) {
     return TDG_EINVAL;
 }
 
+/* Whether there are no more than *left values, nested no deeper than `depth`. An empty
+ * object takes three bytes of text and seventy times that in memory: counting bytes alone
+ * would bound nothing. */
+static bool few_values(const json_t *json, int depth, size_t *left) {
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    if (depth == 0 || *left == 0)
+        return false;
+    --*left;
+    if (json_is_array(json)) {
+        json_array_foreach(json, i, value) {
+            if (!few_values(value, depth - 1, left))
+                return false;
+        }
+    } else if (json_is_object(json)) {
+        /* jansson iterates by a pointer to non-const, though it only reads. */
+        json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+            if (!few_values(value, depth - 1, left))
+                return false;
+        }
+    }
+    return true;
+}
+
 static int check_metadata(const tdg__target_t *target, const json_t *metadata,
                           size_t max_bytes) {
+    size_t values = max_bytes / BYTES_PER_VALUE;
     size_t bytes;
 
     if (metadata == NULL)
@@ -63,6 +92,8 @@ static int check_metadata(const tdg__target_t *target, const json_t *metadata,
     if (target->kind == TDG__TARGET_LIST || !json_is_object(metadata))
         return TDG_EINVAL;
 
+    if (!few_values(metadata, MAX_DEPTH, &values))
+        return TDG_EMETADATA;
     bytes = json_dumpb(metadata, NULL, 0, JSON_COMPACT);
     if (bytes == 0)
         return why_not_written(metadata);

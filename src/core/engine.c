@@ -27,6 +27,7 @@ static int fill_options(tdg__engine_opts_t *opts) {
 
     set_default(&opts->linger_ms, 5000);
     set_default(&opts->watch_timeout_ms, 10000);
+    set_default(&opts->max_lingering, 256);
     set_default(&opts->max_streams, 1000000);
     set_default(&opts->max_subscriptions, 10000);
     set_default(&opts->max_templates, 100);

@@ -121,6 +121,8 @@ typedef struct tdg__engine_opts {
     uint32_t linger_ms;        /* from the last subscriber to unwatch; [5,000];
                                   TDG__NO_LINGER for none */
     uint32_t watch_timeout_ms; /* for a watcher to arm; [10,000] */
+    uint32_t max_lingering;    /* watchers of URIs, and as many of templates, that linger;
+                                  [256]; beyond it the oldest stops at once */
 
     uint32_t max_streams;       /* [1,000,000] TDG_ESTREAMS */
     uint32_t max_subscriptions; /* per stream, templates included [10,000]

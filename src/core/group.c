@@ -20,6 +20,8 @@
 
 /* ---- Finding and making ------------------------------------------------- */
 
+enum { MAX_VACANT = 8192 };
+
 struct group_key {
     uint32_t owner;
     uint32_t of_template;
@@ -129,8 +131,18 @@ uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
 
 /* ---- The end of a group ------------------------------------------------- */
 
+static void leave_vacant(tdg__engine_t *engine, struct group *group) {
+    if (!group->vacant)
+        return;
+    group->vacant = false;
+    tdg__list_remove(&engine->vacant, &engine->groups, BY_AGE, group->id);
+    engine->n_vacant--;
+}
+
 static void free_group(tdg__engine_t *engine, struct group *group) {
     struct subject *subject = subject_of(engine, group);
+
+    leave_vacant(engine, group);
 
     tdg__list_remove(&subject->groups, &engine->groups, BY_OWNER, group->id);
     if (group->source != 0)
@@ -175,6 +187,19 @@ static bool cools_down(const tdg__engine_t *engine, const struct group *group) {
            group->fired_ms + timing.window_ms > engine->now_ms;
 }
 
+/* Keeps a derived group without members for its window. One client could ask for long
+ * windows on a template that matches without end, so only so many are kept: the URI whose
+ * window is forgotten may be reported sooner. */
+static void keep_vacant(tdg__engine_t *engine, struct group *group) {
+    if (group->vacant)
+        return;
+    if (engine->n_vacant == MAX_VACANT)
+        free_group(engine, group_at(engine, engine->vacant.first));
+    group->vacant = true;
+    tdg__list_append(&engine->vacant, &engine->groups, BY_AGE, group->id);
+    engine->n_vacant++;
+}
+
 void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
     struct group *group = group_at(engine, id);
 
@@ -186,11 +211,11 @@ void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
             free_group(engine, group_at(engine, group->derived.first));
     } else if (group->source != 0 && group_at(engine, group->source)->count != 0) {
         /* Those who subscribed to the template are still there, and their window runs. */
-        if (group->open)
-            return;
-        if (cools_down(engine, group)) {
+        if (!group->open && cools_down(engine, group))
             tdg__heap_arm(&engine->timers, &group->window_timer,
                           deadline_of(engine, group));
+        if (group->open || cools_down(engine, group)) {
+            keep_vacant(engine, group);
             return;
         }
     }
@@ -234,6 +259,7 @@ void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id) 
     struct group *group = group_at(engine, group_id);
 
     sub_at(engine, sub_id)->group = group_id;
+    leave_vacant(engine, group);
     if (group->of_template) /* a list: its members are walked, never picked out */
         tdg__list_append(&group->recent, &engine->subs, FLIGHT, sub_id);
     else

@@ -119,6 +119,7 @@ struct group {
     tdg__link_t by_owner;  /* groups of one subject */
     tdg__link_t by_source; /* derived groups of one source */
     tdg__list_t derived;   /* of a template's group: these */
+    tdg__link_t by_age;    /* vacant groups */
     tdg__settings_t wishes;
     struct filter *filter;
     tdg__change_t *newest; /* held while a member is in flight */
@@ -139,10 +140,12 @@ struct group {
     bool passes; /* the change at hand passed the filter */
     bool open;   /* a window runs */
     bool fired;  /* fired_ms is valid */
+    bool vacant; /* derived and without members; its window or throttle still runs */
 };
 
 #define BY_OWNER offsetof(struct group, by_owner)
 #define BY_SOURCE offsetof(struct group, by_source)
+#define BY_AGE offsetof(struct group, by_age)
 
 /* ---- What is subscribed to ---------------------------------------------- */
 
@@ -151,10 +154,14 @@ struct subject {
     uint32_t hash;
     uint32_t id;
     tdg__list_t groups;
-    uint32_t pins; /* somebody up the stack needs it */
-    uint8_t kind;  /* tdg__target_kind_t */
+    uint32_t pins;      /* somebody up the stack needs it */
+    uint8_t kind;       /* tdg__target_kind_t */
+    bool lingers;       /* watched, without users */
+    tdg__link_t by_age; /* of those that linger */
     struct watch watch;
 };
+
+#define LINGERER offsetof(struct subject, by_age)
 
 struct resource {
     struct subject subject;
@@ -235,6 +242,12 @@ struct tdg__engine {
     tdg__heap_t timers;
     tdg__bitset_t ready;
     uint32_t first_doomed; /* streams to be ended for TDG_EPENDING */
+    struct lingerers {
+        tdg__list_t list; /* the oldest first */
+        uint32_t count;
+    } lingering[2];     /* resources, templates */
+    tdg__list_t vacant; /* groups, the oldest first */
+    uint32_t n_vacant;
 
     struct past *history; /* a ring of opts.history */
     uint32_t past_first, past_count;

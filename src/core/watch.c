@@ -19,6 +19,22 @@ static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged
         tdg__heap_disarm(&engine->timers, &watch->timer); /* otherwise it lingers on */
 }
 
+static tdg__pool_t *pool_of(tdg__engine_t *engine, const struct subject *subject) {
+    return subject->kind == TDG__TARGET_TEMPLATE ? &engine->templates
+                                                 : &engine->resources;
+}
+
+static void stop_lingering(tdg__engine_t *engine, struct subject *subject) {
+    struct lingerers *all = &engine->lingering[subject->kind == TDG__TARGET_TEMPLATE];
+
+    if (!subject->lingers)
+        return;
+    subject->lingers = false;
+    tdg__list_remove(&all->list, pool_of(engine, subject), LINGERER, subject->id);
+    all->count--;
+    tdg__heap_disarm(&engine->timers, &subject->watch.timer);
+}
+
 static int start(tdg__engine_t *engine, struct subject *subject) {
     struct watch *watch = &subject->watch;
     tdg__target_t target = tdg__subject_target(subject);
@@ -51,8 +67,7 @@ int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
     if (engine->opts.calls.watch == NULL)
         return 0;
 
-    if (watch->users == 1)
-        tdg__heap_disarm(&engine->timers, &watch->timer); /* it lingers no more */
+    stop_lingering(engine, subject);
     if (watch->state == WATCH_NONE) {
         rv = start(engine, subject);
         if (rv < 0)
@@ -74,7 +89,10 @@ void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t id) {
     tdg__list_append(&watch->waiting, &engine->subs, QUEUE, id);
 }
 
-static void forget(tdg__engine_t *engine, struct watch *watch) {
+static void forget(tdg__engine_t *engine, struct subject *subject) {
+    struct watch *watch = &subject->watch;
+
+    stop_lingering(engine, subject);
     watch->state = WATCH_NONE;
     tdg__heap_disarm(&engine->timers, &watch->timer);
     engine->counters.watchers--;
@@ -83,9 +101,27 @@ static void forget(tdg__engine_t *engine, struct watch *watch) {
 static void stop(tdg__engine_t *engine, struct subject *subject) {
     tdg__target_t target = tdg__subject_target(subject);
 
-    forget(engine, &subject->watch);
+    forget(engine, subject);
     if (engine->opts.calls.unwatch != NULL)
         engine->opts.calls.unwatch(engine->opts.user, &target);
+}
+
+/* Names are the client's: were there no limit, it could leave a watcher behind for each.
+ */
+static void linger(tdg__engine_t *engine, struct subject *subject) {
+    struct lingerers *all = &engine->lingering[subject->kind == TDG__TARGET_TEMPLATE];
+
+    if (all->count == engine->opts.max_lingering) {
+        struct subject *oldest = tdg__pool_get(pool_of(engine, subject), all->list.first);
+
+        stop(engine, oldest);
+        tdg__subject_release(engine, oldest);
+    }
+    subject->lingers = true;
+    tdg__list_append(&all->list, pool_of(engine, subject), LINGERER, subject->id);
+    all->count++;
+    tdg__heap_arm(&engine->timers, &subject->watch.timer,
+                  engine->now_ms + engine->opts.linger_ms);
 }
 
 void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
@@ -99,8 +135,7 @@ void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
         if (engine->opts.linger_ms == TDG__NO_LINGER)
             stop(engine, subject);
         else
-            tdg__heap_arm(&engine->timers, &watch->timer,
-                          engine->now_ms + engine->opts.linger_ms);
+            linger(engine, subject);
     }
     tdg__subject_release(engine, subject);
 }
@@ -207,7 +242,7 @@ static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
     struct watch *watch = &subject->watch;
     uint32_t id;
 
-    forget(engine, watch);
+    forget(engine, subject);
     each_user(engine, subject, doom);
 
     while ((id = watch->waiting.first) != 0 &&
