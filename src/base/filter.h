@@ -17,7 +17,10 @@
  *     exists       true or false; a field that is null exists
  *     contains     a string in a string field, or a value in an array field
  *     glob         a pattern for string fields: * any run, also of slashes, ? one
- *                  character (of UTF-8), \ takes the next character as it is
+ *                  character (of UTF-8), \ takes the next character as it is. Between
+ *                  two stars, what holds a ? or \ takes at most
+ *                  TDG__FILTER_PIECE_BYTES; before the first and after the last star,
+ *                  and where there is neither ? nor \, any length will do
  *
  * A missing field or a wrong type does not match, whatever the operator; `exists: false`
  * alone asks for absence. For `eq ne in nin` there is no wrong type: values of different
@@ -30,8 +33,11 @@
  * (JSON_REJECT_DUPLICATES).
  *
  * The empty filter passes everything; an empty condition, `all`, `any`, `in` or `nin` is
- * an error. Parsing checks everything once; evaluation neither allocates nor fails, and
- * costs at most in proportion to the size of the filter times that of the fields. */
+ * an error. Parsing checks everything once; evaluation neither allocates nor fails. It
+ * reads a string field once per operator, also for `contains` and `glob`: a pattern costs
+ * in proportion to its length plus that of the text, not to their product. (In a URI that
+ * is not UTF-8, what follows the last star may be compared again for each character with
+ * more bytes than it should have.) */
 #ifndef TDG_BASE_FILTER_H
 #define TDG_BASE_FILTER_H
 
@@ -52,6 +58,8 @@ enum {
     TDG__FILTER_VALUE_DEPTH = 16,    /* arrays and objects inside each other in an
                                         operand, the list of `in` included;
                                         TDG_EFILTERDEPTH */
+    TDG__FILTER_PIECE_BYTES = 32,    /* of a pattern between two stars, escapes included,
+                                        where it holds a ? or \; TDG_EFILTER */
 };
 
 typedef struct tdg__filter_limits {

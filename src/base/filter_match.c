@@ -5,6 +5,7 @@
  * bounded (TDG__FILTER_VALUE_DEPTH); how deep the metadata is does not matter. */
 #include "base/filter_program.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Compares without rounding: a double above 2^53 skips integers, so turning the integer
@@ -200,56 +201,166 @@ static bool test_contains(const tdg__filter_value_t *operand,
     return false;
 }
 
+static bool is_continuation(char byte) {
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
 /* Past one character: a byte and the UTF-8 continuation bytes after it. Bytes that are
  * not UTF-8, which a URI may hold, still advance. */
 static const char *skip_character(const char *at, const char *end) {
     do
         at++;
-    while (at < end && ((unsigned char)*at & 0xc0) == 0x80);
+    while (at < end && is_continuation(*at));
     return at;
 }
 
-/* One element of the pattern other than '*' against the text. Moves both on success. */
-static bool glob_one(const char **pattern, const char **text, const char *text_end) {
-    const char *literal = *pattern;
+/* What stands between two stars of a pattern, or between one and an end of it. */
+struct piece {
+    const char *begin;
+    const char *end;
+    bool plain; /* stands for its own bytes: no '?' and no '\' */
+};
 
-    if (*text == text_end)
-        return false;
+static struct piece piece_at(const char *at, const char *pattern_end) {
+    struct piece piece = {at, at, true};
 
-    if (*literal == '?') {
-        *pattern += 1;
-        *text = skip_character(*text, text_end);
-        return true;
+    for (; at < pattern_end && *at != '*'; at++) {
+        if (*at == '?' || *at == '\\')
+            piece.plain = false;
+        if (*at == '\\')
+            at++; /* the parser has refused a pattern that ends here */
     }
-    if (*literal == '\\')
-        literal++; /* the parser has refused a pattern that ends here */
-    if (*literal != **text)
-        return false;
-    *pattern = literal + 1;
-    *text += 1;
-    return true;
+    piece.end = at;
+    return piece;
 }
 
-/* Only the last '*' seen ever gives way: whatever an earlier one could still take, the
- * later one can take as well. That keeps the cost at pattern times text. */
+/* Returns the end of the match that begins right at `text`, or NULL. */
+static const char *match_piece(const struct piece *piece, const char *text,
+                               const char *text_end) {
+    for (const char *at = piece->begin; at < piece->end; at++) {
+        if (text == text_end)
+            return NULL;
+        if (*at == '?') {
+            text = skip_character(text, text_end);
+            continue;
+        }
+        if (*at == '\\')
+            at++;
+        if (*at != *text++)
+            return NULL;
+    }
+    return text;
+}
+
+/* Follows all matches of a short piece at once: bit n of `state` is set when the text up
+ * to here ends in the first n + 1 elements of the piece. One step per byte of text,
+ * whatever the piece; TDG__FILTER_PIECE_BYTES makes the bits suffice. */
+static const char *find_short(const struct piece *piece, const char *text,
+                              const char *text_end) {
+    uint32_t literals[UCHAR_MAX + 1] = {0}, any = 0, state = 0, last = 0, from, to;
+    const char *at;
+
+    for (at = piece->begin; at < piece->end; at++) {
+        last = last == 0 ? 1 : last << 1;
+        if (*at == '?') {
+            any |= last;
+            continue;
+        }
+        if (*at == '\\')
+            at++;
+        literals[(unsigned char)*at] |= last;
+    }
+
+    for (at = text; at < text_end; at++) {
+        bool inside = is_continuation(*at);
+
+        /* A match begins with a character, or with what an earlier piece left of one. */
+        from = state << 1 | (at == text || !inside);
+        to = from & literals[(unsigned char)*at];
+        if (inside) /* belongs to the '?' before it, if that is what came before */
+            to |= (from & any & ~(any << 1)) | (state & any);
+        else
+            to |= from & any;
+        if ((to & last) != 0)
+            return (any & last) != 0 ? skip_character(at, text_end) : at + 1;
+        state = to;
+    }
+    return NULL;
+}
+
+/* Returns the end of the leftmost match, or NULL. No match ends earlier than the
+ * leftmost one. */
+static const char *find_piece(const struct piece *piece, const char *text,
+                              const char *text_end) {
+    size_t len = (size_t)(piece->end - piece->begin);
+    const char *found;
+
+    if (!piece->plain)
+        return find_short(piece, text, text_end);
+
+    found = memmem(text, (size_t)(text_end - text), piece->begin, len);
+    return found != NULL ? found + len : NULL;
+}
+
+static size_t count_characters(const struct piece *piece) {
+    size_t count = 0;
+
+    for (const char *at = piece->begin; at < piece->end; at++) {
+        if (*at == '\\')
+            at++;
+        count += !is_continuation(*at);
+    }
+    return count;
+}
+
+/* Whether more continuation bytes follow the first byte than it announces. */
+static bool is_overlong(const char *character, const char *end) {
+    unsigned char first = (unsigned char)*character;
+
+    return end - character > 1 + (first >= 0xc0) + (first >= 0xe0) + (first >= 0xf0);
+}
+
+/* Whether the piece matches at the end of the text. In UTF-8 it takes as many characters
+ * as it has, so there is one place to try. A character with too many bytes may stand for
+ * two, a literal and the '?' after it: each gives one more place. */
+static bool match_last(const struct piece *piece, const char *text,
+                       const char *text_end) {
+    size_t missing = count_characters(piece), spare = 0;
+    const char *at = text_end, *next;
+
+    for (;;) {
+        if (missing <= spare && match_piece(piece, at, text_end) == text_end)
+            return true;
+        if (missing == 0 || at == text)
+            return false;
+
+        next = at;
+        do
+            at--;
+        while (at > text && is_continuation(*at));
+        spare += is_overlong(at, next);
+        missing--;
+    }
+}
+
+/* Piece by piece, each as far left as it can be: whatever an earlier star could still
+ * take, the next one can take as well. So nothing is tried twice. */
 static bool glob(const char *pattern, const char *pattern_end, const char *text,
                  const char *text_end) {
-    const char *after_star = NULL, *retry = NULL;
+    struct piece piece = piece_at(pattern, pattern_end);
 
-    while (pattern < pattern_end || text < text_end) {
-        if (pattern < pattern_end && *pattern == '*') {
-            after_star = ++pattern;
-            retry = text;
-        } else if (pattern < pattern_end && glob_one(&pattern, &text, text_end)) {
-            continue;
-        } else if (after_star != NULL && retry < text_end) {
-            pattern = after_star;
-            text = retry = skip_character(retry, text_end);
-        } else {
+    text = match_piece(&piece, text, text_end);
+    if (text == NULL || piece.end == pattern_end)
+        return text == text_end;
+
+    for (;;) {
+        piece = piece_at(piece.end + 1, pattern_end);
+        if (piece.end == pattern_end)
+            return match_last(&piece, text, text_end);
+        text = find_piece(&piece, text, text_end);
+        if (text == NULL)
             return false;
-        }
     }
-    return true;
 }
 
 static bool test_glob(const tdg__filter_value_t *operand,
@@ -266,10 +377,22 @@ static const char *check_list(const json_t *operand) {
 static const char *check_glob(const json_t *operand) {
     const char *pattern = json_string_value(operand);
     size_t len = json_string_length(operand), backslashes = 0;
+    const char *end = pattern + len;
+    struct piece piece;
 
     while (backslashes < len && pattern[len - 1 - backslashes] == '\\')
         backslashes++;
-    return backslashes % 2 == 0 ? NULL : "ends in a lone backslash";
+    if (backslashes % 2 != 0)
+        return "ends in a lone backslash";
+
+    _Static_assert(TDG__FILTER_PIECE_BYTES == 32, "the bits of find_short, and the text");
+    for (piece = piece_at(pattern, end); piece.end < end;) {
+        piece = piece_at(piece.end + 1, end);
+        if (piece.end < end && !piece.plain &&
+            piece.end - piece.begin > TDG__FILTER_PIECE_BYTES)
+            return "expected at most 32 bytes between stars where ? or \\ is used";
+    }
+    return NULL;
 }
 
 #define TYPE(name) (1u << JSON_##name)

@@ -17,8 +17,8 @@ typedef struct tdg__template tdg__template_t; /* immutable once parsed */
  * people write: more than a handful of variables is rare. */
 enum {
     TDG__TEMPLATE_MAX_NAMES = 16, /* variables in one template */
-    TDG__TEMPLATE_MAX_PARTS = 33, /* literals and expressions: one variable each, and a
-                                     literal on both sides */
+    TDG__TEMPLATE_MAX_PARTS = 33, /* literals and expressions in one template: 16 with one
+                                     variable each, and literals around them */
     TDG__TEMPLATE_MAX_LEN = 8192, /* bytes: longer templates are refused, and longer URIs
                                      match none */
 };

@@ -141,8 +141,13 @@ static bool slice_is_at(const struct span *s, tdg__template_slice_t slice, size_
 
 /* The first place from `at` on where the byte stands, or len. */
 static size_t find_byte(const struct span *s, size_t at, char byte) {
-    const char *found = at < s->len ? memchr(s->text + at, byte, s->len - at) : NULL;
+    const char *found;
 
+    if (at >= s->len ||
+        s->text[at] == byte) /* a run of them is the worst that can come */
+        return at < s->len ? at : s->len;
+
+    found = memchr(s->text + at, byte, s->len - at);
     return found != NULL ? (size_t)(found - s->text) : s->len;
 }
 

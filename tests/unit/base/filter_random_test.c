@@ -364,11 +364,61 @@ static void agrees_with_a_naive_evaluator(void **state) {
     assert_in_range(passing, cases / 5, cases / 5 * 4); /* else the cases are dull */
 }
 
+/* Bytes that are not UTF-8 are for the text alone: a URI may hold any. */
+static void random_glob(bool pattern, char *ret) {
+    static const char *const plain[] = {"a", "a", "b", "ab", "é", "€"};
+    static const char *const special[] = {"*", "*", "*", "?", "?", "\\a", "\\*", "\\é"};
+    static const char *const broken[] = {"\x80", "\x80", "\xc3", "\xff", "*"};
+    unsigned one_in = pattern ? 2 : 4;
+
+    *ret = '\0';
+    for (unsigned i = roll(&dice, 10); i > 0; i--)
+        if (roll(&dice, one_in) > 0)
+            strcat(ret, plain[roll(&dice, COUNT(plain))]);
+        else if (pattern)
+            strcat(ret, special[roll(&dice, COUNT(special))]);
+        else
+            strcat(ret, broken[roll(&dice, COUNT(broken))]);
+}
+
+static bool compare_globs(void) {
+    const uint64_t seed = dice.state;
+    char pattern[64], text[64];
+    tdg__filter_input_t input = {.uri = text};
+    tdg__filter_t *filter = NULL;
+    json_t *json;
+    bool passes;
+
+    random_glob(true, pattern);
+    random_glob(false, text);
+    input.uri_len = strlen(text);
+    json = json_pack("{s:{s:s}}", "uri", "glob", pattern);
+    assert_int_equal(tdg__filter_parse(json, &limits, &filter, NULL), 0);
+    passes = tdg__filter_match(filter, &input);
+    if (passes != naive_glob(pattern, text))
+        fail_msg("seed %llu: %s on %s: expected to %s", (unsigned long long)seed, pattern,
+                 text, passes ? "fail" : "pass");
+    tdg__filter_destroy(filter);
+    json_decref(json);
+    return passes;
+}
+
+static void globs_like_a_naive_matcher(void **state) {
+    unsigned passing = 0, cases = 300000;
+
+    (void)state;
+    dice = dice_from_env();
+    for (unsigned i = 0; i < cases; i++)
+        passing += compare_globs();
+    assert_in_range(passing, cases / 20, cases / 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(agrees_with_a_naive_evaluator),
+        TEST(globs_like_a_naive_matcher),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

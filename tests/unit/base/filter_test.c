@@ -256,6 +256,13 @@ static void finds_a_part_in_strings_and_arrays(void **state) {
     judge(cases, COUNT(cases));
 }
 
+/* As long as a piece between stars with ? or \ may be, and around it. */
+#define Q31 "?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?"
+#define Q32 Q31 "?"
+#define A31 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A32 A31 "a"
+#define E32 "\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a\\a"
+
 static void globs_strings(void **state) {
     static const struct {
         const char *pattern;
@@ -285,6 +292,73 @@ static void globs_strings(void **state) {
         {"*ab*ab",             "aab",                  false},
         {"a**b",               "ab",                   true },
         {"*z?",                "\xffz\x80",            true },
+        {"***",                "",                     true },
+        {"***",                "abc",                  true },
+        {"**a**b**",           "xaxbx",                true },
+        {"**a**b**",           "xbxax",                false},
+        {"*a*b*c*d*e*",        "abcde",                true },
+        {"*a*b*c*d*e*",        "abced",                false},
+        {"*aba*",              "ababa",                true },
+        {"*aba*aba*",          "ababa",                false},
+        {"*aba*aba*",          "abaaba",               true },
+        {"aba*aba",            "ababa",                false},
+        {"aba*aba",            "abaaba",               true },
+        {"a*a",                "a",                    false},
+        {"a*a",                "aa",                   true },
+        {"a*?",                "a",                    false},
+        {"*a*a*a*",            "aa",                   false},
+        {"*aab",               "aaaab",                true },
+        {"*ab*b",              "ab",                   false},
+        {"*ab*b",              "abb",                  true },
+        {"*ab*cab",            "abcabcab",             true },
+        {"*ab*cab",            "abcab",                true },
+        {"*abc*cab",           "abcab",                false},
+        {"*a?*?b",             "axb",                  false},
+        {"*a?*?b",             "aaab",                 true },
+        {"*a?a*",              "aabaa",                true },
+        {"*a?a*aa",            "abaa",                 false},
+        {"*a?a*aa",            "abaaa",                true },
+        {"*?a?*",              "a\u00e9",              false},
+        {"*?a?*",              "\u20aca\u20ac",        true },
+        {"*?\?\?*",            "\u20ac\u20ac",         false},
+        {"*?\?\?*",            "\u20ac\u20ac\u20ac",   true },
+        {"*?*?*",              "\u20ac",               false},
+        {"*?*?",               "\u20ac\u20ac",         true },
+        {"\u20ac*?",           "\u20ac",               false},
+        {"*\u20ac?",           "\u20ac\U0001f4e8",     true },
+        {"*\u00e9*\u00a9",     "\u00e9",               false},
+        {"*\\\u00e9?*",        "x\u00e9\u20ac",        true },
+        {"*\\\u00e9",          "x\u00e9",              true },
+        {"*\\**",              "a*b",                  true },
+        {"*\\**",              "ab",                   false},
+        {"*\\?*\\?",           "a?",                   false},
+        {"*\\?*\\?",           "a??",                  true },
+        {"*\\\\*",             "a\\b",                 true },
+        {"*\\\\",              "a\\",                  true },
+        {"*\\a\\b*c",          "xabc",                 true },
+        {"*\\a\\b*c",          "xacb",                 false},
+        {"\\**\\*",            "*",                    false},
+        {"\\**\\*",            "**",                   true },
+        {"?",                  "\x80\x80",             true },
+        {"?\?",                "\x80\x80",             false},
+        {"*?\?*",              "\x80\x80",             false},
+        {"a*?",                "a\x80",                true },
+        {"*a?*",               "a\x80\x80",            true },
+        {"*a?\?*",             "a\x80\x80",            false},
+        {"*a?b*",
+         "a\xff\x80"
+         "b",                                          true },
+        {"*ya?",               "ya\x80",               true },
+        {"*ya?",               "yaa\x80",              true },
+        {"*a?a?",
+         "aa\x80"
+         "a\x80",                                      true },
+        {"*" Q32 "*",          "x" Q31,                true },
+        {"*" Q32 "*",          Q31,                    false},
+        {"*" E32 "*",          "baaaaaaaaaaaaaaaab",   true },
+        {"*" E32 "*",          "baaaaaaaaaaaaaaab",    false},
+        {"*" A32 "b*",         "a" A32 "bb",           true },
+        {"*?" A31 "*b",        "aa" A31 "b",           true },
     };
 
     (void)state;
@@ -350,6 +424,74 @@ static void globs_hostile_patterns_in_bounded_time(void **state) {
     filter = parse(text);
     assert_false(tdg__filter_match(filter, &input));
     tdg__filter_destroy(filter);
+}
+
+static json_t *filled(const char *before, const char *unit, size_t max_len,
+                      const char *after) {
+    char text[16 * 1024 + 1];
+    size_t len = strlen(before);
+
+    assert_true(max_len < sizeof(text));
+    strcpy(text, before);
+    while (len + strlen(unit) + strlen(after) <= max_len) {
+        strcpy(text + len, unit);
+        len += strlen(unit);
+    }
+    strcpy(text + len, after);
+    return json_string(text);
+}
+
+static void globs_long_patterns_in_linear_time(void **state) {
+    /* A matcher that takes pattern times text needs 10^10 steps and more for these, which
+     * is minutes in a build for tests: the time limit of the runner would end it. */
+    static const struct {
+        const char *before, *unit, *after;
+    } cases[] = {
+        {"*",  "a",                               "b" },
+        {"*",  "a",                               "b*"},
+        {"*?", "a",                               "b" },
+        {"*",  "?",                               "b" },
+        {"*",  "\\a",                             "b" },
+        {"*",  "*" A31 "?",                       "b" },
+        {"*",  "*?aaaaaaaaaaaaaaaaaaaaaaaaaa\\a", "b" },
+        {"",   "a*",                              "b" },
+    };
+    static const tdg__filter_limits_t large = {.max_bytes = 10000, .max_depth = 1};
+    json_t *text = filled("", "a", 16 * 1024, "");
+    tdg__filter_input_t input = {json_string_value(text), 16 * 1024, NULL, 0, NULL};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        json_t *json = condition(
+            "glob", filled(cases[i].before, cases[i].unit, 4096, cases[i].after));
+        tdg__filter_t *filter = NULL;
+
+        assert_int_equal(tdg__filter_parse(json, &large, &filter, NULL), 0);
+        for (int n = 0; n < 100; n++)
+            assert_false(tdg__filter_match(filter, &input));
+        tdg__filter_destroy(filter);
+        json_decref(json);
+    }
+    json_decref(text);
+}
+
+static void globs_many_short_patterns_in_linear_time(void **state) {
+    /* As many pieces as fit, each of which nearly matches everywhere. */
+    static const tdg__filter_limits_t large = {.max_bytes = 10000, .max_depth = 2};
+    json_t *text = filled("", "a", 16 * 1024, ""), *filters = json_array(), *json;
+    tdg__filter_input_t input = {json_string_value(text), 16 * 1024, NULL, 0, NULL};
+    tdg__filter_t *filter = NULL;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        json_array_append_new(filters, condition("glob", filled("*?", "a", 34, "b*")));
+    json = json_pack("{s:o}", "any", filters);
+    assert_int_equal(tdg__filter_parse(json, &large, &filter, NULL), 0);
+    for (int n = 0; n < 30; n++)
+        assert_false(tdg__filter_match(filter, &input));
+    tdg__filter_destroy(filter);
+    json_decref(json);
+    json_decref(text);
 }
 
 struct refusal {
@@ -446,6 +588,47 @@ static void refuses_malformed_conditions(void **state) {
 
     (void)state;
     judge_refusals(cases, COUNT(cases));
+}
+
+#define LONG_PIECE                                                                       \
+    "uri.glob: expected at most 32 bytes between stars where ? or \\ is used"
+
+static void refuses_long_pieces_between_stars(void **state) {
+    static const struct {
+        const char *pattern;
+        bool refused;
+    } cases[] = {
+        {"*" Q32 "?*",        true },
+        {"*" A32 "?*",        true },
+        {"*?" A32 "*",        true },
+        {"*" E32 "a*",        true },
+        {"*a" E32 "*",        true },
+        {"*" A31 "\\**",      true },
+        {"*\\*" A31 "*",      true },
+        {"a*b*" Q32 "?*c",    true },
+        {"?*" Q32 "?**",      true },
+        {"*" Q32 "*" Q32 "*", false},
+        {"*" E32 "*",         false},
+        {"*" A32 A32 "*",     false},
+        {Q32 "?*" Q32 "?",    false},
+        {E32 "a*" E32 "a",    false},
+        {Q32 "?",             false},
+        {"\\*" Q32 "?*",      false},
+        {"*" Q32 "?\\*",      false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        json_t *json = condition("glob", json_string(cases[i].pattern));
+        tdg__filter_t *filter = NULL;
+
+        if (cases[i].refused)
+            assert_refused(json, TDG_EFILTER, LONG_PIECE);
+        else
+            assert_int_equal(tdg__filter_parse(json, &limits, &filter, NULL), 0);
+        tdg__filter_destroy(filter);
+        json_decref(json);
+    }
 }
 
 static void cuts_long_paths_in_error_texts(void **state) {
@@ -761,9 +944,12 @@ int main(void) {
         TEST(globs_strings),
         TEST(combines_conditions),
         TEST(globs_hostile_patterns_in_bounded_time),
+        TEST(globs_long_patterns_in_linear_time),
+        TEST(globs_many_short_patterns_in_linear_time),
         TEST(refuses_what_is_no_filter),
         TEST(refuses_unknown_fields),
         TEST(refuses_malformed_conditions),
+        TEST(refuses_long_pieces_between_stars),
         TEST(cuts_long_paths_in_error_texts),
         TEST(keeps_error_texts_printable),
         TEST(bounds_the_size_of_the_canonical_text),

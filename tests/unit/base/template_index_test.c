@@ -384,6 +384,52 @@ static void a_hostile_uri_does_not_take_long(void **state) {
     assert_int_equal(compare(f, uri), 0);
 }
 
+/* Oldest first, for an entry that is found by walking from the newest, is 20 billion
+ * steps in all: the time limit of the runner would end it. Here each removal looks at a
+ * few entries whatever their number. */
+static void removing_one_of_many_that_look_alike_does_not_take_long(void **state) {
+    enum { MANY = 200000 };
+    struct fixture *f = *state;
+    size_t i = make(f, "x://q{?a}"), j = make(f, "x://q{?b}"), before = memory_live();
+
+    for (uint32_t value = 1; value <= MANY; value++)
+        assert_int_equal(tdg__template_index_add(
+                             f->index, f->templates[value % 2 == 0 ? i : j], value),
+                         0);
+    assert_int_equal(tdg__template_index_count(f->index), MANY);
+    for (uint32_t value = 1; value <= MANY; value++)
+        tdg__template_index_remove(f->index, f->templates[value % 2 == 0 ? i : j], value);
+    assert_int_equal(tdg__template_index_count(f->index), 0);
+    assert_int_equal(memory_live(), before);
+}
+
+/* Whichever goes, the others stay, as do those of the same value. */
+static void look_alikes_go_in_any_order(void **state) {
+    struct fixture *f = *state;
+    char text[MAX_TEXT];
+
+    for (size_t i = 0; i < 600; i++) {
+        snprintf(text, sizeof(text), "x://q{?a%zu}", i);
+        assert_int_equal(add(f, make(f, text)), 0);
+    }
+    assert_int_equal(tdg__template_index_add(f->index, f->templates[0], 600), 0);
+    tdg__template_index_remove(f->index, f->templates[0], 599);
+    assert_int_equal(tdg__template_index_count(f->index), 601);
+    tdg__template_index_remove(f->index, f->templates[0], 600);
+    tdg__template_index_remove(f->index, f->templates[0], 600);
+
+    for (size_t left = 600; left > 0; left--) {
+        size_t i = roll(&f->dice, 600);
+
+        while (!f->added[i])
+            i = (i + 1) % 600;
+        drop(f, i);
+        snprintf(text, sizeof(text), "x://q?a%u=1", (unsigned)roll(&f->dice, 600));
+        compare(f, text);
+        assert_int_equal(compare(f, "x://q"), left - 1);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -401,6 +447,8 @@ int main(void) {
         TEST(matching_allocates_nothing),
         TEST(creating_reports_each_allocation_that_fails),
         TEST(a_hostile_uri_does_not_take_long),
+        TEST(removing_one_of_many_that_look_alike_does_not_take_long),
+        TEST(look_alikes_go_in_any_order),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

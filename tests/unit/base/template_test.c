@@ -453,25 +453,59 @@ static void refuses_what_could_be_cut_in_several_ways(void **state) {
 }
 
 static void takes_as_many_parts_and_names_as_promised(void **state) {
+    tdg__parse_error_t error = {0};
     char text[1024] = "";
     size_t len = 0;
     tdg__template_t *t;
 
     (void)state;
-    for (int i = 0; i < TDG__TEMPLATE_MAX_PARTS / 2; i++)
+    assert_int_equal(TDG__TEMPLATE_MAX_NAMES, 16);
+    assert_int_equal(TDG__TEMPLATE_MAX_PARTS, 33);
+    for (int i = 0; i < 16; i++)
         len += (size_t)snprintf(text + len, sizeof(text) - len, "/{v%d}", i);
-    tdg__template_destroy(parse(text));
-    strcat(text, "/");
-    assert_int_equal(tdg__template_parse(text, strlen(text), &t, NULL), TDG_ETEMPLATE);
+    strcpy(text + len, "/");
+    assert_true(matches(text, "/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/"));
+    strcpy(text + len, "{/w}");
+    assert_int_equal(tdg__template_parse(text, strlen(text), &t, &error), TDG_ETEMPLATE);
+    assert_string_equal(error.text, "more than 16 variables");
+    strcpy(text + len, "/{w}");
+    assert_int_equal(tdg__template_parse(text, strlen(text), &t, &error), TDG_ETEMPLATE);
+    assert_string_equal(error.text, "more than 33 literals and expressions");
 
     len = (size_t)snprintf(text, sizeof(text), "{?v0");
     for (int i = 1; i < TDG__TEMPLATE_MAX_NAMES; i++)
         len += (size_t)snprintf(text + len, sizeof(text) - len, ",v%d", i);
     strcpy(text + len, "}");
-    assert_true(matches(text, "?v0=a&v17=b&v63=c"));
+    assert_true(matches(text, "?v0=a&v7=b&v15=c"));
     assert_true(matches(text, ""));
     strcpy(text + len, ",w}");
-    assert_int_equal(tdg__template_parse(text, strlen(text), &t, NULL), TDG_ETEMPLATE);
+    assert_int_equal(tdg__template_parse(text, strlen(text), &t, &error), TDG_ETEMPLATE);
+    assert_string_equal(error.text, "more than 16 variables");
+    assert_int_equal(error.at, len + 1);
+}
+
+/* What stands where decides, not only that it stands there. */
+static void literals_stand_in_their_order_and_apart(void **state) {
+    (void)state;
+    assert_true(matches("a{+x}b{+y}c", "a1b2c"));
+    assert_false(matches("a{+x}b{+y}c", "a1c2b"));
+    assert_false(matches("a{+x}b{+y}c", "a1c"));
+    assert_false(matches("a{+x}b{+y}c", "ab2c"));
+    assert_false(matches("a{+x}b{+y}c", "a1bc"));
+    assert_true(matches("a{+x}b{+y}c", "abbbc"));
+    assert_true(matches("a{+x}b{+y}c", "abbcc"));
+    assert_false(matches("a{+x}b{+y}c", "abbc"));
+    assert_true(matches("{+x}ab{+y}", "aabb"));
+    assert_false(matches("{+x}aba{+y}aba{+z}", "-aba-ba-"));
+    assert_true(matches("{+x}aba{+y}aba{+z}", "-abababa-"));
+    assert_true(matches("{x}.{y}{.z}-{w}", "1.2-3"));
+    assert_false(matches("{x}.{y}{.z}-{w}", "1.-3"));
+    assert_true(matches("a{/x}b{?y}c{;z}d{#w}e{&v}f", "abcdef"));
+    assert_false(matches("a{/x}b{?y}c{;z}d{#w}e{&v}f", "abcedf"));
+    assert_true(matches("{x,y}-{z*}", "1-2"));
+    assert_false(matches("{x,y}-{z*}", "-2"));
+    assert_false(matches("{x,y}-{z*}", "1-"));
+    assert_false(matches("{x}", ""));
 }
 
 static char *repeat(const char *start, char fill, size_t len) {
@@ -577,6 +611,7 @@ int main(void) {
         TEST(refuses_a_nul_wherever_it_stands),
         TEST(refuses_what_could_be_cut_in_several_ways),
         TEST(takes_as_many_parts_and_names_as_promised),
+        TEST(literals_stand_in_their_order_and_apart),
         TEST(takes_uris_and_templates_of_8_kib_and_no_longer),
         TEST(hostile_templates_do_not_take_long),
         TEST(says_when_memory_is_out),
