@@ -143,11 +143,10 @@ static bool slice_is_at(const struct span *s, tdg__template_slice_t slice, size_
 static size_t find_byte(const struct span *s, size_t at, char byte) {
     const char *found;
 
-    if (at >= s->len ||
-        s->text[at] == byte) /* a run of them is the worst that can come */
-        return at < s->len ? at : s->len;
+    if (byte_is(s, at, byte)) /* nothing but such bytes is the worst case */
+        return at;
 
-    found = memchr(s->text + at, byte, s->len - at);
+    found = at < s->len ? memchr(s->text + at, byte, s->len - at) : NULL;
     return found != NULL ? (size_t)(found - s->text) : s->len;
 }
 

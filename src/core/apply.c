@@ -18,13 +18,13 @@ bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resour
     return calls->may_read(engine->opts.user, tdg__stream_handle(engine, stream), &uri);
 }
 
-int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
-                uint32_t group, uint32_t *ret) {
-    *ret = tdg__sub_derived(engine, parent_id, resource);
+int tdg__derived_get(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
+                     uint32_t group, uint32_t *ret) {
+    *ret = tdg__derived_find(engine, parent_id, resource);
     if (*ret != 0 || !tdg__may_read(engine, sub_at(engine, parent_id)->stream, resource))
         return 0;
 
-    *ret = tdg__sub_derive(engine, parent_id, group);
+    *ret = tdg__derived_create(engine, parent_id, group);
     return *ret == 0 ? TDG_ENOMEM : 0;
 }
 
@@ -43,7 +43,7 @@ static int derive_group(tdg__engine_t *engine, uint32_t resource, struct group *
         return 0;
     for (uint32_t sub = source->recent.first; sub != 0;
          sub = sub_at(engine, sub)->flight.next)
-        if (tdg__derive(engine, sub, resource, id, &derived) < 0)
+        if (tdg__derived_get(engine, sub, resource, id, &derived) < 0)
             return TDG_ENOMEM;
     return 0;
 }
@@ -64,7 +64,7 @@ static void on_match(void *arg, uint32_t template_id) {
          g != 0 && match->rv == 0; g = group_at(engine, g)->by_owner.next) {
         struct group *source = group_at(engine, g);
 
-        if (tdg__filter_pass(engine, source->filter, match->change))
+        if (tdg__shared_filter_pass(engine, source->filter, match->change))
             match->rv = derive_group(engine, match->resource, source);
         else
             match->filtered += source->count;
@@ -85,7 +85,7 @@ static int prepare(tdg__engine_t *engine, struct resource *resource,
         struct group *group = group_at(engine, g);
 
         group->passes =
-            group->source == 0 && tdg__filter_pass(engine, group->filter, change);
+            group->source == 0 && tdg__shared_filter_pass(engine, group->filter, change);
         if (group->source == 0 && !group->passes)
             match.filtered += group->count;
     }

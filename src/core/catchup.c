@@ -107,7 +107,7 @@ static int report(struct search *search, struct resource *resource, uint32_t gro
     uint32_t id;
     int rv;
 
-    rv = tdg__derive(engine, search->sub, resource->subject.id, group, &id);
+    rv = tdg__derived_get(engine, search->sub, resource->subject.id, group, &id);
     if (rv < 0 || id == 0)
         return rv;
 

@@ -7,7 +7,7 @@
  *                       │                   ▲
  *                       └─ template sub ──▶ group of a template: per URI that changes,
  *                          each member gets a derived sub in a derived group, which lives
- *                          while something is in flight or a limit runs
+ *                          while something is in flight, a window or a limit runs
  *
  * All records live in pools and name each other by identifier; 0 is nobody. A pool keeps
  * its own link in the first four bytes of a free record, so no record begins with a field
@@ -71,7 +71,7 @@ enum sub_flags {
     SUB_SINCE = 1 << 2,   /* `resume` holds a time to catch up from */
     SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch */
     SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
-    SUB_DOOMED = 1 << 5,  /* its watcher failed */
+    SUB_FAILED = 1 << 5,  /* its watcher failed */
     SUB_HOLDS = 1 << 6,   /* its stream's cursor is held back until it is settled */
 };
 
@@ -121,7 +121,7 @@ struct group {
     tdg__list_t derived;   /* of a template's group: these */
     tdg__link_t by_age;    /* vacant groups */
     tdg__settings_t wishes;
-    struct filter *filter;
+    struct shared_filter *filter;
     tdg__change_t *newest; /* held while a member is in flight */
     uint32_t passed;       /* changes that passed, counted round */
     uint32_t in_flight;    /* members */
@@ -178,7 +178,7 @@ struct template_ {
     tdg__template_t *parsed;
 };
 
-struct filter {
+struct shared_filter {
     uint32_t id;
     uint32_t refs;
     tdg__filter_t *parsed;
@@ -326,7 +326,7 @@ void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
  * is borrowed. For a derived group `source` names the template's one. */
 uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
                         uint32_t source, const tdg__settings_t *wishes,
-                        struct filter *filter);
+                        struct shared_filter *filter);
 uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
                                  uint32_t source);
 /* Makes room for one more member, so that joining cannot fail. */
@@ -369,16 +369,13 @@ uint32_t tdg__sub_find_own(const tdg__engine_t *engine, uint32_t stream,
                            const tdg__target_t *target);
 
 /* A new derived sub of a template sub, in a derived group; 0 when memory is out. */
-uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t group);
+uint32_t tdg__derived_create(tdg__engine_t *engine, uint32_t parent_id, uint32_t group);
 /* The derived sub of a template sub on a resource, or 0. */
-uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
-                          uint32_t resource);
+uint32_t tdg__derived_find(const tdg__engine_t *engine, uint32_t parent_id,
+                           uint32_t resource);
 tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *sub);
 
-/* ---- resource.c: resources, templates, history, filters ----------------- */
-
-/* Identifies a template among the targets of the pair map. */
-#define TEMPLATE_TARGET UINT32_C(0x80000000)
+/* ---- resource.c: resources, templates, history -------------------------- */
 
 /* The resource or template of a target; NULL where there is none. */
 struct subject *tdg__subject_find(const tdg__engine_t *engine,
@@ -394,13 +391,16 @@ tdg__target_t tdg__subject_target(const struct subject *subject);
 void tdg__history_add(tdg__engine_t *engine, uint32_t resource,
                       const tdg__change_t *change);
 
+/* ---- shared_filter.c ---------------------------------------------------- */
+
 /* A reference to the shared filter; NULL in *ret for one that passes everything. */
-int tdg__filter_get(tdg__engine_t *engine, const json_t *json, tdg__parse_error_t *error,
-                    struct filter **ret);
-struct filter *tdg__filter_ref(struct filter *filter); /* NULL is accepted */
-void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter);
-bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
-                      const tdg__change_t *change);
+int tdg__shared_filter_get(tdg__engine_t *engine, const json_t *json,
+                           tdg__parse_error_t *error, struct shared_filter **ret);
+struct shared_filter *
+tdg__shared_filter_ref(struct shared_filter *filter); /* NULL is accepted */
+void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filter);
+bool tdg__shared_filter_pass(tdg__engine_t *engine, struct shared_filter *filter,
+                             const tdg__change_t *change);
 
 /* ---- watch.c ------------------------------------------------------------ */
 
@@ -426,8 +426,8 @@ uint64_t tdg__arming_number(tdg__engine_t *engine);
 bool tdg__may_read(const tdg__engine_t *engine, uint32_t stream, uint32_t resource);
 /* The derived sub of a template sub on a resource, made where it is missing: *ret is 0
  * where it may not read. Returns 0 or TDG_ENOMEM. */
-int tdg__derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
-                uint32_t group, uint32_t *ret);
+int tdg__derived_get(tdg__engine_t *engine, uint32_t parent_id, uint32_t resource,
+                     uint32_t group, uint32_t *ret);
 
 /* ---- catchup.c ---------------------------------------------------------- */
 

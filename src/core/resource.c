@@ -3,8 +3,7 @@
  * What can be subscribed to: resources (lists among them) and templates, and what is
  * remembered of resources that nobody subscribes to now. A resource lives while it has a
  * subscriber, a watcher, a group, or its last change is in the history; the history is a
- * ring of numbers, so what is remembered is bounded by its size. Filters are kept here
- * too, once per distinct text. */
+ * ring of numbers, so what is remembered is bounded by its size. */
 #include "core/internal.h"
 
 #include <string.h>
@@ -222,100 +221,4 @@ void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *c
         if (resource->last_number == gone.number)
             tdg__subject_release(engine, &resource->subject);
     }
-}
-
-/* ---- Filters ------------------------------------------------------------ */
-
-static bool is_filter(const void *engine, uint32_t id, const void *key) {
-    const tdg__engine_t *own = engine;
-    const struct filter *filter = tdg__pool_get(&own->filters, id);
-    const tdg__buf_t *text = tdg__filter_text(filter->parsed);
-    const tdg__buf_t *other = key;
-
-    return text->len == other->len && memcmp(text->data, other->data, text->len) == 0;
-}
-
-static uint32_t hash_filter(const tdg__engine_t *engine, const tdg__filter_t *parsed) {
-    const tdg__buf_t *text = tdg__filter_text(parsed);
-
-    return (uint32_t)tdg__hash(&engine->key, text->data, text->len);
-}
-
-/* Shares the parsed filter with those of the same text; it is stolen. */
-static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
-                        struct filter **ret) {
-    uint32_t hash = hash_filter(engine, parsed);
-    uint32_t id = tdg__map_find(&engine->filter_map, hash, is_filter, engine,
-                                tdg__filter_text(parsed));
-    struct filter *filter;
-
-    if (id != 0) {
-        tdg__filter_destroy(parsed);
-        *ret = tdg__filter_ref(tdg__pool_get(&engine->filters, id));
-        return 0;
-    }
-
-    if (tdg__map_reserve(&engine->filter_map) < 0)
-        goto fail_parsed;
-    filter = tdg__pool_alloc(&engine->filters, &id);
-    if (filter == NULL)
-        goto fail_parsed;
-
-    filter->parsed = parsed;
-    filter->id = id;
-    filter->refs = 1;
-    tdg__map_insert(&engine->filter_map, hash, id);
-    *ret = filter;
-    return 0;
-
-fail_parsed:
-    tdg__filter_destroy(parsed);
-    return TDG_ENOMEM;
-}
-
-int tdg__filter_get(tdg__engine_t *engine, const json_t *json, tdg__parse_error_t *error,
-                    struct filter **ret) {
-    tdg__filter_limits_t limits = {engine->opts.max_filter_bytes,
-                                   engine->opts.max_filter_depth};
-    tdg__filter_t *parsed;
-    int rv;
-
-    *ret = NULL;
-    if (json == NULL || (json_is_object(json) && json_object_size(json) == 0))
-        return 0;
-
-    rv = tdg__filter_parse(json, &limits, &parsed, error);
-    if (rv < 0)
-        return rv;
-    return share_filter(engine, parsed, ret);
-}
-
-struct filter *tdg__filter_ref(struct filter *filter) {
-    if (filter != NULL)
-        filter->refs++;
-    return filter;
-}
-
-void tdg__filter_unref(tdg__engine_t *engine, struct filter *filter) {
-    if (filter == NULL || --filter->refs > 0)
-        return;
-    tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);
-    tdg__filter_destroy(filter->parsed);
-    tdg__pool_free(&engine->filters, filter->id);
-}
-
-bool tdg__filter_pass(tdg__engine_t *engine, struct filter *filter,
-                      const tdg__change_t *change) {
-    if (filter == NULL)
-        return true;
-    if (filter->seen != engine->attempts) {
-        tdg__filter_known_t known = {change->wall_ms, change->number,
-                                     tdg__change_type(change), change->deleted};
-        tdg__filter_input_t input = {change->name, change->len, change->metadata,
-                                     engine->wall_ms, &known};
-
-        filter->seen = engine->attempts;
-        filter->verdict = tdg__filter_match(filter->parsed, &input);
-    }
-    return filter->verdict;
 }

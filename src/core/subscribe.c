@@ -8,6 +8,9 @@
 
 /* ---- Finding ------------------------------------------------------------ */
 
+/* Tells a template from a resource among the targets of the pair map. */
+#define TEMPLATE_TARGET UINT32_C(0x80000000)
+
 struct pair {
     uint32_t stream;
     uint32_t target; /* a resource, or a template with TEMPLATE_TARGET */
@@ -63,8 +66,8 @@ static uint32_t among_siblings(const tdg__engine_t *engine, uint32_t id,
     return 0;
 }
 
-uint32_t tdg__sub_derived(const tdg__engine_t *engine, uint32_t parent_id,
-                          uint32_t resource) {
+uint32_t tdg__derived_find(const tdg__engine_t *engine, uint32_t parent_id,
+                           uint32_t resource) {
     uint32_t stream = sub_at(engine, parent_id)->stream;
 
     return among_siblings(engine, find_place(engine, stream, resource).sub, parent_id);
@@ -175,7 +178,7 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
     return id;
 }
 
-uint32_t tdg__sub_derive(tdg__engine_t *engine, uint32_t parent_id, uint32_t group) {
+uint32_t tdg__derived_create(tdg__engine_t *engine, uint32_t parent_id, uint32_t group) {
     uint32_t stream = sub_at(engine, parent_id)->stream;
     struct place place = find_place(engine, stream, group_at(engine, group)->owner);
 
@@ -320,7 +323,7 @@ static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t 
 
 static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
                          struct subject *subject, const struct place *place,
-                         const tdg__sub_opts_t *opts, struct filter *filter,
+                         const tdg__sub_opts_t *opts, struct shared_filter *filter,
                          tdg__subscribed_t *ret) {
     bool of_template = subject->kind == TDG__TARGET_TEMPLATE;
     enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
@@ -411,7 +414,7 @@ static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
 }
 
 static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opts,
-                  struct filter *filter, tdg__subscribed_t *ret) {
+                  struct shared_filter *filter, tdg__subscribed_t *ret) {
     struct sub *sub = sub_at(engine, id);
     const struct group *group = group_at(engine, sub->group);
     uint32_t to = tdg__group_get(engine, group->owner, group->of_template, 0,
@@ -455,7 +458,7 @@ static int check_request(const tdg__engine_t *engine, const tdg__target_t *targe
 }
 
 static int subscribe(tdg__engine_t *engine, uint32_t stream, const tdg__target_t *target,
-                     const tdg__sub_opts_t *opts, struct filter *filter,
+                     const tdg__sub_opts_t *opts, struct shared_filter *filter,
                      tdg__subscribed_t *ret) {
     struct subject *subject;
     struct place place;
@@ -486,7 +489,7 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     static const tdg__sub_opts_t no_wishes;
     uint32_t stream = tdg__stream_find(engine, handle);
     tdg__subscribed_t result = {0};
-    struct filter *filter;
+    struct shared_filter *filter;
     int rv;
 
     if (stream == 0)
@@ -499,12 +502,12 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     rv = check_request(engine, target, opts);
     if (rv < 0)
         return rv;
-    rv = tdg__filter_get(engine, opts->filter, opts->error, &filter);
+    rv = tdg__shared_filter_get(engine, opts->filter, opts->error, &filter);
     if (rv < 0)
         return rv;
 
     rv = subscribe(engine, stream, target, opts, filter, &result);
-    tdg__filter_unref(engine, filter);
+    tdg__shared_filter_unref(engine, filter);
     if (rv == 0 && ret != NULL)
         *ret = result;
     return rv;

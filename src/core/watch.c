@@ -228,7 +228,7 @@ static int doom(tdg__engine_t *engine, uint32_t id) {
 
     tdg__sub_ground(engine, id);
     tdg__queue_leave(engine, id);
-    sub->flags |= SUB_DOOMED;
+    sub->flags |= SUB_FAILED;
     sub->state = TDG__SUBSCRIBING;
 
     sub->queued = QUEUE_ARMING;
@@ -246,7 +246,7 @@ static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
     each_user(engine, subject, doom);
 
     while ((id = watch->waiting.first) != 0 &&
-           (sub_at(engine, id)->flags & SUB_DOOMED) != 0) {
+           (sub_at(engine, id)->flags & SUB_FAILED) != 0) {
         tdg__stream_t stream = tdg__stream_handle(engine, sub_at(engine, id)->stream);
 
         tdg__sub_remove(engine, id);
