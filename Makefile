@@ -25,7 +25,8 @@ test: setup
 	@scripts/test
 
 bench: build
-	@$(BUILD)/bench/engine
+	@$(BUILD)/bench/engine --svg $(BUILD)/bench
+	@echo 'Plots are in $(BUILD)/bench/*.svg.'
 
 fuzz: setup
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_FOUND=build-fuzz/found scripts/test fuzz

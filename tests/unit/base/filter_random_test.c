@@ -404,7 +404,7 @@ static bool compare_globs(void) {
 }
 
 static void globs_like_a_naive_matcher(void **state) {
-    unsigned passing = 0, cases = 300000;
+    unsigned passing = 0, cases = 100000;
 
     (void)state;
     dice = dice_from_env();
