@@ -289,7 +289,7 @@ static void write_times(const struct options *options, const struct table *table
     plot_panel_t panels[BENCH_ROWS];
     plot_t plot = {
         .title = title,
-        .subtitle = "time per operation, median; both axes logarithmic",
+        .subtitle = "CPU time per operation, median; both axes logarithmic",
         .x_label = "n",
         .unit = "ns",
         .log_y = true,

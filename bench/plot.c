@@ -14,7 +14,7 @@ enum {
     GAP_X = 34,
     GAP_Y = 52,
     LEFT = 66,
-    TOP = 96,
+    TOP = 108,
     RIGHT = 24,
     BOTTOM = 50,
 };
@@ -198,23 +198,54 @@ static void draw_line(const struct frame *frame, const plot_line_t *line) {
                 place_x(frame, line->x[i]), place_y(frame, line->y[i]), style->color);
 }
 
-/* The value at each end of a line, above the upper line and below the lower one. */
-static void draw_values(const struct frame *frame, const plot_line_t *line,
-                        const plot_line_t *other) {
-    const struct style *style = &styles[style_of(frame, line->name)];
+/* How many points a line climbs in the width of a label, to the right of its first point
+ * or to the left of its last one. */
+static double climb(const struct frame *frame, const plot_line_t *line, size_t i) {
+    enum { LABEL_W = 42 };
+    size_t from = i == 0 ? 0 : i - 1;
 
-    for (size_t i = 0; i<line->count; i += line->count> 1 ? line->count - 1 : 1) {
-        bool above = other == NULL || i >= other->count || line->y[i] >= other->y[i];
-        double y = place_y(frame, line->y[i]) + (above ? -8 : 17);
-        char text[32];
+    if (line->count < 2)
+        return 0;
+    return (place_y(frame, line->y[from]) - place_y(frame, line->y[from + 1])) /
+           (place_x(frame, line->x[from + 1]) - place_x(frame, line->x[from])) * LABEL_W;
+}
 
-        value_label(frame, line->y[i], text, sizeof(text));
-        fprintf(frame->out,
-                "<text x=\"%.1f\" y=\"%.1f\" class=\"value\" text-anchor=\"%s\" "
-                "fill=\"%s\">%s"
-                "</text>\n",
-                place_x(frame, line->x[i]) + (i == 0 ? -6 : 8), fmin(y, PANEL_H - 4),
-                i == 0 ? "start" : "end", style->color, text);
+static void draw_value(const struct frame *frame, const plot_line_t *line, size_t i,
+                       bool above) {
+    double rise = climb(frame, line, i), y = place_y(frame, line->y[i]);
+    char text[32];
+
+    /* Clear of its own line, which runs on one side of the point. */
+    if (above)
+        y -= 8 + fmax(0, i == 0 ? rise : -rise);
+    else
+        y += 16 + fmax(0, i == 0 ? -rise : rise);
+
+    value_label(frame, line->y[i], text, sizeof(text));
+    fprintf(
+        frame->out,
+        "<text x=\"%.1f\" y=\"%.1f\" class=\"value\" text-anchor=\"%s\" fill=\"%s\">%s"
+        "</text>\n",
+        place_x(frame, line->x[i]) + (i == 0 ? -6 : 8), fmin(y, PANEL_H - 4),
+        i == 0 ? "start" : "end", styles[style_of(frame, line->name)].color, text);
+}
+
+/* The values at both ends of a line: of two, the upper one's above it and the lower one's
+ * below. Of more, those of the last one above and of the first one below. */
+static void draw_values(const struct frame *frame, const plot_panel_t *panel) {
+    for (size_t l = 0; l < panel->line_count; l++) {
+        const plot_line_t *line = &panel->lines[l];
+        const plot_line_t *other = &panel->lines[l == 0 ? 1 : 0];
+
+        if (l > 0 && l + 1 < panel->line_count)
+            continue;
+        for (size_t i = 0; i<line->count; i += line->count> 1 ? line->count - 1 : 1) {
+            bool above = panel->line_count == 2
+                             ? i >= other->count || line->y[i] >= other->y[i]
+                             : l > 0;
+
+            draw_value(frame, line, i, above);
+        }
     }
 }
 
@@ -231,18 +262,16 @@ static void draw_panel(const struct frame *frame, size_t index) {
     if (panel->target > 0) {
         double at = place_y(frame, panel->target);
 
-        fprintf(
-            frame->out,
-            "<line x1=\"0\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"target\"/>\n"
-            "<text x=\"%d\" y=\"%.1f\" class=\"value\" fill=\"#b3261e\">target: at most "
-            "%.0f</text>\n",
-            at, PANEL_W, at, 6, at - 6, panel->target);
+        fprintf(frame->out,
+                "<line x1=\"0\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" class=\"target\"/>\n"
+                "<text x=\"%d\" y=\"%.1f\" class=\"value\" text-anchor=\"middle\" "
+                "fill=\"#b3261e\">target: at most "
+                "%.0f</text>\n",
+                at, PANEL_W, at, PANEL_W / 2, at + 14, panel->target);
     }
     for (size_t l = 0; l < panel->line_count; l++)
         draw_line(frame, &panel->lines[l]);
-    for (size_t l = 0; l < panel->line_count; l++)
-        draw_values(frame, &panel->lines[l],
-                    panel->line_count == 2 ? &panel->lines[1 - l] : NULL);
+    draw_values(frame, panel);
     fprintf(frame->out, "</g>\n");
 }
 
@@ -291,7 +320,9 @@ int plot_write(const plot_t *plot, const char *path) {
 
     if (!survey(&frame))
         return 0;
-    frame.columns = plot->panel_count < COLUMNS ? plot->panel_count : COLUMNS;
+    frame.columns = plot->panel_count == 4        ? 2
+                    : plot->panel_count < COLUMNS ? plot->panel_count
+                                                  : COLUMNS;
     frame.rows = (plot->panel_count + frame.columns - 1) / frame.columns;
 
     frame.out = fopen(path, "w");

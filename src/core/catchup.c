@@ -154,7 +154,7 @@ static bool matches(const struct search *search, const struct resource *resource
 
     return resource->subject.kind == TDG__TARGET_URI &&
            tdg__template_match(template_at(search->engine, group->owner)->parsed,
-                               resource->name, resource->len);
+                               resource->subject.name, resource->subject.len);
 }
 
 /* Matching a template costs its length times that of the URI, and anybody may come back
@@ -166,7 +166,8 @@ static bool may_go_on(struct search *search, const struct resource *resource) {
     size_t len;
 
     tdg__template_text(template_at(search->engine, group->owner)->parsed, &len);
-    search->work += (uint64_t)(resource->len + PER_URI) * (len + PER_URI) / PER_URI;
+    search->work +=
+        (uint64_t)(resource->subject.len + PER_URI) * (len + PER_URI) / PER_URI;
     return search->work <= MAX_WORK;
 }
 

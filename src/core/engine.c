@@ -130,7 +130,7 @@ static void free_owned(tdg__engine_t *engine) {
         struct resource *resource = resource_at(engine, id);
 
         if (resource != NULL)
-            tdg__free(resource->name);
+            tdg__resource_free_name(resource);
     }
     for (uint32_t id = 1; id < tdg__pool_end(&engine->templates); id++) {
         struct template_ *template_ = template_at(engine, id);

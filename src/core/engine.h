@@ -96,7 +96,8 @@ typedef struct tdg__engine_calls {
 
     /* Whether the owner of a stream may read a URI that one of its templates matches.
      * Asked when a change of it comes or is caught up with, unless something of it is in
-     * flight or remembered, and again before it is taken. NULL: yes. */
+     * flight or remembered, and again before it is taken. While some of a template's
+     * subscribers may not, every change of the URI asks those again. NULL: yes. */
     bool (*may_read)(void *user, tdg__stream_t stream, const tdg__target_t *uri);
 
     /* Calls visit(arg, uri) for listed resources that match a template until it returns

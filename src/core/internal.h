@@ -153,8 +153,10 @@ struct group {
 struct subject {
     uint32_t hash;
     uint32_t id;
+    const char *name; /* a resource owns its own; a template's is that of `parsed` */
+    uint32_t len;
+    uint32_t pins; /* somebody up the stack needs it */
     tdg__list_t groups;
-    uint32_t pins;      /* somebody up the stack needs it */
     uint8_t kind;       /* tdg__target_kind_t */
     bool lingers;       /* watched, without users */
     tdg__link_t by_age; /* of those that linger */
@@ -165,8 +167,6 @@ struct subject {
 
 struct resource {
     struct subject subject;
-    char *name;
-    uint32_t len;
     bool last_deleted;
     uint64_t last_number; /* 0: none that is remembered */
     int64_t last_ms, last_wall_ms;
@@ -387,6 +387,7 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
 /* Frees it if nobody needs it any more. */
 void tdg__subject_release(tdg__engine_t *engine, struct subject *subject);
 tdg__target_t tdg__subject_target(const struct subject *subject);
+void tdg__resource_free_name(struct resource *resource);
 
 void tdg__history_add(tdg__engine_t *engine, uint32_t resource,
                       const tdg__change_t *change);

@@ -15,23 +15,12 @@
 /* ---- Names -------------------------------------------------------------- */
 
 tdg__target_t tdg__subject_target(const struct subject *subject) {
-    tdg__target_t target = {.kind = subject->kind};
-
-    if (subject->kind == TDG__TARGET_TEMPLATE) {
-        target.name =
-            tdg__template_text(((const struct template_ *)subject)->parsed, &target.len);
-    } else {
-        target.name = ((const struct resource *)subject)->name;
-        target.len = ((const struct resource *)subject)->len;
-    }
-    return target;
+    return (tdg__target_t){subject->kind, subject->name, subject->len};
 }
 
 static bool is_target(const struct subject *subject, const tdg__target_t *target) {
-    tdg__target_t own = tdg__subject_target(subject);
-
-    return own.len == target->len && own.kind == target->kind &&
-           memcmp(own.name, target->name, own.len) == 0;
+    return subject->len == target->len && subject->kind == target->kind &&
+           memcmp(subject->name, target->name, target->len) == 0;
 }
 
 static bool is_resource(const void *engine, uint32_t id, const void *target) {
@@ -76,16 +65,19 @@ static char *copy_name(tdg__engine_t *engine, const tdg__target_t *target) {
     return name;
 }
 
-static void name_subject(struct subject *subject, const tdg__target_t *target,
-                         uint32_t id, uint32_t hash) {
+static void name_subject(struct subject *subject, tdg__target_kind_t kind,
+                         const char *name, size_t len, uint32_t id, uint32_t hash) {
     subject->id = id;
     subject->hash = hash;
-    subject->kind = (uint8_t)target->kind;
+    subject->kind = (uint8_t)kind;
+    subject->name = name;
+    subject->len = (uint32_t)len;
 }
 
 static int create_resource(tdg__engine_t *engine, const tdg__target_t *target,
                            uint32_t hash, struct subject **ret) {
     struct resource *resource;
+    char *name;
     uint32_t id;
 
     if (tdg__map_reserve(&engine->resource_map) < 0)
@@ -95,12 +87,11 @@ static int create_resource(tdg__engine_t *engine, const tdg__target_t *target,
         return TDG_ENOMEM;
     if (tdg__heap_add(&engine->timers, &resource->subject.watch.timer, TIMER_WATCH) < 0)
         goto fail_resource;
-    resource->name = copy_name(engine, target);
-    if (resource->name == NULL)
+    name = copy_name(engine, target);
+    if (name == NULL)
         goto fail_timer;
 
-    name_subject(&resource->subject, target, id, hash);
-    resource->len = (uint32_t)target->len;
+    name_subject(&resource->subject, target->kind, name, target->len, id, hash);
     tdg__map_insert(&engine->resource_map, hash, id);
     tdg__resource_configure(engine, resource);
     *ret = &resource->subject;
@@ -117,6 +108,8 @@ static int create_template(tdg__engine_t *engine, const tdg__target_t *target,
                            uint32_t hash, tdg__parse_error_t *error,
                            struct subject **ret) {
     struct template_ *template_;
+    const char *name;
+    size_t len;
     uint32_t id;
     int rv = TDG_ENOMEM;
 
@@ -134,7 +127,8 @@ static int create_template(tdg__engine_t *engine, const tdg__target_t *target,
     if (rv < 0)
         goto fail_parsed;
 
-    name_subject(&template_->subject, target, id, hash);
+    name = tdg__template_text(template_->parsed, &len);
+    name_subject(&template_->subject, target->kind, name, len, id, hash);
     tdg__map_insert(&engine->template_map, hash, id);
     *ret = &template_->subject;
     return 0;
@@ -162,6 +156,10 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
 
 /* ---- Going -------------------------------------------------------------- */
 
+void tdg__resource_free_name(struct resource *resource) {
+    tdg__free((char *)(uintptr_t)resource->subject.name);
+}
+
 static void free_resource(tdg__engine_t *engine, struct resource *resource) {
     uint32_t id = resource->subject.id;
 
@@ -169,8 +167,8 @@ static void free_resource(tdg__engine_t *engine, struct resource *resource) {
         engine->floor = resource->last_number;
     tdg__map_remove(&engine->resource_map, resource->subject.hash, id);
     tdg__heap_remove(&engine->timers, &resource->subject.watch.timer);
-    engine->name_bytes -= resource->len + 1;
-    tdg__free(resource->name);
+    engine->name_bytes -= resource->subject.len + 1;
+    tdg__resource_free_name(resource);
     tdg__pool_free(&engine->resources, id);
 }
 

@@ -143,7 +143,7 @@ static void configure_all(tdg__engine_t *engine) {
     for (uint32_t id = 1; id < tdg__pool_end(&engine->resources); id++) {
         struct resource *resource = resource_at(engine, id);
 
-        if (resource == NULL || resource->name == NULL)
+        if (resource == NULL || resource->subject.name == NULL)
             continue;
         tdg__resource_configure(engine, resource);
         for (uint32_t g = resource->subject.groups.first; g != 0;

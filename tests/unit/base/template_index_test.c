@@ -296,21 +296,23 @@ static void stays_right_while_templates_come_and_go(void **state) {
 
 static void an_add_that_fails_leaves_the_index_as_it_was(void **state) {
     struct fixture *f = *state;
+    size_t failures = 0;
 
-    make_random(f, 200);
+    make_random(f, 300); /* more than a chunk of the pool */
     for (size_t i = 0; i < f->count; i++) {
         size_t live = memory_live(), n = 1;
 
         for (memory_fail(n, MEMORY_ONCE); add(f, i) != 0; memory_fail(++n, MEMORY_ONCE)) {
             assert_true(memory_failed());
-            /* Room for links may have grown from nothing; that is one block. */
-            assert_in_range(memory_live(), live, live + 1);
+            failures++;
+            /* Room for links and for entries may have grown; that is a block each. */
+            assert_in_range(memory_live(), live, live + 2);
             random_rounds(f, 2);
         }
         assert_false(memory_failed());
         memory_fail(0, MEMORY_ONCE);
-        assert_true(n > 1);
     }
+    assert_true(failures > f->count); /* only look-alikes need no memory */
     random_rounds(f, 200);
 }
 
@@ -384,11 +386,11 @@ static void a_hostile_uri_does_not_take_long(void **state) {
     assert_int_equal(compare(f, uri), 0);
 }
 
-/* Oldest first, for an entry that is found by walking from the newest, is 20 billion
+/* Oldest first, for an entry that is found by walking from the newest, is 500 billion
  * steps in all: the time limit of the runner would end it. Here each removal looks at a
  * few entries whatever their number. */
 static void removing_one_of_many_that_look_alike_does_not_take_long(void **state) {
-    enum { MANY = 200000 };
+    enum { MANY = 1000000 };
     struct fixture *f = *state;
     size_t i = make(f, "x://q{?a}"), j = make(f, "x://q{?b}"), before = memory_live();
 
