@@ -343,7 +343,8 @@ static void draw_advice(const demo_pen_t *pen, const demo_t *demo, bool limited)
     if (!limited) {
         put_paragraph(pen, "batch",
                       "collects for a window: a steady beat, and no change waits longer "
-                      "than the window. The default, and right for most.");
+                      "than the window. With the rate limit below it is the default, "
+                      "and right for most.");
         snprintf(text, sizeof(text),
                  "waits for quiet, here for %s at the longest. For what is worth reading "
                  "only when it has come to rest: a build, a text that is being typed.",
@@ -371,9 +372,7 @@ static void draw_head(const layout_t *layout) {
         demo->change_count == 1 ? "" : "s",
         duration(demo->duration_ms, time, sizeof(time)), demo->pattern);
     put(pen, TOLD, "%s", layout->glyphs->mark);
-    put(pen, PLAIN, " a notification   ");
-    put(pen, COUNT, "12");
-    put(pen, PLAIN, " the changes in it   ");
+    put(pen, PLAIN, " a notification, with its changes below   ");
     put(pen, DIM, "%s", layout->glyphs->wait);
     put(pen, PLAIN, " a change waits\n\n");
 }

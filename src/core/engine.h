@@ -5,9 +5,9 @@
  * notifications to write. Several engines may live in one process; drive each from one
  * thread.
  *
- *     advance(now) ─┐                                        ┌─▶ next_ready() ─▶ take()
+ *     advance(now) ─┐                                          ┌─▶ next_ready() ─▶ take()
  *     changed(…)   ─┼─▶ filter ▶ timing ▶ rate limit ▶ pending ┤
- *     subscribe(…) ─┘                                        └─▶ next_deadline()
+ *     subscribe(…) ─┘                                          └─▶ next_deadline()
  *
  * All calls happen "at" the time of the last tdg__engine_advance(). After any call that
  * may have made something ready, drain:
@@ -45,9 +45,8 @@ typedef enum tdg__timing_mode {
 
 typedef struct tdg__timing {
     tdg__timing_mode_t mode;
-    uint32_t window_ms; /* 0 means immediate, whatever the mode */
-    uint32_t
-        longest_ms; /* debounce only; 0: ten windows. Less than a window is a window */
+    uint32_t window_ms;  /* 0 means immediate, whatever the mode */
+    uint32_t longest_ms; /* debounce only; 0: ten windows. Counts as a window at least */
 } tdg__timing_t;
 
 enum {

@@ -331,11 +331,19 @@ static int run_one(struct script *script, const struct options *options) {
 /* ---- The command line
  * ---------------------------------------------------------------------- */
 
+static bool parse_number(const char *text, uint64_t *ret) {
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    *ret = strtoull(text, &end, 0);
+    return *end == '\0';
+}
+
 static bool parse_seed(const char *text, uint64_t *ret) {
     if (strcmp(text, "random") == 0)
         return getrandom(ret, sizeof(*ret), 0) == sizeof(*ret);
-    *ret = strtoull(text, NULL, 0);
-    return true;
+    return parse_number(text, ret);
 }
 
 static bool parse_options(int argc, char **argv, struct options *ret) {
@@ -356,13 +364,15 @@ static bool parse_options(int argc, char **argv, struct options *ret) {
             return false;
         i++;
         if (strcmp(argv[i - 1], "--operations") == 0) {
-            ret->operations = strtoull(value, NULL, 10);
+            if (!parse_number(value, &ret->operations) || ret->operations == 0)
+                return false;
         } else if (strcmp(argv[i - 1], "--seed") == 0) {
             if (!parse_seed(value, &ret->seed))
                 return false;
         } else if (strcmp(argv[i - 1], "--script-seed") == 0) {
             ret->one_script = true;
-            ret->script_seed = strtoull(value, NULL, 0);
+            if (!parse_number(value, &ret->script_seed))
+                return false;
         } else if (strcmp(argv[i - 1], "--replay") == 0) {
             ret->replay = value;
         } else {
@@ -396,8 +406,12 @@ int main(int argc, char **argv) {
     int rv;
 
     if (!parse_options(argc, argv, &options)) {
-        fprintf(stderr, "usage: sim [--operations N] [--seed S|random] [--script-seed X] "
-                        "[--replay FILE] [--verbose] [--promise-only]\n");
+        fprintf(
+            stderr,
+            "usage: sim [--operations N] [--seed S|random] [--script-seed X] "
+            "[--replay FILE] [--verbose] [--promise-only]\n"
+            "--verbose prints every operation; --promise-only checks what clients see, "
+            "not the model\n");
         return 2;
     }
 
