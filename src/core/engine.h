@@ -406,7 +406,7 @@ typedef struct tdg__memory {
     size_t subscriptions;
     size_t streams;
     size_t resources; /* with groups, watchers and timers */
-    size_t names;
+    size_t names;     /* those that do not fit into the record of their resource */
     size_t history;
 } tdg__memory_t;
 

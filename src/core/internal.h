@@ -165,8 +165,12 @@ struct subject {
 
 #define LINGERER offsetof(struct subject, by_age)
 
+/* A short name stands in the record: looking it up then touches one place less. */
+enum { SHORT_NAME = 48 };
+
 struct resource {
     struct subject subject;
+    char short_name[SHORT_NAME]; /* with its NUL; longer ones are allocated */
     bool last_deleted;
     uint64_t last_number; /* 0: none that is remembered */
     int64_t last_ms, last_wall_ms;
@@ -387,6 +391,7 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
 /* Frees it if nobody needs it any more. */
 void tdg__subject_release(tdg__engine_t *engine, struct subject *subject);
 tdg__target_t tdg__subject_target(const struct subject *subject);
+/* Frees a name that is not short. */
 void tdg__resource_free_name(struct resource *resource);
 
 void tdg__history_add(tdg__engine_t *engine, uint32_t resource,

@@ -54,14 +54,19 @@ struct subject *tdg__subject_find(const tdg__engine_t *engine,
 
 /* ---- Coming ------------------------------------------------------------- */
 
-static char *copy_name(tdg__engine_t *engine, const tdg__target_t *target) {
-    char *name = tdg__malloc(target->len + 1);
+/* A copy of the name, in the record where it is short; NULL when memory is out. */
+static char *copy_name(tdg__engine_t *engine, struct resource *resource,
+                       const tdg__target_t *target) {
+    char *name = resource->short_name;
 
-    if (name == NULL)
-        return NULL;
+    if (target->len >= SHORT_NAME) {
+        name = tdg__malloc(target->len + 1);
+        if (name == NULL)
+            return NULL;
+        engine->name_bytes += target->len + 1;
+    }
     memcpy(name, target->name, target->len);
     name[target->len] = '\0';
-    engine->name_bytes += target->len + 1;
     return name;
 }
 
@@ -87,7 +92,7 @@ static int create_resource(tdg__engine_t *engine, const tdg__target_t *target,
         return TDG_ENOMEM;
     if (tdg__heap_add(&engine->timers, &resource->subject.watch.timer, TIMER_WATCH) < 0)
         goto fail_resource;
-    name = copy_name(engine, target);
+    name = copy_name(engine, resource, target);
     if (name == NULL)
         goto fail_timer;
 
@@ -157,7 +162,8 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
 /* ---- Going -------------------------------------------------------------- */
 
 void tdg__resource_free_name(struct resource *resource) {
-    tdg__free((char *)(uintptr_t)resource->subject.name);
+    if (resource->subject.name != resource->short_name)
+        tdg__free((char *)(uintptr_t)resource->subject.name);
 }
 
 static void free_resource(tdg__engine_t *engine, struct resource *resource) {
@@ -167,7 +173,8 @@ static void free_resource(tdg__engine_t *engine, struct resource *resource) {
         engine->floor = resource->last_number;
     tdg__map_remove(&engine->resource_map, resource->subject.hash, id);
     tdg__heap_remove(&engine->timers, &resource->subject.watch.timer);
-    engine->name_bytes -= resource->subject.len + 1;
+    if (resource->subject.len >= SHORT_NAME)
+        engine->name_bytes -= resource->subject.len + 1;
     tdg__resource_free_name(resource);
     tdg__pool_free(&engine->resources, id);
 }
