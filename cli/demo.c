@@ -133,6 +133,15 @@ static int judge(const demo_t *demo) {
     return exit_code;
 }
 
+/* Whether the whole picture would scroll out of the terminal at its top. */
+static bool is_short_terminal(void) {
+    enum { WHOLE_PICTURE = 42 };
+    int columns = 0, lines = WHOLE_PICTURE;
+
+    demo_terminal_size(&columns, &lines);
+    return lines < WHOLE_PICTURE;
+}
+
 static int show(const demo_t *demo, const demo_options_t *opts) {
     demo_pen_t pen = {
         .out = stdout,
@@ -155,8 +164,11 @@ static int show(const demo_t *demo, const demo_options_t *opts) {
         if (number != 0)
             raise(number); /* end the way the signal wanted it */
     }
+    pen.live = pen.compact = is_short_terminal();
     demo_draw(demo, &pen, demo->end_ms);
     demo_draw_verdict(demo, &pen);
+    if (pen.compact)
+        puts("A taller window, or `tidings demo | less`, tells more.");
     return judge(demo);
 }
 

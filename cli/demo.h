@@ -87,7 +87,8 @@ typedef struct demo_pen {
     int width;
     bool color;
     bool utf8;
-    bool live;    /* a frame: without the words on which mode is good for what */
+    bool live;    /* a frame: without the words on which mode is good for what; also for
+                     a terminal with few lines */
     bool compact; /* without the line of counts under each subscriber */
 } demo_pen_t;
 

@@ -372,7 +372,8 @@ static void draw_head(const layout_t *layout) {
         demo->change_count == 1 ? "" : "s",
         duration(demo->duration_ms, time, sizeof(time)), demo->pattern);
     put(pen, TOLD, "%s", layout->glyphs->mark);
-    put(pen, PLAIN, " a notification, with its changes below   ");
+    put(pen, PLAIN, " a notification%s   ",
+        pen->compact ? "" : ", with its changes below");
     put(pen, DIM, "%s", layout->glyphs->wait);
     put(pen, PLAIN, " a change waits\n\n");
 }
