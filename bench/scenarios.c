@@ -18,43 +18,43 @@ enum {
     WINDOW_MS = 100,
 };
 
+#define ROW(id, name, what, lookups) [id] = {name, what, lookups}
+
 const bench_row_t bench_rows[BENCH_ROWS] = {
-    [HOT_SUBSCRIBE] = {"hot: subscribe",              "subscribe and acknowledge",
-                       "subscribe: find the URI, find and insert the pair (stream, URI); "
-                       "acknowledge: find the URI, find the pair"                 },
-    [HOT_CHANGE] = {"hot: change to delivered",    "delivery",
-                       "find the stream (and once per change, the URI)"           },
-    [HOT_CHURNED] = {"hot: the same after churn",   "delivery",
-                       "find the stream (and once per change, the URI)"           },
-    [HOT_LIMITED] = {"hot: held by the rate limit", "delivery at the end of the limit",
-                       "find the stream when the change comes, and again when the limit is "
-                     "over"                                                       },
-    [HOT_BATCH] = {"hot: 10 changes in a batch",  "delivery at the end of the window",
-                       "find the stream (and once per change, the URI)"           },
-    [HOT_UNSUBSCRIBE] = {"hot: unsubscribe",            "unsubscribe",
-                       "find the URI, find and remove the pair"                   },
-    [OWN_SUBSCRIBE] = {"own: subscribe",              "subscribe and acknowledge",
-                       "subscribe: find and insert the URI, find and insert the pair "
-                       "(stream, URI); acknowledge: find the URI, find the pair"  },
-    [OWN_CHANGE] = {"own: change to delivered",    "change and its delivery",
-                       "find the URI, then the stream that it names"              },
-    [OWN_CHURNED] = {"own: the same after churn",   "change and its delivery",
-                       "find the URI, then the stream that it names"              },
-    [OWN_UNSUBSCRIBE] = {"own: unsubscribe",            "unsubscribe",
-                       "find the URI, find and remove the pair, remove the URI"   },
-    [OWN_SINGLE] = {"own: single subscribes",      "subscribe, each timed by itself",
-                       "find and insert the URI, find and insert the pair"        },
-    [DROP] = {"drop a stream of 10⁴",      "subscription dropped while n others stay",
-                       "find and remove the pair, find and remove the URI"        },
-    [TEMPLATE_PREFIX] = {"template: n prefixes",        "change that matches one of n templates",
-                       "find or insert the URI and remove the one that leaves the "
-                         "history, find the template by its text, find the stream"},
-    [TEMPLATE_MIDDLE] = {"template: n middles",         "change that matches one of n templates",
-                       "as with a prefix"                                         },
-    [TEMPLATE_FANOUT] =
-        {"template: n subscribers",     "delivery",
-                       "find and insert the pair (stream, URI) when the change comes; find "
-         "the stream and remove the pair when it is taken"                        },
+    ROW(HOT_SUBSCRIBE, "hot: subscribe", "subscribe and acknowledge",
+        "subscribe: find the URI, find and insert the pair (stream, URI); acknowledge: "
+        "find the URI, find the pair"),
+    ROW(HOT_CHANGE, "hot: change to delivered", "delivery",
+        "find the stream (and once per change, the URI)"),
+    ROW(HOT_CHURNED, "hot: the same after churn", "delivery",
+        "find the stream (and once per change, the URI)"),
+    ROW(HOT_LIMITED, "hot: held by the rate limit", "delivery at the end of the limit",
+        "find the stream when the change comes, and again when the limit is over"),
+    ROW(HOT_BATCH, "hot: 10 changes in a batch", "delivery at the end of the window",
+        "find the stream (and once per change, the URI)"),
+    ROW(HOT_UNSUBSCRIBE, "hot: unsubscribe", "unsubscribe",
+        "find the URI, find and remove the pair"),
+    ROW(OWN_SUBSCRIBE, "own: subscribe", "subscribe and acknowledge",
+        "subscribe: find and insert the URI, find and insert the pair (stream, URI); "
+        "acknowledge: find the URI, find the pair"),
+    ROW(OWN_CHANGE, "own: change to delivered", "change and its delivery",
+        "find the URI, then the stream that it names"),
+    ROW(OWN_CHURNED, "own: the same after churn", "change and its delivery",
+        "find the URI, then the stream that it names"),
+    ROW(OWN_UNSUBSCRIBE, "own: unsubscribe", "unsubscribe",
+        "find the URI, find and remove the pair, find and remove the URI"),
+    ROW(OWN_SINGLE, "own: single subscribes", "subscribe, each timed by itself",
+        "find and insert the URI, find and insert the pair"),
+    ROW(DROP, "drop a stream of 10⁴", "subscription dropped while n others stay",
+        "find the URI, find and remove the pair, find and remove the URI"),
+    ROW(TEMPLATE_PREFIX, "template: n prefixes", "change that matches one of n templates",
+        "find or insert the URI and remove the one that leaves the history, find the "
+        "template by its text, find the stream"),
+    ROW(TEMPLATE_MIDDLE, "template: n middles", "change that matches one of n templates",
+        "as with a prefix"),
+    ROW(TEMPLATE_FANOUT, "template: n subscribers", "delivery",
+        "find and insert the pair (stream, URI) when the change comes; find the stream, "
+        "find and remove the pair when it is taken"),
 };
 
 /* ---- Names -------------------------------------------------------------- */

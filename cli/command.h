@@ -31,6 +31,16 @@ typedef struct cli_option {
     const char *const *choices; /* ends with NULL */
 } cli_option_t;
 
+/* Rows of such a table, for the field of a struct; CLI_END is the last. */
+#define CLI_FLAG_OPTION(type, field, name, help)                                         \
+    { name, CLI_FLAG, offsetof(type, field), NULL, help, 0, 0, NULL }
+#define CLI_NUMBER_OPTION(type, field, name, value, min, max, help)                      \
+    { name, CLI_NUMBER, offsetof(type, field), value, help, min, max, NULL }
+#define CLI_CHOICE_OPTION(type, field, name, value, choices, help)                       \
+    { name, CLI_CHOICE, offsetof(type, field), value, help, 0, 0, choices }
+#define CLI_END                                                                          \
+    { NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL }
+
 typedef struct cli_command cli_command_t;
 struct cli_command {
     const char *name;

@@ -26,42 +26,40 @@ enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
-#define FIELD(name) offsetof(demo_options_t, name)
+#define FLAG(...) CLI_FLAG_OPTION(demo_options_t, __VA_ARGS__)
+#define NUMBER(...) CLI_NUMBER_OPTION(demo_options_t, __VA_ARGS__)
+#define CHOICE(...) CLI_CHOICE_OPTION(demo_options_t, __VA_ARGS__)
 
 static const cli_option_t options[] = {
-    {"pattern",    CLI_CHOICE, FIELD(pattern),       "NAME",
-     "how the changes come: steady (the default), burst (all at\n"
-     "the start), bursts (four), trickle (few) or typing",                                                0,              0,                  demo_patterns},
-    {"changes",    CLI_NUMBER, FIELD(changes),       "N",
-     "how many changes (default 100; trickle 8, typing 60)",                                              1,              MAX_CHANGES,        NULL         },
-    {"duration",   CLI_NUMBER, FIELD(duration_ms),   "MS",
-     "within which time (default 1000; bursts 2000,\n"
-     "trickle 4000, typing 9000)",                                                                        1,              TDG__MAX_WINDOW_MS, NULL         },
-    {"batch",      CLI_NUMBER, FIELD(batch_ms),      "MS",      "window of batch (default 100)",          0,
-     TDG__MAX_WINDOW_MS,                                                                                                                      NULL         },
-    {"debounce",   CLI_NUMBER, FIELD(debounce_ms),   "MS",
-     "quiet that debounce waits for (default 500)",                                                       0,              TDG__MAX_WINDOW_MS, NULL         },
-    {"longest",    CLI_NUMBER, FIELD(longest_ms),    "MS",
-     "longest wait of debounce (default 800, or twice the\n"
-     "--debounce that is given); 0: ten times --debounce",                                                0,              TDG__MAX_WINDOW_MS, NULL         },
-    {"throttle",   CLI_NUMBER, FIELD(throttle_ms),   "MS",      "window of throttle (default 200)",
-     0,                                                                                                                   TDG__MAX_WINDOW_MS, NULL         },
-    {"rate-limit", CLI_NUMBER, FIELD(rate_limit_ms), "MS",
-     "rate limit of the second group (default 1000); 0: no\n"
-     "second group",                                                                                      0,              TDG__MAX_WINDOW_MS, NULL         },
-    {"width",      CLI_NUMBER, FIELD(width),         "COLUMNS",
-     "how wide to draw (default: as the terminal, else 80)",                                              DEMO_MIN_WIDTH, MAX_WIDTH,
-     NULL                                                                                                                                                  },
-    {"color",      CLI_CHOICE, FIELD(color),         "WHEN",
-     "auto (the default: on a terminal, unless NO_COLOR is\n"
-     "set), always or never",                                                                             0,              0,                  colors       },
-    {"ascii",      CLI_FLAG,   FIELD(ascii),         NULL,
-     "draw without UTF-8 (the default where the locale has none)",                                        0,              0,                  NULL         },
-    {"live",       CLI_FLAG,   FIELD(live),          NULL,      "play it in real time; needs a terminal", 0,              0,
-     NULL                                                                                                                                                  },
-    {"json",       CLI_FLAG,   FIELD(json),          NULL,
-     "print one JSON object per subscriber and line instead",                                             0,              0,                  NULL         },
-    {NULL,         CLI_FLAG,   0,                    NULL,      NULL,                                     0,              0,                  NULL         },
+    CHOICE(pattern, "pattern", "NAME", demo_patterns,
+           "how the changes come: steady (the default), burst (all at\n"
+           "the start), bursts (four), trickle (few) or typing"),
+    NUMBER(changes, "changes", "N", 1, MAX_CHANGES,
+           "how many changes (default 100; trickle 8, typing 60)"),
+    NUMBER(duration_ms, "duration", "MS", 1, TDG__MAX_WINDOW_MS,
+           "within which time (default 1000; bursts 2000,\n"
+           "trickle 4000, typing 9000)"),
+    NUMBER(batch_ms, "batch", "MS", 0, TDG__MAX_WINDOW_MS,
+           "window of batch (default 100)"),
+    NUMBER(debounce_ms, "debounce", "MS", 0, TDG__MAX_WINDOW_MS,
+           "quiet that debounce waits for (default 500)"),
+    NUMBER(longest_ms, "longest", "MS", 0, TDG__MAX_WINDOW_MS,
+           "longest wait of debounce (default 800, or twice the\n"
+           "--debounce that is given); 0: ten times --debounce"),
+    NUMBER(throttle_ms, "throttle", "MS", 0, TDG__MAX_WINDOW_MS,
+           "window of throttle (default 200)"),
+    NUMBER(rate_limit_ms, "rate-limit", "MS", 0, TDG__MAX_WINDOW_MS,
+           "rate limit of the second group (default 1000); 0: no\n"
+           "second group"),
+    NUMBER(width, "width", "COLUMNS", DEMO_MIN_WIDTH, MAX_WIDTH,
+           "how wide to draw (default: as the terminal, else 80)"),
+    CHOICE(color, "color", "WHEN", colors,
+           "auto (the default: on a terminal, unless NO_COLOR is\n"
+           "set), always or never"),
+    FLAG(ascii, "ascii", "draw without UTF-8 (the default where the locale has none)"),
+    FLAG(live, "live", "play it in real time; needs a terminal"),
+    FLAG(json, "json", "print one JSON object per subscriber and line instead"),
+    CLI_END,
 };
 
 /* Fills in what depends on other options. Returns false when two do not go together. */

@@ -22,12 +22,31 @@ enum {
 typedef enum color { PLAIN, BOLD, DIM, CHANGE, TOLD, COUNT, BAD } color_t;
 
 /* What a time line is drawn with. */
-static const struct glyphs {
+struct glyphs {
     const char *bars[9]; /* from nothing to all */
     const char *mark, *wait, *tick, *axis, *yes, *no, *dash;
-} glyph_sets[] = {
-    {{" ", ".", ".", ":", ":", "|", "|", "#", "#"},                 "*",   "-",   "+",   "-",   "yes", "NO",  "-"  },
-    {{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, "●", "─", "┬", "─", "✓", "✗", "–"},
+};
+
+static const struct glyphs ascii_glyphs = {
+    .bars = {" ", ".", ".", ":", ":", "|", "|", "#", "#"},
+    .mark = "*",
+    .wait = "-",
+    .tick = "+",
+    .axis = "-",
+    .yes = "yes",
+    .no = "NO",
+    .dash = "-",
+};
+
+static const struct glyphs utf8_glyphs = {
+    .bars = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
+    .mark = "●",
+    .wait = "─",
+    .tick = "┬",
+    .axis = "─",
+    .yes = "✓",
+    .no = "✗",
+    .dash = "–",
 };
 
 /* The picture's proportions, the same for all its rows. */
@@ -98,7 +117,7 @@ static void lay_out(layout_t *layout, const demo_t *demo, const demo_pen_t *pen,
     *layout = (layout_t){
         .demo = demo,
         .pen = pen,
-        .glyphs = &glyph_sets[pen->utf8],
+        .glyphs = pen->utf8 ? &utf8_glyphs : &ascii_glyphs,
         .label = (int)strlen("changes"),
         .until_ms = until_ms < demo->end_ms ? until_ms : demo->end_ms,
     };

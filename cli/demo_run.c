@@ -100,22 +100,22 @@ static int make_changes(demo_t *demo, const struct pattern *pattern) {
 
 /* ---- Subscribers -------------------------------------------------------- */
 
-static void add_rows(demo_t *demo, const demo_options_t *options, long rate_limit_ms) {
-    const demo_row_t modes[DEMO_MODES] = {
-        {.mode = "immediate"                        },
-        { .mode = "batch",   .window_ms = (uint32_t)options->batch_ms},
-        { .mode = "debounce",
-         .window_ms = (uint32_t)options->debounce_ms,
-         .longest_ms = (uint32_t)options->longest_ms},
-        {   .mode = "throttle",                          .window_ms = (uint32_t)options->throttle_ms},
+static void add_row(demo_t *demo, const char *mode, long window_ms, long longest_ms,
+                    long rate_limit_ms) {
+    demo->rows[demo->row_count++] = (demo_row_t){
+        .mode = mode,
+        .window_ms = (uint32_t)window_ms,
+        .longest_ms = (uint32_t)longest_ms,
+        .rate_limit_ms = (uint32_t)rate_limit_ms,
     };
+}
 
-    for (size_t i = 0; i < DEMO_MODES; i++) {
-        demo_row_t *row = &demo->rows[demo->row_count++];
-
-        *row = modes[i];
-        row->rate_limit_ms = (uint32_t)rate_limit_ms;
-    }
+/* The DEMO_MODES, in the order in which they are drawn. */
+static void add_rows(demo_t *demo, const demo_options_t *options, long rate_limit_ms) {
+    add_row(demo, "immediate", 0, 0, rate_limit_ms);
+    add_row(demo, "batch", options->batch_ms, 0, rate_limit_ms);
+    add_row(demo, "debounce", options->debounce_ms, options->longest_ms, rate_limit_ms);
+    add_row(demo, "throttle", options->throttle_ms, 0, rate_limit_ms);
 }
 
 static tdg__timing_mode_t mode_named(const char *name) {
