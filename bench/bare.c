@@ -61,6 +61,7 @@ static uint32_t new_record(bare_t *bare) {
 }
 
 static void insert(bare_t *bare, uint32_t hash, uint32_t id) {
+    bare->records[id].hash = hash;
     bench_check(tdg__map_reserve(&bare->map), "bare map");
     tdg__map_insert(&bare->map, hash, id);
 }
@@ -110,28 +111,18 @@ uint32_t bare_add_number(bare_t *bare, uint64_t number) {
     return id;
 }
 
-static void release(bare_t *bare, uint32_t hash, uint32_t id) {
-    tdg__map_remove(&bare->map, hash, id);
+void bare_remove_number(bare_t *bare, uint32_t id) {
+    if (id == 0)
+        return;
+    tdg__map_remove(&bare->map, bare->records[id].hash, id);
     bare->records[id].next = bare->free;
     bare->free = id;
 }
 
-void bare_remove_text(bare_t *bare, const char *text, size_t len) {
-    struct text_key key = {text, len};
-    uint32_t hash = (uint32_t)tdg__hash(&bare->key, text, len);
-    uint32_t id = tdg__map_find(&bare->map, hash, text_eq, bare, &key);
-
+void bare_remove_text(bare_t *bare, uint32_t id) {
     if (id == 0)
         return;
     free(bare->records[id].text);
     bare->records[id].text = NULL;
-    release(bare, hash, id);
-}
-
-void bare_remove_number(bare_t *bare, uint64_t number) {
-    uint32_t hash = (uint32_t)tdg__hash(&bare->key, &number, sizeof(number));
-    uint32_t id = tdg__map_find(&bare->map, hash, number_eq, bare, &number);
-
-    if (id != 0)
-        release(bare, hash, id);
+    bare_remove_number(bare, id);
 }

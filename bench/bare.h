@@ -17,8 +17,11 @@ struct bare_record {
         char *text;
         uint64_t number;
     };
-    uint32_t len;   /* of the text */
-    uint32_t next;  /* of the records that are free */
+    uint32_t len; /* of the text */
+    union {
+        uint32_t hash; /* of the key */
+        uint32_t next; /* of the records that are free */
+    };
     uint64_t value; /* what the map is asked for, where it is asked for something */
 };
 
@@ -42,8 +45,8 @@ uint32_t bare_find_number(const bare_t *bare, uint64_t number);
 uint32_t bare_add_text(bare_t *bare, const char *text, size_t len);
 uint32_t bare_add_number(bare_t *bare, uint64_t number);
 
-/* Looks up, and removes what is there. */
-void bare_remove_text(bare_t *bare, const char *text, size_t len);
-void bare_remove_number(bare_t *bare, uint64_t number);
+/* Removes a record that was found, without looking at its key again; 0 is accepted. */
+void bare_remove_text(bare_t *bare, uint32_t id);
+void bare_remove_number(bare_t *bare, uint32_t id);
 
 #endif

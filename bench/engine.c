@@ -341,25 +341,38 @@ static void write_plots(const struct options *options, const struct table *table
 
 /* ---- Command line ------------------------------------------------------- */
 
+static void print_wrapped(const char *text, int indent, int width) {
+    int column = 0;
+
+    while (*text != '\0') {
+        int word = (int)strcspn(text, " ");
+
+        if (column > 0 && column + 1 + word > width) {
+            printf("\n");
+            column = 0;
+        }
+        column += printf("%*s%.*s", column > 0 ? 1 : indent, "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    printf("\n");
+}
+
 static void print_help(void) {
-    printf(
-        "usage: engine [OPTION]...\n\n"
-        "Measures the engine with 10³ to 10⁶ subscriptions, beside a bare hash map (our\n"
-        "own, with the same hash function) that does the same look-ups with the same "
-        "keys\n"
-        "in the same order, right after it. Medians of %d rounds; one thread, and the "
-        "time\n"
-        "that it used of a core.\n\n"
-        "Options:\n"
-        "  --max N      the largest n, from 1000 to 10000000 (default 1000000)\n"
-        "  --only NAME  only rows whose name contains NAME, or the scenario NAME:\n"
-        "              ",
-        REPEATS);
+    printf("usage: engine [OPTION]...\n\n"
+           "Measures the engine with 10³ to 10⁶ subscriptions, beside a bare hash\n"
+           "map (our own, same hash function) that does the same look-ups with the\n"
+           "same keys in the same order, right after it. Medians of %d rounds; one\n"
+           "thread, and the time that it used of a core.\n\n"
+           "Options:\n"
+           "  --max N      the largest n, from 1000 to 10000000 (default 1000000)\n"
+           "  --only NAME  only rows whose name contains NAME, or the scenario NAME:\n"
+           "              ",
+           REPEATS);
     for (size_t i = 0; i < BENCH_SCENARIOS; i++)
         printf(" %s", bench_scenarios[i].name);
     printf("\n"
            "  --repeat N   rounds, from 1 to %d (default %d)\n"
-           "  --quick      one short round up to 10⁴: shows that it works, not how fast\n"
+           "  --quick      one short round up to 10⁴: whether it works, not how fast\n"
            "  --json       one JSON object per row and n\n"
            "  --svg DIR    write plots into this folder\n"
            "  --help       show this text\n\n"
@@ -367,9 +380,10 @@ static void print_help(void) {
            "visited\n"
            "in shuffled order. What the bare map does for one operation of each row:\n",
            BENCH_MAX_SAMPLES, REPEATS);
-    for (int row = 0; row < BENCH_ROWS; row++)
-        printf("\n  %s (one %s)\n    %s\n", bench_rows[row].name, bench_rows[row].what,
-               bench_rows[row].lookups);
+    for (int row = 0; row < BENCH_ROWS; row++) {
+        printf("\n  %s (one %s)\n", bench_rows[row].name, bench_rows[row].what);
+        print_wrapped(bench_rows[row].lookups, 4, 80);
+    }
     printf(
         "\nMemory: \"record+index\" is what the engine counts for subscriptions; "
         "\"malloc\" "

@@ -42,13 +42,14 @@ const bench_row_t bench_rows[BENCH_ROWS] = {
     ROW(OWN_CHURNED, "own: the same after churn", "change and its delivery",
         "find the URI, then the stream that it names"),
     ROW(OWN_UNSUBSCRIBE, "own: unsubscribe", "unsubscribe",
-        "find the URI, find and remove the pair, find and remove the URI"),
+        "find the URI, find and remove the pair, remove the URI"),
     ROW(OWN_SINGLE, "own: single subscribes", "subscribe, each timed by itself",
         "find and insert the URI, find and insert the pair"),
     ROW(DROP, "drop a stream of 10⁴", "subscription dropped while n others stay",
-        "find the URI, find and remove the pair, find and remove the URI"),
+        "find and remove the pair, remove the URI"),
     ROW(TEMPLATE_PREFIX, "template: n prefixes", "change that matches one of n templates",
-        "find or insert the URI and remove the one that leaves the history, find the "
+        "find or insert the URI, find and remove the one that leaves the history, find "
+        "the "
         "template by its text, find the stream"),
     ROW(TEMPLATE_MIDDLE, "template: n middles", "change that matches one of n templates",
         "as with a prefix"),
@@ -168,6 +169,10 @@ static void subscribe(struct world *world, tdg__stream_t stream,
     bench_check(rv, "subscribe");
 }
 
+static uint32_t map_find_uri(const struct world *world, const tdg__target_t *target) {
+    return bare_find_text(&world->map_uris, target->name, target->len);
+}
+
 static void map_subscribe(struct world *world, tdg__stream_t stream,
                           const tdg__target_t *target) {
     uint32_t uri = bare_add_text(&world->map_uris, target->name, target->len);
@@ -176,8 +181,14 @@ static void map_subscribe(struct world *world, tdg__stream_t stream,
     world->map_uris.records[uri].value = stream; /* who to tell; of several, the last */
     bare_add_number(&world->map_pairs, pair_of(stream, uri));
 
-    again = bare_find_text(&world->map_uris, target->name, target->len);
+    again = map_find_uri(world, target);
     bench_use(bare_find_number(&world->map_pairs, pair_of(stream, again)));
+}
+
+static void map_remove_pair(struct world *world, tdg__stream_t stream, uint32_t uri) {
+    uint32_t id = bare_find_number(&world->map_pairs, pair_of(stream, uri));
+
+    bare_remove_number(&world->map_pairs, id);
 }
 
 static uint64_t changed(struct world *world, const tdg__target_t *target) {
@@ -301,11 +312,11 @@ static void unsubscribe_all(struct world *world, const struct names *names, bool
     start(watch);
     for (size_t i = 0; i < world->n; i++) {
         const tdg__target_t *target = target_of(names, hot, order[i]);
-        uint32_t uri = bare_find_text(&world->map_uris, target->name, target->len);
+        uint32_t uri = map_find_uri(world, target);
 
-        bare_remove_number(&world->map_pairs, pair_of(world->streams[order[i]], uri));
+        map_remove_pair(world, world->streams[order[i]], uri);
         if (!hot)
-            bare_remove_text(&world->map_uris, target->name, target->len);
+            bare_remove_text(&world->map_uris, uri);
     }
     stop_map(watch);
 
@@ -324,13 +335,14 @@ static void churn(struct world *world, const struct names *names, bool hot) {
         for (size_t i = 0; i < world->n / 2; i++) {
             const tdg__target_t *target = target_of(names, hot, order[i]);
             tdg__stream_t stream = world->streams[order[i]];
-            uint32_t uri = bare_find_text(&world->map_uris, target->name, target->len);
+            uint32_t uri = map_find_uri(world, target);
 
             tdg__engine_close(world->engine, stream);
-            bare_remove_number(&world->map_pairs, pair_of(stream, uri));
-            bare_remove_number(&world->map_streams, stream);
+            map_remove_pair(world, stream, uri);
+            bare_remove_number(&world->map_streams,
+                               bare_find_number(&world->map_streams, stream));
             if (!hot)
-                bare_remove_text(&world->map_uris, target->name, target->len);
+                bare_remove_text(&world->map_uris, uri);
         }
 
         bench_shuffle(&world->random, order, world->n / 2);
@@ -362,7 +374,7 @@ static void hot_change(const bench_round_t *round, struct world *world,
         stop_engine(&watch, world->n);
 
         start(&watch);
-        bench_use(bare_find_text(&world->map_uris, uri->name, uri->len));
+        bench_use(map_find_uri(world, uri));
         map_drain(world);
         stop_map(&watch);
     }
@@ -422,7 +434,7 @@ static void hot_batch(const bench_round_t *round, struct world *world,
 
         start(&watch);
         for (int k = 0; k < MERGED; k++)
-            bench_use(bare_find_text(&world->map_uris, uri->name, uri->len));
+            bench_use(map_find_uri(world, uri));
         map_drain(world);
         stop_map(&watch);
     }
@@ -501,7 +513,7 @@ static void own_change(const bench_round_t *round, struct world *world,
         start(&watch);
         for (size_t i = 0; i < world->n; i++) {
             const tdg__target_t *target = &names->targets[order[i]];
-            uint32_t uri = bare_find_text(&world->map_uris, target->name, target->len);
+            uint32_t uri = map_find_uri(world, target);
 
             sum +=
                 bare_find_number(&world->map_streams, world->map_uris.records[uri].value);
@@ -580,6 +592,7 @@ static void run_drop(const bench_round_t *round) {
         make_names(round->n, "file:///srv/notes/#/today.md", TDG__TARGET_URI);
     struct names own =
         make_names(DROPPED, "file:///srv/tasks/#/today.md", TDG__TARGET_URI);
+    uint32_t *ids = bench_alloc(DROPPED, sizeof(ids[0])); /* the map's list of its own */
     struct watch watch = {0}, aside = {0};
     struct world world;
 
@@ -596,6 +609,7 @@ static void run_drop(const bench_round_t *round) {
         for (size_t i = 0; i < DROPPED; i++) {
             subscribe(&world, stream, &own.targets[i]);
             map_subscribe(&world, stream, &own.targets[i]);
+            ids[i] = map_find_uri(&world, &own.targets[i]);
         }
 
         start(&watch);
@@ -604,11 +618,8 @@ static void run_drop(const bench_round_t *round) {
 
         start(&watch);
         for (size_t i = 0; i < DROPPED; i++) {
-            const tdg__target_t *target = &own.targets[i];
-            uint32_t uri = bare_find_text(&world.map_uris, target->name, target->len);
-
-            bare_remove_number(&world.map_pairs, pair_of(stream, uri));
-            bare_remove_text(&world.map_uris, target->name, target->len);
+            map_remove_pair(&world, stream, ids[i]);
+            bare_remove_text(&world.map_uris, ids[i]);
         }
         stop_map(&watch);
 
@@ -618,6 +629,7 @@ static void run_drop(const bench_round_t *round) {
     }
     add_sample(round, DROP, &watch);
     world_close(&world);
+    free(ids);
     free_names(&others);
     free_names(&own);
 }
@@ -671,7 +683,7 @@ static void match_templates(const bench_round_t *round, const char *template_for
             sum += bare_add_text(&world.map_uris, uri->name, uri->len);
             if (round->n > HISTORY) {
                 uri = &uris.targets[order[(i + round->n - HISTORY) % round->n]];
-                bare_remove_text(&world.map_uris, uri->name, uri->len);
+                bare_remove_text(&world.map_uris, map_find_uri(&world, uri));
             }
             sum += bare_find_text(&map_templates, template_->name, template_->len);
             sum += bare_find_number(&world.map_streams,
@@ -725,12 +737,12 @@ static void run_fanout(const bench_round_t *round) {
         stop_engine(&watch, round->n);
 
         start(&watch);
-        id = bare_find_text(&world.map_uris, uri->name, uri->len);
+        id = map_find_uri(&world, uri);
         for (size_t i = 0; i < round->n; i++)
             bare_add_number(&world.map_pairs, pair_of(world.told[i], id));
         for (size_t i = 0; i < round->n; i++) {
             sum += bare_find_number(&world.map_streams, world.told[i]);
-            bare_remove_number(&world.map_pairs, pair_of(world.told[i], id));
+            map_remove_pair(&world, world.told[i], id);
         }
         stop_map(&watch);
         bench_use(sum);
