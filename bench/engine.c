@@ -325,10 +325,9 @@ static void write_plots(const struct options *options, const struct table *table
                 "One hot resource with n subscribers", "hot.svg");
     write_times(options, table, OWN_SUBSCRIBE, OWN_SINGLE,
                 "n subscribers, each with a resource of its own", "own.svg");
-    write_times(
-        options, table, DROP, TEMPLATE_FANOUT,
-        "Dropping a stream beside n others; n templates; n subscribers of one template",
-        "drop-and-templates.svg");
+    write_times(options, table, DROP, TEMPLATE_FANOUT,
+                "Dropping a stream beside n others, and templates",
+                "drop-and-templates.svg");
 
     panels[0] = memory_panel(table, HOT_SUBSCRIBE, "one hot resource");
     panels[1] = memory_panel(table, OWN_SUBSCRIBE, "a resource for each");
@@ -376,19 +375,17 @@ static void print_help(void) {
            "  --json       one JSON object per row and n\n"
            "  --svg DIR    write plots into this folder\n"
            "  --help       show this text\n\n"
-           "In \"hot\", n streams subscribe to one resource; in \"own\", to one each, "
-           "visited\n"
-           "in shuffled order. What the bare map does for one operation of each row:\n",
+           "In \"hot\", n streams subscribe to one resource; in \"own\", to one each,\n"
+           "visited in shuffled order. What the bare map does for one operation of\n"
+           "each row:\n",
            BENCH_MAX_SAMPLES, REPEATS);
     for (int row = 0; row < BENCH_ROWS; row++) {
         printf("\n  %s (one %s)\n", bench_rows[row].name, bench_rows[row].what);
         print_wrapped(bench_rows[row].lookups, 4, 80);
     }
-    printf(
-        "\nMemory: \"record+index\" is what the engine counts for subscriptions; "
-        "\"malloc\" "
-        "is by\nhow much what malloc handed out grew from the empty engine to n streams "
-        "with one\nsubscription each.\n");
+    printf("\nMemory: \"record+index\" is what the engine counts for subscriptions;\n"
+           "\"malloc\" is by how much what malloc handed out grew from the empty\n"
+           "engine to n streams with one subscription each.\n");
 }
 
 _Noreturn static void usage(const char *what, const char *value) {

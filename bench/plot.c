@@ -87,9 +87,9 @@ static bool survey(struct frame *frame) {
     if (frame->x_min > frame->x_max)
         return false;
 
-    if (plot->log_y) { /* whole halves of decades */
-        frame->y_min = floor(frame->y_min * 2) / 2;
-        frame->y_max = ceil(frame->y_max * 2 + 0.01) / 2;
+    if (plot->log_y) { /* whole halves of decades, with room for the values */
+        frame->y_min = floor(frame->y_min * 2 - 0.3) / 2;
+        frame->y_max = ceil(frame->y_max * 2 + 0.2) / 2;
     } else {
         frame->y_min = 0;
         frame->y_max *= 1.12;

@@ -221,6 +221,11 @@ void tdg__history_add(tdg__engine_t *engine, uint32_t id, const tdg__change_t *c
     resource->last_deleted = change->deleted;
 
     if (gone.resource != 0) {
+        const struct past *next = &engine->history[engine->past_first];
+
+        /* The one that leaves with the next change has not been looked at for long. */
+        if (engine->past_count > 1)
+            prefetch(resource_at(engine, next->resource), sizeof(struct resource));
         engine->dropped = gone.number;
         resource = resource_at(engine, gone.resource);
         if (resource->last_number == gone.number)
