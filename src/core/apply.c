@@ -147,6 +147,20 @@ static void commit(tdg__engine_t *engine, struct resource *resource,
     tdg__streams_end_doomed(engine);
 }
 
+/* Group, sub and stream lie on three pages, each found through the one before. Most
+ * resources have one subscriber, so all three can be on their way at once. The hint may
+ * be stale. */
+__attribute__((always_inline)) static inline void
+prefetch_likely(const tdg__engine_t *engine, const struct resource *resource) {
+    if (resource->subject.groups.first == 0 || resource->likely_sub == 0 ||
+        resource->likely_sub >= tdg__pool_end(&engine->subs) ||
+        resource->likely_stream >= tdg__pool_end(&engine->streams))
+        return;
+    prefetch(group_at(engine, resource->subject.groups.first), sizeof(struct group));
+    prefetch(sub_at(engine, resource->likely_sub), sizeof(struct sub));
+    prefetch(stream_at(engine, resource->likely_stream), sizeof(struct stream));
+}
+
 int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
     tdg__target_t target = {change->kind, change->name, change->len};
     struct subject *subject;
@@ -167,6 +181,7 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
 
     subject->pins++;
     resource = (struct resource *)subject;
+    prefetch_likely(engine, resource);
     rv = prepare(engine, resource, change, &filtered);
     if (rv == 0) {
         engine->counters.filtered += filtered;

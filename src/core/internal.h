@@ -175,6 +175,7 @@ struct resource {
     uint64_t last_number; /* 0: none that is remembered */
     int64_t last_ms, last_wall_ms;
     uint32_t config, template_config;
+    uint32_t likely_sub, likely_stream; /* who subscribed last: a hint for prefetching */
 };
 
 struct template_ {

@@ -175,6 +175,12 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
         engine->counters.subscriptions++;
         subject_of(engine, group)->watch.users++;
     }
+    if (kind == SUB_DIRECT) {
+        struct resource *resource = resource_at(engine, group->owner);
+
+        resource->likely_sub = id;
+        resource->likely_stream = stream_id;
+    }
     return id;
 }
 
