@@ -138,29 +138,28 @@ void tdg__resource_configure(tdg__engine_t *engine, struct resource *resource) {
 
 /* ---- Changing ----------------------------------------------------------- */
 
+static void configure_anew(tdg__engine_t *engine, struct resource *resource) {
+    tdg__resource_configure(engine, resource);
+    for (uint32_t g = resource->subject.groups.first; g != 0;
+         g = group_at(engine, g)->by_owner.next)
+        tdg__group_rearm(engine, g);
+}
+
 /* Looks at every resource: settings change seldom. */
 static void configure_all(tdg__engine_t *engine) {
     for (uint32_t id = 1; id < tdg__pool_end(&engine->resources); id++) {
         struct resource *resource = resource_at(engine, id);
 
-        if (resource == NULL || resource->subject.name == NULL)
-            continue;
-        tdg__resource_configure(engine, resource);
-        for (uint32_t g = resource->subject.groups.first; g != 0;
-             g = group_at(engine, g)->by_owner.next)
-            tdg__group_rearm(engine, g);
+        if (resource != NULL && resource->subject.name != NULL)
+            configure_anew(engine, resource);
     }
 }
 
 static void configure_one(tdg__engine_t *engine, const tdg__target_t *target) {
     struct subject *subject = tdg__subject_find(engine, target);
 
-    if (subject == NULL)
-        return;
-    tdg__resource_configure(engine, (struct resource *)subject);
-    for (uint32_t g = subject->groups.first; g != 0;
-         g = group_at(engine, g)->by_owner.next)
-        tdg__group_rearm(engine, g);
+    if (subject != NULL)
+        configure_anew(engine, (struct resource *)subject);
 }
 
 static int create_config(tdg__engine_t *engine, const tdg__target_t *target,

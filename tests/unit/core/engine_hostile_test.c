@@ -311,6 +311,40 @@ static void windows_that_nobody_waits_for_are_bounded(void **state) {
     tdg__engine_close(f->engine, s);
 }
 
+/* What a template's catch-up may cost is bounded; beyond that it is not resumed. */
+static void catching_up_with_long_names_is_bounded(void **state) {
+    static const int counts[] = {100, 6000};
+    struct fixture *f = *state;
+    tdg__sub_opts_t back = after(0);
+    char name[4001];
+
+    memset(name, 'x', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        tdg__stream_t s = open_stream(f);
+
+        for (int n = 0; n < counts[i]; n++) {
+            name[snprintf(name, sizeof(name), "a:%06d", n)] = 'x';
+            changed(f, name, NULL);
+        }
+        assert_int_equal(subscribe_only(f, s, TEMPLATE("a:{+x}"), &back).resumed, i == 0);
+        tdg__engine_close(f->engine, s);
+    }
+}
+
+static void times_and_numbers_at_their_ends_do_not_overflow(void **state) {
+    struct fixture *f = *state;
+    tdg__engine_opts_t opts = {.first_number = UINT64_C(1) << 62};
+    tdg__stream_t s = open_stream(f);
+    tdg__engine_t *engine;
+
+    assert_int_equal(tdg__engine_create(&opts, &engine), TDG_EINVAL);
+    tdg__engine_advance(f->engine, INT64_MAX, 0);
+    subscribe_settings(f, s, "a:1", batch(100));
+    changed(f, "a:1", NULL);
+    assert_true(tdg__engine_next_deadline(f->engine) < INT64_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(nobody_survives_a_failure_by_a_deletion_meanwhile, setup_default_watched),
@@ -328,6 +362,8 @@ int main(void) {
         TEST(watchers_that_linger_are_bounded, setup_few_linger),
         TEST(the_oldest_that_lingers_goes_first, setup_few_linger),
         TEST(windows_that_nobody_waits_for_are_bounded, setup_at_once),
+        TEST(catching_up_with_long_names_is_bounded, setup_at_once),
+        TEST(times_and_numbers_at_their_ends_do_not_overflow, setup_at_once),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
