@@ -23,6 +23,10 @@ extern "C" {
     X(EFILTER, -10, "not a valid filter")                                                \
     X(ENOTSUP, -11, "not supported")                                                     \
     X(EORDER, -12, "a change came with a number that is not newer than the last one")    \
+    X(EJSON, -13, "not valid JSON")                                                      \
+    X(ENUMBER, -14, "a whole number beyond 64 bits")                                     \
+    X(ETOOLARGE, -15, "too large")                                                       \
+    X(EREFUSED, -16, "the other side refused")                                           \
     X(ESTREAMS, -20, "too many streams")                                                 \
     X(ESUBSCRIPTIONS, -21, "too many subscriptions on one stream")                       \
     X(ETEMPLATES, -22, "too many template subscriptions on one stream")                  \

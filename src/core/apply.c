@@ -52,9 +52,15 @@ struct match {
     tdg__engine_t *engine;
     uint32_t resource;
     const tdg__change_t *change;
+    bool unfiltered;   /* every filter counts as passed */
     uint64_t filtered; /* subscriptions whose filter keeps it away */
     int rv;
 };
+
+static bool passes(const struct match *match, struct shared_filter *filter) {
+    return match->unfiltered ||
+           tdg__shared_filter_pass(match->engine, filter, match->change);
+}
 
 static void on_match(void *arg, uint32_t template_id) {
     struct match *match = arg;
@@ -64,7 +70,7 @@ static void on_match(void *arg, uint32_t template_id) {
          g != 0 && match->rv == 0; g = group_at(engine, g)->by_owner.next) {
         struct group *source = group_at(engine, g);
 
-        if (tdg__shared_filter_pass(engine, source->filter, match->change))
+        if (passes(match, source->filter))
             match->rv = derive_group(engine, match->resource, source);
         else
             match->filtered += source->count;
@@ -74,18 +80,18 @@ static void on_match(void *arg, uint32_t template_id) {
 /* ---- Preparing ---------------------------------------------------------- */
 
 static int prepare(tdg__engine_t *engine, struct resource *resource,
-                   const tdg__change_t *change, uint64_t *ret_filtered) {
+                   const tdg__change_t *change, bool unfiltered, uint64_t *ret_filtered) {
     struct match match = {.engine = engine, .resource = resource->subject.id};
 
     match.change = change;
+    match.unfiltered = unfiltered;
     engine->attempts++; /* filters remember their verdict until the next one */
 
     for (uint32_t g = resource->subject.groups.first; g != 0;
          g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
-        group->passes =
-            group->source == 0 && tdg__shared_filter_pass(engine, group->filter, change);
+        group->passes = group->source == 0 && passes(&match, group->filter);
         if (group->source == 0 && !group->passes)
             match.filtered += group->count;
     }
@@ -161,7 +167,7 @@ prefetch_likely(const tdg__engine_t *engine, const struct resource *resource) {
     prefetch(stream_at(engine, resource->likely_stream), sizeof(struct stream));
 }
 
-int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
+static int apply(tdg__engine_t *engine, tdg__change_t *change, bool unfiltered) {
     tdg__target_t target = {change->kind, change->name, change->len};
     struct subject *subject;
     struct resource *resource;
@@ -182,7 +188,7 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
     subject->pins++;
     resource = (struct resource *)subject;
     prefetch_likely(engine, resource);
-    rv = prepare(engine, resource, change, &filtered);
+    rv = prepare(engine, resource, change, unfiltered, &filtered);
     if (rv == 0) {
         engine->counters.filtered += filtered;
         commit(engine, resource, change);
@@ -192,6 +198,14 @@ int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
     subject->pins--;
     tdg__subject_release(engine, subject);
     return rv;
+}
+
+int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change) {
+    return apply(engine, change, false);
+}
+
+int tdg__engine_apply_unfiltered(tdg__engine_t *engine, tdg__change_t *change) {
+    return apply(engine, change, true);
 }
 
 static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,

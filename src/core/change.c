@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/change.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -118,6 +119,8 @@ int tdg__change_create(const tdg__target_t *target, json_t *metadata, bool delet
 
     memset(change, 0, sizeof(*change));
     atomic_init(&change->refs, 1);
+    for (size_t i = 0; i < TDG__CHANGE_FORMS; i++)
+        atomic_init(&change->forms[i], NULL);
     change->kind = target->kind;
     change->deleted = deleted;
     change->wall_ms = wall_ms;
@@ -170,6 +173,25 @@ int tdg__change_metadata(const tdg__change_t *change, json_t **ret) {
     return 0;
 }
 
+/* Acquire and release: whoever finds a form also sees its bytes. */
+tdg__buf_t *tdg__change_form(tdg__change_t *change, unsigned index) {
+    assert(index < TDG__CHANGE_FORMS);
+    return atomic_load_explicit(&change->forms[index], memory_order_acquire);
+}
+
+tdg__buf_t *tdg__change_set_form(tdg__change_t *change, unsigned index,
+                                 tdg__buf_t *form) {
+    tdg__buf_t *first = NULL;
+
+    assert(index < TDG__CHANGE_FORMS && form != NULL);
+    if (atomic_compare_exchange_strong_explicit(&change->forms[index], &first, form,
+                                                memory_order_acq_rel,
+                                                memory_order_acquire))
+        return form;
+    tdg__buf_unref(form);
+    return first;
+}
+
 tdg__change_t *tdg__change_ref(tdg__change_t *change) {
     atomic_fetch_add_explicit(&change->refs, 1, memory_order_relaxed);
     return change;
@@ -180,6 +202,8 @@ void tdg__change_unref(tdg__change_t *change) {
     if (change == NULL ||
         atomic_fetch_sub_explicit(&change->refs, 1, memory_order_acq_rel) != 1)
         return;
+    for (size_t i = 0; i < TDG__CHANGE_FORMS; i++)
+        tdg__buf_unref(atomic_load_explicit(&change->forms[i], memory_order_relaxed));
     json_decref(change->metadata);
     tdg__free(change);
 }

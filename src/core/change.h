@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * One change of one resource (or of one list), immutable and counted once it is stamped:
- * every engine and every stream that it concerns shares the same object. */
+ * every engine and every stream that it concerns shares the same object. Only its encoded
+ * forms come later: whoever needs one first makes it, for all. */
 #ifndef TDG_CORE_CHANGE_H
 #define TDG_CORE_CHANGE_H
 
@@ -11,6 +12,8 @@
 #include <stdint.h>
 
 #include <jansson.h>
+
+#include "base/buf.h"
 
 /* What can be subscribed to and what can change. */
 typedef enum tdg__target_kind {
@@ -34,6 +37,8 @@ tdg__target_t tdg__target_list(const char *name);
 /* Whether it has a name, and a list is one of the three. */
 bool tdg__target_valid(const tdg__target_t *target);
 
+enum { TDG__CHANGE_FORMS = 2 };
+
 typedef struct tdg__change {
     atomic_size_t refs;
     tdg__target_kind_t kind; /* URI or LIST, never TEMPLATE */
@@ -43,6 +48,7 @@ typedef struct tdg__change {
                                 change before the first one) */
     int64_t wall_ms;         /* when it happened, or came in */
     json_t *metadata;        /* what the application said, an object; NULL: nothing */
+    _Atomic(tdg__buf_t *) forms[TDG__CHANGE_FORMS]; /* see tdg__change_form() */
     size_t len;
     char name[]; /* NUL-terminated */
 } tdg__change_t;
@@ -66,6 +72,14 @@ const char *tdg__change_type(const tdg__change_t *change);
  * `change_type` and `version` (the number) where the application gave none; a deletion is
  * always of type "deleted". A list has none: TDG_EINVAL. Returns 0 or TDG_ENOMEM too. */
 int tdg__change_metadata(const tdg__change_t *change, json_t **ret);
+
+/* The change as bytes, one form per way to write it; which is which is the callers'. From
+ * any thread. Forms are borrowed and live as long as the change. tdg__change_form() gives
+ * NULL where there is none yet. tdg__change_set_form() steals `form` and returns the one
+ * that counts: `form`, or the one that was there first. `index` is below
+ * TDG__CHANGE_FORMS. */
+tdg__buf_t *tdg__change_form(tdg__change_t *change, unsigned index);
+tdg__buf_t *tdg__change_set_form(tdg__change_t *change, unsigned index, tdg__buf_t *form);
 
 tdg__change_t *tdg__change_ref(tdg__change_t *change); /* returns `change` */
 void tdg__change_unref(tdg__change_t *change);         /* NULL is accepted */

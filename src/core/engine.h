@@ -286,6 +286,10 @@ int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
  * TDG_EINVAL (not stamped), TDG_EURILEN or TDG_ENOMEM. */
 int tdg__engine_apply(tdg__engine_t *engine, tdg__change_t *change);
 
+/* The same for a change that also stands for earlier ones of its resource, which no
+ * filter has seen: every filter lets it pass, as one of those might have passed. */
+int tdg__engine_apply_unfiltered(tdg__engine_t *engine, tdg__change_t *change);
+
 /* For shared_numbers: the numbering stands at `number`, and every change at or below it
  * has been applied here. The last number moves on to it, and with it the cursors of
  * streams that have nothing in flight. Arming takes a number, so before

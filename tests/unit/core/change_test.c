@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/change.h"
 
+#include <pthread.h>
+
 #include "unit/core/fixture.h"
 
 enum { LARGE = 16384 };
@@ -348,6 +350,93 @@ static void releasing_nothing_is_fine(void **state) {
     tdg__change_unref(NULL);
 }
 
+/* ---- Encoded forms ------------------------------------------------------ */
+
+static void a_change_has_no_forms_at_first(void **state) {
+    tdg__change_t *change = create(URI("a:1"), NULL, false);
+
+    (void)state;
+    for (unsigned i = 0; i < TDG__CHANGE_FORMS; i++)
+        assert_null(tdg__change_form(change, i));
+    tdg__change_unref(change);
+}
+
+static void the_first_form_counts_and_goes_with_the_change(void **state) {
+    tdg__change_t *change = create(URI("a:1"), NULL, false);
+    tdg__buf_t *first = tdg__buf_create("first", 5);
+
+    (void)state;
+    assert_ptr_equal(tdg__change_set_form(change, 0, first), first);
+    assert_ptr_equal(tdg__change_set_form(change, 0, tdg__buf_create("second", 6)),
+                     first);
+    assert_ptr_equal(tdg__change_form(change, 0), first);
+    assert_null(tdg__change_form(change, 1));
+    tdg__change_set_form(change, 1, tdg__buf_create("other", 5));
+    assert_string_equal(tdg__change_form(change, 1)->data, "other");
+    tdg__change_unref(change);
+    assert_int_equal(memory_live(), live);
+}
+
+enum { ENCODERS = 4, ROUNDS = 500 };
+
+struct encoder {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    tdg__change_t **changes;
+    const tdg__buf_t *used[ROUNDS];
+    bool whole; /* every form it used had its bytes */
+};
+
+static void *encode(void *arg) {
+    struct encoder *encoder = arg;
+
+    encoder->whole = true;
+    pthread_barrier_wait(encoder->start);
+    for (int i = 0; i < ROUNDS; i++) {
+        tdg__buf_t *form = tdg__change_form(encoder->changes[i], 1);
+
+        if (form == NULL)
+            form = tdg__change_set_form(encoder->changes[i], 1,
+                                        tdg__buf_create("encoded", 7));
+        encoder->used[i] = form;
+        encoder->whole &= form->len == 7 && memcmp(form->data, "encoded", 7) == 0;
+    }
+    return NULL;
+}
+
+static void threads_that_encode_at_the_same_time_use_the_same_form(void **state) {
+    static struct encoder encoders[ENCODERS];
+    tdg__change_t *changes[ROUNDS];
+    pthread_barrier_t start;
+
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++)
+        changes[i] = create(URI("a:1"), NULL, false);
+    pthread_barrier_init(&start, NULL, ENCODERS);
+    for (int i = 0; i < ENCODERS; i++) {
+        encoders[i].start = &start;
+        encoders[i].changes = changes;
+        assert_int_equal(pthread_create(&encoders[i].thread, NULL, encode, &encoders[i]),
+                         0);
+    }
+    for (int i = 0; i < ENCODERS; i++)
+        pthread_join(encoders[i].thread, NULL);
+    pthread_barrier_destroy(&start);
+
+    for (int i = 0; i < ENCODERS; i++) {
+        assert_true(encoders[i].whole);
+        for (int k = 0; k < ROUNDS; k++)
+            assert_ptr_equal(encoders[i].used[k], tdg__change_form(changes[k], 1));
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        tdg__change_unref(changes[i]);
+}
+
+static int uncounted(void **state) {
+    (void)state;
+    return tdg_set_allocator(NULL); /* the counting one is for one thread */
+}
+
 static void running_out_of_memory_leaves_no_change_behind(void **state) {
     json_t *json = json_from("{'a': {'b': [1, 2, 'three']}, 'size': 1}");
     size_t before = memory_live();
@@ -433,6 +522,10 @@ int main(void) {
         CASE(releasing_nothing_is_fine),
         CASE(running_out_of_memory_leaves_no_change_behind),
         CASE(running_out_of_memory_leaves_no_metadata_behind),
+        CASE(a_change_has_no_forms_at_first),
+        CASE(the_first_form_counts_and_goes_with_the_change),
+        cmocka_unit_test_setup(threads_that_encode_at_the_same_time_use_the_same_form,
+                               uncounted),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -294,6 +294,69 @@ static void what_a_filter_kept_away_is_counted_through_templates_too(void **stat
     expect_silence(f);
 }
 
+/* ---- Passing them over -------------------------------------------------- */
+
+static void apply_unfiltered(struct fixture *f, const char *uri, const char *metadata,
+                             uint64_t number) {
+    json_t *json = json_from(metadata);
+    tdg__change_t *change;
+
+    assert_int_equal(tdg__change_create(URI(uri), json, false, NOON_MS, 1000, &change),
+                     0);
+    json_decref(json);
+    assert_int_equal(tdg__engine_apply_unfiltered(f->engine, change), TDG_EINVAL);
+    assert_int_equal(tdg__change_stamp(change, number), 0);
+    assert_int_equal(tdg__engine_apply_unfiltered(f->engine, change), 0);
+    assert_int_equal(tdg__engine_apply_unfiltered(f->engine, change), TDG_EORDER);
+    tdg__change_unref(change);
+}
+
+static void a_change_that_stands_for_others_passes_every_filter(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    json_t *filter = json_from("{'metadata.size': {'gt': 10}}");
+    tdg__sub_opts_t opts = {.filter = filter};
+
+    subscribe_with(f, s, URI("a:1"), &opts);
+    subscribe_with(f, t, TEMPLATE("a:{x}"), &opts);
+    json_decref(filter);
+    apply_unfiltered(f, "a:1", "{'size': 1}", 5);
+    expect_note(f, s, "a:1", 5, 0);
+    expect_note(f, t, "a:1", 5, 0);
+    expect_silence(f);
+    assert_int_equal(counters(f).filtered, 0);
+}
+
+static void after_a_change_that_passes_every_filter_filters_hold_again(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}");
+    apply_unfiltered(f, "a:1", "{'size': 1}", 5);
+    expect_note(f, s, "a:1", 5, 0);
+    changed(f, "a:1", "{'size': 1}");
+    expect_silence(f);
+    assert_int_equal(counters(f).filtered, 1);
+}
+
+static void a_change_that_passes_every_filter_keeps_to_window_and_limit(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_filter(f, s, "a:1", "{'metadata.size': {'gt': 10}}"); /* batch of 100 ms */
+    changed(f, "a:1", "{'size': 11}");
+    apply_unfiltered(f, "a:1", "{'size': 1}", 2);
+    advance(f, 99);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 2, 1);
+    apply_unfiltered(f, "a:1", "{'size': 1}", 3);
+    advance(f, 999);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 3, 0);
+}
+
 /* ---- New filters -------------------------------------------------------- */
 
 static void a_new_filter_replaces_the_old_one(void **state) {
@@ -444,6 +507,10 @@ int main(void) {
         TEST(what_does_not_pass_moves_the_cursor_on, setup_at_once),
         TEST(what_a_filter_kept_away_is_counted_per_subscription, setup_at_once),
         TEST(what_a_filter_kept_away_is_counted_through_templates_too, setup_at_once),
+
+        TEST(a_change_that_stands_for_others_passes_every_filter, setup_at_once),
+        TEST(after_a_change_that_passes_every_filter_filters_hold_again, setup_at_once),
+        TEST(a_change_that_passes_every_filter_keeps_to_window_and_limit, setup_default),
 
         TEST(a_new_filter_replaces_the_old_one, setup_at_once),
         TEST(subscribing_again_without_a_filter_removes_it, setup_at_once),

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The values are jansson's, the parser is ours: jansson's own (2.14, and later ones as we
+ * write this) goes on without the byte for which it found no memory, and past its buffer
+ * when that byte is a closing quote. Besides, limits can be kept while reading, in one
+ * pass. A container goes into its parent when it opens, so the stack holds nothing else
+ * than borrowed pointers, and giving up is letting go of the root. */
+#include "base/json.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/json_scalar.h"
+
+enum state {
+    VALUE,        /* comes next */
+    VALUE_OR_END, /* after [ */
+    KEY,          /* after a comma */
+    KEY_OR_END,   /* after { */
+    COMMA_OR_END, /* after a value */
+    DONE,
+};
+
+struct parser {
+    tdg__json_input_t in;
+    const tdg__json_limits_t *limits;
+    size_t values;
+    enum state state;
+    json_t *root;
+    size_t depth;
+    json_t *open[TDG__JSON_MAX_DEPTH];
+    tdg__json_string_t key; /* of the value that comes next in an object */
+};
+
+static int fail(const struct parser *p, int code, const char *text) {
+    return tdg__parse_fail(p->in.error, code, p->in.at, "%s", text);
+}
+
+static int out_of_memory(const struct parser *p) {
+    return fail(p, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+}
+
+static int count(struct parser *p) {
+    if (p->values == p->limits->max_values)
+        return tdg__parse_fail(p->in.error, TDG_ETOOLARGE, p->in.at,
+                               "more than %zu values", p->limits->max_values);
+    p->values++;
+    return 0;
+}
+
+/* Steals `value` and puts it where it belongs. */
+static int attach(struct parser *p, json_t *value) {
+    json_t *parent = p->depth > 0 ? p->open[p->depth - 1] : NULL;
+    int rv;
+
+    if (value == NULL)
+        return out_of_memory(p);
+
+    if (parent == NULL) {
+        p->root = value;
+        rv = 0;
+    } else if (json_is_array(parent)) {
+        rv = json_array_append_new(parent, value);
+    } else {
+        rv = json_object_setn_new_nocheck(parent, p->key.text, p->key.len, value);
+        tdg__json_string_done(&p->key);
+    }
+    return rv < 0 ? out_of_memory(p) : 0;
+}
+
+static int open_container(struct parser *p, char bracket) {
+    json_t *container;
+    int rv;
+
+    if (p->depth == p->limits->max_depth)
+        return tdg__parse_fail(p->in.error, TDG_ETOOLARGE, p->in.at,
+                               "nested more than %zu deep", p->limits->max_depth);
+
+    container = bracket == '{' ? json_object() : json_array();
+    rv = attach(p, container);
+    if (rv < 0)
+        return rv;
+
+    p->open[p->depth++] = container;
+    p->state = bracket == '{' ? KEY_OR_END : VALUE_OR_END;
+    p->in.at++;
+    return 0;
+}
+
+static void close_container(struct parser *p) {
+    p->depth--;
+    p->state = p->depth > 0 ? COMMA_OR_END : DONE;
+    p->in.at++;
+}
+
+static int read_value(struct parser *p, char byte) {
+    json_t *value = NULL;
+    int rv;
+
+    rv = count(p);
+    if (rv < 0)
+        return rv;
+    if (byte == '{' || byte == '[')
+        return open_container(p, byte);
+
+    rv = tdg__json_scalar(&p->in, &value);
+    if (rv < 0)
+        return rv;
+
+    p->state = p->depth > 0 ? COMMA_OR_END : DONE;
+    return attach(p, value);
+}
+
+static int read_key(struct parser *p) {
+    size_t start = p->in.at;
+    int rv;
+
+    rv = count(p);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__json_string(&p->in, &p->key);
+    if (rv < 0)
+        return rv;
+    if (json_object_getn(p->open[p->depth - 1], p->key.text, p->key.len) != NULL) {
+        p->in.at = start;
+        return fail(p, TDG_EJSON, "this key is there twice");
+    }
+
+    tdg__json_skip_blanks(&p->in);
+    if (p->in.at == p->in.len || p->in.data[p->in.at] != ':')
+        return fail(p, TDG_EJSON, "expected a colon");
+    p->in.at++;
+    p->state = VALUE;
+    return 0;
+}
+
+/* Takes what comes next: a value, a key with its colon, a comma or an end. */
+static int step(struct parser *p) {
+    char byte = p->in.data[p->in.at];
+    bool in_object = p->depth > 0 && json_is_object(p->open[p->depth - 1]);
+
+    switch (p->state) {
+    case VALUE_OR_END:
+    case VALUE:
+        if (p->state == VALUE_OR_END && byte == ']') {
+            close_container(p);
+            return 0;
+        }
+        return read_value(p, byte);
+    case KEY_OR_END:
+    case KEY:
+        if (p->state == KEY_OR_END && byte == '}') {
+            close_container(p);
+            return 0;
+        }
+        return byte == '"' ? read_key(p) : fail(p, TDG_EJSON, "expected a key");
+    case COMMA_OR_END:
+        if (byte == ',') {
+            p->state = in_object ? KEY : VALUE;
+            p->in.at++;
+            return 0;
+        }
+        if (byte != (in_object ? '}' : ']'))
+            return fail(p, TDG_EJSON,
+                        in_object ? "expected a comma or }" : "expected a comma or ]");
+        close_container(p);
+        return 0;
+    case DONE:
+        break;
+    }
+    return fail(p, TDG_EJSON, "expected the end");
+}
+
+static int parse(struct parser *p) {
+    int rv;
+
+    for (;;) {
+        tdg__json_skip_blanks(&p->in);
+        if (p->in.at == p->in.len)
+            return p->state == DONE ? 0 : fail(p, TDG_EJSON, "the end comes too early");
+
+        rv = step(p);
+        if (rv < 0)
+            return rv;
+    }
+}
+
+int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limits,
+                    json_t **ret, tdg__parse_error_t *error) {
+    struct parser p;
+    int rv;
+
+    assert(limits->max_depth <= TDG__JSON_MAX_DEPTH);
+    if (len > limits->max_bytes)
+        return tdg__parse_fail(error, TDG_ETOOLARGE, limits->max_bytes,
+                               "more than %zu bytes", limits->max_bytes);
+
+    /* The stack needs no zeros, and there is a lot of it. */
+    p.in = (tdg__json_input_t){.data = data, .len = len, .error = error};
+    p.limits = limits;
+    p.values = 0;
+    p.state = VALUE;
+    p.root = NULL;
+    p.depth = 0;
+    p.key = (tdg__json_string_t){0};
+
+    rv = parse(&p);
+    tdg__json_string_done(&p.key);
+    if (rv < 0) {
+        json_decref(p.root);
+        return rv;
+    }
+
+    *ret = p.root;
+    return 0;
+}
