@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the readers of both eras share: looking up methods, taking typed values out of
+ * objects, and the parameters of the methods that both have. Everything that is wrong is
+ * -32602, with data.detail naming the field. */
+#ifndef TDG_MCP_REQUEST_PARAMS_H
+#define TDG_MCP_REQUEST_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "mcp/request.h"
+#include "mcp/rpc.h"
+
+/* ---- Methods ------------------------------------------------------------ */
+
+/* Reads the parameters of one method. `params` may be NULL. Returns 0, or TDG_EINVAL with
+ * *error. */
+typedef int (*tdg__params_fn)(json_t *params, tdg__mcp_request_t *ret,
+                              tdg__rpc_error_t *error);
+
+enum { TDG__EARLY = 1 << 0 }; /* accepted before initialize */
+
+/* One row of an era's table of requests. */
+typedef struct tdg__method_row {
+    tdg__method_t method;
+    unsigned flags;
+    tdg__params_fn read; /* NULL: has no parameters */
+} tdg__method_row_t;
+
+/* NULL where the table has no method of this name. */
+const tdg__method_row_t *tdg__method_find(const tdg__method_row_t *rows, size_t count,
+                                          const char *name);
+
+/* -32601; returns TDG_EINVAL. */
+int tdg__method_unknown(const char *name, tdg__rpc_error_t *error);
+
+/* An empty request for this message. */
+void tdg__request_init(tdg__mcp_request_t *ret, const tdg__rpc_message_t *message,
+                       tdg__version_t version);
+
+/* A notification is never refused: nobody would hear it. A request's method without an id
+ * is one that we do not act on. */
+void tdg__read_notification(const tdg__rpc_message_t *message, tdg__mcp_request_t *ret);
+
+/* ---- Values ------------------------------------------------------------- */
+
+/* Fills in -32602 with the detail (printf-like; what comes from the client goes last, as
+ * too much is cut). Returns TDG_EINVAL. */
+int tdg__param_fail(tdg__rpc_error_t *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Where a value is looked for, and how errors call that place. */
+typedef struct tdg__place {
+    const json_t *object; /* NULL: everything is missing */
+    const char *name;
+} tdg__place_t;
+
+enum { TDG__OPTIONAL, TDG__REQUIRED };
+
+/* Store the value in *ret; where there is none and none is required, NULL.
+ * Return 0, or TDG_EINVAL with *error. */
+int tdg__param_string(const tdg__place_t *place, const char *key, int required,
+                      const char **ret, tdg__rpc_error_t *error);
+int tdg__param_object(const tdg__place_t *place, const char *key, int required,
+                      json_t **ret, tdg__rpc_error_t *error);
+int tdg__param_bool(const tdg__place_t *place, const char *key, bool *ret,
+                    tdg__rpc_error_t *error); /* false where there is none */
+
+/* An array or object all of whose members are strings; NULL passes. */
+int tdg__param_all_strings(json_t *container, const char *name, tdg__rpc_error_t *error);
+
+int tdg__param_level(const tdg__place_t *place, const char *key, int required, int *ret,
+                     tdg__rpc_error_t *error); /* -1 where there is none */
+
+/* {"name", "version"}, both required, into client_name and client_version. */
+int tdg__param_client(const tdg__place_t *place, const char *key, int required,
+                      tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+
+/* ---- Parameters --------------------------------------------------------- */
+
+/* `_meta` of params, an object, into *ret (NULL: none), and its progressToken. */
+int tdg__read_meta(json_t *params, tdg__mcp_request_t *ret, json_t **ret_meta,
+                   tdg__rpc_error_t *error);
+
+int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+int tdg__read_list(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+int tdg__read_uri(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+int tdg__read_call(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+int tdg__read_prompt(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+int tdg__read_complete(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "mcp/result.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#define SERVER_INFO "io.modelcontextprotocol/serverInfo"
+
+/* ---- Who we are and what we can ----------------------------------------- */
+
+/* Adds a text to an object that was just made; NULL is left out. Returns the object, or
+ * frees it and returns NULL. (jansson's "s*" also leaves out what there is no memory
+ * for.) */
+static json_t *with_text(json_t *object, const char *key, const char *text) {
+    if (text != NULL && json_object_set_new(object, key, json_string(text)) < 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+static json_t *implementation(const tdg__server_info_t *info, bool with_title) {
+    json_t *object =
+        json_pack("{s:s, s:s}", "name", info->name, "version", info->version);
+
+    return with_text(object, "title", with_title ? info->title : NULL);
+}
+
+json_t *tdg__result_server_info(const tdg__server_info_t *info) {
+    return implementation(info, true);
+}
+
+/* What a version advertises: one row per capability. */
+enum {
+    LIST_CHANGED = 1 << 0, /* may have "listChanged" */
+    SUBSCRIBE = 1 << 1,    /* may have "subscribe" */
+};
+
+static json_t *capability(const tdg__server_info_t *info, unsigned parts) {
+    json_t *object = json_object();
+    int rv = object != NULL ? 0 : -1;
+
+    if (rv == 0 && (parts & SUBSCRIBE) != 0 && info->subscribe)
+        rv = json_object_set_new(object, "subscribe", json_true());
+    if (rv == 0 && (parts & LIST_CHANGED) != 0 && info->list_changed)
+        rv = json_object_set_new(object, "listChanged", json_true());
+    if (rv < 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+static json_t *capabilities(const tdg__server_info_t *info, tdg__version_t version) {
+    const struct {
+        const char *name;
+        bool there;
+        unsigned parts;
+        tdg__version_t since;
+    } rows[] = {
+        {"resources",   info->resources,   LIST_CHANGED | SUBSCRIBE, TDG__V2024_11_05},
+        {"tools",       info->tools,       LIST_CHANGED,             TDG__V2024_11_05},
+        {"prompts",     info->prompts,     LIST_CHANGED,             TDG__V2024_11_05},
+        {"logging",     info->logging,     0,                        TDG__V2024_11_05},
+        {"completions", info->completions, 0,                        TDG__V2025_03_26},
+    };
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (!rows[i].there || version < rows[i].since)
+            continue;
+        if (json_object_set_new(all, rows[i].name, capability(info, rows[i].parts)) < 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
+/* ---- initialize and server/discover ------------------------------------- */
+
+tdg__version_t tdg__negotiate(const char *requested) {
+    tdg__version_t version = tdg__version_from_text(requested);
+
+    if (version == TDG__V_UNKNOWN || tdg__version_modern(version))
+        return TDG__V_LATEST_LEGACY;
+    return version;
+}
+
+json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t version) {
+    json_t *can = capabilities(info, version);
+    json_t *who = implementation(info, version >= TDG__V2025_06_18);
+
+    if (can == NULL || who == NULL) {
+        json_decref(can);
+        json_decref(who);
+        return NULL;
+    }
+    return with_text(json_pack("{s:s, s:o, s:o}", "protocolVersion",
+                               tdg__version_text(version), "capabilities", can,
+                               "serverInfo", who),
+                     "instructions", info->instructions);
+}
+
+static json_t *supported_versions(const tdg__server_info_t *info) {
+    json_t *list = json_array();
+
+    for (int v = TDG__V_COUNT - 1; v > TDG__V_UNKNOWN; v--) {
+        tdg__version_t version = (tdg__version_t)v;
+
+        if (!(tdg__version_modern(version) ? info->modern : info->legacy))
+            continue;
+        if (json_array_append_new(list, json_string(tdg__version_text(version))) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+json_t *tdg__result_discover(const tdg__server_info_t *info) {
+    json_t *versions = supported_versions(info);
+    json_t *can = capabilities(info, TDG__V_MODERN);
+
+    if (versions == NULL || can == NULL) {
+        json_decref(versions);
+        json_decref(can);
+        return NULL;
+    }
+    return with_text(
+        json_pack("{s:o, s:o}", "supportedVersions", versions, "capabilities", can),
+        "instructions", info->instructions);
+}
+
+/* ---- What every result has ---------------------------------------------- */
+
+static const bool cacheable[TDG__M_COUNT] = {
+    [TDG__M_DISCOVER] = true,  [TDG__M_TOOLS] = true,     [TDG__M_PROMPTS] = true,
+    [TDG__M_RESOURCES] = true, [TDG__M_TEMPLATES] = true, [TDG__M_READ] = true,
+};
+
+/* Sets a field unless it is there. `value` is stolen. */
+static int set_default(json_t *object, const char *key, json_t *value) {
+    if (json_object_get(object, key) != NULL) {
+        json_decref(value);
+        return 0;
+    }
+    return json_object_set_new(object, key, value) < 0 ? TDG_ENOMEM : 0;
+}
+
+/* A copy of `_meta` is extended, because whoever answered may still use theirs. */
+static int add_server_info(json_t *result, json_t *server_info) {
+    json_t *meta = json_object_get(result, "_meta");
+    json_t *copy = json_is_object(meta) ? json_copy(meta) : json_object();
+
+    /* jansson leaves out of a copy what there is no memory for. */
+    if (json_object_size(copy) != json_object_size(meta) ||
+        set_default(copy, SERVER_INFO, json_incref(server_info)) < 0) {
+        json_decref(copy);
+        return TDG_ENOMEM;
+    }
+    return json_object_set_new(result, "_meta", copy) < 0 ? TDG_ENOMEM : 0;
+}
+
+static bool is_complete(const json_t *result) {
+    const char *type = json_string_value(json_object_get(result, "resultType"));
+
+    return type != NULL && strcmp(type, "complete") == 0;
+}
+
+int tdg__result_finish(json_t *result, tdg__method_t method, tdg__version_t version,
+                       const tdg__caching_t *caching, json_t *server_info) {
+    static const tdg__caching_t careful = {.ttl_ms = 0, .private_scope = true};
+    int rv;
+
+    assert(json_is_object(result));
+    if (!tdg__version_modern(version))
+        return 0;
+
+    rv = set_default(result, "resultType", json_string("complete"));
+    if (rv == 0 && server_info != NULL)
+        rv = add_server_info(result, server_info);
+    if (rv < 0 || !cacheable[method] || !is_complete(result))
+        return rv;
+
+    if (caching == NULL)
+        caching = &careful;
+    rv = set_default(result, "ttlMs", json_integer(caching->ttl_ms));
+    if (rv < 0)
+        return rv;
+    return set_default(result, "cacheScope",
+                       json_string(caching->private_scope ? "private" : "public"));
+}
+
+/* ---- Errors ------------------------------------------------------------- */
+
+static const int legacy_codes[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = TDG__RPC_NOT_FOUND,
+    [TDG__FAULT_INVALID_URI] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_NOT_SUBSCRIBED] = TDG__RPC_SUBSCRIPTION_FAILED,
+    [TDG__FAULT_SUBSCRIBE_FAILED] = TDG__RPC_SUBSCRIPTION_FAILED,
+    [TDG__FAULT_SUBSCRIPTIONS_OFF] = TDG__RPC_SUBSCRIPTIONS_OFF,
+    [TDG__FAULT_NOT_INITIALISED] = TDG__RPC_NOT_INITIALISED,
+};
+
+/* Never in -32000 … -32019, which that revision keeps for others. Of the last four, which
+ * that era cannot meet, it has the nearest general code. */
+static const int modern_codes[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_INVALID_URI] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_NOT_SUBSCRIBED] = TDG__RPC_INVALID_PARAMS,
+    [TDG__FAULT_SUBSCRIBE_FAILED] = TDG__RPC_INTERNAL,
+    [TDG__FAULT_SUBSCRIPTIONS_OFF] = TDG__RPC_METHOD_NOT_FOUND,
+    [TDG__FAULT_NOT_INITIALISED] = TDG__RPC_INVALID_REQUEST,
+};
+
+/* 0: as the era has it. */
+static const int erlmcp_codes[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = TDG__RPC_ERLMCP_NOT_FOUND,
+    [TDG__FAULT_INVALID_URI] = TDG__RPC_ERLMCP_INVALID_URI,
+};
+
+static const char *const messages[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = "Resource not found",
+    [TDG__FAULT_INVALID_URI] = "Invalid URI",
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = "Resource not subscribable",
+    [TDG__FAULT_NOT_SUBSCRIBED] = "Subscription not found",
+    [TDG__FAULT_SUBSCRIBE_FAILED] = "Subscription failed",
+    [TDG__FAULT_SUBSCRIPTIONS_OFF] = "Subscriptions are not supported",
+    [TDG__FAULT_NOT_INITIALISED] = "Not initialized",
+};
+
+/* "error_type" of the data; NULL: none. */
+static const char *const error_types[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_INVALID_URI] = "invalid_uri_format",
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = "not_subscribable",
+};
+
+void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t version,
+                    bool erlmcp, const char *uri, const char *detail) {
+    int code = tdg__version_modern(version) ? modern_codes[fault] : legacy_codes[fault];
+    json_t *data = NULL;
+
+    if (erlmcp && erlmcp_codes[fault] != 0)
+        code = erlmcp_codes[fault];
+    if (fault != TDG__FAULT_SUBSCRIBE_FAILED)
+        detail = NULL;
+    if (error_types[fault] != NULL || uri != NULL || detail != NULL) {
+        data = with_text(json_object(), "error_type", error_types[fault]);
+        data = with_text(data, "uri", uri);
+        data = with_text(data, "detail", detail);
+    }
+    tdg__rpc_error_set(error, code, data, "%s", messages[fault]);
+}
