@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a connection: its bytes become requests, one at a time, until one of both
+ * sides has enough. What comes while a request is answered, or while the answer waits for
+ * a slow reader, is kept up to a bound; then we stop reading. */
+#include "net/conn.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "net/internal.h"
+
+static uint64_t in_ms(const tdg__net_t *net, uint32_t timeout_ms) {
+    return timeout_ms == 0 ? UINT64_MAX : uv_now(net->loop) + timeout_ms;
+}
+
+/* ---- Kept input --------------------------------------------------------- */
+
+struct input *tdg__input_append(struct input *input, const char *data, size_t len) {
+    struct input *bigger = input;
+    size_t size;
+
+    if (input != NULL && input->start > 0) { /* or it would creep upwards for ever */
+        memmove(input->data, input->data + input->start, input->end - input->start);
+        input->end -= input->start;
+        input->start = 0;
+    }
+    if (input == NULL || len > input->size - input->end) {
+        size = (input == NULL ? 0 : input->end) + len;
+        bigger = tdg__realloc(input, sizeof(*input) + size);
+        if (bigger == NULL)
+            return NULL;
+        if (input == NULL)
+            bigger->start = bigger->end = 0;
+        bigger->size = size;
+    }
+    memcpy(bigger->data + bigger->end, data, len);
+    bigger->end += len;
+    return bigger;
+}
+
+static void skip_input(tdg__conn_t *conn, size_t len) {
+    conn->input->start += len;
+    if (conn->input->start == conn->input->end) {
+        tdg__free(conn->input);
+        conn->input = NULL;
+    }
+}
+
+/* Keeps what cannot be read as a request now. A client that sends much while a stream is
+ * open expects something that we do not do. */
+static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
+    size_t bound = conn->outlet.net->opts.limits.max_header_bytes;
+    struct input *input = tdg__input_append(conn->input, data, len);
+
+    if (input == NULL) {
+        tdg__conn_abort(conn);
+        return;
+    }
+    conn->input = input;
+    if (input->end - input->start < bound)
+        return;
+    if (conn->phase == STREAMING) {
+        tdg__conn_abort(conn);
+    } else if (!conn->paused) {
+        conn->paused = true;
+        uv_read_stop((uv_stream_t *)&conn->tcp);
+    }
+}
+
+/* ---- From bytes to requests --------------------------------------------- */
+
+/* One request at a time, and none while an answer still waits for its reader. */
+static bool wants_request(const tdg__conn_t *conn) {
+    return conn->phase <= READING && conn->outlet.in_flight == 0;
+}
+
+void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
+    tdg__net_t *net = conn->outlet.net;
+    const tdg__http_request_t *request = tdg__http_reader_request(conn->reader);
+    struct pump pump = {conn, rest, rest_len, net->pump};
+
+    conn->phase = ANSWERING;
+    conn->reported = true;
+    conn->keep_alive = request->keep_alive;
+    conn->head = request->method == TDG__HTTP_HEAD;
+    conn->old = request->minor == 0;
+
+    net->pump = &pump;
+    net->opts.calls.request(net->opts.user, conn, request);
+    net->pump = pump.outer;
+
+    if (conn->reader != NULL) /* NULL: moved away with it */
+        tdg__net_give_reader(net, conn->reader);
+    conn->reader = NULL;
+}
+
+static void begin_reading(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+
+    if (conn->phase == WAITING && tdg__http_reader_begun(conn->reader)) {
+        conn->phase = READING;
+        conn->deadline_ms = in_ms(net, net->opts.request_timeout_ms);
+    }
+}
+
+/* Reads requests as long as they may come. Returns how many bytes were used. */
+static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    tdg__net_t *net = conn->outlet.net;
+    size_t all = 0;
+
+    while (all < len && wants_request(conn)) {
+        size_t used = 0;
+
+        if (conn->reader == NULL)
+            conn->reader = tdg__net_take_reader(net);
+        if (conn->reader == NULL) {
+            tdg__conn_abort(conn);
+            break;
+        }
+        switch (tdg__http_reader_feed(conn->reader, data + all, len - all, &used)) {
+        case TDG__HTTP_MORE:
+            all = len;
+            begin_reading(conn);
+            break;
+        case TDG__HTTP_CONTINUE:
+            all += used;
+            begin_reading(conn);
+            tdg__outlet_write(&conn->outlet, go_on, sizeof(go_on) - 1);
+            break;
+        case TDG__HTTP_READY:
+            all += used;
+            tdg__conn_report(conn, data + all, len - all);
+            break;
+        case TDG__HTTP_REFUSED:
+            all = len;
+            tdg__conn_refuse(conn, tdg__http_reader_status(conn->reader),
+                             tdg__http_reader_reason(conn->reader));
+            break;
+        }
+    }
+    return all;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf);
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    tdg__conn_t *conn = handle->data;
+
+    (void)suggested;
+    *ret = uv_buf_init(conn->outlet.net->input, READ_BYTES);
+}
+
+/* Goes on in what is kept; where nothing is, waits for more. */
+static void go_on(tdg__conn_t *conn) {
+    if (conn->input != NULL && wants_request(conn)) {
+        const char *data = conn->input->data + conn->input->start;
+
+        skip_input(conn, consume(conn, data, conn->input->end - conn->input->start));
+    }
+    if (!wants_request(conn))
+        return;
+    if (conn->eof) {
+        tdg__conn_abort(conn);
+    } else if (conn->paused) {
+        conn->paused = false;
+        if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0)
+            tdg__conn_abort(conn);
+    }
+}
+
+/* Lets all go on that became ready inside a call to the owner, from the outermost. */
+static void run_ready(tdg__net_t *net) {
+    tdg__conn_t *conn;
+
+    while (net->pump == NULL && (conn = net->ready_first) != NULL) {
+        net->ready_first = conn->ready_next;
+        if (net->ready_first == NULL)
+            net->ready_last = NULL;
+        conn->ready_next = NULL;
+        conn->ready = false;
+        go_on(conn);
+    }
+}
+
+void tdg__conn_resume(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+
+    if (!conn->ready) {
+        conn->ready = true;
+        if (net->ready_last != NULL)
+            net->ready_last->ready_next = conn;
+        else
+            net->ready_first = conn;
+        net->ready_last = conn;
+    }
+    run_ready(net);
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+/* The client sends no more. It may still wait for the answer, but nobody listens to a
+ * stream with a closed mouth: there it is how clients leave. */
+static void on_end(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+
+    conn->eof = true;
+    if (conn->phase == STREAMING || conn->phase == LINGERING || wants_request(conn))
+        tdg__conn_abort(conn);
+    else if (conn->phase == ANSWERING && net->opts.calls.half_closed != NULL)
+        net->opts.calls.half_closed(net->opts.user, conn);
+}
+
+static void discard(tdg__conn_t *conn, size_t len) {
+    conn->discarded += (uint32_t)len;
+    if (conn->discarded < LINGER_BYTES)
+        return;
+    if (conn->phase == LINGERING)
+        tdg__conn_abort(conn);
+    else
+        uv_read_stop((uv_stream_t *)&conn->tcp);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
+    tdg__conn_t *conn = stream->data;
+    size_t len = nread > 0 ? (size_t)nread : 0;
+    size_t used;
+
+    if (nread == UV_EOF) {
+        on_end(conn);
+        return;
+    }
+    if (nread < 0) {
+        tdg__conn_abort(conn);
+        return;
+    }
+    used = consume(conn, buf->base, len);
+    if (conn->phase == FINISHING || conn->phase == LINGERING)
+        discard(conn, len);
+    else if (used < len && conn->phase != CLOSED)
+        keep_input(conn, buf->base + used, len - used);
+    run_ready(conn->outlet.net);
+}
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+static void on_drained(tdg__outlet_t *outlet);
+static void on_broke(tdg__outlet_t *outlet);
+
+static const tdg__outlet_calls_t outlet_calls = {on_drained, on_broke};
+
+static tdg__conn_t *conn_of(tdg__outlet_t *outlet) {
+    return (tdg__conn_t *)(void *)((char *)outlet - offsetof(tdg__conn_t, outlet));
+}
+
+static void on_tick(uv_timer_t *timer) {
+    tdg__net_t *net = timer->data;
+    tdg__conn_t *next;
+
+    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
+        next = conn->next;
+        tdg__conn_tick(conn);
+    }
+}
+
+static void join_net(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+
+    conn->next = net->conns;
+    if (conn->next != NULL)
+        conn->next->prev = conn;
+    else
+        uv_timer_start(&net->ticker, on_tick, net->tick_ms, net->tick_ms);
+    net->conns = conn;
+    if (conn->refused)
+        net->refusals++;
+    else
+        net->connections++;
+    tdg__net_hold(net);
+}
+
+static void leave_net(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+
+    if (conn->prev != NULL)
+        conn->prev->next = conn->next;
+    else
+        net->conns = conn->next;
+    if (conn->next != NULL)
+        conn->next->prev = conn->prev;
+    if (net->conns == NULL)
+        uv_timer_stop(&net->ticker);
+    if (conn->refused)
+        net->refusals--;
+    else
+        net->connections--;
+}
+
+int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
+                     tdg__conn_t **ret) {
+    tdg__conn_t *conn = tdg__calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        close(fd);
+        return TDG_ENOMEM;
+    }
+    if (uv_tcp_init(net->loop, &conn->tcp) < 0) {
+        close(fd);
+        tdg__free(conn);
+        return TDG_ESYSTEM;
+    }
+    conn->tcp.data = conn;
+    conn->outlet.net = net;
+    conn->outlet.stream = (uv_stream_t *)&conn->tcp;
+    conn->outlet.calls = &outlet_calls;
+    conn->outlet.fd = fd;
+    conn->outlet.socket = true;
+    conn->tag = tag;
+    conn->refused = refused;
+    conn->deadline_ms = in_ms(net, net->opts.request_timeout_ms);
+    join_net(conn);
+
+    if (uv_tcp_open(&conn->tcp, fd) < 0) {
+        close(fd);
+        tdg__conn_abort(conn);
+        return TDG_ESYSTEM;
+    }
+    if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0) {
+        tdg__conn_abort(conn);
+        return TDG_ESYSTEM;
+    }
+    *ret = conn;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *handle) {
+    tdg__conn_t *conn = handle->data;
+    tdg__net_t *net = conn->outlet.net;
+
+    if (conn->reported && !conn->moved)
+        net->opts.calls.closed(net->opts.user, conn);
+    if (conn->reader != NULL)
+        tdg__net_give_reader(net, conn->reader);
+    tdg__free(conn->input);
+    tdg__free(conn);
+    tdg__net_release(net);
+}
+
+void tdg__conn_abort(tdg__conn_t *conn) {
+    if (conn->phase == CLOSED)
+        return;
+    conn->phase = CLOSED;
+    conn->outlet.broken = true;
+    leave_net(conn);
+    uv_close((uv_handle_t *)&conn->tcp, on_closed);
+}
+
+/* All is with the kernel. Closing a socket with unread input makes the kernel send a
+ * reset, which can overtake the answer. So where the client may be sending, say that no
+ * more comes, and wait for its end. */
+static void part(tdg__conn_t *conn) {
+    if (conn->eof || (!conn->lingers && conn->input == NULL) ||
+        shutdown(conn->outlet.fd, SHUT_WR) < 0) {
+        tdg__conn_abort(conn);
+        return;
+    }
+    conn->phase = LINGERING;
+    conn->deadline_ms = in_ms(conn->outlet.net, LINGER_MS);
+    if (conn->paused && uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0)
+        tdg__conn_abort(conn);
+}
+
+void tdg__conn_finish(tdg__conn_t *conn) {
+    if (conn->phase >= FINISHING)
+        return;
+    conn->phase = FINISHING;
+    conn->outlet.broken = true;
+    if (conn->outlet.in_flight == 0)
+        part(conn);
+}
+
+void tdg__conn_close(tdg__conn_t *conn) {
+    tdg__conn_finish(conn);
+}
+
+static void on_drained(tdg__outlet_t *outlet) {
+    tdg__conn_t *conn = conn_of(outlet);
+    tdg__net_t *net = outlet->net;
+
+    if (conn->phase == STREAMING) {
+        net->opts.calls.drained(net->opts.user, conn);
+    } else if (conn->phase == FINISHING) {
+        part(conn);
+    } else if (conn->phase <= READING) {
+        if (conn->phase == WAITING)
+            conn->deadline_ms = in_ms(net, net->opts.idle_timeout_ms);
+        tdg__conn_resume(conn);
+    }
+}
+
+static void on_broke(tdg__outlet_t *outlet) {
+    tdg__conn_abort(conn_of(outlet));
+}
+
+void tdg__conn_tick(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+    bool due = uv_now(net->loop) >= conn->deadline_ms;
+
+    if (conn->outlet.in_flight > 0) {
+        if (tdg__outlet_stuck(&conn->outlet, net->opts.write_timeout_ms))
+            tdg__conn_abort(conn);
+    } else if (due && conn->phase == READING) {
+        tdg__conn_refuse(conn, 408, "the request did not come in time");
+    } else if (due && (conn->phase == WAITING || conn->phase == LINGERING)) {
+        tdg__conn_abort(conn);
+    }
+}
+
+/* ---- For the owner ------------------------------------------------------ */
+
+void tdg__conn_set_user(tdg__conn_t *conn, void *user) {
+    conn->user = user;
+}
+
+void *tdg__conn_user(const tdg__conn_t *conn) {
+    return conn->user;
+}
+
+void *tdg__conn_tag(const tdg__conn_t *conn) {
+    return conn->tag;
+}
+
+tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
+    return &conn->outlet;
+}

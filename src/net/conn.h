@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One HTTP/1.1 connection: reads requests one after the other (pipelined ones wait, up to
+ * a bound), writes responses, whole or as a stream of pieces. An idle connection or open
+ * stream is small: the reader and its buffers belong to it only while a request comes in.
+ *
+ * A connection may close while a request is being answered; `closed` of net.h tells. */
+#ifndef TDG_NET_CONN_H
+#define TDG_NET_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "net/net.h"
+#include "net/outlet.h"
+
+/* Whatever the owner keeps of the connection; NULL at first. */
+void tdg__conn_set_user(tdg__conn_t *conn, void *user);
+void *tdg__conn_user(const tdg__conn_t *conn);
+
+void *tdg__conn_tag(const tdg__conn_t *conn); /* of its listener */
+
+/* For writing pieces of an open stream; never NULL. */
+tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
+
+/* Answers the request. `fields` are further header lines, each "Name: value\r\n", or
+ * NULL. With `body` NULL there is none (202, 204: no Content-Length either where the
+ * status forbids it). Content-Length and Connection are added. For HEAD
+ * the body is left out. After that the next request may come from inside this call. Does
+ * nothing on a connection that is closing. */
+void tdg__conn_respond(tdg__conn_t *conn, int status, const char *content_type,
+                       const char *fields, const void *body, size_t len);
+
+/* Answers with a stream: writes the head with `Content-Type: text/event-stream`,
+ * `Cache-Control: no-cache, no-transform`, `X-Accel-Buffering: no` and `fields`, together
+ * with `first` (the first piece, may be NULL) in one write. Pieces follow through the
+ * outlet. HTTP/1.0 clients get no chunks, and the end is the close; HEAD gets the head.
+ * Returns as tdg__outlet_write(). */
+int tdg__conn_begin(tdg__conn_t *conn, const char *fields, const void *first, size_t len);
+
+/* Ends the stream; the connection goes on to its next request if it may. */
+void tdg__conn_end(tdg__conn_t *conn);
+
+/* Closes: at once what waits to be read, and after what is queued has been written (or
+ * the write time-out). `closed` follows, not from inside this call. */
+void tdg__conn_close(tdg__conn_t *conn);
+
+/* Moves a connection with the request that is being reported to another loop: inside the
+ * `request` call only, and before any answer. *ret is new: give it to tdg__net_adopt() on
+ * the other loop's thread. Conn and request are gone for this loop, `closed` is not called;
+ * what the owner keeps of the connection does not travel. Returns
+ * 0, TDG_EAGAIN (something is still being written: answer here or refuse), TDG_ENOMEM or
+ * TDG_ESYSTEM (nothing happened). */
+int tdg__conn_move(tdg__conn_t *conn, tdg__parcel_t **ret);
+
+/* Closes a parcel that will not be adopted. */
+void tdg__parcel_destroy(tdg__parcel_t *parcel);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the network owe each other: the records of a net and a connection.
+ *
+ *     net ──▶ listeners       accept, refuse, pause        listener.c
+ *         ──▶ connections     reading, phases, closing     conn.c
+ *                             answers                      response.c
+ *                             leaving for another loop     parcel.c
+ *         ──▶ spare readers, the buffers that all share    net.c
+ *
+ * A record with a libuv handle is freed in the close callback of its last handle. The net
+ * goes last: every such record holds it. */
+#ifndef TDG_NET_INTERNAL_H
+#define TDG_NET_INTERNAL_H
+
+#include <sys/uio.h>
+
+#include "net/conn.h"
+#include "net/net.h"
+#include "net/outlet.h"
+
+enum {
+    READ_BYTES = 64 * 1024,
+    CHUNK_HEAD_BYTES = 18, /* the longest "SIZE\r\n" */
+    SPARE_READERS = 32,
+    SPARE_REFUSALS = 64,    /* connections above the limit that wait for their 503 */
+    LINGER_MS = 2000,       /* a client that was refused may go on sending for so long */
+    LINGER_BYTES = 1 << 24, /* and so much; then it may miss the answer */
+};
+
+/* ---- Net ---------------------------------------------------------------- */
+
+struct listener;
+
+/* The connection whose input is being read, and what of it is left; on the stack. */
+struct pump {
+    tdg__conn_t *conn;
+    const char *rest;
+    size_t rest_len;
+    struct pump *outer; /* when a request is reported from inside another */
+};
+
+struct tdg__net {
+    uv_loop_t *loop;
+    tdg__net_opts_t opts;
+    uv_timer_t ticker; /* runs while there are connections */
+    uint32_t tick_ms;
+    struct listener *listeners;
+    tdg__conn_t *conns; /* all that are not closing */
+    size_t connections; /* that count against the limit */
+    size_t refusals;    /* that do not */
+    struct pump *pump;
+    tdg__conn_t *ready_first, *ready_last; /* have input kept, and may go on */
+    tdg__http_reader_t *spare[SPARE_READERS];
+    size_t spare_count;
+    size_t holders; /* records whose handles are not closed yet */
+    bool finishing;
+    bool closing;
+    void (*done)(void *arg);
+    void *done_arg;
+    int64_t date_s;
+    char date[32];
+    char input[READ_BYTES];
+    char output[CHUNK_HEAD_BYTES + TDG__NET_SCRATCH + 2]; /* scratch, with room for the
+                                                             frame of a chunk */
+};
+
+void tdg__net_hold(tdg__net_t *net);
+void tdg__net_release(tdg__net_t *net); /* the last one frees it */
+
+/* NULL when memory is out. */
+tdg__http_reader_t *tdg__net_take_reader(tdg__net_t *net);
+void tdg__net_give_reader(tdg__net_t *net, tdg__http_reader_t *reader);
+
+/* The time as HTTP writes it; borrowed until the next call. */
+const char *tdg__net_date(tdg__net_t *net);
+
+/* ---- Outlet ------------------------------------------------------------- */
+
+/* The bytes of a constant or borrowed text, for writing only. */
+static inline struct iovec tdg__part(const void *data, size_t len) {
+    return (struct iovec){(void *)(uintptr_t)data, len};
+}
+
+/* Writes the parts one after the other, as they are, with one call. Returns as
+ * tdg__outlet_write(). */
+int tdg__outlet_writev(tdg__outlet_t *outlet, const struct iovec *parts, int count);
+
+/* Writes "SIZE\r\n" so that it ends at `end`; returns its beginning. */
+char *tdg__chunk_head(char *end, size_t size);
+
+/* Whether the kernel has taken nothing for so long, while something is queued. */
+bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms);
+
+/* ---- Connections -------------------------------------------------------- */
+
+enum phase {
+    WAITING,   /* for the first byte of a request */
+    READING,   /* a request is coming in */
+    ANSWERING, /* it was reported, and the answer is outstanding */
+    STREAMING, /* the answer has begun */
+    FINISHING, /* what is queued goes out, nothing else */
+    LINGERING, /* all is out, but closing now could make the client miss it */
+    CLOSED,    /* the handle is closing */
+};
+
+/* Bytes that came while they could not be read as requests. */
+struct input {
+    size_t start, end, size;
+    char data[];
+};
+
+struct tdg__conn {
+    uv_tcp_t tcp;
+    tdg__outlet_t outlet;
+    tdg__conn_t *next, *prev;
+    tdg__conn_t *ready_next;
+    void *user;
+    void *tag;
+    tdg__http_reader_t *reader; /* while a request comes in or is reported */
+    struct input *input;        /* NULL: empty */
+    uint64_t deadline_ms;       /* of phases that have one; UINT64_MAX: never */
+    uint32_t discarded;         /* bytes, while finishing and lingering */
+    uint8_t phase;
+    bool ready : 1;      /* in the list of the net */
+    bool reported : 1;   /* has had a request: the owner knows it */
+    bool moved : 1;      /* to another loop */
+    bool refused : 1;    /* above the limit of connections */
+    bool keep_alive : 1; /* goes on after the answer */
+    bool head : 1;       /* the request's method is HEAD */
+    bool old : 1;        /* the request is HTTP/1.0 */
+    bool eof : 1;        /* the client sends no more */
+    bool paused : 1;     /* too much input is kept */
+    bool lingers : 1;    /* after FINISHING: the client may be sending still */
+};
+
+/* Stores a new connection on `fd` (stolen, even on failure), which reads, in *ret.
+ * Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused, tdg__conn_t **ret);
+
+/* Closes at once, whatever is queued. */
+void tdg__conn_abort(tdg__conn_t *conn);
+
+/* Closes when all that is queued is out. */
+void tdg__conn_finish(tdg__conn_t *conn);
+
+/* Reports the request that its reader has, then reads on in what is kept. */
+void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len);
+
+/* Goes on in what is kept, now or as soon as those inside whose call this happens have
+ * come to their end: requests do not pile up on the stack. */
+void tdg__conn_resume(tdg__conn_t *conn);
+
+/* Answers in plain text, then closes. `reason` is a sentence. */
+void tdg__conn_refuse(tdg__conn_t *conn, int status, const char *reason);
+
+/* Looks whether a time is over. */
+void tdg__conn_tick(tdg__conn_t *conn);
+
+/* Appends a copy of bytes. `input` may be NULL, and may move: use what is returned. NULL
+ * when memory is out; `input` is as it was then. */
+struct input *tdg__input_append(struct input *input, const char *data, size_t len);
+
+#endif

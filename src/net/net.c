@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/net.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "net/internal.h"
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+/* A quarter of the shortest time-out: late by that much at most. */
+static uint32_t tick_of(const tdg__net_opts_t *opts) {
+    const uint32_t times[] = {opts->request_timeout_ms, opts->idle_timeout_ms,
+                              opts->write_timeout_ms};
+    uint32_t tick_ms = 1000;
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        if (times[i] != 0 && times[i] / 4 < tick_ms)
+            tick_ms = times[i] / 4;
+    }
+    return tick_ms < 50 ? 50 : tick_ms;
+}
+
+int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **ret) {
+    tdg__net_t *net;
+
+    assert(opts->calls.request != NULL && opts->calls.drained != NULL &&
+           opts->calls.closed != NULL);
+    net = tdg__calloc(1, sizeof(*net));
+    if (net == NULL)
+        return TDG_ENOMEM;
+
+    net->loop = loop;
+    net->opts = *opts;
+    net->tick_ms = tick_of(opts);
+    net->date_s = -1;
+    if (uv_timer_init(loop, &net->ticker) < 0) {
+        tdg__free(net);
+        return TDG_ESYSTEM;
+    }
+    net->ticker.data = net;
+    tdg__net_hold(net);
+    *ret = net;
+    return 0;
+}
+
+void tdg__net_hold(tdg__net_t *net) {
+    net->holders++;
+}
+
+void tdg__net_release(tdg__net_t *net) {
+    void (*done)(void *arg) = net->done;
+    void *arg = net->done_arg;
+
+    if (--net->holders > 0)
+        return;
+    while (net->spare_count > 0)
+        tdg__http_reader_destroy(net->spare[--net->spare_count]);
+    tdg__free(net);
+    if (done != NULL)
+        done(arg);
+}
+
+static void on_ticker_closed(uv_handle_t *handle) {
+    tdg__net_release(handle->data);
+}
+
+void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg) {
+    assert(!net->closing);
+    net->closing = true;
+    net->done = done;
+    net->done_arg = arg;
+    tdg__net_stop_listening(net);
+    while (net->conns != NULL)
+        tdg__conn_abort(net->conns);
+    uv_close((uv_handle_t *)&net->ticker, on_ticker_closed);
+}
+
+/* ---- What connections share --------------------------------------------- */
+
+uv_loop_t *tdg__net_loop(const tdg__net_t *net) {
+    return net->loop;
+}
+
+void *tdg__net_user(const tdg__net_t *net) {
+    return net->opts.user;
+}
+
+char *tdg__net_scratch(tdg__net_t *net) {
+    return net->output + CHUNK_HEAD_BYTES;
+}
+
+tdg__http_reader_t *tdg__net_take_reader(tdg__net_t *net) {
+    tdg__http_reader_t *reader;
+
+    if (net->spare_count > 0)
+        return net->spare[--net->spare_count];
+    return tdg__http_reader_create(&net->opts.limits, &reader) == 0 ? reader : NULL;
+}
+
+void tdg__net_give_reader(tdg__net_t *net, tdg__http_reader_t *reader) {
+    if (net->spare_count == SPARE_READERS) {
+        tdg__http_reader_destroy(reader);
+        return;
+    }
+    tdg__http_reader_reset(reader);
+    net->spare[net->spare_count++] = reader;
+}
+
+/* By hand, since strftime() speaks the language of the process. */
+const char *tdg__net_date(tdg__net_t *net) {
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    struct timespec now;
+    struct tm tm;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec == net->date_s)
+        return net->date;
+
+    net->date_s = now.tv_sec;
+    gmtime_r(&now.tv_sec, &tm);
+    snprintf(net->date, sizeof(net->date), "%s, %02u %s %04u %02u:%02u:%02u GMT",
+             days[tm.tm_wday], (unsigned)tm.tm_mday % 100, months[tm.tm_mon],
+             (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_hour % 100,
+             (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100);
+    return net->date;
+}
+
+/* ---- All connections ---------------------------------------------------- */
+
+void tdg__net_finish(tdg__net_t *net) {
+    tdg__conn_t *next;
+
+    net->finishing = true;
+    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
+        next = conn->next;
+        if (conn->phase == WAITING)
+            tdg__conn_finish(conn);
+    }
+}
+
+void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
+                   void *arg) {
+    tdg__conn_t *next;
+
+    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
+        next = conn->next;
+        if (conn->reported && conn->phase < FINISHING)
+            visit(arg, conn);
+    }
+}
+
+size_t tdg__net_connections(const tdg__net_t *net) {
+    return net->connections;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all connections of one loop share: buffers, limits, time-outs, the listeners. One
+ * per loop, driven from that loop's thread only. */
+#ifndef TDG_NET_NET_H
+#define TDG_NET_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "net/http_request.h"
+
+typedef struct tdg__net tdg__net_t;
+typedef struct tdg__conn tdg__conn_t;     /* conn.h */
+typedef struct tdg__parcel tdg__parcel_t; /* conn.h */
+
+enum { TDG__NET_SCRATCH = 64 * 1024 };
+
+/* What happens on connections. `user` is that of the net. */
+typedef struct tdg__net_calls {
+    /* A request is complete (borrowed for the call). Answer it now or later: by
+     * tdg__conn_respond(), or tdg__conn_begin() … tdg__conn_end(); or, in this call only,
+     * tdg__conn_move() it away. */
+    void (*request)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
+
+    /* All that was queued on the connection is with the kernel, while a stream is open on
+     * it. (After a response, the next request waits for that by itself.) */
+    void (*drained)(void *user, tdg__conn_t *conn);
+
+    /* The connection is gone (also when the client closed it while a request is being
+     * answered or a stream is open, or by our tdg__conn_close()); last call for it. Not
+     * called for one that was moved away or never had a request. */
+    void (*closed)(void *user, tdg__conn_t *conn);
+
+    /* May be NULL. The client sends no more while its request is being answered: it has
+     * left, or has shut down its sending side and waits; TCP does not tell which. The
+     * answer goes out as usual (a stream is not begun any more), unless this call closes
+     * the connection. */
+    void (*half_closed)(void *user, tdg__conn_t *conn);
+} tdg__net_calls_t;
+
+typedef struct tdg__net_opts {
+    tdg__net_calls_t calls;
+    void *user;
+    tdg__http_limits_t limits;
+    /* Time-outs; 0: never. They are checked every so often: a quarter of the shortest
+     * late at most, or 50 ms. */
+    uint32_t request_timeout_ms; /* from the first byte of a request to its last; also
+                                    from the connect to the first byte; 408 */
+    uint32_t idle_timeout_ms;    /* between requests; closed silently */
+    uint32_t write_timeout_ms;   /* for a reader that does not read: without progress for
+                                    this long while bytes are queued, it is closed */
+    uint32_t max_connections;    /* beyond it: 503 and close */
+} tdg__net_opts_t;
+
+/* Stores a new net on `loop` in *ret. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **ret);
+
+/* Closes listeners and connections at once (`closed` is called for them, from the loop),
+ * then its own handles; when all handles are closed, those of lines (line.h) as well, which
+ * their owner closes, frees itself and calls done(arg). */
+void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg);
+
+uv_loop_t *tdg__net_loop(const tdg__net_t *net);
+void *tdg__net_user(const tdg__net_t *net);
+
+/* Where messages are put together before tdg__outlet_flush(): TDG__NET_SCRATCH bytes,
+ * shared by all outlets of the loop, so fill and flush without anything in between. */
+char *tdg__net_scratch(tdg__net_t *net);
+
+/* Opens a listening TCP socket, close-on-exec, not blocking; with `reuse_port` others may
+ * bind the same address, and the kernel spreads connections. `host` is a numeric address
+ * or "localhost". Port 0 takes a free one; the real one goes to *ret_port. Returns 0,
+ * TDG_EINVAL (not an address) or TDG_ESYSTEM (see errno). */
+int tdg__net_bind(const char *host, uint16_t port, bool reuse_port, int *ret_fd,
+                  uint16_t *ret_port);
+
+/* Accepts connections from a socket of tdg__net_bind(); the descriptor is stolen. `tag`
+ * is what tdg__conn_tag() tells of its connections. Where accepting fails for want of
+ * descriptors, it goes on a moment later. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__net_listen(tdg__net_t *net, int fd, void *tag);
+
+/* Accepts no more. */
+void tdg__net_stop_listening(tdg__net_t *net);
+
+/* Closes connections that wait for a request, and those that answer one after the answer
+ * is out. Streams go on until tdg__conn_end(). */
+void tdg__net_finish(tdg__net_t *net);
+
+/* Takes a connection that was moved here from another loop (stolen, even on failure): its
+ * request is reported anew, on this loop, from inside this call. Returns 0, TDG_ENOMEM or
+ * TDG_ESYSTEM (the connection is closed then). */
+int tdg__net_adopt(tdg__net_t *net, tdg__parcel_t *parcel);
+
+/* For visiting every connection that has had a request and is not closing, e.g. to write
+ * signs of life. The visitor may close the connection that it visits, and no other. */
+void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn), void *arg);
+
+size_t tdg__net_connections(const tdg__net_t *net);
+
+#endif
