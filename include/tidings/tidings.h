@@ -9,6 +9,7 @@
 
 #include <tidings/error.h>
 #include <tidings/export.h>
+#include <tidings/server.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/json_scalar.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <threads.h>
 
 #include <tidings/error.h>
 
@@ -258,13 +257,17 @@ static void make_locale(void) {
 
 static int to_real(const tdg__json_input_t *in, const char *text, size_t len,
                    double *ret) {
-    static once_flag once = ONCE_FLAG_INIT;
-    char room[64], *copy = len < sizeof(room) ? room : tdg__malloc(len + 1);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char room[64], *copy = room;
 
-    call_once(&once, make_locale);
-    if (copy == NULL || plain_locale == (locale_t)0)
+    pthread_once(&once, make_locale);
+    if (plain_locale == (locale_t)0)
         return out_of_memory(in);
 
+    if (len >= sizeof(room))
+        copy = tdg__malloc(len + 1);
+    if (copy == NULL)
+        return out_of_memory(in);
     memcpy(copy, text, len);
     copy[len] = '\0';
     *ret = strtod_l(copy, NULL, plain_locale);

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <tidings/error.h>
 
@@ -307,11 +306,11 @@ int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
     tdg__conn_t *conn = tdg__calloc(1, sizeof(*conn));
 
     if (conn == NULL) {
-        close(fd);
+        tdg__net_close_fd(fd);
         return TDG_ENOMEM;
     }
     if (uv_tcp_init(net->loop, &conn->tcp) < 0) {
-        close(fd);
+        tdg__net_close_fd(fd);
         tdg__free(conn);
         return TDG_ESYSTEM;
     }
@@ -327,7 +326,7 @@ int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
     join_net(conn);
 
     if (uv_tcp_open(&conn->tcp, fd) < 0) {
-        close(fd);
+        tdg__net_close_fd(fd);
         tdg__conn_abort(conn);
         return TDG_ESYSTEM;
     }
@@ -393,9 +392,9 @@ static void on_drained(tdg__outlet_t *outlet) {
     tdg__conn_t *conn = conn_of(outlet);
     tdg__net_t *net = outlet->net;
 
-    if (conn->phase == STREAMING) {
+    if (conn->phase == STREAMING || (conn->user != NULL && conn->phase != CLOSED))
         net->opts.calls.drained(net->opts.user, conn);
-    } else if (conn->phase == FINISHING) {
+    if (conn->phase == FINISHING) {
         part(conn);
     } else if (conn->phase <= READING) {
         if (conn->phase == WAITING)

@@ -298,7 +298,9 @@ verdict tdg__http_guard_fields(const tdg__http_field_t *fields, size_t count) {
 
 /* ---- Body --------------------------------------------------------------- */
 
-enum { MAX_DIGITS = 16 }; /* of a chunk's size; more could only be zeros in front */
+enum {
+    MAX_DIGITS = 16
+}; /* of a chunk's size: 64 bits; more could only be zeros in front */
 
 static verdict size_char(tdg__http_guard_t *guard, char c) {
     int digit = hex_digit(c);
@@ -312,8 +314,6 @@ static verdict size_char(tdg__http_guard_t *guard, char c) {
     }
     if (guard->digits++ == MAX_DIGITS)
         return &bad_size;
-    if (guard->length > UINT64_MAX >> 4)
-        return &large_body;
     guard->length = guard->length << 4 | (unsigned)digit;
     return guard->length <= guard->room ? NULL : &large_body;
 }

@@ -65,6 +65,10 @@ struct tdg__net {
                                                              frame of a chunk */
 };
 
+/* Closes a socket in the way in which libuv does. ThreadSanitizer does not see that, and
+ * descriptors that only we close would look to it as if two threads shared them. */
+void tdg__net_close_fd(int fd);
+
 void tdg__net_hold(tdg__net_t *net);
 void tdg__net_release(tdg__net_t *net); /* the last one frees it */
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pipes, sockets and terminals are read by the loop, files by its thread pool. Output goes
- * to libuv only where it has to wait; a file never waits.
- *
- * Whether a pipe blocks is a property that all its holders share, so what it was before is
- * put back at the end. */
+ * Pipes, sockets and terminals are read by the loop, files by its thread pool. Output
+ * goes to libuv only where it has to wait; a file never waits. */
 #include "net/line.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,26 +13,13 @@
 
 #include "base/alloc.h"
 #include "net/internal.h"
-
-/* One direction. */
-struct end {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_pipe_t pipe;
-        uv_tty_t tty;
-    };
-    uv_handle_type type; /* UV_FILE: no handle */
-    int fd;
-    int flags; /* of the open file, before; -1: unknown */
-    bool open; /* the handle is, or for a file, the descriptor */
-};
+#include "net/line_end.h"
 
 struct tdg__line {
     tdg__net_t *net;
     tdg__line_calls_t calls;
     void *user;
-    struct end input, output;
+    struct line_end input, output;
     tdg__outlet_t outlet;
     uv_fs_t read; /* of a file */
     uv_timer_t patience;
@@ -47,7 +29,7 @@ struct tdg__line {
     size_t searched; /* up to here there is no newline */
     bool skipping;   /* the end of a line that was too long */
     bool fs_reading;
-    ssize_t late;    /* what a read brought that was under way when paused; 0: nothing */
+    ssize_t late; /* what a read brought that was under way when paused; 0: nothing */
     bool eof;
     bool ended; /* was reported */
     bool paused;
@@ -171,7 +153,7 @@ static void run_lines(tdg__line_t *line) {
 /* ---- Reading ------------------------------------------------------------ */
 
 static void maybe_free(tdg__line_t *line);
-static void close_end(tdg__line_t *line, struct end *end);
+static void on_handle_closed(uv_handle_t *handle);
 static void read_on(tdg__line_t *line);
 
 static void on_bytes(tdg__line_t *line, ssize_t nread) {
@@ -215,7 +197,7 @@ static void on_file_read(uv_fs_t *read) {
     uv_fs_req_cleanup(read);
     line->fs_reading = false;
     if (line->closing) {
-        close_end(line, &line->input);
+        tdg__line_end_close(&line->input, on_handle_closed);
         maybe_free(line);
         return;
     }
@@ -267,101 +249,6 @@ void tdg__line_pause(tdg__line_t *line, bool paused) {
     run_lines(line);
     if (!line->reporting)
         read_on(line);
-}
-
-/* ---- The two ends ------------------------------------------------------- */
-
-/* What we can read or write, by what libuv takes a descriptor for. */
-static uv_handle_type type_of(int fd) {
-    switch (uv_guess_handle(fd)) {
-    case UV_TTY:
-        return UV_TTY;
-    case UV_FILE:
-        return UV_FILE;
-    case UV_NAMED_PIPE:
-    case UV_TCP:
-        return UV_NAMED_PIPE; /* which libuv treats alike */
-    default:
-        return UV_UNKNOWN_HANDLE;
-    }
-}
-
-/* Duplicates `fd`; nothing else has happened on failure. */
-static int prepare_end(struct end *end, int fd) {
-    end->type = type_of(fd);
-    if (end->type == UV_UNKNOWN_HANDLE) {
-        errno = EINVAL;
-        return TDG_ESYSTEM;
-    }
-    end->flags = fcntl(fd, F_GETFL);
-    end->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return end->fd < 0 ? TDG_ESYSTEM : 0;
-}
-
-static void on_handle_closed(uv_handle_t *handle) {
-    tdg__line_t *line = handle->data;
-
-    if (handle == &line->input.handle)
-        line->input.open = false;
-    else if (handle == &line->output.handle)
-        line->output.open = false;
-    else
-        line->timer_open = false;
-    maybe_free(line);
-}
-
-/* libuv opens a terminal anew, so that ours may be non-blocking and others' not; then
- * the duplicate is not needed. */
-static int open_tty(uv_loop_t *loop, struct end *end) {
-    int fd = end->fd;
-
-    if (uv_tty_init(loop, &end->tty, fd, 0) < 0)
-        return TDG_ESYSTEM;
-    if (uv_fileno(&end->handle, &end->fd) < 0)
-        end->fd = fd;
-    if (end->fd != fd)
-        close(fd);
-    return 0;
-}
-
-static void close_end(tdg__line_t *line, struct end *end) {
-    if (!end->open || (end->type != UV_FILE && uv_is_closing(&end->handle)))
-        return;
-    if (end->type == UV_FILE) {
-        close(end->fd);
-        end->open = false;
-        return;
-    }
-    if (end->type == UV_NAMED_PIPE && end->flags >= 0 && !(end->flags & O_NONBLOCK))
-        (void)fcntl(end->fd, F_SETFL, end->flags);
-    end->handle.data = line;
-    uv_close(&end->handle, on_handle_closed);
-}
-
-/* On failure the descriptor is closed or will be with the handle. */
-static int open_end(tdg__line_t *line, struct end *end) {
-    uv_loop_t *loop = line->net->loop;
-    int rv = 0;
-
-    if (end->type == UV_TTY) {
-        rv = open_tty(loop, end);
-        if (rv < 0)
-            close(end->fd);
-    } else if (end->type == UV_NAMED_PIPE) {
-        uv_pipe_init(loop, &end->pipe, 0);
-        if (uv_pipe_open(&end->pipe, end->fd) < 0) {
-            close(end->fd);
-            end->handle.data = line;
-            end->open = true;
-            uv_close(&end->handle, on_handle_closed);
-            return TDG_ESYSTEM;
-        }
-    }
-    if (rv < 0)
-        return rv;
-    end->handle.data = line;
-    end->open = true;
-    return 0;
 }
 
 /* ---- Beginning ---------------------------------------------------------- */
@@ -417,22 +304,22 @@ int tdg__line_open(tdg__net_t *net, int input, int output, size_t max_bytes,
     line->calls = *calls;
     line->user = user;
 
-    rv = prepare_end(&line->input, input);
+    rv = tdg__line_end_prepare(&line->input, input);
     if (rv < 0)
         goto fail_line;
-    rv = prepare_end(&line->output, output);
+    rv = tdg__line_end_prepare(&line->output, output);
     if (rv < 0)
         goto fail_input;
 
     uv_timer_init(net->loop, &line->patience);
     line->timer_open = true;
     tdg__net_hold(net);
-    rv = open_end(line, &line->input);
+    rv = tdg__line_end_open(&line->input, net->loop, line, on_handle_closed);
     if (rv < 0) {
         close(line->output.fd);
         goto fail_open;
     }
-    rv = open_end(line, &line->output);
+    rv = tdg__line_end_open(&line->output, net->loop, line, on_handle_closed);
     if (rv < 0)
         goto fail_open;
 
@@ -473,12 +360,24 @@ static void maybe_free(tdg__line_t *line) {
     tdg__net_release(net);
 }
 
+static void on_handle_closed(uv_handle_t *handle) {
+    tdg__line_t *line = handle->data;
+
+    if (handle == &line->input.handle)
+        line->input.open = false;
+    else if (handle == &line->output.handle)
+        line->output.open = false;
+    else
+        line->timer_open = false;
+    maybe_free(line);
+}
+
 /* Both ends at once: they may be one socket, which must not block before all is out. */
 static void close_ends(tdg__line_t *line) {
     line->outlet.broken = true;
     if (!line->fs_reading)
-        close_end(line, &line->input);
-    close_end(line, &line->output);
+        tdg__line_end_close(&line->input, on_handle_closed);
+    tdg__line_end_close(&line->output, on_handle_closed);
     if (!uv_is_closing((uv_handle_t *)&line->patience))
         uv_close((uv_handle_t *)&line->patience, on_handle_closed);
 }

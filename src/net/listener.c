@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Listening sockets. We accept ourselves rather than through uv_listen(): when the process
- * is out of descriptors, libuv accepts and drops what waits, or tries for ever. Here the
- * socket rests for a moment, and clients wait in the kernel's queue. */
+ * Listening sockets. We accept ourselves rather than through uv_listen(): when the
+ * process is out of descriptors, libuv accepts and drops what waits, or tries for ever.
+ * Here the socket rests for a moment, and clients wait in the kernel's queue. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -107,7 +107,7 @@ static void on_handle_closed(uv_handle_t *handle) {
 static void close_listener(struct listener *listener) {
     uv_close((uv_handle_t *)&listener->rest, on_handle_closed);
     uv_close((uv_handle_t *)&listener->poll, on_handle_closed);
-    close(listener->fd);
+    tdg__net_close_fd(listener->fd);
 }
 
 /* Above the limit. Beyond another limit there is not even the time to say so in a way
@@ -120,7 +120,7 @@ static void turn_away(tdg__net_t *net, int fd, void *tag) {
 
     if (net->refusals >= SPARE_REFUSALS) {
         (void)!send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        close(fd);
+        tdg__net_close_fd(fd);
     } else if (tdg__conn_create(net, fd, tag, true, &conn) == 0) {
         tdg__conn_refuse(conn, 503, "there are too many connections");
     }
@@ -179,13 +179,17 @@ int tdg__net_listen(tdg__net_t *net, int fd, void *tag) {
     struct listener *listener = tdg__calloc(1, sizeof(*listener));
 
     if (listener == NULL) {
-        close(fd);
+        tdg__net_close_fd(fd);
         return TDG_ENOMEM;
     }
     *listener = (struct listener){.net = net, .tag = tag, .fd = fd};
+    /* For a client that vanished without a word: the kernel would take what is written
+     * for a quarter of an hour. Connections inherit it. Not vital, so it may fail. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &net->opts.write_timeout_ms,
+                     sizeof(net->opts.write_timeout_ms));
     listener->poll.data = listener->rest.data = listener;
     if (uv_poll_init(net->loop, &listener->poll, fd) < 0) {
-        close(fd);
+        tdg__net_close_fd(fd);
         tdg__free(listener);
         return TDG_ESYSTEM;
     }

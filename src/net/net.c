@@ -94,6 +94,13 @@ char *tdg__net_scratch(tdg__net_t *net) {
     return net->output + CHUNK_HEAD_BYTES;
 }
 
+void tdg__net_close_fd(int fd) {
+    uv_fs_t request;
+
+    (void)uv_fs_close(NULL, &request, fd, NULL);
+    uv_fs_req_cleanup(&request);
+}
+
 tdg__http_reader_t *tdg__net_take_reader(tdg__net_t *net) {
     tdg__http_reader_t *reader;
 

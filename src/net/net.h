@@ -26,8 +26,8 @@ typedef struct tdg__net_calls {
      * tdg__conn_move() it away. */
     void (*request)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
 
-    /* All that was queued on the connection is with the kernel, while a stream is open on
-     * it. (After a response, the next request waits for that by itself.) */
+    /* All that was queued on the connection is with the kernel. After a response this is
+     * called only while the connection has a user. */
     void (*drained)(void *user, tdg__conn_t *conn);
 
     /* The connection is gone (also when the client closed it while a request is being
@@ -60,8 +60,8 @@ typedef struct tdg__net_opts {
 int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **ret);
 
 /* Closes listeners and connections at once (`closed` is called for them, from the loop),
- * then its own handles; when all handles are closed, those of lines (line.h) as well, which
- * their owner closes, frees itself and calls done(arg). */
+ * then its own handles; when all handles are closed, those of lines (line.h) as well,
+ * which their owner closes, frees itself and calls done(arg). */
 void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg);
 
 uv_loop_t *tdg__net_loop(const tdg__net_t *net);
@@ -97,7 +97,8 @@ int tdg__net_adopt(tdg__net_t *net, tdg__parcel_t *parcel);
 
 /* For visiting every connection that has had a request and is not closing, e.g. to write
  * signs of life. The visitor may close the connection that it visits, and no other. */
-void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn), void *arg);
+void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
+                   void *arg);
 
 size_t tdg__net_connections(const tdg__net_t *net);
 

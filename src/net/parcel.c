@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A connection on its way from one loop to another, with the request that made it move. */
+ * A connection on its way from one loop to another, with the request that made it move.
+ */
 #include <assert.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <tidings/error.h>
 
@@ -58,7 +58,7 @@ fail_parcel:
 void tdg__parcel_destroy(tdg__parcel_t *parcel) {
     if (parcel == NULL)
         return;
-    close(parcel->fd);
+    tdg__net_close_fd(parcel->fd);
     tdg__http_reader_destroy(parcel->reader);
     tdg__free(parcel->input);
     tdg__free(parcel);

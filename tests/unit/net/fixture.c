@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ tdg__net_opts_t world_opts(struct world *world) {
     return (tdg__net_opts_t){
         .calls = {on_request, on_drained, on_closed, on_half_closed},
         .user = world,
-        .limits = {16 * 1024, 100, 1024 * 1024},
+        .limits = {16 * 1024,          100,            1024 * 1024        },
         .request_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
@@ -99,6 +100,7 @@ static void on_pulse(uv_timer_t *timer) {
 void world_open(struct world *world, const tdg__net_opts_t *opts) {
     int fd;
 
+    signal(SIGPIPE, SIG_IGN); /* libuv writes to sockets with write() */
     assert_int_equal(uv_loop_init(&world->loop), 0);
     assert_int_equal(uv_timer_init(&world->loop, &world->pulse), 0);
     assert_int_equal(uv_timer_start(&world->pulse, on_pulse, 1, 1), 0);
@@ -269,8 +271,7 @@ int client_reply(struct world *world, struct client *client, bool has_body,
     client_expect_head(world, client, 0, ret);
     length = strstr(ret->head, "Content-Length: ");
     ret->body_len = length == NULL || !has_body ? 0 : strtoul(length + 16, NULL, 10);
-    RUN_UNTIL(world,
-              client->len >= ret->body_len || client->eof || client->error != 0);
+    RUN_UNTIL(world, client->len >= ret->body_len || client->eof || client->error != 0);
     assert_true(client->len >= ret->body_len);
     shown = ret->body_len < sizeof(ret->body) ? ret->body_len : sizeof(ret->body) - 1;
     memcpy(ret->body, client->data, shown);
@@ -294,4 +295,56 @@ void client_expect_end(struct world *world, struct client *client) {
         print_error("came before the end: %s\n", client->data);
     assert_int_equal(client->len, 0);
     assert_int_equal(client->error, 0);
+}
+
+/* ---- Texts -------------------------------------------------------------- */
+
+char *many_requests(size_t count) {
+    char *text = malloc(count * 64 + 1);
+    size_t len = 0;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < count; i++)
+        len +=
+            (size_t)snprintf(text + len, 64, "GET /%zu HTTP/1.1\r\nHost: a\r\n\r\n", i);
+    return text;
+}
+
+void expect_paths(struct world *w, struct client *c, size_t from, size_t to) {
+    struct reply reply;
+    char path[32];
+
+    for (size_t i = from; i < to; i++) {
+        assert_int_equal(client_reply(w, c, true, &reply), 200);
+        snprintf(path, sizeof(path), "/%zu", i);
+        assert_string_equal(reply.body, path);
+    }
+}
+
+void answer_held_path(struct world *w, int number) {
+    char path[32];
+    int len = snprintf(path, sizeof(path), "/%d", number);
+
+    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, path, (size_t)len);
+}
+
+int flush(tdg__outlet_t *outlet, const char *text) {
+    memcpy(tdg__net_scratch(outlet->net), text, strlen(text));
+    return tdg__outlet_flush(outlet, strlen(text));
+}
+
+char *huge_body(void) {
+    char *body = malloc(HUGE_BYTES);
+
+    assert_non_null(body);
+    for (size_t i = 0; i < HUGE_BYTES; i++)
+        body[i] = (char)(i % 251);
+    return body;
+}
+
+void is_huge(const char *data) {
+    for (size_t i = 0; i < HUGE_BYTES; i++) {
+        if (data[i] != (char)(i % 251))
+            fail_msg("wrong byte at %zu", i);
+    }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * For the tests of src/net: a loop with a net whose calls are counted, and clients on real
- * sockets in the same thread. Nothing sleeps: the loop runs until what is waited for has
- * happened, or the test fails because it never did. */
+ * For the tests of src/net: a loop with a net whose calls are counted, and clients on
+ * real sockets in the same thread. Nothing sleeps: the loop runs until what is waited for
+ * has happened, or the test fails because it never did. */
 #ifndef TDG_TESTS_NET_FIXTURE_H
 #define TDG_TESTS_NET_FIXTURE_H
 
@@ -37,7 +37,7 @@ struct world {
     int requests, drained, closed, half_closed;
     tdg__conn_t *held[MAX_HELD]; /* those that hold() keeps for later, oldest first */
     size_t held_count;
-    char path[64]; /* of the last request */
+    char path[64];          /* of the last request */
     char *lowest, *highest; /* how far the stack has reached in requests */
     void *arg;              /* of the test */
 
@@ -108,5 +108,22 @@ void client_expect_head(struct world *world, struct client *client, int status,
 
 /* Waits for the end, and fails where anything comes before it. */
 void client_expect_end(struct world *world, struct client *client);
+
+/* ---- Texts -------------------------------------------------------------- */
+
+/* `count` requests for /0, /1, ... in one text; for free(). */
+char *many_requests(size_t count);
+
+/* Waits for answer_path()'s answers to the requests for /from up to, and without, /to. */
+void expect_paths(struct world *world, struct client *client, size_t from, size_t to);
+
+void answer_held_path(struct world *world, int number); /* as if for /number */
+
+int flush(tdg__outlet_t *outlet, const char *text); /* through the scratch buffer */
+
+/* Bytes that no kernel takes at once, for free(); fails unless they are those. */
+enum { HUGE_BYTES = 24 << 20 };
+char *huge_body(void);
+void is_huge(const char *data);
 
 #endif

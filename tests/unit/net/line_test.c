@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <termios.h>
@@ -16,8 +15,8 @@ enum { MAX_LINE = 1000 };
 struct fixture {
     struct world world;
     tdg__line_t *line;
-    int in, out;         /* what the line was opened on */
-    int to, from;        /* the other sides */
+    int in, out;          /* what the line was opened on */
+    int to, from;         /* the other sides */
     char text[64 * 1024]; /* lines that were reported, each with "|" behind it */
     size_t text_len;
     int lines, too_long, ended, drained, done;
@@ -77,7 +76,6 @@ static struct fixture *create(void **state) {
     struct fixture *f = state_create(state, sizeof(*f));
     tdg__net_opts_t opts = world_opts(&f->world);
 
-    signal(SIGPIPE, SIG_IGN);
     world_open(&f->world, &opts);
     f->in = f->out = f->to = f->from = -1;
     return f;

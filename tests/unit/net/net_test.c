@@ -12,7 +12,6 @@
 #include "net/internal.h"
 #include "unit/net/fixture.h"
 
-/* A short time-out for each of what can take too long; tests choose by setting others. */
 static int setup(void **state) {
     struct world *world = state_create(state, sizeof(*world));
     tdg__net_opts_t opts = world_opts(world);
@@ -57,8 +56,8 @@ static int teardown(void **state) {
 /* ---- Binding ------------------------------------------------------------ */
 
 static void binds_to_addresses_only(void **state) {
-    static const char *const hosts[] = {"", "example.org", "1.2.3", "1.2.3.4.5", "::g",
-                                        "127.0.0.1:80"};
+    static const char *const hosts[] = {"",          "example.org", "1.2.3",
+                                        "1.2.3.4.5", "::g",         "127.0.0.1:80"};
     int fd = -7;
     uint16_t port = 7;
 
@@ -106,19 +105,26 @@ static void shares_a_port_only_when_asked_to(void **state) {
     close(second);
 }
 
-static void sends_without_delay(void **state) {
+static unsigned tcp_option(int fd, int name) {
+    unsigned value = 0;
+    socklen_t len = sizeof(value);
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, name, &value, &len), 0);
+    return value;
+}
+
+static void gives_connections_what_the_listener_has(void **state) {
     struct world *w = *state;
     struct client *c = client_open(w);
-    int on = 0;
-    socklen_t len = sizeof(on);
+    int fd;
 
     w->answer = answer_never;
     client_get(w, c, "/x");
     RUN_UNTIL(w, w->held_count == 1);
-    assert_int_equal(
-        getsockopt(w->held[0]->outlet.fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
-    assert_true(on);
-    assert_true(fcntl(w->held[0]->outlet.fd, F_GETFD) & FD_CLOEXEC);
+    fd = w->held[0]->outlet.fd;
+    assert_true(tcp_option(fd, TCP_NODELAY) != 0);
+    assert_int_equal(tcp_option(fd, TCP_USER_TIMEOUT), 60000);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 
 /* ---- Time-outs ---------------------------------------------------------- */
@@ -142,7 +148,8 @@ static void answers_408_when_a_request_does_not_end(void **state) {
 
     client_send(w, c, "GET / HTTP/1.1\r\nHo");
     client_send(w, slow, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
-    for (int i = 0; i < 1000 && slow->len == 0; i++) { /* a byte now and then is no help */
+    for (int i = 0; i < 1000 && slow->len == 0;
+         i++) { /* a byte now and then is no help */
         (void)!send(slow->fd, "x", 1, MSG_NOSIGNAL);
         world_run_ms(w, 5);
     }
@@ -178,11 +185,11 @@ static void closes_an_idle_connection_silently(void **state) {
     client_get(w, stream, "/s");
     client_expect_head(w, stream, 200, NULL);
     w->answer = answer_path;
+    start = uv_hrtime();
     client_get(w, c, "/x");
     assert_int_equal(client_reply(w, c, true, NULL), 200);
-    start = uv_hrtime();
     client_expect_end(w, c);
-    assert_true(uv_hrtime() - start >= UINT64_C(150000000));
+    assert_true(uv_hrtime() - start >= UINT64_C(190000000));
     RUN_UNTIL(w, w->closed == 1);
     assert_false(stream->eof);
 }
@@ -228,13 +235,12 @@ static int connect_to(uint16_t port) {
     return fd;
 }
 
-/* Without limit there are no descriptors for both sides. */
-static void allow_descriptors(rlim_t count) {
+static bool allow_descriptors(rlim_t count) {
     struct rlimit limit;
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = count < limit.rlim_max ? count : limit.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count;
+    return count <= limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 enum { SILENT = 2000 };
@@ -245,7 +251,8 @@ static void serves_others_while_thousands_say_nothing(void **state) {
     int fds[SILENT];
     size_t before;
 
-    allow_descriptors(2 * SILENT + 200);
+    if (!allow_descriptors(2 * SILENT + 200))
+        skip();
     before = memory_live();
     for (int i = 0; i < SILENT; i++) {
         fds[i] = connect_to(w->port);
@@ -275,7 +282,7 @@ static void goes_on_when_descriptors_are_there_again(void **state) {
     assert_int_equal(client_reply(w, c, true, NULL), 200);
     late = client_open(w); /* has its descriptor; the server must find one */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    allow_descriptors(3);
+    assert_true(allow_descriptors(3));
     client_get(w, late, "/late");
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
@@ -288,7 +295,7 @@ static void goes_on_when_descriptors_are_there_again(void **state) {
     client_get(w, c, "/x");
     assert_int_equal(client_reply(w, c, true, NULL), 200);
 
-    allow_descriptors(limit.rlim_cur);
+    assert_true(allow_descriptors(limit.rlim_cur));
     assert_int_equal(client_reply(w, late, true, NULL), 200);
 }
 
@@ -545,8 +552,8 @@ static void moves_completely_or_not_at_all(void **state) {
         w->answer = move_or_answer;
         w->arg = NULL;
         memory_fail(nth, MEMORY_ONCE);
-        client_send(w, c,
-                    "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+        client_send(
+            w, c, "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");
         RUN_UNTIL(w, w->arg != NULL || c->len > 0 || c->eof);
         w->answer = answer_path;
         if (w->arg != NULL)
@@ -586,7 +593,7 @@ int main(void) {
         cmocka_unit_test(binds_to_addresses_only),
         cmocka_unit_test(binds_to_a_free_port),
         cmocka_unit_test(shares_a_port_only_when_asked_to),
-        TEST(sends_without_delay),
+        TEST(gives_connections_what_the_listener_has),
         WITH(setup_hasty, closes_silently_when_nothing_is_asked),
         WITH(setup_hasty, answers_408_when_a_request_does_not_end),
         WITH(setup_hasty, gives_an_answer_all_the_time_it_takes),

@@ -3,7 +3,6 @@
  * Connections that wander between two loops in two threads. */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +13,8 @@
 
 enum { MAX_PARCELS = 64, CLIENTS = 8, ROUNDS = 200 };
 
-/* A loop in a thread. It answers paths that begin with its name, and sends others over. */
+/* A loop in a thread. It answers paths that begin with its name, and sends others over.
+ */
 struct worker {
     char name; /* 'a' or 'b' */
     struct worker *other;
@@ -34,13 +34,13 @@ static void hand_over(struct worker *to, tdg__parcel_t *parcel) {
 
     pthread_mutex_lock(&to->lock);
     full = to->parcel_count == MAX_PARCELS || to->stop;
-    if (!full)
+    if (!full) {
         to->parcels[to->parcel_count++] = parcel;
+        uv_async_send(&to->wake); /* under the lock: afterwards it may be closing */
+    }
     pthread_mutex_unlock(&to->lock);
     if (full)
         tdg__parcel_destroy(parcel);
-    else
-        uv_async_send(&to->wake);
 }
 
 static void on_request(void *user, tdg__conn_t *conn,
@@ -101,8 +101,8 @@ static void worker_init(struct worker *worker, char name, struct worker *other) 
     tdg__net_opts_t opts = {
         .calls = {on_request, on_drained, on_closed, NULL},
         .user = worker,
-        .limits = {16 * 1024, 100, 65536},
-        .request_timeout_ms = 200, /* so that ticks fall in between */
+        .limits = {16 * 1024,          100,            65536        },
+        .request_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
         .max_connections = 1000,
@@ -123,15 +123,19 @@ static void worker_start(struct worker *worker) {
 static void worker_stop(struct worker *worker) {
     pthread_mutex_lock(&worker->lock);
     worker->stop = true;
-    pthread_mutex_unlock(&worker->lock);
     uv_async_send(&worker->wake);
+    pthread_mutex_unlock(&worker->lock);
 }
 
-static void worker_done(struct worker *worker) {
+static void worker_join(struct worker *worker) {
     void *wrong;
 
     assert_int_equal(pthread_join(worker->thread, &wrong), 0);
     assert_null(wrong);
+}
+
+/* When both have ended: one may hand over to the other until then. */
+static void worker_done(struct worker *worker) {
     assert_int_equal(uv_loop_close(&worker->loop), 0);
     pthread_mutex_destroy(&worker->lock);
     while (worker->parcel_count > 0)
@@ -206,14 +210,15 @@ static void moves_connections_to_and_fro(void **state) {
         close(fds[i]);
     worker_stop(&a);
     worker_stop(&b);
+    worker_join(&a);
+    worker_join(&b);
     worker_done(&a);
     worker_done(&b);
     for (int i = 1; i < CLIENTS; i += 2)
         close(fds[i]);
     assert_int_equal(a.closed + b.closed, CLIENTS);
     assert_true(a.moved + b.moved >= CLIENTS * ROUNDS);
-    assert_int_equal(a.requests + b.requests,
-                     2 * CLIENTS * ROUNDS + a.moved + b.moved);
+    assert_int_equal(a.requests + b.requests, 2 * CLIENTS * ROUNDS + a.moved + b.moved);
 }
 
 /* Both are stopped in the middle of it: every connection ends, nothing is left. */
@@ -238,6 +243,8 @@ static void stops_while_connections_move(void **state) {
     expect(fds[0], 'b', 0);
     worker_stop(&b);
     worker_stop(&a);
+    worker_join(&b);
+    worker_join(&a);
     worker_done(&b);
     worker_done(&a);
     for (int i = 0; i < CLIENTS; i++)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A weather service: one resource that changes every few seconds, and a template for
+ * other cities. Whoever subscribed is told, with the new values as metadata.
+ *
+ *     weather [PORT [SECONDS]]        default: port 8080, every 30 seconds */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+#include <time.h>
+
+#include <tidings/tidings.h>
+
+#define CITY "weather://city/san-francisco"
+
+static mtx_t lock;
+static double temperature = 72.5;
+static int humidity = 65;
+static const char *condition = "Partly Cloudy";
+static int seconds = 30;
+
+/* A new object with the weather of now; the caller's. */
+static json_t *weather_now(void) {
+    mtx_lock(&lock);
+    json_t *weather = json_pack("{s:f, s:i, s:s}", "temperature", temperature, "humidity",
+                                humidity, "condition", condition);
+    mtx_unlock(&lock);
+    return weather;
+}
+
+static void read_weather(void *user, tdg_request_t *request, const char *uri) {
+    (void)user;
+    if (strcmp(uri, CITY) != 0) {
+        tdg_request_fail_not_found(request); /* the template allows any city */
+        return;
+    }
+
+    json_t *weather = weather_now();
+    char *text = weather != NULL ? json_dumps(weather, JSON_REAL_PRECISION(4)) : NULL;
+    tdg_request_reply_text(request, text);
+    free(text);
+    json_decref(weather);
+}
+
+/* Stands for the thermometer outside. */
+static void weather_changes(void) {
+    static const char *const conditions[] = {"Sunny", "Partly Cloudy", "Foggy", "Rain"};
+
+    mtx_lock(&lock);
+    temperature += (rand() % 9 - 4) / 4.0;
+    humidity = 40 + rand() % 50;
+    condition = conditions[rand() % 4];
+    mtx_unlock(&lock);
+}
+
+static int watch_the_sky(void *arg) {
+    tdg_server_t *server = arg;
+    struct timespec period = {.tv_sec = seconds};
+
+    for (;;) {
+        thrd_sleep(&period, NULL);
+        weather_changes();
+        tdg_server_notify_updated(server, CITY, weather_now());
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    tdg_server_opts_t opts = {.name = "weather", .title = "Weather of San Francisco"};
+    tdg_listen_opts_t http = {.port = (uint16_t)(argc > 1 ? atoi(argv[1]) : 8080)};
+    tdg_resource_t city = {.uri = CITY,
+                           .name = "san-francisco",
+                           .title = "Weather in San Francisco",
+                           .mime_type = "application/json",
+                           .read = read_weather};
+    tdg_template_t cities = {.uri_template = "weather://city/{name}",
+                             .name = "city",
+                             .mime_type = "application/json",
+                             .read = read_weather};
+    tdg_server_t *server = NULL;
+    thrd_t monitor;
+
+    if (argc > 2)
+        seconds = atoi(argv[2]);
+    mtx_init(&lock, mtx_plain);
+
+    int rv = tdg_server_create(&opts, &server);
+    if (rv == 0)
+        rv = tdg_server_add_resource(server, &city);
+    if (rv == 0)
+        rv = tdg_server_add_template(server, &cities);
+    if (rv == 0)
+        rv = tdg_server_listen(server, &http);
+    if (rv == 0) {
+        printf("http://127.0.0.1:%u/mcp\n", tdg_server_port(server, 0));
+        fflush(stdout);
+        thrd_create(&monitor, watch_the_sky, server);
+        thrd_detach(monitor);
+        rv = tdg_server_run(server); /* until Ctrl-C */
+    }
+    if (rv < 0)
+        fprintf(stderr, "weather: %s\n", tdg_strerror(rv));
+    /* The monitor may be inside the server, so it is left to the end of the process. */
+    return rv < 0;
+}

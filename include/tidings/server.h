@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A server: resources, templates, tools and prompts with callbacks, served to MCP clients
+ * of both eras over HTTP and stdio, and one call when something changed.
+ *
+ *     static void read_time(void *user, tdg_request_t *request, const char *uri) {
+ *         tdg_request_reply_text(request, "12:00");
+ *     }
+ *
+ *     tdg_server_t *server;
+ *     tdg_resource_t clock = {.uri = "clock://now", .name = "now", .read = read_time};
+ *     tdg_listen_opts_t http = {.port = 8080};
+ *
+ *     tdg_server_create(NULL, &server);
+ *     tdg_server_add_resource(server, &clock);
+ *     tdg_server_listen(server, &http);
+ *     tdg_server_start(server);
+ *     ...
+ *     tdg_server_notify_updated(server, "clock://now", NULL); // from any thread
+ *     ...
+ *     tdg_server_stop(server);
+ *     tdg_server_destroy(server);
+ *
+ * Threads: every function may be called from any thread, unless it says otherwise.
+ * Callbacks run on the server's own threads, several at the same time when there is more
+ * than one worker; they must not wait for anything. To answer later, keep the request and
+ * answer it from wherever the answer comes from.
+ *
+ * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
+ * from then on, even on failure; "borrowed" is valid during the call. */
+#ifndef TIDINGS_SERVER_H
+#define TIDINGS_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <tidings/error.h>
+#include <tidings/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdg_server tdg_server_t;
+typedef struct tdg_request tdg_request_t;
+
+/* ---- When subscribers are told ------------------------------------------ */
+
+typedef enum tdg_timing_mode {
+    TDG_TIMING_INHERIT,   /* whatever holds one level up */
+    TDG_TIMING_IMMEDIATE, /* at once */
+    TDG_TIMING_BATCH, /* the first change opens a window; one notification at its end */
+    TDG_TIMING_DEBOUNCE, /* after window_ms of quiet, at the latest after longest_ms */
+    TDG_TIMING_THROTTLE, /* the first at once, then at most one per window */
+} tdg_timing_mode_t;
+
+enum { TDG_RATE_INHERIT = 0, TDG_RATE_OFF = -1 };
+
+/* All zero: inherit everything. The subscription's wish beats the resource's settings,
+ * those beat a template's, those beat the server's, whose default is a batch of 100 ms
+ * and one notification per second, subscription and resource. */
+typedef struct tdg_settings {
+    tdg_timing_mode_t timing;
+    uint32_t window_ms;    /* 0: immediate */
+    uint32_t longest_ms;   /* debounce; 0: ten windows */
+    int32_t rate_limit_ms; /* TDG_RATE_INHERIT, TDG_RATE_OFF or milliseconds */
+} tdg_settings_t;
+
+/* ---- The server --------------------------------------------------------- */
+
+/* What can be switched off, or on. What is off is not advertised to clients. */
+enum {
+    TDG_NO_LEGACY = 1 << 0,          /* no protocol before 2026-07-28 */
+    TDG_NO_MODERN = 1 << 1,          /* nothing but protocols before 2026-07-28 */
+    TDG_NO_SUBSCRIBE = 1 << 2,       /* no subscriptions to resources */
+    TDG_NO_LIST_CHANGED = 1 << 3,    /* nobody is told of changed lists */
+    TDG_NO_LOGGING = 1 << 4,         /* no log messages to clients */
+    TDG_NO_PARAMS_METADATA = 1 << 5, /* metadata of changes not in params.metadata */
+    TDG_NO_META_METADATA = 1 << 6,   /* ... not in _meta["dev.tidings/metadata"] */
+    TDG_ANY_TEMPLATE =
+        1 << 7, /* clients may subscribe to templates that are not listed */
+};
+
+/* Somebody watches, or nobody does any more: for data that is only looked at while
+ * somebody wants to know. `target` is a URI, a listed template or "list:resources" (also
+ * tools, prompts); borrowed. start() returns 0 (changes from now on are notified),
+ * TDG_EAGAIN (tdg_server_watch_done() follows; the subscriber is acknowledged then) or
+ * another error, which refuses the subscription. stop() comes after a linger time. Called
+ * from the server's threads, for one target never two at a time; may call
+ * tdg_server_notify_updated() and tdg_server_watch_done(). */
+typedef struct tdg_watcher {
+    int (*start)(void *user, tdg_server_t *server, const char *target);
+    void (*stop)(void *user, tdg_server_t *server, const char *target);
+    void *user;
+} tdg_watcher_t;
+
+/* 0 or NULL in any field takes the default in brackets. */
+typedef struct tdg_server_opts {
+    const char *name;         /* how the server introduces itself ["tidings"] */
+    const char *title;        /* the same for people [none] */
+    const char *version;      /* [tdg_version()] */
+    const char *instructions; /* for the language model [none] */
+    unsigned flags;           /* TDG_NO_... and TDG_ANY_TEMPLATE */
+    unsigned workers;         /* threads that serve [one per core]; at most 64 */
+    tdg_settings_t settings;  /* [batch of 100 ms, rate limit 1,000 ms] */
+    tdg_watcher_t watcher;    /* [every change is notified anyway] */
+    uint32_t linger_ms;       /* from the last subscriber to watcher.stop() [5,000] */
+
+    uint32_t page_size;          /* entries of one page of a list [250] */
+    uint32_t keepalive_ms;       /* between signs of life on a silent stream [15,000] */
+    uint32_t request_timeout_ms; /* for a client to send its whole request [30,000] */
+    uint32_t idle_timeout_ms;    /* of a connection between requests [75,000] */
+    uint32_t session_idle_ms; /* of a legacy session without stream or request; [5 min] */
+    uint32_t stream_lifetime_ms; /* streams are ended after this time [never] */
+    uint32_t retry_ms;           /* what clients of an ended legacy stream wait [1,000] */
+    uint32_t stop_timeout_ms;    /* for tdg_server_stop() to flush [3,000] */
+
+    uint32_t max_connections;   /* [16,384] beyond it: 503 and close */
+    uint32_t max_sessions;      /* legacy [10,000] */
+    uint32_t max_calls;         /* unanswered requests of one session or pipe [100] */
+    uint32_t max_streams;       /* modern streams of one pipe, GET streams of one legacy
+                                   session [16] */
+    uint32_t max_header_bytes;  /* of one request [16,384] */
+    uint32_t max_message_bytes; /* of one message from a client [4 MiB] */
+    uint32_t max_subscriptions; /* of one stream [10,000] */
+    uint32_t max_pending; /* URIs that wait on one stream through templates [10,000] */
+    uint32_t max_history; /* changes remembered for those who come back [65,536] */
+} tdg_server_opts_t;
+
+/* Stores a new server in *ret; nothing is served yet. `opts` may be NULL. Returns 0,
+ * TDG_EINVAL or TDG_ENOMEM. */
+TDG_API int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret);
+
+/* Stops the server if it runs and frees it. Requests that nobody has answered yet stay
+ * valid and may be answered later, to nobody. NULL is accepted. Not from a callback. */
+TDG_API void tdg_server_destroy(tdg_server_t *server);
+
+typedef struct tdg_listen_opts {
+    const char
+        *host;     /* address to bind ["127.0.0.1"]; "::" and "0.0.0.0" are everybody */
+    uint16_t port; /* [any free one, see tdg_server_port()] */
+    /* Names by which clients may call this server (Host) and pages that may (Origin),
+     * each a list that ends in NULL; "*" is any. [where `host` is a loopback address:
+     * localhost, 127.0.0.1 and [::1] at any port; else any Host, and no Origin] A host
+     * without a port means any port. */
+    const char *const *allowed_hosts;
+    const char *const *allowed_origins;
+    bool erlmcp; /* speak the erlmcp dialect here: names and error codes differ */
+} tdg_listen_opts_t;
+
+/* Binds an address for HTTP: /mcp for every protocol version since 2025-03-26, /sse (or
+ * /events) and /messages for 2024-11-05. Before tdg_server_start(); several times for
+ * several addresses. Returns 0, TDG_EINVAL, TDG_ENOMEM, or TDG_ESYSTEM where the address
+ * cannot be bound (errno says why). */
+TDG_API int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts);
+
+/* The port of the index-th tdg_server_listen(), 0 where there is none. */
+TDG_API uint16_t tdg_server_port(const tdg_server_t *server, size_t index);
+
+/* Serves one client on two file descriptors, in lines; for stdio 0 and 1. The end of
+ * input stops the server. Before tdg_server_start(), once. The descriptors stay the
+ * caller's. Returns 0 or TDG_EINVAL. */
+TDG_API int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp);
+
+/* Starts the threads and returns; or, with `tdg_server_attach`, serves from the caller's
+ * libuv loop (which the caller runs; one worker; whatever the options say). Returns 0,
+ * TDG_EINVAL (started before, or nothing to serve on), TDG_ENOMEM or TDG_ESYSTEM. */
+struct uv_loop_s;
+TDG_API int tdg_server_start(tdg_server_t *server);
+TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
+
+/* Ends every stream in the way of its protocol, answers what is being answered within
+ * stop_timeout_ms, closes all connections. tdg_server_stop() returns when that is done
+ * (attached: when it has begun; the loop has no handle of ours left when it is done).
+ * Stopping twice is fine. Not from a callback: there tdg_server_stop_soon(), which also a
+ * signal handler may call. */
+TDG_API void tdg_server_stop(tdg_server_t *server);
+TDG_API void tdg_server_stop_soon(tdg_server_t *server);
+
+/* Waits until the server has stopped: by tdg_server_stop_soon() or the end of its pipe.
+ * Not for an attached server. */
+TDG_API void tdg_server_wait(tdg_server_t *server);
+
+/* For programs that are nothing but a server: starts, then waits for SIGINT or SIGTERM or
+ * the end of the pipe, and stops. From the main thread. Returns as tdg_server_start(). */
+TDG_API int tdg_server_run(tdg_server_t *server);
+
+/* ---- Requests: how callbacks answer ------------------------------------- */
+
+/* Answers a request, once, at once or later, from any thread. The request is gone then.
+ * `result` is the method's result object, such as {"contents": […]} of a read or
+ * {"content": […]} of a tool call; stolen. NULL counts as out of memory. */
+TDG_API void tdg_request_reply(tdg_request_t *request, json_t *result);
+
+/* The same for the common cases. For a read, the content, with the MIME type of the
+ * resource; for a tool call, one text; for a prompt, one message of the user. The text
+ * must be UTF-8. A blob answers reads only. */
+TDG_API void tdg_request_reply_text(tdg_request_t *request, const char *text);
+TDG_API void tdg_request_reply_blob(tdg_request_t *request, const void *data, size_t len);
+
+/* A tool that ran and failed: the model sees the text. */
+TDG_API void tdg_request_reply_tool_error(tdg_request_t *request, const char *text);
+
+/* The request fails with a JSON-RPC error; `data` is stolen and may be NULL. */
+TDG_API void tdg_request_fail(tdg_request_t *request, int code, const char *message,
+                              json_t *data);
+
+/* What was asked for does not exist (any more): the error that the client's version of
+ * the protocol has for that. */
+TDG_API void tdg_request_fail_not_found(tdg_request_t *request);
+
+/* Tells the client how far the work is, if it wants to know. `progress` must grow;
+ * `total` 0 is unknown; `message` may be NULL. Not after the answer. */
+TDG_API void tdg_request_progress(tdg_request_t *request, double progress, double total,
+                                  const char *message);
+
+typedef enum tdg_log_level {
+    TDG_LOG_DEBUG,
+    TDG_LOG_INFO,
+    TDG_LOG_NOTICE,
+    TDG_LOG_WARNING,
+    TDG_LOG_ERROR,
+    TDG_LOG_CRITICAL,
+    TDG_LOG_ALERT,
+    TDG_LOG_EMERGENCY,
+} tdg_log_level_t;
+
+/* Sends a log message to the client of this request, if it wants such. `logger` may be
+ * NULL; `data` (any JSON value) is stolen. */
+TDG_API void tdg_request_log(tdg_request_t *request, tdg_log_level_t level,
+                             const char *logger, json_t *data);
+
+/* Whether the client has cancelled the request or gone away; it must be answered all the
+ * same, to nobody. */
+TDG_API bool tdg_request_cancelled(const tdg_request_t *request);
+
+/* Lets the client's connection go while the work goes on: it comes back for the answer
+ * after retry_ms. Only clients of 2025-11-25 over HTTP can; for others nothing happens.
+ */
+TDG_API void tdg_request_release_connection(tdg_request_t *request);
+
+/* As tdg_server_notify_updated(), from inside a callback. */
+TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
+                                       json_t *metadata);
+
+/* The server that handed out the request. Borrowed. */
+TDG_API tdg_server_t *tdg_request_server(const tdg_request_t *request);
+
+/* ---- What is served ----------------------------------------------------- */
+
+/* Adding something under a URI or name that is there already changes it. Adding, changing
+ * and removing tells whoever listens to that list. Each returns 0, TDG_EINVAL (a required
+ * field is missing, or `extra` is no object), TDG_EURI, TDG_ETEMPLATE, TDG_EAMBIGUOUS,
+ * TDG_EURILEN or TDG_ENOMEM; removing: TDG_ENOTFOUND.
+ *
+ * `extra` holds further fields of the definition as the protocol has them (annotations,
+ * icons, _meta, outputSchema, ...); borrowed, and may be NULL. `user` is handed to the
+ * callbacks; `user_free`, if set, is called with it once the last callback that may need
+ * it is over. Where a function fails, `user` stays the caller's. */
+
+typedef void (*tdg_read_fn)(void *user, tdg_request_t *request, const char *uri);
+typedef void (*tdg_call_fn)(void *user, tdg_request_t *request, const json_t *arguments);
+typedef void (*tdg_user_free_fn)(void *user);
+
+/* Suggests values for the argument of a template or prompt: answer with
+ * tdg_request_reply_completion(). `context` holds the arguments that are known so far, or
+ * is NULL. */
+typedef void (*tdg_complete_fn)(void *user, tdg_request_t *request, const char *argument,
+                                const char *value, const json_t *context);
+
+/* `values` is an array of at most 100 strings; stolen. `total` 0: unknown. */
+TDG_API void tdg_request_reply_completion(tdg_request_t *request, json_t *values,
+                                          uint32_t total, bool has_more);
+
+typedef struct tdg_resource {
+    const char *uri;  /* required; RFC 3986 with a scheme */
+    const char *name; /* required */
+    const char *title, *description, *mime_type;
+    uint64_t size; /* in bytes; 0: not said */
+    const json_t *extra;
+    tdg_read_fn read; /* required */
+    void *user;
+    tdg_user_free_fn user_free;
+    bool not_subscribable;
+    bool private_content;    /* caches must not share what is read */
+    uint32_t ttl_ms;         /* how long what is read may be called fresh [0] */
+    tdg_settings_t settings; /* when its subscribers are told */
+} tdg_resource_t;
+
+TDG_API int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource);
+
+/* Also tells its subscribers, as tdg_server_notify_deleted(). Their subscriptions stay.
+ */
+TDG_API int tdg_server_remove_resource(tdg_server_t *server, const char *uri);
+
+/* Serves every URI that the template (RFC 6570) matches and that is no resource of its
+ * own. What does not exist, `read` answers with tdg_request_fail_not_found(). */
+typedef struct tdg_template {
+    const char *uri_template; /* required */
+    const char *name;         /* required */
+    const char *title, *description, *mime_type;
+    const json_t *extra;
+    tdg_read_fn read;         /* required */
+    tdg_complete_fn complete; /* may be NULL */
+    void *user;
+    tdg_user_free_fn user_free;
+    bool not_subscribable;
+    bool private_content;
+    uint32_t ttl_ms;
+    tdg_settings_t settings;
+} tdg_template_t;
+
+TDG_API int tdg_server_add_template(tdg_server_t *server,
+                                    const tdg_template_t *template_);
+TDG_API int tdg_server_remove_template(tdg_server_t *server, const char *uri_template);
+
+typedef struct tdg_tool {
+    const char *name; /* required */
+    const char *title, *description;
+    const json_t *input_schema; /* borrowed; [an object of any kind] */
+    const json_t *extra;
+    tdg_call_fn call; /* required; `arguments` is an object, borrowed */
+    void *user;
+    tdg_user_free_fn user_free;
+} tdg_tool_t;
+
+TDG_API int tdg_server_add_tool(tdg_server_t *server, const tdg_tool_t *tool);
+TDG_API int tdg_server_remove_tool(tdg_server_t *server, const char *name);
+
+typedef struct tdg_prompt {
+    const char *name; /* required */
+    const char *title, *description;
+    const json_t *arguments; /* array as the protocol has it, or NULL; borrowed. Required
+                                ones are checked before `get` is called */
+    const json_t *extra;
+    tdg_call_fn get; /* required; `arguments` is an object of strings, borrowed */
+    tdg_complete_fn complete; /* may be NULL */
+    void *user;
+    tdg_user_free_fn user_free;
+} tdg_prompt_t;
+
+TDG_API int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt);
+TDG_API int tdg_server_remove_prompt(tdg_server_t *server, const char *name);
+
+/* ---- Telling subscribers ------------------------------------------------ */
+
+/* A resource changed; whoever subscribed to it, in either era and on any transport, is
+ * told. `metadata` is an object that says what changed, or NULL; stolen, and nobody may
+ * modify it from now on. The URI need not be listed. Returns 0; TDG_EINVAL (an empty URI,
+ * metadata that is no object), TDG_EURILEN, TDG_EMETADATA (more than 16 KiB), TDG_ENOMEM,
+ * TDG_EAGAIN (more changes wait than the server can hold; try again). On failure the
+ * change did not happen. */
+TDG_API int tdg_server_notify_updated(tdg_server_t *server, const char *uri,
+                                      json_t *metadata);
+
+/* A resource is gone: its subscribers get an update of change_type "deleted", at once. */
+TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
+                                      json_t *metadata);
+
+/* The answer to a watcher.start() that returned TDG_EAGAIN: 0 when changes from now on
+ * are notified, or the error for its subscribers. Returns 0, TDG_ENOTFOUND or TDG_ENOMEM
+ * (call again). */
+TDG_API int tdg_server_watch_done(tdg_server_t *server, const char *target, int error);
+
+/* Changes the settings of a URI or template while running; all zero removes them. Returns
+ * 0 or as tdg_server_add_resource(). */
+TDG_API int tdg_server_configure(tdg_server_t *server, const char *target,
+                                 const tdg_settings_t *settings);
+
+/* ---- Looking inside ----------------------------------------------------- */
+
+typedef struct tdg_counters {
+    uint64_t connections; /* now */
+    uint64_t sessions;    /* legacy; now */
+    uint64_t streams;     /* that notifications may go to; now */
+    uint64_t subscriptions;
+    uint64_t pending;  /* notifications that wait for their time or a slow reader */
+    uint64_t requests; /* since the start, as the rest */
+    uint64_t changes;
+    uint64_t delivered;    /* notifications written */
+    uint64_t merged;       /* changes that left merged into a later one */
+    uint64_t filtered;     /* changes that a filter kept away */
+    uint64_t rate_limited; /* notifications that a rate limit delayed */
+    uint64_t ended;        /* streams ended because too much waited */
+} tdg_counters_t;
+
+/* Sums over all workers, each as of its last turn (at most a second old). */
+TDG_API void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret);
+
+/* Who is subscribed: an array of {"target", "kind", "stream", "state", "era", ...}, for
+ * all workers, at most `max` entries; new. Waits for the workers; not from a callback.
+ * NULL where memory is out or the server does not run. */
+TDG_API json_t *tdg_server_subscriptions(tdg_server_t *server, size_t max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "mcp/result.h"
+#include "server/call_internal.h"
+#include "server/worker.h"
+
+enum { MAX_ANSWER_BYTES = 64 << 20 };
+
+/* ---- Channels ----------------------------------------------------------- */
+
+void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
+                       tdg__worker_t *worker, bool erlmcp) {
+    *channel =
+        (tdg__channel_t){.ops = ops, .worker = worker, .erlmcp = erlmcp, .log_level = -1};
+}
+
+static void join(tdg__call_t *call, tdg__channel_t *channel) {
+    call->channel = channel;
+    call->next = channel->calls;
+    if (call->next != NULL)
+        call->next->prev = call;
+    channel->calls = call;
+    channel->call_count++;
+}
+
+static void leave(tdg__call_t *call) {
+    if (call->prev != NULL)
+        call->prev->next = call->next;
+    else
+        call->channel->calls = call->next;
+    if (call->next != NULL)
+        call->next->prev = call->prev;
+    call->channel->call_count--;
+    call->channel = NULL;
+    call->next = call->prev = NULL;
+}
+
+void tdg__channel_done(tdg__channel_t *channel) {
+    while (channel->calls != NULL)
+        tdg__call_cancel(channel->calls);
+}
+
+tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
+    tdg__call_t *call = channel->calls;
+
+    while (call != NULL && strcmp(call->id, id) != 0)
+        call = call->next;
+    return call;
+}
+
+/* ---- Life of a call ----------------------------------------------------- */
+
+static const char *target_of(const tdg__mcp_request_t *request) {
+    if (request->uri != NULL)
+        return request->uri;
+    if (request->name != NULL)
+        return request->name;
+    return request->ref != NULL ? request->ref : "";
+}
+
+/* Decided here as far as it can be: later the call may be on another thread, and the
+ * server gone. */
+static int8_t log_from(const tdg__mcp_request_t *request, const tdg_server_t *server) {
+    if (tdg__server_opts(server)->flags & TDG_NO_LOGGING)
+        return TDG__LOG_NEVER;
+    if (!tdg__version_modern(request->version))
+        return TDG__LOG_BY_CHANNEL;
+    return (int8_t)(request->log_level < 0 ? TDG__LOG_NEVER : request->log_level);
+}
+
+/* jansson takes what it only reads or counts as if it would change it. */
+static json_t *counted(const json_t *value) {
+    return (json_t *)(uintptr_t)value;
+}
+
+/* Stores a copy: one of our own, because the message is freed on the worker's thread and
+ * the call on any. Returns 0 or TDG_ENOMEM. */
+static int copy_token(const json_t *token, json_t **ret) {
+    if (token == NULL)
+        return 0;
+    *ret = json_copy(counted(token));
+    return *ret != NULL ? 0 : TDG_ENOMEM;
+}
+
+tdg__call_t *tdg__call_create(tdg__channel_t *channel,
+                              const tdg__mcp_request_t *request) {
+    const char *target = target_of(request);
+    size_t id_size = strlen(request->id) + 1, target_size = strlen(target) + 1;
+    tdg__call_t *call = tdg__calloc(1, sizeof(*call) + id_size + target_size);
+
+    if (call == NULL || copy_token(request->progress_token, &call->progress_token) < 0) {
+        tdg__free(call);
+        return NULL;
+    }
+
+    memcpy(call->id, request->id, id_size);
+    call->target = memcpy(call->id + id_size, target, target_size);
+    call->worker = channel->worker;
+    call->server = tdg__worker_server(channel->worker);
+    call->inbox = tdg__inbox_ref(tdg__worker_inbox(channel->worker));
+    call->progress = -INFINITY;
+    call->method = (uint8_t)request->method;
+    call->version = (uint8_t)request->version;
+    call->log_from = log_from(request, call->server);
+    call->erlmcp = channel->erlmcp;
+    atomic_init(&call->refs, 1);
+    join(call, channel);
+    return call;
+}
+
+void tdg__call_ref(tdg__call_t *call) {
+    atomic_fetch_add_explicit(&call->refs, 1, memory_order_relaxed);
+}
+
+void tdg__call_unref(tdg__call_t *call) {
+    if (atomic_fetch_sub_explicit(&call->refs, 1, memory_order_acq_rel) != 1)
+        return;
+
+    assert(call->channel == NULL);
+    tdg__entry_unref(call->entry);
+    tdg__inbox_unref(call->inbox);
+    json_decref(call->progress_token);
+    tdg__free(call);
+}
+
+void tdg__call_cancel(tdg__call_t *call) {
+    leave(call);
+    atomic_store_explicit(&call->cancelled, true, memory_order_release);
+}
+
+const char *tdg__call_id(const tdg__call_t *call) {
+    return call->id;
+}
+
+tdg__method_t tdg__call_method(const tdg__call_t *call) {
+    return (tdg__method_t)call->method;
+}
+
+tdg__version_t tdg__call_version(const tdg__call_t *call) {
+    return (tdg__version_t)call->version;
+}
+
+tdg__channel_t *tdg__call_channel(const tdg__call_t *call) {
+    return call->channel;
+}
+
+void tdg__call_set_mark(tdg__call_t *call, void *mark) {
+    call->mark = mark;
+}
+
+void *tdg__call_mark(const tdg__call_t *call) {
+    return call->mark;
+}
+
+/* ---- The answer as text ------------------------------------------------- */
+
+/* The last resort needs no memory. */
+static void hand_over_nothing(tdg__call_t *call, tdg__channel_t *channel) {
+    char text[TDG__RPC_MAX_ID + 100];
+    int len = snprintf(text, sizeof(text),
+                       "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":"
+                       "{\"code\":%d,\"message\":\"Out of memory\"}}",
+                       call->id, TDG__RPC_INTERNAL);
+
+    assert(len > 0 && (size_t)len < sizeof(text));
+    channel->ops->answer(channel, call, text, (size_t)len, TDG__RPC_INTERNAL);
+}
+
+/* Nobody waits where there is no channel. The channel may go in here. */
+static void hand_over(tdg__call_t *call, const tdg__text_t *text, int code) {
+    tdg__channel_t *channel = call->channel;
+
+    if (channel == NULL)
+        return;
+
+    leave(call);
+    if (text->error == 0)
+        channel->ops->answer(channel, call, text->data, text->len, code);
+    else
+        hand_over_nothing(call, channel);
+}
+
+static void hand_over_error(tdg__call_t *call, const tdg__rpc_error_t *error) {
+    tdg__text_t text;
+
+    tdg__text_init(&text, MAX_ANSWER_BYTES);
+    tdg__rpc_put_error(&text, call->id, error);
+    hand_over(call, &text, error->code);
+    tdg__text_done(&text);
+}
+
+static void hand_over_fault(tdg__call_t *call, const char *why) {
+    tdg__rpc_error_t error;
+
+    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "%s", why);
+    hand_over_error(call, &error);
+}
+
+/* The era's fields are added to a copy: the application may hold the original too, and
+ * answer from another thread with it. (json_copy() would lose fields without memory.) */
+static int put_modern_result(tdg__text_t *text, const tdg__call_t *call, json_t *result) {
+    tdg__caching_t caching = {0};
+    json_t *copy = json_object();
+    int rv = TDG_ENOMEM;
+
+    if (call->entry != NULL)
+        caching = call->entry->caching;
+    if (json_object_update(copy, result) == 0)
+        rv = tdg__result_finish(copy, tdg__call_method(call), tdg__call_version(call),
+                                &caching, counted(tdg__server_info(call->server)));
+    if (rv == 0)
+        tdg__rpc_put_result(text, call->id, copy);
+    json_decref(copy);
+    return rv;
+}
+
+static void put_result(tdg__text_t *text, const tdg__call_t *call, json_t *result) {
+    if (result == NULL)
+        text->error = TDG_ENOMEM;
+    else if (!tdg__version_modern(tdg__call_version(call)))
+        tdg__rpc_put_result(text, call->id, result);
+    else if (put_modern_result(text, call, result) < 0)
+        text->error = TDG_ENOMEM;
+}
+
+static void hand_over_result(tdg__call_t *call, json_t *result) {
+    tdg__text_t text;
+
+    if (call->channel == NULL)
+        return;
+    if (result != NULL && !json_is_object(result)) {
+        hand_over_fault(call, "The result is not an object");
+        return;
+    }
+
+    tdg__text_init(&text, MAX_ANSWER_BYTES);
+    put_result(&text, call, result);
+    if (text.error == TDG_ETOOLARGE)
+        hand_over_fault(call, "The answer is too large");
+    else
+        hand_over(call, &text, 0);
+    tdg__text_done(&text);
+}
+
+/* ---- Answering ---------------------------------------------------------- */
+
+static void mark_answered(tdg__call_t *call) {
+    bool twice = atomic_exchange_explicit(&call->answered, true, memory_order_relaxed);
+
+    assert(!twice && "a request is answered once");
+    (void)twice;
+}
+
+static void answer_here(tdg__call_t *call, json_t *result, tdg__rpc_error_t *error) {
+    if (error != NULL)
+        hand_over_error(call, error);
+    else
+        hand_over_result(call, result);
+
+    json_decref(result);
+    if (error != NULL)
+        tdg__rpc_error_done(error);
+    tdg__call_unref(call);
+}
+
+void tdg__call_answer(tdg__call_t *call, json_t *result) {
+    mark_answered(call);
+    answer_here(call, result, NULL);
+}
+
+void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error) {
+    mark_answered(call);
+    answer_here(call, NULL, error);
+}
+
+static void run_answer(tdg__task_t *task, bool here) {
+    tdg__call_t *call = (tdg__call_t *)(void *)task;
+    tdg__rpc_error_t *error = call->error;
+
+    if (here) {
+        answer_here(call, call->result, error);
+    } else {
+        json_decref(call->result);
+        if (error != NULL)
+            tdg__rpc_error_done(error);
+        tdg__call_unref(call);
+    }
+    tdg__free(error);
+}
+
+bool tdg__call_is_here(const tdg__call_t *call) {
+    return tdg__worker_current() == call->worker &&
+           atomic_load_explicit(&call->refs, memory_order_acquire) == 1;
+}
+
+void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *error) {
+    mark_answered(call);
+    if (tdg__call_is_here(call)) {
+        answer_here(call, result, error);
+        return;
+    }
+
+    call->result = result;
+    if (error != NULL) {
+        call->error = tdg__malloc(sizeof(*error));
+        if (call->error != NULL)
+            *call->error = *error;
+        else
+            tdg__rpc_error_done(error); /* and the client hears of memory instead */
+    }
+    call->task.run = run_answer;
+    tdg__inbox_post(call->inbox, &call->task);
+}

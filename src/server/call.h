@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A call is one request of a client that is being answered: the tdg_request_t of the
+ * public header. A channel is where its answer goes: an HTTP exchange, a pipe, an old SSE
+ * session. Calls and channels belong to one worker's thread; only the functions of the
+ * public header may be used on other threads, and they post a task to the worker.
+ *
+ * The application holds the call until it has answered; the channel may go before that.
+ * Then the call is cancelled, and its answer goes nowhere. */
+#ifndef TDG_SERVER_CALL_H
+#define TDG_SERVER_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidings/server.h>
+
+#include "mcp/request.h"
+#include "mcp/rpc.h"
+#include "server/catalogue.h"
+#include "server/inbox.h"
+
+typedef struct tdg__worker tdg__worker_t; /* worker.h */
+typedef struct tdg__channel tdg__channel_t;
+typedef struct tdg_request tdg__call_t;
+
+typedef struct tdg__channel_ops {
+    /* A message about a call that is still unanswered (progress, log). */
+    void (*notify)(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                   size_t len);
+
+    /* The answer: a result or error as one JSON-RPC message. `code` is 0 or the code of
+     * the error. The call has left the channel's list already, and is freed after this.
+     * The channel may free itself in here. */
+    void (*answer)(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                   size_t len, int code);
+
+    /* tdg_request_release_connection(); may be NULL. */
+    void (*release)(tdg__channel_t *channel, tdg__call_t *call);
+
+    /* A call was cancelled and will not be answered; its mark is `mark`. May be NULL. */
+    void (*cancelled)(tdg__channel_t *channel, void *mark);
+} tdg__channel_ops_t;
+
+struct tdg__channel {
+    const tdg__channel_ops_t *ops;
+    tdg__worker_t *worker;
+    tdg__call_t *calls; /* unanswered, newest first */
+    unsigned call_count;
+    bool erlmcp;
+    int log_level; /* legacy: what logging/setLevel said; -1: nothing yet, so all from
+                      info */
+    void *mark;    /* for the owner of the channel */
+};
+
+void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
+                       tdg__worker_t *worker, bool erlmcp);
+
+/* The channel goes: its calls are cancelled, and cut loose from it. Every channel of a
+ * worker must be done before its inbox is closed. */
+void tdg__channel_done(tdg__channel_t *channel);
+
+/* Begins a call; everything needed later is copied from `request`. NULL: out of memory.
+ */
+tdg__call_t *tdg__call_create(tdg__channel_t *channel, const tdg__mcp_request_t *request);
+
+/* For the owner of the channel. */
+const char *tdg__call_id(const tdg__call_t *call);
+tdg__method_t tdg__call_method(const tdg__call_t *call);
+tdg__version_t tdg__call_version(const tdg__call_t *call);
+tdg__channel_t *tdg__call_channel(const tdg__call_t *call); /* NULL: nobody waits */
+void tdg__call_set_mark(tdg__call_t *call, void *mark);
+void *tdg__call_mark(const tdg__call_t *call);
+
+/* The unanswered call of that id (JSON text), or NULL. */
+tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id);
+
+/* The client does not want the answer any more: the call leaves the channel without one,
+ * tdg_request_cancelled() says so. */
+void tdg__call_cancel(tdg__call_t *call);
+
+/* Answers on the worker's thread, from inside or outside of a callback; the call is gone
+ * then. `result` is stolen (NULL: out of memory) and finished as its era demands; `error`
+ * is emptied. */
+void tdg__call_answer(tdg__call_t *call, json_t *result);
+void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error);
+
+/* Handles the methods that only need the catalogue: lists, read, tool, prompt,
+ * completion. The call is answered now or later. For tools/call over modern HTTP,
+ * `find_header` (may be NULL) gives the request's header fields for the Mcp-Param-*
+ * check. Returns false for any other method. */
+bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
+                      const char *(*find_header)(void *user, const char *name),
+                      void *user);
+
+#endif

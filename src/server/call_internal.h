@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What call.c, request.c and the methods share: the inside of a call.
+ *
+ * A call lives as long as somebody holds it: the application until it has answered, and
+ * every note (progress, log) that waits in the inbox. Where notes wait, nothing of that
+ * call is done at once, not even on the worker's thread: so everything leaves in the
+ * order in which it was said, the answer last. */
+#ifndef TDG_SERVER_CALL_INTERNAL_H
+#define TDG_SERVER_CALL_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/call.h"
+
+struct tdg_request {
+    tdg__task_t task; /* the answer, when it comes from another thread */
+
+    /* Worker's thread only. */
+    tdg__channel_t *channel; /* NULL: nobody waits for the answer any more */
+    tdg__call_t *next, *prev;
+    void *mark;
+    double progress; /* the last that was told */
+
+    /* Written when the call begins. */
+    const tdg__worker_t *worker; /* only to compare with: it may have gone */
+    tdg_server_t *server;        /* may have gone, too, once the channel has */
+    tdg__inbox_t *inbox;         /* a reference */
+    tdg__entry_t *entry;         /* a reference: what was asked for; NULL: none */
+    json_t *progress_token;      /* our own; NULL: none */
+    const char *target;          /* URI or name that was asked for; "" */
+    uint8_t method, version;
+    int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
+    bool erlmcp;
+
+    /* The answer on its way to the worker: one of them, none where memory was out. */
+    json_t *result;
+    tdg__rpc_error_t *error;
+
+    atomic_uint refs;
+    atomic_bool cancelled, answered;
+    char id[]; /* JSON text; behind it the target */
+};
+
+enum { TDG__LOG_BY_CHANNEL = -1, TDG__LOG_NEVER = TDG_LOG_EMERGENCY + 1 };
+
+/* Whether to act at once: on the worker's thread, and no note waits. */
+bool tdg__call_is_here(const tdg__call_t *call);
+
+void tdg__call_ref(tdg__call_t *call);
+void tdg__call_unref(tdg__call_t *call);
+
+/* Answers at once or by way of the inbox. `result` is stolen; `error` (NULL: `result`
+ * counts) is emptied. */
+void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *error);
+
+/* What was asked for does not exist, in the words of its method and era. */
+void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
+
+#endif

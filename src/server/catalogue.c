@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/catalogue_internal.h"
+
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+int tdg__catalogue_create(tdg__catalogue_t **ret) {
+    tdg__catalogue_t *catalogue = tdg__calloc(1, sizeof(*catalogue));
+    int rv;
+
+    if (catalogue == NULL)
+        return TDG_ENOMEM;
+
+    rv = tdg__random(&catalogue->key, sizeof(catalogue->key));
+    if (rv < 0)
+        goto fail_catalogue;
+
+    rv = tdg__template_index_create(&catalogue->templates);
+    if (rv < 0)
+        goto fail_catalogue;
+
+    if (pthread_mutex_init(&catalogue->lock, NULL) != 0) {
+        rv = TDG_ESYSTEM;
+        goto fail_index;
+    }
+    for (int kind = 0; kind < TDG__KIND_COUNT; kind++)
+        tdg__shelf_init(&catalogue->shelves[kind], &catalogue->key);
+
+    *ret = catalogue;
+    return 0;
+
+fail_index:
+    tdg__template_index_destroy(catalogue->templates);
+fail_catalogue:
+    tdg__free(catalogue);
+    return rv;
+}
+
+void tdg__catalogue_destroy(tdg__catalogue_t *catalogue) {
+    if (catalogue == NULL)
+        return;
+
+    /* First, because it refers to the entries. */
+    tdg__template_index_destroy(catalogue->templates);
+    for (int kind = 0; kind < TDG__KIND_COUNT; kind++) {
+        tdg__shelf_t *shelf = &catalogue->shelves[kind];
+
+        for (uint32_t id = shelf->by_age.first; id != 0; id = tdg__shelf_next(shelf, id))
+            tdg__entry_unref(tdg__shelf_at(shelf, id)->entry);
+        tdg__shelf_done(shelf);
+    }
+    pthread_mutex_destroy(&catalogue->lock);
+    tdg__free(catalogue);
+}
+
+/* ---- Changing it; with the lock ----------------------------------------- */
+
+static void index_remove(tdg__catalogue_t *catalogue, const tdg__entry_t *entry,
+                         uint32_t id) {
+    if (entry->parsed != NULL)
+        tdg__template_index_remove(catalogue->templates, entry->parsed, id);
+}
+
+static int index_add(tdg__catalogue_t *catalogue, const tdg__entry_t *entry,
+                     uint32_t id) {
+    if (entry->parsed == NULL)
+        return 0;
+    return tdg__template_index_add(catalogue->templates, entry->parsed, id);
+}
+
+static int insert(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
+    tdg__shelf_t *shelf = &catalogue->shelves[entry->kind];
+    uint32_t id;
+    int rv = tdg__shelf_add(shelf, entry, &id);
+    if (rv < 0)
+        return rv;
+
+    rv = index_add(catalogue, entry, id);
+    if (rv < 0)
+        tdg__shelf_remove(shelf, id);
+    return rv;
+}
+
+/* Stores the one that had the place in *ret_old. */
+static int replace(tdg__catalogue_t *catalogue, tdg__entry_t *entry, uint32_t id,
+                   tdg__entry_t **ret_old) {
+    tdg__slot_t *slot = tdg__shelf_at(&catalogue->shelves[entry->kind], id);
+    int rv = index_add(catalogue, entry, id);
+    if (rv < 0)
+        return rv;
+
+    index_remove(catalogue, slot->entry, id);
+    *ret_old = slot->entry;
+    slot->entry = entry;
+    return 0;
+}
+
+static int put(tdg__catalogue_t *catalogue, tdg__entry_t *entry, tdg__entry_t **ret_old) {
+    uint32_t id =
+        tdg__shelf_find(&catalogue->shelves[entry->kind], entry->key, entry->len);
+    int rv = id == 0 ? insert(catalogue, entry) : replace(catalogue, entry, id, ret_old);
+
+    if (rv < 0)
+        return rv;
+    catalogue->completing += entry->complete != NULL;
+    if (*ret_old != NULL)
+        catalogue->completing -= (*ret_old)->complete != NULL;
+    return 0;
+}
+
+static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_t id) {
+    tdg__shelf_t *shelf = &catalogue->shelves[kind];
+    tdg__entry_t *entry = tdg__shelf_at(shelf, id)->entry;
+
+    index_remove(catalogue, entry, id);
+    catalogue->completing -= entry->complete != NULL;
+    return tdg__shelf_remove(shelf, id);
+}
+
+/* ---- Changing it; references are dropped without the lock --------------- */
+
+static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
+    tdg__entry_t *old = NULL;
+    int rv;
+
+    pthread_mutex_lock(&catalogue->lock);
+    rv = put(catalogue, entry, &old);
+    pthread_mutex_unlock(&catalogue->lock);
+
+    if (rv < 0)
+        tdg__entry_discard(entry);
+    tdg__entry_unref(old);
+    return rv;
+}
+
+int tdg__catalogue_add_resource(tdg__catalogue_t *catalogue,
+                                const tdg_resource_t *resource) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_resource(resource, &entry);
+
+    return rv < 0 ? rv : add(catalogue, entry);
+}
+
+int tdg__catalogue_add_template(tdg__catalogue_t *catalogue,
+                                const tdg_template_t *template_) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_template(template_, &entry);
+
+    return rv < 0 ? rv : add(catalogue, entry);
+}
+
+int tdg__catalogue_add_tool(tdg__catalogue_t *catalogue, const tdg_tool_t *tool) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_tool(tool, &entry);
+
+    return rv < 0 ? rv : add(catalogue, entry);
+}
+
+int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *prompt) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_prompt(prompt, &entry);
+
+    return rv < 0 ? rv : add(catalogue, entry);
+}
+
+int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                          const char *key) {
+    tdg__entry_t *entry = NULL;
+    uint32_t id;
+
+    if (key == NULL)
+        return TDG_EINVAL;
+
+    pthread_mutex_lock(&catalogue->lock);
+    id = tdg__shelf_find(&catalogue->shelves[kind], key, strlen(key));
+    if (id != 0)
+        entry = take(catalogue, kind, id);
+    pthread_mutex_unlock(&catalogue->lock);
+
+    tdg__entry_unref(entry);
+    return id != 0 ? 0 : TDG_ENOTFOUND;
+}
+
+/* ---- Looking up; with the lock ------------------------------------------ */
+
+static tdg__entry_t *find(const tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                          const char *key, size_t len) {
+    const tdg__shelf_t *shelf = &catalogue->shelves[kind];
+    uint32_t id = tdg__shelf_find(shelf, key, len);
+
+    return id != 0 ? tdg__shelf_at(shelf, id)->entry : NULL;
+}
+
+struct best {
+    const tdg__shelf_t *shelf;
+    const tdg__slot_t *slot; /* NULL: none yet */
+};
+
+static void on_match(void *user, uint32_t id) {
+    struct best *best = user;
+    const tdg__slot_t *slot = tdg__shelf_at(best->shelf, id);
+    size_t own, other;
+
+    if (best->slot != NULL) {
+        own = tdg__template_literal_len(best->slot->entry->parsed);
+        other = tdg__template_literal_len(slot->entry->parsed);
+        if (other < own || (other == own && slot->sequence > best->slot->sequence))
+            return;
+    }
+    best->slot = slot;
+}
+
+static tdg__entry_t *match(tdg__catalogue_t *catalogue, const char *uri, size_t len) {
+    struct best best = {&catalogue->shelves[TDG__TEMPLATE], NULL};
+
+    tdg__template_index_match(catalogue->templates, uri, len, on_match, &best);
+    return best.slot != NULL ? best.slot->entry : NULL;
+}
+
+/* ---- Looking up --------------------------------------------------------- */
+
+static bool is_brace(const char *at, size_t left) {
+    return left >= 3 && at[0] == '%' && at[1] == '7' &&
+           ((at[2] | 0x20) == 'b' || (at[2] | 0x20) == 'd');
+}
+
+/* Writes the text with braces for %7B and %7D. Returns its length; 0 where there are none
+ * or it becomes longer than any key. */
+static size_t unescape_braces(const char *text, size_t len, char *out) {
+    size_t out_len = 0;
+
+    for (size_t i = 0; i < len; out_len++) {
+        bool brace = is_brace(text + i, len - i);
+
+        if (out_len == TDG__ENTRY_MAX_KEY)
+            return 0;
+        out[out_len] = !brace ? text[i] : (text[i + 2] | 0x20) == 'b' ? '{' : '}';
+        i += brace ? 3 : 1;
+    }
+    return out_len < len ? out_len : 0;
+}
+
+tdg__entry_t *tdg__catalogue_find_slice(tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                                        const char *key, size_t len) {
+    char braces[TDG__ENTRY_MAX_KEY];
+    size_t braces_len = 0;
+    tdg__entry_t *entry;
+
+    if (kind == TDG__TEMPLATE)
+        braces_len = unescape_braces(key, len, braces);
+
+    pthread_mutex_lock(&catalogue->lock);
+    entry = find(catalogue, kind, key, len);
+    if (entry == NULL && braces_len > 0)
+        entry = find(catalogue, kind, braces, braces_len);
+    if (entry != NULL)
+        tdg__entry_ref(entry);
+    pthread_mutex_unlock(&catalogue->lock);
+    return entry;
+}
+
+tdg__entry_t *tdg__catalogue_find(tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                                  const char *key) {
+    return tdg__catalogue_find_slice(catalogue, kind, key, strlen(key));
+}
+
+int tdg__catalogue_match(tdg__catalogue_t *catalogue, const char *uri,
+                         tdg__entry_t **ret) {
+    tdg__entry_t *entry;
+
+    pthread_mutex_lock(&catalogue->lock);
+    entry = match(catalogue, uri, strlen(uri));
+    if (entry != NULL)
+        *ret = tdg__entry_ref(entry);
+    pthread_mutex_unlock(&catalogue->lock);
+    return entry != NULL ? 0 : TDG_ENOTFOUND;
+}
+
+static int may_watch(const tdg__entry_t *entry) {
+    if (entry == NULL)
+        return TDG_ENOTFOUND;
+    return entry->not_subscribable ? TDG_ENOTSUP : 0;
+}
+
+int tdg__catalogue_may_watch(tdg__catalogue_t *catalogue, const char *uri) {
+    size_t len = strlen(uri);
+    tdg__entry_t *entry;
+    int rv;
+
+    pthread_mutex_lock(&catalogue->lock);
+    entry = find(catalogue, TDG__RESOURCE, uri, len);
+    if (entry == NULL)
+        entry = match(catalogue, uri, len);
+    rv = may_watch(entry);
+    pthread_mutex_unlock(&catalogue->lock);
+    return rv;
+}
+
+int tdg__catalogue_may_watch_template(tdg__catalogue_t *catalogue, const char *text) {
+    tdg__entry_t *entry = tdg__catalogue_find(catalogue, TDG__TEMPLATE, text);
+    int rv = may_watch(entry);
+
+    tdg__entry_unref(entry);
+    return rv;
+}
+
+size_t tdg__catalogue_count(tdg__catalogue_t *catalogue, tdg__kind_t kind) {
+    size_t count;
+
+    pthread_mutex_lock(&catalogue->lock);
+    count = catalogue->shelves[kind].slots.count;
+    pthread_mutex_unlock(&catalogue->lock);
+    return count;
+}
+
+bool tdg__catalogue_completes(tdg__catalogue_t *catalogue) {
+    bool completes;
+
+    pthread_mutex_lock(&catalogue->lock);
+    completes = catalogue->completing > 0;
+    pthread_mutex_unlock(&catalogue->lock);
+    return completes;
+}

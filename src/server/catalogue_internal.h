@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What catalogue.c (changing it, looking up) and catalogue_list.c (pages, visits) share.
+ * Nobody else includes this. */
+#ifndef TDG_SERVER_CATALOGUE_INTERNAL_H
+#define TDG_SERVER_CATALOGUE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/template_index.h"
+#include "server/catalogue.h"
+#include "server/shelf.h"
+
+struct tdg__catalogue {
+    tdg__hash_key_t key; /* never changes */
+
+    pthread_mutex_t lock; /* for all that follows */
+    tdg__shelf_t shelves[TDG__KIND_COUNT];
+    tdg__template_index_t *templates; /* slots of their shelf */
+    size_t completing;                /* entries that complete arguments */
+};
+
+/* As tdg__catalogue_find(), for text that need not end in NUL. */
+tdg__entry_t *tdg__catalogue_find_slice(tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                                        const char *key, size_t len);
+
+#endif

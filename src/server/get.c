@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/get.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "mcp/cursor.h"
+#include "mcp/notice.h"
+#include "server/post.h"
+
+struct tdg__get {
+    tdg__occupant_t occupant;
+    tdg__session_t *session; /* NULL: it is being ended */
+    tdg__conn_t *conn;
+    tdg__get_t *next, *prev; /* older, newer */
+    uint32_t number;
+};
+
+/* A session of 2024-11-05 has one stream and one channel for as long as it lives. */
+struct old_sse {
+    tdg__get_t get;
+    tdg__channel_t channel;
+};
+
+static tdg__get_t *occupies(tdg__occupant_t *occupant) {
+    return (tdg__get_t *)((char *)occupant - offsetof(tdg__get_t, occupant));
+}
+
+static struct old_sse *old_sse_of(tdg__get_t *get) {
+    return (struct old_sse *)((char *)get - offsetof(struct old_sse, get));
+}
+
+/* ---- Streams of a session ----------------------------------------------- */
+
+/* The newest stream is where notifications go. */
+static void attach_newest(tdg__session_t *session) {
+    tdg__get_t *newest = session->streams;
+
+    if (newest == NULL) {
+        tdg__feed_attach(&session->feed, NULL);
+        return;
+    }
+    if (session->feed.stream_number != newest->number) {
+        session->feed.stream_number = newest->number;
+        session->feed.event_number = 0;
+    }
+    tdg__feed_attach(&session->feed, tdg__conn_outlet(newest->conn));
+}
+
+static void link_stream(tdg__session_t *session, tdg__get_t *get) {
+    get->session = session;
+    get->number = ++session->last_stream;
+    get->next = session->streams;
+    if (get->next != NULL)
+        get->next->prev = get;
+    session->streams = get;
+    session->stream_count++;
+}
+
+static void unlink_stream(tdg__get_t *get) {
+    tdg__session_t *session = get->session;
+
+    if (get->prev != NULL)
+        get->prev->next = get->next;
+    else
+        session->streams = get->next;
+    if (get->next != NULL)
+        get->next->prev = get->prev;
+    get->next = get->prev = NULL;
+    get->session = NULL;
+    session->stream_count--;
+}
+
+static void destroy(tdg__get_t *get, tdg__session_kind_t kind) {
+    if (kind == TDG__SESSION_SSE)
+        tdg__channel_done(&old_sse_of(get)->channel);
+    tdg__free(kind == TDG__SESSION_SSE ? (void *)old_sse_of(get) : (void *)get);
+}
+
+static void drained(tdg__occupant_t *occupant) {
+    tdg__get_t *get = occupies(occupant);
+
+    if (get->session->streams == get)
+        tdg__feed_drained(&get->session->feed);
+}
+
+/* The session goes on without the stream; a session of 2024-11-05 ends with it. */
+static void closed(tdg__occupant_t *occupant) {
+    tdg__get_t *get = occupies(occupant);
+    tdg__session_t *session = get->session;
+    tdg__session_kind_t kind = session->kind;
+
+    unlink_stream(get);
+    attach_newest(session);
+    if (kind == TDG__SESSION_SSE) {
+        tdg__channel_done(
+            &old_sse_of(get)->channel); /* nothing can be answered any more */
+        session->home = NULL;
+        tdg__session_destroy(session);
+    } else {
+        tdg__session_touch(session);
+    }
+    destroy(get, kind);
+}
+
+/* Says when to come back, and ends the stream. */
+static void end_stream(tdg__get_t *get) {
+    tdg__worker_t *worker = get->session->feed.worker;
+    char text[64];
+    size_t len = sizeof("retry: ") - 1;
+
+    memcpy(text, "retry: ", len);
+    len += tdg__u64_digits(text + len,
+                           tdg__server_opts(tdg__worker_server(worker))->retry_ms);
+    memcpy(text + len, "\n\n", 2);
+    tdg__outlet_piece(tdg__conn_outlet(get->conn), text, len + 2);
+    tdg__conn_set_user(get->conn, NULL);
+    tdg__conn_end(get->conn);
+}
+
+static void finish(tdg__occupant_t *occupant) {
+    tdg__get_t *get = occupies(occupant);
+
+    end_stream(get);
+    closed(&get->occupant);
+}
+
+void tdg__gets_close(tdg__session_t *session) {
+    while (session->streams != NULL) {
+        tdg__get_t *get = session->streams;
+
+        end_stream(get);
+        unlink_stream(get);
+        destroy(get, session->kind);
+    }
+    session->home = NULL;
+}
+
+static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
+    get->occupant.drained = drained;
+    get->occupant.closed = closed;
+    get->occupant.finish = finish;
+    get->occupant.streaming = true;
+    get->occupant.started_ms = tdg__worker_now(worker);
+    get->conn = conn;
+}
+
+/* ---- GET on /mcp -------------------------------------------------------- */
+
+/* Goes back to where the client says it is, unless it has seen the last event. An id that
+ * we cannot read says nothing: everything counts as changed. */
+static int rewind_to(tdg__session_t *session, const char *last_event_id,
+                     tdg__event_id_t *id) {
+    if (tdg__event_id_read(last_event_id, id) < 0)
+        return tdg__session_rewind(session, (tdg__cursor_t){0, 0});
+    if (id->post)
+        return 0;
+    if (id->stream == session->feed.stream_number &&
+        id->event == session->feed.event_number)
+        return 0;
+    return tdg__session_rewind(session, (tdg__cursor_t){id->epoch, id->number});
+}
+
+static void put_opening(tdg__session_t *session, uint32_t stream, tdg__text_t *text) {
+    char id[TDG__EVENT_ID_MAX + 1];
+    tdg__cursor_t cursor = tdg__feed_cursor(&session->feed);
+    tdg__event_id_t event = {
+        .stream = stream, .epoch = cursor.epoch, .number = cursor.number};
+
+    tdg__text_put(text, "retry: ");
+    tdg__text_put_u64(
+        text, tdg__server_opts(tdg__worker_server(session->feed.worker))->retry_ms);
+    tdg__text_put(text, "\n");
+    if (session->version < TDG__V2025_11_25) { /* these choke on an event without data */
+        tdg__text_put(text, "\n");
+        return;
+    }
+    id[tdg__event_id_put(id, &event)] = '\0';
+    tdg__put_event(text, id, NULL, NULL, 0);
+}
+
+static int open_stream(tdg__session_t *session, tdg__conn_t *conn, const char *fields) {
+    tdg__text_t opening;
+    tdg__get_t *get = tdg__calloc(1, sizeof(*get));
+    if (get == NULL)
+        return TDG_ENOMEM;
+
+    tdg__text_init(&opening, SIZE_MAX);
+    put_opening(session, session->last_stream + 1, &opening);
+    if (opening.error != 0) {
+        tdg__text_done(&opening);
+        tdg__free(get);
+        return TDG_ENOMEM;
+    }
+    init(get, session->feed.worker, conn);
+    link_stream(session, get);
+    tdg__conn_set_user(conn, &get->occupant);
+    tdg__conn_begin(conn, fields, opening.data, opening.len);
+    tdg__text_done(&opening);
+    attach_newest(session);
+    return 0;
+}
+
+int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_event_id,
+                  const char *fields) {
+    const tdg_server_opts_t *opts =
+        tdg__server_opts(tdg__worker_server(session->feed.worker));
+    tdg__event_id_t id = {0};
+
+    if (session->stream_count >= opts->max_streams)
+        return TDG_ESTREAMS;
+    if (last_event_id != NULL && last_event_id[0] != '\0') {
+        int rv = rewind_to(session, last_event_id, &id);
+        if (rv < 0) {
+            tdg__session_destroy(session);
+            return TDG_ENOMEM;
+        }
+    }
+    tdg__session_touch(session);
+    if (id.post)
+        return tdg__post_resume(session, &id, conn, fields);
+    return open_stream(session, conn, fields);
+}
+
+/* ---- 2024-11-05 --------------------------------------------------------- */
+
+/* Answers that may wait for a client that posts and does not read. */
+enum { MAX_QUEUED = 8 * 1024 * 1024 };
+
+static void write_event(tdg__channel_t *channel, const char *data, size_t len) {
+    struct old_sse *old =
+        (struct old_sse *)((char *)channel - offsetof(struct old_sse, channel));
+    tdg__outlet_t *outlet = tdg__conn_outlet(old->get.conn);
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__put_event(&text, NULL, NULL, data, len);
+    if (text.error == 0 && len > 0 && outlet->queued < MAX_QUEUED)
+        tdg__outlet_piece(outlet, text.data, text.len);
+    else
+        tdg__conn_close(old->get.conn);
+    tdg__text_done(&text);
+}
+
+static void old_notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                       size_t len) {
+    (void)call;
+    write_event(channel, text, len);
+}
+
+static void old_answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                       size_t len, int code) {
+    (void)call, (void)code;
+    write_event(channel, text, len);
+}
+
+static const tdg__channel_ops_t old_ops = {old_notify, old_answer, NULL, NULL};
+
+int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
+                      const char *fields) {
+    static const char endpoint[] = "event: endpoint\ndata: /messages?sessionId=";
+    char opening[sizeof(endpoint) + TDG__SESSION_ID + 2];
+    tdg__session_t *session;
+    struct old_sse *old = tdg__calloc(1, sizeof(*old));
+    if (old == NULL)
+        return TDG_ENOMEM;
+
+    int rv = tdg__session_create(tdg__worker_sessions(worker), TDG__SESSION_SSE, erlmcp,
+                                 &session);
+    if (rv < 0) {
+        tdg__free(old);
+        return rv;
+    }
+    init(&old->get, worker, conn);
+    tdg__channel_init(&old->channel, &old_ops, worker, erlmcp);
+    session->home = &old->channel;
+    link_stream(session, &old->get);
+    tdg__conn_set_user(conn, &old->get.occupant);
+
+    size_t len = sizeof(endpoint) - 1;
+    memcpy(opening, endpoint, len);
+    memcpy(opening + len, session->id, TDG__SESSION_ID);
+    memcpy(opening + len + TDG__SESSION_ID, "\n\n", 2);
+    tdg__conn_begin(conn, fields, opening, len + TDG__SESSION_ID + 2);
+    attach_newest(session);
+    return 0;
+}
+
+tdg__channel_t *tdg__old_sse_channel(tdg__session_t *session) {
+    return session->home;
+}

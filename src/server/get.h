@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streams of legacy sessions: GET on /mcp, and the old /sse of 2024-11-05. Each message
+ * goes to the newest stream of its session only. */
+#ifndef TDG_SERVER_GET_H
+#define TDG_SERVER_GET_H
+
+#include <stdbool.h>
+
+#include "net/conn.h"
+#include "server/session.h"
+
+/* Opens a stream of a session on a connection that has asked for it. `last_event_id` is
+ * the header's value or NULL. Returns 0; TDG_ESTREAMS (the session has too many);
+ * TDG_ENOTFOUND (what it wants to resume is not kept); TDG_ENOMEM. On failure nothing has
+ * been answered; but with TDG_ENOMEM the session may be gone. */
+int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_event_id,
+                  const char *fields);
+
+/* Begins a session of 2024-11-05 on the stream that its client has asked for, and tells
+ * it where to post. Returns 0, or an error of tdg__session_create(). */
+int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
+                      const char *fields);
+
+/* For the posts of such a session: where answers go. */
+tdg__channel_t *tdg__old_sse_channel(tdg__session_t *session);
+
+/* The session ends: ends its streams, too. */
+void tdg__gets_close(tdg__session_t *session);
+
+#endif

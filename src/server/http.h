@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * HTTP: who may call (Host, Origin), which path is what, and the way from a request to
+ * the message in it and to the session it belongs to. */
+#ifndef TDG_SERVER_HTTP_H
+#define TDG_SERVER_HTTP_H
+
+#include <stdbool.h>
+
+#include "net/conn.h"
+#include "server/worker.h"
+
+/* One address that is listened on; the tag of its connections. Shared by all workers. */
+typedef struct tdg__listener {
+    char **hosts;   /* allowed Host values, ends in NULL; NULL: any */
+    char **origins; /* allowed Origin values, ends in NULL */
+    bool loopback;  /* besides: localhost, 127.0.0.1 and [::1] at any port */
+    bool erlmcp;
+} tdg__listener_t;
+
+/* Whether a Host or Origin value is allowed. */
+bool tdg__listener_allows_host(const tdg__listener_t *listener, const char *host);
+bool tdg__listener_allows_origin(const tdg__listener_t *listener, const char *origin);
+
+/* Serves one request of a connection of the worker. */
+void tdg__http_serve(tdg__worker_t *worker, tdg__conn_t *conn,
+                     const tdg__http_request_t *request);
+
+#endif

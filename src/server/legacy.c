@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a legacy session says and is told: the methods of the protocols before 2026-07-28
+ * that are not only about the catalogue. One row per method. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "mcp/cursor.h"
+#include "mcp/result.h"
+#include "server/get.h"
+#include "server/post.h"
+#include "server/session.h"
+#include "server/target.h"
+
+struct tdg__waiting {
+    tdg__waiting_t *next;
+    tdg__call_t *call;
+    bool wished; /* it brought wishes of its own: its answer is not {} */
+    tdg__target_t target;
+    char name[];
+};
+
+void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
+                         tdg__rpc_error_t *error) {
+    int code = error->code;
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__rpc_put_error(&text, id, error);
+    tdg__rpc_error_done(error);
+    /* Out of memory, the client learns as much as fits into no memory. */
+    if (text.error == 0)
+        channel->ops->answer(channel, NULL, text.data, text.len, code);
+    else
+        channel->ops->answer(channel, NULL, "", 0, TDG__RPC_INTERNAL);
+    tdg__text_done(&text);
+}
+
+static void refuse(tdg__call_t *call, tdg__session_t *session, tdg__fault_t fault,
+                   const char *uri, const char *detail) {
+    tdg__rpc_error_t error = {0};
+
+    tdg__fault_set(&error, fault, session->version, session->erlmcp, uri, detail);
+    tdg__call_refuse(call, &error);
+}
+
+/* ---- Handshake ---------------------------------------------------------- */
+
+static void on_initialize(tdg__session_t *session, tdg__call_t *call,
+                          const tdg__mcp_request_t *request) {
+    tdg__rpc_error_t error = {0};
+    tdg__server_info_t info;
+
+    if (session->version != TDG__V_UNKNOWN) {
+        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
+                           "The session is initialised already");
+        tdg__call_refuse(call, &error);
+        return;
+    }
+    session->version = tdg__negotiate(request->requested_version);
+    tdg__server_describe(tdg__worker_server(session->feed.worker), &info);
+    tdg__call_answer(call, tdg__result_initialize(&info, session->version));
+}
+
+/* An initialised session has asked for all list changes. Lists are never refused but for
+ * want of memory; then the client only misses a hint that it can do without. */
+static void on_initialized(tdg__session_t *session) {
+    static const char *const lists[] = {"tools", "prompts", "resources"};
+    tdg__worker_t *worker = session->feed.worker;
+    unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
+
+    if (session->initialised)
+        return;
+    session->initialised = true;
+    if ((flags & TDG_NO_LIST_CHANGED) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        tdg__target_t list = tdg__target_list(lists[i]);
+
+        /* One whose watcher takes its time is acknowledged when it has settled. */
+        if (tdg__engine_subscribe(tdg__worker_engine(worker), session->feed.stream, &list,
+                                  NULL, NULL) == 0)
+            tdg__engine_acknowledge(tdg__worker_engine(worker), session->feed.stream,
+                                    &list);
+    }
+}
+
+static void on_ping(tdg__session_t *session, tdg__call_t *call,
+                    const tdg__mcp_request_t *request) {
+    (void)session, (void)request;
+    tdg__call_answer(call, json_object());
+}
+
+static void on_set_level(tdg__session_t *session, tdg__call_t *call,
+                         const tdg__mcp_request_t *request) {
+    tdg__rpc_error_t error = {0};
+    unsigned flags = tdg__server_opts(tdg__worker_server(session->feed.worker))->flags;
+
+    if ((flags & TDG_NO_LOGGING) != 0) {
+        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL,
+                           "Method not found: %s", tdg__method_name(request->method));
+        tdg__call_refuse(call, &error);
+        return;
+    }
+    session->log_level = request->level;
+    tdg__call_answer(call, json_object());
+}
+
+/* ---- Subscribing -------------------------------------------------------- */
+
+/* The answer to a subscribe: {} unless the client speaks our additions. */
+static json_t *subscribed_result(const tdg__session_t *session, bool wished,
+                                 bool resumed) {
+    char cursor[TDG__CURSOR_MAX + 1];
+    tdg__cursor_t now = tdg__feed_cursor(&session->feed);
+
+    if (!wished)
+        return json_object();
+    cursor[tdg__cursor_put(cursor, now.epoch, now.number)] = '\0';
+    return json_pack("{s:{s:s, s:b}}", "_meta", "dev.tidings/cursor", cursor,
+                     "dev.tidings/resumed", resumed);
+}
+
+/* Answers, and sees to it that the engine hears of it once the answer is out. Where
+ * answers and notifications share one outlet, their order is kept by itself. */
+static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
+                              const tdg__target_t *target, bool wished, bool resumed) {
+    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    json_t *result = subscribed_result(session, wished, resumed);
+    tdg__stream_t stream = session->feed.stream;
+
+    if (session->kind == TDG__SESSION_HTTP &&
+        tdg__post_acknowledges(tdg__call_channel(call), target)) {
+        tdg__call_answer(call, result);
+        return;
+    }
+    tdg__call_answer(call, result);
+    tdg__engine_acknowledge(engine, stream, target);
+}
+
+static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
+                             const tdg__target_t *target, bool wished) {
+    tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
+
+    if (waiting == NULL) {
+        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
+                                session->feed.stream, target);
+        refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, target->name,
+               tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    memcpy(waiting->name, target->name, target->len);
+    waiting->name[target->len] = '\0';
+    waiting->target = (tdg__target_t){target->kind, waiting->name, target->len};
+    waiting->call = call;
+    waiting->wished = wished;
+    waiting->next = session->waiting;
+    session->waiting = waiting;
+}
+
+static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const char *uri,
+                             int code, const tdg__parse_error_t *why) {
+    tdg__rpc_error_t error = {0};
+
+    if (tdg__wishes_blamed(code, why, &error))
+        tdg__call_refuse(call, &error);
+    else
+        refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, uri, tdg_strerror(code));
+}
+
+static void subscribe(tdg__session_t *session, tdg__call_t *call,
+                      const tdg__mcp_request_t *request, const tdg__target_t *target) {
+    tdg__parse_error_t why = {0};
+    tdg__subscribed_t subscribed;
+    tdg__sub_opts_t opts;
+
+    tdg__wishes_to_opts(&request->wishes, &why, &opts);
+    int rv = tdg__engine_subscribe(tdg__worker_engine(session->feed.worker),
+                                   session->feed.stream, target, &opts, &subscribed);
+    if (rv < 0)
+        subscribe_failed(session, call, request->uri, rv, &why);
+    else if (subscribed.state == TDG__SUBSCRIBING)
+        wait_for_watcher(session, call, target, request->wishes.any);
+    else
+        answer_subscribed(session, call, target, request->wishes.any, subscribed.resumed);
+}
+
+static const struct {
+    int code;
+    tdg__fault_t fault;
+} resolve_faults[] = {
+    {TDG_EURI,      TDG__FAULT_INVALID_URI     },
+    {TDG_EURILEN,   TDG__FAULT_INVALID_URI     },
+    {TDG_ENOTFOUND, TDG__FAULT_NOT_FOUND       },
+    {TDG_ENOTSUP,   TDG__FAULT_NOT_SUBSCRIBABLE},
+};
+
+static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
+                         const tdg__mcp_request_t *request) {
+    tdg_server_t *server = tdg__worker_server(session->feed.worker);
+    tdg__resolved_t resolved;
+
+    if ((tdg__server_opts(server)->flags & TDG_NO_SUBSCRIBE) != 0) {
+        refuse(call, session, TDG__FAULT_SUBSCRIPTIONS_OFF, request->uri, NULL);
+        return;
+    }
+
+    int rv = tdg__resolve(server, request->uri, &resolved);
+    if (rv == 0) {
+        subscribe(session, call, request, &resolved.target);
+        tdg__resolved_done(&resolved);
+        return;
+    }
+
+    tdg__fault_t fault = TDG__FAULT_SUBSCRIBE_FAILED;
+    for (size_t i = 0; i < sizeof(resolve_faults) / sizeof(resolve_faults[0]); i++) {
+        if (resolve_faults[i].code == rv)
+            fault = resolve_faults[i].fault;
+    }
+    refuse(call, session, fault, request->uri, tdg_strerror(rv));
+}
+
+/* Takes those that wait for this target out of the list; one after the other. */
+static tdg__waiting_t *take_waiting(tdg__session_t *session,
+                                    const tdg__target_t *target) {
+    for (tdg__waiting_t **at = &session->waiting; *at != NULL; at = &(*at)->next) {
+        tdg__waiting_t *waiting = *at;
+
+        if (waiting->target.kind == target->kind && waiting->target.len == target->len &&
+            memcmp(waiting->name, target->name, target->len) == 0) {
+            *at = waiting->next;
+            return waiting;
+        }
+    }
+    return NULL;
+}
+
+static void fail_waiting(tdg__session_t *session, const tdg__target_t *target,
+                         const char *detail) {
+    tdg__waiting_t *waiting;
+
+    while ((waiting = take_waiting(session, target)) != NULL) {
+        refuse(waiting->call, session, TDG__FAULT_SUBSCRIBE_FAILED, waiting->name,
+               detail);
+        tdg__free(waiting);
+    }
+}
+
+static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
+                           const tdg__mcp_request_t *request) {
+    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    tdg__resolved_t resolved;
+
+    int rv = tdg__resolve_any(request->uri, &resolved);
+    if (rv == 0 && !tdg__target_valid(&resolved.target))
+        rv = TDG_EURI;
+    if (rv == 0)
+        rv = tdg__engine_unsubscribe(engine, session->feed.stream, &resolved.target);
+    if (rv == 0)
+        fail_waiting(session, &resolved.target,
+                     "unsubscribed before it was acknowledged");
+    tdg__resolved_done(&resolved);
+
+    if (rv == 0)
+        tdg__call_answer(call, json_object());
+    else if (rv == TDG_EURI)
+        refuse(call, session, TDG__FAULT_INVALID_URI, request->uri, NULL);
+    else
+        refuse(call, session, TDG__FAULT_NOT_SUBSCRIBED, request->uri, NULL);
+}
+
+/* ---- What the engine says ----------------------------------------------- */
+
+static tdg__session_t *session_of(tdg__feed_t *feed) {
+    return (tdg__session_t *)((char *)feed - offsetof(tdg__session_t, feed));
+}
+
+static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
+                         bool resumed) {
+    tdg__session_t *session = session_of(feed);
+    bool failed = status < 0 && status != TDG_ETIMEDOUT;
+    tdg__waiting_t *waiting;
+
+    if (failed) {
+        fail_waiting(session, target, tdg_strerror(status));
+        return;
+    }
+    if (target->kind == TDG__TARGET_LIST)
+        tdg__engine_acknowledge(tdg__worker_engine(feed->worker), feed->stream, target);
+    while ((waiting = take_waiting(session, target)) != NULL) {
+        answer_subscribed(session, waiting->call, &waiting->target, waiting->wished,
+                          resumed);
+        tdg__free(waiting);
+    }
+}
+
+/* Too much waits, or memory is out: the session ends. Its client gets 404 (or the end of
+ * its stream), initialises again, and its cursor tells what it has missed. */
+static void feed_ended(tdg__feed_t *feed, int reason) {
+    (void)reason;
+    tdg__session_t *session = session_of(feed);
+
+    if (session->kind == TDG__SESSION_PIPE)
+        tdg__worker_pipe_ended(feed->worker);
+    else
+        tdg__session_destroy(session);
+}
+
+static void feed_failed(tdg__feed_t *feed) {
+    feed_ended(feed, TDG_ENOMEM);
+}
+
+const tdg__feed_ops_t tdg__session_feed_ops = {feed_ended, feed_settled, feed_failed};
+
+void tdg__session_drop_waiting(tdg__session_t *session) {
+    while (session->waiting != NULL) {
+        tdg__waiting_t *waiting = session->waiting;
+
+        session->waiting = waiting->next;
+        refuse(waiting->call, session, TDG__FAULT_SUBSCRIBE_FAILED, waiting->name,
+               "the session has ended");
+        tdg__free(waiting);
+    }
+}
+
+/* ---- Cancelling --------------------------------------------------------- */
+
+tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id) {
+    if (session->home != NULL)
+        return tdg__channel_find(session->home, id);
+    return tdg__posts_find(session, id);
+}
+
+static size_t calls_of(const tdg__session_t *session) {
+    return session->home != NULL ? session->home->call_count : session->post_count;
+}
+
+static void cancel(tdg__call_t *call) {
+    tdg__channel_t *channel = tdg__call_channel(call);
+    void *mark = tdg__call_mark(call);
+
+    tdg__call_cancel(call);
+    if (channel->ops->cancelled != NULL)
+        channel->ops->cancelled(channel, mark);
+}
+
+/* A subscribe that is not acknowledged yet is taken back. */
+static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
+    for (tdg__waiting_t **at = &session->waiting; *at != NULL; at = &(*at)->next) {
+        tdg__waiting_t *waiting = *at;
+
+        if (waiting->call != call)
+            continue;
+        *at = waiting->next;
+        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
+                                session->feed.stream, &waiting->target);
+        tdg__free(waiting);
+        cancel(call);
+        refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, NULL, NULL); /* to nobody */
+        return true;
+    }
+    return false;
+}
+
+static void on_cancelled(tdg__session_t *session, const tdg__mcp_request_t *request) {
+    tdg__call_t *call =
+        request->cancels != NULL ? tdg__session_call(session, request->cancels) : NULL;
+
+    if (call == NULL || tdg__call_method(call) == TDG__M_INITIALIZE)
+        return;
+    if (!cancel_waiting(session, call))
+        cancel(call);
+}
+
+/* ---- Dispatch ----------------------------------------------------------- */
+
+static const struct {
+    tdg__method_t method;
+    void (*handle)(tdg__session_t *session, tdg__call_t *call,
+                   const tdg__mcp_request_t *request);
+} methods[] = {
+    {TDG__M_INITIALIZE,  on_initialize },
+    {TDG__M_PING,        on_ping       },
+    {TDG__M_SET_LEVEL,   on_set_level  },
+    {TDG__M_SUBSCRIBE,   on_subscribe  },
+    {TDG__M_UNSUBSCRIBE, on_unsubscribe},
+};
+
+static void serve_notification(tdg__session_t *session,
+                               const tdg__mcp_request_t *request) {
+    if (request->method == TDG__M_INITIALIZED && session->version != TDG__V_UNKNOWN)
+        on_initialized(session);
+    else if (request->method == TDG__M_CANCELLED)
+        on_cancelled(session, request);
+}
+
+static bool has_room(const tdg__session_t *session) {
+    const tdg_server_opts_t *opts =
+        tdg__server_opts(tdg__worker_server(session->feed.worker));
+
+    return calls_of(session) < opts->max_calls;
+}
+
+static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
+                          const tdg__mcp_request_t *request) {
+    tdg__rpc_error_t error = {0};
+
+    if (tdg__session_call(session, request->id) != NULL) {
+        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
+                           "A request with this id is being answered already");
+        tdg__channel_refuse(channel, request->id, &error);
+        return;
+    }
+
+    tdg__call_t *call = NULL;
+    if (!has_room(session))
+        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL,
+                           "Too many requests of this session are being answered");
+    else if ((call = tdg__call_create(channel, request)) == NULL)
+        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
+    if (call == NULL) {
+        tdg__channel_refuse(channel, request->id, &error);
+        return;
+    }
+    tdg__call_set_mark(call, channel->mark);
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (methods[i].method == request->method) {
+            methods[i].handle(session, call, request);
+            return;
+        }
+    }
+    if (!tdg__call_handle(call, request, NULL, NULL)) {
+        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL, "Method not found");
+        tdg__call_refuse(call, &error);
+    }
+}
+
+void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
+                       const tdg__rpc_message_t *message) {
+    tdg__rpc_error_t error = {0};
+    tdg__mcp_request_t request;
+
+    if (message->kind == TDG__RPC_RESPONSE)
+        return;
+    channel->log_level = session->log_level;
+    if (tdg__mcp_read_legacy(message, session->version, &request, &error) < 0) {
+        if (message->kind == TDG__RPC_REQUEST)
+            tdg__channel_refuse(channel, message->id, &error);
+        tdg__rpc_error_done(&error);
+    } else if (message->kind == TDG__RPC_NOTIFICATION) {
+        serve_notification(session, &request);
+    } else {
+        serve_request(session, channel, &request);
+    }
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How much one message of a client may be. */
+#ifndef TDG_SERVER_LIMITS_H
+#define TDG_SERVER_LIMITS_H
+
+#include <tidings/server.h>
+
+#include "base/json.h"
+#include "mcp/rpc.h"
+
+enum { TDG__MESSAGE_DEPTH = 64 };
+
+/* A value costs some 40 bytes of memory at least: one for every 8 bytes of text is far
+ * beyond what people send, and keeps the cost of a message to a few times its size. */
+static inline tdg__json_limits_t tdg__message_limits(const tdg_server_opts_t *opts) {
+    return (tdg__json_limits_t){
+        .max_bytes = opts->max_message_bytes,
+        .max_depth = TDG__MESSAGE_DEPTH,
+        .max_values =
+            opts->max_message_bytes / 8 < 1024 ? 1024 : opts->max_message_bytes / 8,
+    };
+}
+
+/* How many answers a batch will get: one per request, and per message that is none. */
+static inline unsigned tdg__count_answers(const json_t *values) {
+    unsigned count = 0;
+    json_t *value;
+    size_t i;
+
+    json_array_foreach(values, i, value) {
+        tdg__rpc_error_t error = {0};
+        tdg__rpc_message_t message;
+        int rv = tdg__rpc_read(value, &message, &error);
+
+        if (rv < 0 || message.kind == TDG__RPC_REQUEST)
+            count++;
+        if (rv == 0)
+            tdg__rpc_message_done(&message);
+        tdg__rpc_error_done(&error);
+    }
+    return count;
+}
+
+#endif

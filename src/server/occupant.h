@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a connection is busy with between its request and the end of the response: a POST
+ * that is being answered, a listen, a legacy stream. It is the connection's user, and is
+ * told what happens to it. */
+#ifndef TDG_SERVER_OCCUPANT_H
+#define TDG_SERVER_OCCUPANT_H
+
+#include "net/conn.h"
+
+typedef struct tdg__occupant tdg__occupant_t;
+
+struct tdg__occupant {
+    /* All that was written is with the kernel. */
+    void (*drained)(tdg__occupant_t *occupant);
+
+    /* The connection has gone; it must not be used any more. */
+    void (*closed)(tdg__occupant_t *occupant);
+
+    /* The client sends no more, and has probably left. May be NULL. */
+    void (*half_closed)(tdg__occupant_t *occupant);
+
+    /* The server stops, or the time of the stream is over: end it in the way of its
+     * protocol. NULL: it ends by itself. */
+    void (*finish)(tdg__occupant_t *occupant);
+
+    bool streaming; /* signs of life are written when it is silent */
+    int64_t started_ms;
+};
+
+#endif

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/post.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "mcp/notice.h"
+
+enum {
+    MAX_KEPT = 256 * 1024, /* bytes of messages kept per POST */
+    MAX_DETACHED = 16,     /* POSTs per session that wait for their client to come back */
+};
+
+/* A message that was written on a stream with ids. */
+struct kept {
+    struct kept *next;
+    uint64_t event;
+    size_t len;
+    char data[];
+};
+
+/* A subscription that the answer acknowledges. */
+struct ack {
+    struct ack *next;
+    tdg__target_t target;
+    char name[];
+};
+
+struct tdg__post {
+    tdg__occupant_t occupant;
+    tdg__channel_t channel;
+    tdg__conn_t *conn;       /* NULL: broken, or released */
+    tdg__session_t *session; /* NULL: modern, or the session has ended */
+    tdg__post_t *next, *prev;
+    tdg__version_t version;
+    bool introduces, accepts_sse, batch, malformed;
+    bool streaming; /* events are being written */
+    bool ids;       /* ... that can be resumed */
+    bool done;      /* all answers have been given */
+    unsigned expected;
+    uint32_t number;
+    uint64_t event;
+    tdg__text_t answers; /* of a batch */
+    char *fields;
+    struct ack *acks;
+    struct kept *kept, *last_kept;
+    size_t kept_bytes;
+};
+
+static tdg__post_t *post_of(tdg__channel_t *channel) {
+    return (tdg__post_t *)((char *)channel - offsetof(tdg__post_t, channel));
+}
+
+static tdg__post_t *occupies(tdg__occupant_t *occupant) {
+    return (tdg__post_t *)((char *)occupant - offsetof(tdg__post_t, occupant));
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static void link_to_session(tdg__post_t *post, tdg__session_t *session) {
+    post->session = session;
+    post->number = ++session->last_post;
+    post->next = session->posts;
+    if (post->next != NULL)
+        post->next->prev = post;
+    session->posts = post;
+    session->post_count++;
+}
+
+static void unlink_from_session(tdg__post_t *post) {
+    tdg__session_t *session = post->session;
+
+    if (session == NULL)
+        return;
+    if (post->prev != NULL)
+        post->prev->next = post->next;
+    else
+        session->posts = post->next;
+    if (post->next != NULL)
+        post->next->prev = post->prev;
+    session->post_count--;
+    post->session = NULL;
+    post->next = post->prev = NULL;
+}
+
+/* Tells the engine that the answers are out. */
+static void acknowledge(tdg__post_t *post) {
+    while (post->acks != NULL) {
+        struct ack *ack = post->acks;
+
+        post->acks = ack->next;
+        if (post->session != NULL)
+            tdg__engine_acknowledge(tdg__worker_engine(post->channel.worker),
+                                    post->session->feed.stream, &ack->target);
+        tdg__free(ack);
+    }
+}
+
+/* Once a response is with the kernel, the next request may have taken its place. */
+static bool occupies_still(const tdg__post_t *post) {
+    return post->conn != NULL && tdg__conn_user(post->conn) == &post->occupant;
+}
+
+static void destroy(tdg__post_t *post) {
+    acknowledge(post);
+    if (occupies_still(post))
+        tdg__conn_set_user(post->conn, NULL);
+    if (post->session != NULL)
+        tdg__session_touch(post->session);
+    unlink_from_session(post);
+    tdg__channel_done(&post->channel);
+    while (post->kept != NULL) {
+        struct kept *kept = post->kept;
+
+        post->kept = kept->next;
+        tdg__free(kept);
+    }
+    tdg__text_done(&post->answers);
+    tdg__free(post->fields);
+    tdg__free(post);
+}
+
+/* ---- Streaming ---------------------------------------------------------- */
+
+/* Streams of a session can be resumed; clients before 2025-11-25 do not understand the
+ * first, empty event, so theirs begin with a comment. */
+static void put_opening(tdg__post_t *post, tdg__text_t *text) {
+    char id[TDG__EVENT_ID_MAX + 1];
+    tdg__event_id_t event = {.post = true, .stream = post->number, .event = 0};
+
+    if (!post->ids || post->version < TDG__V2025_11_25) {
+        tdg__text_put(text, ":\n\n");
+        return;
+    }
+    id[tdg__event_id_put(id, &event)] = '\0';
+    tdg__text_put(text, "retry: ");
+    tdg__text_put_u64(
+        text, tdg__server_opts(tdg__worker_server(post->channel.worker))->retry_ms);
+    tdg__text_put(text, "\n");
+    tdg__put_event(text, id, NULL, NULL, 0);
+}
+
+static bool begin_stream(tdg__post_t *post) {
+    tdg__text_t opening;
+
+    if (post->streaming)
+        return true;
+    if (post->conn == NULL || !post->accepts_sse)
+        return false;
+    post->ids = post->session != NULL;
+    tdg__text_init(&opening, SIZE_MAX);
+    put_opening(post, &opening);
+    if (opening.error == 0) {
+        post->streaming = true;
+        post->occupant.streaming = true;
+        tdg__conn_begin(post->conn, post->fields, opening.data, opening.len);
+    }
+    tdg__text_done(&opening);
+    return post->streaming;
+}
+
+/* Keeps an event for a client that may have to come back for it. When the bound is
+ * reached the stream is not resumable any more. */
+static void keep(tdg__post_t *post, const char *data, size_t len) {
+    struct kept *kept =
+        post->kept_bytes + len <= MAX_KEPT ? tdg__malloc(sizeof(*kept) + len) : NULL;
+
+    if (kept == NULL) {
+        post->ids = false;
+        return;
+    }
+    kept->next = NULL;
+    kept->event = post->event;
+    kept->len = len;
+    memcpy(kept->data, data, len);
+    post->kept_bytes += len;
+    if (post->last_kept != NULL)
+        post->last_kept->next = kept;
+    else
+        post->kept = kept;
+    post->last_kept = kept;
+}
+
+static void write_event(tdg__post_t *post, const char *data, size_t len) {
+    char id[TDG__EVENT_ID_MAX + 1];
+    tdg__event_id_t event = {
+        .post = true, .stream = post->number, .event = ++post->event};
+    tdg__text_t text;
+
+    id[tdg__event_id_put(id, &event)] = '\0';
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__put_event(&text, post->ids ? id : NULL, NULL, data, len);
+    if (text.error == 0) {
+        if (post->ids)
+            keep(post, text.data, text.len);
+        if (post->conn != NULL)
+            tdg__outlet_piece(tdg__conn_outlet(post->conn), text.data, text.len);
+    } else if (post->conn != NULL) {
+        tdg__conn_close(post->conn); /* the client sees that something is missing */
+    }
+    tdg__text_done(&text);
+}
+
+/* ---- Answering ---------------------------------------------------------- */
+
+static const struct {
+    int code, status;
+} modern_statuses[] = {
+    {TDG__RPC_PARSE_ERROR,         400},
+    {TDG__RPC_INVALID_REQUEST,     400},
+    {TDG__RPC_METHOD_NOT_FOUND,    404},
+    {TDG__RPC_HEADER_MISMATCH,     400},
+    {TDG__RPC_MISSING_CAPABILITY,  400},
+    {TDG__RPC_UNSUPPORTED_VERSION, 400},
+};
+
+static int status_of(const tdg__post_t *post, int code) {
+    if (code == 0 || post->session != NULL)
+        return 200;
+    for (size_t i = 0; i < sizeof(modern_statuses) / sizeof(modern_statuses[0]); i++) {
+        if (modern_statuses[i].code == code)
+            return modern_statuses[i].status;
+    }
+    return post->malformed ? 400 : 200;
+}
+
+static void respond(tdg__post_t *post, int status, const char *body, size_t len) {
+    char fields[512];
+
+    snprintf(fields, sizeof(fields), "%s%s%s%s",
+             post->introduces && post->session != NULL ? "Mcp-Session-Id: " : "",
+             post->introduces && post->session != NULL ? post->session->id : "",
+             post->introduces && post->session != NULL ? "\r\n" : "",
+             post->fields != NULL ? post->fields : "");
+    tdg__conn_respond(post->conn, status, body != NULL ? "application/json" : NULL,
+                      fields, body, len);
+}
+
+/* Everything has been answered. What the answers acknowledge is acknowledged when they
+ * are with the kernel; until then the post stays. */
+static void conclude(tdg__post_t *post) {
+    post->done = true;
+    if (post->conn == NULL) {
+        if (!post->ids || post->session == NULL)
+            destroy(post);
+        return; /* kept until the client comes back */
+    }
+    if (post->streaming)
+        tdg__conn_end(post->conn);
+    if (post->acks == NULL || !occupies_still(post) ||
+        tdg__conn_outlet(post->conn)->in_flight == 0)
+        destroy(post);
+}
+
+static void add_to_batch(tdg__post_t *post, const char *text, size_t len) {
+    tdg__text_put(&post->answers, post->answers.len == 0 ? "[" : ",");
+    tdg__text_add(&post->answers, text, len);
+}
+
+/* The last answer of a batch is there, or was cancelled. */
+static void respond_batch(tdg__post_t *post) {
+    tdg__text_t *answers = &post->answers;
+
+    tdg__text_put(answers, "]");
+    if (post->conn == NULL)
+        return;
+    if (answers->error != 0)
+        respond(post, 500, NULL, 0);
+    else if (answers->len > 1)
+        respond(post, 200, answers->data, answers->len);
+    else
+        respond(post, 202, NULL, 0);
+}
+
+static void answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                   size_t len, int code) {
+    tdg__post_t *post = post_of(channel);
+
+    (void)call;
+    assert(post->expected > 0);
+    post->expected--;
+    if (post->streaming)
+        write_event(post, text, len);
+    else if (post->batch)
+        add_to_batch(post, text, len);
+    else if (post->conn != NULL && len == 0)
+        respond(post, 500, NULL, 0);
+    else if (post->conn != NULL)
+        respond(post, status_of(post, code), text, len);
+    if (post->expected > 0)
+        return;
+    if (post->batch && !post->streaming)
+        respond_batch(post);
+    conclude(post);
+}
+
+static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
+                   size_t len) {
+    tdg__post_t *post = post_of(channel);
+
+    (void)call;
+    if (begin_stream(post))
+        write_event(post, text, len);
+}
+
+static void cancelled(tdg__channel_t *channel, void *mark) {
+    tdg__post_t *post = post_of(channel);
+
+    (void)mark;
+    post->expected--;
+    if (post->expected > 0)
+        return;
+    if (post->batch && !post->streaming)
+        respond_batch(post);
+    else if (post->conn != NULL && !post->streaming)
+        respond(post, 202, NULL, 0);
+    conclude(post);
+}
+
+/* The client goes and comes back for the rest. Only those who know the empty first event
+ * do that. */
+static void release(tdg__channel_t *channel, tdg__call_t *call) {
+    tdg__post_t *post = post_of(channel);
+
+    (void)call;
+    if (post->session == NULL || post->version < TDG__V2025_11_25 ||
+        !begin_stream(post) || !post->ids || post->conn == NULL)
+        return;
+    tdg__conn_set_user(post->conn, NULL);
+    tdg__conn_end(post->conn);
+    post->conn = NULL;
+    post->occupant.streaming = false;
+}
+
+static const tdg__channel_ops_t ops = {notify, answer, release, cancelled};
+
+/* ---- Its connection ----------------------------------------------------- */
+
+static void drained(tdg__occupant_t *occupant) {
+    tdg__post_t *post = occupies(occupant);
+
+    if (post->done)
+        destroy(post);
+}
+
+/* At most so many wait for their clients; the oldest goes. */
+static void bound_detached(tdg__session_t *session) {
+    tdg__post_t *oldest = NULL;
+    unsigned count = 0;
+
+    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+        if (post->conn == NULL) {
+            oldest = post;
+            count++;
+        }
+    }
+    if (count > MAX_DETACHED)
+        destroy(oldest);
+}
+
+/* A modern client that goes has cancelled; a legacy one may have lost its connection, and
+ * the work goes on. */
+static void closed(tdg__occupant_t *occupant) {
+    tdg__post_t *post = occupies(occupant);
+
+    post->conn = NULL;
+    post->occupant.streaming = false;
+    if (post->session == NULL || post->done)
+        destroy(post);
+    else
+        bound_detached(post->session);
+}
+
+/* For a modern client that is how a request is cancelled. */
+static void half_closed(tdg__occupant_t *occupant) {
+    tdg__post_t *post = occupies(occupant);
+
+    if (tdg__version_modern(post->version) && post->conn != NULL)
+        tdg__conn_close(post->conn);
+}
+
+static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
+    post->occupant.drained = drained;
+    post->occupant.closed = closed;
+    post->occupant.half_closed = half_closed;
+    post->occupant.started_ms = tdg__worker_now(opts->worker);
+    tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
+    tdg__text_init(&post->answers, SIZE_MAX);
+    post->conn = opts->conn;
+    post->version = opts->version;
+    post->introduces = opts->introduces;
+    post->accepts_sse = opts->accepts_sse;
+    post->batch = opts->batch;
+    post->expected = opts->expected;
+    if (opts->fields != NULL) {
+        size_t len = strlen(opts->fields) + 1;
+
+        post->fields = tdg__malloc(len);
+        if (post->fields == NULL)
+            return TDG_ENOMEM;
+        memcpy(post->fields, opts->fields, len);
+    }
+    return 0;
+}
+
+int tdg__post_create(const tdg__post_opts_t *opts, tdg__post_t **ret) {
+    tdg__post_t *post = tdg__calloc(1, sizeof(*post));
+    if (post == NULL)
+        return TDG_ENOMEM;
+
+    int rv = init(post, opts);
+    if (rv < 0) {
+        tdg__free(post);
+        return rv;
+    }
+    if (opts->session != NULL)
+        link_to_session(post, opts->session);
+    tdg__conn_set_user(opts->conn, &post->occupant);
+    *ret = post;
+    return 0;
+}
+
+tdg__channel_t *tdg__post_channel(tdg__post_t *post) {
+    return &post->channel;
+}
+
+void tdg__post_set_malformed(tdg__post_t *post) {
+    post->malformed = true;
+}
+
+bool tdg__post_acknowledges(tdg__channel_t *channel, const tdg__target_t *target) {
+    if (channel == NULL)
+        return false;
+
+    tdg__post_t *post = post_of(channel);
+    struct ack *ack = tdg__malloc(sizeof(*ack) + target->len + 1);
+    if (ack == NULL)
+        return false;
+    memcpy(ack->name, target->name, target->len);
+    ack->name[target->len] = '\0';
+    ack->target = (tdg__target_t){target->kind, ack->name, target->len};
+    ack->next = post->acks;
+    post->acks = ack;
+    return true;
+}
+
+/* ---- Of a session ------------------------------------------------------- */
+
+tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id) {
+    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+        tdg__call_t *call = tdg__channel_find(&post->channel, id);
+
+        if (call != NULL)
+            return call;
+    }
+    return NULL;
+}
+
+bool tdg__posts_busy(const tdg__session_t *session) {
+    for (const tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+        if (!post->done)
+            return true;
+    }
+    return false;
+}
+
+void tdg__posts_orphan(tdg__session_t *session) {
+    while (session->posts != NULL) {
+        tdg__post_t *post = session->posts;
+
+        if (post->conn == NULL || post->done) {
+            destroy(post);
+            continue;
+        }
+        /* The request that ends the session (DELETE is none of these) is still answered.
+         */
+        unlink_from_session(post);
+    }
+}
+
+static void replay(tdg__post_t *post, uint64_t after) {
+    for (const struct kept *kept = post->kept; kept != NULL; kept = kept->next) {
+        if (kept->event > after && post->conn != NULL)
+            tdg__outlet_piece(tdg__conn_outlet(post->conn), kept->data, kept->len);
+    }
+}
+
+int tdg__post_resume(tdg__session_t *session, const tdg__event_id_t *after,
+                     tdg__conn_t *conn, const char *fields) {
+    tdg__post_t *post = session->posts;
+
+    while (post != NULL && post->number != after->stream)
+        post = post->next;
+    if (post == NULL || !post->ids)
+        return TDG_ENOTFOUND;
+    if (post->conn != NULL) { /* the client has noticed the break before we have */
+        tdg__conn_set_user(post->conn, NULL);
+        tdg__conn_close(post->conn);
+    }
+    post->conn = conn;
+    post->occupant.streaming = true;
+    tdg__conn_set_user(conn, &post->occupant);
+    tdg__conn_begin(conn, fields, ":\n\n", 3);
+    replay(post, after->event);
+    if (post->done)
+        conclude(post);
+    return 0;
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The server as its users see it: options, what is served, starting and stopping. */
+#include "server/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include <tidings/tidings.h>
+
+#include "base/alloc.h"
+#include "server/http.h"
+#include "server/options.h"
+#include "server/worker.h"
+
+enum { MAX_WORKERS = 64, MAX_LISTENERS = 16 };
+
+struct listening {
+    tdg__listener_t listener;
+    char *host;
+    uint16_t port;
+    int fd; /* of the first worker; -1: given away */
+};
+
+struct tdg_server {
+    tdg_server_opts_t opts; /* complete; its strings are ours */
+    tdg__catalogue_t *catalogue;
+    tdg__hub_t *hub;
+    json_t *info;
+    tdg__configured_t *configured;
+
+    struct listening listening[MAX_LISTENERS];
+    size_t listening_count;
+    int pipe_in, pipe_out; /* -1: none */
+    bool pipe_erlmcp;
+
+    tdg__worker_t *workers[MAX_WORKERS];
+    unsigned worker_count; /* 0: not started */
+    bool attached;
+
+    pthread_mutex_t lock; /* for what follows, and for waking workers */
+    pthread_cond_t changed;
+    unsigned open_workers;
+    bool worker_open[MAX_WORKERS];
+    int ended_fd; /* eventfd: tells tdg_server_run() that all workers are closed; -1 */
+
+    atomic_bool stopping;
+    atomic_uint sessions;
+};
+
+/* ---- What workers ask --------------------------------------------------- */
+
+const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server) {
+    return &server->opts;
+}
+
+tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
+    return server->catalogue;
+}
+
+tdg__hub_t *tdg__server_hub(const tdg_server_t *server) {
+    return server->hub;
+}
+
+const json_t *tdg__server_info(const tdg_server_t *server) {
+    return server->info;
+}
+
+tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index) {
+    return index >= 0 && (unsigned)index < server->worker_count ? server->workers[index]
+                                                                : NULL;
+}
+
+bool tdg__server_stopping(const tdg_server_t *server) {
+    return atomic_load(&server->stopping);
+}
+
+void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker) {
+    uint64_t one = 1;
+
+    pthread_mutex_lock(&server->lock);
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (server->workers[i] == worker && server->worker_open[i]) {
+            server->worker_open[i] = false;
+            server->open_workers--;
+        }
+    }
+    if (server->open_workers == 0 && server->ended_fd >= 0 &&
+        write(server->ended_fd, &one, sizeof(one)) < 0)
+        abort(); /* an eventfd takes eight bytes, always */
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+bool tdg__server_admit_session(tdg_server_t *server) {
+    if (atomic_fetch_add(&server->sessions, 1) < server->opts.max_sessions)
+        return true;
+    atomic_fetch_sub(&server->sessions, 1);
+    return false;
+}
+
+void tdg__server_dismiss_session(tdg_server_t *server) {
+    atomic_fetch_sub(&server->sessions, 1);
+}
+
+int tdg__server_configure_engine(tdg_server_t *server, tdg__engine_t *engine) {
+    return tdg__configured_apply(server->configured, engine);
+}
+
+void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
+    unsigned flags = server->opts.flags;
+
+    *ret = (tdg__server_info_t){
+        .name = server->opts.name,
+        .title = server->opts.title,
+        .version = server->opts.version,
+        .instructions = server->opts.instructions,
+        .legacy = (flags & TDG_NO_LEGACY) == 0,
+        .modern = (flags & TDG_NO_MODERN) == 0,
+        .subscribe = (flags & TDG_NO_SUBSCRIBE) == 0,
+        .list_changed = (flags & TDG_NO_LIST_CHANGED) == 0,
+        .logging = (flags & TDG_NO_LOGGING) == 0,
+        .completions = tdg__catalogue_completes(server->catalogue),
+        .tools = tdg__catalogue_count(server->catalogue, TDG__TOOL) > 0,
+        .prompts = tdg__catalogue_count(server->catalogue, TDG__PROMPT) > 0,
+        .resources = true,
+    };
+}
+
+/* ---- Creating ----------------------------------------------------------- */
+
+static int watch_start(void *user, const tdg__target_t *target) {
+    tdg_server_t *server = user;
+    char name[TDG__TARGET_TEXT_MAX];
+    const tdg_watcher_t *watcher = &server->opts.watcher;
+
+    return watcher->start(watcher->user, server, tdg__target_text(target, name));
+}
+
+static void watch_stop(void *user, const tdg__target_t *target) {
+    tdg_server_t *server = user;
+    char name[TDG__TARGET_TEXT_MAX];
+    const tdg_watcher_t *watcher = &server->opts.watcher;
+
+    if (watcher->stop != NULL)
+        watcher->stop(watcher->user, server, tdg__target_text(target, name));
+}
+
+static int init_parts(tdg_server_t *server) {
+    tdg__server_info_t info;
+    tdg__hub_opts_t hub = {
+        .start = server->opts.watcher.start != NULL ? watch_start : NULL,
+        .stop = watch_stop,
+        .user = server,
+    };
+
+    int rv = tdg__catalogue_create(&server->catalogue);
+    if (rv == 0)
+        rv = tdg__hub_create(&hub, &server->hub);
+    if (rv == 0)
+        rv = tdg__configured_create(&server->configured);
+    if (rv < 0)
+        return rv;
+
+    tdg__server_describe(server, &info);
+    server->info = tdg__result_server_info(&info);
+    return server->info != NULL ? 0 : TDG_ENOMEM;
+}
+
+int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
+    tdg_server_t *server;
+
+    if (ret == NULL)
+        return TDG_EINVAL;
+
+    server = tdg__calloc(1, sizeof(*server));
+    if (server == NULL)
+        return TDG_ENOMEM;
+    server->pipe_in = server->pipe_out = server->ended_fd = -1;
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_cond_init(&server->changed, NULL);
+
+    int rv = tdg__options_copy(opts, &server->opts);
+    if (rv == 0)
+        rv = init_parts(server);
+    if (rv < 0) {
+        tdg_server_destroy(server);
+        return rv;
+    }
+    *ret = server;
+    return 0;
+}
+
+static void free_strings(char **strings) {
+    for (char **at = strings; at != NULL && *at != NULL; at++)
+        tdg__free(*at);
+    tdg__free(strings);
+}
+
+static void free_listening(struct listening *listening) {
+    if (listening->fd >= 0)
+        close(listening->fd);
+    free_strings(listening->listener.hosts);
+    free_strings(listening->listener.origins);
+    tdg__free(listening->host);
+}
+
+void tdg_server_destroy(tdg_server_t *server) {
+    if (server == NULL)
+        return;
+    tdg_server_stop(server);
+    /* An attached server closes when its loop runs; nobody else may be running it now. */
+    for (unsigned i = 0; i < server->worker_count; i++)
+        tdg__worker_destroy(server->workers[i]);
+    for (size_t i = 0; i < server->listening_count; i++)
+        free_listening(&server->listening[i]);
+    tdg__hub_destroy(server->hub);
+    tdg__catalogue_destroy(server->catalogue);
+    tdg__configured_destroy(server->configured);
+    json_decref(server->info);
+    tdg__options_free(&server->opts);
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    tdg__free(server);
+}
+
+/* ---- Where it serves ---------------------------------------------------- */
+
+/* With several workers each has a socket of its own on the same address, which any other
+ * program of this user could join. So it is made sure first that nobody is there. */
+static int bind_first(const char *host, uint16_t port, bool shared, int *ret_fd,
+                      uint16_t *ret_port) {
+    int rv = tdg__net_bind(host, port, false, ret_fd, ret_port);
+    if (rv < 0 || !shared)
+        return rv;
+
+    close(*ret_fd);
+    return tdg__net_bind(host, *ret_port, true, ret_fd, ret_port);
+}
+
+static bool is_loopback(const char *host) {
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           strncmp(host, "127.", 4) == 0;
+}
+
+int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
+    if (server == NULL || opts == NULL || server->worker_count > 0 ||
+        server->listening_count == MAX_LISTENERS)
+        return TDG_EINVAL;
+
+    const char *host = opts->host != NULL ? opts->host : "127.0.0.1";
+    struct listening *listening = &server->listening[server->listening_count];
+
+    *listening = (struct listening){.fd = -1};
+    listening->listener.loopback = is_loopback(host);
+    listening->listener.erlmcp = opts->erlmcp;
+    int rv = tdg__copy_string(host, &listening->host);
+    if (rv == 0)
+        rv = tdg__copy_strings(opts->allowed_hosts, &listening->listener.hosts);
+    if (rv == 0)
+        rv = tdg__copy_strings(opts->allowed_origins, &listening->listener.origins);
+    if (rv == 0)
+        rv = bind_first(host, opts->port, server->opts.workers > 1, &listening->fd,
+                        &listening->port);
+    if (rv < 0) {
+        int error = errno;
+
+        free_listening(listening);
+        errno = error;
+        return rv;
+    }
+    server->listening_count++;
+    return 0;
+}
+
+uint16_t tdg_server_port(const tdg_server_t *server, size_t index) {
+    return index < server->listening_count ? server->listening[index].port : 0;
+}
+
+int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp) {
+    if (server == NULL || input < 0 || output < 0 || server->pipe_in >= 0 ||
+        server->worker_count > 0)
+        return TDG_EINVAL;
+    server->pipe_in = input;
+    server->pipe_out = output;
+    server->pipe_erlmcp = erlmcp;
+    return 0;
+}
+
+/* ---- Starting ----------------------------------------------------------- */
+
+/* The first worker takes the sockets that are bound already. */
+static int listen_worker(tdg_server_t *server, unsigned index) {
+    for (size_t i = 0; i < server->listening_count; i++) {
+        struct listening *listening = &server->listening[i];
+        uint16_t port;
+        int fd = listening->fd;
+
+        if (index > 0) {
+            int rv = tdg__net_bind(listening->host, listening->port, true, &fd, &port);
+            if (rv < 0)
+                return rv;
+        }
+        listening->fd = -1;
+        int rv = tdg__worker_listen(server->workers[index], fd, &listening->listener);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+static int create_workers(tdg_server_t *server, uv_loop_t *loop) {
+    unsigned count = loop != NULL ? 1 : server->opts.workers;
+
+    for (unsigned i = 0; i < count; i++) {
+        int rv = tdg__worker_create(server, i, loop, &server->workers[i]);
+        if (rv < 0)
+            return rv;
+        server->worker_count++;
+        server->worker_open[i] = true;
+        server->open_workers++;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        int rv = listen_worker(server, i);
+        if (rv < 0)
+            return rv;
+    }
+    if (server->pipe_in < 0)
+        return 0;
+    return tdg__worker_pipe(server->workers[0], server->pipe_in, server->pipe_out,
+                            server->pipe_erlmcp);
+}
+
+/* Back to the time before the start, but for the sockets: they are closed. */
+static void destroy_workers(tdg_server_t *server) {
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        tdg__worker_destroy(server->workers[i]);
+        server->workers[i] = NULL;
+    }
+    server->worker_count = server->open_workers = 0;
+}
+
+static int start(tdg_server_t *server, uv_loop_t *loop) {
+    if (server == NULL || server->worker_count > 0 || tdg__server_stopping(server) ||
+        (server->listening_count == 0 && server->pipe_in < 0))
+        return TDG_EINVAL;
+
+    server->attached = loop != NULL;
+    if (loop != NULL)
+        server->opts.workers = 1;
+    int rv = create_workers(server, loop);
+    for (unsigned i = 0; rv == 0 && i < server->worker_count; i++) {
+        rv = tdg__worker_start(server->workers[i]);
+        if (rv < 0 && i > 0) { /* some run already */
+            tdg_server_stop(server);
+            return rv;
+        }
+    }
+    if (rv < 0)
+        destroy_workers(server);
+    return rv;
+}
+
+int tdg_server_start(tdg_server_t *server) {
+    return start(server, NULL);
+}
+
+int tdg_server_attach(tdg_server_t *server, uv_loop_t *loop) {
+    return loop != NULL ? start(server, loop) : TDG_EINVAL;
+}
+
+/* ---- Stopping ----------------------------------------------------------- */
+
+void tdg_server_stop_soon(tdg_server_t *server) {
+    atomic_store(&server->stopping, true);
+    pthread_mutex_lock(&server->lock);
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (server->worker_open[i])
+            tdg__worker_wake(server->workers[i]);
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+void tdg_server_wait(tdg_server_t *server) {
+    if (server->attached)
+        return;
+    pthread_mutex_lock(&server->lock);
+    while (server->open_workers > 0)
+        pthread_cond_wait(&server->changed, &server->lock);
+    pthread_mutex_unlock(&server->lock);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        tdg__worker_join(server->workers[i]);
+}
+
+void tdg_server_stop(tdg_server_t *server) {
+    if (server->worker_count == 0)
+        return;
+    tdg_server_stop_soon(server);
+    tdg_server_wait(server);
+}
+
+/* ---- A program that is nothing but a server ----------------------------- */
+
+/* SIGHUP is kept for reloading; until there is something to reload, it is ignored. */
+static void wait_for_signal(tdg_server_t *server, int signals) {
+    struct pollfd fds[] = {
+        {.fd = signals,          .events = POLLIN},
+        {.fd = server->ended_fd, .events = POLLIN}
+    };
+    struct signalfd_siginfo info;
+
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return;
+        if (fds[1].revents != 0)
+            return;
+        if (fds[0].revents != 0 && read(signals, &info, sizeof(info)) == sizeof(info) &&
+            info.ssi_signo != SIGHUP)
+            return;
+    }
+}
+
+static int run_until_signal(tdg_server_t *server, const sigset_t *set) {
+    int signals = signalfd(-1, set, SFD_CLOEXEC);
+
+    if (signals < 0)
+        return TDG_ESYSTEM;
+    server->ended_fd = eventfd(0, EFD_CLOEXEC);
+    int rv = server->ended_fd >= 0 ? tdg_server_start(server) : TDG_ESYSTEM;
+    if (rv == 0) {
+        wait_for_signal(server, signals);
+        tdg_server_stop(server);
+    }
+    close(signals);
+    if (server->ended_fd >= 0)
+        close(server->ended_fd);
+    server->ended_fd = -1;
+    return rv;
+}
+
+int tdg_server_run(tdg_server_t *server) {
+    sigset_t set, before;
+
+    if (server == NULL)
+        return TDG_EINVAL;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    int rv = run_until_signal(server, &set);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rv;
+}
+
+/* ---- What is served ----------------------------------------------------- */
+
+/* The lists that a kind belongs to. */
+static const char *const lists[TDG__KIND_COUNT] = {
+    [TDG__RESOURCE] = "resources",
+    [TDG__TEMPLATE] = "resources",
+    [TDG__TOOL] = "tools",
+    [TDG__PROMPT] = "prompts",
+};
+
+/* Whoever listens learns of it, unless more changes wait than can be held; then it learns
+ * of one of those. */
+static void list_changed(tdg_server_t *server, tdg__kind_t kind) {
+    tdg__target_t list = tdg__target_list(lists[kind]);
+
+    if ((server->opts.flags & TDG_NO_LIST_CHANGED) == 0)
+        tdg__hub_publish(server->hub, &list, NULL, false);
+}
+
+static bool says_something(const tdg_settings_t *settings) {
+    return settings->timing != TDG_TIMING_INHERIT ||
+           settings->rate_limit_ms != TDG_RATE_INHERIT;
+}
+
+static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
+                 const tdg_settings_t *settings, int rv) {
+    if (rv < 0)
+        return rv;
+    if (settings != NULL && says_something(settings))
+        rv = tdg_server_configure(server, target, settings);
+    list_changed(server, kind);
+    return rv;
+}
+
+static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key) {
+    static const tdg_settings_t none;
+
+    int rv = tdg__catalogue_remove(server->catalogue, kind, key);
+    if (rv < 0)
+        return rv;
+    if (kind == TDG__RESOURCE || kind == TDG__TEMPLATE)
+        tdg_server_configure(server, key, &none);
+    list_changed(server, kind);
+    return 0;
+}
+
+int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource) {
+    if (server == NULL || resource == NULL)
+        return TDG_EINVAL;
+    return added(server, TDG__RESOURCE, resource->uri, &resource->settings,
+                 tdg__catalogue_add_resource(server->catalogue, resource));
+}
+
+int tdg_server_add_template(tdg_server_t *server, const tdg_template_t *template_) {
+    if (server == NULL || template_ == NULL)
+        return TDG_EINVAL;
+    return added(server, TDG__TEMPLATE, template_->uri_template, &template_->settings,
+                 tdg__catalogue_add_template(server->catalogue, template_));
+}
+
+int tdg_server_add_tool(tdg_server_t *server, const tdg_tool_t *tool) {
+    if (server == NULL || tool == NULL)
+        return TDG_EINVAL;
+    return added(server, TDG__TOOL, NULL, NULL,
+                 tdg__catalogue_add_tool(server->catalogue, tool));
+}
+
+int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt) {
+    if (server == NULL || prompt == NULL)
+        return TDG_EINVAL;
+    return added(server, TDG__PROMPT, NULL, NULL,
+                 tdg__catalogue_add_prompt(server->catalogue, prompt));
+}
+
+int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
+    int rv = removed(server, TDG__RESOURCE, uri);
+
+    if (rv == 0)
+        rv = tdg_server_notify_deleted(server, uri, NULL);
+    return rv;
+}
+
+int tdg_server_remove_template(tdg_server_t *server, const char *uri_template) {
+    return removed(server, TDG__TEMPLATE, uri_template);
+}
+
+int tdg_server_remove_tool(tdg_server_t *server, const char *name) {
+    return removed(server, TDG__TOOL, name);
+}
+
+int tdg_server_remove_prompt(tdg_server_t *server, const char *name) {
+    return removed(server, TDG__PROMPT, name);
+}
+
+/* ---- Telling ------------------------------------------------------------ */
+
+static int notify(tdg_server_t *server, const char *uri, json_t *metadata, bool deleted) {
+    int rv = TDG_EINVAL;
+
+    if (server != NULL && uri != NULL) {
+        tdg__target_t target = tdg__target_uri(uri);
+
+        rv = tdg__hub_publish(server->hub, &target, metadata, deleted);
+    }
+    json_decref(metadata);
+    return rv;
+}
+
+int tdg_server_notify_updated(tdg_server_t *server, const char *uri, json_t *metadata) {
+    return notify(server, uri, metadata, false);
+}
+
+int tdg_server_notify_deleted(tdg_server_t *server, const char *uri, json_t *metadata) {
+    return notify(server, uri, metadata, true);
+}
+
+int tdg_server_watch_done(tdg_server_t *server, const char *target, int error) {
+    if (server == NULL || target == NULL)
+        return TDG_EINVAL;
+
+    tdg__target_t watched = tdg__target_from_text(target);
+    return tdg__hub_watch_done(server->hub, &watched, error);
+}
+
+int tdg_server_configure(tdg_server_t *server, const char *target,
+                         const tdg_settings_t *settings) {
+    if (server == NULL || target == NULL || settings == NULL)
+        return TDG_EINVAL;
+
+    int rv = tdg__configured_set(server->configured, target, settings);
+    if (rv < 0)
+        return rv;
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        rv = tdg__configured_send(server->workers[i], target, settings);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+/* ---- Looking inside ----------------------------------------------------- */
+
+void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret) {
+    *ret = (tdg_counters_t){0};
+    for (unsigned i = 0; i < server->worker_count; i++)
+        tdg__worker_add_counters(server->workers[i], ret);
+}
+
+json_t *tdg_server_subscriptions(tdg_server_t *server, size_t max) {
+    json_t *all = json_array();
+
+    for (unsigned i = 0; all != NULL && i < server->worker_count; i++) {
+        if (tdg__inspect_worker(server->workers[i], max, all) < 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return server->worker_count > 0 ? all : (json_decref(all), NULL);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Parts of the server that stand beside its workers: settings that were made for targets,
+ * and a look at who is subscribed. */
+#ifndef TDG_SERVER_SERVER_H
+#define TDG_SERVER_SERVER_H
+
+#include <stddef.h>
+
+#include <tidings/server.h>
+
+#include "core/engine.h"
+#include "server/worker.h"
+
+/* ---- Targets as text ---------------------------------------------------- */
+
+enum { TDG__TARGET_TEXT_MAX = 8192 + 1 };
+
+/* A URI, a template, or "list:NAME". `room` holds it where it must be copied. */
+const char *tdg__target_text(const tdg__target_t *target, char *room);
+tdg__target_t tdg__target_from_text(const char *text); /* borrows */
+
+/* ---- Settings made for targets ------------------------------------------ */
+
+typedef struct tdg__configured tdg__configured_t;
+
+int tdg__configured_create(tdg__configured_t **ret);
+void tdg__configured_destroy(tdg__configured_t *configured); /* NULL is accepted */
+
+/* Remembers them for engines to come; all zero forgets. Checks them, too. Returns 0,
+ * TDG_EINVAL, TDG_EURILEN, TDG_ETEMPLATE, TDG_EAMBIGUOUS or TDG_ENOMEM. */
+int tdg__configured_set(tdg__configured_t *configured, const char *target,
+                        const tdg_settings_t *settings);
+
+/* Tells an engine all of them. */
+int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine);
+
+/* Tells the engine of a worker that runs. Returns 0 or TDG_ENOMEM. */
+int tdg__configured_send(tdg__worker_t *worker, const char *target,
+                         const tdg_settings_t *settings);
+
+/* ---- Looking inside ----------------------------------------------------- */
+
+/* Appends what is subscribed to on a worker to `all`, up to `max` in all; waits for the
+ * worker unless this is its thread. Returns 0, TDG_ENOMEM or TDG_EENDED. */
+int tdg__inspect_worker(tdg__worker_t *worker, size_t max, json_t *all);
+
+#endif

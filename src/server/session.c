@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/session.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "server/get.h"
+#include "server/post.h"
+
+struct tdg__sessions {
+    tdg__worker_t *worker;
+    unsigned index; /* of the worker */
+    tdg__pool_t pool;
+    tdg__map_t by_id;
+    tdg__list_t by_age; /* longest unused first */
+    tdg__hash_key_t key;
+};
+
+int tdg__sessions_create(tdg__worker_t *worker, unsigned index, tdg__sessions_t **ret) {
+    tdg__sessions_t *sessions = tdg__calloc(1, sizeof(*sessions));
+    if (sessions == NULL)
+        return TDG_ENOMEM;
+
+    int rv = tdg__random(&sessions->key, sizeof(sessions->key));
+    if (rv < 0) {
+        tdg__free(sessions);
+        return rv;
+    }
+    sessions->worker = worker;
+    sessions->index = index;
+    tdg__pool_init(&sessions->pool, sizeof(tdg__session_t));
+    tdg__map_init(&sessions->by_id);
+    *ret = sessions;
+    return 0;
+}
+
+void tdg__sessions_destroy(tdg__sessions_t *sessions) {
+    if (sessions == NULL)
+        return;
+    while (sessions->by_age.first != 0)
+        tdg__session_destroy(tdg__pool_get(&sessions->pool, sessions->by_age.first));
+    tdg__map_done(&sessions->by_id);
+    tdg__pool_done(&sessions->pool);
+    tdg__free(sessions);
+}
+
+size_t tdg__sessions_count(const tdg__sessions_t *sessions) {
+    return sessions->pool.count;
+}
+
+/* ---- Ids ---------------------------------------------------------------- */
+
+static int hex_value(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int tdg__session_worker(const char *id) {
+    if (strlen(id) != TDG__SESSION_ID)
+        return -1;
+    for (const char *at = id; *at != '\0'; at++) {
+        if (hex_value(*at) < 0)
+            return -1;
+    }
+    return hex_value(id[0]) * 16 + hex_value(id[1]);
+}
+
+static int make_id(unsigned worker, char *ret) {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[TDG__SESSION_ID / 2];
+
+    int rv = tdg__random(bytes, sizeof(bytes));
+    if (rv < 0)
+        return rv;
+    bytes[0] = (uint8_t)worker;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        ret[2 * i] = digits[bytes[i] >> 4];
+        ret[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret[TDG__SESSION_ID] = '\0';
+    return 0;
+}
+
+static uint32_t hash_id(const tdg__sessions_t *sessions, const char *id) {
+    return (uint32_t)tdg__hash(&sessions->key, id, TDG__SESSION_ID);
+}
+
+static bool has_id(const void *ctx, uint32_t number, const void *id) {
+    const tdg__sessions_t *sessions = ctx;
+    const tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
+
+    return memcmp(session->id, id, TDG__SESSION_ID) == 0;
+}
+
+tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
+    if (tdg__session_worker(id) != (int)sessions->index)
+        return NULL;
+
+    uint32_t number =
+        tdg__map_find(&sessions->by_id, hash_id(sessions, id), has_id, sessions, id);
+    return number != 0 ? tdg__pool_get(&sessions->pool, number) : NULL;
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t number,
+                  tdg__session_kind_t kind, bool erlmcp) {
+    session->number = number;
+    session->kind = kind;
+    session->erlmcp = erlmcp;
+    session->log_level = -1;
+    session->feed.form = erlmcp ? TDG__FORM_ERLMCP : TDG__FORM_STANDARD;
+    session->feed.frame = kind == TDG__SESSION_HTTP  ? TDG__FRAME_SSE_IDS
+                          : kind == TDG__SESSION_SSE ? TDG__FRAME_SSE
+                                                     : TDG__FRAME_LINE;
+    tdg__map_insert(&sessions->by_id, hash_id(sessions, session->id), number);
+    tdg__list_append(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
+                     number);
+    tdg__session_touch(session);
+    tdg__feed_attach(&session->feed, NULL);
+}
+
+int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
+                        tdg__session_t **ret) {
+    uint32_t number;
+
+    if (!tdg__server_admit_session(tdg__worker_server(sessions->worker)))
+        return TDG_ESTREAMS;
+
+    int rv = TDG_ENOMEM;
+    tdg__session_t *session = tdg__pool_alloc(&sessions->pool, &number);
+    if (session == NULL)
+        goto fail;
+
+    rv = tdg__map_reserve(&sessions->by_id);
+    if (rv < 0)
+        goto fail_session;
+
+    rv = make_id(sessions->index, session->id);
+    if (rv < 0)
+        goto fail_session;
+
+    rv = tdg__feed_open(&session->feed, sessions->worker, &tdg__session_feed_ops);
+    if (rv < 0)
+        goto fail_session;
+
+    begin(sessions, session, number, kind, erlmcp);
+    *ret = session;
+    return 0;
+
+fail_session:
+    tdg__pool_free(&sessions->pool, number);
+fail:
+    tdg__server_dismiss_session(tdg__worker_server(sessions->worker));
+    return rv;
+}
+
+void tdg__session_destroy(tdg__session_t *session) {
+    tdg__worker_t *worker = session->feed.worker;
+    tdg__sessions_t *sessions = tdg__worker_sessions(worker);
+
+    if (session->ending)
+        return;
+    session->ending = true; /* what is closed below must not come back here */
+    tdg__map_remove(&sessions->by_id, hash_id(sessions, session->id), session->number);
+    tdg__list_remove(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
+                     session->number);
+    tdg__feed_close(&session->feed);
+    tdg__session_drop_waiting(session);
+    tdg__gets_close(session);
+    tdg__posts_orphan(session);
+    tdg__pool_free(&sessions->pool, session->number);
+    tdg__server_dismiss_session(tdg__worker_server(worker));
+}
+
+void tdg__session_touch(tdg__session_t *session) {
+    tdg__sessions_t *sessions = tdg__worker_sessions(session->feed.worker);
+    size_t offset = offsetof(tdg__session_t, by_age);
+
+    session->used_ms = tdg__worker_now(session->feed.worker);
+    if (sessions->by_age.last == session->number)
+        return;
+    tdg__list_remove(&sessions->by_age, &sessions->pool, offset, session->number);
+    tdg__list_append(&sessions->by_age, &sessions->pool, offset, session->number);
+}
+
+static bool in_use(const tdg__session_t *session) {
+    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
+           tdg__posts_busy(session);
+}
+
+void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
+    int64_t idle_ms =
+        tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
+
+    /* One that is in use moves to the end, so each is looked at once per idle time. */
+    for (size_t left = sessions->pool.count; left > 0; left--) {
+        tdg__session_t *oldest = tdg__pool_get(&sessions->pool, sessions->by_age.first);
+
+        if (now_ms - oldest->used_ms < idle_ms)
+            return;
+        if (in_use(oldest))
+            tdg__session_touch(oldest);
+        else
+            tdg__session_destroy(oldest);
+    }
+}
+
+/* ---- Going back to a cursor --------------------------------------------- */
+
+/* A subscription as it was, to be made again. */
+struct again {
+    struct again *next;
+    tdg__target_t target;
+    tdg__sub_opts_t opts;
+    json_t *filter;
+    bool acknowledged;
+    char name[];
+};
+
+struct collect {
+    struct again *first;
+    bool failed;
+};
+
+static bool collect_one(void *arg, const tdg__sub_info_t *info) {
+    struct collect *collect = arg;
+    struct again *again = tdg__malloc(sizeof(*again) + info->target.len + 1);
+    json_t *filter = NULL;
+
+    if (again != NULL && info->filter != NULL)
+        filter = json_loads(info->filter, 0, NULL);
+    if (again == NULL || (info->filter != NULL && filter == NULL)) {
+        tdg__free(again);
+        collect->failed = true;
+        return false;
+    }
+
+    memcpy(again->name, info->target.name, info->target.len);
+    again->name[info->target.len] = '\0';
+    again->target = (tdg__target_t){info->target.kind, again->name, info->target.len};
+    again->opts =
+        (tdg__sub_opts_t){.settings = info->settings, .priority = info->priority};
+    again->filter = filter;
+    again->acknowledged = info->state == TDG__SUBSCRIBED;
+    again->next = collect->first;
+    collect->first = again;
+    return true;
+}
+
+/* Subscribes anew and frees the list. */
+static int subscribe_again(tdg__session_t *session, struct again *first,
+                           tdg__cursor_t cursor, int rv) {
+    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+
+    while (first != NULL) {
+        struct again *again = first;
+
+        first = again->next;
+        again->opts.filter = again->filter;
+        again->opts.has_cursor = true;
+        again->opts.cursor = cursor;
+        if (rv == 0)
+            rv = tdg__engine_subscribe(engine, session->feed.stream, &again->target,
+                                       &again->opts, NULL);
+        if (rv == 0 && again->acknowledged)
+            tdg__engine_acknowledge(engine, session->feed.stream, &again->target);
+        json_decref(again->filter);
+        tdg__free(again);
+    }
+    return rv;
+}
+
+int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
+    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    struct collect collect = {NULL, false};
+
+    int rv = tdg__engine_each_subscription(engine, session->feed.stream, collect_one,
+                                           &collect);
+    if (rv == 0 && collect.failed)
+        rv = TDG_ENOMEM;
+    if (rv == 0) {
+        tdg__feed_close(&session->feed);
+        rv = tdg__feed_open(&session->feed, session->feed.worker, &tdg__session_feed_ops);
+    }
+    return subscribe_again(session, collect.first, cursor, rv);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Legacy sessions: from initialize to DELETE, to the end of the pipe or old SSE stream,
+ * or to the end of patience. A session belongs to one worker for good: its id names the
+ * worker, and connections that bring a request of the session are moved there. So all of
+ * a session happens on one thread. */
+#ifndef TDG_SERVER_SESSION_H
+#define TDG_SERVER_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "mcp/rpc.h"
+#include "mcp/version.h"
+#include "server/call.h"
+#include "server/feed.h"
+#include "server/occupant.h"
+
+typedef struct tdg__session tdg__session_t;
+typedef struct tdg__sessions tdg__sessions_t; /* those of one worker */
+typedef struct tdg__post tdg__post_t;         /* post.h */
+typedef struct tdg__get tdg__get_t;           /* get.c */
+typedef struct tdg__waiting tdg__waiting_t;   /* legacy.c */
+
+enum { TDG__SESSION_ID = 34 }; /* characters: two for the worker, 128 random bits */
+
+typedef enum tdg__session_kind {
+    TDG__SESSION_HTTP, /* Streamable HTTP: requests by POST, notifications by GET */
+    TDG__SESSION_SSE, /* the pair of endpoints of 2024-11-05: all answers on one stream */
+    TDG__SESSION_PIPE,
+} tdg__session_kind_t;
+
+struct tdg__session {
+    tdg__feed_t feed; /* its outlet is the newest stream's */
+    tdg__session_kind_t kind;
+    tdg__version_t version; /* UNKNOWN until initialize */
+    bool erlmcp;
+    bool initialised; /* has said notifications/initialized */
+    bool ending;
+    int log_level;
+    uint32_t number; /* in the pool of its worker */
+    char id[TDG__SESSION_ID + 1];
+
+    tdg__waiting_t *waiting; /* subscribes whose watchers are not armed yet */
+    tdg__post_t *posts;      /* being answered, or kept for a client that comes back */
+    unsigned post_count;
+    uint32_t last_post;
+    tdg__get_t *streams; /* newest first */
+    unsigned stream_count;
+    uint32_t last_stream;
+    tdg__channel_t *home; /* where answers go that belong to no POST; NULL for HTTP */
+
+    tdg__link_t by_age;
+    int64_t used_ms;
+};
+
+int tdg__sessions_create(tdg__worker_t *worker, unsigned index, tdg__sessions_t **ret);
+void tdg__sessions_destroy(tdg__sessions_t *sessions); /* ends all; NULL is accepted */
+size_t tdg__sessions_count(const tdg__sessions_t *sessions);
+
+/* Which worker a session id names; -1: it is none of ours. */
+int tdg__session_worker(const char *id);
+
+/* A new session. Returns 0, TDG_ESTREAMS (too many sessions), TDG_ENOMEM or TDG_ESYSTEM.
+ */
+int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
+                        tdg__session_t **ret);
+
+/* Ends the session: its streams are closed, its calls cancelled. */
+void tdg__session_destroy(tdg__session_t *session);
+
+tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id);
+
+/* It is in use: its idle time begins anew. */
+void tdg__session_touch(tdg__session_t *session);
+
+/* Ends sessions that have been idle for too long. */
+void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms);
+
+/* Goes back to an older cursor: what was written after it is reported again. Returns 0 or
+ * an error, and the session has to go then. */
+int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor);
+
+/* ---- legacy.c ----------------------------------------------------------- */
+
+/* Serves one message of the session; answers go to `channel`. */
+void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
+                       const tdg__rpc_message_t *message);
+
+/* The unanswered call of this id, anywhere in the session; its channel goes to
+ * *ret_channel. */
+tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id);
+
+/* Frees what waits; the session goes. */
+void tdg__session_drop_waiting(tdg__session_t *session);
+
+/* Sends an error that belongs to no call. */
+void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
+                         tdg__rpc_error_t *error);
+
+extern const tdg__feed_ops_t tdg__session_feed_ops;
+
+#endif

@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One turn of the loop: sockets, timers and the inbox are served; then whatever became
+ * ready in the engine is written, before the loop waits again. */
+#include "server/worker.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "net/conn.h"
+#include "server/feed.h"
+#include "server/http.h"
+#include "server/occupant.h"
+#include "server/pipe.h"
+#include "server/session.h"
+
+enum { MAX_NEWS = 65536, NEWS_AT_ONCE = 256, HANDLES = 5 };
+
+typedef enum worker_state {
+    RUNNING,
+    FINISHING, /* streams were ended; what is being answered is answered */
+    CLOSING,   /* connections and handles are being closed */
+    CLOSED,
+} worker_state_t;
+
+struct counters {
+    atomic_uint_fast64_t connections, sessions, streams, subscriptions, pending, requests,
+        delivered, merged, filtered, rate_limited, ended, changes;
+};
+
+struct tdg__worker {
+    tdg_server_t *server;
+    unsigned index;
+    worker_state_t state;
+    tdg__inbox_t *inbox;
+    tdg__engine_t *engine;
+    tdg__net_t *net;
+    tdg__sessions_t *sessions;
+    tdg__pipe_t *pipe;
+    tdg__news_t news[NEWS_AT_ONCE]; /* taken from the inbox ... */
+    size_t news_count, next_news;   /* ... and not applied yet */
+    uint64_t requests;
+    int64_t advanced_ms; /* the engine's time */
+    int64_t alarm_ms;    /* when the timer goes off; INT64_MAX: not set */
+    int64_t stop_by_ms;
+    uint64_t tick_ms;
+    uv_loop_t *loop;
+    uv_loop_t own_loop;
+    bool owns_loop, has_thread;
+    uv_thread_t thread;
+    uv_async_t wake;
+    uv_timer_t alarm, tick;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    unsigned handles; /* open ones of these five */
+    struct counters counters;
+};
+
+static _Thread_local tdg__worker_t *current;
+
+tdg__worker_t *tdg__worker_current(void) {
+    return current;
+}
+
+tdg_server_t *tdg__worker_server(const tdg__worker_t *worker) {
+    return worker->server;
+}
+
+tdg__inbox_t *tdg__worker_inbox(const tdg__worker_t *worker) {
+    return worker->inbox;
+}
+
+tdg__engine_t *tdg__worker_engine(const tdg__worker_t *worker) {
+    return worker->engine;
+}
+
+tdg__net_t *tdg__worker_net(const tdg__worker_t *worker) {
+    return worker->net;
+}
+
+tdg__sessions_t *tdg__worker_sessions(const tdg__worker_t *worker) {
+    return worker->sessions;
+}
+
+int64_t tdg__worker_now(const tdg__worker_t *worker) {
+    return (int64_t)uv_now(worker->loop);
+}
+
+void tdg__worker_count_request(tdg__worker_t *worker) {
+    worker->requests++;
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+static int64_t wall_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void tdg__worker_refresh(tdg__worker_t *worker) {
+    int64_t now = tdg__worker_now(worker);
+
+    if (now == worker->advanced_ms)
+        return;
+    worker->advanced_ms = now;
+    tdg__engine_advance(worker->engine, now, wall_ms());
+}
+
+static void on_alarm(uv_timer_t *timer) {
+    tdg__worker_t *worker = timer->data;
+
+    worker->alarm_ms = INT64_MAX;
+    tdg__worker_refresh(worker);
+}
+
+static void set_alarm(tdg__worker_t *worker) {
+    int64_t due = tdg__engine_next_deadline(worker->engine);
+    int64_t now = tdg__worker_now(worker);
+
+    if (due == worker->alarm_ms)
+        return;
+    worker->alarm_ms = due;
+    if (due == INT64_MAX)
+        uv_timer_stop(&worker->alarm);
+    else
+        uv_timer_start(&worker->alarm, on_alarm, due > now ? (uint64_t)(due - now) : 0,
+                       0);
+}
+
+/* ---- News --------------------------------------------------------------- */
+
+/* Returns what the engine said; with TDG_ENOMEM nothing has happened. */
+static int apply(tdg__worker_t *worker, const tdg__news_t *news) {
+    if (news->change != NULL)
+        return news->unfiltered
+                   ? tdg__engine_apply_unfiltered(worker->engine, news->change)
+                   : tdg__engine_apply(worker->engine, news->change);
+    if (news->error != 0)
+        return tdg__engine_watch_done(worker->engine, &news->target, TDG__WATCH_FAILED,
+                                      news->error);
+    tdg__engine_reach(worker->engine, news->number);
+    return tdg__engine_watch_done(worker->engine, &news->target, TDG__WATCH_ARMED, 0);
+}
+
+static void drop(tdg__news_t *news) {
+    if (news->change == NULL)
+        tdg__free((void *)(uintptr_t)news->target.name);
+    tdg__change_unref(news->change);
+    *news = (tdg__news_t){0};
+}
+
+static void run_tasks(tdg__worker_t *worker, bool here) {
+    tdg__task_t *task = tdg__inbox_take_tasks(worker->inbox);
+
+    while (task != NULL) {
+        tdg__task_t *next = task->next;
+
+        task->run(task, here);
+        task = next;
+    }
+}
+
+/* News that cannot be applied for want of memory are kept, with all that follow, until
+ * the next try: none may be left out in silence. */
+static void read_inbox(tdg__worker_t *worker) {
+    run_tasks(worker, true);
+    for (;;) {
+        if (worker->next_news == worker->news_count) {
+            worker->next_news = 0;
+            worker->news_count =
+                tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
+        }
+        if (worker->news_count == 0)
+            return;
+        while (worker->next_news < worker->news_count) {
+            tdg__news_t *news = &worker->news[worker->next_news];
+
+            if (apply(worker, news) == TDG_ENOMEM)
+                return;
+            drop(news);
+            worker->next_news++;
+        }
+    }
+}
+
+static void begin_finish(tdg__worker_t *worker);
+
+static void on_wake(uv_async_t *async) {
+    tdg__worker_t *worker = async->data;
+
+    tdg__worker_refresh(worker);
+    read_inbox(worker);
+    if (tdg__server_stopping(worker->server))
+        begin_finish(worker);
+}
+
+static void wake(void *user) {
+    tdg__worker_t *worker = user;
+
+    uv_async_send(&worker->wake);
+}
+
+void tdg__worker_wake(tdg__worker_t *worker) {
+    wake(worker);
+}
+
+/* ---- The engine's questions --------------------------------------------- */
+
+static int call_watch(void *user, const tdg__target_t *target) {
+    tdg__worker_t *worker = user;
+
+    return tdg__hub_watch(tdg__server_hub(worker->server), worker->inbox, target);
+}
+
+static void call_unwatch(void *user, const tdg__target_t *target) {
+    tdg__worker_t *worker = user;
+
+    tdg__hub_unwatch(tdg__server_hub(worker->server), worker->inbox, target);
+}
+
+static void call_settled(void *user, tdg__stream_t stream, const tdg__target_t *target,
+                         int status, bool resumed) {
+    tdg__worker_t *worker = user;
+    tdg__feed_t *feed = tdg__engine_stream_user(worker->engine, stream);
+
+    if (feed != NULL)
+        feed->ops->settled(feed, target, status, resumed);
+}
+
+static void call_list_matches(void *user, const tdg__target_t *template_,
+                              bool (*visit)(void *arg, const tdg__target_t *uri),
+                              void *arg) {
+    tdg__worker_t *worker = user;
+
+    tdg__catalogue_list_matches(tdg__server_catalogue(worker->server), template_, visit,
+                                arg);
+}
+
+static tdg__settings_t to_engine(const tdg_settings_t *settings) {
+    return (tdg__settings_t){
+        .timing = {(tdg__timing_mode_t)settings->timing, settings->window_ms,
+                   settings->longest_ms},
+        .rate_limit_ms = settings->rate_limit_ms,
+    };
+}
+
+static int create_engine(tdg__worker_t *worker, uint64_t number) {
+    const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
+    bool watched = opts->watcher.start != NULL;
+    tdg__engine_opts_t engine = {
+        .calls = {.watch = watched ? call_watch : NULL,
+                  .unwatch = watched ? call_unwatch : NULL,
+                  .settled = call_settled,
+                  .list_matches = call_list_matches},
+        .user = worker,
+        .defaults = to_engine(&opts->settings),
+        .epoch = tdg__hub_epoch(tdg__server_hub(worker->server)),
+        .first_number = number + 1,
+        .shared_numbers = true,
+        .linger_ms = opts->linger_ms,
+        .max_subscriptions = opts->max_subscriptions,
+        .max_pending = opts->max_pending,
+        .history = opts->max_history,
+    };
+
+    int rv = tdg__engine_create(&engine, &worker->engine);
+    if (rv < 0)
+        return rv;
+    return tdg__server_configure_engine(worker->server, worker->engine);
+}
+
+/* ---- Connections -------------------------------------------------------- */
+
+static void on_request(void *user, tdg__conn_t *conn,
+                       const tdg__http_request_t *request) {
+    tdg__worker_t *worker = user;
+
+    tdg__worker_refresh(worker);
+    tdg__http_serve(worker, conn, request);
+}
+
+static void on_drained(void *user, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    tdg__worker_refresh(user);
+    if (occupant != NULL && occupant->drained != NULL)
+        occupant->drained(occupant);
+}
+
+static void on_closed(void *user, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    tdg__worker_refresh(user);
+    if (occupant != NULL)
+        occupant->closed(occupant);
+}
+
+static void on_half_closed(void *user, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    tdg__worker_refresh(user);
+    if (occupant != NULL && occupant->half_closed != NULL)
+        occupant->half_closed(occupant);
+}
+
+static int create_net(tdg__worker_t *worker) {
+    const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
+    tdg__net_opts_t net = {
+        .calls = {on_request, on_drained,                       on_closed, on_half_closed},
+        .user = worker,
+        .limits = {.max_header_bytes = opts->max_header_bytes,
+                  .max_fields = 100,
+                  .max_body_bytes = opts->max_message_bytes                                      },
+        .request_timeout_ms = opts->request_timeout_ms,
+        .idle_timeout_ms = opts->idle_timeout_ms,
+        .write_timeout_ms = opts->request_timeout_ms,
+        .max_connections = opts->max_connections / opts->workers,
+    };
+
+    return tdg__net_create(worker->loop, &net, &worker->net);
+}
+
+int tdg__worker_listen(tdg__worker_t *worker, int fd, void *tag) {
+    return tdg__net_listen(worker->net, fd, tag);
+}
+
+int tdg__worker_pipe(tdg__worker_t *worker, int input, int output, bool erlmcp) {
+    return tdg__pipe_open(worker, input, output, erlmcp, &worker->pipe);
+}
+
+void tdg__worker_pipe_ended(tdg__worker_t *worker) {
+    tdg_server_stop_soon(worker->server);
+}
+
+/* ---- Ticks: signs of life, idle sessions, old streams ------------------- */
+
+struct tick {
+    const tdg_server_opts_t *opts;
+    int64_t now_ms;
+};
+
+static void tick_conn(void *arg, tdg__conn_t *conn) {
+    const struct tick *tick = arg;
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    tdg__outlet_t *outlet = tdg__conn_outlet(conn);
+
+    if (occupant == NULL || !occupant->streaming)
+        return;
+    if (tick->opts->stream_lifetime_ms > 0 && occupant->finish != NULL &&
+        tick->now_ms - occupant->started_ms >= tick->opts->stream_lifetime_ms) {
+        occupant->finish(occupant);
+        return;
+    }
+    if (outlet->queued == 0 &&
+        tick->now_ms - outlet->written_ms >= tick->opts->keepalive_ms)
+        tdg__outlet_piece(outlet, ":\n\n", 3);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    tdg__worker_t *worker = timer->data;
+    struct tick tick = {tdg__server_opts(worker->server), tdg__worker_now(worker)};
+
+    tdg__worker_refresh(worker);
+    tdg__net_each(worker->net, tick_conn, &tick);
+    tdg__sessions_expire(worker->sessions, tick.now_ms);
+    if (worker->news_count > 0)
+        read_inbox(worker);
+}
+
+/* Often enough for the shortest of the times that it looks after. */
+static uint64_t tick_period(const tdg_server_opts_t *opts) {
+    uint64_t shortest = opts->keepalive_ms;
+
+    if (opts->session_idle_ms < shortest)
+        shortest = opts->session_idle_ms;
+    if (opts->stream_lifetime_ms > 0 && opts->stream_lifetime_ms < shortest)
+        shortest = opts->stream_lifetime_ms;
+    shortest /= 4;
+    return shortest < 10 ? 10 : shortest > 1000 ? 1000 : shortest;
+}
+
+/* ---- Turns -------------------------------------------------------------- */
+
+static void set(atomic_uint_fast64_t *counter, uint64_t value) {
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+}
+
+static void publish_counters(tdg__worker_t *worker) {
+    struct counters *counters = &worker->counters;
+    tdg__counters_t now;
+
+    tdg__engine_counters(worker->engine, &now);
+    set(&counters->connections, tdg__net_connections(worker->net));
+    set(&counters->sessions, tdg__sessions_count(worker->sessions));
+    set(&counters->streams, now.streams);
+    set(&counters->subscriptions, now.subscriptions);
+    set(&counters->pending, now.pending);
+    set(&counters->requests, worker->requests);
+    set(&counters->changes, now.changes);
+    set(&counters->delivered, now.delivered);
+    set(&counters->merged, now.merged);
+    set(&counters->filtered, now.filtered);
+    set(&counters->rate_limited, now.rate_limited);
+    set(&counters->ended, now.ended);
+}
+
+static void go_on_finishing(tdg__worker_t *worker);
+
+static void on_prepare(uv_prepare_t *prepare) {
+    tdg__worker_t *worker = prepare->data;
+
+    if (worker->state >= CLOSING)
+        return;
+    tdg__feeds_flush(worker);
+    publish_counters(worker);
+    if (worker->state == FINISHING)
+        go_on_finishing(worker);
+    if (worker->state < CLOSING)
+        set_alarm(worker);
+}
+
+static void on_check(uv_check_t *check) {
+    tdg__worker_t *worker = check->data;
+
+    if (worker->state < CLOSING)
+        tdg__feeds_flush(worker);
+}
+
+/* ---- Stopping ----------------------------------------------------------- */
+
+static void finish_conn(void *arg, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    (void)arg;
+    if (occupant != NULL && occupant->finish != NULL)
+        occupant->finish(occupant);
+}
+
+static void begin_finish(tdg__worker_t *worker) {
+    if (worker->state != RUNNING)
+        return;
+    worker->state = FINISHING;
+    worker->stop_by_ms =
+        tdg__worker_now(worker) + tdg__server_opts(worker->server)->stop_timeout_ms;
+    /* Looks often enough whether all is done, or the time is over. */
+    uv_timer_start(&worker->tick, on_tick, 0, 10);
+    tdg__net_stop_listening(worker->net);
+    tdg__feeds_flush(worker);
+    tdg__net_each(worker->net, finish_conn, NULL);
+    tdg__net_finish(worker->net);
+    if (worker->pipe != NULL)
+        tdg__pipe_finish(worker->pipe);
+}
+
+static void handle_closed(uv_handle_t *handle) {
+    tdg__worker_t *worker = handle->data;
+
+    if (--worker->handles > 0)
+        return;
+    worker->state = CLOSED;
+    if (current == worker)
+        current = NULL;
+    tdg__server_worker_closed(worker->server, worker);
+}
+
+static void drop_news(tdg__worker_t *worker) {
+    do {
+        while (worker->next_news < worker->news_count)
+            drop(&worker->news[worker->next_news++]);
+        worker->next_news = 0;
+        worker->news_count = tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
+    } while (worker->news_count > 0);
+}
+
+static void net_closed(void *arg) {
+    tdg__worker_t *worker = arg;
+    uv_handle_t *handles[HANDLES] = {
+        (uv_handle_t *)&worker->wake,  (uv_handle_t *)&worker->alarm,
+        (uv_handle_t *)&worker->tick,  (uv_handle_t *)&worker->prepare,
+        (uv_handle_t *)&worker->check,
+    };
+
+    worker->net = NULL;
+    tdg__sessions_destroy(worker->sessions);
+    worker->sessions = NULL;
+    if (worker->inbox != NULL) {
+        tdg__inbox_close(worker->inbox);
+        run_tasks(worker, false);
+        drop_news(worker);
+    }
+    tdg__engine_destroy(worker->engine);
+    worker->engine = NULL;
+    for (size_t i = 0; i < HANDLES; i++)
+        uv_close(handles[i], handle_closed);
+}
+
+static void pipe_closed(void *arg) {
+    tdg__worker_t *worker = arg;
+
+    worker->pipe = NULL;
+    tdg__net_close(worker->net, net_closed, worker);
+}
+
+static void close_worker(tdg__worker_t *worker) {
+    worker->state = CLOSING;
+    tdg__hub_leave(tdg__server_hub(worker->server), worker->inbox);
+    if (worker->pipe != NULL)
+        tdg__pipe_close(worker->pipe, 0, pipe_closed, worker);
+    else
+        pipe_closed(worker);
+}
+
+static void go_on_finishing(tdg__worker_t *worker) {
+    bool busy = tdg__net_connections(worker->net) > 0 ||
+                (worker->pipe != NULL && tdg__pipe_busy(worker->pipe));
+
+    if (!busy || tdg__worker_now(worker) >= worker->stop_by_ms)
+        close_worker(worker);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int init_handles(tdg__worker_t *worker) {
+    int rv = uv_async_init(worker->loop, &worker->wake, on_wake);
+    if (rv < 0)
+        return TDG_ESYSTEM;
+    uv_timer_init(worker->loop, &worker->alarm);
+    uv_timer_init(worker->loop, &worker->tick);
+    uv_prepare_init(worker->loop, &worker->prepare);
+    uv_check_init(worker->loop, &worker->check);
+    worker->wake.data = worker->alarm.data = worker->tick.data = worker;
+    worker->prepare.data = worker->check.data = worker;
+    worker->handles = HANDLES;
+    worker->tick_ms = tick_period(tdg__server_opts(worker->server));
+    uv_timer_start(&worker->tick, on_tick, worker->tick_ms, worker->tick_ms);
+    uv_prepare_start(&worker->prepare, on_prepare);
+    uv_check_start(&worker->check, on_check);
+    return 0;
+}
+
+static int init_loop(tdg__worker_t *worker, uv_loop_t *loop) {
+    worker->loop = loop;
+    if (loop == NULL) {
+        if (uv_loop_init(&worker->own_loop) < 0)
+            return TDG_ESYSTEM;
+        worker->loop = &worker->own_loop;
+        worker->owns_loop = true;
+    }
+    return init_handles(worker);
+}
+
+int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
+                       tdg__worker_t **ret) {
+    uint64_t number;
+    tdg__worker_t *worker = tdg__calloc(1, sizeof(*worker));
+    if (worker == NULL)
+        return TDG_ENOMEM;
+
+    worker->server = server;
+    worker->index = index;
+    worker->advanced_ms = -1;
+    worker->alarm_ms = INT64_MAX;
+    int rv = init_loop(worker, loop);
+    if (rv == 0)
+        rv = tdg__inbox_create(MAX_NEWS, wake, worker, &worker->inbox);
+    if (rv == 0)
+        rv = tdg__hub_join(tdg__server_hub(server), worker->inbox, &number);
+    if (rv == 0)
+        rv = create_engine(worker, number);
+    if (rv == 0)
+        rv = tdg__sessions_create(worker, index, &worker->sessions);
+    if (rv == 0)
+        rv = create_net(worker);
+    if (rv < 0) {
+        tdg__worker_destroy(worker);
+        return rv;
+    }
+    if (loop != NULL)
+        current = worker;
+    *ret = worker;
+    return 0;
+}
+
+/* Signals are the business of the program's own threads. */
+static void run(void *arg) {
+    tdg__worker_t *worker = arg;
+
+    current = worker;
+    uv_run(worker->loop, UV_RUN_DEFAULT);
+    current = NULL;
+}
+
+int tdg__worker_start(tdg__worker_t *worker) {
+    sigset_t all, before;
+
+    if (!worker->owns_loop)
+        return 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rv = uv_thread_create(&worker->thread, run, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    worker->has_thread = rv == 0;
+    return rv == 0 ? 0 : TDG_ESYSTEM;
+}
+
+bool tdg__worker_closed(const tdg__worker_t *worker) {
+    return worker->state == CLOSED;
+}
+
+void tdg__worker_join(tdg__worker_t *worker) {
+    if (worker->has_thread)
+        uv_thread_join(&worker->thread);
+    worker->has_thread = false;
+}
+
+/* A worker that never ran is closed the ordinary way, by running its loop a little. */
+static void close_unstarted(tdg__worker_t *worker) {
+    if (worker->inbox != NULL && worker->net != NULL) {
+        close_worker(worker);
+    } else {
+        if (worker->inbox != NULL)
+            tdg__hub_leave(tdg__server_hub(worker->server), worker->inbox);
+        worker->state = CLOSING;
+        if (worker->handles > 0)
+            net_closed(worker);
+    }
+    while (worker->state != CLOSED && worker->handles > 0)
+        uv_run(worker->loop, UV_RUN_ONCE);
+}
+
+void tdg__worker_destroy(tdg__worker_t *worker) {
+    if (worker == NULL)
+        return;
+    if (worker->state != CLOSED)
+        close_unstarted(worker);
+    if (worker->owns_loop) {
+        int rv = uv_loop_close(&worker->own_loop);
+        assert(rv == 0);
+        (void)rv;
+    }
+    tdg__inbox_unref(worker->inbox);
+    tdg__free(worker);
+}
+
+static uint64_t get(const atomic_uint_fast64_t *counter) {
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void tdg__worker_add_counters(const tdg__worker_t *worker, tdg_counters_t *sum) {
+    const struct counters *counters = &worker->counters;
+
+    sum->connections += get(&counters->connections);
+    sum->sessions += get(&counters->sessions);
+    sum->streams += get(&counters->streams);
+    sum->subscriptions += get(&counters->subscriptions);
+    sum->pending += get(&counters->pending);
+    sum->requests += get(&counters->requests);
+    sum->delivered += get(&counters->delivered);
+    sum->merged += get(&counters->merged);
+    sum->filtered += get(&counters->filtered);
+    sum->rate_limited += get(&counters->rate_limited);
+    sum->ended += get(&counters->ended);
+    /* Every worker sees every change. */
+    if (get(&counters->changes) > sum->changes)
+        sum->changes = get(&counters->changes);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Clients that leave, are slow, or want too much; and a server without memory. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "net/internal.h"
+#include "unit/net/fixture.h"
+
+static int setup(void **state) {
+    struct world *world = state_create(state, sizeof(*world));
+    tdg__net_opts_t opts = world_opts(world);
+
+    world_open(world, &opts);
+    return 0;
+}
+
+static int setup_impatient(void **state) {
+    struct world *world = state_create(state, sizeof(*world));
+    tdg__net_opts_t opts = world_opts(world);
+
+    opts.write_timeout_ms = 400;
+    world_open(world, &opts);
+    return 0;
+}
+
+static int teardown(void **state) {
+    world_close(*state);
+    return state_destroy(state);
+}
+
+/* ---- Clients that leave ------------------------------------------------- */
+
+static void notices_a_client_that_leaves_a_stream(void **state) {
+    struct world *w = *state;
+
+    w->answer = answer_stream;
+    for (int how = 0; how < 3; how++) {
+        struct client *c = client_open(w);
+
+        client_get(w, c, "/s");
+        client_expect_head(w, c, 200, NULL);
+        if (how == 0)
+            client_close(c);
+        else if (how == 1)
+            client_reset(c);
+        else
+            assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+        RUN_UNTIL(w, w->closed == how + 1);
+    }
+    assert_int_equal(w->half_closed, 0);
+}
+
+static void fails_to_write_to_a_client_that_left(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    tdg__outlet_t *outlet;
+    int rv = 0;
+
+    w->answer = answer_stream;
+    client_get(w, c, "/s");
+    client_expect_head(w, c, 200, NULL);
+    outlet = tdg__conn_outlet(w->held[0]);
+    client_reset(c);
+    for (int i = 0; i < 1000 && rv == 0; i++) /* until the reset is here */
+        rv = flush(outlet, "data\n\n");
+    assert_int_equal(rv, TDG_EENDED);
+    assert_int_equal(w->closed, 0); /* not from inside the call */
+    assert_int_equal(flush(outlet, "data\n\n"), TDG_EENDED);
+    tdg__conn_end(w->held[0]); /* does nothing */
+    RUN_UNTIL(w, w->closed == 1);
+}
+
+static void notices_a_reset_while_answering(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+
+    w->answer = answer_never;
+    client_get(w, c, "/x");
+    RUN_UNTIL(w, w->held_count == 1);
+    client_reset(c);
+    RUN_UNTIL(w, w->closed == 1);
+}
+
+static void answers_a_client_that_only_listens_now(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    struct reply reply;
+
+    w->answer = answer_never;
+    client_get(w, c, "/0");
+    client_get(w, c, "/1");
+    client_send(w, c, "GET /unfinished");
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    RUN_UNTIL(w, w->half_closed == 1);
+    for (int i = 0; i < 2; i++) { /* all that were complete */
+        RUN_UNTIL(w, w->held_count == 1);
+        assert_int_equal(w->closed, 0);
+        answer_held_path(w, i);
+        assert_int_equal(client_reply(w, c, true, &reply), 200);
+    }
+    assert_string_equal(reply.body, "/1");
+    client_expect_end(w, c);
+    RUN_UNTIL(w, w->closed == 1);
+    assert_int_equal(w->requests, 2);
+}
+
+static void begins_no_stream_for_a_client_that_left(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+
+    w->answer = answer_never;
+    client_get(w, c, "/0");
+    RUN_UNTIL(w, w->held_count == 1);
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    RUN_UNTIL(w, w->half_closed == 1);
+    assert_int_equal(tdg__conn_begin(w->held[0], NULL, NULL, 0), TDG_EENDED);
+    RUN_UNTIL(w, w->closed == 1);
+}
+
+/* ---- Clients that are slow or greedy ------------------------------------ */
+
+static void answers_a_slow_reader_to_the_end(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *body = huge_body();
+    size_t live;
+
+    w->answer = answer_never;
+    client_get(w, c, "/huge");
+    client_get(w, c, "/next");
+    RUN_UNTIL(w, w->held_count == 1);
+    live = memory_live();
+    c->deaf = true;
+    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    free(body); /* it was copied */
+    world_run_ms(w, 50);
+    assert_true(memory_live() <= live + 1); /* the rest, in one piece */
+    assert_int_equal(w->requests, 1);       /* the next one waits until all is out */
+
+    c->deaf = false;
+    client_expect_head(w, c, 200, NULL);
+    RUN_UNTIL(w, c->len >= HUGE_BYTES);
+    is_huge(c->data);
+    RUN_UNTIL(w, w->requests == 2);
+    assert_int_equal(w->drained, 0);
+}
+
+static void streams_to_a_slow_reader_in_order(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *body = huge_body();
+    tdg__outlet_t *outlet;
+    int waits = 0;
+
+    w->answer = answer_stream;
+    client_get(w, c, "/s");
+    client_expect_head(w, c, 200, NULL);
+    outlet = tdg__conn_outlet(w->held[0]);
+    c->deaf = true;
+    outlet->chunked = false; /* so that the bytes can be compared */
+    for (size_t sent = 0; sent < HUGE_BYTES; sent += 16384) {
+        int rv = tdg__outlet_piece(outlet, body + sent, 16384);
+
+        assert_true(rv == 0 || rv == TDG_EAGAIN);
+        waits += rv == TDG_EAGAIN;
+    }
+    free(body);
+    assert_true(waits > 1);
+    assert_true(outlet->queued > 0);
+    assert_int_equal(w->drained, 0);
+    c->deaf = false;
+    RUN_UNTIL(w, w->drained == 1);
+    assert_int_equal(outlet->queued, 0);
+    RUN_UNTIL(w, c->len == HUGE_BYTES);
+    is_huge(c->data);
+    assert_int_equal(flush(outlet, "the end"), 0);
+    RUN_UNTIL(w, c->len == HUGE_BYTES + 7);
+}
+
+static void closes_on_a_reader_that_never_reads(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w), *other = client_open(w);
+    char *body = huge_body();
+
+    w->answer = answer_never;
+    c->deaf = true;
+    client_get(w, c, "/huge");
+    RUN_UNTIL(w, w->held_count == 1);
+    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    RUN_UNTIL(w, w->closed == 1);
+
+    c = client_open(w);
+    c->deaf = true;
+    w->answer = answer_stream;
+    client_get(w, c, "/s");
+    RUN_UNTIL(w, w->held_count == 1);
+    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(w->held[0]), body, HUGE_BYTES),
+                     TDG_EAGAIN);
+    RUN_UNTIL(w, w->closed == 2);
+    assert_int_equal(w->drained, 0);
+    free(body);
+
+    w->answer = answer_path;
+    client_get(w, other, "/fine");
+    assert_int_equal(client_reply(w, other, true, NULL), 200);
+}
+
+/* Slow is not stuck: the time-out counts from the last byte that the kernel took. */
+static void is_patient_with_a_reader_that_reads_a_little(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *body = huge_body();
+    uint64_t limit;
+    int some = 65536;
+
+    assert_int_equal(setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &some, sizeof(some)), 0);
+    w->answer = answer_never;
+    c->deaf = true;
+    client_get(w, c, "/huge");
+    RUN_UNTIL(w, w->held_count == 1);
+    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    free(body);
+    limit = uv_hrtime() + UINT64_C(1000000) * 1200;
+    while (uv_hrtime() < limit) {
+        char bytes[32768];
+
+        (void)!recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        world_step(w);
+    }
+    assert_int_equal(w->closed, 0);
+}
+
+static void does_not_read_for_ever_while_answering(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *text = many_requests(100000);
+    tdg__conn_t *conn;
+
+    w->answer = answer_never;
+    (void)!send(c->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    free(text);
+    RUN_UNTIL(w, w->held_count == 1);
+    conn = w->held[0];
+    RUN_UNTIL(w, conn->paused);
+    world_run_ms(w, 20);
+    assert_int_equal(w->requests, 1);
+    assert_true(conn->input->end <= 16 * 1024 + READ_BYTES);
+
+    w->answer = answer_path; /* and goes on when it may */
+    answer_held_path(w, 0);
+    expect_paths(w, c, 0, 4000);
+}
+
+static void closes_on_a_client_that_floods_a_stream(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *text = many_requests(1000);
+
+    w->answer = answer_stream;
+    client_send(w, c, text);
+    free(text);
+    RUN_UNTIL(w, w->closed == 1);
+    assert_int_equal(w->requests, 1);
+}
+
+/* Kept input moves down again, however long some of it is always there. */
+static void keeps_no_more_than_it_must(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+
+    w->answer = answer_never;
+    client_get(w, c, "/first");
+    client_get(w, c, "/second");
+    for (int i = 0; i < 2000; i++) {
+        RUN_UNTIL(w, w->held_count == 1 && w->held[0]->input != NULL);
+        assert_true(w->held[0]->input->size < 512);
+        client_get(w, c, "/another");
+        tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+        client_reply(w, c, true, NULL);
+    }
+}
+
+/* ---- Memory ------------------------------------------------------------- */
+
+static void answer_both_ways(struct world *w, tdg__conn_t *conn,
+                             const tdg__http_request_t *request) {
+    if (request->path[1] == 's')
+        answer_stream(w, conn, request);
+    else if (request->path[1] == 'h')
+        tdg__conn_respond(conn, 200, NULL, NULL, w->arg, HUGE_BYTES);
+    else
+        answer_path(w, conn, request);
+}
+
+static bool is_over(const struct client *c) {
+    return c->fd < 0 || c->eof || c->error != 0;
+}
+
+static bool try_send(struct client *c, const char *text) {
+    return send(c->fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text);
+}
+
+/* Everything that allocates, with whatever outcome: each client gets its bytes or an end.
+ */
+static void run_everything(struct world *w) {
+    struct client *plain = client_open(w), *huge = client_open(w),
+                  *stream = client_open(w);
+
+    try_send(plain,
+             "GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    RUN_UNTIL(w, is_over(plain) || (plain->len > 0 && strstr(plain->data, "/b") != NULL));
+    try_send(huge,
+             "GET /h HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    RUN_UNTIL(w, is_over(huge) || huge->len >= HUGE_BYTES);
+    try_send(stream,
+             "GET /s HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    RUN_UNTIL(w, is_over(stream) || stream->len > 0);
+    if (w->held_count > 0) {
+        stream->deaf = true;
+        (void)tdg__outlet_piece(tdg__conn_outlet(w->held[0]), w->arg, HUGE_BYTES);
+    }
+    if (w->held_count > 0)
+        tdg__conn_end(unhold(w));
+    stream->deaf = false;
+    RUN_UNTIL(w, is_over(stream) || stream->len > HUGE_BYTES);
+    client_close(plain);
+    client_close(huge);
+    client_close(stream);
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 0);
+    w->client_count = 0;
+}
+
+static void survives_when_memory_is_out(void **state) {
+    struct world *w = *state;
+    size_t nth;
+
+    w->arg = huge_body();
+    w->answer = answer_both_ways;
+    for (int how = MEMORY_ONCE; how <= MEMORY_FROM_THEN_ON; how++) {
+        for (nth = 1; nth < 100; nth++) {
+            memory_fail(nth, how);
+            run_everything(w);
+            if (!memory_failed())
+                break;
+        }
+        assert_in_range(nth, 5, 99);
+        memory_fail(0, MEMORY_ONCE);
+        run_everything(w); /* and works again */
+    }
+    free(w->arg);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define IMPATIENT(function)                                                              \
+    cmocka_unit_test_setup_teardown(function, setup_impatient, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(notices_a_client_that_leaves_a_stream),
+        TEST(fails_to_write_to_a_client_that_left),
+        TEST(notices_a_reset_while_answering),
+        TEST(answers_a_client_that_only_listens_now),
+        TEST(begins_no_stream_for_a_client_that_left),
+        TEST(answers_a_slow_reader_to_the_end),
+        TEST(streams_to_a_slow_reader_in_order),
+        IMPATIENT(closes_on_a_reader_that_never_reads),
+        IMPATIENT(is_patient_with_a_reader_that_reads_a_little),
+        TEST(does_not_read_for_ever_while_answering),
+        TEST(closes_on_a_client_that_floods_a_stream),
+        TEST(keeps_no_more_than_it_must),
+        TEST(survives_when_memory_is_out),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("conn_slow", tests, NULL, NULL);
+}
