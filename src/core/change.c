@@ -152,15 +152,12 @@ int tdg__change_metadata(const tdg__change_t *change, json_t **ret) {
 
     if (change->kind == TDG__TARGET_LIST)
         return TDG_EINVAL;
-    object = json_object();
+
+    /* A deep copy only reads what other threads may be reading too; a flat one would count
+     * references there. */
+    object = change->metadata != NULL ? json_deep_copy(change->metadata) : json_object();
     if (object == NULL)
         return TDG_ENOMEM;
-
-    /* Not json_copy(): that one does not say when memory was out half-way. */
-    if (change->metadata != NULL && json_object_update(object, change->metadata) < 0) {
-        json_decref(object);
-        return TDG_ENOMEM;
-    }
     if (change->deleted)
         json_object_del(object, "change_type");
     if (fill_in(object, "updated_at", json_integer(change->wall_ms)) < 0 ||

@@ -182,6 +182,8 @@ uint64_t tdg__arming_number(tdg__engine_t *engine) {
 
     if (!engine->opts.shared_numbers)
         return ++engine->last_number;
+    if (engine->armed_at != 0)
+        return engine->armed_at;
     /* One number is for one arming. Without one, any cursor so far counts as older. */
     engine->reached = false;
     return reached ? engine->last_number : engine->last_number + 1;
@@ -192,6 +194,11 @@ void tdg__engine_reach(tdg__engine_t *engine, uint64_t number) {
         return;
     engine->last_number = number;
     engine->reached = true;
+}
+
+void tdg__engine_armed_at(tdg__engine_t *engine, uint64_t number) {
+    tdg__engine_reach(engine, number);
+    engine->armed_at = number;
 }
 
 static void on_timer(tdg__engine_t *engine, tdg__timer_t *timer) {

@@ -299,6 +299,11 @@ int tdg__engine_apply_unfiltered(tdg__engine_t *engine, tdg__change_t *change);
  * the last one is ignored. */
 void tdg__engine_reach(tdg__engine_t *engine, uint64_t number);
 
+/* The same for an answer with ARMED that follows, where the watcher has been armed since
+ * `number` already, because another engine wanted it first: a cursor from there on counts
+ * as known. Everything since that number must have been applied here. */
+void tdg__engine_armed_at(tdg__engine_t *engine, uint64_t number);
+
 /* ---- Delivery ----------------------------------------------------------- */
 
 typedef enum tdg__note_kind {

@@ -237,6 +237,7 @@ struct tdg__engine {
     int64_t now_ms, wall_ms;
     uint64_t last_number;
     bool reached;      /* shared numbers: the last number is not that of a change */
+    uint64_t armed_at; /* shared numbers: of the next arming; 0: not said */
     uint64_t attempts; /* changes that came in, whether they took effect or not */
     uint32_t generation;
 

@@ -296,6 +296,7 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
     int rv = take_answer(engine, target, result, error);
 
     engine->reached = false; /* the number was for this answer, needed or not */
+    engine->armed_at = 0;
     return rv;
 }
 

@@ -69,12 +69,16 @@ const tdg__http_refusal_t *tdg__http_guard_body(tdg__http_guard_t *guard,
                                                 const char *data, size_t len,
                                                 size_t *ret_len);
 
+/* After the head: whether the body is complete. */
+bool tdg__http_guard_done(const tdg__http_guard_t *guard);
+
+/* Whether the client goes on after the response, by its version and Connection fields.
+ * Not as llhttp sees it, which takes "close" with a tab behind it for another word. */
+bool tdg__http_keeps_alive(const tdg__http_request_t *request);
+
 /* ASCII only, whatever the locale. */
 static inline char tdg__http_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
-
-/* After the head: whether the body is complete. */
-bool tdg__http_guard_done(const tdg__http_guard_t *guard);
 
 #endif

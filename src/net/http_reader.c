@@ -61,23 +61,6 @@ static const tdg__http_refusal_t
     unclear = {400, "the request could be read in several ways"},
     no_memory = {500, "the server is out of memory"};
 
-/* ---- Requests ----------------------------------------------------------- */
-
-const char *tdg__http_field(const tdg__http_request_t *request, const char *name) {
-    for (size_t i = 0; i < request->field_count; i++)
-        if (strcmp(request->fields[i].name, name) == 0)
-            return request->fields[i].value;
-    return NULL;
-}
-
-size_t tdg__http_field_times(const tdg__http_request_t *request, const char *name) {
-    size_t times = 0;
-
-    for (size_t i = 0; i < request->field_count; i++)
-        times += strcmp(request->fields[i].name, name) == 0;
-    return times;
-}
-
 /* ---- Bytes -------------------------------------------------------------- */
 
 /* Grows by doubling, up to `max` bytes. There is always a NUL behind the last byte. */
@@ -230,37 +213,6 @@ static void settle_value(char *at) {
     *end = '\0';
 }
 
-/* Whether the list of words has `word`, which is in lower case, in any case. */
-static bool has_word(const char *list, const char *word) {
-    size_t len = strlen(word);
-
-    for (;;) {
-        size_t match = 0;
-
-        list += strspn(list, ", \t");
-        if (*list == '\0')
-            return false;
-        while (match < len && tdg__http_lower(list[match]) == word[match])
-            match++;
-        if (match == len && strchr(", \t", list[match]) != NULL) /* or at the end */
-            return true;
-        list += strcspn(list, ", \t");
-    }
-}
-
-/* Not as llhttp sees it, which takes "close" with a tab behind it for another word. */
-static bool keeps_alive(const tdg__http_request_t *request) {
-    bool keep = false, close = false;
-
-    for (size_t i = 0; i < request->field_count; i++) {
-        if (strcmp(request->fields[i].name, "connection") != 0)
-            continue;
-        keep = keep || has_word(request->fields[i].value, "keep-alive");
-        close = close || has_word(request->fields[i].value, "close");
-    }
-    return !close && (keep || request->minor > 0);
-}
-
 /* Turns the head, which is parsed, into the strings of the request. */
 static void settle(tdg__http_reader_t *reader) {
     tdg__http_request_t *request = &reader->request;
@@ -283,7 +235,7 @@ static void settle(tdg__http_reader_t *reader) {
     request->fields = reader->fields;
     request->method = method_of(&reader->parser);
     request->minor = llhttp_get_http_minor(&reader->parser);
-    request->keep_alive = keeps_alive(request);
+    request->keep_alive = tdg__http_keeps_alive(request);
 }
 
 static int make_room_for_fields(tdg__http_reader_t *reader, size_t count) {

@@ -212,7 +212,7 @@ static int put_modern_result(tdg__text_t *text, const tdg__call_t *call, json_t 
         caching = call->entry->caching;
     if (json_object_update(copy, result) == 0)
         rv = tdg__result_finish(copy, tdg__call_method(call), tdg__call_version(call),
-                                &caching, counted(tdg__server_info(call->server)));
+                                &caching, tdg__worker_info(call->channel->worker));
     if (rv == 0)
         tdg__rpc_put_result(text, call->id, copy);
     json_decref(copy);

@@ -44,6 +44,7 @@ static void attach_newest(tdg__session_t *session) {
     if (session->feed.stream_number != newest->number) {
         session->feed.stream_number = newest->number;
         session->feed.event_number = 0;
+        session->began = tdg__feed_cursor(&session->feed);
     }
     tdg__feed_attach(&session->feed, tdg__conn_outlet(newest->conn));
 }
@@ -149,9 +150,14 @@ static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
 /* ---- GET on /mcp -------------------------------------------------------- */
 
 /* Goes back to where the client says it is, unless it has seen the last event. An id that
- * we cannot read says nothing: everything counts as changed. */
+ * we cannot read says nothing: everything counts as changed. Without an id the client may
+ * have missed all that its last stream has carried, unless that is still there. */
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
+    if (last_event_id == NULL || last_event_id[0] == '\0')
+        return session->streams == NULL && session->feed.event_number > 0
+                   ? tdg__session_rewind(session, session->began)
+                   : 0;
     if (tdg__event_id_read(last_event_id, id) < 0)
         return tdg__session_rewind(session, (tdg__cursor_t){0, 0});
     if (id->post)
@@ -210,12 +216,9 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
 
     if (session->stream_count >= opts->max_streams)
         return TDG_ESTREAMS;
-    if (last_event_id != NULL && last_event_id[0] != '\0') {
-        int rv = rewind_to(session, last_event_id, &id);
-        if (rv < 0) {
-            tdg__session_destroy(session);
-            return TDG_ENOMEM;
-        }
+    if (rewind_to(session, last_event_id, &id) < 0) {
+        tdg__session_destroy(session);
+        return TDG_ENOMEM;
     }
     tdg__session_touch(session);
     if (id.post)

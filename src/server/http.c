@@ -334,14 +334,25 @@ static void serve_batch(struct visit *visit, json_t *values) {
                "Batches exist in protocol 2025-03-26 only, and are not empty");
         return;
     }
-    tdg__channel_init(&nobody, NULL, visit->worker, session->erlmcp);
-    if (expected > 0 &&
-        create_post(visit, session, session->version, true, expected, &post) < 0)
+    if (tdg__batch_too_long(tdg__server_opts(tdg__worker_server(visit->worker)),
+                            values)) {
+        refuse(visit, 400, TDG__RPC_INVALID_REQUEST, "The batch has too many parts");
         return;
-    json_array_foreach(values, i, value)
-        serve_part(session, expected > 0 ? tdg__post_channel(post) : &nobody, value);
-    if (expected == 0)
+    }
+    if (expected == 0) {
+        tdg__channel_init(&nobody, NULL, visit->worker, session->erlmcp);
+        json_array_foreach(values, i, value)
+            serve_part(session, &nobody, value);
         respond(visit, 202, NULL);
+        return;
+    }
+    /* One more than will come, so that the post lives until all parts are served. */
+    if (create_post(visit, session, session->version, true, expected + 1, &post) < 0)
+        return;
+    tdg__channel_t *channel = tdg__post_channel(post);
+    json_array_foreach(values, i, value)
+        serve_part(session, channel, value);
+    channel->ops->cancelled(channel, NULL);
 }
 
 /* ---- POST --------------------------------------------------------------- */

@@ -111,7 +111,7 @@ int tdg__hub_join(tdg__hub_t *hub, tdg__inbox_t *inbox, uint64_t *ret_number) {
     if (fits) {
         member->inbox = tdg__inbox_ref(inbox);
         hub->members[hub->n_members++] = member;
-        *ret_number = hub->last_number;
+        *ret_number = member->joined_at = hub->last_number;
     }
     unlock_both(hub);
     if (!fits)

@@ -43,6 +43,7 @@ struct watch {
     struct want *wants;
     bool answered; /* while STARTING: tdg__hub_watch_done() was faster */
     int answer;
+    uint64_t armed_at; /* the number of its arming, while ARMED */
 };
 
 /* ---- Records ------------------------------------------------------------ */
@@ -194,26 +195,36 @@ static bool somebody_waits(const struct watch *watch) {
     return false;
 }
 
+/* From which number on a member knows of a target that is watched: the arming, unless it
+ * has joined later and may have missed something since. */
+static uint64_t armed_since(tdg__hub_t *hub, const struct watch *watch,
+                            const struct member *member) {
+    if (watch->state != ARMED)
+        return 0;
+    return member->joined_at <= watch->armed_at ? watch->armed_at : ++hub->last_number;
+}
+
 /* Answers those who wait. The number of an arming is taken where changes get theirs, and
  * the answers are put in before the next change is. */
 static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
                        struct wakes *wakes) {
-    uint64_t number = 0;
+    bool armed_before = watch->state == ARMED;
 
     watch->state = error == 0 ? ARMED : IDLE;
     if (!somebody_waits(watch))
         return;
 
     pthread_mutex_lock(&hub->lock);
-    if (error == 0)
-        number = ++hub->last_number;
+    if (error == 0 && !armed_before)
+        watch->armed_at = ++hub->last_number;
     for (struct want *want = watch->wants; want != NULL; want = want->next) {
         int rv;
 
         if (want->answered)
             continue;
         want->answered = true;
-        rv = tdg__inbox_put_answer(want->member->inbox, want->answer, error, number);
+        rv = tdg__inbox_put_answer(want->member->inbox, want->answer, error,
+                                   armed_since(hub, watch, want->member));
         tdg__hub_note_wake(wakes, want->member->inbox, rv);
         if (error < 0)
             set_failed(want, error);

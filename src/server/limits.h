@@ -4,6 +4,8 @@
 #ifndef TDG_SERVER_LIMITS_H
 #define TDG_SERVER_LIMITS_H
 
+#include <stdbool.h>
+
 #include <tidings/server.h>
 
 #include "base/json.h"
@@ -11,15 +13,23 @@
 
 enum { TDG__MESSAGE_DEPTH = 64 };
 
-/* A value costs some 40 bytes of memory at least: one for every 8 bytes of text is far
- * beyond what people send, and keeps the cost of a message to a few times its size. */
+/* A value costs up to some 230 bytes of memory (an empty object does): one for every 32
+ * bytes of the largest message is beyond what people send, and keeps the cost of a
+ * message to a few times the size of the largest. */
 static inline tdg__json_limits_t tdg__message_limits(const tdg_server_opts_t *opts) {
     return (tdg__json_limits_t){
         .max_bytes = opts->max_message_bytes,
         .max_depth = TDG__MESSAGE_DEPTH,
         .max_values =
-            opts->max_message_bytes / 8 < 1024 ? 1024 : opts->max_message_bytes / 8,
+            opts->max_message_bytes / 32 < 1024 ? 1024 : opts->max_message_bytes / 32,
     };
+}
+
+/* A batch of small requests can ask for answers of any size, all of which are kept until
+ * the last is there; so it has no more parts than a session may have calls. */
+static inline bool tdg__batch_too_long(const tdg_server_opts_t *opts,
+                                       const json_t *values) {
+    return json_array_size(values) > opts->max_calls;
 }
 
 /* How many answers a batch will get: one per request, and per message that is none. */

@@ -20,6 +20,10 @@ struct tdg__occupant {
     /* The client sends no more, and has probably left. May be NULL. */
     void (*half_closed)(tdg__occupant_t *occupant);
 
+    /* It has said nothing for as long as a stream may be silent: proxies may give up soon.
+     * May be NULL. */
+    void (*late)(tdg__occupant_t *occupant);
+
     /* The server stops, or the time of the stream is over: end it in the way of its
      * protocol. NULL: it ends by itself. */
     void (*finish)(tdg__occupant_t *occupant);

@@ -267,8 +267,13 @@ static void serve_batch(tdg__pipe_t *pipe, json_t *values) {
                allowed ? "An empty batch" : "Batches exist in protocol 2025-03-26 only");
         return;
     }
+    if (tdg__batch_too_long(tdg__server_opts(tdg__worker_server(pipe->channel.worker)),
+                            values)) {
+        refuse(pipe, NULL, TDG__RPC_INVALID_REQUEST, "The batch has too many parts");
+        return;
+    }
     if (expected > 0) {
-        batch = create_batch(pipe, expected);
+        batch = create_batch(pipe, expected + 1); /* it lives until all are served */
         if (batch == NULL) {
             refuse(pipe, NULL, TDG__RPC_INTERNAL, "Out of memory");
             return;
@@ -279,6 +284,8 @@ static void serve_batch(tdg__pipe_t *pipe, json_t *values) {
         serve(pipe, value);
     }
     pipe->channel.mark = NULL;
+    if (batch != NULL)
+        count_down(pipe, batch);
 }
 
 static void on_line(void *user, const char *data, size_t len) {

@@ -382,10 +382,16 @@ static void half_closed(tdg__occupant_t *occupant) {
         tdg__conn_close(post->conn);
 }
 
+/* The answer takes its time: from now on there are signs of life. */
+static void late(tdg__occupant_t *occupant) {
+    begin_stream(occupies(occupant));
+}
+
 static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
     post->occupant.drained = drained;
     post->occupant.closed = closed;
     post->occupant.half_closed = half_closed;
+    post->occupant.late = late;
     post->occupant.started_ms = tdg__worker_now(opts->worker);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
     tdg__text_init(&post->answers, SIZE_MAX);

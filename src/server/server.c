@@ -35,7 +35,6 @@ struct tdg_server {
     tdg_server_opts_t opts; /* complete; its strings are ours */
     tdg__catalogue_t *catalogue;
     tdg__hub_t *hub;
-    json_t *info;
     tdg__configured_t *configured;
 
     struct listening listening[MAX_LISTENERS];
@@ -69,10 +68,6 @@ tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
 
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server) {
     return server->hub;
-}
-
-const json_t *tdg__server_info(const tdg_server_t *server) {
-    return server->info;
 }
 
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index) {
@@ -156,7 +151,6 @@ static void watch_stop(void *user, const tdg__target_t *target) {
 }
 
 static int init_parts(tdg_server_t *server) {
-    tdg__server_info_t info;
     tdg__hub_opts_t hub = {
         .start = server->opts.watcher.start != NULL ? watch_start : NULL,
         .stop = watch_stop,
@@ -168,12 +162,7 @@ static int init_parts(tdg_server_t *server) {
         rv = tdg__hub_create(&hub, &server->hub);
     if (rv == 0)
         rv = tdg__configured_create(&server->configured);
-    if (rv < 0)
-        return rv;
-
-    tdg__server_describe(server, &info);
-    server->info = tdg__result_server_info(&info);
-    return server->info != NULL ? 0 : TDG_ENOMEM;
+    return rv;
 }
 
 int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
@@ -226,7 +215,6 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(server->configured);
-    json_decref(server->info);
     tdg__options_free(&server->opts);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);

@@ -33,7 +33,8 @@ typedef enum tdg__session_kind {
 } tdg__session_kind_t;
 
 struct tdg__session {
-    tdg__feed_t feed; /* its outlet is the newest stream's */
+    tdg__feed_t feed;    /* its outlet is the newest stream's */
+    tdg__cursor_t began; /* where it was when that stream began */
     tdg__session_kind_t kind;
     tdg__version_t version; /* UNKNOWN until initialize */
     bool erlmcp;

@@ -43,6 +43,7 @@ struct tdg__worker {
     tdg__net_t *net;
     tdg__sessions_t *sessions;
     tdg__pipe_t *pipe;
+    json_t *info; /* one per worker, since threads should not share a count */
     tdg__news_t news[NEWS_AT_ONCE]; /* taken from the inbox ... */
     size_t news_count, next_news;   /* ... and not applied yet */
     uint64_t requests;
@@ -86,6 +87,10 @@ tdg__net_t *tdg__worker_net(const tdg__worker_t *worker) {
 
 tdg__sessions_t *tdg__worker_sessions(const tdg__worker_t *worker) {
     return worker->sessions;
+}
+
+json_t *tdg__worker_info(const tdg__worker_t *worker) {
+    return worker->info;
 }
 
 int64_t tdg__worker_now(const tdg__worker_t *worker) {
@@ -146,7 +151,7 @@ static int apply(tdg__worker_t *worker, const tdg__news_t *news) {
     if (news->error != 0)
         return tdg__engine_watch_done(worker->engine, &news->target, TDG__WATCH_FAILED,
                                       news->error);
-    tdg__engine_reach(worker->engine, news->number);
+    tdg__engine_armed_at(worker->engine, news->number);
     return tdg__engine_watch_done(worker->engine, &news->target, TDG__WATCH_ARMED, 0);
 }
 
@@ -352,8 +357,14 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
     tdg__occupant_t *occupant = tdg__conn_user(conn);
     tdg__outlet_t *outlet = tdg__conn_outlet(conn);
 
-    if (occupant == NULL || !occupant->streaming)
+    if (occupant == NULL)
         return;
+    if (!occupant->streaming) {
+        if (occupant->late != NULL &&
+            tick->now_ms - occupant->started_ms >= tick->opts->keepalive_ms)
+            occupant->late(occupant);
+        return;
+    }
     if (tick->opts->stream_lifetime_ms > 0 && occupant->finish != NULL &&
         tick->now_ms - occupant->started_ms >= tick->opts->stream_lifetime_ms) {
         occupant->finish(occupant);
@@ -557,6 +568,14 @@ static int init_loop(tdg__worker_t *worker, uv_loop_t *loop) {
     return init_handles(worker);
 }
 
+static int create_info(tdg__worker_t *worker) {
+    tdg__server_info_t info;
+
+    tdg__server_describe(worker->server, &info);
+    worker->info = tdg__result_server_info(&info);
+    return worker->info != NULL ? 0 : TDG_ENOMEM;
+}
+
 int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
                        tdg__worker_t **ret) {
     uint64_t number;
@@ -577,6 +596,8 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
         rv = create_engine(worker, number);
     if (rv == 0)
         rv = tdg__sessions_create(worker, index, &worker->sessions);
+    if (rv == 0)
+        rv = create_info(worker);
     if (rv == 0)
         rv = create_net(worker);
     if (rv < 0) {
@@ -646,6 +667,7 @@ void tdg__worker_destroy(tdg__worker_t *worker) {
         assert(rv == 0);
         (void)rv;
     }
+    json_decref(worker->info);
     tdg__inbox_unref(worker->inbox);
     tdg__free(worker);
 }

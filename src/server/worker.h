@@ -31,6 +31,7 @@ tdg__inbox_t *tdg__worker_inbox(const tdg__worker_t *worker);
 tdg__engine_t *tdg__worker_engine(const tdg__worker_t *worker);
 tdg__net_t *tdg__worker_net(const tdg__worker_t *worker);
 tdg__sessions_t *tdg__worker_sessions(const tdg__worker_t *worker);
+json_t *tdg__worker_info(const tdg__worker_t *worker); /* name, version, title */
 int64_t tdg__worker_now(const tdg__worker_t *worker); /* ms, of this turn of the loop */
 
 /* Brings the engine's time up to date. Whoever is called by the loop calls this first. */
@@ -73,7 +74,6 @@ void tdg__worker_add_counters(const tdg__worker_t *worker, tdg_counters_t *sum);
 const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server); /* complete */
 tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server);
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server);
-const json_t *tdg__server_info(const tdg_server_t *server); /* name, version, title */
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index); /* or NULL */
 
 /* What is advertised now. */

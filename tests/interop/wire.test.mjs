@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Fixture } from './lib/fixture.mjs';
-import { LegacyHttp, ModernHttp, modernMeta, Pipe } from './lib/raw.mjs';
+import { LegacyHttp, ModernHttp, modernMeta, Pipe, send } from './lib/raw.mjs';
 import { until } from './lib/wait.mjs';
 
 const updated = 'notifications/resources/updated';
@@ -287,6 +287,30 @@ describe('legacy requests', () => {
     first.close();
     second.close();
     await other.delete();
+  });
+});
+
+describe('the endpoints of 2024-11-05', () => {
+  it('have two names, and answer on the stream', async () => {
+    const fixture = await Fixture.start();
+    for (const name of ['/sse', '/events']) {
+      const { events } = await send(new URL(name, fixture.url),
+        { method: 'GET', headers: { accept: 'text/event-stream' } });
+      const endpoint = await events.next((e) => e.event === 'endpoint', 'the endpoint');
+      const post = (message) => send(new URL(endpoint.data, fixture.url), { method: 'POST',
+        headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) });
+      const answer = await post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {
+        protocolVersion: '2024-11-05', capabilities: {},
+        clientInfo: { name: 'raw', version: '1' } } });
+      assert.equal(answer.status, 202);
+      const hello = await events.next((e) => e.json?.id === 1, 'the answer');
+      assert.equal(hello.json.result.protocolVersion, '2024-11-05');
+      events.close();
+      // With its stream the session goes.
+      await until(async () => (await post({ jsonrpc: '2.0', id: 2, method: 'ping' }))
+        .status === 404, 'the session is gone');
+    }
+    await fixture.stop();
   });
 });
 

@@ -60,7 +60,7 @@ export class Events extends Inbox {
     }
     if (data === null && Object.keys(event).length === 0) return;
     event.data = data ?? '';
-    if (event.data !== '') event.json = JSON.parse(event.data);
+    if (event.data !== '' && event.event !== 'endpoint') event.json = JSON.parse(event.data);
     this.all.push(event);
     this.push(event);
   }
@@ -74,7 +74,7 @@ export class Events extends Inbox {
   }
 }
 
-async function send(url, init) {
+export async function send(url, init) {
   const abort = new AbortController();
   const response = await within(fetch(url, { ...init, signal: abort.signal }),
     `${init.method} is answered`);

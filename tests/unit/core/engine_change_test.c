@@ -238,6 +238,23 @@ static void with_shared_numbers_an_arming_has_the_number_that_was_reached(void *
     expect_note(f, back, "a:1", 102, 0);
 }
 
+static void a_watcher_that_was_armed_before_counts_from_then(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t early = open_stream(f), late = open_stream(f);
+    tdg__sub_opts_t before = after(96), since = after(98);
+
+    f->watch_answer = TDG_EAGAIN;
+    apply(f, "b:1", 100);
+    subscribe_only(f, early, URI("a:1"), &before);
+    subscribe_only(f, late, URI("a:1"), &since);
+    tdg__engine_armed_at(f->engine, 97);
+    watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
+    acknowledge(f, early);
+    acknowledge(f, late);
+    expect_assumed(f, early, "a:1", 100);
+    expect_silence(f);
+}
+
 static void with_shared_numbers_an_arming_without_one_is_not_silent(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -363,6 +380,7 @@ int main(void) {
         TEST(a_change_out_of_order_is_refused, setup_at_once),
         TEST(a_change_without_a_stamp_is_refused, setup_at_once),
         TEST(with_shared_numbers_an_engine_makes_none_itself, setup_shared_numbers),
+        TEST(a_watcher_that_was_armed_before_counts_from_then, setup_shared_numbers),
         TEST(with_shared_numbers_an_arming_has_the_number_that_was_reached,
              setup_shared_numbers),
         TEST(with_shared_numbers_an_arming_without_one_is_not_silent,

@@ -134,6 +134,7 @@ static void answers_a_slow_reader_to_the_end(void **state) {
     c->deaf = true;
     tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
     free(body); /* it was copied */
+    client_get(w, c, "/third");
     world_run_ms(w, 50);
     assert_true(memory_live() <= live + 1); /* the rest, in one piece */
     assert_int_equal(w->requests, 1);       /* the next one waits until all is out */
@@ -268,14 +269,19 @@ static void closes_on_a_client_that_floods_a_stream(void **state) {
 static void keeps_no_more_than_it_must(void **state) {
     struct world *w = *state;
     struct client *c = client_open(w);
+    const struct input *input;
+    size_t kept;
 
     w->answer = answer_never;
     client_get(w, c, "/first");
     client_get(w, c, "/second");
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 500; i++) {
         RUN_UNTIL(w, w->held_count == 1 && w->held[0]->input != NULL);
-        assert_true(w->held[0]->input->size < 512);
+        input = w->held[0]->input;
+        assert_true(input->size < 512);
+        kept = input->end - input->start;
         client_get(w, c, "/another");
+        RUN_UNTIL(w, w->held[0]->input->end - w->held[0]->input->start > kept);
         tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
         client_reply(w, c, true, NULL);
     }
@@ -351,6 +357,174 @@ static void survives_when_memory_is_out(void **state) {
     free(w->arg);
 }
 
+/* ---- Chance ------------------------------------------------------------- */
+
+enum { CROWD = 12, STEPS = 4000 };
+
+/* What a crowd of clients and an owner without a plan do to each other. */
+struct chaos {
+    struct world *world;
+    struct dice dice;
+    tdg__conn_t *known[MAX_HELD]; /* answers that are due, or streams */
+    bool streams[MAX_HELD];
+    size_t known_count;
+    int reported; /* connections that had a request and are not closed */
+    bool over;    /* whoever asks is answered */
+};
+
+static void remember(struct chaos *chaos, tdg__conn_t *conn, bool stream) {
+    assert_true(chaos->known_count < MAX_HELD);
+    chaos->streams[chaos->known_count] = stream;
+    chaos->known[chaos->known_count++] = conn;
+}
+
+static void begin_by_chance(struct chaos *chaos, tdg__conn_t *conn) {
+    int rv = tdg__conn_begin(conn, NULL, "hello", roll(&chaos->dice, 6));
+
+    if (rv == 0 || rv == TDG_EAGAIN)
+        remember(chaos, conn, true);
+}
+
+static void answer_by_chance(struct world *w, tdg__conn_t *conn,
+                             const tdg__http_request_t *request) {
+    struct chaos *chaos = w->arg;
+
+    if (tdg__conn_user(conn) == NULL)
+        chaos->reported++;
+    tdg__conn_set_user(conn, chaos);
+    switch (chaos->over ? 7 : roll(&chaos->dice, 8)) {
+    case 0:
+        tdg__conn_close(conn);
+        break;
+    case 1:
+    case 2:
+        remember(chaos, conn, false);
+        break;
+    case 3:
+    case 4:
+        begin_by_chance(chaos, conn);
+        break;
+    default:
+        answer_path(w, conn, request);
+    }
+}
+
+static void forget(struct chaos *chaos, size_t i) {
+    chaos->known_count--;
+    chaos->known[i] = chaos->known[chaos->known_count];
+    chaos->streams[i] = chaos->streams[chaos->known_count];
+}
+
+static void forget_closed(void *user, tdg__conn_t *conn) {
+    struct chaos *chaos = ((struct world *)user)->arg;
+
+    assert_ptr_equal(tdg__conn_user(conn), chaos);
+    chaos->reported--;
+    for (size_t i = 0; i < chaos->known_count; i++) {
+        if (chaos->known[i] == conn) {
+            forget(chaos, i);
+            return;
+        }
+    }
+}
+
+static void act_as_owner(struct chaos *chaos) {
+    static char large[1 << 20];
+    size_t i;
+    tdg__conn_t *conn;
+
+    if (chaos->known_count == 0)
+        return;
+    i = roll(&chaos->dice, (uint32_t)chaos->known_count);
+    conn = chaos->known[i];
+    if (!chaos->streams[i]) {
+        forget(chaos, i);
+        if (roll(&chaos->dice, 3) == 0)
+            begin_by_chance(chaos, conn);
+        else
+            tdg__conn_respond(conn, 200, NULL, NULL, large, roll(&chaos->dice, 1 << 20));
+    } else if (roll(&chaos->dice, 4) == 0) {
+        forget(chaos, i);
+        if (roll(&chaos->dice, 2) == 0)
+            tdg__conn_end(conn);
+        else
+            tdg__conn_close(conn);
+    } else {
+        (void)tdg__outlet_piece(tdg__conn_outlet(conn), large,
+                                roll(&chaos->dice, 1 << (4 + roll(&chaos->dice, 16))));
+    }
+}
+
+static void act_as_client(struct chaos *chaos, struct client *c) {
+    static const char text[] = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+                               "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
+                               "Expect: 100-continue\r\n\r\nxyz"
+                               "GET /c HTTP/1.1\r\nHost: a\r\n\r\n";
+    size_t len = sizeof(text) - 1;
+
+    switch (roll(&chaos->dice, 14)) {
+    case 0:
+        client_close(c);
+        break;
+    case 1:
+        client_reset(c);
+        break;
+    case 2:
+        (void)shutdown(c->fd, SHUT_WR);
+        break;
+    case 3:
+        c->deaf = !c->deaf;
+        break;
+    case 4:
+        (void)!send(c->fd, "\r\nnonsense", 10, MSG_NOSIGNAL | MSG_DONTWAIT);
+        break;
+    case 5:
+        len = roll(&chaos->dice, (uint32_t)len); /* a part, which spoils what follows */
+        /* fall through */
+    default:
+        (void)!send(c->fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+static void revive(struct world *w, struct client *c) {
+    size_t count = w->client_count;
+
+    client_close(c);
+    w->client_count = (size_t)(c - w->clients);
+    (void)client_open(w);
+    w->client_count = count;
+}
+
+static void stays_sane_whatever_happens(void **state) {
+    struct world *w = *state;
+    struct chaos chaos = {.world = w, .dice = dice_from_env()};
+
+    w->net->opts.calls.closed = forget_closed;
+    w->arg = &chaos;
+    w->answer = answer_by_chance;
+    for (int i = 0; i < CROWD; i++)
+        (void)client_open(w);
+    for (int i = 0; i < STEPS; i++) {
+        struct client *c = &w->clients[roll(&chaos.dice, CROWD)];
+
+        if (c->fd < 0 || c->eof || c->error != 0)
+            revive(w, c);
+        c->len = 0;
+        act_as_client(&chaos, c);
+        if (roll(&chaos.dice, 2) == 0)
+            act_as_owner(&chaos);
+        if (roll(&chaos.dice, 3) == 0)
+            world_step(w);
+    }
+    assert_true(w->requests > STEPS / 10);
+    chaos.over = true;
+    for (int i = 0; i < CROWD; i++)
+        client_close(&w->clients[i]);
+    while (chaos.known_count > 0)
+        tdg__conn_close(chaos.known[--chaos.known_count]);
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 0 && chaos.reported == 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 #define IMPATIENT(function)                                                              \
     cmocka_unit_test_setup_teardown(function, setup_impatient, teardown)
@@ -370,6 +544,7 @@ int main(void) {
         TEST(closes_on_a_client_that_floods_a_stream),
         TEST(keeps_no_more_than_it_must),
         TEST(survives_when_memory_is_out),
+        TEST(stays_sane_whatever_happens),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

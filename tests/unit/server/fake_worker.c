@@ -27,8 +27,8 @@ tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
     return server->catalogue;
 }
 
-const json_t *tdg__server_info(const tdg_server_t *server) {
-    return server->info;
+json_t *tdg__worker_info(const tdg__worker_t *worker) {
+    return worker->server->info;
 }
 
 void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {

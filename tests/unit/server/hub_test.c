@@ -357,7 +357,7 @@ static void a_target_is_watched_once_for_all_workers(void **state) {
     assert_int_equal(watch(w, 1, "w:1"), TDG_EAGAIN);
     expect_log(w, "+w:1 ");
     expect_answer(w, 0, "w:1", 0, 1);
-    expect_answer(w, 1, "w:1", 0, 2);
+    expect_answer(w, 1, "w:1", 0, 1); /* it has seen all since */
     unwatch(w, 0, "w:1");
     expect_log(w, "");
     unwatch(w, 0, "w:1");
@@ -370,6 +370,23 @@ static void a_target_is_watched_once_for_all_workers(void **state) {
     expect_log(w, "+w:1 ");
     unwatch(w, 2, "w:1");
     expect_log(w, "-w:1 ");
+}
+
+static void who_joins_after_an_arming_knows_from_now_on(void **state) {
+    struct world *w = *state;
+    uint64_t number;
+
+    tdg__hub_leave(w->hub, w->inboxes[1]);
+    assert_int_equal(watch(w, 0, "w:1"), TDG_EAGAIN);
+    assert_int_equal(publish(w, "w:1"), 0);
+    assert_int_equal(tdg__hub_join(w->hub, w->inboxes[1], &number), 0);
+    assert_int_equal(watch(w, 1, "w:1"), TDG_EAGAIN);
+    expect_answer(w, 0, "w:1", 0, 1);
+    expect_change(w, 0, "w:1", 2);
+    expect_answer(w, 1, "w:1", 0, 3);
+    unwatch(w, 0, "w:1");
+    unwatch(w, 1, "w:1");
+    expect_log(w, "+w:1 -w:1 ");
 }
 
 static void kinds_of_targets_are_kept_apart(void **state) {
@@ -693,6 +710,7 @@ int main(void) {
 
         TEST(an_arming_takes_a_number_and_comes_behind_what_is_below_it),
         TEST(a_target_is_watched_once_for_all_workers),
+        TEST(who_joins_after_an_arming_knows_from_now_on),
         TEST(kinds_of_targets_are_kept_apart),
         TEST(who_has_not_joined_cannot_watch),
         TEST(where_nothing_needs_watching_every_watch_is_armed),

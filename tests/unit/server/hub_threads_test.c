@@ -582,9 +582,12 @@ static void fickle_take(struct fickle *f) {
     tdg__news_t news;
 
     while (tdg__inbox_take(f->inbox, &news, 1) == 1) {
-        if (news.change != NULL || news.error == 0) {
+        if (news.change != NULL) {
             check(f->source, news.number > f->last_number);
             f->last_number = news.number;
+        } else if (news.error == 0) {
+            /* A target that somebody else has had armed before: an older number. */
+            check(f->source, news.number > 0);
         }
         if (news.change == NULL) {
             size_t i = index_of(&news.target);

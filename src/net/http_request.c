@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/http_request.h"
+
+#include <string.h>
+
+#include "net/http_guard.h"
+
+const char *tdg__http_field(const tdg__http_request_t *request, const char *name) {
+    for (size_t i = 0; i < request->field_count; i++)
+        if (strcmp(request->fields[i].name, name) == 0)
+            return request->fields[i].value;
+    return NULL;
+}
+
+size_t tdg__http_field_times(const tdg__http_request_t *request, const char *name) {
+    size_t times = 0;
+
+    for (size_t i = 0; i < request->field_count; i++)
+        times += strcmp(request->fields[i].name, name) == 0;
+    return times;
+}
+
+/* Whether the list of words has `word`, which is in lower case, in any case. */
+static bool has_word(const char *list, const char *word) {
+    size_t len = strlen(word);
+
+    for (;;) {
+        size_t match = 0;
+
+        list += strspn(list, ", \t");
+        if (*list == '\0')
+            return false;
+        while (match < len && tdg__http_lower(list[match]) == word[match])
+            match++;
+        if (match == len && strchr(", \t", list[match]) != NULL) /* or at the end */
+            return true;
+        list += strcspn(list, ", \t");
+    }
+}
+
+bool tdg__http_keeps_alive(const tdg__http_request_t *request) {
+    bool keep = false, close = false;
+
+    for (size_t i = 0; i < request->field_count; i++) {
+        if (strcmp(request->fields[i].name, "connection") != 0)
+            continue;
+        keep = keep || has_word(request->fields[i].value, "keep-alive");
+        close = close || has_word(request->fields[i].value, "close");
+    }
+    return !close && (keep || request->minor > 0);
+}

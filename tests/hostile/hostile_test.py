@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""hostile_test.py [GROUP...]: misbehaves towards tests/interop/fixture over real sockets and
+pipes, and checks that each time there is a clear answer or a close, memory stays bounded and
+an honest client does not notice. Writes TAP. TDG_FIXTURE names another program to test, such
+as one built with a sanitizer."""
+import importlib
+import sys
+
+from lib import server, tap
+
+GROUPS = ['smuggling', 'bounds', 'texts', 'sockets', 'readers', 'floods', 'pipes', 'workers']
+
+
+def main():
+    groups = sys.argv[1:] or GROUPS
+    for group in groups:
+        if group not in GROUPS:
+            sys.exit(f'no group {group}; there are: {" ".join(GROUPS)}')
+    tap.note(f'{server.PROGRAM} {server.SANITIZER}')
+    for group in groups:
+        importlib.import_module(group).main()
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

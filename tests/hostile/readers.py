@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Readers that do not read. The server keeps little for them: updates merge, answers wait,
+requests are not read any more; and after a while they are closed. Those who read again in time
+learn the newest state."""
+import time
+
+from lib import tap
+from lib.canary import Arena
+from lib.server import PATIENCE, bounded
+from lib.wire import (Conn, Gone, Session, Stream, call, get, head, message, modern,
+                      modern_fields, modern_message, open_listen, post, updated)
+
+ROUNDS, COUNT = 30, 100       # 3,000 changes
+TEXT = 'm' * 15 * 1024        # of almost 16 KiB of metadata: 47 MB for each reader
+MIB = 1024 * 1024
+
+
+def stalled(port, kind):
+    """A stream that reads its acknowledgement and no more. Returns it and its session."""
+    if kind == 'modern':
+        return open_listen(port, ['live://a'], small=True), None
+    session = Session(port)
+    session.subscribe('live://a')
+    return session.stream(small=True), session
+
+
+def storm(arena):
+    for i in range(ROUNDS):
+        arena.server.publish('live://a', metadata={'text': TEXT, 'round': i}, count=COUNT)
+
+
+def never_reads(arena, kind):
+    """Closed after the write time-out; meanwhile nothing grows."""
+    readers = [stalled(arena.port, kind) for _ in range(20)]
+    bounded(arena.server, 16, lambda: storm(arena))
+    arena.canary.check(3)
+    arena.server.wait_counters('the stalled streams are closed', lambda c: c['connections'] < 12
+                               + 20 * (kind == 'legacy'), 10)
+    for stream, session in readers:
+        stream.wait_closed()
+        stream.close()
+        if session is not None:
+            session.__exit__()
+    arena.server.wait_counters('their streams are gone', lambda c: c['streams'] == 2, 5)
+
+
+def reads_again(arena, kind):
+    """Reading on in time: few updates, versions only grow, the last is the newest."""
+    stream, session = stalled(arena.port, kind)
+    bounded(arena.server, 8, lambda: storm(arena))
+    seen, last = 0, -1
+    while True:
+        found = stream.event(wanted=updated())['params']
+        version = found['_meta']['dev.tidings/version']
+        tap.check(version > last, f'version {version} after {last}')
+        last, seen = version, seen + 1
+        metadata = found['metadata']
+        if metadata['round'] == ROUNDS - 1 and metadata['n'] == COUNT:
+            break
+    tap.note(f'{seen} of {ROUNDS * COUNT} updates were written')
+    tap.check(seen < ROUNDS * COUNT / 4, f'{seen} updates: nothing was merged')
+    stream.close()
+    if session is not None:
+        session.__exit__()
+
+
+def pours_requests(arena, request, seconds=3.0):
+    """Sends requests without reading the answers: at some point the server reads no more,
+    and closes after its write time-out."""
+    def attack():
+        with Conn(arena.port, small=True) as conn:
+            sent, deadline = 0, time.monotonic() + seconds * PATIENCE + 10
+            conn.socket.settimeout(0.5)
+            try:
+                while time.monotonic() < deadline:
+                    try:
+                        sent += conn.socket.send(request * 20)
+                    except TimeoutError:
+                        pass
+                raise AssertionError(f'still open; {sent} bytes sent')
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            tap.check(sent < 24 * MIB, f'{sent} bytes were taken')
+    bounded(arena.server, 10, attack)
+
+
+def batch_of_answers(arena):
+    """A batch whose answers are many times larger than itself."""
+    with Session(arena.port, '2025-03-26') as session:
+        batch = [message('tools/list', {}, i) for i in range(10000)]
+
+        def attack():
+            with Conn(arena.port, small=True) as conn:
+                conn.send(post(batch, session.fields()))
+                try:
+                    status = conn.head()[0]
+                    tap.check(status in (200, 400, 413, 500), f'status {status}')
+                except Gone:
+                    pass
+        bounded(arena.server, 64, attack)
+
+
+def old_pair(arena):
+    """The pair of endpoints of 2024-11-05: answers go to a stream that nobody reads."""
+    stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),)),
+                    small=True).opened()
+    stream.text = stream.chunk(time.monotonic() + 10)
+    path = stream.text.split(b'data: ')[1].split(b'\n')[0].decode()
+
+    def attack():
+        with Conn(arena.port) as conn:
+            conn.ask(post(message('initialize', {
+                'protocolVersion': '2024-11-05', 'capabilities': {},
+                'clientInfo': {'name': 'hostile', 'version': '1'}}), path=path))
+            for i in range(20000):
+                status = conn.ask(post(message('tools/list', {}, i + 2), path=path)).status
+                if status == 404:  # the session went with its stream
+                    return
+                tap.same(status, 202, 'status')
+            raise AssertionError('it is still answered')
+    bounded(arena.server, 24, attack)
+    stream.wait_closed()
+
+
+def main():
+    arena = Arena('--request-timeout-ms', 1500, '--session-idle-ms', 60000)
+    large = modern('tools/list')
+    for kind in ('modern', 'legacy'):
+        arena.test(f'readers: {kind} streams that never read are closed', never_reads, arena, kind)
+    arena.test('readers: requests without reading the answers', pours_requests, arena, large)
+    arena.test('readers: small requests without reading the answers', pours_requests, arena,
+               modern('server/discover'))
+    arena.test('readers: refused requests without reading the answers', pours_requests, arena,
+               post({'jsonrpc': '2.0', 'id': 1, 'method': 'nothing'}))
+    arena.test('readers: a batch with answers many times its size', batch_of_answers, arena)
+    arena.test('readers: the old pair of endpoints, without reading', old_pair, arena)
+    arena.end('readers')
+
+    arena = Arena('--request-timeout-ms', 60000, '--session-idle-ms', 60000)
+    for kind in ('modern', 'legacy'):
+        arena.test(f'readers: a {kind} stream that reads again learns the newest', reads_again,
+                   arena, kind)
+    arena.end('readers, with patience')
