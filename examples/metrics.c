@@ -3,9 +3,11 @@
  * Metrics of a machine: a resource, a tool that changes it, and a thread that changes it
  * every few seconds. Both say so with one call.
  *
- *     metrics [PORT [SECONDS]]        default: port 8080, every 5 seconds */
+ *     metrics [PORT [SECONDS]]        default: port 8080 (0: a free one), every 5 s */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <threads.h>
 #include <time.h>
 
@@ -76,7 +78,7 @@ int main(int argc, char **argv) {
     tdg_server_t *server = NULL;
     thrd_t background;
 
-    if (argc > 2)
+    if (argc > 2 && atoi(argv[2]) > 0)
         seconds = atoi(argv[2]);
     mtx_init(&lock, mtx_plain);
 
@@ -95,7 +97,8 @@ int main(int argc, char **argv) {
         rv = tdg_server_run(server); /* until Ctrl-C */
     }
     if (rv < 0)
-        fprintf(stderr, "metrics: %s\n", tdg_strerror(rv));
+        fprintf(stderr, "metrics: cannot serve on port %u: %s\n", http.port,
+                rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
     json_decref(schema);
     /* The thread may be inside the server, so it is left to the end of the process. */
     return rv < 0;

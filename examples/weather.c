@@ -3,7 +3,8 @@
  * A weather service: one resource that changes every few seconds, and a template for
  * other cities. Whoever subscribed is told, with the new values as metadata.
  *
- *     weather [PORT [SECONDS]]        default: port 8080, every 30 seconds */
+ *     weather [PORT [SECONDS]]        default: port 8080 (0: a free one), every 30 s */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ int main(int argc, char **argv) {
     tdg_server_t *server = NULL;
     thrd_t monitor;
 
-    if (argc > 2)
+    if (argc > 2 && atoi(argv[2]) > 0)
         seconds = atoi(argv[2]);
     mtx_init(&lock, mtx_plain);
 
@@ -100,7 +101,8 @@ int main(int argc, char **argv) {
         rv = tdg_server_run(server); /* until Ctrl-C */
     }
     if (rv < 0)
-        fprintf(stderr, "weather: %s\n", tdg_strerror(rv));
+        fprintf(stderr, "weather: cannot serve on port %u: %s\n", http.port,
+                rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
     /* The monitor may be inside the server, so it is left to the end of the process. */
     return rv < 0;
 }

@@ -135,7 +135,9 @@ typedef struct tdg_server_opts {
 TDG_API int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret);
 
 /* Stops the server if it runs and frees it. Requests that nobody has answered yet stay
- * valid and may be answered later, to nobody. NULL is accepted. Not from a callback. */
+ * valid and may be answered later, to nobody; but their tdg_request_server() is gone.
+ * NULL is accepted. Not from a callback. An attached server that has not come to its end
+ * yet is closed at once, and its loop is run for that. */
 TDG_API void tdg_server_destroy(tdg_server_t *server);
 
 typedef struct tdg_listen_opts {
@@ -175,8 +177,7 @@ TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
 /* Ends every stream in the way of its protocol, answers what is being answered within
  * stop_timeout_ms, closes all connections. tdg_server_stop() returns when that is done
  * (attached: when it has begun; the loop has no handle of ours left when it is done).
- * Stopping twice is fine. Not from a callback: there tdg_server_stop_soon(), which also a
- * signal handler may call. */
+ * Stopping twice is fine. Not from a callback: there tdg_server_stop_soon(). */
 TDG_API void tdg_server_stop(tdg_server_t *server);
 TDG_API void tdg_server_stop_soon(tdg_server_t *server);
 
@@ -361,8 +362,8 @@ TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
 /* The answer to a watcher.start() that returned TDG_EAGAIN: 0 when changes from now on
- * are notified, or the error for its subscribers. Returns 0, TDG_ENOTFOUND or TDG_ENOMEM
- * (call again). */
+ * are notified, or the (negative) error for its subscribers. May call watcher.stop()
+ * where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody waits). */
 TDG_API int tdg_server_watch_done(tdg_server_t *server, const char *target, int error);
 
 /* Changes the settings of a URI or template while running; all zero removes them. Returns

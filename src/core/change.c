@@ -153,8 +153,8 @@ int tdg__change_metadata(const tdg__change_t *change, json_t **ret) {
     if (change->kind == TDG__TARGET_LIST)
         return TDG_EINVAL;
 
-    /* A deep copy only reads what other threads may be reading too; a flat one would count
-     * references there. */
+    /* A deep copy only reads what other threads may be reading too; a flat one would
+     * count references there. */
     object = change->metadata != NULL ? json_deep_copy(change->metadata) : json_object();
     if (object == NULL)
         return TDG_ENOMEM;

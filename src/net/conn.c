@@ -394,6 +394,8 @@ static void on_drained(tdg__outlet_t *outlet) {
 
     if (conn->phase == STREAMING || (conn->user != NULL && conn->phase != CLOSED))
         net->opts.calls.drained(net->opts.user, conn);
+    if (outlet->in_flight > 0) /* the owner has written more */
+        return;
     if (conn->phase == FINISHING) {
         part(conn);
     } else if (conn->phase <= READING) {

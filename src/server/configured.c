@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings that were made for URIs and templates. They are remembered by an engine that
- * nobody subscribes to, which checks them as every other engine will. */
+ * Settings that were made for URIs and templates, for engines to come. An engine that
+ * nobody subscribes to checks them as every other one will. */
 #include <pthread.h>
 #include <string.h>
 
@@ -33,15 +33,10 @@ static tdg__settings_t to_engine(const tdg_settings_t *settings) {
     };
 }
 
-struct one {
-    struct one *next;
-    tdg_settings_t settings;
-    char target[];
-};
-
+/* By the text of the target, in a jansson object: it has the hash table. */
 struct tdg__configured {
     pthread_mutex_t lock;
-    struct one *first;
+    json_t *targets; /* text: [timing, window, longest, rate limit] */
     tdg__engine_t *checker;
 };
 
@@ -50,12 +45,14 @@ int tdg__configured_create(tdg__configured_t **ret) {
     if (configured == NULL)
         return TDG_ENOMEM;
 
-    int rv = tdg__engine_create(NULL, &configured->checker);
+    pthread_mutex_init(&configured->lock, NULL);
+    configured->targets = json_object();
+    int rv = configured->targets != NULL ? tdg__engine_create(NULL, &configured->checker)
+                                         : TDG_ENOMEM;
     if (rv < 0) {
-        tdg__free(configured);
+        tdg__configured_destroy(configured);
         return rv;
     }
-    pthread_mutex_init(&configured->lock, NULL);
     *ret = configured;
     return 0;
 }
@@ -63,12 +60,7 @@ int tdg__configured_create(tdg__configured_t **ret) {
 void tdg__configured_destroy(tdg__configured_t *configured) {
     if (configured == NULL)
         return;
-    while (configured->first != NULL) {
-        struct one *one = configured->first;
-
-        configured->first = one->next;
-        tdg__free(one);
-    }
+    json_decref(configured->targets);
     tdg__engine_destroy(configured->checker);
     pthread_mutex_destroy(&configured->lock);
     tdg__free(configured);
@@ -82,52 +74,52 @@ static int configure(tdg__engine_t *engine, const char *target,
     return tdg__engine_configure(engine, &what, &how);
 }
 
-/* Puts an entry in the place of an earlier one for the same target; all zero: in no
- * place. */
-static void remember(tdg__configured_t *configured, struct one *one) {
+static int remember(json_t *targets, const char *target, const tdg_settings_t *settings) {
     static const tdg_settings_t none;
-    struct one **at = &configured->first;
+    json_t *row;
 
-    while (*at != NULL && strcmp((*at)->target, one->target) != 0)
-        at = &(*at)->next;
-    if (*at != NULL) {
-        struct one *before = *at;
+    if (memcmp(settings, &none, sizeof(none)) == 0) {
+        json_object_del(targets, target);
+        return 0;
+    }
+    row =
+        json_pack("[i,I,I,I]", (int)settings->timing, (json_int_t)settings->window_ms,
+                  (json_int_t)settings->longest_ms, (json_int_t)settings->rate_limit_ms);
+    return json_object_set_new(targets, target, row) == 0 ? 0 : TDG_ENOMEM;
+}
 
-        *at = before->next;
-        tdg__free(before);
-    }
-    if (memcmp(&one->settings, &none, sizeof(none)) == 0) {
-        tdg__free(one);
-        return;
-    }
-    one->next = configured->first;
-    configured->first = one;
+static tdg_settings_t recall(const json_t *row) {
+    return (tdg_settings_t){
+        .timing = (tdg_timing_mode_t)json_integer_value(json_array_get(row, 0)),
+        .window_ms = (uint32_t)json_integer_value(json_array_get(row, 1)),
+        .longest_ms = (uint32_t)json_integer_value(json_array_get(row, 2)),
+        .rate_limit_ms = (int32_t)json_integer_value(json_array_get(row, 3)),
+    };
 }
 
 int tdg__configured_set(tdg__configured_t *configured, const char *target,
                         const tdg_settings_t *settings) {
-    struct one *one = tdg__malloc(sizeof(*one) + strlen(target) + 1);
-    if (one == NULL)
-        return TDG_ENOMEM;
-    one->settings = *settings;
-    strcpy(one->target, target);
-
     pthread_mutex_lock(&configured->lock);
     int rv = configure(configured->checker, target, settings);
     if (rv == 0)
-        remember(configured, one);
-    else
-        tdg__free(one);
+        rv = remember(configured->targets, target, settings);
     pthread_mutex_unlock(&configured->lock);
     return rv;
 }
 
 int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine) {
+    const char *target;
+    json_t *row;
     int rv = 0;
 
     pthread_mutex_lock(&configured->lock);
-    for (struct one *one = configured->first; rv == 0 && one != NULL; one = one->next)
-        rv = configure(engine, one->target, &one->settings);
+    json_object_foreach(configured->targets, target, row) {
+        tdg_settings_t settings = recall(row);
+
+        rv = configure(engine, target, &settings);
+        if (rv < 0)
+            break;
+    }
     pthread_mutex_unlock(&configured->lock);
     return rv;
 }

@@ -341,8 +341,7 @@ static void serve_batch(struct visit *visit, json_t *values) {
     }
     if (expected == 0) {
         tdg__channel_init(&nobody, NULL, visit->worker, session->erlmcp);
-        json_array_foreach(values, i, value)
-            serve_part(session, &nobody, value);
+        json_array_foreach(values, i, value) serve_part(session, &nobody, value);
         respond(visit, 202, NULL);
         return;
     }
@@ -350,8 +349,7 @@ static void serve_batch(struct visit *visit, json_t *values) {
     if (create_post(visit, session, session->version, true, expected + 1, &post) < 0)
         return;
     tdg__channel_t *channel = tdg__post_channel(post);
-    json_array_foreach(values, i, value)
-        serve_part(session, channel, value);
+    json_array_foreach(values, i, value) serve_part(session, channel, value);
     channel->ops->cancelled(channel, NULL);
 }
 

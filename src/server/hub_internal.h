@@ -19,7 +19,7 @@ struct member {
     tdg__inbox_t *inbox; /* a reference */
     size_t room; /* at least so many changes fit in: only the hub makes it less, so there
                     is no need to ask before every change */
-    uint64_t joined_at; /* it has seen every change after this one */
+    uint64_t joined_at;                      /* it has seen every change after this one */
     struct want *first_failed, *last_failed; /* oldest first, see hub_watch.c */
 };
 

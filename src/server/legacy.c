@@ -333,7 +333,7 @@ tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id) {
 }
 
 static size_t calls_of(const tdg__session_t *session) {
-    return session->home != NULL ? session->home->call_count : session->post_count;
+    return session->home != NULL ? session->home->call_count : tdg__posts_calls(session);
 }
 
 static void cancel(tdg__call_t *call) {

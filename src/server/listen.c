@@ -246,8 +246,7 @@ void tdg__listen_complete(tdg__listen_t *listen) {
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
-    tdg__put_listen_complete(&text, listen->id,
-                             tdg__worker_info(listen->feed.worker));
+    tdg__put_listen_complete(&text, listen->id, tdg__worker_info(listen->feed.worker));
     int rv = write_message(listen, &text);
     if (conn == NULL && (rv == 0 || rv == TDG_EAGAIN)) {
         tdg__text_clear(&text);

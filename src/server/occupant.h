@@ -20,8 +20,8 @@ struct tdg__occupant {
     /* The client sends no more, and has probably left. May be NULL. */
     void (*half_closed)(tdg__occupant_t *occupant);
 
-    /* It has said nothing for as long as a stream may be silent: proxies may give up soon.
-     * May be NULL. */
+    /* It has said nothing for as long as a stream may be silent: proxies may give up
+     * soon. May be NULL. */
     void (*late)(tdg__occupant_t *occupant);
 
     /* The server stops, or the time of the stream is over: end it in the way of its

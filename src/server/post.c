@@ -473,6 +473,14 @@ bool tdg__posts_busy(const tdg__session_t *session) {
     return false;
 }
 
+size_t tdg__posts_calls(const tdg__session_t *session) {
+    size_t count = 0;
+
+    for (const tdg__post_t *post = session->posts; post != NULL; post = post->next)
+        count += post->channel.call_count;
+    return count;
+}
+
 void tdg__posts_orphan(tdg__session_t *session) {
     while (session->posts != NULL) {
         tdg__post_t *post = session->posts;

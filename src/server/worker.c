@@ -642,11 +642,12 @@ void tdg__worker_join(tdg__worker_t *worker) {
     worker->has_thread = false;
 }
 
-/* A worker that never ran is closed the ordinary way, by running its loop a little. */
-static void close_unstarted(tdg__worker_t *worker) {
-    if (worker->inbox != NULL && worker->net != NULL) {
+/* A worker that never ran, or whose loop nobody runs any more, is closed the ordinary
+ * way, by running its loop a little. */
+static void close_here(tdg__worker_t *worker) {
+    if (worker->state < CLOSING && worker->inbox != NULL && worker->net != NULL) {
         close_worker(worker);
-    } else {
+    } else if (worker->state < CLOSING) {
         if (worker->inbox != NULL)
             tdg__hub_leave(tdg__server_hub(worker->server), worker->inbox);
         worker->state = CLOSING;
@@ -661,7 +662,7 @@ void tdg__worker_destroy(tdg__worker_t *worker) {
     if (worker == NULL)
         return;
     if (worker->state != CLOSED)
-        close_unstarted(worker);
+        close_here(worker);
     if (worker->owns_loop) {
         int rv = uv_loop_close(&worker->own_loop);
         assert(rv == 0);

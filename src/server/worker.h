@@ -32,7 +32,7 @@ tdg__engine_t *tdg__worker_engine(const tdg__worker_t *worker);
 tdg__net_t *tdg__worker_net(const tdg__worker_t *worker);
 tdg__sessions_t *tdg__worker_sessions(const tdg__worker_t *worker);
 json_t *tdg__worker_info(const tdg__worker_t *worker); /* name, version, title */
-int64_t tdg__worker_now(const tdg__worker_t *worker); /* ms, of this turn of the loop */
+int64_t tdg__worker_now(const tdg__worker_t *worker);  /* ms, of this turn of the loop */
 
 /* Brings the engine's time up to date. Whoever is called by the loop calls this first. */
 void tdg__worker_refresh(tdg__worker_t *worker);

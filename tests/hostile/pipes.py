@@ -203,9 +203,19 @@ def end_in_a_line(pipe):
 def end_while_blocked(pipe):
     """Input ends while nobody reads the output: it gives up in time."""
     line = json.dumps(modern_message('tools/list', id=1)).encode() + b'\n'
-    pipe.write(line * 2000, 2)
+    pipe.write(line * 100)
     began = time.monotonic()
     pipe.end_input()
+    tap.same(pipe.process.wait(20 * PATIENCE), 0, 'exit code')
+    tap.check(elapsed(began) < 4 * PATIENCE, f'it took {elapsed(began):.1f} s')
+
+
+def term_while_blocked(pipe):
+    """So much waits that the end of input is not seen any more; SIGTERM is."""
+    line = json.dumps(modern_message('tools/list', id=1)).encode() + b'\n'
+    pipe.write(line * 4000, 2)
+    began = time.monotonic()
+    pipe.process.terminate()
     tap.same(pipe.process.wait(20 * PATIENCE), 0, 'exit code')
     tap.check(elapsed(began) < 4 * PATIENCE, f'it took {elapsed(began):.1f} s')
 
@@ -231,6 +241,7 @@ TESTS = [
     ('input ends while a call is never answered', end_of_input_and_held, ['--stop-timeout-ms', 1000]),
     ('input ends in the middle of a line', end_in_a_line, []),
     ('input ends while the output is blocked', end_while_blocked, ['--stop-timeout-ms', 1000]),
+    ('SIGTERM while the output is blocked', term_while_blocked, ['--stop-timeout-ms', 1000]),
     ('output is closed', output_closed, []),
 ]
 

@@ -115,6 +115,16 @@ for (const way of ways) {
       assert.equal(slow.content[0].text, 'slow answer');
     });
 
+    it('calls a tool whose argument also travels in a header', async () => {
+      await client.listTools();
+      for (const region of ['north', 'Zürich', ' spaced ', '=?base64?no?=']) {
+        const result = await peer.callTool({ name: 'test_region', arguments: { region } });
+        assert.equal(result.content[0].text, region);
+      }
+      const none = await peer.callTool({ name: 'test_region', arguments: {} });
+      assert.equal(none.content[0].text, 'nowhere');
+    });
+
     it('answers many calls at once, each with its own answer', async () => {
       const texts = await Promise.all(Array.from({ length: 30 }, async (_, i) => {
         const item = await client.readResource({ uri: `live://item/${i}` });

@@ -7,7 +7,9 @@
 //
 // usage: conformance.mjs [SCENARIO...]
 import { spawn } from 'node:child_process';
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -26,6 +28,7 @@ const byName = [
   ['2025-11-25', 'json-schema-2020-12'],
   ['2026-07-28', 'json-schema-2020-12'],
   ['2026-07-28', 'http-header-validation'],
+  ['2026-07-28', 'http-custom-header-server-validation'],
 ];
 // What has to be among the checks: without it the scenario found nothing to check.
 const needed = {
@@ -57,7 +60,8 @@ async function run(url, args) {
     const checks = new Map();
     for (const name of readdirSync(folder)) {
       const scenario = /^server-(.*)-\d{4}-\d\d-\d\dT/.exec(name)?.[1] ?? name;
-      checks.set(scenario, JSON.parse(readFileSync(join(folder, name, 'checks.json'))));
+      const file = join(folder, name, 'checks.json');
+      if (existsSync(file)) checks.set(scenario, JSON.parse(readFileSync(file)));
     }
     return { code, output, checks };
   } finally {
@@ -110,9 +114,11 @@ function requirements(version) {
   return require('yaml').parse(readFileSync(file, 'utf8')).server;
 }
 
-async function named(url, version, scenario) {
+// `perhaps`: not every scenario is there in every revision.
+async function named(url, version, scenario, perhaps) {
   const { output, checks } = await run(url,
     ['--scenario', scenario, '--spec-version', version]);
+  if (perhaps && output.startsWith('SKIPPED')) return;
   test(`conformance ${version}: ${scenario} by name`, checks.has(scenario)
     ? judge(scenario, checks.get(scenario)) : `it did not run:\n${output}`);
 }
@@ -124,9 +130,13 @@ try {
     await revision(fixture.url, '2025-11-25');
     await revision(fixture.url, '2026-07-28');
   }
-  for (const [version, scenario] of wanted.length === 0 ? byName
-    : wanted.flatMap((s) => [['2025-11-25', s], ['2026-07-28', s]])) {
-    await named(fixture.url, version, scenario);
+  for (const scenario of wanted) {
+    for (const version of ['2025-11-25', '2026-07-28']) {
+      await named(fixture.url, version, scenario, true);
+    }
+  }
+  if (wanted.length === 0) {
+    for (const [version, scenario] of byName) await named(fixture.url, version, scenario);
   }
 } finally {
   await fixture.stop().catch((error) => test('the fixture ends well', error.message));

@@ -184,6 +184,14 @@ static void call_prompt_change(void *user, tdg_request_t *request,
         tdg_request_reply_text(request, "removed");
 }
 
+/* One of its arguments also travels in a header, Mcp-Param-Region. */
+static void call_region(void *user, tdg_request_t *request, const json_t *arguments) {
+    const char *region = json_string_value(json_object_get(arguments, "region"));
+
+    (void)user;
+    tdg_request_reply_text(request, region != NULL ? region : "nowhere");
+}
+
 static const struct offered_tool tools[] = {
     {"test_tool_with_logging",     "Three log messages.",     call_logging,            NULL},
     {"test_logging_tool",          "Three log messages.",     call_logging,            NULL},
@@ -193,6 +201,9 @@ static const struct offered_tool tools[] = {
     {"test_missing_capability",    "Needs sampling.",         call_missing_capability, NULL},
     {"test_trigger_tool_change",   "Changes the tools.",      call_tool_change,        NULL},
     {"test_trigger_prompt_change", "Changes the prompts.",    call_prompt_change,      NULL},
+    {"test_region",                "Says where.",             call_region,
+     "{\"type\": \"object\", \"properties\": {\"region\": {\"type\": \"string\","
+     " \"x-mcp-header\": \"Region\"}}}"                                                    },
     {"json_schema_2020_12_tool",   "Has a schema to keep.",   call_error,
      "{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\", \"type\": "
      "\"object\","

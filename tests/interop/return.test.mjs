@@ -114,29 +114,6 @@ describe('a connection that breaks', () => {
     await client.delete();
   });
 
-  it('a modern client comes back with its cursor', async () => {
-    const first = await observer.listen({ resourceSubscriptions: ['live://e', 'live://f'] });
-    await observer.publish('live://e', { n: 1 });
-    const update = await first.message('notifications/resources/updated');
-    const cursor = update.json.params._meta['dev.tidings/cursor'];
-    first.close();
-    await until(async () => {
-      const { subscriptions } = await observer.look('subscriptions');
-      return !subscriptions.some((s) => s.target === 'live://e');
-    }, 'the stream is gone');
-    await observer.publish('live://e', { n: 2 });
-
-    const second = await observer.listen({ resourceSubscriptions: ['live://e', 'live://f'] },
-      { meta: { 'dev.tidings/cursor': cursor } });
-    assert.notEqual(second.ack.json.params._meta['dev.tidings/resumed'], false);
-    const missed = await second.message('notifications/resources/updated', 'what it missed');
-    assert.equal(missed.json.params.uri, 'live://e');
-    await observer.publish('live://f', { n: 3 });
-    const next = await second.message('notifications/resources/updated', 'the next');
-    assert.equal(next.json.params.uri, 'live://f', 'and f, which did not change, only now');
-    second.close();
-  });
-
   it('a legacy client whose session is gone comes back with its cursor', async () => {
     const old = new LegacyHttp(fixture.url);
     await old.initialize();
@@ -157,6 +134,48 @@ describe('a connection that breaks', () => {
     assert.equal(missed.json.params.uri, 'live://g');
     events.close();
     await fresh.delete();
+  });
+});
+
+// Listens to two resources, changes the first, goes, changes it again, and comes back with
+// the cursor. Returns the URIs that it is told of then, up to a marker.
+async function away(client, name) {
+  const [changed, same, marker] = ['changed', 'same', 'marker'].map(
+    (kind) => `live://item/${kind}-${name}`);
+  const first = await client.listen({ resourceSubscriptions: [changed, same] });
+  await client.publish(changed);
+  const update = await first.message('notifications/resources/updated');
+  const cursor = update.json.params._meta['dev.tidings/cursor'];
+  first.close();
+  await until(async () => {
+    const { subscriptions } = await client.look('subscriptions');
+    return !subscriptions.some((s) => s.target === changed);
+  }, 'the stream is gone');
+  await client.publish(changed);
+
+  const second = await client.listen({ resourceSubscriptions: [changed, same, marker] },
+    { meta: { 'dev.tidings/cursor': cursor } });
+  assert.notEqual(second.ack.json.params._meta['dev.tidings/resumed'], false);
+  await client.publish(marker, { here: name });
+  await second.next((e) => e.json?.params?.metadata?.here === name, 'the marker');
+  second.close();
+  const told = second.all.slice(1).map((event) => event.json.params.uri);
+  return { changed: told.includes(changed), same: told.includes(same) };
+}
+
+describe('a modern client that comes back with its cursor', () => {
+  it('is told of what changed, and of nothing else', async () => {
+    const fixture = await Fixture.start('--workers', '1', '--linger-ms', '60000');
+    assert.deepEqual(await away(new ModernHttp(fixture.url), 'one'),
+      { changed: true, same: false });
+    await fixture.stop();
+  });
+
+  it('is told of what changed, whichever worker it comes back to', async () => {
+    const fixture = await Fixture.start('--workers', '4');
+    const client = new ModernHttp(fixture.url);
+    for (let i = 0; i < 20; i++) assert.ok((await away(client, i)).changed);
+    await fixture.stop();
   });
 });
 

@@ -18,6 +18,12 @@ class Pipe(Server):
         self.out = self.process.stdout.fileno()
         os.set_blocking(self.input, False)
         self.data = b''
+        self.ends_itself = False
+
+    def stop(self):
+        if self.ends_itself:
+            self.wait_exit()
+        super().stop()
 
     def write(self, data, seconds=WAIT):
         """Writes all of it within the time; returns how much the server took."""
@@ -67,7 +73,9 @@ class Pipe(Server):
             return found
 
     def end_input(self):
+        """After that the process has to end by itself."""
         self.process.stdin.close()
+        self.ends_itself = True
 
     def wait_exit(self, seconds=WAIT):
         tap.same(self.process.wait(seconds), 0, 'exit code')

@@ -179,6 +179,38 @@ static void streams_to_a_slow_reader_in_order(void **state) {
     RUN_UNTIL(w, c->len == HUGE_BYTES + 7);
 }
 
+static void write_more_and_close(void *user, tdg__conn_t *conn) {
+    struct world *w = user;
+
+    if (w->drained++ > 0)
+        return;
+    tdg__conn_outlet(conn)->chunked = false;
+    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(conn), w->arg, HUGE_BYTES),
+                     TDG_EAGAIN);
+    tdg__conn_close(conn);
+}
+
+static void writes_what_is_added_when_drained_before_it_closes(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+
+    w->net->opts.calls.drained = write_more_and_close;
+    w->answer = answer_stream;
+    w->arg = huge_body();
+    client_get(w, c, "/s");
+    client_expect_head(w, c, 200, NULL);
+    c->deaf = true;
+    tdg__conn_outlet(w->held[0])->chunked = false;
+    assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(w->held[0]), w->arg, HUGE_BYTES),
+                     TDG_EAGAIN);
+    c->deaf = false;
+    RUN_UNTIL(w, c->eof || c->error != 0);
+    free(w->arg);
+    assert_int_equal(c->len, 2 * HUGE_BYTES);
+    is_huge(c->data + HUGE_BYTES);
+    RUN_UNTIL(w, w->closed == 1);
+}
+
 static void closes_on_a_reader_that_never_reads(void **state) {
     struct world *w = *state;
     struct client *c = client_open(w), *other = client_open(w);
@@ -538,6 +570,7 @@ int main(void) {
         TEST(begins_no_stream_for_a_client_that_left),
         TEST(answers_a_slow_reader_to_the_end),
         TEST(streams_to_a_slow_reader_in_order),
+        TEST(writes_what_is_added_when_drained_before_it_closes),
         IMPATIENT(closes_on_a_reader_that_never_reads),
         IMPATIENT(is_patient_with_a_reader_that_reads_a_little),
         TEST(does_not_read_for_ever_while_answering),
