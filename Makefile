@@ -6,6 +6,7 @@ LIBDIR ?= lib
 DESTDIR ?=
 DIRS = --prefix='$(PREFIX)' --libdir='$(LIBDIR)'
 
+PORT ?= 8080
 FUZZ_SECONDS ?= 60
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_OPERATIONS ?= 50000000
@@ -18,14 +19,19 @@ build: setup
 	    { meson setup $(BUILD) $(DIRS) && echo "$(DIRS)" >$(BUILD)/dirs; }
 	@ninja -C $(BUILD)
 
+# Until there is `tidings serve`.
 run: build
-	@$(BUILD)/tidings demo
+	@scripts/run $(BUILD)/examples/weather $(PORT) 2
 
-test: setup
+test:
+	@scripts/setup test
 	@scripts/test
 
 bench: build
+	@scripts/setup bench
+	@scripts/setup-node >/dev/null
 	@$(BUILD)/bench/engine --svg $(BUILD)/bench
+	@$(BUILD)/bench/fanout --svg $(BUILD)/bench
 	@echo 'Plots are in $(BUILD)/bench/*.svg.'
 
 fuzz: setup
@@ -54,10 +60,10 @@ setup:
 	@scripts/setup
 
 help:
-	@echo 'make            build the library, the program, the tests and the benchmark'
-	@echo 'make run        build, then show the timing rules in the terminal'
+	@echo 'make            build the library, the program, examples, tests and benchmarks'
+	@echo 'make run        build, serve an example on PORT (default $(PORT)), say how to watch it'
 	@echo 'make test       everything that has to pass; ends with one line of numbers'
-	@echo 'make bench      build, then measure the engine'
+	@echo 'make bench      build, then measure the engine, and the server beside others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
 	@echo 'make soak       long simulation (SOAK_OPERATIONS) and long fuzzing'
 	@echo 'make format     format the C files in place'

@@ -168,7 +168,8 @@ TDG_API uint16_t tdg_server_port(const tdg_server_t *server, size_t index);
 TDG_API int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp);
 
 /* Starts the threads and returns; or, with `tdg_server_attach`, serves from the caller's
- * libuv loop (which the caller runs; one worker; whatever the options say). Returns 0,
+ * libuv loop: the caller runs it, on the thread that calls this, and ignores or blocks
+ * SIGPIPE; there is one worker, whatever the options say. Returns 0,
  * TDG_EINVAL (started before, or nothing to serve on), TDG_ENOMEM or TDG_ESYSTEM. */
 struct uv_loop_s;
 TDG_API int tdg_server_start(tdg_server_t *server);

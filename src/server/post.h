@@ -44,7 +44,7 @@ bool tdg__post_acknowledges(tdg__channel_t *channel, const tdg__target_t *target
 /* ---- Of a session ------------------------------------------------------- */
 
 tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id);
-bool tdg__posts_busy(const tdg__session_t *session); /* one is being answered */
+bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered */
 size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
 
 /* The session ends: calls are cancelled, connections closed. */

@@ -4,13 +4,11 @@
 #include "server/server.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <uv.h>
@@ -398,55 +396,64 @@ void tdg_server_stop(tdg_server_t *server) {
 
 /* ---- A program that is nothing but a server ----------------------------- */
 
-/* SIGHUP is kept for reloading; until there is something to reload, it is ignored. */
-static void wait_for_signal(tdg_server_t *server, int signals) {
-    struct pollfd fds[] = {
-        {.fd = signals,          .events = POLLIN},
-        {.fd = server->ended_fd, .events = POLLIN}
-    };
-    struct signalfd_siginfo info;
+/* Threads that the program has started before may take the signal, so blocking it here
+ * and waiting would not do: it is handled, wherever it arrives. SIGHUP is kept for
+ * reloading; until there is something to reload, it does nothing. */
+static _Atomic int signal_fd = -1;
 
-    for (;;) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            return;
-        if (fds[1].revents != 0)
-            return;
-        if (fds[0].revents != 0 && read(signals, &info, sizeof(info)) == sizeof(info) &&
-            info.ssi_signo != SIGHUP)
-            return;
-    }
+static void on_signal(int number) {
+    int error = errno;
+    uint64_t one = 1;
+
+    if (number != SIGHUP)
+        (void)!write(signal_fd, &one, sizeof(one));
+    errno = error;
 }
 
-static int run_until_signal(tdg_server_t *server, const sigset_t *set) {
-    int signals = signalfd(-1, set, SFD_CLOEXEC);
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
+enum { HANDLED = sizeof(handled) / sizeof(handled[0]) };
 
-    if (signals < 0)
-        return TDG_ESYSTEM;
-    server->ended_fd = eventfd(0, EFD_CLOEXEC);
-    int rv = server->ended_fd >= 0 ? tdg_server_start(server) : TDG_ESYSTEM;
-    if (rv == 0) {
-        wait_for_signal(server, signals);
-        tdg_server_stop(server);
-    }
-    close(signals);
-    if (server->ended_fd >= 0)
-        close(server->ended_fd);
-    server->ended_fd = -1;
-    return rv;
+static void handle_signals(struct sigaction *before) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &action, &before[i]);
+}
+
+static void restore_signals(const struct sigaction *before) {
+    for (size_t i = 0; i < HANDLED; i++)
+        sigaction(handled[i], &before[i], NULL);
+}
+
+/* A signal and the end of the pipe write to the same descriptor. */
+static void wait_for_end(const tdg_server_t *server) {
+    uint64_t count;
+
+    while (read(server->ended_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
 }
 
 int tdg_server_run(tdg_server_t *server) {
-    sigset_t set, before;
+    struct sigaction before[HANDLED];
 
     if (server == NULL)
         return TDG_EINVAL;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, &before);
-    int rv = run_until_signal(server, &set);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    server->ended_fd = eventfd(0, EFD_CLOEXEC);
+    if (server->ended_fd < 0)
+        return TDG_ESYSTEM;
+
+    signal_fd = server->ended_fd;
+    handle_signals(before);
+    int rv = tdg_server_start(server);
+    if (rv == 0) {
+        wait_for_end(server);
+        tdg_server_stop(server);
+    }
+    restore_signals(before);
+    signal_fd = -1;
+    close(server->ended_fd);
+    server->ended_fd = -1;
     return rv;
 }
 

@@ -12,6 +12,9 @@ export const program =
 // Everything is told at once unless a test wants otherwise, so that tests need not wait.
 export const prompt = ['--immediate', '--rate-limit', '0'];
 
+// A test file that takes too long is ended by this signal; then too, what it started goes.
+process.once('SIGTERM', () => process.exit(143));
+
 export class Fixture {
   stderr = '';
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pty.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
@@ -452,11 +453,9 @@ static void is_outlived_by_nothing_of_its_net(void **state) {
 /* ---- Files and terminals ------------------------------------------------ */
 
 static int temporary_file(const char *text) {
-    char name[] = "/tmp/line_test_XXXXXX";
-    int fd = mkstemp(name);
+    int fd = memfd_create("line_test", MFD_CLOEXEC);
 
     assert_true(fd >= 0);
-    unlink(name);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     return fd;

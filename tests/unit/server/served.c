@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "served.h"
+
+static void read_it(void *user, tdg_request_t *request, const char *uri) {
+    (void)user;
+    if (strcmp(uri, "t:none") == 0)
+        tdg_request_fail_not_found(request);
+    else
+        tdg_request_reply_text(request, uri);
+}
+
+static void echo(void *user, tdg_request_t *request, const json_t *arguments) {
+    const char *text = json_string_value(json_object_get(arguments, "text"));
+
+    (void)user;
+    tdg_request_reply_text(request, text != NULL ? text : "nothing");
+}
+
+static void hold(void *user, tdg_request_t *request, const json_t *arguments) {
+    struct served *served = user;
+
+    (void)arguments;
+    pthread_mutex_lock(&served->lock);
+    if (served->held_count == MAX_HELD)
+        abort();
+    served->held[served->held_count++] = request;
+    pthread_mutex_unlock(&served->lock);
+}
+
+static void add_all(struct served *served) {
+    tdg_server_t *server = served->server;
+    const tdg_resource_t resources[] = {
+        {.uri = "a:1", .name = "one", .read = read_it},
+        {.uri = "a:2", .name = "two", .read = read_it},
+    };
+    const tdg_template_t template_ = {
+        .uri_template = "t:{x}", .name = "t", .read = read_it};
+    const tdg_tool_t tools[] = {
+        {.name = "echo", .call = echo},
+        {.name = "hold", .call = hold, .user = served},
+    };
+    const tdg_prompt_t prompt = {.name = "p", .get = echo};
+
+    for (size_t i = 0; i < COUNT(resources); i++)
+        assert_int_equal(tdg_server_add_resource(server, &resources[i]), 0);
+    assert_int_equal(tdg_server_add_template(server, &template_), 0);
+    for (size_t i = 0; i < COUNT(tools); i++)
+        assert_int_equal(tdg_server_add_tool(server, &tools[i]), 0);
+    assert_int_equal(tdg_server_add_prompt(server, &prompt), 0);
+}
+
+void served_create(struct served *served, const tdg_server_opts_t *opts) {
+    tdg_server_opts_t all = opts != NULL ? *opts : (tdg_server_opts_t){0};
+
+    memset(served, 0, sizeof(*served));
+    pthread_mutex_init(&served->lock, NULL);
+    if (all.workers == 0)
+        all.workers = 1;
+    if (all.settings.timing == TDG_TIMING_INHERIT)
+        all.settings.timing = TDG_TIMING_IMMEDIATE;
+    if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
+        all.settings.rate_limit_ms = TDG_RATE_OFF;
+    assert_int_equal(tdg_server_create(&all, &served->server), 0);
+    add_all(served);
+}
+
+void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop) {
+    tdg_listen_opts_t http = {.port = 0};
+
+    served_create(served, opts);
+    served->loop = loop;
+    assert_int_equal(tdg_server_listen(served->server, &http), 0);
+    served->port = tdg_server_port(served->server, 0);
+    assert_int_not_equal(served->port, 0);
+    assert_int_equal(loop != NULL ? tdg_server_attach(served->server, loop)
+                                  : tdg_server_start(served->server),
+                     0);
+}
+
+void served_destroy(struct served *served) {
+    tdg_server_destroy(served->server);
+    served->server = NULL;
+    pthread_mutex_destroy(&served->lock);
+}
+
+void served_close(struct served *served) {
+    tdg_server_stop(served->server);
+    if (served->loop != NULL)
+        uv_run(served->loop, UV_RUN_DEFAULT);
+    served_destroy(served);
+}
+
+size_t served_held(struct served *served) {
+    pthread_mutex_lock(&served->lock);
+    size_t count = served->held_count;
+    pthread_mutex_unlock(&served->lock);
+    return count;
+}
+
+tdg_request_t *served_take(struct served *served, struct client *client) {
+    WAIT_UNTIL(client, served_held(served) > 0);
+    pthread_mutex_lock(&served->lock);
+    tdg_request_t *request = served->held[0];
+    served->held_count--;
+    memmove(served->held, served->held + 1, served->held_count * sizeof(request));
+    pthread_mutex_unlock(&served->lock);
+    return request;
+}
+
+void served_client(struct served *served, struct client *ret) {
+    client_init(ret, served->loop);
+    client_connect(ret, served->port);
+}
+
+void served_change(struct served *served, const char *uri) {
+    assert_int_equal(tdg_server_notify_updated(served->server, uri, NULL), 0);
+}
+
+tdg_counters_t served_counters(struct served *served) {
+    tdg_counters_t counters;
+
+    tdg_server_counters(served->server, &counters);
+    return counters;
+}
