@@ -245,6 +245,23 @@ const char *tdg__template_text(const tdg__template_t *template_, size_t *ret_len
     return template_->text;
 }
 
+static bool is_escaped_brace(const char *at, size_t left) {
+    return left >= 3 && at[0] == '%' && at[1] == '7' &&
+           ((at[2] | 0x20) == 'b' || (at[2] | 0x20) == 'd');
+}
+
+size_t tdg__template_unescape(const char *text, size_t len, char *out) {
+    size_t out_len = 0;
+
+    for (size_t i = 0; i < len; out_len++) {
+        bool brace = is_escaped_brace(text + i, len - i);
+
+        out[out_len] = !brace ? text[i] : (text[i + 2] | 0x20) == 'b' ? '{' : '}';
+        i += brace ? 3 : 1;
+    }
+    return out_len;
+}
+
 size_t tdg__template_literal_len(const tdg__template_t *template_) {
     return template_->literal_len;
 }

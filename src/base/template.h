@@ -37,6 +37,11 @@ const char *tdg__template_text(const tdg__template_t *template_, size_t *ret_len
  * specific one. */
 size_t tdg__template_literal_len(const tdg__template_t *template_);
 
+/* Writes a template that was spelled with %7B and %7D, as some URI libraries do, with
+ * braces; `out` has room for `len` bytes and gets no NUL. Returns its length: `len` where
+ * there was nothing to do. */
+size_t tdg__template_unescape(const char *text, size_t len, char *out);
+
 /* Whether some values of the variables expand to exactly this URI. */
 bool tdg__template_match(const tdg__template_t *template_, const char *uri, size_t len);
 

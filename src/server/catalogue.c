@@ -224,39 +224,18 @@ static tdg__entry_t *match(tdg__catalogue_t *catalogue, const char *uri, size_t 
 
 /* ---- Looking up --------------------------------------------------------- */
 
-static bool is_brace(const char *at, size_t left) {
-    return left >= 3 && at[0] == '%' && at[1] == '7' &&
-           ((at[2] | 0x20) == 'b' || (at[2] | 0x20) == 'd');
-}
-
-/* Writes the text with braces for %7B and %7D. Returns its length; 0 where there are none
- * or it becomes longer than any key. */
-static size_t unescape_braces(const char *text, size_t len, char *out) {
-    size_t out_len = 0;
-
-    for (size_t i = 0; i < len; out_len++) {
-        bool brace = is_brace(text + i, len - i);
-
-        if (out_len == TDG__ENTRY_MAX_KEY)
-            return 0;
-        out[out_len] = !brace ? text[i] : (text[i + 2] | 0x20) == 'b' ? '{' : '}';
-        i += brace ? 3 : 1;
-    }
-    return out_len < len ? out_len : 0;
-}
-
 tdg__entry_t *tdg__catalogue_find_slice(tdg__catalogue_t *catalogue, tdg__kind_t kind,
                                         const char *key, size_t len) {
-    char braces[TDG__ENTRY_MAX_KEY];
-    size_t braces_len = 0;
+    char braces[TDG__ENTRY_MAX_KEY * 3];
+    size_t braces_len = len;
     tdg__entry_t *entry;
 
-    if (kind == TDG__TEMPLATE)
-        braces_len = unescape_braces(key, len, braces);
+    if (kind == TDG__TEMPLATE && len <= sizeof(braces))
+        braces_len = tdg__template_unescape(key, len, braces);
 
     pthread_mutex_lock(&catalogue->lock);
     entry = find(catalogue, kind, key, len);
-    if (entry == NULL && braces_len > 0)
+    if (entry == NULL && braces_len < len)
         entry = find(catalogue, kind, braces, braces_len);
     if (entry != NULL)
         tdg__entry_ref(entry);

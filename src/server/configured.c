@@ -25,7 +25,7 @@ tdg__target_t tdg__target_from_text(const char *text) {
     return tdg__target_uri(text);
 }
 
-static tdg__settings_t to_engine(const tdg_settings_t *settings) {
+tdg__settings_t tdg__settings_to_engine(const tdg_settings_t *settings) {
     return (tdg__settings_t){
         .timing = {(tdg__timing_mode_t)settings->timing, settings->window_ms,
                    settings->longest_ms},
@@ -40,14 +40,15 @@ struct tdg__configured {
     tdg__engine_t *checker;
 };
 
-int tdg__configured_create(tdg__configured_t **ret) {
+int tdg__configured_create(const tdg_settings_t *defaults, tdg__configured_t **ret) {
+    tdg__engine_opts_t opts = {.defaults = tdg__settings_to_engine(defaults)};
     tdg__configured_t *configured = tdg__calloc(1, sizeof(*configured));
     if (configured == NULL)
         return TDG_ENOMEM;
 
     pthread_mutex_init(&configured->lock, NULL);
     configured->targets = json_object();
-    int rv = configured->targets != NULL ? tdg__engine_create(NULL, &configured->checker)
+    int rv = configured->targets != NULL ? tdg__engine_create(&opts, &configured->checker)
                                          : TDG_ENOMEM;
     if (rv < 0) {
         tdg__configured_destroy(configured);
@@ -69,7 +70,7 @@ void tdg__configured_destroy(tdg__configured_t *configured) {
 static int configure(tdg__engine_t *engine, const char *target,
                      const tdg_settings_t *settings) {
     tdg__target_t what = tdg__target_from_text(target);
-    tdg__settings_t how = to_engine(settings);
+    tdg__settings_t how = tdg__settings_to_engine(settings);
 
     return tdg__engine_configure(engine, &what, &how);
 }
@@ -105,6 +106,13 @@ int tdg__configured_set(tdg__configured_t *configured, const char *target,
         rv = remember(configured->targets, target, settings);
     pthread_mutex_unlock(&configured->lock);
     return rv;
+}
+
+tdg_settings_t tdg__configured_get(tdg__configured_t *configured, const char *target) {
+    pthread_mutex_lock(&configured->lock);
+    tdg_settings_t settings = recall(json_object_get(configured->targets, target));
+    pthread_mutex_unlock(&configured->lock);
+    return settings;
 }
 
 int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine) {

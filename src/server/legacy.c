@@ -252,15 +252,13 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
     tdg__resolved_t resolved;
 
-    int rv = tdg__resolve_any(request->uri, &resolved);
-    if (rv == 0 && !tdg__target_valid(&resolved.target))
-        rv = TDG_EURI;
-    if (rv == 0)
-        rv = tdg__engine_unsubscribe(engine, session->feed.stream, &resolved.target);
-    if (rv == 0)
+    int rv = tdg__resolve_subscribed(&session->feed, request->uri, &resolved);
+    if (rv == 0) {
+        tdg__engine_unsubscribe(engine, session->feed.stream, &resolved.target);
         fail_waiting(session, &resolved.target,
                      "unsubscribed before it was acknowledged");
-    tdg__resolved_done(&resolved);
+        tdg__resolved_done(&resolved);
+    }
 
     if (rv == 0)
         tdg__call_answer(call, json_object());

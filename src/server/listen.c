@@ -187,30 +187,37 @@ static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
 
 /* ---- What happens to it ------------------------------------------------- */
 
+/* A target whose watcher could not be armed is not honoured. */
+static void leave_out(tdg__listen_t *listen, const tdg__target_t *target) {
+    tdg_server_t *server = tdg__worker_server(listen->feed.worker);
+    json_t *uri;
+    size_t i;
+
+    json_array_foreach(listen->uris, i, uri) {
+        tdg__resolved_t resolved;
+
+        if (tdg__resolve(server, json_string_value(uri), &resolved) < 0)
+            continue;
+        bool same = resolved.target.kind == target->kind &&
+                    resolved.target.len == target->len &&
+                    memcmp(resolved.target.name, target->name, target->len) == 0;
+        tdg__resolved_done(&resolved);
+        if (same) {
+            json_array_remove(listen->uris, i);
+            return;
+        }
+    }
+}
+
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__listen_t *listen = listen_of(feed);
-    size_t i;
-    json_t *uri;
 
     if (listen->acknowledged || listen->waiting == 0)
         return; /* a watcher that failed later: nothing more can be said */
     listen->resumed &= resumed;
-    if (status < 0 && status != TDG_ETIMEDOUT) {
-        json_array_foreach(listen->uris, i, uri) {
-            tdg__resolved_t resolved;
-
-            if (tdg__resolve_any(json_string_value(uri), &resolved) < 0)
-                continue;
-            bool same = resolved.target.len == target->len &&
-                        memcmp(resolved.target.name, target->name, target->len) == 0;
-            tdg__resolved_done(&resolved);
-            if (same) {
-                json_array_remove(listen->uris, i);
-                break;
-            }
-        }
-    }
+    if (status < 0 && status != TDG_ETIMEDOUT)
+        leave_out(listen, target);
     if (--listen->waiting == 0 && !listen->opening)
         acknowledge(listen);
 }

@@ -40,9 +40,10 @@ struct tdg_server {
     int pipe_in, pipe_out; /* -1: none */
     bool pipe_erlmcp;
 
+    pthread_mutex_t life; /* held while workers are created, or hear of settings */
     tdg__worker_t *workers[MAX_WORKERS];
-    unsigned worker_count; /* 0: not started */
-    bool attached;
+    atomic_uint worker_count; /* 0: not started; set once they are all there */
+    atomic_bool attached;
 
     pthread_mutex_t lock; /* for what follows, and for waking workers */
     pthread_cond_t changed;
@@ -159,7 +160,7 @@ static int init_parts(tdg_server_t *server) {
     if (rv == 0)
         rv = tdg__hub_create(&hub, &server->hub);
     if (rv == 0)
-        rv = tdg__configured_create(&server->configured);
+        rv = tdg__configured_create(&server->opts.settings, &server->configured);
     return rv;
 }
 
@@ -173,6 +174,7 @@ int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
     if (server == NULL)
         return TDG_ENOMEM;
     server->pipe_in = server->pipe_out = server->ended_fd = -1;
+    pthread_mutex_init(&server->life, NULL);
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->changed, NULL);
 
@@ -216,6 +218,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__options_free(&server->opts);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
+    pthread_mutex_destroy(&server->life);
     tdg__free(server);
 }
 
@@ -284,15 +287,17 @@ int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp) {
 
 /* ---- Starting ----------------------------------------------------------- */
 
-/* The first worker takes the sockets that are bound already. */
+/* The first worker takes the sockets that are bound already; they are gone where a start
+ * has failed before. */
 static int listen_worker(tdg_server_t *server, unsigned index) {
     for (size_t i = 0; i < server->listening_count; i++) {
         struct listening *listening = &server->listening[i];
         uint16_t port;
         int fd = listening->fd;
 
-        if (index > 0) {
-            int rv = tdg__net_bind(listening->host, listening->port, true, &fd, &port);
+        if (fd < 0) {
+            int rv = tdg__net_bind(listening->host, listening->port,
+                                   server->opts.workers > 1, &fd, &port);
             if (rv < 0)
                 return rv;
         }
@@ -311,9 +316,6 @@ static int create_workers(tdg_server_t *server, uv_loop_t *loop) {
         int rv = tdg__worker_create(server, i, loop, &server->workers[i]);
         if (rv < 0)
             return rv;
-        server->worker_count++;
-        server->worker_open[i] = true;
-        server->open_workers++;
     }
     for (unsigned i = 0; i < count; i++) {
         int rv = listen_worker(server, i);
@@ -328,15 +330,24 @@ static int create_workers(tdg_server_t *server, uv_loop_t *loop) {
 
 /* Back to the time before the start, but for the sockets: they are closed. */
 static void destroy_workers(tdg_server_t *server) {
-    for (unsigned i = 0; i < server->worker_count; i++) {
+    for (unsigned i = 0; i < MAX_WORKERS && server->workers[i] != NULL; i++) {
         tdg__worker_destroy(server->workers[i]);
         server->workers[i] = NULL;
     }
-    server->worker_count = server->open_workers = 0;
 }
 
-static int start(tdg_server_t *server, uv_loop_t *loop) {
-    if (server == NULL || server->worker_count > 0 || tdg__server_stopping(server) ||
+/* From here on others see the workers. */
+static void open_workers(tdg_server_t *server) {
+    pthread_mutex_lock(&server->lock);
+    for (unsigned i = 0; i < server->opts.workers; i++)
+        server->worker_open[i] = true;
+    server->open_workers = server->opts.workers;
+    atomic_store(&server->worker_count, server->opts.workers);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static int prepare(tdg_server_t *server, uv_loop_t *loop) {
+    if (server->worker_count > 0 || tdg__server_stopping(server) ||
         (server->listening_count == 0 && server->pipe_in < 0))
         return TDG_EINVAL;
 
@@ -344,15 +355,35 @@ static int start(tdg_server_t *server, uv_loop_t *loop) {
     if (loop != NULL)
         server->opts.workers = 1;
     int rv = create_workers(server, loop);
-    for (unsigned i = 0; rv == 0 && i < server->worker_count; i++) {
-        rv = tdg__worker_start(server->workers[i]);
-        if (rv < 0 && i > 0) { /* some run already */
-            tdg_server_stop(server);
-            return rv;
-        }
-    }
     if (rv < 0)
         destroy_workers(server);
+    else
+        open_workers(server);
+    return rv;
+}
+
+static int start(tdg_server_t *server, uv_loop_t *loop) {
+    if (server == NULL)
+        return TDG_EINVAL;
+
+    pthread_mutex_lock(&server->life);
+    int rv = prepare(server, loop);
+    pthread_mutex_unlock(&server->life);
+    if (rv < 0)
+        return rv;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (rv == 0)
+            rv = tdg__worker_start(server->workers[i]);
+        if (rv < 0) { /* those that run already stop, the others never began */
+            tdg_server_stop_soon(server);
+            tdg__worker_close(server->workers[i]);
+        }
+    }
+    if (tdg__server_stopping(server)) /* who said so may have come too early */
+        tdg_server_stop_soon(server);
+    if (rv < 0)
+        tdg_server_wait(server);
     return rv;
 }
 
@@ -382,9 +413,10 @@ void tdg_server_wait(tdg_server_t *server) {
     pthread_mutex_lock(&server->lock);
     while (server->open_workers > 0)
         pthread_cond_wait(&server->changed, &server->lock);
-    pthread_mutex_unlock(&server->lock);
+    /* Under the lock, since several may wait; the threads do not need it any more. */
     for (unsigned i = 0; i < server->worker_count; i++)
         tdg__worker_join(server->workers[i]);
+    pthread_mutex_unlock(&server->lock);
 }
 
 void tdg_server_stop(tdg_server_t *server) {
@@ -481,13 +513,23 @@ static bool says_something(const tdg_settings_t *settings) {
            settings->rate_limit_ms != TDG_RATE_INHERIT;
 }
 
+/* Settings come first: once something is added, nothing may fail, since its `user` is
+ * ours then. */
+static int configure_new(tdg_server_t *server, const char *target,
+                         const tdg_settings_t *settings, tdg_settings_t *ret_before) {
+    *ret_before = (tdg_settings_t){0};
+    if (target == NULL || !says_something(settings))
+        return 0;
+    *ret_before = tdg__configured_get(server->configured, target);
+    return tdg_server_configure(server, target, settings);
+}
+
 static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
-                 const tdg_settings_t *settings, int rv) {
-    if (rv < 0)
-        return rv;
-    if (settings != NULL && says_something(settings))
-        rv = tdg_server_configure(server, target, settings);
-    list_changed(server, kind);
+                 const tdg_settings_t *settings, const tdg_settings_t *before, int rv) {
+    if (rv == 0)
+        list_changed(server, kind);
+    else if (target != NULL && says_something(settings))
+        tdg_server_configure(server, target, before);
     return rv;
 }
 
@@ -504,30 +546,43 @@ static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key) {
 }
 
 int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource) {
+    tdg_settings_t before;
+
     if (server == NULL || resource == NULL)
         return TDG_EINVAL;
-    return added(server, TDG__RESOURCE, resource->uri, &resource->settings,
+
+    int rv = configure_new(server, resource->uri, &resource->settings, &before);
+    if (rv < 0)
+        return rv;
+    return added(server, TDG__RESOURCE, resource->uri, &resource->settings, &before,
                  tdg__catalogue_add_resource(server->catalogue, resource));
 }
 
 int tdg_server_add_template(tdg_server_t *server, const tdg_template_t *template_) {
+    const char *target = template_ != NULL ? template_->uri_template : NULL;
+    tdg_settings_t before;
+
     if (server == NULL || template_ == NULL)
         return TDG_EINVAL;
-    return added(server, TDG__TEMPLATE, template_->uri_template, &template_->settings,
+
+    int rv = configure_new(server, target, &template_->settings, &before);
+    if (rv < 0)
+        return rv;
+    return added(server, TDG__TEMPLATE, target, &template_->settings, &before,
                  tdg__catalogue_add_template(server->catalogue, template_));
 }
 
 int tdg_server_add_tool(tdg_server_t *server, const tdg_tool_t *tool) {
     if (server == NULL || tool == NULL)
         return TDG_EINVAL;
-    return added(server, TDG__TOOL, NULL, NULL,
+    return added(server, TDG__TOOL, NULL, NULL, NULL,
                  tdg__catalogue_add_tool(server->catalogue, tool));
 }
 
 int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt) {
     if (server == NULL || prompt == NULL)
         return TDG_EINVAL;
-    return added(server, TDG__PROMPT, NULL, NULL,
+    return added(server, TDG__PROMPT, NULL, NULL, NULL,
                  tdg__catalogue_add_prompt(server->catalogue, prompt));
 }
 
@@ -586,15 +641,12 @@ int tdg_server_configure(tdg_server_t *server, const char *target,
     if (server == NULL || target == NULL || settings == NULL)
         return TDG_EINVAL;
 
+    pthread_mutex_lock(&server->life);
     int rv = tdg__configured_set(server->configured, target, settings);
-    if (rv < 0)
-        return rv;
-    for (unsigned i = 0; i < server->worker_count; i++) {
+    for (unsigned i = 0; rv == 0 && i < server->worker_count; i++)
         rv = tdg__configured_send(server->workers[i], target, settings);
-        if (rv < 0)
-            return rv;
-    }
-    return 0;
+    pthread_mutex_unlock(&server->life);
+    return rv;
 }
 
 /* ---- Looking inside ----------------------------------------------------- */

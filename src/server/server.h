@@ -20,17 +20,23 @@ enum { TDG__TARGET_TEXT_MAX = 8192 + 1 };
 const char *tdg__target_text(const tdg__target_t *target, char *room);
 tdg__target_t tdg__target_from_text(const char *text); /* borrows */
 
+tdg__settings_t tdg__settings_to_engine(const tdg_settings_t *settings);
+
 /* ---- Settings made for targets ------------------------------------------ */
 
 typedef struct tdg__configured tdg__configured_t;
 
-int tdg__configured_create(tdg__configured_t **ret);
+/* `defaults` are those of the engines to come. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
+int tdg__configured_create(const tdg_settings_t *defaults, tdg__configured_t **ret);
 void tdg__configured_destroy(tdg__configured_t *configured); /* NULL is accepted */
 
 /* Remembers them for engines to come; all zero forgets. Checks them, too. Returns 0,
  * TDG_EINVAL, TDG_EURILEN, TDG_ETEMPLATE, TDG_EAMBIGUOUS or TDG_ENOMEM. */
 int tdg__configured_set(tdg__configured_t *configured, const char *target,
                         const tdg_settings_t *settings);
+
+/* What was set; all zero where nothing was. */
+tdg_settings_t tdg__configured_get(tdg__configured_t *configured, const char *target);
 
 /* Tells an engine all of them. */
 int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine);

@@ -4,78 +4,106 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/template.h"
 #include "base/uri.h"
 #include "mcp/cursor.h"
 
-static bool is_escape(const char *at, char digit) {
-    return at[0] == '%' && at[1] == '7' && (at[2] | 0x20) == digit;
-}
+/* ---- Names ------------------------------------------------------------- */
 
-static bool has_expression(const char *text) {
-    for (; *text != '\0'; text++) {
-        if (*text == '{' || is_escape(text, 'b'))
-            return true;
-    }
-    return false;
-}
-
-/* The template with %7B and %7D written as braces, new. */
-static char *with_braces(const char *text) {
-    char *ret = tdg__malloc(strlen(text) + 1);
-    char *out = ret;
-
-    if (ret == NULL)
-        return NULL;
-    while (*text != '\0') {
-        bool opens = is_escape(text, 'b'), closes = is_escape(text, 'd');
-
-        *out++ = opens ? '{' : closes ? '}' : *text;
-        text += opens || closes ? 3 : 1;
-    }
-    *out = '\0';
-    return ret;
-}
-
-int tdg__resolve_any(const char *text, tdg__resolved_t *ret) {
-    *ret = (tdg__resolved_t){.target = tdg__target_uri(text)};
-    if (!has_expression(text))
-        return 0;
-
-    ret->owned = with_braces(text);
+static int set_template(tdg__resolved_t *ret, const char *text, size_t len) {
+    ret->owned = tdg__malloc(len + 1);
     if (ret->owned == NULL)
         return TDG_ENOMEM;
+    memcpy(ret->owned, text, len);
+    ret->owned[len] = '\0';
     ret->target = tdg__target_template(ret->owned);
     return 0;
+}
+
+/* A template that the server lists, however its braces are spelled. */
+static int find_listed(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
+    tdg__entry_t *entry =
+        tdg__catalogue_find(tdg__server_catalogue(server), TDG__TEMPLATE, text);
+    int rv = TDG_ENOTFOUND;
+
+    if (entry != NULL)
+        rv = entry->not_subscribable ? TDG_ENOTSUP
+                                     : set_template(ret, entry->key, entry->len);
+    tdg__entry_unref(entry);
+    return rv;
+}
+
+/* Any other template, where such are allowed. */
+static int read_template(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
+    char braces[TDG__ENTRY_MAX_KEY];
+    size_t len = strlen(text);
+
+    if ((tdg__server_opts(server)->flags & TDG_ANY_TEMPLATE) == 0)
+        return TDG_ENOTFOUND;
+    if (len > sizeof(braces))
+        return TDG_EURILEN;
+    len = tdg__template_unescape(text, len, braces);
+    return memchr(braces, '{', len) != NULL ? set_template(ret, braces, len)
+                                            : TDG_ENOTFOUND;
+}
+
+static bool is_resource(tdg_server_t *server, const char *text) {
+    tdg__entry_t *entry =
+        tdg__catalogue_find(tdg__server_catalogue(server), TDG__RESOURCE, text);
+
+    tdg__entry_unref(entry);
+    return entry != NULL;
+}
+
+/* A template comes before the URIs that look like it: its own text, with braces escaped,
+ * is one that it matches. */
+int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
+    *ret = (tdg__resolved_t){.target = tdg__target_uri(text)};
+    if (!is_resource(server, text)) {
+        int rv = find_listed(server, text, ret);
+        if (rv != TDG_ENOTFOUND)
+            return rv;
+    }
+
+    int rv = tdg__uri_check(ret->target.name, ret->target.len, NULL);
+    if (rv == TDG_ENOMEM)
+        return rv;
+
+    int watch =
+        rv == 0 ? tdg__catalogue_may_watch(tdg__server_catalogue(server), text) : rv;
+    if (watch == 0 || watch == TDG_ENOTSUP)
+        return watch;
+
+    rv = read_template(server, text, ret);
+    return rv == TDG_ENOTFOUND ? watch : rv;
+}
+
+int tdg__resolve_subscribed(const tdg__feed_t *feed, const char *text,
+                            tdg__resolved_t *ret) {
+    char braces[TDG__ENTRY_MAX_KEY];
+    tdg__engine_t *engine = tdg__worker_engine(feed->worker);
+    size_t len = strlen(text);
+
+    *ret = (tdg__resolved_t){.target = tdg__target_uri(text)};
+    if (len == 0)
+        return TDG_EURI;
+    if (tdg__engine_state(engine, feed->stream, &ret->target) != TDG__NOT_SUBSCRIBED)
+        return 0;
+    ret->target.kind = TDG__TARGET_TEMPLATE;
+    if (tdg__engine_state(engine, feed->stream, &ret->target) != TDG__NOT_SUBSCRIBED)
+        return 0;
+    if (len > sizeof(braces))
+        return TDG_ENOTFOUND;
+    len = tdg__template_unescape(text, len, braces);
+    ret->target = (tdg__target_t){TDG__TARGET_TEMPLATE, braces, len};
+    if (tdg__engine_state(engine, feed->stream, &ret->target) == TDG__NOT_SUBSCRIBED)
+        return TDG_ENOTFOUND;
+    return set_template(ret, braces, len);
 }
 
 void tdg__resolved_done(tdg__resolved_t *resolved) {
     tdg__free(resolved->owned);
     resolved->owned = NULL;
-}
-
-/* Whether the server has, or could have, what is asked for, and lets it be watched. */
-static int check_served(tdg_server_t *server, const tdg__target_t *target) {
-    tdg__catalogue_t *catalogue = tdg__server_catalogue(server);
-    bool is_template = target->kind == TDG__TARGET_TEMPLATE;
-
-    if (is_template && (tdg__server_opts(server)->flags & TDG_ANY_TEMPLATE) != 0)
-        return 0;
-    return is_template ? tdg__catalogue_may_watch_template(catalogue, target->name)
-                       : tdg__catalogue_may_watch(catalogue, target->name);
-}
-
-int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
-    int rv = tdg__resolve_any(text, ret);
-    if (rv < 0)
-        return rv;
-
-    if (ret->target.kind == TDG__TARGET_URI)
-        rv = tdg__uri_check(ret->target.name, ret->target.len, NULL);
-    if (rv == 0)
-        rv = check_served(server, &ret->target);
-    if (rv < 0)
-        tdg__resolved_done(ret);
-    return rv;
 }
 
 /* ---- Wishes ------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include "core/engine.h"
 #include "mcp/request.h"
+#include "server/feed.h"
 #include "server/worker.h"
 
 typedef struct tdg__resolved {
@@ -19,8 +20,10 @@ typedef struct tdg__resolved {
  * have that URI), TDG_ENOTSUP (not subscribable) or TDG_ENOMEM. */
 int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret);
 
-/* The same without asking what is served: for unsubscribing. Returns 0 or TDG_ENOMEM. */
-int tdg__resolve_any(const char *text, tdg__resolved_t *ret);
+/* What a stream is subscribed to under that name, whatever is served by now. Returns 0,
+ * TDG_EURI (empty), TDG_ENOTFOUND or TDG_ENOMEM. */
+int tdg__resolve_subscribed(const tdg__feed_t *feed, const char *text,
+                            tdg__resolved_t *ret);
 
 void tdg__resolved_done(tdg__resolved_t *resolved);
 

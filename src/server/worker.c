@@ -18,6 +18,7 @@
 #include "server/http.h"
 #include "server/occupant.h"
 #include "server/pipe.h"
+#include "server/server.h"
 #include "server/session.h"
 
 enum { MAX_NEWS = 65536, NEWS_AT_ONCE = 256, HANDLES = 5 };
@@ -249,14 +250,6 @@ static void call_list_matches(void *user, const tdg__target_t *template_,
                                 arg);
 }
 
-static tdg__settings_t to_engine(const tdg_settings_t *settings) {
-    return (tdg__settings_t){
-        .timing = {(tdg__timing_mode_t)settings->timing, settings->window_ms,
-                   settings->longest_ms},
-        .rate_limit_ms = settings->rate_limit_ms,
-    };
-}
-
 static int create_engine(tdg__worker_t *worker, uint64_t number) {
     const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
     bool watched = opts->watcher.start != NULL;
@@ -266,7 +259,7 @@ static int create_engine(tdg__worker_t *worker, uint64_t number) {
                   .settled = call_settled,
                   .list_matches = call_list_matches},
         .user = worker,
-        .defaults = to_engine(&opts->settings),
+        .defaults = tdg__settings_to_engine(&opts->settings),
         .epoch = tdg__hub_epoch(tdg__server_hub(worker->server)),
         .first_number = number + 1,
         .shared_numbers = true,
@@ -644,7 +637,7 @@ void tdg__worker_join(tdg__worker_t *worker) {
 
 /* A worker that never ran, or whose loop nobody runs any more, is closed the ordinary
  * way, by running its loop a little. */
-static void close_here(tdg__worker_t *worker) {
+void tdg__worker_close(tdg__worker_t *worker) {
     if (worker->state < CLOSING && worker->inbox != NULL && worker->net != NULL) {
         close_worker(worker);
     } else if (worker->state < CLOSING) {
@@ -662,7 +655,7 @@ void tdg__worker_destroy(tdg__worker_t *worker) {
     if (worker == NULL)
         return;
     if (worker->state != CLOSED)
-        close_here(worker);
+        tdg__worker_close(worker);
     if (worker->owns_loop) {
         int rv = uv_loop_close(&worker->own_loop);
         assert(rv == 0);

@@ -62,6 +62,9 @@ void tdg__worker_wake(tdg__worker_t *worker);
 bool tdg__worker_closed(const tdg__worker_t *worker); /* all handles are closed */
 void tdg__worker_join(tdg__worker_t *worker);         /* waits for its thread */
 
+/* Closes one that was never started, from the thread that creates it. */
+void tdg__worker_close(tdg__worker_t *worker);
+
 /* Frees a worker that is closed and joined, or that was never started. NULL is fine. */
 void tdg__worker_destroy(tdg__worker_t *worker);
 

@@ -24,30 +24,37 @@ def stalled(port, kind):
     return session.stream(small=True), session
 
 
-def storm(arena):
+def storm(arena, streams):
+    """Publishes until the kernel takes no more for these streams, and then much more."""
+    def stuck():
+        arena.server.publish('live://a', metadata={'text': TEXT, 'round': -1, 'n': 0})
+        return arena.server.counters()['pending'] >= streams
+    tap.until(stuck, 'the streams are stuck', 20 * PATIENCE, 0)
     for i in range(ROUNDS):
         arena.server.publish('live://a', metadata={'text': TEXT, 'round': i}, count=COUNT)
 
 
 def never_reads(arena, kind):
     """Closed after the write time-out; meanwhile nothing grows."""
+    base = arena.server.counters()['connections']
     readers = [stalled(arena.port, kind) for _ in range(20)]
-    bounded(arena.server, 16, lambda: storm(arena))
+    bounded(arena.server, 16, lambda: storm(arena, 20))
     arena.canary.check(3)
-    arena.server.wait_counters('the stalled streams are closed', lambda c: c['connections'] < 12
-                               + 20 * (kind == 'legacy'), 10)
+    arena.server.wait_counters('the stalled streams are closed', lambda c: c['connections']
+                               == base + 20 * (kind == 'legacy'), 20)
     for stream, session in readers:
         stream.wait_closed()
         stream.close()
         if session is not None:
             session.__exit__()
-    arena.server.wait_counters('their streams are gone', lambda c: c['streams'] == 2, 5)
+    arena.server.wait_counters('they are gone', lambda c: c['streams'] == 2
+                               and c['connections'] == base, 5)
 
 
 def reads_again(arena, kind):
     """Reading on in time: few updates, versions only grow, the last is the newest."""
     stream, session = stalled(arena.port, kind)
-    bounded(arena.server, 8, lambda: storm(arena))
+    bounded(arena.server, 8, lambda: storm(arena, 1))
     seen, last = 0, -1
     while True:
         found = stream.event(wanted=updated())['params']

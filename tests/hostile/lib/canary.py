@@ -76,7 +76,12 @@ class Arena:
 
     def test(self, name, function, *args):
         def whole():
-            function(*args)
+            try:
+                function(*args)
+            except Exception:
+                time.sleep(0.2)  # a server that crashes takes its time
+                self.server.alive()
+                raise
             self.server.alive()
             self.canary.check()
         tap.run(name, whole)
@@ -86,6 +91,7 @@ class Arena:
 
     def _end(self):
         try:
+            self.server.alive()
             self.canary.end()
             self.server.wait_empty(15)
             self.server.stop()

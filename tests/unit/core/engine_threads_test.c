@@ -3,9 +3,8 @@
  * Several engines in several threads share changes and one numbering, each fed through a
  * queue of its own: what the workers of a server do. Also runs under TSan. */
 #include <pthread.h>
-#include <sched.h>
+#include <string.h>
 
-#include "base/queue.h"
 #include "core/engine.h"
 #include "support.h"
 
@@ -15,10 +14,10 @@ static const char uri_text[] = "db://orders/42";
 
 struct worker {
     pthread_t thread;
-    tdg__queue_t *queue;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
-    bool awake;
+    pthread_mutex_t lock; /* for the queue */
+    pthread_cond_t changed;
+    tdg__change_t *queue[ROOM];
+    size_t queued;
 
     size_t delivered;
     uint64_t last[STREAMS]; /* the number last told to each stream */
@@ -26,21 +25,26 @@ struct worker {
     int error; /* of the first call that failed */
 };
 
-static void wake(void *user) {
-    struct worker *worker = user;
-
+/* Waits where the queue is full, and where it is empty. */
+static void push(struct worker *worker, tdg__change_t *change) {
     pthread_mutex_lock(&worker->lock);
-    worker->awake = true;
-    pthread_cond_signal(&worker->woken);
+    while (worker->queued == ROOM)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    worker->queue[worker->queued++] = change;
+    pthread_cond_signal(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
 
-static void wait_for_work(struct worker *worker) {
+static size_t take_all(struct worker *worker, tdg__change_t **changes) {
     pthread_mutex_lock(&worker->lock);
-    while (!worker->awake)
-        pthread_cond_wait(&worker->woken, &worker->lock);
-    worker->awake = false;
+    while (worker->queued == 0)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    size_t count = worker->queued;
+    memcpy(changes, worker->queue, count * sizeof(changes[0]));
+    worker->queued = 0;
+    pthread_cond_signal(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
+    return count;
 }
 
 static void note_error(struct worker *worker, int rv) {
@@ -91,13 +95,11 @@ static void *work(void *arg) {
         return NULL;
     set_up(worker, engine);
     while (reached < CHANGES) {
-        void *items[ROOM];
-        size_t n = tdg__queue_take(worker->queue, items, ROOM);
+        tdg__change_t *changes[ROOM];
+        size_t n = take_all(worker, changes);
 
-        if (n == 0)
-            wait_for_work(worker);
         for (size_t i = 0; i < n; i++) {
-            tdg__change_t *change = items[i];
+            tdg__change_t *change = changes[i];
 
             note_error(worker, tdg__engine_apply(engine, change));
             reached = change->number;
@@ -120,12 +122,7 @@ static void publish(struct worker *workers, uint64_t number) {
     json_decref(metadata);
     assert_int_equal(tdg__change_stamp(change, number), 0);
     for (int i = 0; i < WORKERS; i++) {
-        int rv;
-
-        tdg__change_ref(change);
-        while ((rv = tdg__queue_push(workers[i].queue, change)) == TDG_EAGAIN)
-            sched_yield();
-        assert_int_equal(rv, 0);
+        push(&workers[i], tdg__change_ref(change));
     }
     tdg__change_unref(change);
 }
@@ -137,9 +134,7 @@ static void engines_in_several_threads_share_changes(void **state) {
     for (int i = 0; i < WORKERS; i++) {
         workers[i].in_order = true;
         pthread_mutex_init(&workers[i].lock, NULL);
-        pthread_cond_init(&workers[i].woken, NULL);
-        assert_int_equal(tdg__queue_create(ROOM, wake, &workers[i], &workers[i].queue),
-                         0);
+        pthread_cond_init(&workers[i].changed, NULL);
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (uint64_t number = 1; number <= CHANGES; number++)
@@ -152,8 +147,7 @@ static void engines_in_several_threads_share_changes(void **state) {
         assert_int_equal(workers[i].delivered, (size_t)CHANGES * STREAMS);
         for (int s = 0; s < STREAMS; s++)
             assert_int_equal(workers[i].last[s], CHANGES);
-        tdg__queue_destroy(workers[i].queue);
-        pthread_cond_destroy(&workers[i].woken);
+        pthread_cond_destroy(&workers[i].changed);
         pthread_mutex_destroy(&workers[i].lock);
     }
 }
