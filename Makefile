@@ -10,6 +10,7 @@ PORT ?= 8080
 FUZZ_SECONDS ?= 60
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_OPERATIONS ?= 50000000
+SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL = build
 .PHONY: build run test bench fuzz soak format install clean help setup
@@ -40,6 +41,7 @@ fuzz: setup
 # The large versions of what `make test` does small.
 soak: build
 	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS) --seed random
+	SOAK_SECONDS=$(SOAK_SECONDS) tests/stress/soak.py
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 
 format: setup
@@ -65,7 +67,7 @@ help:
 	@echo 'make test       everything that has to pass; ends with one line of numbers'
 	@echo 'make bench      build, then measure the engine, and the server beside others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
-	@echo 'make soak       long simulation (SOAK_OPERATIONS) and long fuzzing'
+	@echo 'make soak       long simulation, 10,000 streams for SOAK_SECONDS, long fuzzing'
 	@echo 'make format     format the C files in place'
 	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
 	@echo 'make clean      remove everything that was built'

@@ -26,6 +26,10 @@ tdg__target_t tdg__target_list(const char *name) {
     return target_of(TDG__TARGET_LIST, name);
 }
 
+bool tdg__target_equal(const tdg__target_t *a, const tdg__target_t *b) {
+    return a->kind == b->kind && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;
+}
+
 bool tdg__target_valid(const tdg__target_t *target) {
     static const char *const lists[] = {"tools", "prompts", "resources"};
 

@@ -34,6 +34,8 @@ tdg__target_t tdg__target_uri(const char *uri);
 tdg__target_t tdg__target_template(const char *template_);
 tdg__target_t tdg__target_list(const char *name);
 
+bool tdg__target_equal(const tdg__target_t *a, const tdg__target_t *b);
+
 /* Whether it has a name, and a list is one of the three. */
 bool tdg__target_valid(const tdg__target_t *target);
 

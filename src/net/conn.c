@@ -174,11 +174,13 @@ static void go_on(tdg__conn_t *conn) {
     }
 }
 
-/* Lets all go on that became ready inside a call to the owner, from the outermost. */
-static void run_ready(tdg__net_t *net) {
+/* Lets all go on that have become ready. Only the loop calls this: an owner that answers
+ * must not meet the next request while it is still busy with the last. */
+static void on_resume(uv_idle_t *resumer) {
+    tdg__net_t *net = resumer->data;
     tdg__conn_t *conn;
 
-    while (net->pump == NULL && (conn = net->ready_first) != NULL) {
+    while ((conn = net->ready_first) != NULL) {
         net->ready_first = conn->ready_next;
         if (net->ready_first == NULL)
             net->ready_last = NULL;
@@ -186,11 +188,16 @@ static void run_ready(tdg__net_t *net) {
         conn->ready = false;
         go_on(conn);
     }
+    uv_idle_stop(&net->resumer);
 }
 
 void tdg__conn_resume(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
+    if (conn->phase == CLOSED) /* gone, or moved on, while its request was reported */
+        return;
+    if (conn->input == NULL && !conn->eof && !conn->paused)
+        return; /* nothing to go on with but what comes */
     if (!conn->ready) {
         conn->ready = true;
         if (net->ready_last != NULL)
@@ -199,7 +206,7 @@ void tdg__conn_resume(tdg__conn_t *conn) {
             net->ready_first = conn;
         net->ready_last = conn;
     }
-    run_ready(net);
+    uv_idle_start(&net->resumer, on_resume);
 }
 
 /* ---- Reading ------------------------------------------------------------ */
@@ -244,7 +251,6 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
         discard(conn, len);
     else if (used < len && conn->phase != CLOSED)
         keep_input(conn, buf->base + used, len - used);
-    run_ready(conn->outlet.net);
 }
 
 /* ---- Beginning and end -------------------------------------------------- */
@@ -284,8 +290,25 @@ static void join_net(tdg__conn_t *conn) {
     tdg__net_hold(net);
 }
 
+static void leave_ready(tdg__net_t *net, tdg__conn_t *conn) {
+    tdg__conn_t *before = NULL;
+
+    for (tdg__conn_t *at = net->ready_first; at != conn; at = at->ready_next)
+        before = at;
+    if (before != NULL)
+        before->ready_next = conn->ready_next;
+    else
+        net->ready_first = conn->ready_next;
+    if (net->ready_last == conn)
+        net->ready_last = before;
+    conn->ready = false;
+}
+
 static void leave_net(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
+
+    if (conn->ready)
+        leave_ready(net, conn);
 
     if (conn->prev != NULL)
         conn->prev->next = conn->next;

@@ -26,7 +26,7 @@ tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
 /* Answers the request. `fields` are further header lines, each "Name: value\r\n", or
  * NULL. With `body` NULL there is none (202, 204: no Content-Length either where the
  * status forbids it). Date, Connection and Content-Length are added. For HEAD the body is
- * left out. After that the next request may come from inside this call. Does nothing on a
+ * left out. The next request comes later, from the loop. Does nothing on a
  * connection that is closing. */
 void tdg__conn_respond(tdg__conn_t *conn, int status, const char *content_type,
                        const char *fields, const void *body, size_t len);

@@ -51,6 +51,7 @@ struct tdg__net {
     size_t refusals;    /* that do not */
     struct pump *pump;
     tdg__conn_t *ready_first, *ready_last; /* have input kept, and may go on */
+    uv_idle_t resumer;                     /* runs while there are such */
     tdg__http_reader_t *spare[SPARE_READERS];
     size_t spare_count;
     size_t holders; /* records whose handles are not closed yet */

@@ -42,7 +42,9 @@ int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **r
         tdg__free(net);
         return TDG_ESYSTEM;
     }
-    net->ticker.data = net;
+    uv_idle_init(loop, &net->resumer);
+    net->ticker.data = net->resumer.data = net;
+    tdg__net_hold(net); /* one for each handle */
     tdg__net_hold(net);
     *ret = net;
     return 0;
@@ -65,7 +67,7 @@ void tdg__net_release(tdg__net_t *net) {
         done(arg);
 }
 
-static void on_ticker_closed(uv_handle_t *handle) {
+static void on_handle_closed(uv_handle_t *handle) {
     tdg__net_release(handle->data);
 }
 
@@ -77,7 +79,8 @@ void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg) {
     tdg__net_stop_listening(net);
     while (net->conns != NULL)
         tdg__conn_abort(net->conns);
-    uv_close((uv_handle_t *)&net->ticker, on_ticker_closed);
+    uv_close((uv_handle_t *)&net->ticker, on_handle_closed);
+    uv_close((uv_handle_t *)&net->resumer, on_handle_closed);
 }
 
 /* ---- What connections share --------------------------------------------- */

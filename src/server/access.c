@@ -37,8 +37,11 @@ static bool matches(const char *allowed, const char *host) {
 }
 
 static bool is_loopback(const char *host) {
-    return matches("localhost", host) || matches("127.0.0.1", host) ||
-           matches("[::1]", host);
+    size_t len = name_len(host);
+
+    return matches("localhost", host) || matches("[::1]", host) ||
+           (len > 4 && strncmp(host, "127.", 4) == 0 &&
+            strspn(host, "0123456789.") == len);
 }
 
 bool tdg__listener_allows_host(const tdg__listener_t *listener, const char *host) {

@@ -53,6 +53,22 @@ tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
     return call;
 }
 
+void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
+                         tdg__rpc_error_t *error) {
+    int code = error->code;
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__rpc_put_error(&text, id, error);
+    tdg__rpc_error_done(error);
+    /* Out of memory, the client learns as much as fits into no memory. */
+    if (text.error == 0)
+        channel->ops->answer(channel, NULL, text.data, text.len, code);
+    else
+        channel->ops->answer(channel, NULL, "", 0, TDG__RPC_INTERNAL);
+    tdg__text_done(&text);
+}
+
 /* ---- Life of a call ----------------------------------------------------- */
 
 static const char *target_of(const tdg__mcp_request_t *request) {

@@ -60,6 +60,10 @@ void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
  * worker must be done before its inbox is closed. */
 void tdg__channel_done(tdg__channel_t *channel);
 
+/* Sends an error that belongs to no call; `error` is emptied. `id` may be NULL. */
+void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
+                         tdg__rpc_error_t *error);
+
 /* Begins a call; everything needed later is copied from `request`. NULL: out of memory.
  */
 tdg__call_t *tdg__call_create(tdg__channel_t *channel, const tdg__mcp_request_t *request);

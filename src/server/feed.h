@@ -50,7 +50,7 @@ struct tdg__feed {
     tdg__form_t form;
     bool blocked;
     uint32_t stream_number; /* for event ids: which stream of the session ... */
-    uint64_t event_number;  /* ... and the last event written on it */
+    uint64_t event_number;  /* ... and the last event of the session */
 };
 
 /* Opens a stream in the engine. The other fields are the caller's to fill in. Returns 0

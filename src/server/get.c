@@ -14,6 +14,8 @@ struct tdg__get {
     tdg__session_t *session; /* NULL: it is being ended */
     tdg__conn_t *conn;
     tdg__get_t *next, *prev; /* older, newer */
+    tdg__cursor_t began;     /* where the session was when this stream began */
+    uint64_t began_event;
     uint32_t number;
 };
 
@@ -41,17 +43,17 @@ static void attach_newest(tdg__session_t *session) {
         tdg__feed_attach(&session->feed, NULL);
         return;
     }
-    if (session->feed.stream_number != newest->number) {
-        session->feed.stream_number = newest->number;
-        session->feed.event_number = 0;
-        session->began = tdg__feed_cursor(&session->feed);
-    }
+    session->feed.stream_number = newest->number;
+    session->began = newest->began;
+    session->began_event = newest->began_event;
     tdg__feed_attach(&session->feed, tdg__conn_outlet(newest->conn));
 }
 
 static void link_stream(tdg__session_t *session, tdg__get_t *get) {
     get->session = session;
     get->number = ++session->last_stream;
+    get->began = tdg__feed_cursor(&session->feed);
+    get->began_event = session->feed.event_number;
     get->next = session->streams;
     if (get->next != NULL)
         get->next->prev = get;
@@ -121,10 +123,8 @@ static void end_stream(tdg__get_t *get) {
 }
 
 static void finish(tdg__occupant_t *occupant) {
-    tdg__get_t *get = occupies(occupant);
-
-    end_stream(get);
-    closed(&get->occupant);
+    end_stream(occupies(occupant));
+    closed(occupant);
 }
 
 void tdg__gets_close(tdg__session_t *session) {
@@ -155,7 +155,8 @@ static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
     if (last_event_id == NULL || last_event_id[0] == '\0')
-        return session->streams == NULL && session->feed.event_number > 0
+        return session->streams == NULL &&
+                       session->feed.event_number > session->began_event
                    ? tdg__session_rewind(session, session->began)
                    : 0;
     if (tdg__event_id_read(last_event_id, id) < 0)

@@ -18,7 +18,11 @@
 #include "base/hash.h"
 #include "base/map.h"
 
-enum { FIRST_ROOM = 64, MAX_ROOM = 1 << 24 };
+enum {
+    FIRST_ROOM = 64,
+    MAX_ROOM = 1 << 24,
+    LISTS = 3, /* a change of each always fits in, beyond the bound */
+};
 
 struct item {
     tdg__change_t *change;
@@ -228,7 +232,7 @@ static int grow(tdg__inbox_t *inbox) {
     struct item *items;
 
     if (room > inbox->max)
-        room = inbox->max;
+        room = inbox->max + LISTS;
     items = tdg__reallocarray(inbox->items, (size_t)room + 1, sizeof(*items));
     if (items == NULL)
         return TDG_ENOMEM;
@@ -248,13 +252,14 @@ static int reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
     *ret_earlier = 0;
     if (inbox->closed)
         return TDG_EENDED;
-    if (inbox->count < inbox->room)
-        return 0;
-    if (inbox->count < inbox->max)
-        return grow(inbox);
-
-    *ret_earlier = find(inbox, target);
-    return *ret_earlier == 0 ? TDG_EAGAIN : 1;
+    if (inbox->count >= inbox->max) {
+        *ret_earlier = find(inbox, target);
+        if (*ret_earlier != 0)
+            return 1;
+        if (target->kind != TDG__TARGET_LIST)
+            return TDG_EAGAIN;
+    }
+    return inbox->count < inbox->room ? 0 : grow(inbox);
 }
 
 static void add(tdg__inbox_t *inbox, tdg__change_t *change, bool unfiltered) {
@@ -290,8 +295,11 @@ int tdg__inbox_reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
 
     pthread_mutex_lock(&inbox->lock);
     rv = reserve(inbox, target, &earlier);
-    if (rv == 0)
-        *ret_room = inbox->room - inbox->count;
+    if (rv == 0) {
+        uint32_t room = inbox->room < inbox->max ? inbox->room : inbox->max;
+
+        *ret_room = room > inbox->count ? room - inbox->count : 0;
+    }
     pthread_mutex_unlock(&inbox->lock);
     return rv;
 }

@@ -21,22 +21,6 @@ struct tdg__waiting {
     char name[];
 };
 
-void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
-                         tdg__rpc_error_t *error) {
-    int code = error->code;
-    tdg__text_t text;
-
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__rpc_put_error(&text, id, error);
-    tdg__rpc_error_done(error);
-    /* Out of memory, the client learns as much as fits into no memory. */
-    if (text.error == 0)
-        channel->ops->answer(channel, NULL, text.data, text.len, code);
-    else
-        channel->ops->answer(channel, NULL, "", 0, TDG__RPC_INTERNAL);
-    tdg__text_done(&text);
-}
-
 static void refuse(tdg__call_t *call, tdg__session_t *session, tdg__fault_t fault,
                    const char *uri, const char *detail) {
     tdg__rpc_error_t error = {0};
@@ -221,19 +205,28 @@ static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
     refuse(call, session, fault, request->uri, tdg_strerror(rv));
 }
 
+static tdg__waiting_t **find_waiting(tdg__session_t *session,
+                                     const tdg__target_t *target) {
+    tdg__waiting_t **at = &session->waiting;
+
+    while (*at != NULL && !tdg__target_equal(&(*at)->target, target))
+        at = &(*at)->next;
+    return at;
+}
+
+static bool waits_for(tdg__session_t *session, const tdg__target_t *target) {
+    return *find_waiting(session, target) != NULL;
+}
+
 /* Takes those that wait for this target out of the list; one after the other. */
 static tdg__waiting_t *take_waiting(tdg__session_t *session,
                                     const tdg__target_t *target) {
-    for (tdg__waiting_t **at = &session->waiting; *at != NULL; at = &(*at)->next) {
-        tdg__waiting_t *waiting = *at;
+    tdg__waiting_t **at = find_waiting(session, target);
+    tdg__waiting_t *waiting = *at;
 
-        if (waiting->target.kind == target->kind && waiting->target.len == target->len &&
-            memcmp(waiting->name, target->name, target->len) == 0) {
-            *at = waiting->next;
-            return waiting;
-        }
-    }
-    return NULL;
+    if (waiting != NULL)
+        *at = waiting->next;
+    return waiting;
 }
 
 static void fail_waiting(tdg__session_t *session, const tdg__target_t *target,
@@ -249,8 +242,14 @@ static void fail_waiting(tdg__session_t *session, const tdg__target_t *target,
 
 static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
                            const tdg__mcp_request_t *request) {
+    tdg_server_t *server = tdg__worker_server(session->feed.worker);
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
     tdg__resolved_t resolved;
+
+    if ((tdg__server_opts(server)->flags & TDG_NO_SUBSCRIBE) != 0) {
+        refuse(call, session, TDG__FAULT_SUBSCRIPTIONS_OFF, request->uri, NULL);
+        return;
+    }
 
     int rv = tdg__resolve_subscribed(&session->feed, request->uri, &resolved);
     if (rv == 0) {
@@ -274,18 +273,29 @@ static tdg__session_t *session_of(tdg__feed_t *feed) {
     return (tdg__session_t *)((char *)feed - offsetof(tdg__session_t, feed));
 }
 
+static void feed_ended(tdg__feed_t *feed, int reason);
+
+/* Those who wait are answered. Where nobody does, it is a list, or a subscription that
+ * was made again: acknowledged long ago. When the watcher of such a one fails, the client
+ * must learn that no news come any more: its session ends. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__session_t *session = session_of(feed);
     bool failed = status < 0 && status != TDG_ETIMEDOUT;
     tdg__waiting_t *waiting;
 
+    if (!waits_for(session, target)) {
+        if (!failed)
+            tdg__engine_acknowledge(tdg__worker_engine(feed->worker), feed->stream,
+                                    target);
+        else if (target->kind != TDG__TARGET_LIST && session->kind != TDG__SESSION_PIPE)
+            feed_ended(feed, status);
+        return;
+    }
     if (failed) {
         fail_waiting(session, target, tdg_strerror(status));
         return;
     }
-    if (target->kind == TDG__TARGET_LIST)
-        tdg__engine_acknowledge(tdg__worker_engine(feed->worker), feed->stream, target);
     while ((waiting = take_waiting(session, target)) != NULL) {
         answer_subscribed(session, waiting->call, &waiting->target, waiting->wished,
                           resumed);
@@ -351,8 +361,9 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
         if (waiting->call != call)
             continue;
         *at = waiting->next;
-        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
-                                session->feed.stream, &waiting->target);
+        if (!waits_for(session, &waiting->target))
+            tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
+                                    session->feed.stream, &waiting->target);
         tdg__free(waiting);
         cancel(call);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, NULL, NULL); /* to nobody */
@@ -361,14 +372,17 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
     return false;
 }
 
+void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call) {
+    if (tdg__call_method(call) != TDG__M_INITIALIZE && !cancel_waiting(session, call))
+        cancel(call);
+}
+
 static void on_cancelled(tdg__session_t *session, const tdg__mcp_request_t *request) {
     tdg__call_t *call =
         request->cancels != NULL ? tdg__session_call(session, request->cancels) : NULL;
 
-    if (call == NULL || tdg__call_method(call) == TDG__M_INITIALIZE)
-        return;
-    if (!cancel_waiting(session, call))
-        cancel(call);
+    if (call != NULL)
+        tdg__legacy_cancel(session, call);
 }
 
 /* ---- Dispatch ----------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/server.h"
 #include "server/target.h"
 
 struct tdg__listen {
@@ -12,10 +13,11 @@ struct tdg__listen {
     tdg__occupant_t occupant;
     tdg__conn_t *conn;            /* NULL: in a pipe */
     tdg__listen_t *next, **place; /* in a pipe */
-    json_t *uris;                 /* honoured so far; NULL once acknowledged */
-    unsigned waiting;             /* watchers that have not answered */
-    const char *fields;           /* while opening: header lines of the response */
-    bool opening;                 /* nothing has been written yet */
+    json_t *honoured;   /* URIs as they were asked for, by the name of their target; NULL
+                           once acknowledged, as the next */
+    json_t *waiting;    /* names of targets whose watchers have not answered */
+    const char *fields; /* while opening: header lines of the response */
+    bool opening;       /* nothing has been written yet */
     bool acknowledged;
     bool tools, prompts, resources;
     bool asked_uris, had_cursor, resumed;
@@ -39,7 +41,8 @@ static void destroy(tdg__listen_t *listen) {
         if (listen->next != NULL)
             listen->next->place = listen->place;
     }
-    json_decref(listen->uris);
+    json_decref(listen->honoured);
+    json_decref(listen->waiting);
     tdg__free(listen);
 }
 
@@ -79,17 +82,33 @@ static void fail(tdg__listen_t *listen) {
         tdg__worker_pipe_ended(worker);
 }
 
+/* The URIs that are honoured; new. NULL: none was asked for, or memory is out. */
+static json_t *honoured_uris(const tdg__listen_t *listen) {
+    json_t *uris = listen->asked_uris ? json_array() : NULL;
+    const char *name;
+    json_t *uri;
+
+    json_object_foreach(listen->honoured, name, uri) {
+        if (json_array_append(uris, uri) != 0) {
+            json_decref(uris);
+            return NULL;
+        }
+    }
+    return uris;
+}
+
 /* All watchers have answered. From here on notifications may follow: they go by the same
  * outlet, behind the acknowledgement. */
 static void acknowledge(tdg__listen_t *listen) {
     tdg__cursor_t cursor = tdg__feed_cursor(&listen->feed);
+    json_t *uris = honoured_uris(listen);
     tdg__text_t text;
     tdg__ack_t ack = {
         .subscription = listen->id,
         .tools = listen->tools,
         .prompts = listen->prompts,
         .resources = listen->resources,
-        .uris = listen->asked_uris ? listen->uris : NULL,
+        .uris = uris,
         .epoch = cursor.epoch,
         .number = cursor.number,
         .had_cursor = listen->had_cursor,
@@ -98,15 +117,18 @@ static void acknowledge(tdg__listen_t *listen) {
 
     tdg__text_init(&text, SIZE_MAX);
     tdg__put_acknowledged(&text, &ack);
-    int rv = write_message(listen, &text);
+    int rv =
+        listen->asked_uris && uris == NULL ? TDG_ENOMEM : write_message(listen, &text);
     tdg__text_done(&text);
+    json_decref(uris);
     if (rv < 0 && rv != TDG_EAGAIN) {
         fail(listen);
         return;
     }
 
-    json_decref(listen->uris);
-    listen->uris = NULL;
+    json_decref(listen->honoured);
+    json_decref(listen->waiting);
+    listen->honoured = listen->waiting = NULL;
     listen->fields = NULL;
     listen->opening = false;
     listen->acknowledged = true;
@@ -117,20 +139,35 @@ static void acknowledge(tdg__listen_t *listen) {
 
 /* ---- Subscribing -------------------------------------------------------- */
 
-static void honour_list(tdg__listen_t *listen, const char *name, bool asked, bool *ret) {
+/* Notes a target under its name. Returns 0 or TDG_ENOMEM. */
+static int note(json_t *targets, const tdg__target_t *target, json_t *value) {
+    char room[TDG__TARGET_TEXT_MAX];
+    const char *name = tdg__target_text(target, room);
+
+    return json_object_set(targets, name, value) == 0 ? 0 : TDG_ENOMEM;
+}
+
+static void forget(json_t *targets, const tdg__target_t *target) {
+    char room[TDG__TARGET_TEXT_MAX];
+
+    json_object_del(targets, tdg__target_text(target, room));
+}
+
+static int honour_list(tdg__listen_t *listen, const char *name, bool asked, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
     unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
     tdg__target_t list = tdg__target_list(name);
     tdg__subscribed_t subscribed;
 
     if (!asked || (flags & TDG_NO_LIST_CHANGED) != 0)
-        return;
+        return 0;
     if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
                               NULL, &subscribed) < 0)
-        return;
+        return 0;
     *ret = true;
-    if (subscribed.state == TDG__SUBSCRIBING)
-        listen->waiting++;
+    return subscribed.state == TDG__SUBSCRIBING
+               ? note(listen->waiting, &list, json_null())
+               : 0;
 }
 
 /* Subscribes to one URI, or leaves it out: who asked does not learn why. Returns 0, or an
@@ -150,15 +187,15 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const tdg__sub_opts_t 
     if (!again)
         rv = tdg__engine_subscribe(engine, listen->feed.stream, &resolved.target, opts,
                                    &subscribed);
+    if (rv == 0 && subscribed.state == TDG__SUBSCRIBING)
+        rv = note(listen->waiting, &resolved.target, json_null());
+    if (rv == 0 && !again)
+        rv = note(listen->honoured, &resolved.target, uri);
     tdg__resolved_done(&resolved);
-    if (again)
-        return 0;
-    if (rv < 0)
-        return rv == TDG_ENOMEM || tdg__wishes_blamed(rv, opts->error, NULL) ? rv : 0;
-    if (subscribed.state == TDG__SUBSCRIBING)
-        listen->waiting++;
     listen->resumed &= subscribed.resumed;
-    return json_array_append(listen->uris, uri) == 0 ? 0 : TDG_ENOMEM;
+    if (rv < 0 && rv != TDG_ENOMEM && !tdg__wishes_blamed(rv, opts->error, NULL))
+        rv = 0;
+    return rv;
 }
 
 static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
@@ -169,11 +206,14 @@ static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
     size_t i;
     int rv = 0;
 
-    honour_list(listen, "tools", request->listen_tools, &listen->tools);
-    honour_list(listen, "prompts", request->listen_prompts, &listen->prompts);
-    honour_list(listen, "resources", request->listen_resources, &listen->resources);
-    if (request->listen_uris == NULL || (flags & TDG_NO_SUBSCRIBE) != 0)
-        return 0;
+    rv = honour_list(listen, "tools", request->listen_tools, &listen->tools);
+    if (rv == 0)
+        rv = honour_list(listen, "prompts", request->listen_prompts, &listen->prompts);
+    if (rv == 0)
+        rv = honour_list(listen, "resources", request->listen_resources,
+                         &listen->resources);
+    if (rv < 0 || request->listen_uris == NULL || (flags & TDG_NO_SUBSCRIBE) != 0)
+        return rv;
     listen->asked_uris = true;
     listen->had_cursor = request->wishes.cursor != NULL;
     tdg__wishes_to_opts(&request->wishes, why, &opts);
@@ -187,38 +227,38 @@ static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
 
 /* ---- What happens to it ------------------------------------------------- */
 
-/* A target whose watcher could not be armed is not honoured. */
-static void leave_out(tdg__listen_t *listen, const tdg__target_t *target) {
-    tdg_server_t *server = tdg__worker_server(listen->feed.worker);
-    json_t *uri;
-    size_t i;
-
-    json_array_foreach(listen->uris, i, uri) {
-        tdg__resolved_t resolved;
-
-        if (tdg__resolve(server, json_string_value(uri), &resolved) < 0)
-            continue;
-        bool same = resolved.target.kind == target->kind &&
-                    resolved.target.len == target->len &&
-                    memcmp(resolved.target.name, target->name, target->len) == 0;
-        tdg__resolved_done(&resolved);
-        if (same) {
-            json_array_remove(listen->uris, i);
-            return;
-        }
-    }
+static bool *list_flag(tdg__listen_t *listen, const tdg__target_t *list) {
+    return list->name[0] == 't'   ? &listen->tools
+           : list->name[0] == 'p' ? &listen->prompts
+                                  : &listen->resources;
 }
 
+/* A target whose watcher could not be armed is not honoured. */
+static void leave_out(tdg__listen_t *listen, const tdg__target_t *target) {
+    if (target->kind == TDG__TARGET_LIST)
+        *list_flag(listen, target) = false;
+    else
+        forget(listen->honoured, target);
+}
+
+/* A subscription may settle twice: first its watcher takes too long, which counts as
+ * armed, later it fails. Before the acknowledgement such a target is left out; after it
+ * the listen ends, so that the client comes back and learns what it can have. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__listen_t *listen = listen_of(feed);
+    bool failed = status < 0 && status != TDG_ETIMEDOUT;
 
-    if (listen->acknowledged || listen->waiting == 0)
-        return; /* a watcher that failed later: nothing more can be said */
+    if (listen->acknowledged) {
+        if (failed)
+            tdg__listen_complete(listen);
+        return;
+    }
     listen->resumed &= resumed;
-    if (status < 0 && status != TDG_ETIMEDOUT)
+    forget(listen->waiting, target);
+    if (failed)
         leave_out(listen, target);
-    if (--listen->waiting == 0 && !listen->opening)
+    if (json_object_size(listen->waiting) == 0 && !listen->opening)
         acknowledge(listen);
 }
 
@@ -248,14 +288,28 @@ static void finish(tdg__occupant_t *occupant) {
     tdg__listen_complete(occupies(occupant));
 }
 
+/* The result that completes a listen; where it was not acknowledged yet, the request has
+ * failed, since nothing may come before the acknowledgement. */
+static void put_completion(tdg__listen_t *listen, tdg__text_t *text) {
+    tdg__rpc_error_t error = {0};
+
+    if (listen->acknowledged) {
+        tdg__put_listen_complete(text, listen->id, tdg__worker_info(listen->feed.worker));
+        return;
+    }
+    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
+    tdg__rpc_put_error(text, listen->id, &error);
+    tdg__rpc_error_done(&error);
+}
+
 void tdg__listen_complete(tdg__listen_t *listen) {
     tdg__conn_t *conn = listen->conn;
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
-    tdg__put_listen_complete(&text, listen->id, tdg__worker_info(listen->feed.worker));
+    put_completion(listen, &text);
     int rv = write_message(listen, &text);
-    if (conn == NULL && (rv == 0 || rv == TDG_EAGAIN)) {
+    if (conn == NULL && listen->acknowledged && (rv == 0 || rv == TDG_EAGAIN)) {
         tdg__text_clear(&text);
         tdg__put_cancelled(&text, listen->id, "the server has ended the subscription");
         write_message(listen, &text);
@@ -282,10 +336,12 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
     memcpy(listen->id, request->id, len);
     listen->resumed = true;
     listen->opening = true;
-    listen->uris = json_array();
-    if (listen->uris == NULL ||
+    listen->honoured = json_object();
+    listen->waiting = json_object();
+    if (listen->honoured == NULL || listen->waiting == NULL ||
         tdg__feed_open(&listen->feed, opts->worker, &feed_ops) < 0) {
-        json_decref(listen->uris);
+        json_decref(listen->honoured);
+        json_decref(listen->waiting);
         tdg__free(listen);
         return NULL;
     }
@@ -336,7 +392,7 @@ int tdg__listen_open(const tdg__listen_opts_t *opts, const tdg__mcp_request_t *r
         return TDG_EINVAL;
     }
     occupy(listen, opts);
-    if (listen->waiting == 0) {
+    if (json_object_size(listen->waiting) == 0) {
         acknowledge(listen);
         return 0;
     }

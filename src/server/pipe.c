@@ -12,7 +12,8 @@
 #include "server/modern.h"
 #include "server/session.h"
 
-/* When so much waits for the client to read, its requests wait, too. */
+/* When so much waits for the client to read, its requests wait, too; progress and log
+ * messages are left out. */
 enum { MAX_QUEUED = 1024 * 1024 };
 
 /* Answers of a JSON-RPC batch (2025-03-26) are gathered, and leave together. */
@@ -99,8 +100,11 @@ static void add_to_batch(tdg__pipe_t *pipe, struct batch *batch, const char *tex
 
 static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
                    size_t len) {
+    tdg__pipe_t *pipe = pipe_of(channel);
+
     (void)call;
-    write_line(pipe_of(channel), text, len);
+    if (tdg__line_outlet(pipe->line)->queued <= MAX_QUEUED)
+        write_line(pipe, text, len);
 }
 
 static void answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
@@ -159,8 +163,10 @@ static void cancel(tdg__pipe_t *pipe, const char *id) {
 
     if (listen != NULL)
         tdg__listen_cancel(listen);
+    else if (call != NULL && tdg__version_modern(tdg__call_version(call)))
+        tdg__call_cancel(call);
     else if (call != NULL)
-        tdg__call_cancel(call); /* modern ones are in no batch */
+        tdg__legacy_cancel(pipe->session, call);
 }
 
 static void serve_modern(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
@@ -202,7 +208,8 @@ static void serve_legacy(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
         if (tdg__session_create(sessions, TDG__SESSION_PIPE, pipe->channel.erlmcp,
                                 &pipe->session) < 0) {
             if (message->kind == TDG__RPC_REQUEST)
-                refuse(pipe, message->id, TDG__RPC_INTERNAL, "Out of memory");
+                refuse(pipe, message->id, TDG__RPC_INTERNAL,
+                       "The server cannot take one more session");
             return;
         }
         pipe->session->home = &pipe->channel;
@@ -322,6 +329,7 @@ static void on_line(void *user, const char *data, size_t len) {
 static void on_drained(void *user) {
     tdg__pipe_t *pipe = user;
 
+    tdg__worker_refresh(pipe->channel.worker);
     if (tdg__line_outlet(pipe->line)->broken)
         tdg__worker_pipe_ended(pipe->channel.worker);
     tdg__line_pause(pipe->line, false);

@@ -11,7 +11,10 @@
 
 enum {
     MAX_KEPT = 256 * 1024, /* bytes of messages kept per POST */
+    KEPT_MS = 60000,       /* ... after its answer */
     MAX_DETACHED = 16,     /* POSTs per session that wait for their client to come back */
+    MAX_QUEUED = 1 << 20,  /* bytes that wait for a slow client; then its progress and log
+                              messages are left out, never its answer */
 };
 
 /* A message that was written on a stream with ids. */
@@ -43,6 +46,7 @@ struct tdg__post {
     unsigned expected;
     uint32_t number;
     uint64_t event;
+    int64_t done_ms;
     tdg__text_t answers; /* of a batch */
     char *fields;
     struct ack *acks;
@@ -60,7 +64,22 @@ static tdg__post_t *occupies(tdg__occupant_t *occupant) {
 
 /* ---- Life --------------------------------------------------------------- */
 
+static void destroy(tdg__post_t *post);
+
+/* Those that were answered long ago: their clients have what they need. */
+static void drop_old(tdg__session_t *session) {
+    int64_t now = tdg__worker_now(session->feed.worker);
+    tdg__post_t *next;
+
+    for (tdg__post_t *post = session->posts; post != NULL; post = next) {
+        next = post->next;
+        if (post->done && post->conn == NULL && now - post->done_ms > KEPT_MS)
+            destroy(post);
+    }
+}
+
 static void link_to_session(tdg__post_t *post, tdg__session_t *session) {
+    drop_old(session);
     post->session = session;
     post->number = ++session->last_post;
     post->next = session->posts;
@@ -116,6 +135,7 @@ static void destroy(tdg__post_t *post) {
         struct kept *kept = post->kept;
 
         post->kept = kept->next;
+        tdg__worker_unkeep(post->channel.worker, kept->len);
         tdg__free(kept);
     }
     tdg__text_done(&post->answers);
@@ -143,31 +163,17 @@ static void put_opening(tdg__post_t *post, tdg__text_t *text) {
     tdg__put_event(text, id, NULL, NULL, 0);
 }
 
-static bool begin_stream(tdg__post_t *post) {
-    tdg__text_t opening;
-
-    if (post->streaming)
-        return true;
-    if (post->conn == NULL || !post->accepts_sse)
-        return false;
-    post->ids = post->session != NULL;
-    tdg__text_init(&opening, SIZE_MAX);
-    put_opening(post, &opening);
-    if (opening.error == 0) {
-        post->streaming = true;
-        post->occupant.streaming = true;
-        tdg__conn_begin(post->conn, post->fields, opening.data, opening.len);
-    }
-    tdg__text_done(&opening);
-    return post->streaming;
-}
-
 /* Keeps an event for a client that may have to come back for it. When the bound is
  * reached the stream is not resumable any more. */
 static void keep(tdg__post_t *post, const char *data, size_t len) {
-    struct kept *kept =
-        post->kept_bytes + len <= MAX_KEPT ? tdg__malloc(sizeof(*kept) + len) : NULL;
+    struct kept *kept = NULL;
 
+    if (post->kept_bytes + len <= MAX_KEPT &&
+        tdg__worker_keep(post->channel.worker, len)) {
+        kept = tdg__malloc(sizeof(*kept) + len);
+        if (kept == NULL)
+            tdg__worker_unkeep(post->channel.worker, len);
+    }
     if (kept == NULL) {
         post->ids = false;
         return;
@@ -202,6 +208,37 @@ static void write_event(tdg__post_t *post, const char *data, size_t len) {
         tdg__conn_close(post->conn); /* the client sees that something is missing */
     }
     tdg__text_done(&text);
+}
+
+/* What was gathered of a batch before its stream began. */
+static void write_answers(tdg__post_t *post) {
+    tdg__text_put(&post->answers, "]");
+    if (post->answers.error == 0)
+        write_event(post, post->answers.data, post->answers.len);
+    else if (post->conn != NULL)
+        tdg__conn_close(post->conn);
+    tdg__text_clear(&post->answers);
+}
+
+static bool begin_stream(tdg__post_t *post) {
+    tdg__text_t opening;
+
+    if (post->streaming)
+        return true;
+    if (post->conn == NULL || !post->accepts_sse)
+        return false;
+    post->ids = post->session != NULL;
+    tdg__text_init(&opening, SIZE_MAX);
+    put_opening(post, &opening);
+    if (opening.error == 0) {
+        post->streaming = true;
+        post->occupant.streaming = true;
+        tdg__conn_begin(post->conn, post->fields, opening.data, opening.len);
+    }
+    tdg__text_done(&opening);
+    if (post->streaming && post->answers.len > 0)
+        write_answers(post);
+    return post->streaming;
 }
 
 /* ---- Answering ---------------------------------------------------------- */
@@ -239,20 +276,55 @@ static void respond(tdg__post_t *post, int status, const char *body, size_t len)
                       fields, body, len);
 }
 
+/* Whether all that was written is with the kernel. */
+static bool is_out(const tdg__post_t *post) {
+    const tdg__outlet_t *outlet = tdg__conn_outlet(post->conn);
+
+    return !outlet->broken && outlet->in_flight == 0;
+}
+
+/* At most so many wait for their clients to come back; the oldest goes. */
+static void bound_detached(tdg__session_t *session) {
+    tdg__post_t *oldest = NULL;
+    unsigned count = 0;
+
+    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+        if (post->conn == NULL) {
+            oldest = post;
+            count++;
+        }
+    }
+    if (count > MAX_DETACHED)
+        destroy(oldest);
+}
+
+static void detach(tdg__post_t *post) {
+    if (occupies_still(post))
+        tdg__conn_set_user(post->conn, NULL);
+    post->conn = NULL;
+    post->occupant.streaming = false;
+    bound_detached(post->session);
+}
+
+/* All has been answered and written. What is with the kernel is not with the client yet:
+ * a stream that can be resumed is kept for a while. */
+static void settle(tdg__post_t *post) {
+    acknowledge(post);
+    post->done_ms = tdg__worker_now(post->channel.worker);
+    if (post->ids && post->session != NULL)
+        detach(post);
+    else
+        destroy(post);
+}
+
 /* Everything has been answered. What the answers acknowledge is acknowledged when they
  * are with the kernel; until then the post stays. */
 static void conclude(tdg__post_t *post) {
     post->done = true;
-    if (post->conn == NULL) {
-        if (!post->ids || post->session == NULL)
-            destroy(post);
-        return; /* kept until the client comes back */
-    }
-    if (post->streaming)
+    if (post->conn != NULL && post->streaming)
         tdg__conn_end(post->conn);
-    if (post->acks == NULL || !occupies_still(post) ||
-        tdg__conn_outlet(post->conn)->in_flight == 0)
-        destroy(post);
+    if (post->conn == NULL || post->acks == NULL || is_out(post))
+        settle(post);
 }
 
 static void add_to_batch(tdg__post_t *post, const char *text, size_t len) {
@@ -290,6 +362,8 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
         respond(post, 500, NULL, 0);
     else if (post->conn != NULL)
         respond(post, status_of(post, code), text, len);
+    if (post->streaming && post->conn != NULL && is_out(post))
+        acknowledge(post);
     if (post->expected > 0)
         return;
     if (post->batch && !post->streaming)
@@ -302,14 +376,14 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
     tdg__post_t *post = post_of(channel);
 
     (void)call;
+    if (post->conn != NULL && tdg__conn_outlet(post->conn)->queued > MAX_QUEUED)
+        return;
     if (begin_stream(post))
         write_event(post, text, len);
 }
 
-static void cancelled(tdg__channel_t *channel, void *mark) {
-    tdg__post_t *post = post_of(channel);
-
-    (void)mark;
+/* One answer less will come. */
+static void count_down(tdg__post_t *post) {
     post->expected--;
     if (post->expected > 0)
         return;
@@ -318,6 +392,19 @@ static void cancelled(tdg__channel_t *channel, void *mark) {
     else if (post->conn != NULL && !post->streaming)
         respond(post, 202, NULL, 0);
     conclude(post);
+}
+
+static void cancelled(tdg__channel_t *channel, void *mark) {
+    (void)mark;
+    count_down(post_of(channel));
+}
+
+void tdg__post_hold(tdg__post_t *post) {
+    post->expected++;
+}
+
+void tdg__post_unhold(tdg__post_t *post) {
+    count_down(post);
 }
 
 /* The client goes and comes back for the rest. Only those who know the empty first event
@@ -329,10 +416,8 @@ static void release(tdg__channel_t *channel, tdg__call_t *call) {
     if (post->session == NULL || post->version < TDG__V2025_11_25 ||
         !begin_stream(post) || !post->ids || post->conn == NULL)
         return;
-    tdg__conn_set_user(post->conn, NULL);
     tdg__conn_end(post->conn);
-    post->conn = NULL;
-    post->occupant.streaming = false;
+    detach(post);
 }
 
 static const tdg__channel_ops_t ops = {notify, answer, release, cancelled};
@@ -343,33 +428,20 @@ static void drained(tdg__occupant_t *occupant) {
     tdg__post_t *post = occupies(occupant);
 
     if (post->done)
-        destroy(post);
+        settle(post);
 }
 
-/* At most so many wait for their clients; the oldest goes. */
-static void bound_detached(tdg__session_t *session) {
-    tdg__post_t *oldest = NULL;
-    unsigned count = 0;
-
-    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
-        if (post->conn == NULL) {
-            oldest = post;
-            count++;
-        }
-    }
-    if (count > MAX_DETACHED)
-        destroy(oldest);
-}
-
-/* A modern client that goes has cancelled; a legacy one may have lost its connection, and
- * the work goes on. */
+/* A modern client that goes has cancelled; a legacy one may have lost its connection: the
+ * work goes on, and what was said on a stream is kept for its return. */
 static void closed(tdg__occupant_t *occupant) {
     tdg__post_t *post = occupies(occupant);
 
     post->conn = NULL;
     post->occupant.streaming = false;
-    if (post->session == NULL || post->done)
+    if (post->session == NULL)
         destroy(post);
+    else if (post->done)
+        settle(post);
     else
         bound_detached(post->session);
 }
@@ -485,13 +557,11 @@ void tdg__posts_orphan(tdg__session_t *session) {
     while (session->posts != NULL) {
         tdg__post_t *post = session->posts;
 
-        if (post->conn == NULL || post->done) {
-            destroy(post);
-            continue;
-        }
-        /* The request that ends the session (DELETE is none of these) is still answered.
-         */
-        unlink_from_session(post);
+        if (post->conn != NULL && !post->done && post->streaming)
+            tdg__conn_end(post->conn);
+        else if (post->conn != NULL && !post->done)
+            respond(post, 404, NULL, 0);
+        destroy(post);
     }
 }
 

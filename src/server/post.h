@@ -34,6 +34,11 @@ typedef struct tdg__post_opts {
 int tdg__post_create(const tdg__post_opts_t *opts, tdg__post_t **ret);
 tdg__channel_t *tdg__post_channel(tdg__post_t *post);
 
+/* It lives on although all its calls are answered, until it is let go: for as long as
+ * requests are added to it. */
+void tdg__post_hold(tdg__post_t *post);
+void tdg__post_unhold(tdg__post_t *post);
+
 /* What fails from now on is the fault of the request as such: 400 rather than 200. */
 void tdg__post_set_malformed(tdg__post_t *post);
 
@@ -47,7 +52,7 @@ tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id);
 bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered */
 size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
 
-/* The session ends: calls are cancelled, connections closed. */
+/* The session ends: calls are cancelled, and requests that wait for an answer get 404. */
 void tdg__posts_orphan(tdg__session_t *session);
 
 /* Goes on with the stream of a POST on another connection, after an event. Returns 0, or

@@ -86,7 +86,7 @@ static void post(tdg__call_t *call, const struct note *head, const char *text) {
     *note = *head;
     note->task.run = run_note;
     note->call = call;
-    if (head->len > 0)
+    if (text != NULL)
         memcpy(note->text, text, head->len);
 
     tdg__call_ref(call);

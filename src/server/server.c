@@ -4,6 +4,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -458,11 +459,13 @@ static void restore_signals(const struct sigaction *before) {
         sigaction(handled[i], &before[i], NULL);
 }
 
-/* A signal and the end of the pipe write to the same descriptor. */
+/* A signal and the end of the pipe write to the same descriptor. By poll(), which a
+ * signal always interrupts: ThreadSanitizer calls handlers only when the call has
+ * returned. */
 static void wait_for_end(const tdg_server_t *server) {
-    uint64_t count;
+    struct pollfd ended = {.fd = server->ended_fd, .events = POLLIN};
 
-    while (read(server->ended_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR)
         ;
 }
 
@@ -499,8 +502,8 @@ static const char *const lists[TDG__KIND_COUNT] = {
     [TDG__PROMPT] = "prompts",
 };
 
-/* Whoever listens learns of it, unless more changes wait than can be held; then it learns
- * of one of those. */
+/* A list change always fits in. Without memory it is lost, as the next one tells the
+ * same. */
 static void list_changed(tdg_server_t *server, tdg__kind_t kind) {
     tdg__target_t list = tdg__target_list(lists[kind]);
 
@@ -586,12 +589,18 @@ int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt) {
                  tdg__catalogue_add_prompt(server->catalogue, prompt));
 }
 
+/* Told first: where that cannot be, the resource stays, and the caller tries again. */
 int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
-    int rv = removed(server, TDG__RESOURCE, uri);
+    if (server == NULL || uri == NULL)
+        return TDG_EINVAL;
 
-    if (rv == 0)
-        rv = tdg_server_notify_deleted(server, uri, NULL);
-    return rv;
+    tdg__entry_t *entry = tdg__catalogue_find(server->catalogue, TDG__RESOURCE, uri);
+    tdg__entry_unref(entry);
+    if (entry == NULL)
+        return TDG_ENOTFOUND;
+
+    int rv = tdg_server_notify_deleted(server, uri, NULL);
+    return rv == 0 ? removed(server, TDG__RESOURCE, uri) : rv;
 }
 
 int tdg_server_remove_template(tdg_server_t *server, const char *uri_template) {
@@ -633,6 +642,8 @@ int tdg_server_watch_done(tdg_server_t *server, const char *target, int error) {
         return TDG_EINVAL;
 
     tdg__target_t watched = tdg__target_from_text(target);
+    if (error == TDG_ETIMEDOUT) /* which would count as armed later */
+        return TDG_EINVAL;
     return tdg__hub_watch_done(server->hub, &watched, error);
 }
 

@@ -276,17 +276,18 @@ static int subscribe_again(tdg__session_t *session, struct again *first,
     return rv;
 }
 
+/* The old stream goes last, so that nothing stops being watched meanwhile. */
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    tdg__stream_t old = session->feed.stream;
     struct collect collect = {NULL, false};
 
-    int rv = tdg__engine_each_subscription(engine, session->feed.stream, collect_one,
-                                           &collect);
+    int rv = tdg__engine_each_subscription(engine, old, collect_one, &collect);
     if (rv == 0 && collect.failed)
         rv = TDG_ENOMEM;
-    if (rv == 0) {
-        tdg__feed_close(&session->feed);
+    if (rv == 0)
         rv = tdg__feed_open(&session->feed, session->feed.worker, &tdg__session_feed_ops);
-    }
-    return subscribe_again(session, collect.first, cursor, rv);
+    rv = subscribe_again(session, collect.first, cursor, rv);
+    tdg__engine_close(engine, old);
+    return rv;
 }

@@ -33,8 +33,9 @@ typedef enum tdg__session_kind {
 } tdg__session_kind_t;
 
 struct tdg__session {
-    tdg__feed_t feed;    /* its outlet is the newest stream's */
-    tdg__cursor_t began; /* where it was when that stream began */
+    tdg__feed_t feed;     /* its outlet is the newest stream's */
+    tdg__cursor_t began;  /* where it was when that stream began, ... */
+    uint64_t began_event; /* ... and the last event before it */
     tdg__session_kind_t kind;
     tdg__version_t version; /* UNKNOWN until initialize */
     bool erlmcp;
@@ -90,16 +91,14 @@ int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor);
 void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
                        const tdg__rpc_message_t *message);
 
-/* The unanswered call of this id, anywhere in the session; its channel goes to
- * *ret_channel. */
+/* The unanswered call of this id, anywhere in the session. */
 tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id);
+
+/* The client does not want the answer of this call any more. */
+void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call);
 
 /* Frees what waits; the session goes. */
 void tdg__session_drop_waiting(tdg__session_t *session);
-
-/* Sends an error that belongs to no call. */
-void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
-                         tdg__rpc_error_t *error);
 
 extern const tdg__feed_ops_t tdg__session_feed_ops;
 

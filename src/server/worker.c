@@ -21,7 +21,13 @@
 #include "server/server.h"
 #include "server/session.h"
 
-enum { MAX_NEWS = 65536, NEWS_AT_ONCE = 256, HANDLES = 5 };
+enum {
+    MAX_NEWS = 65536,
+    NEWS_AT_ONCE = 256,
+    NEWS_PER_TURN = 4096,
+    MAX_KEPT = 64 << 20,
+    HANDLES = 5
+};
 
 typedef enum worker_state {
     RUNNING,
@@ -48,6 +54,7 @@ struct tdg__worker {
     tdg__news_t news[NEWS_AT_ONCE]; /* taken from the inbox ... */
     size_t news_count, next_news;   /* ... and not applied yet */
     uint64_t requests;
+    size_t kept_bytes;
     int64_t advanced_ms; /* the engine's time */
     int64_t alarm_ms;    /* when the timer goes off; INT64_MAX: not set */
     int64_t stop_by_ms;
@@ -100,6 +107,17 @@ int64_t tdg__worker_now(const tdg__worker_t *worker) {
 
 void tdg__worker_count_request(tdg__worker_t *worker) {
     worker->requests++;
+}
+
+bool tdg__worker_keep(tdg__worker_t *worker, size_t bytes) {
+    if (bytes > MAX_KEPT - worker->kept_bytes)
+        return false;
+    worker->kept_bytes += bytes;
+    return true;
+}
+
+void tdg__worker_unkeep(tdg__worker_t *worker, size_t bytes) {
+    worker->kept_bytes -= bytes;
 }
 
 /* ---- Time --------------------------------------------------------------- */
@@ -175,26 +193,30 @@ static void run_tasks(tdg__worker_t *worker, bool here) {
 }
 
 /* News that cannot be applied for want of memory are kept, with all that follow, until
- * the next try: none may be left out in silence. */
+ * the next try: none may be left out in silence. Returns false then. */
+static bool apply_taken(tdg__worker_t *worker) {
+    for (; worker->next_news < worker->news_count; worker->next_news++) {
+        tdg__news_t *news = &worker->news[worker->next_news];
+
+        if (apply(worker, news) == TDG_ENOMEM)
+            return false;
+        drop(news);
+    }
+    return true;
+}
+
+/* Takes so much in a turn and no more, or a busy publisher would stop all else. */
 static void read_inbox(tdg__worker_t *worker) {
     run_tasks(worker, true);
-    for (;;) {
-        if (worker->next_news == worker->news_count) {
-            worker->next_news = 0;
-            worker->news_count =
-                tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
-        }
+    for (size_t taken = 0; taken < NEWS_PER_TURN; taken += worker->news_count) {
+        if (!apply_taken(worker))
+            return;
+        worker->next_news = 0;
+        worker->news_count = tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
         if (worker->news_count == 0)
             return;
-        while (worker->next_news < worker->news_count) {
-            tdg__news_t *news = &worker->news[worker->next_news];
-
-            if (apply(worker, news) == TDG_ENOMEM)
-                return;
-            drop(news);
-            worker->next_news++;
-        }
     }
+    uv_async_send(&worker->wake);
 }
 
 static void begin_finish(tdg__worker_t *worker);
@@ -320,7 +342,7 @@ static int create_net(tdg__worker_t *worker) {
         .request_timeout_ms = opts->request_timeout_ms,
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,
-        .max_connections = opts->max_connections / opts->workers,
+        .max_connections = (opts->max_connections - 1) / opts->workers + 1,
     };
 
     return tdg__net_create(worker->loop, &net, &worker->net);
@@ -523,6 +545,9 @@ static void close_worker(tdg__worker_t *worker) {
 }
 
 static void go_on_finishing(tdg__worker_t *worker) {
+    /* Requests that were on their way may have begun streams. */
+    tdg__net_each(worker->net, finish_conn, NULL);
+
     bool busy = tdg__net_connections(worker->net) > 0 ||
                 (worker->pipe != NULL && tdg__pipe_busy(worker->pipe));
 
@@ -603,7 +628,11 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
     return 0;
 }
 
-/* Signals are the business of the program's own threads. */
+/* Signals are the business of the program's own threads, but for those that tell of a
+ * fault in this one. */
+static const int faults[] = {SIGABRT, SIGBUS,  SIGFPE, SIGILL,
+                             SIGPROF, SIGSEGV, SIGSYS, SIGTRAP};
+
 static void run(void *arg) {
     tdg__worker_t *worker = arg;
 
@@ -618,6 +647,8 @@ int tdg__worker_start(tdg__worker_t *worker) {
     if (!worker->owns_loop)
         return 0;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rv = uv_thread_create(&worker->thread, run, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

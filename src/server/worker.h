@@ -39,6 +39,11 @@ void tdg__worker_refresh(tdg__worker_t *worker);
 
 void tdg__worker_count_request(tdg__worker_t *worker);
 
+/* Memory for messages of streams that clients may come back to: bounded for all of them
+ * together. False: it is used up. */
+bool tdg__worker_keep(tdg__worker_t *worker, size_t bytes);
+void tdg__worker_unkeep(tdg__worker_t *worker, size_t bytes);
+
 /* The client on the pipe has gone, or cannot be served any more: the server stops. */
 void tdg__worker_pipe_ended(tdg__worker_t *worker);
 

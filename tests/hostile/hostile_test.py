@@ -6,10 +6,17 @@ an honest client does not notice. Writes TAP. TDG_FIXTURE names another program 
 as one built with a sanitizer."""
 import importlib
 import sys
+import traceback
 
-from lib import server, tap
+sys.dont_write_bytecode = True
+
+from lib import server, tap  # noqa: E402
 
 GROUPS = ['smuggling', 'bounds', 'texts', 'sockets', 'readers', 'floods', 'pipes', 'workers']
+
+
+def reraise(text):
+    raise AssertionError(text)
 
 
 def main():
@@ -19,7 +26,10 @@ def main():
             sys.exit(f'no group {group}; there are: {" ".join(GROUPS)}')
     tap.note(f'{server.PROGRAM} {server.SANITIZER}')
     for group in groups:
-        importlib.import_module(group).main()
+        try:
+            importlib.import_module(group).main()
+        except Exception:  # outside of a test: the server did not even start well
+            tap.run(f'{group}: it can begin', reraise, traceback.format_exc())
     tap.finish()
 
 

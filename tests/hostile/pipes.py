@@ -2,6 +2,7 @@
 """Standard input and output in the hands of somebody careless."""
 import json
 import random
+import threading
 import time
 
 from lib import tap
@@ -56,6 +57,7 @@ def long_line(pipe):
         pipe.write(b'\n')
         tap.same(pipe.line()['error']['code'], -32600, 'code')
         still_fine(pipe)
+    still_fine(pipe)
     bounded(pipe, 12, attack)
 
 
@@ -66,6 +68,7 @@ def endless_line(pipe):
         tap.same(pipe.line()['error']['code'], -32600, 'code')
         pipe.write(b'\n')
         still_fine(pipe)
+    still_fine(pipe)
     bounded(pipe, 12, attack)
 
 
@@ -130,17 +133,30 @@ def blocked_requests(pipe):
 
     def attack():
         return pipe.write(line * 40000, 4)
+    still_fine(pipe)
     sent = bounded(pipe, 8, attack)
     tap.check(sent < len(line) * 40000, 'requests were taken although nobody reads the answers')
     pipe.data = b''
     whole = sent // len(line)
     if sent % len(line):
-        import threading
         finish = threading.Thread(target=pipe.write, args=(line[sent % len(line):],))
         finish.start()
         whole += 1
     for _ in range(whole):
         tap.same(pipe.line()['id'], 1, 'id')
+    still_fine(pipe)
+
+
+def talkative(pipe):
+    """A tool that logs 50 MB while nobody reads: messages are left out, the answer is not."""
+    def attack():
+        pipe.send(modern_message('tools/call', {'name': 'log', 'arguments': {
+            'text': 'x' * 1000, 'count': 50000}}, 'log', {'io.modelcontextprotocol/logLevel': 'debug'}))
+        found = pipe.line()
+        tap.same(found.get('method'), 'notifications/message', 'method')
+    still_fine(pipe)
+    bounded(pipe, 8, attack)
+    tap.check('result' in pipe.answer('log'), 'it is answered')
     still_fine(pipe)
 
 
@@ -235,6 +251,7 @@ TESTS = [
     ('lines in small pieces', partial_lines, []),
     ('output blocked while updates are published', blocked_output, None),
     ('output blocked while requests pour in', blocked_requests, []),
+    ('a tool that talks too much', talkative, []),
     ('batches of 10,000', many_batches, []),
     ('more streams than a pipe may have', too_many_streams, []),
     ('input ends while a slow call is under way', end_of_input, []),

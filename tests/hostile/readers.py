@@ -7,8 +7,8 @@ import time
 from lib import tap
 from lib.canary import Arena
 from lib.server import PATIENCE, bounded
-from lib.wire import (Conn, Gone, Session, Stream, call, get, head, message, modern,
-                      modern_fields, modern_message, open_listen, post, updated)
+from lib.wire import (Conn, Gone, Session, Stream, events_in, head, message, modern,
+                      open_listen, post, updated)
 
 ROUNDS, COUNT = 30, 100       # 3,000 changes
 TEXT = 'm' * 15 * 1024        # of almost 16 KiB of metadata: 47 MB for each reader
@@ -107,6 +107,22 @@ def batch_of_answers(arena):
         bounded(arena.server, 64, attack)
 
 
+def talkative(arena, legacy):
+    """A tool that logs 50 MB to a client that does not read yet: messages are left out,
+    the answer is not."""
+    arguments = {'name': 'log', 'arguments': {'text': 'x' * 1000, 'count': 50000}}
+    with Session(arena.port) as session, Conn(arena.port, small=True) as conn:
+        def attack():
+            conn.send(session.request('tools/call', arguments) if legacy else modern(
+                'tools/call', arguments, meta={'io.modelcontextprotocol/logLevel': 'debug'}))
+            conn.more()
+            arena.server.tool('counters')
+        bounded(arena.server, 8, attack)
+        events = events_in(conn.response(10).body)
+        tap.check(0 < len(events) < 40000, f'{len(events)} messages')
+        tap.check('result' in events[-1], f'{events[-1]}')
+
+
 def old_pair(arena):
     """The pair of endpoints of 2024-11-05: answers go to a stream that nobody reads."""
     stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),)),
@@ -119,8 +135,10 @@ def old_pair(arena):
             conn.ask(post(message('initialize', {
                 'protocolVersion': '2024-11-05', 'capabilities': {},
                 'clientInfo': {'name': 'hostile', 'version': '1'}}), path=path))
-            for i in range(20000):
-                status = conn.ask(post(message('tools/list', {}, i + 2), path=path)).status
+            number, deadline = 2, time.monotonic() + 20 * PATIENCE
+            while time.monotonic() < deadline:
+                number += 1
+                status = conn.ask(post(message('tools/list', {}, number), path=path)).status
                 if status == 404:  # the session went with its stream
                     return
                 tap.same(status, 202, 'status')
@@ -140,6 +158,9 @@ def main():
     arena.test('readers: refused requests without reading the answers', pours_requests, arena,
                post({'jsonrpc': '2.0', 'id': 1, 'method': 'nothing'}))
     arena.test('readers: a batch with answers many times its size', batch_of_answers, arena)
+    for legacy in (False, True):
+        arena.test(f'readers: a tool that talks too much ({"legacy" if legacy else "modern"})',
+                   talkative, arena, legacy)
     arena.test('readers: the old pair of endpoints, without reading', old_pair, arena)
     arena.end('readers')
 

@@ -3,12 +3,13 @@
 error of the right kind, in both eras, at a bounded price."""
 import json
 import random
+import time
 
 from lib import tap
 from lib.canary import Arena
-from lib.server import bounded
-from lib.wire import (Conn, Session, message, modern, modern_fields, modern_message, post,
-                      session_fields)
+from lib.server import PATIENCE, bounded, elapsed
+from lib.wire import (Conn, Session, Stream, get, listen, message, modern, modern_fields,
+                      modern_message, open_listen, post, session_fields, updated)
 
 PARSE, REQUEST, PARAMS = -32700, -32600, -32602
 MIB = 1024 * 1024
@@ -180,6 +181,84 @@ def content_types(arena):
             tap.same(conn.ask(body).status, 415, f'status for {kind!r}')
 
 
+LAST_EVENTS = ['x', 'x' * 10000, 'g1.0.zzz', 'g1.0.0-99999999999999999999', 'p1.0', '-', '%0d%0a',
+               'g99999999.5.880fd0912968ee13-1', 'g' + '1' * 40, 'p4294967295.18446744073709551615',
+               'g1.0.880fd0912968ee13-18446744073709551615', '\xff\xfe']
+
+
+def last_events(arena):
+    """A Last-Event-ID that nobody gave: everything counts as changed, or it is refused; the
+    stream works afterwards."""
+    with Session(arena.port) as session:
+        session.subscribe('live://a')
+        for last in LAST_EVENTS:
+            with Stream(arena.port, get(session.id, (('Last-Event-ID', last),))) as stream:
+                status, _ = stream.head()
+                tap.check(status == (400 if last.startswith('p') else 200), f'{status} for {last[:40]}')
+                if status == 200:
+                    arena.server.publish('live://a', metadata={'last': last[:40]})
+                    stream.event(wanted=lambda m: updated('live://a')(m)
+                                 and m['params']['metadata'].get('last') == last[:40])
+
+
+def nested(count):
+    found = {'metadata.a': {'eq': 1}}
+    for _ in range(count):
+        found = {'not': found}
+    return found
+
+
+WISHES = [
+    {'batchMs': -1}, {'batchMs': 10 ** 18}, {'batchMs': '1'}, {'rateLimitMs': 1.5}, {'nope': 1}, [1], 7,
+    {'priority': 10 ** 9}, {'filter': []}, {'filter': nested(30)}, {'filter': {'metadata.a': {'like': 1}}},
+    {'filter': {'any': [{'metadata.a': {'eq': i}} for i in range(10000)]}},
+    {'filter': {'metadata.' + 'a.' * 500: {'eq': 1}}}, {'filter': {'metadata.a': {'in': list(range(30000))}}},
+]
+
+
+def wishes(arena):
+    """Wishes of a subscriber that make no sense, and cursors that nobody gave."""
+    with Conn(arena.port) as conn:
+        for options in WISHES:
+            error_of(conn.ask(listen(['live://a'], options=options)), {PARAMS})
+        for cursor in (5, None, {}, 'x' * 100):
+            error_of(conn.ask(modern('subscriptions/listen', {'notifications': {
+                'resourceSubscriptions': ['live://a']}}, meta={'dev.tidings/cursor': cursor})), {PARAMS})
+        for uris in ('live://a', [1], [None], {'a': 1}, [['live://a']]):
+            error_of(conn.ask(listen(uris)), {PARAMS})
+
+
+def greedy_filters(arena):
+    """Filters that are dear to evaluate, 300 different ones, on the largest metadata."""
+    streams = [open_listen(arena.port, ['live://a'], i, {'filter': {'metadata.text': {
+        'glob': '*a' * (50 + i % 50) + '*b' + str(i)}}}) for i in range(150)]
+    streams += [open_listen(arena.port, ['live://a'], i, {'filter': {'metadata.text': {
+        'contains': 'a' * (500 + i) + 'b'}}}) for i in range(150)]
+    began = time.monotonic()
+    for _ in range(10):
+        arena.server.publish('live://a', metadata={'text': 'a' * 15000})
+    arena.server.wait_counters('all is filtered', lambda c: c['filtered'] >= 3000)
+    tap.check(elapsed(began) < 2 * PATIENCE, f'it took {elapsed(began):.1f} s')
+    for stream in streams:
+        stream.close()
+
+
+def old_http(arena):
+    """HTTP/1.0: a stream without chunks, and a connection that ends with its answer."""
+    with Conn(arena.port) as conn:
+        conn.send(modern('server/discover').replace(b'HTTP/1.1', b'HTTP/1.0', 1))
+        status, fields = conn.head()
+        tap.check(status == 200 and 'transfer-encoding' not in fields, f'{status} {fields}')
+        tap.check(b'result' in conn.wait_closed(), 'result')
+    with Conn(arena.port) as conn:
+        conn.send(listen(['live://a']).replace(b'HTTP/1.1', b'HTTP/1.0', 1))
+        status, fields = conn.head()
+        tap.check(status == 200 and 'transfer-encoding' not in fields, f'{status} {fields}')
+        tap.check(conn.up_to(b'\n\n', time.monotonic() + 5).startswith(b'data: {'), 'an event')
+        arena.server.publish('live://a', metadata={'n': 1})
+        tap.check(conn.up_to(b'\n\n', time.monotonic() + 5).startswith(b'data: {'), 'an event')
+
+
 def main():
     arena = Arena()
     for name, body, codes in BROKEN:
@@ -189,5 +268,9 @@ def main():
     arena.test('texts: noise where JSON is expected', noise, arena)
     arena.test('texts: noise where HTTP is expected', noise_on_the_line, arena)
     arena.test('texts: messages that are none of a client\'s business', strange, arena)
+    arena.test('texts: event ids that nobody gave', last_events, arena)
+    arena.test('texts: wishes that make no sense', wishes, arena)
+    arena.test('texts: filters that are dear', greedy_filters, arena)
+    arena.test('texts: HTTP/1.0', old_http, arena)
     arena.test('texts: other content types', content_types, arena)
     arena.end('texts')

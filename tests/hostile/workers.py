@@ -8,8 +8,8 @@ import time
 from lib import tap
 from lib.canary import Arena
 from lib.server import SANITIZER, Server
-from lib.wire import (Conn, Gone, Session, Stream, call, get, head, initialize, message, modern,
-                      open_listen, post, session_fields, updated, JSON_FIELDS)
+from lib.wire import (Conn, Gone, Session, Stream, head, initialize, message, modern, open_listen,
+                      post, session_fields, updated, JSON_FIELDS)
 
 ROUNDS = 1000 if SANITIZER != 'tsan' else 300
 
@@ -210,6 +210,29 @@ def updates_to_all(arena, workers):
         tap.same(len(versions), 1, 'last versions')
 
 
+def old_pair(arena, workers):
+    """The endpoints of 2024-11-05: messages that arrive at other workers than the stream."""
+    for _ in range(workers):
+        stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),))).opened()
+        first = stream.chunk(time.monotonic() + 10)
+        path = first.split(b'data: ')[1].split(b'\n')[0].decode()
+        conns = [Conn(arena.port) for _ in range(8)]
+        for i, conn in enumerate(conns):
+            method, params = ('initialize', {
+                'protocolVersion': '2024-11-05', 'capabilities': {},
+                'clientInfo': {'name': 'hostile', 'version': '1'}}) if i == 0 else ('ping', {})
+            tap.same(conn.ask(post(message(method, params, i), path=path)).status, 202, 'status')
+            tap.same(stream.event()['id'], i, 'id')
+        conns[-1].send(post(message('notifications/initialized', None, None), path=path)
+                       + post(message('resources/subscribe', {'uri': 'live://d'}, 'sub'), path=path))
+        tap.same(stream.event(wanted=lambda m: 'id' in m)['id'], 'sub', 'id')
+        arena.server.publish('live://d')
+        stream.event(wanted=updated('live://d'))
+        for conn in conns:
+            conn.close()
+        stream.close()
+
+
 def stop_in_between(workers):
     """The server stops while connections move: whatever was not answered is closed, and it
     ends well."""
@@ -253,5 +276,6 @@ def main():
         arena.test(f'{name}, what moves with a connection', shapes, arena, workers)
         arena.test(f'{name}, resets and deletions meanwhile', resets, arena, workers)
         arena.test(f'{name}, one publish reaches all', updates_to_all, arena, workers)
+        arena.test(f'{name}, the old pair of endpoints', old_pair, arena, workers)
         arena.end(name)
         tap.run(f'{name}, stopping meanwhile', stop_in_between, workers)

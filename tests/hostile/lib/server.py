@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The server under test: tests/interop/fixture, in a process of its own."""
+import atexit
 import os
 import re
 import signal
@@ -44,6 +45,7 @@ class Server:
             stdin=subprocess.PIPE if stdio else subprocess.DEVNULL,
             stdout=subprocess.PIPE if stdio else subprocess.DEVNULL)
         self.pid = self.process.pid
+        atexit.register(self.kill)  # whatever happens to us
         self.port = self._read_port() if http else None
         self.control = None
 

@@ -226,8 +226,16 @@ static bool read_head(struct client *client) {
     return true;
 }
 
-int client_response(struct client *client) {
-    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+static bool whole(struct client *client, size_t len, uint64_t deadline) {
+    while (client->len < len && !client->eof) {
+        if (!client_wait(client, deadline))
+            return false;
+    }
+    return true;
+}
+
+int client_response_within(struct client *client, int ms) {
+    uint64_t deadline = now_ms() + (uint64_t)ms;
     char value[256];
 
     client->status = 0;
@@ -239,7 +247,7 @@ int client_response(struct client *client) {
         if (client->eof)
             return 0;
         if (!client_wait(client, deadline))
-            give_up("no response", client);
+            return -1;
     }
     client_header(client, "Transfer-Encoding", value);
     client->chunked = strcmp(value, "chunked") == 0;
@@ -248,15 +256,21 @@ int client_response(struct client *client) {
 
     client_header(client, "Content-Length", value);
     size_t len = strtoul(value, NULL, 10);
-    while (client->len < len) {
-        if (client->eof)
-            return 0;
-        if (!client_wait(client, deadline))
-            give_up("no whole body", client);
-    }
+    if (!whole(client, len, deadline))
+        return -1;
+    if (client->len < len)
+        return 0;
     add_to_body(client, client->data, len);
     take(client->data, &client->len, len);
     return client->status;
+}
+
+int client_response(struct client *client) {
+    int status = client_response_within(client, CLIENT_PATIENCE_MS);
+
+    if (status < 0)
+        give_up("no response", client);
+    return status;
 }
 
 /* ---- Events ------------------------------------------------------------- */
@@ -302,17 +316,22 @@ bool event_field(const char *event, const char *field, char *ret, size_t size) {
     return false;
 }
 
-const char *client_message(struct client *client) {
-    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+const char *client_message_within(struct client *client, int ms) {
+    uint64_t deadline = now_ms() + (uint64_t)ms;
     const char *event;
     char first[2];
 
     do {
-        event = now_ms() < deadline ? client_event_within(client, CLIENT_PATIENCE_MS)
-                                    : NULL;
+        uint64_t now = now_ms();
+
+        event = client_event_within(client, now < deadline ? (int)(deadline - now) : 0);
     } while (event != NULL &&
              (!event_field(event, "data", first, sizeof(first)) || first[0] == '\0'));
     return event;
+}
+
+const char *client_message(struct client *client) {
+    return client_message_within(client, CLIENT_PATIENCE_MS);
 }
 
 bool has(const char *haystack, const char *text) {
@@ -361,8 +380,8 @@ void legacy_initialize(struct client *client, const char *version) {
         give_up("cannot initialize", client);
     client_header(client, "Mcp-Session-Id", value);
     snprintf(client->session, sizeof(client->session), "%.63s", value);
-    if (legacy_post(client,
-                    "{'jsonrpc':'2.0','method':'notifications/initialized'}") != 202)
+    if (legacy_post(client, "{'jsonrpc':'2.0','method':'notifications/initialized'}") !=
+        202)
         give_up("cannot say initialized", client);
 }
 
@@ -377,9 +396,28 @@ void legacy_send(struct client *client, const char *message) {
     client_request(client, "POST", "/mcp", fields, message);
 }
 
+/* An answer that took its time comes as a stream: its last message is the body. */
+static void read_late_answer(struct client *client) {
+    char *last = NULL;
+
+    if (!client->chunked)
+        return;
+    while (client_message(client) != NULL) {
+        free(last);
+        last = strdup(client->event);
+    }
+    if (last == NULL || !client->ended)
+        give_up("no answer in the stream", client);
+    client->body_len = 0;
+    add_to_body(client, last, strlen(last));
+    free(last);
+}
+
 int legacy_post(struct client *client, const char *message) {
     legacy_send(client, message);
-    return client_response(client);
+    int status = client_response(client);
+    read_late_answer(client);
+    return status;
 }
 
 int legacy_get(struct client *client, const char *last_event_id) {
@@ -435,7 +473,10 @@ void modern_send(struct client *client, const char *method, const char *name,
 int modern_post(struct client *client, const char *method, const char *name,
                 const char *params) {
     modern_send(client, method, name, params);
-    return client_response(client);
+    int status = client_response(client);
+    if (strcmp(method, "subscriptions/listen") != 0)
+        read_late_answer(client);
+    return status;
 }
 
 void modern_listen(struct client *client, const char *notifications) {

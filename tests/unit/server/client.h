@@ -33,7 +33,7 @@ struct client {
 void client_init(struct client *client, uv_loop_t *loop);
 void client_connect(struct client *client, uint16_t port); /* closes an old connection */
 bool client_try_connect(struct client *client, uint16_t port);
-void client_done(struct client *client); /* may be called twice */
+void client_done(struct client *client);  /* may be called twice */
 void client_reset(struct client *client); /* the server sees a broken connection */
 
 /* ---- HTTP --------------------------------------------------------------- */
@@ -49,6 +49,9 @@ void client_request(struct client *client, const char *method, const char *path,
  * the status; 0: the connection ended before. */
 int client_response(struct client *client);
 
+/* The same without failing: -1 where nothing whole comes within `ms`. */
+int client_response_within(struct client *client, int ms);
+
 /* Copies the value of a header of the last response; "" where there is none. */
 void client_header(const struct client *client, const char *name, char ret[256]);
 
@@ -60,6 +63,7 @@ const char *client_event(struct client *client); /* fails where nothing comes */
 
 /* The next event that has data; comments and openings are skipped. NULL as above. */
 const char *client_message(struct client *client);
+const char *client_message_within(struct client *client, int ms);
 
 /* Fails unless the next message holds `text` (requoted). */
 void client_expect(struct client *client, const char *text);
@@ -94,7 +98,8 @@ void legacy_initialize(struct client *client, const char *version);
 /* Uses the session of another client, for streams. */
 void legacy_join(struct client *client, const struct client *other);
 
-/* POST of one message of the session; returns the status. */
+/* POST of one message of the session; returns the status. Where the answer came as a
+ * stream, `body` is its last event. */
 int legacy_post(struct client *client, const char *message);
 
 /* The same for a request, in steps: sends only. */

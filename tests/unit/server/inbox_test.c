@@ -382,21 +382,29 @@ static void the_newest_of_a_uri_is_merged_with_first(void **state) {
     expect_nothing(b->inbox);
 }
 
-static void a_list_is_no_uri_of_the_same_name(void **state) {
+static void a_list_is_no_uri_of_the_same_name_and_always_fits_in(void **state) {
     struct box *b = *state;
     tdg__news_t news;
 
-    for (uint64_t n = 1; n < MAX; n++)
+    for (uint64_t n = 1; n <= MAX; n++)
         assert_int_equal(put(b->inbox, "tools", n), 0);
-    assert_int_equal(put_target(b->inbox, LIST("prompts"), MAX), 0);
-    assert_int_equal(put_target(b->inbox, LIST("tools"), MAX + 1), TDG_EAGAIN);
+    assert_int_equal(put_target(b->inbox, LIST("tools"), MAX + 1), 0);
     assert_int_equal(put_target(b->inbox, LIST("prompts"), MAX + 2), 0);
-    for (uint64_t n = 1; n < MAX; n++)
+    assert_int_equal(put_target(b->inbox, LIST("resources"), MAX + 3), 0);
+    assert_int_equal(put_target(b->inbox, LIST("prompts"), MAX + 4), 0); /* merged */
+    assert_int_equal(put(b->inbox, "b:1", MAX + 5), TDG_EAGAIN);
+    for (uint64_t n = 1; n <= MAX; n++)
         expect_change(b->inbox, "tools", n, false);
-    assert_int_equal(tdg__inbox_take(b->inbox, &news, 1), 1);
-    assert_int_equal(news.change->kind, TDG__TARGET_LIST);
-    assert_int_equal(news.number, MAX + 2);
-    tdg__change_unref(news.change);
+    for (uint64_t n = 0; n < 3; n++) {
+        static const uint64_t numbers[] = {MAX + 1, MAX + 3, MAX + 4};
+
+        assert_int_equal(tdg__inbox_take(b->inbox, &news, 1), 1);
+        assert_int_equal(news.change->kind, TDG__TARGET_LIST);
+        assert_int_equal(news.number, numbers[n]);
+        tdg__change_unref(news.change);
+    }
+    expect_nothing(b->inbox);
+    assert_int_equal(put(b->inbox, "b:1", MAX + 5), 0);
 }
 
 static void a_change_may_be_unfiltered_from_the_start(void **state) {
@@ -735,7 +743,7 @@ int main(void) {
         TEST(beyond_the_bound_a_new_uri_has_to_wait),
         TEST(beyond_the_bound_a_change_takes_the_place_of_an_earlier_one),
         TEST(the_newest_of_a_uri_is_merged_with_first),
-        TEST(a_list_is_no_uri_of_the_same_name),
+        TEST(a_list_is_no_uri_of_the_same_name_and_always_fits_in),
         TEST(a_change_may_be_unfiltered_from_the_start),
         TEST(an_inbox_for_one_holds_one),
         TEST(a_random_walk_agrees_with_the_model),

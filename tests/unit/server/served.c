@@ -36,8 +36,8 @@ static void add_all(struct served *served) {
     const tdg_template_t template_ = {
         .uri_template = "t:{x}", .name = "t", .read = read_it};
     const tdg_tool_t tools[] = {
-        {.name = "echo", .call = echo},
-        {.name = "hold", .call = hold, .user = served},
+        {.name = "echo", .call = echo  },
+        { .name = "hold",  .call = hold, .user = served},
     };
     const tdg_prompt_t prompt = {.name = "p", .get = echo};
 

@@ -47,7 +47,6 @@ void served_change(struct served *served, const char *uri); /* fails unless it w
     WAIT_UNTIL(client, served_counters(served).field == (value))
 tdg_counters_t served_counters(struct served *served);
 
-#define HOLD                                                                             \
-    "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':'hold'}}"
+#define HOLD "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':'hold'}}"
 
 #endif

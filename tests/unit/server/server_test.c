@@ -267,13 +267,6 @@ static void unanswered_requests_survive_the_server(void **state) {
     }
 }
 
-static void *stop_and_note(void *arg) {
-    struct served *served = arg;
-
-    tdg_server_stop(served->server);
-    return NULL;
-}
-
 /* What is being answered is answered; new connections are not taken. */
 static void answers_what_is_under_way_before_it_stops(void **state) {
     const tdg_server_opts_t opts = {.stop_timeout_ms = 20000};
@@ -291,7 +284,7 @@ static void answers_what_is_under_way_before_it_stops(void **state) {
     modern_send(&modern, "tools/call", "hold", "'name':'hold'");
     tdg_request_t *second = served_take(&served, &modern);
 
-    assert_int_equal(pthread_create(&thread, NULL, stop_and_note, &served), 0);
+    assert_int_equal(pthread_create(&thread, NULL, stop_it, &served), 0);
     client_init(&late, NULL);
     WAIT_UNTIL(&legacy, !client_try_connect(&late, served.port));
     tdg_request_reply_text(first, "done one");
@@ -305,6 +298,55 @@ static void answers_what_is_under_way_before_it_stops(void **state) {
     client_done(&legacy);
     client_done(&modern);
     client_done(&late);
+}
+
+/* The request was half sent when the stop began: its stream ends as soon as it is open.
+ */
+static void a_stream_that_comes_late_does_not_hold_up_the_stop(void **state) {
+    const tdg_server_opts_t opts = {.stop_timeout_ms = 20000};
+    struct client call, half, late;
+    struct served served;
+    pthread_t thread;
+    char *body = requote("{'jsonrpc':'2.0','id':'m','method':'subscriptions/listen',"
+                         "'params':{'_meta':{"
+                         "'io.modelcontextprotocol/protocolVersion':'2026-07-28',"
+                         "'io.modelcontextprotocol/clientCapabilities':{}},"
+                         "'notifications':{'resourceSubscriptions':['a:1']}}}");
+    char head[512];
+
+    (void)state;
+    served_open(&served, &opts, NULL);
+    served_client(&served, &call);
+    served_client(&served, &half);
+    snprintf(head, sizeof(head),
+             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+             "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n"
+             "Content-Length: %zu\r\n\r\n",
+             strlen(body));
+    client_send(&half, head);
+    modern_send(&call, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&served, &call);
+    WAIT_COUNTER(&served, &call, connections, 2);
+
+    uint64_t began = now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, stop_it, &served), 0);
+    client_init(&late, NULL);
+    WAIT_UNTIL(&call, !client_try_connect(&late, served.port));
+    client_send(&half, body);
+    int status = client_response(&half);
+    if (status == 200)
+        while (client_event_within(&half, 5000) != NULL)
+            ;
+    assert_true(half.ended || half.eof || status == 0 || status == 503);
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&call), 200);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(now_ms() - began, 0, 15000);
+    served_destroy(&served);
+    client_done(&call);
+    client_done(&half);
+    client_done(&late);
+    free(body);
 }
 
 /* Somebody never answers: the server stops all the same, in its time. */
@@ -499,6 +541,7 @@ int main(void) {
         cmocka_unit_test(can_be_destroyed_while_it_runs),
         cmocka_unit_test(unanswered_requests_survive_the_server),
         cmocka_unit_test(answers_what_is_under_way_before_it_stops),
+        cmocka_unit_test(a_stream_that_comes_late_does_not_hold_up_the_stop),
         cmocka_unit_test(does_not_wait_longer_than_told),
         cmocka_unit_test(ends_streams_in_the_way_of_their_protocol),
         cmocka_unit_test(can_be_stopped_by_a_callback),

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Legacy requests: by their session, which lives on one worker. A connection that brings
+ * a request of a session is moved to its worker. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/get.h"
+#include "server/http_internal.h"
+#include "server/limits.h"
+#include "server/session.h"
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+/* A connection on its way to the worker of its session. */
+struct move {
+    tdg__task_t task;
+    tdg__worker_t *to;
+    tdg__parcel_t *parcel;
+};
+
+static void arrive(tdg__task_t *task, bool here) {
+    struct move *move = (struct move *)(void *)task;
+
+    if (here)
+        tdg__net_adopt(tdg__worker_net(move->to), move->parcel);
+    else
+        tdg__parcel_destroy(move->parcel);
+    tdg__free(move);
+}
+
+static void move_to(tdg__visit_t *visit, tdg__worker_t *to) {
+    struct move *move = tdg__calloc(1, sizeof(*move));
+
+    if (move == NULL || tdg__conn_move(visit->conn, &move->parcel) < 0) {
+        tdg__free(move);
+        tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
+                          "The server is short of memory; try again");
+        return;
+    }
+    move->task.run = arrive;
+    move->to = to;
+    tdg__inbox_post(tdg__worker_inbox(to), &move->task);
+}
+
+/* The session of a request, by its id. NULL: the request has been answered, or moved to
+ * the worker of the session. */
+static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
+                                    tdg__session_kind_t kind) {
+    int index = id != NULL ? tdg__session_worker(id) : -1;
+    tdg__worker_t *owner = tdg__server_worker(tdg__worker_server(visit->worker), index);
+
+    if (id == NULL) {
+        tdg__visit_refuse(
+            visit, 400, TDG__RPC_INVALID_REQUEST,
+            kind == TDG__SESSION_SSE
+                ? "The sessionId is missing in the query"
+                : "The Mcp-Session-Id header is missing: initialize first, or speak "
+                  "the protocol of 2026-07-28");
+        return NULL;
+    }
+    if (owner != NULL && owner != visit->worker) {
+        move_to(visit, owner);
+        return NULL;
+    }
+
+    tdg__session_t *session =
+        owner != NULL ? tdg__session_find(tdg__worker_sessions(owner), id) : NULL;
+    if (session == NULL || session->kind != kind) {
+        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
+                          "There is no such session (any more): initialize again");
+        return NULL;
+    }
+    tdg__session_touch(session);
+    return session;
+}
+
+/* ---- Legacy ------------------------------------------------------------- */
+
+static bool is_initialize(const tdg__rpc_message_t *message) {
+    return message->kind == TDG__RPC_REQUEST &&
+           strcmp(message->method, "initialize") == 0;
+}
+
+static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *message) {
+    tdg__session_t *session;
+    tdg__post_t *post;
+
+    int rv = tdg__session_create(tdg__worker_sessions(visit->worker), TDG__SESSION_HTTP,
+                                 visit->listener->erlmcp, &session);
+    if (rv < 0) {
+        tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
+                          "The server cannot take one more session");
+        return;
+    }
+    if (tdg__visit_post(visit, session, TDG__V_UNKNOWN, false, 1, &post) == 0)
+        tdg__legacy_serve(session, tdg__post_channel(post), message);
+    if (session->version == TDG__V_UNKNOWN)
+        tdg__session_destroy(session);
+}
+
+void tdg__visit_serve_legacy(tdg__visit_t *visit, const tdg__rpc_message_t *message) {
+    tdg__session_t *session;
+    tdg__post_t *post;
+
+    if (is_initialize(message)) {
+        serve_initialize(visit, message);
+        return;
+    }
+    session = find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
+                           TDG__SESSION_HTTP);
+    if (session == NULL)
+        return;
+    if (message->kind == TDG__RPC_REQUEST) {
+        if (tdg__visit_post(visit, session, session->version, false, 1, &post) == 0)
+            tdg__legacy_serve(session, tdg__post_channel(post), message);
+        return;
+    }
+    tdg__channel_t nobody; /* what is no request gets no answer */
+    tdg__channel_init(&nobody, NULL, visit->worker, session->erlmcp);
+    tdg__legacy_serve(session, &nobody, message);
+    tdg__visit_respond(visit, 202, NULL);
+}
+
+/* Serves one of several messages, all of which answer to the same channel. */
+static void serve_part(tdg__session_t *session, tdg__channel_t *channel, json_t *value) {
+    tdg__rpc_error_t error = {0};
+    tdg__rpc_message_t message;
+
+    if (tdg__rpc_read(value, &message, &error) < 0) {
+        tdg__channel_refuse(channel, message.id, &error);
+        return;
+    }
+    if (is_initialize(&message)) {
+        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
+                           "initialize must not be part of a batch");
+        tdg__channel_refuse(channel, message.id, &error);
+    } else {
+        tdg__legacy_serve(session, channel, &message);
+    }
+    tdg__rpc_message_done(&message);
+}
+
+void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values) {
+    tdg__channel_t nobody;
+    tdg__post_t *post;
+    json_t *value;
+    size_t i;
+
+    tdg__session_t *session = find_session(
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+    if (session == NULL)
+        return;
+    if (session->version != TDG__V2025_03_26 || json_array_size(values) == 0) {
+        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
+                          "Batches exist in protocol 2025-03-26 only, and are not empty");
+        return;
+    }
+    if (tdg__batch_too_long(tdg__server_opts(tdg__worker_server(visit->worker)),
+                            values)) {
+        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
+                          "The batch has too many parts");
+        return;
+    }
+
+    unsigned expected = tdg__count_answers(values);
+    if (expected == 0) {
+        tdg__channel_init(&nobody, NULL, visit->worker, session->erlmcp);
+        json_array_foreach(values, i, value) serve_part(session, &nobody, value);
+        tdg__visit_respond(visit, 202, NULL);
+        return;
+    }
+    /* One more than will come, so that the post lives until all parts are served. */
+    if (tdg__visit_post(visit, session, session->version, true, expected + 1, &post) < 0)
+        return;
+    tdg__channel_t *channel = tdg__post_channel(post);
+    json_array_foreach(values, i, value) serve_part(session, channel, value);
+    channel->ops->cancelled(channel, NULL);
+}
+
+/* ---- GET and DELETE ----------------------------------------------------- */
+
+static void respond_not_opened(tdg__visit_t *visit, int code) {
+    switch (code) {
+    case TDG_ESTREAMS:
+        tdg__visit_refuse(visit, 409, TDG__RPC_INVALID_REQUEST, "Too many streams");
+        break;
+    case TDG_ENOTFOUND:
+        tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
+                          "What followed that Last-Event-ID is not kept any more");
+        break;
+    default:
+        tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL, tdg_strerror(code));
+    }
+}
+
+void tdg__visit_get(tdg__visit_t *visit) {
+    if (!tdg__visit_wants_stream(visit))
+        return;
+
+    tdg__session_t *session = find_session(
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+    if (session == NULL)
+        return;
+
+    int rv = tdg__get_open(session, visit->conn,
+                           tdg__http_field(visit->http, "last-event-id"), visit->fields);
+    if (rv < 0)
+        respond_not_opened(visit, rv);
+}
+
+void tdg__visit_delete(tdg__visit_t *visit) {
+    tdg__session_t *session = find_session(
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+
+    if (session == NULL)
+        return;
+    tdg__session_destroy(session);
+    tdg__visit_respond(visit, 204, NULL);
+}
+
+/* ---- The endpoints of 2024-11-05 ---------------------------------------- */
+
+void tdg__visit_sse(tdg__visit_t *visit) {
+    if (!tdg__visit_wants_stream(visit))
+        return;
+
+    int rv = tdg__old_sse_open(visit->worker, visit->conn, visit->listener->erlmcp,
+                               visit->fields);
+    if (rv < 0)
+        respond_not_opened(visit, rv);
+}
+
+/* The value of sessionId in a query, copied; NULL: none, or too long to be one. */
+static const char *session_in_query(const char *query, char *ret) {
+    static const char name[] = "sessionId=";
+
+    while (*query != '\0') {
+        size_t len = strcspn(query, "&");
+
+        if (strncmp(query, name, sizeof(name) - 1) == 0 &&
+            len == sizeof(name) - 1 + TDG__SESSION_ID) {
+            memcpy(ret, query + sizeof(name) - 1, TDG__SESSION_ID);
+            ret[TDG__SESSION_ID] = '\0';
+            return ret;
+        }
+        query += len + (query[len] == '&');
+    }
+    return NULL;
+}
+
+void tdg__visit_messages(tdg__visit_t *visit) {
+    char id[TDG__SESSION_ID + 1];
+    tdg__rpc_error_t error = {0};
+    tdg__rpc_message_t message;
+
+    tdg__session_t *session =
+        find_session(visit, session_in_query(visit->http->query, id), TDG__SESSION_SSE);
+    if (session == NULL)
+        return;
+
+    json_t *value = tdg__visit_body(visit);
+    if (value == NULL)
+        return;
+    if (tdg__rpc_read(value, &message, &error) < 0) {
+        tdg__visit_refuse_message(visit, message.id, &error);
+        json_decref(value);
+        return;
+    }
+    /* Accepted before it is served: the answer comes by the stream. */
+    tdg__worker_count_request(visit->worker);
+    tdg__visit_respond(visit, 202, NULL);
+    tdg__legacy_serve(session, tdg__old_sse_channel(session), &message);
+    tdg__rpc_message_done(&message);
+    json_decref(value);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/http_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/json.h"
+#include "server/limits.h"
+#include "server/session.h"
+
+/* ---- Plain answers ------------------------------------------------------ */
+
+void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields) {
+    char all[sizeof(visit->fields) + 128];
+
+    snprintf(all, sizeof(all), "%s%s", visit->fields, fields != NULL ? fields : "");
+    tdg__conn_respond(visit->conn, status, NULL, all, NULL, 0);
+}
+
+/* A refusal that no request of the protocol gets: an error without an id. */
+void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *message) {
+    tdg__rpc_error_t error = {0};
+    tdg__text_t text;
+
+    tdg__rpc_error_set(&error, code, NULL, "%s", message);
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__rpc_put_error(&text, NULL, &error);
+    tdg__rpc_error_done(&error);
+    if (text.error == 0)
+        tdg__conn_respond(visit->conn, status, "application/json", visit->fields,
+                          text.data, text.len);
+    else
+        tdg__visit_respond(visit, 500, NULL);
+    tdg__text_done(&text);
+}
+
+/* ---- What the client accepts -------------------------------------------- */
+
+/* Whether the parameters of an item say that it is not wanted: "q=0", "q=0.000". */
+static bool is_refused(const char *params, size_t len) {
+    for (size_t i = 0; i + 3 <= len; i++) {
+        if ((params[i] == 'q' || params[i] == 'Q') && params[i + 1] == '=') {
+            size_t digits = strspn(params + i + 2, "0.");
+
+            return params[i + 2] == '0' &&
+                   (i + 2 + digits >= len || strchr(" \t;", params[i + 2 + digits]));
+        }
+    }
+    return false;
+}
+
+/* Whether an Accept header allows a type; without the header everything is fine. */
+bool tdg__visit_era_is_off(const tdg__visit_t *visit, unsigned flag) {
+    return (tdg__server_opts(tdg__worker_server(visit->worker))->flags & flag) != 0;
+}
+
+/* The versions that are spoken here, newest first; new. */
+static json_t *spoken(const tdg__visit_t *visit) {
+    json_t *versions = json_array();
+
+    for (int i = TDG__V_COUNT - 1; i > TDG__V_UNKNOWN; i--) {
+        tdg__version_t version = (tdg__version_t)i;
+        unsigned flag = tdg__version_modern(version) ? TDG_NO_MODERN : TDG_NO_LEGACY;
+
+        if (!tdg__visit_era_is_off(visit, flag))
+            json_array_append_new(versions, json_string(tdg__version_text(version)));
+    }
+    return versions;
+}
+
+void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
+                               const char *requested) {
+    tdg__rpc_error_t error = {0};
+    json_t *data =
+        json_pack("{s:o, s:s}", "supported", spoken(visit), "requested", requested);
+
+    tdg__rpc_error_set(&error, TDG__RPC_UNSUPPORTED_VERSION, data,
+                       "This version of the protocol is not spoken here");
+    tdg__visit_refuse_message(visit, id, &error);
+}
+
+bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type) {
+    const char *accept = tdg__http_field(visit->http, "accept");
+    size_t major = strcspn(type, "/") + 1;
+
+    if (accept == NULL)
+        return true;
+    while (*accept != '\0') {
+        accept += strspn(accept, " \t,");
+        size_t len = strcspn(accept, " \t,;");
+        size_t item = strcspn(accept, ",");
+        if (is_refused(accept + len, item - len)) {
+            accept += item;
+            continue;
+        }
+        if ((len == 3 && memcmp(accept, "*/*", 3) == 0) ||
+            (len == strlen(type) && strncasecmp(accept, type, len) == 0) ||
+            (len == major + 1 && accept[major] == '*' &&
+             strncasecmp(accept, type, major) == 0))
+            return true;
+        accept += item;
+    }
+    return false;
+}
+
+static bool is_json(const char *content_type) {
+    size_t len = content_type != NULL ? strcspn(content_type, "; \t") : 0;
+
+    return len == strlen("application/json") &&
+           strncasecmp(content_type, "application/json", len) == 0;
+}
+
+/* ---- Messages ----------------------------------------------------------- */
+
+json_t *tdg__visit_body(tdg__visit_t *visit) {
+    tdg__json_limits_t limits =
+        tdg__message_limits(tdg__server_opts(tdg__worker_server(visit->worker)));
+    tdg__parse_error_t why = {0};
+    json_t *value;
+
+    if (!is_json(tdg__http_field(visit->http, "content-type"))) {
+        tdg__visit_refuse(visit, 415, TDG__RPC_INVALID_REQUEST,
+                          "The Content-Type must be application/json");
+        return NULL;
+    }
+
+    int rv =
+        tdg__json_parse(visit->http->body, visit->http->body_len, &limits, &value, &why);
+    if (rv == 0)
+        return value;
+    tdg__visit_refuse(visit, rv == TDG_ENOMEM ? 500 : 400,
+                      rv == TDG_EJSON ? TDG__RPC_PARSE_ERROR : TDG__RPC_INVALID_REQUEST,
+                      why.text[0] != '\0' ? why.text : tdg_strerror(rv));
+    return NULL;
+}
+
+int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
+                    bool batch, unsigned expected, tdg__post_t **ret) {
+    tdg__post_opts_t opts = {
+        .worker = visit->worker,
+        .conn = visit->conn,
+        .session = session,
+        .version = version,
+        .introduces = session != NULL && session->version == TDG__V_UNKNOWN,
+        .accepts_sse = tdg__visit_accepts(visit, "text/event-stream"),
+        .batch = batch,
+        .erlmcp = visit->listener->erlmcp,
+        .expected = expected,
+        .fields = visit->fields,
+    };
+
+    int rv = tdg__post_create(&opts, ret);
+    if (rv < 0)
+        tdg__visit_refuse(visit, 500, TDG__RPC_INTERNAL, "Out of memory");
+    return rv;
+}
+
+void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
+                               tdg__rpc_error_t *error) {
+    tdg__post_t *post;
+
+    if (tdg__visit_post(visit, NULL, TDG__V_MODERN, false, 1, &post) < 0) {
+        tdg__rpc_error_done(error);
+        return;
+    }
+    tdg__post_set_malformed(post);
+    tdg__channel_refuse(tdg__post_channel(post), id, error);
+}
+
+bool tdg__visit_wants_stream(tdg__visit_t *visit) {
+    if (tdg__visit_accepts(visit, "text/event-stream"))
+        return true;
+    tdg__visit_refuse(visit, 406, TDG__RPC_INVALID_REQUEST,
+                      "This is a stream: the Accept header must allow text/event-stream");
+    return false;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "served.h"
+#include "server/http.h"
+
+static void by_default_a_loopback_listener_takes_loopback_names(void **state) {
+    static const char *const fine[] = {
+        "localhost", "LocalHost", "localhost:80", "127.0.0.1",  "127.0.0.1:1",
+        "127.0.0.2", "[::1]",     "[::1]:65535",  "localhost:", "127.0.0.2:80"};
+    static const char *const bad[] = {"",          "example.com",      "localhost.evil",
+                                      "127.evil",  "localhost:80:80",  "::1",
+                                      "[::1",      "localhost:80evil", "evil:localhost",
+                                      "[::1]evil", "localhost/",       "127.0.0.1@evil"};
+    const tdg__listener_t listener = {.loopback = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_true(tdg__listener_allows_host(&listener, fine[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(tdg__listener_allows_host(&listener, bad[i]));
+}
+
+static void by_default_others_take_any_host_and_no_page(void **state) {
+    const tdg__listener_t listener = {.loopback = false};
+
+    (void)state;
+    assert_true(tdg__listener_allows_host(&listener, "example.com"));
+    assert_false(tdg__listener_allows_origin(&listener, "http://localhost"));
+    assert_false(tdg__listener_allows_origin(&listener, "https://example.com"));
+}
+
+static void by_default_pages_of_this_machine_may_call(void **state) {
+    static const char *const fine[] = {"http://localhost", "http://localhost:5173",
+                                       "https://127.0.0.1:1", "http://[::1]:80"};
+    static const char *const bad[] = {"null",
+                                      "",
+                                      "localhost",
+                                      "http://example.com",
+                                      "http://localhost.evil",
+                                      "http://evil/localhost",
+                                      "http://localhost@evil",
+                                      "http://"};
+    const tdg__listener_t listener = {.loopback = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_true(tdg__listener_allows_origin(&listener, fine[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(tdg__listener_allows_origin(&listener, bad[i]));
+}
+
+static void lists_take_the_place_of_the_default(void **state) {
+    char a[] = "api.example.com", b[] = "other:8080", c[] = "https://app.example.com";
+    char *hosts[] = {a, b, NULL}, *origins[] = {c, NULL}, *none[] = {NULL};
+    const tdg__listener_t listener = {hosts, origins, true, false};
+    const tdg__listener_t nobody = {none, none, true, false};
+
+    (void)state;
+    assert_true(tdg__listener_allows_host(&listener, "api.example.com"));
+    assert_true(tdg__listener_allows_host(&listener, "API.example.com:443"));
+    assert_true(tdg__listener_allows_host(&listener, "other:8080"));
+    assert_false(tdg__listener_allows_host(&listener, "other:8081"));
+    assert_false(tdg__listener_allows_host(&listener, "other"));
+    assert_false(tdg__listener_allows_host(&listener, "localhost"));
+    assert_true(tdg__listener_allows_origin(&listener, "https://app.example.com"));
+    assert_false(tdg__listener_allows_origin(&listener, "http://app.example.com"));
+    assert_false(tdg__listener_allows_origin(&listener, "https://app.example.com:1"));
+    assert_false(tdg__listener_allows_origin(&listener, "http://localhost"));
+    assert_false(tdg__listener_allows_host(&nobody, "localhost"));
+    assert_false(tdg__listener_allows_origin(&nobody, "http://localhost"));
+}
+
+static void a_star_is_anybody(void **state) {
+    char star[] = "*";
+    char *any[] = {star, NULL};
+    const tdg__listener_t listener = {any, any, true, false};
+
+    (void)state;
+    assert_true(tdg__listener_allows_host(&listener, "example.com"));
+    assert_true(tdg__listener_allows_origin(&listener, "https://example.com"));
+    assert_true(tdg__listener_allows_origin(&listener, "null"));
+}
+
+/* Over the wire: 403, and for pages the header that lets them read the answer. */
+static void strangers_get_403(void **state) {
+    struct client client;
+    struct served served;
+    char value[256];
+
+    (void)state;
+    served_open(&served, NULL, NULL);
+    served_client(&served, &client);
+    client_send(&client, "GET /mcp HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert_int_equal(client_response(&client), 403);
+    client_connect(&client, served.port);
+    client_request(&client, "GET", "/mcp", "Origin: http://evil.example\r\n", NULL);
+    assert_int_equal(client_response(&client), 403);
+    client_connect(&client, served.port);
+    client_request(&client, "OPTIONS", "/mcp", "Origin: http://localhost:1\r\n", NULL);
+    assert_int_equal(client_response(&client), 204);
+    client_header(&client, "Access-Control-Allow-Origin", value);
+    assert_string_equal(value, "http://localhost:1");
+    client_done(&client);
+    served_close(&served);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_default_a_loopback_listener_takes_loopback_names),
+        cmocka_unit_test(by_default_others_take_any_host_and_no_page),
+        cmocka_unit_test(by_default_pages_of_this_machine_may_call),
+        cmocka_unit_test(lists_take_the_place_of_the_default),
+        cmocka_unit_test(a_star_is_anybody),
+        cmocka_unit_test(strangers_get_403),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("access", tests, NULL, NULL);
+}

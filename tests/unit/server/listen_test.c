@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * subscriptions/listen, watchers, and what is switched off: what is honoured, when it is
+ * acknowledged, how it ends. */
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "served.h"
+
+struct fixture {
+    struct served served;
+    struct client one, two;
+    atomic_int starts, stops;
+    int answer; /* of start(), for targets other than lists */
+    char last[64];
+};
+
+static int start(void *user, tdg_server_t *server, const char *target) {
+    struct fixture *f = user;
+
+    (void)server;
+    if (strncmp(target, "list:", 5) == 0 && f->answer != TDG_ESTREAMS)
+        return 0;
+    atomic_fetch_add(&f->starts, 1);
+    return f->answer == TDG_ESTREAMS ? TDG_EAGAIN : f->answer;
+}
+
+static void stop(void *user, tdg_server_t *server, const char *target) {
+    struct fixture *f = user;
+
+    (void)server;
+    if (strncmp(target, "list:", 5) != 0)
+        atomic_fetch_add(&f->stops, 1);
+}
+
+static struct fixture *open_with(void **state, const tdg_server_opts_t *opts) {
+    struct fixture *f = *state;
+
+    served_open(&f->served, opts, NULL);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    return f;
+}
+
+static struct fixture *open_watched(void **state, unsigned workers, int answer) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {
+        .workers = workers, .linger_ms = 10, .watcher = {start, stop, f}
+    };
+
+    f->answer = answer;
+    return open_with(state, &opts);
+}
+
+static int setup(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    client_done(&f->one);
+    client_done(&f->two);
+    served_close(&f->served);
+    free(f);
+    return 0;
+}
+
+static void listen_to(struct client *client, const char *notifications) {
+    char params[512];
+
+    snprintf(params, sizeof(params), "'notifications':%s", notifications);
+    assert_int_equal(modern_post(client, "subscriptions/listen", NULL, params), 200);
+}
+
+/* ---- What is honoured --------------------------------------------------- */
+
+static void what_is_not_there_is_left_out(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1','b:none','no uri','t:9',"
+                           "'t:{x}','u:{x}','a:1']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['a:1','t:9','t:{x}']"));
+}
+
+static void a_template_may_be_escaped(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:%7Bx%7d']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['t:%7Bx%7d']"));
+    served_change(&f->served, "t:new");
+    client_expect(&f->one, "'uri':'t:new'");
+}
+
+static void any_template_is_fine_where_that_is_switched_on(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_ANY_TEMPLATE};
+    struct fixture *f = open_with(state, &opts);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['u:{x}','u:1']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['u:{x}']"));
+    served_change(&f->served, "u:2");
+    client_expect(&f->one, "'uri':'u:2'");
+}
+
+static void a_bad_filter_is_the_clients_fault(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    assert_int_equal(modern_post(&f->one, "subscriptions/listen", NULL,
+                                 "'notifications':{'resourceSubscriptions':[1]}"),
+                     400);
+    assert_body(&f->one, "-32602");
+}
+
+static void lists_are_told_of(void **state) {
+    const tdg_tool_t tool = {.name = "new", .call = NULL};
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen(&f->one, "{'toolsListChanged':true}");
+    modern_listen(&f->two, "{'resourcesListChanged':true,'promptsListChanged':true}");
+    assert_int_equal(tdg_server_add_tool(f->served.server, &tool), TDG_EINVAL);
+    assert_int_equal(tdg_server_remove_tool(f->served.server, "none"), TDG_ENOTFOUND);
+    assert_int_equal(tdg_server_remove_tool(f->served.server, "echo"), 0);
+    client_expect(&f->one, "notifications/tools/list_changed");
+    assert_int_equal(tdg_server_remove_prompt(f->served.server, "p"), 0);
+    client_expect(&f->two, "notifications/prompts/list_changed");
+    assert_int_equal(tdg_server_remove_template(f->served.server, "t:{x}"), 0);
+    client_expect(&f->two, "notifications/resources/list_changed");
+}
+
+/* ---- What is switched off ----------------------------------------------- */
+
+static void no_subscribe(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_SUBSCRIBE};
+    struct fixture *f = open_with(state, &opts);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1'],'toolsListChanged':true}");
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_false(has(f->one.event, "a:1"));
+    served_change(&f->served, "a:1");
+    assert_null(client_event_within(&f->one, 50));
+    assert_int_equal(modern_post(&f->two, "server/discover", NULL, NULL), 200);
+    assert_false(body_has(&f->two, "'subscribe':true"));
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    legacy_post(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:1'}}");
+    assert_body(&f->two, "-32004");
+}
+
+static void no_list_changed(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_LIST_CHANGED};
+    struct fixture *f = open_with(state, &opts);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1'],'toolsListChanged':true}");
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_false(has(f->one.event, "'toolsListChanged':true"));
+    assert_int_equal(tdg_server_remove_tool(f->served.server, "echo"), 0);
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'");
+    assert_int_equal(modern_post(&f->two, "server/discover", NULL, NULL), 200);
+    assert_false(body_has(&f->two, "'listChanged':true"));
+}
+
+static void no_legacy(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_LEGACY};
+    struct fixture *f = open_with(state, &opts);
+
+    client_request(&f->one, "POST", "/mcp", NULL,
+                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                   "'protocolVersion':'2025-11-25','capabilities':{},"
+                   "'clientInfo':{'name':'c','version':'1'}}}");
+    assert_int_equal(client_response(&f->one), 400);
+    client_request(&f->one, "GET", "/mcp", NULL, NULL);
+    assert_int_equal(client_response(&f->one), 405);
+    client_request(&f->one, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(&f->one), 404);
+    assert_int_equal(modern_post(&f->one, "server/discover", NULL, NULL), 200);
+    assert_false(body_has(&f->one, "2025-11-25"));
+}
+
+static void no_modern(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_MODERN};
+    struct fixture *f = open_with(state, &opts);
+
+    assert_int_equal(modern_post(&f->one, "server/discover", NULL, NULL), 400);
+    legacy_initialize(&f->one, "2026-07-28");
+    assert_int_equal(legacy_post(&f->one, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                     200);
+}
+
+static void no_logging(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_LOGGING};
+    struct fixture *f = open_with(state, &opts);
+
+    assert_int_equal(modern_post(&f->two, "server/discover", NULL, NULL), 200);
+    assert_false(body_has(&f->two, "'logging'"));
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&f->one, "{'jsonrpc':'2.0','id':1,'method':"
+                                          "'logging/setLevel','params':{'level':"
+                                          "'debug'}}"),
+                     200);
+    assert_body(&f->one, "-32601");
+    legacy_send(&f->one, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->one);
+    tdg_request_log(request, TDG_LOG_EMERGENCY, NULL, json_string("said"));
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&f->one), 200);
+    assert_false(f->one.chunked);
+}
+
+/* ---- Watchers ----------------------------------------------------------- */
+
+static void somebody_watches_while_somebody_listens(void **state) {
+    struct fixture *f = open_watched(state, 3, 0);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1']}");
+    modern_listen(&f->two, "{'resourceSubscriptions':['a:1']}");
+    assert_int_equal(f->starts, 1);
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'");
+    client_expect(&f->two, "'uri':'a:1'");
+    client_reset(&f->one);
+    client_reset(&f->two);
+    WAIT_UNTIL(&f->one, f->stops == 1);
+    assert_int_equal(f->starts, 1);
+}
+
+static void waits_for_its_watcher(void **state) {
+    struct fixture *f = open_watched(state, 3, TDG_EAGAIN);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
+    listen_to(&f->two, "{'resourceSubscriptions':['a:1','t:{x}']}");
+    WAIT_UNTIL(&f->one, f->starts == 2);
+    served_change(&f->served, "a:1"); /* is kept until the acknowledgement */
+    assert_null(client_message_within(&f->one, 50));
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 0), 0);
+    client_expect(&f->one, "subscriptions/acknowledged");
+    client_expect(&f->one, "'uri':'a:1'");
+    assert_null(client_message_within(&f->two, 50)); /* one of its two is missing */
+    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", 0), 0);
+    client_expect(&f->two, "subscriptions/acknowledged");
+    client_expect(&f->two, "'uri':'a:1'");
+    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", 0), TDG_ENOTFOUND);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 7), TDG_EINVAL);
+}
+
+static void a_watcher_that_fails_is_left_out(void **state) {
+    struct fixture *f = open_watched(state, 2, TDG_EAGAIN);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
+    WAIT_UNTIL(&f->one, f->starts == 2);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", TDG_EENDED), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:2", 0), 0);
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
+    served_change(&f->served, "a:1");
+    served_change(&f->served, "a:2");
+    client_expect(&f->one, "'uri':'a:2'");
+}
+
+static void a_watcher_that_refuses_is_left_out(void **state) {
+    struct fixture *f = open_watched(state, 2, TDG_EENDED);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':[]"));
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    legacy_post(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:1'}}");
+    assert_body(&f->two, "-32006");
+}
+
+/* A list whose watcher fails is not acknowledged either. */
+static void a_list_whose_watcher_fails_is_left_out(void **state) {
+    struct fixture *f = open_watched(state, 1, TDG_ESTREAMS);
+
+    listen_to(&f->one, "{'toolsListChanged':true,'promptsListChanged':true}");
+    WAIT_UNTIL(&f->one, f->starts == 2);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "list:tools", TDG_EENDED),
+                     0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "list:prompts", 0), 0);
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_true(has(f->one.event, "'promptsListChanged':true"));
+    assert_false(has(f->one.event, "'toolsListChanged':true"));
+}
+
+static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
+    struct fixture *f = open_watched(state, 2, TDG_EAGAIN);
+
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    legacy_join(&f->two, &f->one);
+    assert_int_equal(legacy_get(&f->two, NULL), 200);
+    legacy_send(&f->one, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:1'}}");
+    WAIT_UNTIL(&f->one, f->starts == 1);
+    served_change(&f->served, "a:1");
+    assert_int_equal(client_response_within(&f->one, 50), -1);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 0), 0);
+    assert_int_equal(client_response(&f->one), 200);
+    assert_body(&f->one, "'result':{}");
+    client_expect(&f->two, "'uri':'a:1'");
+
+    legacy_send(&f->one, "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:2'}}");
+    WAIT_UNTIL(&f->one, f->starts == 2);
+    assert_int_equal(tdg_server_watch_done(f->served.server, "a:2", TDG_EENDED), 0);
+    assert_int_equal(client_response(&f->one), 200);
+    assert_body(&f->one, "-32006");
+}
+
+/* After ten seconds the subscription counts, and something may have changed meanwhile. */
+static void a_watcher_that_never_answers_is_not_waited_for(void **state) {
+    struct fixture *f = open_watched(state, 3, TDG_EAGAIN);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    legacy_send(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:1'}}");
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['a:1']"));
+    assert_int_equal(client_response(&f->two), 200);
+    assert_body(&f->two, "'result':{}");
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'");
+}
+
+/* ---- Ends --------------------------------------------------------------- */
+
+static void a_stream_has_its_time(void **state) {
+    const tdg_server_opts_t opts = {.stream_lifetime_ms = 60, .retry_ms = 5};
+    struct fixture *f = open_with(state, &opts);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1']}");
+    client_expect(&f->one, "'resultType':'complete'");
+    client_expect_end(&f->one);
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    assert_int_equal(legacy_get(&f->two, NULL), 200);
+    client_expect_end(&f->two);
+}
+
+static void subscriptions_of_a_stream_have_a_limit(void **state) {
+    const tdg_server_opts_t opts = {.max_subscriptions = 4};
+    struct fixture *f = open_with(state, &opts);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:1','t:2','t:3','t:4','t:5']}");
+    assert_true(has(f->one.event, "['t:1','t:2','t:3','t:4']"));
+    legacy_initialize(&f->two, LATEST_LEGACY); /* has three lists */
+    legacy_subscribe(&f->two, "a:1");
+    legacy_post(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                         "'params':{'uri':'a:2'}}");
+    assert_body(&f->two, "-32006");
+}
+
+static void connections_have_a_limit(void **state) {
+    const tdg_server_opts_t opts = {.max_connections = 2};
+    struct fixture *f = open_with(state, &opts);
+    struct client third;
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1']}");
+    modern_listen(&f->two, "{'resourceSubscriptions':['a:1']}");
+    served_client(&f->served, &third);
+    assert_int_equal(client_response(&third), 503);
+    client_done(&third);
+}
+
+static void a_stream_that_goes_leaves_nothing(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
+    WAIT_COUNTER(&f->served, &f->two, subscriptions, 2);
+    client_reset(&f->one);
+    WAIT_COUNTER(&f->served, &f->two, subscriptions, 0);
+    WAIT_COUNTER(&f->served, &f->two, streams, 0);
+    WAIT_COUNTER(&f->served, &f->two, connections, 1);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(what_is_not_there_is_left_out),
+        CASE(a_template_may_be_escaped),
+        CASE(any_template_is_fine_where_that_is_switched_on),
+        CASE(a_bad_filter_is_the_clients_fault),
+        CASE(lists_are_told_of),
+        CASE(no_subscribe),
+        CASE(no_list_changed),
+        CASE(no_legacy),
+        CASE(no_modern),
+        CASE(no_logging),
+        CASE(somebody_watches_while_somebody_listens),
+        CASE(waits_for_its_watcher),
+        CASE(a_watcher_that_fails_is_left_out),
+        CASE(a_watcher_that_refuses_is_left_out),
+        CASE(a_list_whose_watcher_fails_is_left_out),
+        CASE(a_legacy_subscribe_waits_for_its_watcher),
+        CASE(a_watcher_that_never_answers_is_not_waited_for),
+        CASE(a_stream_has_its_time),
+        CASE(subscriptions_of_a_stream_have_a_limit),
+        CASE(connections_have_a_limit),
+        CASE(a_stream_that_goes_leaves_nothing),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
+}

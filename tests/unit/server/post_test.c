@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Requests by POST: answers as JSON and as streams, connections that are let go, and
+ * clients that come back for the rest. */
+#include <stdio.h>
+
+#include "served.h"
+
+struct fixture {
+    struct served served;
+    struct client post, other;
+};
+
+static struct fixture *open_with(void **state, const tdg_server_opts_t *opts) {
+    struct fixture *f = *state;
+
+    served_open(&f->served, opts, NULL);
+    served_client(&f->served, &f->post);
+    served_client(&f->served, &f->other);
+    legacy_initialize(&f->post, LATEST_LEGACY);
+    legacy_join(&f->other, &f->post);
+    return f;
+}
+
+static int setup(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    client_done(&f->post);
+    client_done(&f->other);
+    served_close(&f->served);
+    free(f);
+    return 0;
+}
+
+static void hold_with_progress(struct client *client, int id) {
+    char body[256];
+
+    snprintf(body, sizeof(body),
+             "{'jsonrpc':'2.0','id':%d,'method':'tools/call','params':{'name':'hold',"
+             "'_meta':{'progressToken':1}}}",
+             id);
+    legacy_send(client, body);
+}
+
+/* After keepalive_ms there are signs of life, which need a stream. */
+static void a_slow_answer_becomes_a_stream(void **state) {
+    const tdg_server_opts_t opts = {.keepalive_ms = 40};
+    struct fixture *f = open_with(state, &opts);
+
+    legacy_send(&f->post, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_true(f->post.chunked);
+    client_event(&f->post);                             /* its opening */
+    assert_string_equal(client_event(&f->post), ":\n"); /* a sign of life */
+    tdg_request_reply_text(request, "at last");
+    client_expect(&f->post, "at last");
+    client_expect_end(&f->post);
+
+    modern_send(&f->other, "tools/call", "hold", "'name':'hold'");
+    request = served_take(&f->served, &f->other);
+    assert_int_equal(client_response(&f->other), 200);
+    assert_true(f->other.chunked);
+    tdg_request_reply_text(request, "modern");
+    client_expect(&f->other, "modern");
+    client_expect_end(&f->other);
+}
+
+static void a_slow_answer_stays_json_where_no_stream_is_accepted(void **state) {
+    const tdg_server_opts_t opts = {.keepalive_ms = 40};
+    struct fixture *f = open_with(state, &opts);
+    char text[512];
+    char *body = requote(HOLD);
+
+    snprintf(text, sizeof(text),
+             "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n"
+             "Content-Type: application/json\r\nMcp-Session-Id: %s\r\n"
+             "Content-Length: %zu\r\n\r\n%s",
+             f->post.session, strlen(body), body);
+    free(body);
+    client_send(&f->post, text);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    assert_int_equal(client_response_within(&f->post, 150), -1);
+    tdg_request_reply_text(request, "at last");
+    assert_int_equal(client_response(&f->post), 200);
+    assert_false(f->post.chunked);
+    assert_body(&f->post, "at last");
+}
+
+static void progress_and_logs_come_before_the_answer(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':"
+                                           "'logging/setLevel','params':{'level':"
+                                           "'warning'}}"),
+                     200);
+    hold_with_progress(&f->post, 2);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    tdg_request_progress(request, 1, 2, "half");
+    tdg_request_log(request, TDG_LOG_INFO, NULL, json_string("too quiet"));
+    tdg_request_log(request, TDG_LOG_ERROR, "l", json_string("loud"));
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&f->post), 200);
+    client_expect(&f->post, "'progress':1");
+    client_expect(&f->post, "'data':'loud'");
+    client_expect(&f->post, "done");
+    client_expect_end(&f->post);
+}
+
+/* ---- Coming back -------------------------------------------------------- */
+
+static void a_released_client_comes_back_for_the_answer(void **state) {
+    const tdg_server_opts_t opts = {.retry_ms = 77};
+    struct fixture *f = open_with(state, &opts);
+    char id[128], retry[16];
+
+    legacy_send(&f->post, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    tdg_request_release_connection(request);
+    assert_int_equal(client_response(&f->post), 200);
+    const char *opening = client_event(&f->post);
+    assert_true(event_field(opening, "id", id, sizeof(id)));
+    assert_true(event_field(opening, "retry", retry, sizeof(retry)));
+    assert_string_equal(retry, "77");
+    client_expect_end(&f->post);
+
+    assert_int_equal(legacy_get(&f->other, id), 200);
+    tdg_request_reply_text(request, "while it waits");
+    client_expect(&f->other, "while it waits");
+    client_expect_end(&f->other);
+}
+
+static void what_was_said_meanwhile_is_kept(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char id[128];
+
+    hold_with_progress(&f->post, 2);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    tdg_request_progress(request, 1, 3, "one");
+    assert_int_equal(client_response(&f->post), 200);
+    client_expect(&f->post, "'message':'one'");
+    assert_true(event_field(f->post.event, "id", id, sizeof(id)));
+    client_reset(&f->post);
+    WAIT_COUNTER(&f->served, &f->other, connections, 1);
+    tdg_request_progress(request, 2, 3, "two");
+    tdg_request_reply_text(request, "three");
+    for (int i = 0; i < 2; i++) { /* the first stream may break as well */
+        assert_int_equal(legacy_get(&f->other, id), 200);
+        client_expect(&f->other, "'message':'two'");
+        client_expect(&f->other, "three");
+        client_expect_end(&f->other);
+    }
+}
+
+static void older_clients_are_not_released(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    struct client old;
+
+    served_client(&f->served, &old);
+    legacy_initialize(&old, "2025-06-18");
+    legacy_send(&old, HOLD);
+    tdg_request_t *request = served_take(&f->served, &old);
+    tdg_request_release_connection(request);
+    tdg_request_reply_text(request, "here");
+    assert_int_equal(client_response(&old), 200);
+    assert_body(&old, "here");
+    client_done(&old);
+}
+
+/* At most 16 answers of a session wait for a client that does not come. */
+static void kept_answers_are_bounded(void **state) {
+    enum { MANY = 40 };
+    struct fixture *f = open_with(state, NULL);
+    char ids[MANY][128];
+    int kept = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        legacy_send(&f->post, HOLD);
+        tdg_request_t *request = served_take(&f->served, &f->post);
+        tdg_request_release_connection(request);
+        assert_int_equal(client_response(&f->post), 200);
+        assert_true(event_field(client_event(&f->post), "id", ids[i], sizeof(ids[i])));
+        client_expect_end(&f->post);
+        tdg_request_reply_text(request, "kept");
+    }
+    for (int i = 0; i < MANY; i++) {
+        int status = legacy_get(&f->other, ids[i]);
+
+        if (status == 200) {
+            client_expect(&f->other, "kept");
+            client_expect_end(&f->other);
+            kept++;
+        } else {
+            assert_int_equal(status, 400);
+        }
+    }
+    assert_in_range(kept, 1, 17);
+}
+
+/* ---- Cancelling --------------------------------------------------------- */
+
+static void a_cancelled_call_gets_no_answer(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    legacy_send(&f->post, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    assert_int_equal(legacy_post(&f->other,
+                                 "{'jsonrpc':'2.0','method':'notifications/cancelled',"
+                                 "'params':{'requestId':7}}"),
+                     202);
+    assert_true(tdg_request_cancelled(request));
+    assert_int_equal(client_response(&f->post), 202);
+    tdg_request_reply_text(request, "to nobody");
+    assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':8,'method':'ping'}"),
+                     200);
+    assert_body(&f->post, "'id':8");
+}
+
+static void a_modern_client_cancels_by_leaving(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    modern_send(&f->other, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&f->served, &f->other);
+    client_reset(&f->other);
+    WAIT_UNTIL(&f->post, tdg_request_cancelled(request));
+    tdg_request_reply_text(request, "to nobody");
+}
+
+static void an_id_in_flight_is_refused(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    legacy_send(&f->post, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    assert_int_equal(legacy_post(&f->other, HOLD), 200);
+    assert_body(&f->other, "-32600");
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&f->post), 200);
+    assert_body(&f->post, "done");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(a_slow_answer_becomes_a_stream),
+        CASE(a_slow_answer_stays_json_where_no_stream_is_accepted),
+        CASE(progress_and_logs_come_before_the_answer),
+        CASE(a_released_client_comes_back_for_the_answer),
+        CASE(what_was_said_meanwhile_is_kept),
+        CASE(older_clients_are_not_released),
+        CASE(kept_answers_are_bounded),
+        CASE(a_cancelled_call_gets_no_answer),
+        CASE(a_modern_client_cancels_by_leaving),
+        CASE(an_id_in_flight_is_refused),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("post", tests, NULL, NULL);
+}

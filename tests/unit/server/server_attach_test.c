@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A server in the loop of its embedder: it serves while the loop runs, and when it has
+ * stopped the loop ends by itself. */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "served.h"
+
+struct fixture {
+    uv_loop_t loop;
+    struct served served;
+};
+
+static int setup(void **state) {
+    struct fixture *f = state_create(state, sizeof(*f));
+
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    return state_destroy(state);
+}
+
+static void serves_both_eras(void **state) {
+    struct fixture *f = *state;
+    struct client legacy, modern;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &legacy);
+    served_client(&f->served, &modern);
+    legacy_initialize(&legacy, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&legacy, "{'jsonrpc':'2.0','id':1,'method':"
+                                          "'resources/read','params':{'uri':'a:1'}}"),
+                     200);
+    assert_body(&legacy, "'text':'a:1'");
+    assert_int_equal(modern_post(&modern, "resources/read", "t:x", "'uri':'t:x'"), 200);
+    assert_body(&modern, "'text':'t:x'");
+    client_done(&legacy);
+    client_done(&modern);
+    served_close(&f->served);
+}
+
+static void tells_of_changes_made_in_the_loop(void **state) {
+    struct fixture *f = *state;
+    struct client listen;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &listen);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1']}");
+    served_change(&f->served, "a:2");
+    served_change(&f->served, "a:1");
+    client_expect(&listen, "'uri':'a:1'");
+    client_done(&listen);
+    served_close(&f->served);
+}
+
+static void *change_it(void *arg) {
+    struct served *served = arg;
+
+    if (tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
+        abort();
+    return NULL;
+}
+
+/* Memory is counted, so the thread is alone while it runs. */
+static void tells_of_changes_made_in_threads(void **state) {
+    struct fixture *f = *state;
+    struct client listen;
+    pthread_t thread;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &listen);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1']}");
+    assert_int_equal(pthread_create(&thread, NULL, change_it, &f->served), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    client_expect(&listen, "'uri':'a:1'");
+    client_done(&listen);
+    served_close(&f->served);
+}
+
+static void answers_from_the_loop_later(void **state) {
+    struct fixture *f = *state;
+    struct client client;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &client);
+    modern_send(&client, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&f->served, &client);
+    tdg_request_reply_text(request, "at last");
+    assert_int_equal(client_response(&client), 200);
+    assert_body(&client, "at last");
+    client_done(&client);
+    served_close(&f->served);
+}
+
+static void shows_its_subscriptions_in_the_loop(void **state) {
+    struct fixture *f = *state;
+    struct client listen;
+
+    served_open(&f->served, NULL, &f->loop);
+    json_t *none = tdg_server_subscriptions(f->served.server, 10);
+    assert_int_equal(json_array_size(none), 0);
+    json_decref(none);
+    served_client(&f->served, &listen);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1'],'toolsListChanged':true}");
+    json_t *some = tdg_server_subscriptions(f->served.server, 10);
+    assert_int_equal(json_array_size(some), 2);
+    json_decref(some);
+    client_done(&listen);
+    served_close(&f->served);
+}
+
+/* The loop ends by itself; streams end in the way of their protocol. */
+static void leaves_the_loop_when_it_has_stopped(void **state) {
+    struct fixture *f = *state;
+    struct client listen, client;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &listen);
+    served_client(&f->served, &client);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1']}");
+    legacy_initialize(&client, LATEST_LEGACY);
+    tdg_server_stop(f->served.server);
+    tdg_server_stop(f->served.server);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_alive(&f->loop), 0);
+    client_expect(&listen, "'resultType':'complete'");
+    client_expect_end(&listen);
+    assert_null(tdg_server_subscriptions(f->served.server, 10));
+    assert_int_equal(tdg_server_notify_updated(f->served.server, "a:1", NULL), 0);
+    client_done(&listen);
+    client_done(&client);
+    served_destroy(&f->served);
+}
+
+static void can_be_destroyed_without_a_stop(void **state) {
+    struct fixture *f = *state;
+    struct client listen, call;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &listen);
+    served_client(&f->served, &call);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1']}");
+    modern_send(&call, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&f->served, &call);
+    served_destroy(&f->served);
+    assert_true(tdg_request_cancelled(request));
+    tdg_request_reply_text(request, "late");
+    client_done(&listen);
+    client_done(&call);
+}
+
+static void can_be_destroyed_in_the_middle_of_a_stop(void **state) {
+    struct fixture *f = *state;
+    struct client call;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_client(&f->served, &call);
+    modern_send(&call, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&f->served, &call);
+    tdg_server_stop(f->served.server);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    served_destroy(&f->served);
+    tdg_request_reply_text(request, "late");
+    client_done(&call);
+}
+
+static void can_be_destroyed_before_the_loop_runs(void **state) {
+    struct fixture *f = *state;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_destroy(&f->served);
+    served_open(&f->served, NULL, &f->loop);
+    tdg_server_stop(f->served.server);
+    served_destroy(&f->served);
+}
+
+static void two_servers_share_a_loop(void **state) {
+    struct fixture *f = *state;
+    struct served other;
+    struct client one, two;
+
+    served_open(&f->served, NULL, &f->loop);
+    served_open(&other, NULL, &f->loop);
+    served_client(&f->served, &one);
+    served_client(&other, &two);
+    modern_listen(&one, "{'resourceSubscriptions':['a:1']}");
+    modern_listen(&two, "{'resourceSubscriptions':['a:1']}");
+    served_change(&f->served, "a:1");
+    client_expect(&one, "'uri':'a:1'");
+    served_change(&other, "a:1");
+    client_expect(&two, "'uri':'a:1'");
+    assert_null(client_event_within(&one, 30));
+    served_destroy(&other);
+    served_change(&f->served, "a:1");
+    client_expect(&one, "'uri':'a:1'");
+    client_done(&one);
+    client_done(&two);
+    served_close(&f->served);
+}
+
+static void has_one_worker_whatever_options_say(void **state) {
+    const tdg_server_opts_t opts = {.workers = 8};
+    struct fixture *f = *state;
+    struct client client;
+
+    served_open(&f->served, &opts, &f->loop);
+    for (int i = 0; i < 10; i++) {
+        served_client(&f->served, &client);
+        legacy_initialize(&client, LATEST_LEGACY);
+        assert_memory_equal(client.session, "00", 2);
+        client_done(&client);
+    }
+    served_close(&f->served);
+}
+
+/* ---- Pipes -------------------------------------------------------------- */
+
+static void say(int fd, const char *line) {
+    char *text = requote(line);
+
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(write(fd, "\n", 1), 1);
+    free(text);
+}
+
+static void serves_a_pipe_until_it_ends(void **state) {
+    struct fixture *f = *state;
+    int in[2], out[2];
+    char text[4096] = "";
+
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    served_create(&f->served, NULL);
+    f->served.loop = &f->loop;
+    assert_int_equal(tdg_server_pipe(f->served.server, in[0], out[1], false), 0);
+    assert_int_equal(tdg_server_attach(f->served.server, &f->loop), 0);
+    say(in[1], "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+               "'protocolVersion':'2025-11-25','capabilities':{},"
+               "'clientInfo':{'name':'c','version':'1'}}}");
+    say(in[1], "{'jsonrpc':'2.0','method':'notifications/initialized'}");
+    say(in[1], "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
+               "'params':{'uri':'a:1'}}");
+    for (int i = 0; i < 10; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    served_change(&f->served, "a:1");
+    for (int i = 0; i < 10; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    close(in[1]);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0); /* ends by itself */
+    assert_true(read(out[0], text, sizeof(text) - 1) > 0);
+    assert_true(has(text, "'id':1,'result'"));
+    assert_true(has(text, "'id':2,'result':{}"));
+    assert_true(has(text, "notifications/resources/updated"));
+    close(in[0]);
+    close(out[0]);
+    close(out[1]);
+    served_destroy(&f->served);
+}
+
+/* ---- Starting that fails ------------------------------------------------ */
+
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user, (void)uri;
+    tdg_request_fail_not_found(request);
+}
+
+static int step(tdg_server_t *server, size_t i, uv_loop_t *loop) {
+    static const char *const any[] = {"*", "host", NULL};
+    const tdg_listen_opts_t http = {.allowed_hosts = any, .allowed_origins = any};
+    const tdg_resource_t resource = {.uri = "a:1",
+                                     .name = "one",
+                                     .read = read_nothing,
+                                     .settings = {.timing = TDG_TIMING_IMMEDIATE}};
+
+    return i == 0   ? tdg_server_add_resource(server, &resource)
+           : i == 1 ? tdg_server_listen(server, &http)
+                    : tdg_server_attach(server, loop);
+}
+
+/* Whatever allocation fails, creating, adding and attaching say so, leave nothing behind,
+ * and work when tried again. */
+static void nothing_is_left_where_memory_runs_out_at_the_start(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {.name = "n", .title = "t", .instructions = "i"};
+    bool failed = true;
+
+    for (size_t n = 1; failed; n++) {
+        tdg_server_t *server = NULL;
+
+        memory_fail(n, MEMORY_ONCE);
+        int rv = tdg_server_create(&opts, &server);
+        if (rv < 0) {
+            assert_int_equal(rv, TDG_ENOMEM);
+            assert_null(server);
+            continue;
+        }
+        for (size_t i = 0; i < 3; i++) {
+            rv = step(server, i, &f->loop);
+            if (rv < 0) {
+                assert_int_equal(rv, TDG_ENOMEM);
+                assert_true(memory_failed());
+                assert_int_equal(step(server, i, &f->loop), 0);
+            }
+        }
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        tdg_server_destroy(server);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(serves_both_eras, setup, teardown),
+        cmocka_unit_test_setup_teardown(tells_of_changes_made_in_the_loop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(tells_of_changes_made_in_threads, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(answers_from_the_loop_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows_its_subscriptions_in_the_loop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(leaves_the_loop_when_it_has_stopped, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(can_be_destroyed_without_a_stop, setup, teardown),
+        cmocka_unit_test_setup_teardown(can_be_destroyed_in_the_middle_of_a_stop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(can_be_destroyed_before_the_loop_runs, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(two_servers_share_a_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(has_one_worker_whatever_options_say, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(serves_a_pipe_until_it_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            nothing_is_left_where_memory_runs_out_at_the_start, setup, teardown),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("server_attach", tests, NULL, NULL);
+}

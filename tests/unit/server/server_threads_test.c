@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Everything at the same time: several workers, clients of both eras that come and go in
+ * threads of their own, threads that publish, add, remove, configure and look. Also runs
+ * under TSan. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "served.h"
+
+enum { WORKERS = 3, CLIENTS = 3, PUBLISHERS = 2, ROUNDS = 12, CHANGES = 400 };
+
+static struct {
+    struct served served;
+    atomic_bool over;
+    atomic_uint finished; /* clients */
+    atomic_uint watching; /* watchers that were started and not stopped */
+} world;
+
+static int watch(void *user, tdg_server_t *server, const char *target) {
+    (void)user, (void)server;
+    atomic_fetch_add(&world.watching, 1);
+    return strcmp(target, "t:slow") == 0 ? TDG_EAGAIN : 0;
+}
+
+static void unwatch(void *user, tdg_server_t *server, const char *target) {
+    (void)user, (void)server, (void)target;
+    atomic_fetch_sub(&world.watching, 1);
+}
+
+/* ---- Clients ------------------------------------------------------------ */
+
+static void wait_for_update(struct client *stream, const char *uri) {
+    char text[64];
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    do {
+        if (client_message(stream) == NULL)
+            abort();
+    } while (!has(stream->event, text));
+}
+
+static void legacy_round(struct client *post, struct client *get) {
+    legacy_initialize(post, LATEST_LEGACY);
+    legacy_join(get, post);
+    client_connect(get, world.served.port);
+    if (legacy_get(get, NULL) != 200)
+        abort();
+    legacy_subscribe(post, "a:1");
+    legacy_subscribe(post, "t:{x}");
+    wait_for_update(get, "a:1");
+    wait_for_update(get, "t:1");
+    if (legacy_post(post, "{'jsonrpc':'2.0','id':1,'method':'resources/list'}") != 200 ||
+        legacy_post(post, "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':"
+                          "{'name':'echo'}}") != 200)
+        abort();
+    legacy_unsubscribe(post, "t:{x}");
+    legacy_unsubscribe(post, "a:1");
+}
+
+static void modern_round(struct client *post, struct client *listen) {
+    client_connect(listen, world.served.port);
+    modern_listen(listen, "{'resourceSubscriptions':['a:1','a:2','t:slow'],"
+                          "'resourcesListChanged':true}");
+    wait_for_update(listen, "a:1");
+    if (modern_post(post, "resources/read", "a:1", "'uri':'a:1'") != 200 ||
+        modern_post(post, "resources/list", NULL, NULL) != 200)
+        abort();
+}
+
+static void *call(void *arg) {
+    struct client post, stream;
+
+    (void)arg;
+    client_init(&post, NULL);
+    client_init(&stream, NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        client_connect(&post, world.served.port);
+        if (i % 2 == 0)
+            legacy_round(&post, &stream);
+        else
+            modern_round(&post, &stream);
+        if (i % 3 == 0)
+            client_reset(&stream);
+    }
+    client_done(&post);
+    client_done(&stream);
+    atomic_fetch_add(&world.finished, 1);
+    return NULL;
+}
+
+/* ---- The other side ----------------------------------------------------- */
+
+static void tell(const char *uri) {
+    int rv = tdg_server_notify_updated(world.served.server, uri,
+                                       json_pack("{s:s}", "by", "a thread"));
+
+    if (rv < 0 && rv != TDG_EAGAIN)
+        abort();
+}
+
+static void *publish(void *arg) {
+    (void)arg;
+    while (!atomic_load(&world.over)) {
+        tell("a:1");
+        tell("a:2");
+        tell("t:1");
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void read_it(void *user, tdg_request_t *request, const char *uri) {
+    (void)user;
+    tdg_request_reply_text(request, uri);
+}
+
+static void *arrange(void *arg) {
+    const tdg_resource_t more = {
+        .uri = "a:3",
+        .name = "three",
+        .read = read_it,
+        .settings = {.timing = TDG_TIMING_THROTTLE, .window_ms = 5}
+    };
+    tdg_counters_t counters;
+
+    (void)arg;
+    while (!atomic_load(&world.over)) {
+        if (tdg_server_add_resource(world.served.server, &more) < 0)
+            abort();
+        tdg_server_counters(world.served.server, &counters);
+        json_decref(tdg_server_subscriptions(world.served.server, 100));
+        tdg_server_watch_done(world.served.server, "t:slow", 0);
+        if (tdg_server_remove_resource(world.served.server, "a:3") < 0)
+            abort();
+    }
+    return NULL;
+}
+
+static void begin(pthread_t *thread, void *(*run)(void *arg)) {
+    assert_int_equal(pthread_create(thread, NULL, run, NULL), 0);
+}
+
+static void serves_and_is_changed_from_all_sides(void **state) {
+    const tdg_server_opts_t opts = {
+        .workers = WORKERS,
+        .linger_ms = 10,
+        .keepalive_ms = 50,
+        .watcher = {watch, unwatch, NULL}
+    };
+    pthread_t clients[CLIENTS], publishers[PUBLISHERS], arranger;
+
+    (void)state;
+    served_open(&world.served, &opts, NULL);
+    for (size_t i = 0; i < CLIENTS; i++)
+        begin(&clients[i], call);
+    for (size_t i = 0; i < PUBLISHERS; i++)
+        begin(&publishers[i], publish);
+    begin(&arranger, arrange);
+    for (size_t i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    tdg_server_stop(world.served.server); /* while the others go on */
+    atomic_store(&world.over, true);
+    for (size_t i = 0; i < PUBLISHERS; i++)
+        assert_int_equal(pthread_join(publishers[i], NULL), 0);
+    assert_int_equal(pthread_join(arranger, NULL), 0);
+    served_destroy(&world.served);
+    assert_int_equal(world.finished, CLIENTS);
+    assert_int_equal(world.watching, 0); /* whoever was started was stopped */
+}
+
+/* ---- Starting and stopping beside others -------------------------------- */
+
+static void *look_and_configure(void *arg) {
+    const tdg_settings_t settings = {.timing = TDG_TIMING_BATCH, .window_ms = 1};
+    struct served *served = arg;
+    tdg_counters_t counters;
+
+    for (int i = 0; i < CHANGES; i++) {
+        tdg_server_counters(served->server, &counters);
+        if (tdg_server_configure(served->server, "a:1", &settings) < 0 ||
+            tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
+            abort();
+        json_decref(tdg_server_subscriptions(served->server, 1));
+    }
+    return NULL;
+}
+
+static void starts_and_stops_while_others_call_it(void **state) {
+    const tdg_server_opts_t opts = {.workers = WORKERS};
+    const tdg_listen_opts_t http = {.port = 0};
+    struct served served;
+    pthread_t threads[2];
+
+    (void)state;
+    served_create(&served, &opts);
+    assert_int_equal(tdg_server_listen(served.server, &http), 0);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, look_and_configure, &served),
+                         0);
+    assert_int_equal(tdg_server_start(served.server), 0);
+    tdg_server_stop(served.server);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    served_destroy(&served);
+}
+
+static void *stop_it_soon(void *arg) {
+    struct served *served = arg;
+
+    tdg_server_stop_soon(served->server);
+    return NULL;
+}
+
+/* A stop that comes in the middle of the start is not forgotten. */
+static void a_stop_during_the_start_counts(void **state) {
+    const tdg_server_opts_t opts = {.workers = WORKERS};
+    const tdg_listen_opts_t http = {.port = 0};
+    struct served served;
+    pthread_t thread;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        served_create(&served, &opts);
+        assert_int_equal(tdg_server_listen(served.server, &http), 0);
+        assert_int_equal(pthread_create(&thread, NULL, stop_it_soon, &served), 0);
+        int rv = tdg_server_start(served.server); /* or it comes before */
+        assert_true(rv == 0 || rv == TDG_EINVAL);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        tdg_server_wait(served.server);
+        served_destroy(&served);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(serves_and_is_changed_from_all_sides),
+        cmocka_unit_test(starts_and_stops_while_others_call_it),
+        cmocka_unit_test(a_stop_during_the_start_counts),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("server_threads", tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Legacy sessions over HTTP: their streams, what is missed and resumed, how they end. */
+#include <stdio.h>
+
+#include "served.h"
+#include "server/session.h"
+
+struct fixture {
+    struct served served;
+    struct client post, get, other;
+};
+
+static struct fixture *open_with(void **state, const tdg_server_opts_t *opts) {
+    struct fixture *f = *state;
+
+    served_open(&f->served, opts, NULL);
+    served_client(&f->served, &f->post);
+    served_client(&f->served, &f->get);
+    served_client(&f->served, &f->other);
+    legacy_initialize(&f->post, LATEST_LEGACY);
+    legacy_join(&f->get, &f->post);
+    legacy_join(&f->other, &f->post);
+    return f;
+}
+
+static int setup(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    client_done(&f->post);
+    client_done(&f->get);
+    client_done(&f->other);
+    served_close(&f->served);
+    free(f);
+    return 0;
+}
+
+static void open_get(struct client *client, const char *last_event_id) {
+    assert_int_equal(legacy_get(client, last_event_id), 200);
+    client_event(client); /* its opening */
+}
+
+/* ---- Ids ---------------------------------------------------------------- */
+
+static void an_id_names_its_worker(void **state) {
+    (void)state;
+    assert_int_equal(tdg__session_worker("00000000000000000000000000000000ff"), 0);
+    assert_int_equal(tdg__session_worker("3f000000000000000000000000000000ff"), 63);
+    assert_int_equal(tdg__session_worker("00000000000000000000000000000000fg"), -1);
+    assert_int_equal(tdg__session_worker("0F000000000000000000000000000000ff"), -1);
+    assert_int_equal(tdg__session_worker("00000000000000000000000000000000f"), -1);
+    assert_int_equal(tdg__session_worker("00000000000000000000000000000000fff"), -1);
+    assert_int_equal(tdg__session_worker(""), -1);
+}
+
+static void unknown_sessions_are_not_found(void **state) {
+    static const char *const ids[] = {
+        "00000000000000000000000000000000ff", "3f000000000000000000000000000000ff",
+        "ff000000000000000000000000000000ff", "nonsense", "'"};
+    struct fixture *f = open_with(state, NULL);
+
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        snprintf(f->post.session, sizeof(f->post.session), "%s", ids[i]);
+        assert_int_equal(
+            legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':'ping'}"), 404);
+        assert_int_equal(legacy_get(&f->post, NULL), 404);
+    }
+}
+
+static void delete_ends_a_session_and_its_streams(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char fields[128];
+
+    open_get(&f->get, NULL);
+    legacy_subscribe(&f->post, "a:1");
+    snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\n", f->post.session);
+    client_request(&f->post, "DELETE", "/mcp", fields, NULL);
+    assert_int_equal(client_response(&f->post), 204);
+    client_expect_end(&f->get);
+    assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                     404);
+    WAIT_COUNTER(&f->served, &f->post, sessions, 0);
+    WAIT_COUNTER(&f->served, &f->post, subscriptions, 0);
+}
+
+/* The call is cancelled, and answered to nobody; other sessions live on. */
+static void delete_ends_a_session_with_calls_under_way(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    struct client another;
+    char fields[128];
+
+    served_client(&f->served, &another);
+    legacy_initialize(&another, LATEST_LEGACY);
+    legacy_send(&f->other, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->other);
+    client_reset(&f->other); /* its post is kept */
+    WAIT_COUNTER(&f->served, &f->post, connections, 3);
+    snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\n", f->post.session);
+    client_request(&f->post, "DELETE", "/mcp", fields, NULL);
+    assert_int_equal(client_response(&f->post), 204);
+    assert_true(tdg_request_cancelled(request));
+    tdg_request_reply_text(request, "late");
+    legacy_subscribe(&another, "a:1");
+    legacy_initialize(&f->post, LATEST_LEGACY); /* takes the place of the old one */
+    WAIT_COUNTER(&f->served, &another, sessions, 2);
+    client_done(&another);
+}
+
+/* ---- Streams ------------------------------------------------------------ */
+
+static void the_newest_stream_gets_the_messages(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    legacy_subscribe(&f->post, "a:1");
+    open_get(&f->get, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    open_get(&f->other, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->other, "'uri':'a:1'");
+    assert_null(client_event_within(&f->get, 50));
+
+    /* It goes; the older one is the newest again. */
+    client_reset(&f->other);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+}
+
+static void streams_have_a_limit(void **state) {
+    const tdg_server_opts_t opts = {.max_streams = 1};
+    struct fixture *f = open_with(state, &opts);
+
+    open_get(&f->get, NULL);
+    assert_int_equal(legacy_get(&f->other, NULL), 409);
+    client_reset(&f->get);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    assert_int_equal(legacy_get(&f->other, NULL), 200);
+}
+
+/* What the broken stream carried may not have arrived. */
+static void a_stream_without_an_id_repeats_what_the_broken_one_carried(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    legacy_subscribe(&f->post, "a:1");
+    legacy_subscribe(&f->post, "a:2");
+    open_get(&f->get, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    client_reset(&f->get);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    open_get(&f->other, NULL);
+    client_expect(&f->other, "'uri':'a:1'");
+    served_change(&f->served, "a:2"); /* the fence: a:2 had not changed before */
+    client_expect(&f->other, "'uri':'a:2'");
+}
+
+static void a_stream_with_an_id_gives_exactly_what_was_missed(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char id[128];
+
+    legacy_subscribe(&f->post, "a:1");
+    legacy_subscribe(&f->post, "a:2");
+    legacy_subscribe(&f->post, "t:{x}");
+    open_get(&f->get, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    assert_true(event_field(f->get.event, "id", id, sizeof(id)));
+    client_reset(&f->get);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    served_change(&f->served, "a:2");
+    served_change(&f->served, "t:z");
+    open_get(&f->other, id);
+    const char *first = client_message(&f->other);
+    bool a2 = has(first, "'uri':'a:2'");
+    assert_true(a2 || has(first, "'uri':'t:z'"));
+    client_expect(&f->other, a2 ? "'uri':'t:z'" : "'uri':'a:2'");
+    served_change(&f->served, "a:1"); /* the fence: not repeated before */
+    client_expect(&f->other, "'uri':'a:1'");
+}
+
+static void an_id_of_the_last_event_repeats_nothing(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char id[128];
+
+    legacy_subscribe(&f->post, "a:1");
+    legacy_subscribe(&f->post, "a:2");
+    open_get(&f->get, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    assert_true(event_field(f->get.event, "id", id, sizeof(id)));
+    client_reset(&f->get);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    open_get(&f->other, id);
+    served_change(&f->served, "a:2");
+    client_expect(&f->other, "'uri':'a:2'");
+}
+
+/* Who cannot say where it was is told of everything. */
+static void an_unreadable_id_counts_everything_as_changed(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    legacy_subscribe(&f->post, "a:1");
+    open_get(&f->get, "nonsense");
+    client_expect(&f->get, "'method':'notifications/");
+    while (!has(f->get.event, "'uri':'a:1'"))
+        client_expect(&f->get, "'method':'notifications/");
+}
+
+/* ---- Ends --------------------------------------------------------------- */
+
+static void an_idle_session_ends(void **state) {
+    const tdg_server_opts_t opts = {.session_idle_ms = 400};
+    struct fixture *f = open_with(state, &opts);
+
+    WAIT_COUNTER(&f->served, &f->post, sessions, 0);
+    assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                     404);
+}
+
+static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
+    const tdg_server_opts_t opts = {.session_idle_ms = 400};
+    struct fixture *f = open_with(state, &opts);
+    struct client another;
+
+    open_get(&f->get, NULL);
+    served_client(&f->served, &another);
+    legacy_initialize(&another, LATEST_LEGACY);
+    legacy_send(&another, HOLD);
+    tdg_request_t *request = served_take(&f->served, &another);
+    assert_null(client_event_within(&f->get, 1000));
+    assert_int_equal(served_counters(&f->served).sessions, 2);
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&another), 200);
+    WAIT_COUNTER(&f->served, &f->post, sessions, 1); /* now it is idle */
+    client_done(&another);
+}
+
+static void sessions_have_a_limit(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 1, .workers = 2};
+    struct fixture *f = open_with(state, &opts);
+    char fields[128];
+
+    client_request(&f->other, "POST", "/mcp", NULL,
+                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                   "'protocolVersion':'2025-11-25','capabilities':{},"
+                   "'clientInfo':{'name':'c','version':'1'}}}");
+    assert_int_equal(client_response(&f->other), 503);
+    snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\n", f->post.session);
+    client_request(&f->post, "DELETE", "/mcp", fields, NULL);
+    assert_int_equal(client_response(&f->post), 204);
+    legacy_initialize(&f->other, LATEST_LEGACY);
+}
+
+static void calls_have_a_limit(void **state) {
+    const tdg_server_opts_t opts = {.max_calls = 1};
+    struct fixture *f = open_with(state, &opts);
+
+    legacy_send(&f->post, HOLD);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+    assert_int_equal(legacy_post(&f->other, "{'jsonrpc':'2.0','id':9,'method':'ping'}"),
+                     200);
+    assert_body(&f->other, "Too many");
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(&f->post), 200);
+    assert_int_equal(legacy_post(&f->other, "{'jsonrpc':'2.0','id':9,'method':'ping'}"),
+                     200);
+    assert_body(&f->other, "'result':{}");
+}
+
+/* Requests of a session reach its worker wherever they arrive. */
+static void a_session_is_served_by_any_worker(void **state) {
+    const tdg_server_opts_t opts = {.workers = 4};
+    struct fixture *f = open_with(state, &opts);
+    struct client more;
+
+    open_get(&f->get, NULL);
+    for (int i = 0; i < 24; i++) {
+        char uri[16];
+
+        served_client(&f->served, &more);
+        legacy_join(&more, &f->post);
+        snprintf(uri, sizeof(uri), "t:%d", i);
+        legacy_subscribe(&more, uri);
+        served_change(&f->served, uri);
+        client_expect(&f->get, uri);
+        legacy_unsubscribe(&more, uri);
+        client_done(&more);
+    }
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_id_names_its_worker),
+        CASE(unknown_sessions_are_not_found),
+        CASE(delete_ends_a_session_and_its_streams),
+        CASE(delete_ends_a_session_with_calls_under_way),
+        CASE(the_newest_stream_gets_the_messages),
+        CASE(streams_have_a_limit),
+        CASE(a_stream_without_an_id_repeats_what_the_broken_one_carried),
+        CASE(a_stream_with_an_id_gives_exactly_what_was_missed),
+        CASE(an_id_of_the_last_event_repeats_nothing),
+        CASE(an_unreadable_id_counts_everything_as_changed),
+        CASE(an_idle_session_ends),
+        CASE(a_session_with_a_stream_or_a_call_is_not_idle),
+        CASE(sessions_have_a_limit),
+        CASE(calls_have_a_limit),
+        CASE(a_session_is_served_by_any_worker),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+}
