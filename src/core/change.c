@@ -27,7 +27,8 @@ tdg__target_t tdg__target_list(const char *name) {
 }
 
 bool tdg__target_equal(const tdg__target_t *a, const tdg__target_t *b) {
-    return a->kind == b->kind && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;
+    return a->kind == b->kind && a->len == b->len &&
+           memcmp(a->name, b->name, a->len) == 0;
 }
 
 bool tdg__target_valid(const tdg__target_t *target) {
