@@ -65,7 +65,7 @@ static void run(tdg__task_t *task, bool here) {
 int tdg__inspect_worker(tdg__worker_t *worker, size_t max, json_t *all) {
     struct look mine = {.task = {.run = run}, .worker = worker, .max = max, .all = all};
 
-    if (tdg__worker_current() == worker)
+    if (tdg__worker_is_here(worker))
         return look(worker, max, all);
     pthread_mutex_init(&mine.lock, NULL);
     pthread_cond_init(&mine.changed, NULL);

@@ -516,14 +516,25 @@ static bool says_something(const tdg_settings_t *settings) {
            settings->rate_limit_ms != TDG_RATE_INHERIT;
 }
 
+static bool has_entry(const tdg_server_t *server, tdg__kind_t kind, const char *key) {
+    tdg__entry_t *entry = tdg__catalogue_find(server->catalogue, kind, key);
+
+    tdg__entry_unref(entry);
+    return entry != NULL;
+}
+
 /* Settings come first: once something is added, nothing may fail, since its `user` is
  * ours then. */
-static int configure_new(tdg_server_t *server, const char *target,
+static int configure_new(tdg_server_t *server, tdg__kind_t kind, const char *target,
                          const tdg_settings_t *settings, tdg_settings_t *ret_before) {
+    bool is_there = target != NULL && has_entry(server, kind, target);
+
     *ret_before = (tdg_settings_t){0};
-    if (target == NULL || !says_something(settings))
+    if (target == NULL)
         return 0;
     *ret_before = tdg__configured_get(server->configured, target);
+    if (!says_something(settings) && !(is_there && says_something(ret_before)))
+        return 0;
     return tdg_server_configure(server, target, settings);
 }
 
@@ -531,7 +542,7 @@ static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
                  const tdg_settings_t *settings, const tdg_settings_t *before, int rv) {
     if (rv == 0)
         list_changed(server, kind);
-    else if (target != NULL && says_something(settings))
+    else if (target != NULL && (says_something(settings) || says_something(before)))
         tdg_server_configure(server, target, before);
     return rv;
 }
@@ -554,7 +565,8 @@ int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource
     if (server == NULL || resource == NULL)
         return TDG_EINVAL;
 
-    int rv = configure_new(server, resource->uri, &resource->settings, &before);
+    int rv =
+        configure_new(server, TDG__RESOURCE, resource->uri, &resource->settings, &before);
     if (rv < 0)
         return rv;
     return added(server, TDG__RESOURCE, resource->uri, &resource->settings, &before,
@@ -568,7 +580,7 @@ int tdg_server_add_template(tdg_server_t *server, const tdg_template_t *template
     if (server == NULL || template_ == NULL)
         return TDG_EINVAL;
 
-    int rv = configure_new(server, target, &template_->settings, &before);
+    int rv = configure_new(server, TDG__TEMPLATE, target, &template_->settings, &before);
     if (rv < 0)
         return rv;
     return added(server, TDG__TEMPLATE, target, &template_->settings, &before,
@@ -594,9 +606,7 @@ int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
     if (server == NULL || uri == NULL)
         return TDG_EINVAL;
 
-    tdg__entry_t *entry = tdg__catalogue_find(server->catalogue, TDG__RESOURCE, uri);
-    tdg__entry_unref(entry);
-    if (entry == NULL)
+    if (!has_entry(server, TDG__RESOURCE, uri))
         return TDG_ENOTFOUND;
 
     int rv = tdg_server_notify_deleted(server, uri, NULL);

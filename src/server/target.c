@@ -59,6 +59,8 @@ static bool is_resource(tdg_server_t *server, const char *text) {
  * is one that it matches. */
 int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
     *ret = (tdg__resolved_t){.target = tdg__target_uri(text)};
+    if (ret->target.len > TDG__ENTRY_MAX_KEY)
+        return TDG_EURILEN;
     if (!is_resource(server, text)) {
         int rv = find_listed(server, text, ret);
         if (rv != TDG_ENOTFOUND)

@@ -62,6 +62,7 @@ struct tdg__worker {
     uv_loop_t *loop;
     uv_loop_t own_loop;
     bool owns_loop, has_thread;
+    pthread_t attached_by; /* where it does not own its loop */
     uv_thread_t thread;
     uv_async_t wake;
     uv_timer_t alarm, tick;
@@ -75,6 +76,11 @@ static _Thread_local tdg__worker_t *current;
 
 tdg__worker_t *tdg__worker_current(void) {
     return current;
+}
+
+bool tdg__worker_is_here(const tdg__worker_t *worker) {
+    return current == worker || (!worker->owns_loop && worker->engine != NULL &&
+                                 pthread_equal(worker->attached_by, pthread_self()));
 }
 
 tdg_server_t *tdg__worker_server(const tdg__worker_t *worker) {
@@ -577,6 +583,7 @@ static int init_handles(tdg__worker_t *worker) {
 
 static int init_loop(tdg__worker_t *worker, uv_loop_t *loop) {
     worker->loop = loop;
+    worker->attached_by = pthread_self();
     if (loop == NULL) {
         if (uv_loop_init(&worker->own_loop) < 0)
             return TDG_ESYSTEM;

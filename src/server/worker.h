@@ -24,6 +24,10 @@ typedef struct tdg__sessions tdg__sessions_t; /* session.h */
 /* The worker whose thread this is; NULL on other threads. */
 tdg__worker_t *tdg__worker_current(void);
 
+/* Whether this is the thread of a worker that runs. Of several that share a loop,
+ * tdg__worker_current() names only the last. */
+bool tdg__worker_is_here(const tdg__worker_t *worker);
+
 /* ---- What the parts of a worker ask of it ------------------------------- */
 
 tdg_server_t *tdg__worker_server(const tdg__worker_t *worker);

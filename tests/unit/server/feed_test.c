@@ -172,6 +172,23 @@ static void read_it(void *user, tdg_request_t *request, const char *uri) {
     tdg_request_reply_text(request, uri);
 }
 
+static void a_resource_added_again_has_the_settings_of_the_last_time(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    tdg_resource_t slow = {
+        .uri = "a:1",
+        .name = "one",
+        .read = read_it,
+        .settings = {.timing = TDG_TIMING_BATCH, .window_ms = 3600000}
+    };
+    const tdg_resource_t plain = {.uri = "a:1", .name = "one", .read = read_it};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &slow), 0);
+    assert_int_equal(tdg_server_add_resource(f->served.server, &plain), 0);
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1']}");
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'"); /* and not in an hour */
+}
+
 static void adding_with_bad_settings_adds_nothing(void **state) {
     const tdg_resource_t resource = {.uri = "b:1",
                                      .name = "b",
@@ -291,6 +308,7 @@ int main(void) {
         CASE(refuses_what_is_no_change),
         CASE(a_callback_tells_with_one_call),
         CASE(a_resource_has_settings_of_its_own),
+        CASE(a_resource_added_again_has_the_settings_of_the_last_time),
         CASE(bad_settings_are_refused),
         CASE(adding_with_bad_settings_adds_nothing),
         CASE(settings_stay_where_adding_fails),

@@ -198,6 +198,10 @@ static void two_servers_share_a_loop(void **state) {
     served_change(&other, "a:1");
     client_expect(&two, "'uri':'a:1'");
     assert_null(client_event_within(&one, 30));
+
+    json_t *subscriptions = tdg_server_subscriptions(f->served.server, 10);
+    assert_int_equal(json_array_size(subscriptions), 1);
+    json_decref(subscriptions);
     served_destroy(&other);
     served_change(&f->served, "a:1");
     client_expect(&one, "'uri':'a:1'");
