@@ -164,7 +164,7 @@ TDG_API uint16_t tdg_server_port(const tdg_server_t *server, size_t index);
 
 /* Serves one client on two file descriptors, in lines; for stdio 0 and 1. The end of
  * input stops the server. Before tdg_server_start(), once. The descriptors stay the
- * caller's. Returns 0 or TDG_EINVAL. */
+ * caller's. Returns 0, or TDG_EINVAL (not open, a pipe already, or too late). */
 TDG_API int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp);
 
 /* Starts the threads and returns; or, with `tdg_server_attach`, serves from the caller's
@@ -187,19 +187,21 @@ TDG_API void tdg_server_stop_soon(tdg_server_t *server);
 TDG_API void tdg_server_wait(tdg_server_t *server);
 
 /* For programs that are nothing but a server: starts, then waits for SIGINT or SIGTERM or
- * the end of the pipe, and stops. From the main thread. Returns as tdg_server_start(). */
+ * the end of the pipe or the hang-up of the terminal, and stops; a second signal ends the
+ * process at once. SIGHUP is kept for later. Returns as tdg_server_start(). */
 TDG_API int tdg_server_run(tdg_server_t *server);
 
 /* ---- Requests: how callbacks answer ------------------------------------- */
 
-/* Answers a request, once, at once or later, from any thread. The request is gone then.
+/* Answers a request, once, at once or later, from any thread; there is no time-out, the
+ * client decides how long it waits. The request is gone then.
  * `result` is the method's result object, such as {"contents": […]} of a read or
  * {"content": […]} of a tool call; stolen. NULL counts as out of memory. */
 TDG_API void tdg_request_reply(tdg_request_t *request, json_t *result);
 
 /* The same for the common cases. For a read, the content, with the MIME type of the
  * resource; for a tool call, one text; for a prompt, one message of the user. The text
- * must be UTF-8. A blob answers reads only. */
+ * must be UTF-8; NULL counts as out of memory. A blob answers reads only. */
 TDG_API void tdg_request_reply_text(tdg_request_t *request, const char *text);
 TDG_API void tdg_request_reply_blob(tdg_request_t *request, const void *data, size_t len);
 
@@ -322,7 +324,8 @@ TDG_API int tdg_server_remove_template(tdg_server_t *server, const char *uri_tem
 typedef struct tdg_tool {
     const char *name; /* required */
     const char *title, *description;
-    const json_t *input_schema; /* borrowed; [an object of any kind] */
+    const json_t *input_schema; /* borrowed; [an object of any kind]. Told to clients, not
+                                   checked: `call` must look at its arguments itself */
     const json_t *extra;
     tdg_call_fn call; /* required; `arguments` is an object, borrowed */
     void *user;

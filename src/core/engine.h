@@ -187,6 +187,9 @@ void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t stream);
  * come back with. Ending twice keeps the first reason. Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t stream, int reason);
 
+/* Whether a stream has ended: it is open only for the note that says so. */
+bool tdg__engine_has_ended(const tdg__engine_t *engine, tdg__stream_t stream);
+
 /* NULL for a handle that is not open. */
 void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t stream);
 

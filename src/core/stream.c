@@ -275,6 +275,12 @@ void tdg__streams_end_doomed(tdg__engine_t *engine) {
     }
 }
 
+bool tdg__engine_has_ended(const tdg__engine_t *engine, tdg__stream_t handle) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    return id != 0 && stream_at(engine, id)->ended;
+}
+
 void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t handle) {
     uint32_t id = tdg__stream_find(engine, handle);
 

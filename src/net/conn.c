@@ -217,7 +217,8 @@ static void on_end(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
     conn->eof = true;
-    if (conn->phase == STREAMING || conn->phase == LINGERING || wants_request(conn))
+    if (conn->phase == STREAMING || conn->phase == LINGERING ||
+        (wants_request(conn) && conn->input == NULL)) /* else what is kept comes first */
         tdg__conn_abort(conn);
     else if (conn->phase == ANSWERING && net->opts.calls.half_closed != NULL)
         net->opts.calls.half_closed(net->opts.user, conn);
@@ -246,7 +247,8 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
         tdg__conn_abort(conn);
         return;
     }
-    used = consume(conn, buf->base, len);
+    /* Behind what is kept: its turn comes before. */
+    used = conn->input == NULL ? consume(conn, buf->base, len) : 0;
     if (conn->phase == FINISHING || conn->phase == LINGERING)
         discard(conn, len);
     else if (used < len && conn->phase != CLOSED)

@@ -66,6 +66,12 @@ static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
 
     tdg__session_t *session =
         owner != NULL ? tdg__session_find(tdg__worker_sessions(owner), id) : NULL;
+    /* One that the engine has ended while it had no stream to say so on. */
+    if (session != NULL &&
+        tdg__engine_has_ended(tdg__worker_engine(visit->worker), session->feed.stream)) {
+        tdg__session_destroy(session);
+        session = NULL;
+    }
     if (session == NULL || session->kind != kind) {
         tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
                           "There is no such session (any more): initialize again");
@@ -231,17 +237,19 @@ void tdg__visit_sse(tdg__visit_t *visit) {
         respond_not_opened(visit, rv);
 }
 
-/* The value of sessionId in a query, copied; NULL: none, or too long to be one. */
+/* The value of sessionId in a query, copied; NULL: none. */
 static const char *session_in_query(const char *query, char *ret) {
     static const char name[] = "sessionId=";
 
     while (*query != '\0') {
         size_t len = strcspn(query, "&");
 
-        if (strncmp(query, name, sizeof(name) - 1) == 0 &&
-            len == sizeof(name) - 1 + TDG__SESSION_ID) {
-            memcpy(ret, query + sizeof(name) - 1, TDG__SESSION_ID);
-            ret[TDG__SESSION_ID] = '\0';
+        if (strncmp(query, name, sizeof(name) - 1) == 0) {
+            size_t value = len - (sizeof(name) - 1);
+
+            value = value <= TDG__SESSION_ID ? value : 0; /* no session has that name */
+            memcpy(ret, query + sizeof(name) - 1, value);
+            ret[value] = '\0';
             return ret;
         }
         query += len + (query[len] == '&');

@@ -117,6 +117,7 @@ json_t *tdg__visit_body(tdg__visit_t *visit) {
     tdg__json_limits_t limits =
         tdg__message_limits(tdg__server_opts(tdg__worker_server(visit->worker)));
     tdg__parse_error_t why = {0};
+    tdg__rpc_error_t error = {0};
     json_t *value;
 
     if (!is_json(tdg__http_field(visit->http, "content-type"))) {
@@ -129,9 +130,8 @@ json_t *tdg__visit_body(tdg__visit_t *visit) {
         tdg__json_parse(visit->http->body, visit->http->body_len, &limits, &value, &why);
     if (rv == 0)
         return value;
-    tdg__visit_refuse(visit, rv == TDG_ENOMEM ? 500 : 400,
-                      rv == TDG_EJSON ? TDG__RPC_PARSE_ERROR : TDG__RPC_INVALID_REQUEST,
-                      why.text[0] != '\0' ? why.text : tdg_strerror(rv));
+    tdg__json_error_set(&error, rv, &why);
+    tdg__visit_refuse(visit, rv == TDG_ENOMEM ? 500 : 400, error.code, error.message);
     return NULL;
 }
 

@@ -32,6 +32,19 @@ static inline bool tdg__batch_too_long(const tdg_server_opts_t *opts,
     return json_array_size(values) > opts->max_calls;
 }
 
+/* What is wrong with a text that is no message: where, too, if it is not JSON. */
+static inline void tdg__json_error_set(tdg__rpc_error_t *error, int code,
+                                       const tdg__parse_error_t *why) {
+    const char *text = why->text[0] != '\0' ? why->text : tdg_strerror(code);
+
+    if (code == TDG_EJSON)
+        tdg__rpc_error_set(error, TDG__RPC_PARSE_ERROR, NULL,
+                           "Invalid JSON at byte %zu: %s", why->at, text);
+    else
+        tdg__rpc_error_set(error, TDG__RPC_INVALID_REQUEST, NULL, "Invalid message: %s",
+                           text);
+}
+
 /* How many answers a batch will get: one per request, and per message that is none. */
 static inline unsigned tdg__count_answers(const json_t *values) {
     unsigned count = 0;

@@ -9,6 +9,7 @@
 #include <tidings/tidings.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 enum { MAX_WORKERS = 64 };
 
@@ -99,6 +100,12 @@ int tdg__options_copy(const tdg_server_opts_t *opts, tdg_server_opts_t *ret) {
                                            (TDG_NO_LEGACY | TDG_NO_MODERN))
         return TDG_EINVAL;
     fill_in(&given);
+    for (size_t i = 0; const_strings(&given, i) != NULL; i++) {
+        const char *text = *const_strings(&given, i);
+
+        if (text != NULL && !tdg__utf8_is_valid(text, strlen(text)))
+            return TDG_EINVAL;
+    }
     *ret = given;
     for (size_t i = 0; const_strings(ret, i) != NULL; i++)
         *const_strings(ret, i) = NULL;

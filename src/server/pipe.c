@@ -300,6 +300,7 @@ static void on_line(void *user, const char *data, size_t len) {
     tdg__json_limits_t limits =
         tdg__message_limits(tdg__server_opts(tdg__worker_server(pipe->channel.worker)));
     tdg__parse_error_t why = {0};
+    tdg__rpc_error_t error = {0};
     json_t *value;
 
     tdg__worker_refresh(pipe->channel.worker);
@@ -312,9 +313,8 @@ static void on_line(void *user, const char *data, size_t len) {
 
     int rv = tdg__json_parse(data, len, &limits, &value, &why);
     if (rv < 0) {
-        refuse(pipe, NULL,
-               rv == TDG_EJSON ? TDG__RPC_PARSE_ERROR : TDG__RPC_INVALID_REQUEST,
-               why.text[0] != '\0' ? why.text : tdg_strerror(rv));
+        tdg__json_error_set(&error, rv, &why);
+        tdg__channel_refuse(&pipe->channel, NULL, &error);
         return;
     }
     if (json_is_array(value))

@@ -265,12 +265,12 @@ static int status_of(const tdg__post_t *post, int code) {
 }
 
 static void respond(tdg__post_t *post, int status, const char *body, size_t len) {
+    bool introduces = post->introduces && post->session != NULL &&
+                      post->session->version != TDG__V_UNKNOWN;
     char fields[512];
 
-    snprintf(fields, sizeof(fields), "%s%s%s%s",
-             post->introduces && post->session != NULL ? "Mcp-Session-Id: " : "",
-             post->introduces && post->session != NULL ? post->session->id : "",
-             post->introduces && post->session != NULL ? "\r\n" : "",
+    snprintf(fields, sizeof(fields), "%s%s%s%s", introduces ? "Mcp-Session-Id: " : "",
+             introduces ? post->session->id : "", introduces ? "\r\n" : "",
              post->fields != NULL ? post->fields : "");
     tdg__conn_respond(post->conn, status, body != NULL ? "application/json" : NULL,
                       fields, body, len);
@@ -283,13 +283,14 @@ static bool is_out(const tdg__post_t *post) {
     return !outlet->broken && outlet->in_flight == 0;
 }
 
-/* At most so many wait for their clients to come back; the oldest goes. */
+/* At most so many that are answered wait for their clients to come back; the oldest goes.
+ * Those that are not are bounded as calls. */
 static void bound_detached(tdg__session_t *session) {
     tdg__post_t *oldest = NULL;
     unsigned count = 0;
 
     for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
-        if (post->conn == NULL) {
+        if (post->conn == NULL && post->done) {
             oldest = post;
             count++;
         }
@@ -427,6 +428,8 @@ static const tdg__channel_ops_t ops = {notify, answer, release, cancelled};
 static void drained(tdg__occupant_t *occupant) {
     tdg__post_t *post = occupies(occupant);
 
+    if (post->streaming)
+        acknowledge(post);
     if (post->done)
         settle(post);
 }
@@ -456,7 +459,10 @@ static void half_closed(tdg__occupant_t *occupant) {
 
 /* The answer takes its time: from now on there are signs of life. */
 static void late(tdg__occupant_t *occupant) {
-    begin_stream(occupies(occupant));
+    tdg__post_t *post = occupies(occupant);
+
+    if (!post->done)
+        begin_stream(post);
 }
 
 static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {

@@ -4,6 +4,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -277,8 +278,8 @@ uint16_t tdg_server_port(const tdg_server_t *server, size_t index) {
 }
 
 int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp) {
-    if (server == NULL || input < 0 || output < 0 || server->pipe_in >= 0 ||
-        server->worker_count > 0)
+    if (server == NULL || fcntl(input, F_GETFD) < 0 || fcntl(output, F_GETFD) < 0 ||
+        server->pipe_in >= 0 || server->worker_count > 0)
         return TDG_EINVAL;
     server->pipe_in = input;
     server->pipe_out = output;
@@ -431,14 +432,16 @@ void tdg_server_stop(tdg_server_t *server) {
 
 /* Threads that the program has started before may take the signal, so blocking it here
  * and waiting would not do: it is handled, wherever it arrives. SIGHUP is kept for
- * reloading; until there is something to reload, it does nothing. */
+ * reloading, and does nothing yet, unless it comes from the kernel: then the terminal is
+ * gone. */
 static _Atomic int signal_fd = -1;
 
-static void on_signal(int number) {
+static void on_signal(int number, siginfo_t *info, void *context) {
     int error = errno;
     uint64_t one = 1;
 
-    if (number != SIGHUP)
+    (void)context;
+    if (number != SIGHUP || info->si_code == SI_KERNEL)
         (void)!write(signal_fd, &one, sizeof(one));
     errno = error;
 }
@@ -447,11 +450,16 @@ static const int handled[] = {SIGINT, SIGTERM, SIGHUP};
 enum { HANDLED = sizeof(handled) / sizeof(handled[0]) };
 
 static void handle_signals(struct sigaction *before) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = on_signal};
 
     sigfillset(&action.sa_mask);
-    for (size_t i = 0; i < HANDLED; i++)
+    for (size_t i = 0; i < HANDLED; i++) {
+        /* A second Ctrl-C does not wait for the first. */
+        action.sa_flags = SA_RESTART | SA_SIGINFO;
+        if (handled[i] != SIGHUP)
+            action.sa_flags |= (int)SA_RESETHAND;
         sigaction(handled[i], &action, &before[i]);
+    }
 }
 
 static void restore_signals(const struct sigaction *before) {

@@ -314,25 +314,25 @@ static void on_request(void *user, tdg__conn_t *conn,
 }
 
 static void on_drained(void *user, tdg__conn_t *conn) {
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
 
-    tdg__worker_refresh(user);
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL && occupant->drained != NULL)
         occupant->drained(occupant);
 }
 
 static void on_closed(void *user, tdg__conn_t *conn) {
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
 
-    tdg__worker_refresh(user);
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL)
         occupant->closed(occupant);
 }
 
 static void on_half_closed(void *user, tdg__conn_t *conn) {
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
 
-    tdg__worker_refresh(user);
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL && occupant->half_closed != NULL)
         occupant->half_closed(occupant);
 }
