@@ -381,6 +381,8 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
         return;
     if (begin_stream(post))
         write_event(post, text, len);
+    if (post->streaming && post->conn != NULL && is_out(post))
+        acknowledge(post); /* answers of a batch that have just left */
 }
 
 /* One answer less will come. */

@@ -112,6 +112,35 @@ static void progress_and_logs_come_before_the_answer(void **state) {
     client_expect_end(&f->post);
 }
 
+/* What a batch has gathered leaves with the first event; then it counts as acknowledged,
+ * though another call of the batch goes on. */
+static void a_batch_that_becomes_a_stream_loses_nothing(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    struct client old, get;
+
+    served_client(&f->served, &old);
+    served_client(&f->served, &get);
+    legacy_initialize(&old, "2025-03-26");
+    strcpy(get.session, old.session);
+    assert_int_equal(legacy_get(&get, NULL), 200);
+    legacy_send(&old, "[{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                      "'params':{'uri':'a:1'}},"
+                      "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':{"
+                      "'name':'hold','_meta':{'progressToken':1}}}]");
+    tdg_request_t *request = served_take(&f->served, &old);
+    tdg_request_progress(request, 1, 2, "half");
+    assert_int_equal(client_response(&old), 200);
+    client_expect(&old, "'id':1");
+    client_expect(&old, "'progress':1");
+    served_change(&f->served, "a:1");
+    client_expect(&get, "'uri':'a:1'");
+    tdg_request_reply_text(request, "done");
+    client_expect(&old, "done");
+    client_expect_end(&old);
+    client_done(&old);
+    client_done(&get);
+}
+
 /* ---- Coming back -------------------------------------------------------- */
 
 static void a_released_client_comes_back_for_the_answer(void **state) {
@@ -251,6 +280,7 @@ int main(void) {
         CASE(a_slow_answer_stays_json_where_no_stream_is_accepted),
         CASE(progress_and_logs_come_before_the_answer),
         CASE(a_released_client_comes_back_for_the_answer),
+        CASE(a_batch_that_becomes_a_stream_loses_nothing),
         CASE(what_was_said_meanwhile_is_kept),
         CASE(older_clients_are_not_released),
         CASE(kept_answers_are_bounded),
