@@ -219,7 +219,7 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
         return TDG_ESTREAMS;
     if (rewind_to(session, last_event_id, &id) < 0) {
         tdg__session_destroy(session);
-        return TDG_ENOMEM;
+        return TDG_EENDED;
     }
     tdg__session_touch(session);
     if (id.post)

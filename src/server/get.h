@@ -12,8 +12,9 @@
 
 /* Opens a stream of a session on a connection that has asked for it. `last_event_id` is
  * the header's value or NULL. Returns 0; TDG_ESTREAMS (the session has too many);
- * TDG_ENOTFOUND (what it wants to resume is not kept); TDG_ENOMEM. On failure nothing has
- * been answered; but with TDG_ENOMEM the session may be gone. */
+ * TDG_ENOTFOUND (what it wants to resume is not kept); TDG_ENOMEM; TDG_EENDED: what it
+ * has missed cannot be told, so the session is gone and its client begins anew. On
+ * failure nothing has been answered. */
 int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_event_id,
                   const char *fields);
 

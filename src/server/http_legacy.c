@@ -195,6 +195,10 @@ static void respond_not_opened(tdg__visit_t *visit, int code) {
         tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST,
                           "What followed that Last-Event-ID is not kept any more");
         break;
+    case TDG_EENDED:
+        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
+                          "What was missed cannot be told any more: initialize again");
+        break;
     default:
         tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL, tdg_strerror(code));
     }

@@ -257,6 +257,7 @@ static bool collect_one(void *arg, const tdg__sub_info_t *info) {
 static int subscribe_again(tdg__session_t *session, struct again *first,
                            tdg__cursor_t cursor, int rv) {
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    tdg__subscribed_t subscribed;
 
     while (first != NULL) {
         struct again *again = first;
@@ -267,7 +268,9 @@ static int subscribe_again(tdg__session_t *session, struct again *first,
         again->opts.cursor = cursor;
         if (rv == 0)
             rv = tdg__engine_subscribe(engine, session->feed.stream, &again->target,
-                                       &again->opts, NULL);
+                                       &again->opts, &subscribed);
+        if (rv == 0 && !subscribed.resumed)
+            rv = TDG_EENDED; /* what was missed cannot be named */
         if (rv == 0 && again->acknowledged)
             tdg__engine_acknowledge(engine, session->feed.stream, &again->target);
         json_decref(again->filter);

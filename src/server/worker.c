@@ -24,7 +24,7 @@
 enum {
     MAX_NEWS = 65536,
     NEWS_AT_ONCE = 256,
-    NEWS_PER_TURN = 4096,
+    NEWS_NS = 5000000, /* that a turn spends on news */
     MAX_KEPT = 64 << 20,
     HANDLES = 5
 };
@@ -199,30 +199,34 @@ static void run_tasks(tdg__worker_t *worker, bool here) {
 }
 
 /* News that cannot be applied for want of memory are kept, with all that follow, until
- * the next try: none may be left out in silence. Returns false then. */
-static bool apply_taken(tdg__worker_t *worker) {
-    for (; worker->next_news < worker->news_count; worker->next_news++) {
+ * the next try: none may be left out in silence. What a turn does is bounded in time, or
+ * a busy publisher would stop all else. Returns false where the turn is over. */
+static bool apply_taken(tdg__worker_t *worker, uint64_t until_ns) {
+    while (worker->next_news < worker->news_count) {
         tdg__news_t *news = &worker->news[worker->next_news];
 
         if (apply(worker, news) == TDG_ENOMEM)
             return false;
         drop(news);
+        worker->next_news++;
+        if (worker->next_news % 8 == 0 && uv_hrtime() >= until_ns) {
+            uv_async_send(&worker->wake);
+            return false;
+        }
     }
     return true;
 }
 
-/* Takes so much in a turn and no more, or a busy publisher would stop all else. */
 static void read_inbox(tdg__worker_t *worker) {
+    uint64_t until_ns = uv_hrtime() + NEWS_NS;
+
     run_tasks(worker, true);
-    for (size_t taken = 0; taken < NEWS_PER_TURN; taken += worker->news_count) {
-        if (!apply_taken(worker))
-            return;
+    while (apply_taken(worker, until_ns)) {
         worker->next_news = 0;
         worker->news_count = tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
         if (worker->news_count == 0)
             return;
     }
-    uv_async_send(&worker->wake);
 }
 
 static void begin_finish(tdg__worker_t *worker);
