@@ -36,7 +36,8 @@ extern "C" {
     X(EFILTERDEPTH, -26, "the filter is nested too deeply")                              \
     X(EPENDING, -27, "too many URIs wait on one stream")                                 \
     X(ETOTAL, -28, "too many subscriptions in all")                                      \
-    X(ESYSTEM, -29, "the operating system refused")
+    X(ESYSTEM, -29, "the operating system refused")                                      \
+    X(EAWAY, -30, "what it comes from cannot be reached now")
 
 enum {
 #define TDG_ERROR_CONSTANT(name, code, text) TDG_##name = (code),

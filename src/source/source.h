@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A source makes something that lives elsewhere (files, rows, a URL, the output of a
+ * program) into resources that change. Each kind is one file and one table of functions;
+ * what all kinds need is done here, once, for every URI that somebody watches or reads:
+ *
+ *     kind: something may have changed ──▶ touch(uri) ─┐
+ *     client: resources/read ──────────▶ read(uri) ────┼─▶ fetch (one at a time) ─▶
+ * checksum the backend is back ─────────────▶ touch_all() ──┘        │ │ read answered
+ * differs: host told
+ *
+ * A touch while a fetch runs makes another fetch afterwards, so the last state is always
+ * seen; a read waits for a fetch that began after it came. Content that is the same as
+ * before is not told. A kind that gets its content pushed (webhook, memory, the lines of
+ * a program) has no fetch and calls put() instead.
+ *
+ * Everything here happens on the thread of one loop, the host's. A kind must never block
+ * it: what may take long goes to libuv's thread pool or is asynchronous by itself. */
+#ifndef TDG_SOURCE_SOURCE_H
+#define TDG_SOURCE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+#include <uv.h>
+
+#include <tidings/server.h> /* tdg_log_level_t, tdg_settings_t: types only */
+
+#include "base/template.h"
+#include "config/option.h"
+
+typedef struct tdg__source tdg__source_t;
+typedef struct tdg__source_kind tdg__source_kind_t;
+typedef struct tdg__fetch tdg__fetch_t;
+typedef struct tdg__item tdg__item_t; /* item.c: a URI that is watched or being read */
+
+/* ---- Content ------------------------------------------------------------ */
+
+/* What a URI holds now, or why nobody knows. */
+typedef struct tdg__content {
+    int status; /* 0; TDG_ENOTFOUND: it does not exist (any more); TDG_ETOOLARGE: more
+                   than max-size; TDG_EAWAY: the backend cannot be asked now, try again
+                   later; TDG_EINVAL: it will not get better by itself (the query is
+                   wrong, say) */
+    const char *error; /* one line for people, where status is not 0; borrowed */
+    const void *data;  /* borrowed */
+    size_t len;
+    const char *mime_type; /* NULL: what the source's entry says, or text/plain where the
+                              content is UTF-8, or application/octet-stream */
+    json_t *metadata;   /* fields of the kind's own, such as "etag"; stolen; may be NULL.
+                           size, checksum, updated_at and change_type are filled in */
+    int64_t updated_ms; /* wall clock; 0: now */
+} tdg__content_t;
+
+/* ---- Who serves the sources --------------------------------------------- */
+
+/* What a source lists. Names are borrowed for the call. */
+typedef struct tdg__listed {
+    const char *uri, *name, *title, *description, *mime_type;
+    uint64_t size;       /* 0: not said */
+    int64_t modified_ms; /* wall clock, becomes annotations.lastModified; 0: not said */
+} tdg__listed_t;
+
+typedef struct tdg__source_host_ops {
+    /* The content of a URI is another one than was last told; it is gone. `metadata` is
+     * complete; stolen. */
+    void (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
+    void (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
+
+    /* Lists a resource, or changes what the list says of it; takes it from the list.
+     * Returns 0 or a negative code. What the entry of a source names by itself (its uri:
+     * a resource or a template) is listed by the host, not through this. */
+    int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
+    void (*unlist)(void *user, tdg__source_t *source, const char *uri);
+
+    /* The watching that `watch` began is (or is not) complete: see below. */
+    void (*watched)(void *user, tdg__source_t *source, const char *target, int status);
+
+    /* tdg__source_close() is complete: the source can be freed. */
+    void (*closed)(void *user, tdg__source_t *source);
+
+    void (*log)(void *user, tdg__source_t *source, tdg_log_level_t level,
+                const char *message);
+} tdg__source_host_ops_t;
+
+typedef struct tdg__source_host {
+    const tdg__source_host_ops_t *ops;
+    void *user;
+    uv_loop_t *loop;
+} tdg__source_host_t;
+
+/* ---- A kind of source --------------------------------------------------- */
+
+enum {
+    TDG__SOURCE_LISTS = 1 << 0,   /* its list changes by itself: target "list:resources"
+                                     is watched too */
+    TDG__SOURCE_NO_URI = 1 << 1,  /* makes its URIs itself; `uri` is not required */
+    TDG__SOURCE_PUSHED = 1 << 2,  /* no fetch: content comes through tdg__source_put() */
+    TDG__SOURCE_PUBLISH = 1 << 3, /* anybody with the publish key may put content */
+};
+
+struct tdg__source_kind {
+    const char *name;             /* its key in the config: "files" */
+    const char *help;             /* one or two plain sentences for the reference */
+    const tdg__option_t *options; /* its own; the first row is the one named as the kind,
+                                     the entry's main value: a path, a URL, a program */
+    unsigned flags;
+    size_t size; /* of its record, which begins with a tdg__source_t */
+
+    /* After the options were read: what a table cannot say. Adds problems at the places
+     * of `node`; returns 0 or TDG_EINVAL or TDG_ENOMEM. No I/O. May be NULL. */
+    int (*check)(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems);
+
+    /* Begins: connects, walks a folder, ... A backend that is away is no failure: it is
+     * retried. Returns 0, or a code where the source cannot work at all (already logged).
+     * May be NULL. */
+    int (*open)(tdg__source_t *source);
+
+    /* Ends everything: no touch, list or put afterwards. Calls tdg__source_closed() when
+     * the last handle is closed and the last fetch is done, at once or later. */
+    void (*close)(tdg__source_t *source);
+
+    /* Somebody wants to know about a target: a URI of ours, our template, or
+     * "list:resources". Returns 0: from now on changes are noticed. TDG_EAGAIN:
+     * tdg__source_watched() follows. Another code refuses, for good. Where the backend is
+     * away now, watching begins all the same, and the reconnect touches everything. May
+     * be NULL: changes are noticed anyway. */
+    int (*watch)(tdg__source_t *source, const char *target);
+    void (*unwatch)(tdg__source_t *source, const char *target);
+
+    /* Finds what the URI holds: ends with tdg__fetch_done(), at once or later. Not for
+     * TDG__SOURCE_PUSHED. */
+    void (*fetch)(tdg__source_t *source, tdg__fetch_t *fetch);
+
+    /* The time is over, or the source closes: tdg__fetch_done() must follow soon. May be
+     * NULL where every fetch ends in time by itself. */
+    void (*cancel)(tdg__source_t *source, tdg__fetch_t *fetch);
+
+    /* A request to the endpoint of a webhook: see webhook.h. NULL for all others. */
+    const struct tdg__hook_ops *hook;
+
+    void (*free)(tdg__source_t *source); /* what the options did not allocate; may be
+                                            NULL */
+};
+
+/* All kinds, in the order of the reference; NULL ends. (kinds.c) */
+extern const tdg__source_kind_t *const tdg__source_kinds[];
+
+/* ---- A source ----------------------------------------------------------- */
+
+/* Options of every kind; the table is tdg__source_options. */
+typedef struct tdg__source_entry {
+    char *uri; /* a URI or a template; NULL only where the kind makes its own */
+    char *name, *title, *description, *mime_type;
+    int64_t max_size;               /* of content; more is TDG_ETOOLARGE */
+    int64_t timeout_ms;             /* of one fetch */
+    int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */
+    int timing;                     /* a choice; see source.c */
+    int64_t window_ms, longest_ms, rate_limit_ms; /* -1: inherit */
+} tdg__source_entry_t;
+
+extern const tdg__option_t tdg__source_options[];
+
+struct tdg__source {
+    const tdg__source_kind_t *kind;
+    tdg__source_entry_t entry;
+    const char *label; /* "files /srv/docs": for logs and lists; owned */
+    tdg__source_host_t host;
+    tdg__template_t *template_; /* of entry.uri, where that is one; else NULL */
+    struct tdg__items *items;   /* item.c's */
+    bool closing;
+    bool away;             /* the backend cannot be asked now */
+    int64_t away_since_ms; /* wall clock */
+    char *away_why;
+};
+
+/* Makes a source from one entry of the config. Adds what is wrong to `problems`. Nothing
+ * runs yet. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
+int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
+                       tdg__source_t **ret);
+void tdg__source_destroy(
+    tdg__source_t *source); /* closed, or never opened; NULL is fine */
+
+int tdg__source_open(tdg__source_t *source, const tdg__source_host_t *host);
+void tdg__source_close(
+    tdg__source_t *source); /* ops->closed() follows, never from inside */
+
+/* Whether the source has (or would have) this URI; with template variables where its
+ * entry is a template. */
+bool tdg__source_owns(tdg__source_t *source, const char *uri);
+
+/* Begins and ends watching a target. ops->watched() follows a start that returned
+ * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change can be told
+ * from it; `checksum` is what a client was last told (from another source before a
+ * reload), or NULL. */
+int tdg__source_watch(tdg__source_t *source, const char *target, const char *checksum);
+void tdg__source_unwatch(tdg__source_t *source, const char *target);
+
+/* What was last told of a watched URI: "sha256:…"; NULL: nothing yet. Borrowed. */
+const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
+
+/* Reads a URI. `done` is called once, at once or later; the content is borrowed, its
+ * metadata complete (with "stale", "stale_since", "stale_reason" where the backend is
+ * away and this is what it held last). */
+typedef void (*tdg__read_done_fn)(void *arg, const tdg__content_t *content);
+void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn done,
+                      void *arg);
+
+/* ---- For the kinds ------------------------------------------------------ */
+
+/* Something may have changed there: looked at if anybody watches it, directly or through
+ * the template; everything that is watched. */
+void tdg__source_touch(tdg__source_t *source, const char *uri);
+void tdg__source_touch_all(tdg__source_t *source);
+
+/* Here is what the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads
+ * (kinds that are PUSHED; within max-size), and told if it differs. With `always` it is
+ * told even if it does not. Returns 0, TDG_ETOOLARGE or TDG_ENOMEM. */
+int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t *content,
+                    bool always);
+
+/* The backend went away, or is back (everything watched is then looked at). While it is
+ * away, reads are answered with what was last seen, marked as stale. Logs, once per
+ * turn. */
+void tdg__source_is_away(tdg__source_t *source, const char *why);
+void tdg__source_is_back(tdg__source_t *source);
+
+/* Through the host. */
+int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
+void tdg__source_unlist(tdg__source_t *source,
+                        const char *uri); /* also told as deleted */
+void tdg__source_watched(tdg__source_t *source, const char *target, int status);
+void tdg__source_closed(tdg__source_t *source);
+void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *format,
+                     ...) __attribute__((format(printf, 3, 4)));
+
+/* How long to wait before the next try: doubles from retry_ms to retry_max_ms, with a
+ * random part of up to a half, so that many do not come back at the same time. `tries`
+ * counts from 0. */
+int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries);
+
+/* ---- A fetch ------------------------------------------------------------ */
+
+struct tdg__fetch {
+    tdg__source_t *source;
+    const char *uri;
+    void *state; /* the kind's */
+    bool cancelled;
+    tdg__item_t *item;
+};
+
+/* The decoded value of a variable of the source's template; NULL where it has none. */
+const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name);
+
+/* Ends the fetch; it is gone then. */
+void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *content);
+
+/* The same for an error. `status` as in tdg__content_t. */
+void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
