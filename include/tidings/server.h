@@ -246,6 +246,16 @@ TDG_API bool tdg_request_cancelled(const tdg_request_t *request);
  */
 TDG_API void tdg_request_release_connection(tdg_request_t *request);
 
+/* For a read that came through a template: what a variable of it stands for in the URI,
+ * percent-decoded, always UTF-8. Of "file:///{+path}" and "file:///a/b%20c", "path" is
+ * "a/b c". An exploded variable ({x*}) is all of its items with what stands between them,
+ * decoded as well: whoever must tell an encoded separator from a real one looks at the
+ * URI. Decoding may bring out anything, such as "../": check a value before it becomes a
+ * path. (A URI that decodes to a NUL or to bytes that are not UTF-8 is not found without
+ * a callback.) NULL where the URI does not give the variable, where the template has none
+ * of that name, and for all other requests. Borrowed until the request is answered. */
+TDG_API const char *tdg_request_variable(const tdg_request_t *request, const char *name);
+
 /* As tdg_server_notify_updated(), from inside a callback. */
 TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                        json_t *metadata);
@@ -301,7 +311,8 @@ TDG_API int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *
 TDG_API int tdg_server_remove_resource(tdg_server_t *server, const char *uri);
 
 /* Serves every URI that the template (RFC 6570) matches and that is no resource of its
- * own. What does not exist, `read` answers with tdg_request_fail_not_found(). */
+ * own. `read` asks for the variables by tdg_request_variable(). What does not exist,
+ * `read` answers with tdg_request_fail_not_found(). */
 typedef struct tdg_template {
     const char *uri_template; /* required */
     const char *name;         /* required */

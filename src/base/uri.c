@@ -232,3 +232,33 @@ out:
     release_all(&blocks);
     return rv;
 }
+
+/* ---- Decoding ----------------------------------------------------------- */
+
+/* -1: not a digit. */
+static int hex_value(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+size_t tdg__uri_decode(const char *text, size_t len, char *out) {
+    size_t n = 0;
+
+    for (size_t at = 0; at < len; at++) {
+        int high = -1, low = -1;
+
+        if (text[at] == '%' && len - at > 2) {
+            high = hex_value(text[at + 1]);
+            low = hex_value(text[at + 2]);
+        }
+        if (high >= 0 && low >= 0) {
+            out[n++] = (char)(high << 4 | low);
+            at += 2;
+        } else {
+            out[n++] = text[at];
+        }
+    }
+    return n;
+}

@@ -23,4 +23,9 @@ int tdg__uri_check(const char *uri, size_t len, tdg__parse_error_t *error);
 int tdg__uri_normalize(const char *uri, size_t len, tdg__buf_t **ret,
                        tdg__parse_error_t *error);
 
+/* Writes a piece of a URI with its percent-encodings undone; `out` has room for `len`
+ * bytes and gets no NUL. A '%' without two hex digits stays as it is. What comes out may
+ * be any bytes, NUL among them. Returns its length. */
+size_t tdg__uri_decode(const char *text, size_t len, char *out);
+
 #endif

@@ -138,6 +138,7 @@ void tdg__call_unref(tdg__call_t *call) {
         return;
 
     assert(call->channel == NULL);
+    tdg__variables_destroy(call->variables);
     tdg__entry_unref(call->entry);
     tdg__inbox_unref(call->inbox);
     json_decref(call->progress_token);

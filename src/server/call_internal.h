@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "server/call.h"
+#include "server/variables.h"
 
 struct tdg_request {
     tdg__task_t task; /* the answer, when it comes from another thread */
@@ -29,6 +30,7 @@ struct tdg_request {
     tdg_server_t *server;        /* may have gone, too, once the channel has */
     tdg__inbox_t *inbox;         /* a reference */
     tdg__entry_t *entry;         /* a reference: what was asked for; NULL: none */
+    tdg__variables_t *variables; /* of a read through a template; NULL: none */
     json_t *progress_token;      /* our own; NULL: none */
     const char *target;          /* URI or name that was asked for; "" */
     uint8_t method, version;

@@ -107,18 +107,24 @@ static void on_prompts(const struct job *job) {
 
 /* ---- Reading ------------------------------------------------------------ */
 
-/* A URI that is listed is a valid one, so only others are looked at closely. */
-static int find_readable(const struct job *job, tdg__entry_t **ret) {
+/* A URI that is listed is a valid one, so only others are looked at closely. What the
+ * variables stand for is found out before the callback runs: it can be told neither that
+ * memory is out nor that a value is none. */
+static int find_readable(const struct job *job) {
     const char *uri = job->request->uri;
+    tdg__call_t *call = job->call;
     int rv;
 
-    *ret = tdg__catalogue_find(job->catalogue, TDG__RESOURCE, uri);
-    if (*ret != NULL)
+    call->entry = tdg__catalogue_find(job->catalogue, TDG__RESOURCE, uri);
+    if (call->entry != NULL)
         return 0;
 
     rv = tdg__uri_check(uri, strlen(uri), NULL);
     if (rv == 0)
-        rv = tdg__catalogue_match(job->catalogue, uri, ret);
+        rv = tdg__catalogue_match(job->catalogue, uri, &call->entry);
+    if (rv == 0)
+        rv = tdg__variables_create(call->entry->parsed, uri, strlen(uri),
+                                   &call->variables);
     return rv;
 }
 
@@ -127,7 +133,7 @@ static void on_read(const struct job *job) {
     tdg__rpc_error_t error;
     tdg__entry_t *entry;
 
-    switch (find_readable(job, &call->entry)) {
+    switch (find_readable(job)) {
     case 0:
         entry = hold(job);
         entry->read(entry->user, call, job->request->uri);

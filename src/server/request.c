@@ -162,6 +162,12 @@ tdg_server_t *tdg_request_server(const tdg_request_t *request) {
     return request->server;
 }
 
+const char *tdg_request_variable(const tdg_request_t *request, const char *name) {
+    if (request->variables == NULL || name == NULL)
+        return NULL;
+    return tdg__variables_get(request->variables, name);
+}
+
 int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                json_t *metadata) {
     return tdg_server_notify_updated(request->server, uri, metadata);

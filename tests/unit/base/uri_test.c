@@ -190,6 +190,37 @@ static void reports_each_allocation_that_fails(void **state) {
         assert_true(fail_each_allocation(uris[i]) > 0);
 }
 
+static void undoes_percent_encodings(void **state) {
+    static const struct {
+        const char *text, *expected;
+        size_t len;
+    } rows[] = {
+        {"",             "",             0},
+        {"abc",          "abc",          3},
+        {"a%20b%2fc%2F", "a b/c/",       6},
+        {"%E2%82%ac",    "\xe2\x82\xac", 3},
+        {"%00x%ff",      "\0x\xff",      3},
+        {"%%41",         "%A",           2},
+        {"%",            "%",            1},
+        {"%4",           "%4",           2},
+        {"%4g%g4",       "%4g%g4",       6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t len = strlen(rows[i].text);
+        char *text = malloc(len > 0 ? len : 1), *out = malloc(len + 1);
+
+        /* Without a NUL behind it, a read too far is seen. */
+        memcpy(text, rows[i].text, len);
+
+        assert_int_equal(tdg__uri_decode(text, len, out), rows[i].len);
+        assert_memory_equal(out, rows[i].expected, rows[i].len);
+        free(text);
+        free(out);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
 
 int main(void) {
@@ -203,6 +234,7 @@ int main(void) {
         TEST(what_is_malformed_has_no_normal_form),
         TEST(takes_a_uri_of_a_mebibyte),
         TEST(reports_each_allocation_that_fails),
+        TEST(undoes_percent_encodings),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -24,6 +24,18 @@ static void read_uri(void *user, tdg_request_t *request, const char *uri) {
         tdg_request_reply_text(request, uri);
 }
 
+/* Answers with what the variable x stands for, "none" where it stands for nothing. */
+static void read_variable(void *user, tdg_request_t *request, const char *uri) {
+    struct fixture *f = user;
+    const char *value = tdg_request_variable(request, "x");
+
+    (void)uri;
+    f->called++;
+    assert_null(tdg_request_variable(request, "y"));
+    assert_null(tdg_request_variable(request, NULL));
+    tdg_request_reply_text(request, value != NULL ? value : "none");
+}
+
 /* Removes itself and answers, and still uses what it was given. */
 static void read_and_go(void *user, tdg_request_t *request, const char *uri) {
     struct fixture *f = user;
@@ -362,6 +374,43 @@ static void reading_fails_as_era_and_dialect_have_it(void **state) {
     }
 }
 
+static void expect_text(struct fixture *f, const char *uri, const char *text) {
+    const struct question question = {.method = TDG__M_READ, .what = uri};
+    json_t *result, *contents;
+
+    ask(f, &question, TDG__V2025_11_25);
+    result = take_answer(f, 0);
+    contents = json_array_get(json_object_get(result, "contents"), 0);
+    assert_string_equal(json_string_value(json_object_get(contents, "text")), text);
+    json_decref(result);
+}
+
+static void a_read_knows_the_variables_of_its_template(void **state) {
+    struct fixture *f = *state;
+    const tdg_template_t template_ = {
+        .uri_template = "v:r{?x}", .name = "v", .read = read_variable, .user = f};
+    const tdg_resource_t resource = {
+        .uri = "v:r?x=own", .name = "v", .read = read_variable, .user = f};
+
+    assert_int_equal(tdg__catalogue_add_template(f->catalogue, &template_), 0);
+    assert_int_equal(tdg__catalogue_add_resource(f->catalogue, &resource), 0);
+    expect_text(f, "v:r?x=%C3%A4", "\xc3\xa4");
+    expect_text(f, "v:r", "none");
+    expect_text(f, "v:r?x=own", "none"); /* a resource has no variables */
+}
+
+static void a_value_that_is_no_text_is_not_found_without_a_callback(void **state) {
+    static const char *const uris[] = {"t:%00", "t:a%00", "t:%FF", "t:%C3"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < COUNT(uris); i++) {
+        const struct question question = {.method = TDG__M_READ, .what = uris[i]};
+
+        expect_error(f, &question, TDG__V2025_11_25, -32002, "Resource not found");
+    }
+    assert_int_equal(f->called, 0);
+}
+
 static void a_user_is_given_back_when_its_callback_is_over(void **state) {
     struct fixture *f = *state;
     const struct question question = {.method = TDG__M_READ, .what = "a:3"};
@@ -669,6 +718,8 @@ int main(void) {
         TEST(a_page_that_never_was_is_refused),
         TEST(reads_resources_and_templates),
         TEST(reading_fails_as_era_and_dialect_have_it),
+        TEST(a_read_knows_the_variables_of_its_template),
+        TEST(a_value_that_is_no_text_is_not_found_without_a_callback),
         TEST(a_user_is_given_back_when_its_callback_is_over),
         TEST(tools_get_an_object),
         TEST(tools_may_answer_later_though_they_are_removed),

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the variables of a template stand for in a URI that it matches, decoded: all of
+ * them in one piece of memory. Only text that a C string can hold and a client could have
+ * meant: a value with a NUL, or one that is not UTF-8, names nothing. */
+#ifndef TDG_SERVER_VARIABLES_H
+#define TDG_SERVER_VARIABLES_H
+
+#include <stddef.h>
+
+#include "base/template.h"
+
+typedef struct tdg__variables tdg__variables_t;
+
+/* Stores new ones in *ret; the template is borrowed for as long as they live. Returns 0,
+ * TDG_ENOTFOUND (no match, or a value as above) or TDG_ENOMEM. */
+int tdg__variables_create(const tdg__template_t *template_, const char *uri, size_t len,
+                          tdg__variables_t **ret);
+void tdg__variables_destroy(tdg__variables_t *variables); /* NULL is accepted */
+
+/* Borrowed; NULL where the URI does not give it or the template has no such variable. */
+const char *tdg__variables_get(const tdg__variables_t *variables, const char *name);
+
+#endif
