@@ -19,6 +19,8 @@ typedef enum cli_kind {
     CLI_FLAG,   /* takes no value; its field is a bool */
     CLI_NUMBER, /* a whole number from `min` to `max`; its field is a long */
     CLI_CHOICE, /* one of `choices`; its field is an int, the position in the list */
+    CLI_STRING, /* any text, also an empty one; its field is a const char *, borrowed from
+                   argv. Given twice, the last one counts */
 } cli_kind_t;
 
 typedef struct cli_option {
@@ -38,6 +40,8 @@ typedef struct cli_option {
     { name, CLI_NUMBER, offsetof(type, field), value, help, min, max, NULL }
 #define CLI_CHOICE_OPTION(type, field, name, value, choices, help)                       \
     { name, CLI_CHOICE, offsetof(type, field), value, help, 0, 0, choices }
+#define CLI_STRING_OPTION(type, field, name, value, help)                                \
+    { name, CLI_STRING, offsetof(type, field), value, help, 0, 0, NULL }
 #define CLI_END                                                                          \
     { NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL }
 

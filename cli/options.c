@@ -154,6 +154,9 @@ static bool set_option(const cli_command_t *command, const cli_option_t *option,
         return set_number(command, option, value, field);
     case CLI_CHOICE:
         return set_choice(command, option, value, field);
+    case CLI_STRING:
+        *(const char **)field = value;
+        return true;
     }
     return false;
 }
