@@ -76,10 +76,4 @@ void cli_print_help(const cli_command_t *command);
 /* Says what is wrong on stderr: "tidings: …" and a new line. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The name that somebody who typed `word` may have meant: the `i`-th name is
- * name_at(names, i), NULL ends. Returns NULL where nothing is near. */
-const char *cli_nearest(const char *word,
-                        const char *(*name_at)(const void *names, size_t),
-                        const void *names);
-
 #endif

@@ -10,6 +10,7 @@
 
 #include <tidings/tidings.h>
 
+#include "base/nearest.h"
 #include "command.h"
 
 static const cli_command_t *const commands[] = {
@@ -32,7 +33,7 @@ static const cli_command_t *find_command(const char *name) {
 }
 
 static int unknown_command(const char *name) {
-    const char *nearest = cli_nearest(name, command_at, commands);
+    const char *nearest = tdg__nearest(name, command_at, commands);
 
     if (nearest != NULL)
         cli_error("there is no command '%s'; did you mean '%s'?", name, nearest);

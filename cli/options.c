@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "command.h"
-
-enum { NEAREST_MAX = 32 }; /* longer words than this get no suggestion */
 
 void cli_error(const char *format, ...) {
     va_list args;
@@ -18,59 +16,6 @@ void cli_error(const char *format, ...) {
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
-}
-
-static size_t min_of(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* How many letters have to be inserted, removed, replaced or swapped with their neighbour
- * to turn one word into the other. */
-static size_t distance(const char *a, const char *b) {
-    size_t rows[NEAREST_MAX + 1][NEAREST_MAX + 1];
-    size_t a_len = strlen(a), b_len = strlen(b);
-
-    if (a_len > NEAREST_MAX || b_len > NEAREST_MAX)
-        return SIZE_MAX;
-
-    for (size_t i = 0; i <= a_len; i++) {
-        for (size_t j = 0; j <= b_len; j++) {
-            size_t best;
-
-            if (i == 0 || j == 0) {
-                rows[i][j] = i + j;
-                continue;
-            }
-            best = rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            best = min_of(best, rows[i - 1][j] + 1);
-            best = min_of(best, rows[i][j - 1] + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                best = min_of(best, rows[i - 2][j - 2] + 1);
-            rows[i][j] = best;
-        }
-    }
-    return rows[a_len][b_len];
-}
-
-const char *cli_nearest(const char *word,
-                        const char *(*name_at)(const void *names, size_t),
-                        const void *names) {
-    const char *nearest = NULL, *name;
-    size_t best = 3; /* two slips of the finger are near enough */
-
-    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
-        size_t slips = distance(word, name);
-
-        if (slips >= strlen(name))
-            continue; /* nothing of the name is in the word */
-        if (strlen(word) >= 2 && strncmp(word, name, strlen(word)) == 0)
-            slips = min_of(slips, 1);
-        if (slips < best) {
-            best = slips;
-            nearest = name;
-        }
-    }
-    return nearest;
 }
 
 static const char *option_at(const void *options, size_t i) {
@@ -88,13 +33,13 @@ static const cli_option_t *find_option(const cli_command_t *command, const char 
 }
 
 static void unknown_option(const cli_command_t *command, const char *name, size_t len) {
-    char word[NEAREST_MAX + 1];
+    char word[TDG__NEAREST_MAX + 1];
     const char *nearest = NULL;
 
-    if (len <= NEAREST_MAX && command->options != NULL) {
+    if (len <= TDG__NEAREST_MAX && command->options != NULL) {
         memcpy(word, name, len);
         word[len] = '\0';
-        nearest = cli_nearest(word, option_at, command->options);
+        nearest = tdg__nearest(word, option_at, command->options);
     }
 
     if (nearest != NULL)
