@@ -2,7 +2,8 @@
  *
  * A YAML file as a tree that remembers where everything stands. Aliases, anchors, tags,
  * duplicate keys, keys that are no strings and more than one document are refused; size,
- * depth and number of nodes are bounded before anything is built. */
+ * depth and number of nodes are bounded before anything is built. libyaml reads; its own
+ * memory does not come from our allocator. */
 #ifndef TDG_CONFIG_NODE_H
 #define TDG_CONFIG_NODE_H
 
@@ -10,6 +11,13 @@
 #include <stddef.h>
 
 #include "config/problems.h"
+
+enum {
+    TDG__NODE_MAX_BYTES = 1 << 20, /* of a file */
+    TDG__NODE_MAX_DEPTH = 16,      /* lists and maps inside each other */
+    TDG__NODE_MAX_NODES = 20000,
+    TDG__NODE_MAX_KEYS = 1000, /* of one map */
+};
 
 typedef enum tdg__node_kind {
     TDG__NODE_SCALAR,
@@ -26,11 +34,14 @@ struct tdg__node {
     unsigned line, column; /* of the value, from 1 */
     unsigned key_line, key_column; /* of the key */
     tdg__node_t *first, *next;     /* children; siblings in the order of the file */
+    tdg__node_t *parent;           /* NULL: the top */
+    size_t index;                  /* among its siblings, from 0 */
 };
 
-/* Reads a whole file (or a text). Stores the tree in *ret, new. Returns 0; TDG_EINVAL
- * where it is no such YAML, with everything in `problems`; TDG_ESYSTEM where it cannot be
- * read, likewise; TDG_ENOMEM. An empty file is an empty map. */
+/* Reads a whole file (or a text; "-" is standard input). Stores the tree in *ret, new.
+ * Returns 0; TDG_EINVAL where it is no such YAML, with everything in `problems`;
+ * TDG_ESYSTEM where it cannot be read, likewise; TDG_ENOMEM. An empty file is an empty
+ * map. */
 int tdg__node_read_file(const char *path, tdg__problems_t *problems, tdg__node_t **ret);
 int tdg__node_read_text(const char *text, size_t len, tdg__problems_t *problems,
                         tdg__node_t **ret);
@@ -39,7 +50,18 @@ void tdg__node_destroy(tdg__node_t *node); /* NULL is accepted */
 /* The child of that name; NULL where there is none or the node is no map. */
 const tdg__node_t *tdg__node_get(const tdg__node_t *map, const char *key);
 
-/* Whether two trees say the same; where they stand does not matter. */
+/* Whether it is there without a value: `key:`, `key: ~` or `key: null`. */
+bool tdg__node_is_null(const tdg__node_t *node);
+
+/* Whether two trees say the same; where they stand, and the order of a map, does not
+ * matter. */
 bool tdg__node_equal(const tdg__node_t *a, const tdg__node_t *b);
+
+/* Adds a problem at the place of the value, or of its key, and puts the way to it in
+ * front of the text: "resources[2].every: …". `node` NULL: no place. */
+void tdg__node_problem(tdg__problems_t *problems, const tdg__node_t *node,
+                       const char *format, ...) __attribute__((format(printf, 3, 4)));
+void tdg__node_key_problem(tdg__problems_t *problems, const tdg__node_t *node,
+                           const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

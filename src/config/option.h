@@ -13,16 +13,18 @@
 
 #include <jansson.h>
 
+#include "base/text.h"
 #include "config/node.h"
 #include "config/problems.h"
 
 typedef enum tdg__option_type {
     TDG__OPTION_STRING,   /* char *; NULL: not given */
     TDG__OPTION_PATH,     /* char *; relative to the folder of the config file, made
-                             absolute */
+                             absolute; ~/ is the home directory. Not looked at */
     TDG__OPTION_BOOL,     /* bool */
     TDG__OPTION_NUMBER,   /* int64_t, from `min` to `max` */
-    TDG__OPTION_DURATION, /* int64_t in ms: "500ms", "2s", "5m", "1h", "1d" */
+    TDG__OPTION_DURATION, /* int64_t in ms: "500ms", "2s", "5m", "1h", "1d", "0"; with a
+                             `min` of -1 also "inherit", which is -1 */
     TDG__OPTION_SIZE,     /* int64_t in bytes: "4096", "64KiB", "10MiB" */
     TDG__OPTION_CHOICE,   /* int, the position in `choices` */
     TDG__OPTION_STRINGS,  /* char **, ends with NULL; NULL: not given. A single string is
@@ -32,7 +34,8 @@ typedef enum tdg__option_type {
 
 enum {
     TDG__OPTION_REQUIRED = 1 << 0,
-    TDG__OPTION_SECRET = 1 << 1, /* its value is never shown */
+    TDG__OPTION_SECRET = 1 << 1, /* its value is never shown. (What came from the
+                                    environment is never shown anywhere) */
     TDG__OPTION_RAW = 1 << 2, /* ${NAME} is left as it is; elsewhere it is replaced from
                                  the environment, ${NAME:-text} gives a default, and
                                  $${ is a literal ${ */
@@ -44,7 +47,8 @@ typedef struct tdg__option {
     size_t offset; /* of its field in the record */
     unsigned flags;
     const char *fallback; /* the default as one would write it; NULL: none */
-    int64_t min, max; /* NUMBER, DURATION (ms), SIZE (bytes); both 0: 0 to INT64_MAX */
+    int64_t min, max; /* NUMBER, DURATION (ms), SIZE (bytes); a max of 0 where min is not
+                         below it: no limit */
     const char *const *choices; /* ends with NULL */
     const char *example;        /* a value, for the reference and `tidings init` */
     const char *help;           /* one or two plain sentences */
@@ -67,5 +71,13 @@ int tdg__options_read(const tdg__option_t *const *tables, const tdg__node_t *nod
                       void *fields, tdg__problems_t *problems);
 
 void tdg__options_done(const tdg__option_t *const *tables, void *fields);
+
+/* The row of that name; NULL where there is none. */
+const tdg__option_t *tdg__option_find(const tdg__option_t *const *tables,
+                                      const char *name);
+
+/* Appends a value as one would write it on one line; nothing where it is not given, and
+ * "(secret)" for one that is not to be shown. */
+void tdg__option_write(const tdg__option_t *option, const void *fields, tdg__text_t *out);
 
 #endif

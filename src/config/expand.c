@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What stands in a value for something else: variables of the environment, and the folder
+ * that a path is relative to. Values of variables never get into a message: they may be
+ * secrets. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "config/value.h"
+
+enum { MAX_NAME = 64 }; /* of a variable */
+
+static int fail(tdg__expand_error_t *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int fail(tdg__expand_error_t *error, const char *format, ...) {
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return TDG_EINVAL;
+}
+
+static size_t name_length(const char *text) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+    return *text >= '0' && *text <= '9' ? 0 : strspn(text, letters);
+}
+
+/* Appends what ${…} at `text` stands for; *ret_len is how long it is. */
+static int put_variable(const char *text, tdg__text_t *out, size_t *ret_len,
+                        tdg__expand_error_t *error) {
+    const char *name = text + 2, *value;
+    size_t len = name_length(name), end = strcspn(name, "}");
+    bool has_default = strncmp(name + len, ":-", 2) == 0;
+    char copy[MAX_NAME + 1];
+
+    if (name[end] == '\0')
+        return fail(error, "a ${ has no end; write ${NAME}, or $${ for a literal ${");
+    if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default))
+        return fail(error, "a ${…} holds no name of a variable; write ${NAME} or "
+                           "${NAME:-text}, or $${ for a literal ${");
+    memcpy(copy, name, len);
+    copy[len] = '\0';
+
+    value = getenv(copy);
+    if (has_default && (value == NULL || value[0] == '\0'))
+        tdg__text_add(out, name + len + 2, end - len - 2);
+    else if (value == NULL)
+        return fail(error, "the environment variable %s is not set", copy);
+    else if (!tdg__utf8_is_valid(value, strlen(value)))
+        return fail(error, "the environment variable %s is no text in UTF-8", copy);
+    else
+        tdg__text_put(out, value);
+    *ret_len = 2 + end + 1;
+    return 0;
+}
+
+/* Hands the text over; an empty one has no memory yet. */
+static int finish(tdg__text_t *out, char **ret, tdg__expand_error_t *error) {
+    tdg__text_put(out, "");
+    if (out->error == TDG_ETOOLARGE)
+        return fail(error, "with what the environment puts in it is longer than %d bytes",
+                    TDG__EXPANDED_MAX);
+    if (out->error < 0)
+        return out->error;
+    *ret = out->data;
+    return 0;
+}
+
+int tdg__expand(const char *text, char **ret, tdg__expand_error_t *error) {
+    tdg__text_t out;
+    int rv = 0;
+
+    tdg__text_init(&out, TDG__EXPANDED_MAX);
+    while (rv == 0 && *text != '\0') {
+        size_t len = strcspn(text, "$");
+
+        if (len == 0 && strncmp(text, "$${", 3) == 0) {
+            tdg__text_put(&out, "${");
+            len = 3;
+        } else if (len == 0 && text[1] == '{') {
+            rv = put_variable(text, &out, &len, error);
+        } else {
+            len += len == 0; /* a dollar by itself */
+            tdg__text_add(&out, text, len);
+        }
+        text += len;
+    }
+    if (rv == 0)
+        rv = finish(&out, ret, error);
+    if (rv < 0)
+        tdg__text_done(&out);
+    return rv;
+}
+
+/* ---- Paths --------------------------------------------------------------- */
+
+/* Appends the parts of a path, each with a slash before it. */
+static void put_parts(tdg__text_t *out, const char *path, size_t len) {
+    const char *end = path + len;
+
+    while (path < end) {
+        size_t part = strcspn(path, "/");
+
+        part = part < (size_t)(end - path) ? part : (size_t)(end - path);
+        if (part > 0 && !(part == 1 && path[0] == '.')) {
+            tdg__text_put(out, "/");
+            tdg__text_add(out, path, part);
+        }
+        path += part + 1;
+    }
+}
+
+static int put_folder(tdg__text_t *out, const char *file, tdg__expand_error_t *error) {
+    const char *slash = file != NULL ? strrchr(file, '/') : NULL;
+    char here[PATH_MAX];
+
+    if (slash == NULL || file[0] != '/') {
+        if (getcwd(here, sizeof(here)) == NULL)
+            return fail(error, "the working directory is not known: %s", strerror(errno));
+        put_parts(out, here, strlen(here));
+    }
+    if (slash != NULL)
+        put_parts(out, file, (size_t)(slash - file));
+    return 0;
+}
+
+static int put_home(tdg__text_t *out, tdg__expand_error_t *error) {
+    const char *home = getenv("HOME");
+
+    if (home == NULL || home[0] != '/')
+        return fail(error, "~ stands for the home directory, but the environment "
+                           "variable HOME is not set");
+    put_parts(out, home, strlen(home));
+    return 0;
+}
+
+int tdg__path_resolve(const char *path, const char *file, char **ret,
+                      tdg__expand_error_t *error) {
+    tdg__text_t out;
+    int rv = 0;
+
+    if (path[0] == '\0')
+        return fail(error, "a path cannot be empty");
+    tdg__text_init(&out, TDG__EXPANDED_MAX);
+    if (path[0] == '~' && (path[1] == '/' || path[1] == '\0')) {
+        rv = put_home(&out, error);
+        path++;
+    } else if (path[0] != '/') {
+        rv = put_folder(&out, file, error);
+    }
+    if (rv == 0) {
+        put_parts(&out, path, strlen(path));
+        if (out.len == 0)
+            tdg__text_put(&out, "/");
+        if (out.len >= PATH_MAX || out.error == TDG_ETOOLARGE)
+            rv = fail(error, "the path is longer than %d bytes", PATH_MAX - 1);
+        else
+            rv = finish(&out, ret, error);
+    }
+    if (rv < 0)
+        tdg__text_done(&out);
+    return rv;
+}

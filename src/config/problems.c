@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/problems.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    MAX_TEXT = 1000, /* bytes of one message */
+    SHOWN = 60,      /* bytes of a text from the file */
+};
+
+void tdg__problems_init(tdg__problems_t *problems, const char *file) {
+    *problems = (tdg__problems_t){.file = file};
+}
+
+void tdg__problems_done(tdg__problems_t *problems) {
+    for (size_t i = 0; i < problems->count; i++)
+        tdg__free(problems->list[i].text);
+    tdg__free(problems->list);
+    *problems = (tdg__problems_t){.file = problems->file};
+}
+
+/* Where `text` is cut at `max` bytes, without half a character at the end. */
+static size_t cut(const char *text, size_t len, size_t max) {
+    if (len <= max)
+        return len;
+    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
+        max--;
+    return max;
+}
+
+static char *format_text(const char *format, va_list args) {
+    char text[MAX_TEXT + 4], *copy;
+    int len = vsnprintf(text, sizeof(text), format, args);
+
+    if (len < 0)
+        return NULL;
+    if ((size_t)len > MAX_TEXT) {
+        size_t kept = cut(text, MAX_TEXT + 1, MAX_TEXT - strlen("…"));
+
+        memcpy(text + kept, "…", strlen("…") + 1);
+    }
+    copy = tdg__malloc(strlen(text) + 1);
+    if (copy != NULL)
+        memcpy(copy, text, strlen(text) + 1);
+    return copy;
+}
+
+void tdg__problems_add(tdg__problems_t *problems, unsigned line, unsigned column,
+                       const char *format, ...) {
+    char *text;
+    va_list args;
+
+    if (problems->count == TDG__MAX_PROBLEMS) {
+        problems->left_out++;
+        return;
+    }
+    if (problems->list == NULL) {
+        problems->list = tdg__calloc(TDG__MAX_PROBLEMS, sizeof(*problems->list));
+        if (problems->list == NULL) {
+            problems->left_out++;
+            return;
+        }
+    }
+
+    va_start(args, format);
+    text = format_text(format, args);
+    va_end(args);
+    if (text == NULL) {
+        problems->left_out++;
+        return;
+    }
+    problems->list[problems->count++] = (tdg__problem_t){line, column, text};
+}
+
+size_t tdg__problems_total(const tdg__problems_t *problems) {
+    return problems->count + problems->left_out;
+}
+
+const char *tdg__quoted(char out[TDG__QUOTED_MAX], const char *text) {
+    size_t len = cut(text, strlen(text), SHOWN), at = 0;
+
+    out[at++] = '"';
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)text[i];
+
+        out[at++] = byte < 0x20 || byte == 0x7f ? '?' : text[i];
+    }
+    if (text[len] != '\0') {
+        memcpy(out + at, "…", strlen("…"));
+        at += strlen("…");
+    }
+    out[at++] = '"';
+    out[at] = '\0';
+    return out;
+}
+
+static int by_place(const void *left, const void *right) {
+    const tdg__problem_t *a = left, *b = right;
+
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->column != b->column)
+        return a->column < b->column ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
+void tdg__problems_sort(tdg__problems_t *problems) {
+    if (problems->count > 1)
+        qsort(problems->list, problems->count, sizeof(*problems->list), by_place);
+}
