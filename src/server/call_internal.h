@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "server/call.h"
-#include "server/variables.h"
+#include "base/variables.h"
 
 struct tdg_request {
     tdg__task_t task; /* the answer, when it comes from another thread */

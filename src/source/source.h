@@ -75,7 +75,11 @@ typedef struct tdg__source_host_ops {
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
     void (*unlist)(void *user, tdg__source_t *source, const char *uri);
 
-    /* The watching that `watch` began is (or is not) complete: see below. */
+    /* Its first list is complete. Comes once, also where a source lists nothing, and not
+     * before the backend could be asked or was found to be away. */
+    void (*ready)(void *user, tdg__source_t *source);
+
+    /* The answer to a tdg__source_watch() that returned TDG_EAGAIN. */
     void (*watched)(void *user, tdg__source_t *source, const char *target, int status);
 
     /* tdg__source_close() is complete: the source can be freed. */
@@ -131,6 +135,9 @@ struct tdg__source_kind {
     int (*watch)(tdg__source_t *source, const char *target);
     void (*unwatch)(tdg__source_t *source, const char *target);
 
+    /* Whether a URI that entry.uri stands for is really one of ours; NULL: yes. */
+    bool (*owns)(tdg__source_t *source, const char *uri);
+
     /* Finds what the URI holds: ends with tdg__fetch_done(), at once or later. Not for
      * TDG__SOURCE_PUSHED. */
     void (*fetch)(tdg__source_t *source, tdg__fetch_t *fetch);
@@ -158,7 +165,7 @@ typedef struct tdg__source_entry {
     int64_t max_size;               /* of content; more is TDG_ETOOLARGE */
     int64_t timeout_ms;             /* of one fetch */
     int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */
-    int timing;                     /* a choice; see source.c */
+    int timing;                     /* tdg_timing_mode_t */
     int64_t window_ms, longest_ms, rate_limit_ms; /* -1: inherit */
 } tdg__source_entry_t;
 
@@ -172,6 +179,7 @@ struct tdg__source {
     tdg__template_t *template_; /* of entry.uri, where that is one; else NULL */
     struct tdg__items *items;   /* item.c's */
     bool closing;
+    bool ready;
     bool away;             /* the backend cannot be asked now */
     int64_t away_since_ms; /* wall clock */
     char *away_why;
@@ -181,9 +189,16 @@ struct tdg__source {
  * runs yet. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
 int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
                        tdg__source_t **ret);
+
+/* The same for a kind that need not be in the table. */
+int tdg__source_create_kind(const tdg__source_kind_t *kind, const tdg__node_t *entry,
+                            tdg__problems_t *problems, tdg__source_t **ret);
+
 void tdg__source_destroy(
     tdg__source_t *source); /* closed, or never opened; NULL is fine */
 
+/* Begins. Returns 0, or a code where the source cannot work (which it has logged). In any
+ * case it must be closed from now on. */
 int tdg__source_open(tdg__source_t *source, const tdg__source_host_t *host);
 void tdg__source_close(
     tdg__source_t *source); /* ops->closed() follows, never from inside */
@@ -232,6 +247,7 @@ void tdg__source_is_back(tdg__source_t *source);
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
 void tdg__source_unlist(tdg__source_t *source,
                         const char *uri); /* also told as deleted */
+void tdg__source_ready(tdg__source_t *source);
 void tdg__source_watched(tdg__source_t *source, const char *target, int status);
 void tdg__source_closed(tdg__source_t *source);
 void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *format,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <tidings/error.h>
 
-#include "server/variables.h"
+#include "base/variables.h"
 #include "support.h"
 
 static tdg__template_t *parse(const char *text) {

@@ -3,8 +3,8 @@
  * What the variables of a template stand for in a URI that it matches, decoded: all of
  * them in one piece of memory. Only text that a C string can hold and a client could have
  * meant: a value with a NUL, or one that is not UTF-8, names nothing. */
-#ifndef TDG_SERVER_VARIABLES_H
-#define TDG_SERVER_VARIABLES_H
+#ifndef TDG_BASE_VARIABLES_H
+#define TDG_BASE_VARIABLES_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/variables.h"
+#include "base/variables.h"
 
 #include <stdint.h>
 #include <string.h>

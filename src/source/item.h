@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The URIs of one source that somebody watches, reads or has been told of: what each held
+ * last, and the one fetch at a time that finds out what it holds now. For source.c. */
+#ifndef TDG_SOURCE_ITEM_H
+#define TDG_SOURCE_ITEM_H
+
+#include "source/source.h"
+
+/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM (no randomness). */
+int tdg__items_create(tdg__source_t *source);
+
+/* From now on there is a handle on the host's loop. */
+void tdg__items_open(tdg__source_t *source);
+
+/* Cancels what is being fetched and refuses what is asked from now on. `done` is called
+ * from the loop, after the kind has said tdg__items_kind_closed() and no fetch is left.
+ */
+void tdg__items_close(tdg__source_t *source, void (*done)(tdg__source_t *source));
+void tdg__items_kind_closed(tdg__source_t *source);
+
+/* Frees all; after `done`, or before tdg__items_open(). */
+void tdg__items_destroy(tdg__source_t *source);
+
+/* The resource is known to be gone, and whoever watched it is told by others. */
+void tdg__item_gone(tdg__source_t *source, const char *uri);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/source.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/uri.h"
+#include "source/item.h"
+
+/* ---- Options of every kind ---------------------------------------------- */
+
+static const char *const timings[] = {"inherit",  "immediate", "batch",
+                                      "debounce", "throttle",  NULL};
+
+enum { DAY_MS = 24 * 60 * 60 * 1000, MAX_SIZE = 64 * 1024 * 1024 };
+
+#define ENTRY(field) offsetof(tdg__source_t, entry.field)
+
+const tdg__option_t tdg__source_options[] = {
+    {.name = "uri",
+     .type = TDG__OPTION_STRING,
+     .offset = ENTRY(uri),
+     .example = "shop://orders",
+     .help = "The URI of the resource, or a URI template (RFC 6570) for many."},
+    {.name = "name",
+     .type = TDG__OPTION_STRING,
+     .offset = ENTRY(name),
+     .example = "orders",
+     .help = "How lists call it. Without it: the URI."},
+    {.name = "title",
+     .type = TDG__OPTION_STRING,
+     .offset = ENTRY(title),
+     .example = "Orders of today",
+     .help = "The same for people."},
+    {.name = "description",
+     .type = TDG__OPTION_STRING,
+     .offset = ENTRY(description),
+     .example = "Orders as they come in, newest first.",
+     .help = "What it holds; language models read this."},
+    {.name = "mime-type",
+     .type = TDG__OPTION_STRING,
+     .offset = ENTRY(mime_type),
+     .example = "application/json",
+     .help = "The MIME type of the content, where the source does not know better."},
+    {.name = "max-size",
+     .type = TDG__OPTION_SIZE,
+     .offset = ENTRY(max_size),
+     .fallback = "4MiB",
+     .min = 1,
+     .max = MAX_SIZE,
+     .example = "1MiB",
+     .help = "Larger content is not served; reads fail and say so."},
+    {.name = "timeout",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(timeout_ms),
+     .fallback = "30s",
+     .min = 1,
+     .max = DAY_MS,
+     .example = "10s",
+     .help = "How long finding out what it holds may take."},
+    {.name = "retry",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(retry_ms),
+     .fallback = "1s",
+     .min = 1,
+     .max = DAY_MS,
+     .example = "500ms",
+     .help = "The first wait when it cannot be reached; each further wait is twice as "
+             "long, with a random part."},
+    {.name = "retry-max",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(retry_max_ms),
+     .fallback = "1m",
+     .min = 1,
+     .max = DAY_MS,
+     .example = "5m",
+     .help = "The longest such wait."},
+    {.name = "timing",
+     .type = TDG__OPTION_CHOICE,
+     .offset = ENTRY(timing),
+     .fallback = "inherit",
+     .choices = timings,
+     .example = "debounce",
+     .help =
+         "When subscribers are told: as the server's settings say, at once, collected "
+         "for a window, after a window of quiet, or at most once per window."},
+    {.name = "window",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(window_ms),
+     .fallback = "inherit",
+     .min = -1,
+     .max = DAY_MS,
+     .example = "500ms",
+     .help = "The window of `timing`."},
+    {.name = "longest-wait",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(longest_ms),
+     .fallback = "inherit",
+     .min = -1,
+     .max = DAY_MS,
+     .example = "5s",
+     .help = "With `timing: debounce`, how long a resource that is never quiet may wait. "
+             "Without it: ten windows."},
+    {.name = "rate-limit",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(rate_limit_ms),
+     .fallback = "inherit",
+     .min = -1,
+     .max = DAY_MS,
+     .example = "1s",
+     .help = "At most one notification per this time and subscription; 0 is no limit. "
+             "Without it: as the server's settings say."},
+    {.name = NULL                                               },
+};
+
+/* ---- Making one --------------------------------------------------------- */
+
+static const tdg__source_kind_t *kind_of(const tdg__node_t *entry) {
+    for (size_t i = 0; tdg__source_kinds[i] != NULL; i++)
+        if (tdg__node_get(entry, tdg__source_kinds[i]->name) != NULL)
+            return tdg__source_kinds[i];
+    return NULL;
+}
+
+/* The place of an option, or of the entry where it is not given. */
+static const tdg__node_t *place_of(const tdg__node_t *entry, const char *option) {
+    const tdg__node_t *node = tdg__node_get(entry, option);
+
+    return node != NULL ? node : entry;
+}
+
+static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
+                     tdg__problems_t *problems) {
+    const char *uri = source->entry.uri;
+    const tdg__node_t *place = place_of(entry, "uri");
+    tdg__parse_error_t error = {0};
+    int rv;
+
+    if (uri == NULL) {
+        if ((source->kind->flags & TDG__SOURCE_NO_URI) != 0)
+            return 0;
+        tdg__problems_add(problems, place->line, place->column,
+                          "a %s entry needs a `uri`, such as shop://orders",
+                          source->kind->name);
+        return TDG_EINVAL;
+    }
+
+    bool is_template = strchr(uri, '{') != NULL;
+
+    rv = is_template ? tdg__template_parse(uri, strlen(uri), &source->template_, &error)
+                     : tdg__uri_check(uri, strlen(uri), &error);
+    if (rv == TDG_ENOMEM || rv == 0)
+        return rv;
+    tdg__problems_add(problems, place->line, place->column, "uri: \"%s\" is no %s: %s",
+                      uri, is_template ? "URI template" : "URI",
+                      error.text[0] != '\0' ? error.text : tdg_strerror(rv));
+    return TDG_EINVAL;
+}
+
+/* "files /srv/docs"; a main value that may hold a secret is left out. */
+static char *label_of(const tdg__source_t *source) {
+    const tdg__option_t *main_option = source->kind->options;
+    const char *what = source->entry.uri;
+    char *label;
+
+    if (main_option->name != NULL && (main_option->flags & TDG__OPTION_SECRET) == 0 &&
+        (main_option->type == TDG__OPTION_STRING ||
+         main_option->type == TDG__OPTION_PATH))
+        what = *(char *const *)((const char *)source + main_option->offset);
+    if (what == NULL)
+        what = "";
+
+    size_t room = strlen(source->kind->name) + strlen(what) + 2;
+
+    label = tdg__malloc(room);
+    if (label != NULL)
+        snprintf(label, room, "%s %s", source->kind->name, what);
+    return label;
+}
+
+int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
+                       tdg__source_t **ret) {
+    const tdg__source_kind_t *kind = kind_of(entry);
+
+    if (kind == NULL) {
+        tdg__problems_add(problems, entry->line, entry->column,
+                          "the entry says no kind of source");
+        return TDG_EINVAL;
+    }
+    return tdg__source_create_kind(kind, entry, problems, ret);
+}
+
+int tdg__source_create_kind(const tdg__source_kind_t *kind, const tdg__node_t *entry,
+                            tdg__problems_t *problems, tdg__source_t **ret) {
+    int rv, failed;
+    const tdg__option_t *const tables[] = {kind->options, tdg__source_options, NULL};
+    tdg__source_t *source = tdg__calloc(1, kind->size);
+    if (source == NULL)
+        return TDG_ENOMEM;
+    source->kind = kind;
+
+    rv = tdg__options_read(tables, entry, source, problems);
+    if (rv == 0 && kind->check != NULL)
+        rv = kind->check(source, entry, problems);
+    failed = rv;
+    rv = check_uri(source, entry, problems);
+    if (failed == 0)
+        failed = rv;
+    if (failed == 0) {
+        source->label = label_of(source);
+        failed = source->label == NULL ? TDG_ENOMEM : tdg__items_create(source);
+    }
+    if (failed != 0) {
+        tdg__source_destroy(source);
+        return failed;
+    }
+    *ret = source;
+    return 0;
+}
+
+void tdg__source_destroy(tdg__source_t *source) {
+    if (source == NULL)
+        return;
+
+    const tdg__option_t *const tables[] = {source->kind->options, tdg__source_options,
+                                           NULL};
+
+    tdg__items_destroy(source);
+    if (source->kind->free != NULL)
+        source->kind->free(source);
+    tdg__template_destroy(source->template_);
+    tdg__free((char *)(uintptr_t)source->label);
+    tdg__free(source->away_why);
+    tdg__options_done(tables, source);
+    tdg__free(source);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+int tdg__source_open(tdg__source_t *source, const tdg__source_host_t *host) {
+    source->host = *host;
+    tdg__items_open(source);
+
+    int rv = source->kind->open != NULL ? source->kind->open(source) : 0;
+    if (rv == 0 && (source->kind->flags & TDG__SOURCE_LISTS) == 0)
+        tdg__source_ready(source);
+    return rv;
+}
+
+void tdg__source_ready(tdg__source_t *source) {
+    if (source->ready || source->closing)
+        return;
+    source->ready = true;
+    source->host.ops->ready(source->host.user, source);
+}
+
+static void closed(tdg__source_t *source) {
+    source->host.ops->closed(source->host.user, source);
+}
+
+void tdg__source_close(tdg__source_t *source) {
+    if (source->closing)
+        return;
+    source->closing = true;
+    tdg__items_close(source, closed);
+    if (source->kind->close != NULL)
+        source->kind->close(source);
+    else
+        tdg__items_kind_closed(source);
+}
+
+void tdg__source_closed(tdg__source_t *source) {
+    tdg__items_kind_closed(source);
+}
+
+bool tdg__source_owns(tdg__source_t *source, const char *uri) {
+    const char *own = source->entry.uri;
+
+    if (own == NULL || source->closing)
+        return false;
+    if (source->template_ != NULL
+            ? !tdg__template_match(source->template_, uri, strlen(uri))
+            : strcmp(own, uri) != 0)
+        return false;
+    return source->kind->owns == NULL || source->kind->owns(source, uri);
+}
+
+/* ---- For the kinds ------------------------------------------------------ */
+
+void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *format,
+                     ...) {
+    char message[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    if (source->host.ops != NULL && source->host.ops->log != NULL)
+        source->host.ops->log(source->host.user, source, level, message);
+}
+
+int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed) {
+    if (source->closing)
+        return TDG_EENDED;
+    return source->host.ops->list(source->host.user, source, listed);
+}
+
+void tdg__source_unlist(tdg__source_t *source, const char *uri) {
+    if (source->closing)
+        return;
+    tdg__item_gone(source, uri);
+    source->host.ops->unlist(source->host.user, source, uri);
+}
+
+int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {
+    int64_t wait = source->entry.retry_ms, longest = source->entry.retry_max_ms;
+    uint32_t random = 0;
+
+    while (tries-- > 0 && wait < longest)
+        wait *= 2;
+    if (wait > longest)
+        wait = longest;
+    if (tdg__random(&random, sizeof(random)) < 0)
+        random = 0;
+    return wait - (int64_t)((uint64_t)random * (uint64_t)(wait / 2) >> 32);
+}
+
+void tdg__source_is_away(tdg__source_t *source, const char *why) {
+    if (source->closing)
+        return;
+    if (!source->away) {
+        source->away = true;
+        source->away_since_ms = tdg__wall_ms();
+        tdg__source_log(source, TDG_LOG_WARNING,
+                        "cannot be reached: %s; what was seen last is served as stale",
+                        why);
+    }
+
+    char *copy = tdg__malloc(strlen(why) + 1);
+    if (copy != NULL) {
+        strcpy(copy, why);
+        tdg__free(source->away_why);
+        source->away_why = copy;
+    }
+}
+
+void tdg__source_is_back(tdg__source_t *source) {
+    if (source->closing || !source->away)
+        return;
+    source->away = false;
+    tdg__source_log(source, TDG_LOG_NOTICE, "is back after %" PRId64 " ms",
+                    tdg__wall_ms() - source->away_since_ms);
+    tdg__source_touch_all(source);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all sources share, with a kind that does as the test says. */
+#include "support.h"
+#include "unit/source/harness.h"
+
+#include <string.h>
+
+/* ---- A kind that is told what it holds ---------------------------------- */
+
+enum { MAX_FETCHES = 64 };
+
+struct script {
+    tdg__source_t source;
+    char *main_value;
+    tdg__content_t holds; /* what fetches find */
+    bool manual;          /* fetches wait for finish() */
+    tdg__fetch_t *fetches[MAX_FETCHES];
+    size_t waiting;
+    size_t fetched, cancelled;
+    int watch_answer;
+    char watched[256];
+};
+
+static const tdg__option_t script_options[] = {
+    {.name = "script",
+     .type = TDG__OPTION_STRING,
+     .offset = offsetof(struct script, main_value),
+     .help = "Anything."},
+    {.name = NULL},
+};
+
+static struct script *script_of(struct harness *harness) {
+    return (struct script *)harness->source;
+}
+
+static void script_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct script *script = (struct script *)source;
+
+    script->fetched++;
+    if (!script->manual) {
+        tdg__content_t content = script->holds;
+
+        json_incref(content.metadata);
+        tdg__fetch_done(fetch, &content);
+        return;
+    }
+    assert_true(script->waiting < MAX_FETCHES);
+    script->fetches[script->waiting++] = fetch;
+}
+
+/* Ends the oldest fetch that waits. */
+static void finish(struct harness *harness, tdg__content_t content) {
+    struct script *script = script_of(harness);
+    tdg__fetch_t *fetch = script->fetches[0];
+
+    assert_true(script->waiting > 0);
+    memmove(script->fetches, script->fetches + 1,
+            --script->waiting * sizeof(script->fetches[0]));
+    tdg__fetch_done(fetch, &content);
+}
+
+static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct script *script = (struct script *)source;
+
+    script->cancelled++;
+    for (size_t i = 0; i < script->waiting; i++) {
+        if (script->fetches[i] != fetch)
+            continue;
+        memmove(script->fetches + i, script->fetches + i + 1,
+                (--script->waiting - i) * sizeof(script->fetches[0]));
+        tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+        return;
+    }
+}
+
+static int script_watch(tdg__source_t *source, const char *target) {
+    struct script *script = (struct script *)source;
+
+    snprintf(script->watched, sizeof(script->watched), "%s", target);
+    return script->watch_answer;
+}
+
+static void script_unwatch(tdg__source_t *source, const char *target) {
+    (void)target;
+    ((struct script *)source)->watched[0] = '\0';
+}
+
+static const tdg__source_kind_t script_kind = {
+    .name = "script",
+    .help = "Does as it is told.",
+    .options = script_options,
+    .size = sizeof(struct script),
+    .watch = script_watch,
+    .unwatch = script_unwatch,
+    .fetch = script_fetch,
+    .cancel = script_cancel,
+};
+
+static const tdg__source_kind_t pushed_kind = {
+    .name = "script",
+    .help = "Gets its content pushed.",
+    .options = script_options,
+    .flags = TDG__SOURCE_PUSHED,
+    .size = sizeof(struct script),
+};
+
+static tdg__content_t text(const char *data) {
+    return (tdg__content_t){.data = data, .len = strlen(data)};
+}
+
+static void hold(struct harness *harness, const char *data) {
+    script_of(harness)->holds = text(data);
+}
+
+static const char *field(const struct happening *happening, const char *name) {
+    return json_string_value(json_object_get(happening->metadata, name));
+}
+
+static void open_plain(struct harness *harness) {
+    harness_open_kind(harness, &script_kind,
+                      "script: x\nuri: a:1\nretry: 1ms\nretry-max: 4ms\n");
+    hold(harness, "one");
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+static void reads_without_a_watcher(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    struct reading reading = harness_read(&harness, "a:1");
+    assert_int_equal(reading.status, 0);
+    assert_string_equal(reading.data, "one");
+    assert_int_equal(json_integer_value(json_object_get(reading.metadata, "size")), 3);
+    assert_string_equal(
+        json_string_value(json_object_get(reading.metadata, "checksum")),
+        "sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed");
+    reading_done(&reading);
+    harness_wait(&harness, READY, NULL);
+    assert_int_equal(harness.count, 1);
+    harness_close(&harness);
+}
+
+static void a_read_waits_for_a_fetch_that_began_after_it(void **state) {
+    struct reading early, late;
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    script_of(&harness)->manual = true;
+    harness_start_read(&harness, "a:1", &early);
+    harness_start_read(&harness, "a:1", &late);
+    finish(&harness, text("old"));
+    assert_true(early.done);
+    assert_string_equal(early.data, "old");
+    assert_false(late.done);
+    finish(&harness, text("new"));
+    assert_true(late.done);
+    assert_string_equal(late.data, "new");
+    reading_done(&early);
+    reading_done(&late);
+    harness_close(&harness);
+}
+
+static void too_large_content_is_refused(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: a:1\nmax-size: 2\n");
+    hold(&harness, "one");
+    struct reading reading = harness_read(&harness, "a:1");
+    assert_int_equal(reading.status, TDG_ETOOLARGE);
+    reading_done(&reading);
+    harness_close(&harness);
+}
+
+static void a_fetch_that_hangs_is_cancelled(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: a:1\ntimeout: 5ms\n");
+    script_of(&harness)->manual = true;
+    struct reading reading = harness_read(&harness, "a:1");
+    assert_int_equal(reading.status, TDG_EAWAY);
+    assert_non_null(strstr(reading.error, "no answer within 5 ms"));
+    reading_done(&reading);
+    harness_close(&harness);
+}
+
+/* ---- Watching ----------------------------------------------------------- */
+
+static void a_change_is_told_once(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    assert_string_equal(script_of(&harness)->watched, "a:1");
+    tdg__source_touch(harness.source, "a:1"); /* nothing changed */
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    hold(&harness, "two");
+    tdg__source_touch(harness.source, "a:1");
+    tdg__source_touch(harness.source, "a:1");
+    struct happening *told = harness_wait(&harness, CHANGED, "a:1");
+    assert_string_equal(field(told, "change_type"), "content_update");
+    assert_non_null(field(told, "checksum"));
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    tdg__source_unwatch(harness.source, "a:1");
+    assert_string_equal(script_of(&harness)->watched, "");
+    hold(&harness, "three");
+    tdg__source_touch(harness.source, "a:1");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
+static void deleted_and_created(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_ENOTFOUND};
+    tdg__source_touch(harness.source, "a:1");
+    assert_string_equal(field(harness_wait(&harness, DELETED, "a:1"), "change_type"),
+                        "deleted");
+    tdg__source_touch(harness.source, "a:1");
+    assert_int_equal(harness_count(&harness, DELETED, NULL), 0);
+    hold(&harness, "one");
+    tdg__source_touch(harness.source, "a:1");
+    assert_string_equal(field(harness_wait(&harness, CHANGED, "a:1"), "change_type"),
+                        "created");
+    harness_close(&harness);
+}
+
+static void a_touch_during_a_fetch_is_not_lost(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    script_of(&harness)->manual = true;
+    tdg__source_touch(harness.source, "a:1");
+    tdg__source_touch(harness.source, "a:1"); /* while it is fetched */
+    finish(&harness, text("one"));
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    finish(&harness, text("two"));
+    harness_wait(&harness, CHANGED, "a:1");
+    assert_int_equal(script_of(&harness)->waiting, 0);
+    harness_close(&harness);
+}
+
+static void watching_waits_for_the_kind_and_the_first_look(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    script_of(&harness)->manual = true;
+    script_of(&harness)->watch_answer = TDG_EAGAIN;
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    finish(&harness, text("one"));
+    assert_int_equal(harness_count(&harness, WATCHED, NULL), 0);
+    tdg__source_watched(harness.source, "a:1", 0);
+    assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
+static void a_kind_may_refuse_to_watch(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    script_of(&harness)->watch_answer = TDG_ENOTSUP;
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_ENOTSUP);
+    script_of(&harness)->watch_answer = TDG_EAGAIN;
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    tdg__source_watched(harness.source, "a:1", TDG_EREFUSED);
+    assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, TDG_EREFUSED);
+    harness_close(&harness);
+}
+
+static void what_was_told_before_a_reload_is_compared(void **state) {
+    struct harness harness;
+    char before[128];
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    strcpy(before, tdg__source_checksum(harness.source, "a:1"));
+    harness_close(&harness);
+
+    open_plain(&harness);
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", before), TDG_EAGAIN);
+    harness_wait(&harness, WATCHED, "a:1");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+
+    open_plain(&harness);
+    hold(&harness, "two");
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", before), TDG_EAGAIN);
+    harness_wait(&harness, WATCHED, "a:1");
+    assert_int_equal(harness_count(&harness, CHANGED, "a:1"), 1);
+    harness_close(&harness);
+}
+
+/* ---- A backend that goes away ------------------------------------------- */
+
+static void what_was_seen_last_is_served_as_stale(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    tdg__source_is_away(harness.source, "the plug was pulled");
+    script_of(&harness)->holds =
+        (tdg__content_t){.status = TDG_EAWAY, .error = "no connection"};
+    struct reading reading = harness_read(&harness, "a:1");
+    assert_int_equal(reading.status, 0);
+    assert_string_equal(reading.data, "one");
+    assert_true(json_is_true(json_object_get(reading.metadata, "stale")));
+    assert_true(json_integer_value(json_object_get(reading.metadata, "stale_since")) > 0);
+    assert_non_null(json_object_get(reading.metadata, "stale_reason"));
+    reading_done(&reading);
+
+    hold(&harness, "two");
+    tdg__source_is_back(harness.source);
+    harness_wait(&harness, CHANGED, "a:1");
+    reading = harness_read(&harness, "a:1");
+    assert_null(json_object_get(reading.metadata, "stale"));
+    reading_done(&reading);
+    harness_close(&harness);
+}
+
+static void a_failed_fetch_is_tried_again(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    script_of(&harness)->manual = true;
+    tdg__source_touch(harness.source, "a:1");
+    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    harness_wait(&harness, LOGGED, "not now");
+    script_of(&harness)->manual = false;
+    hold(&harness, "two");
+    harness_wait(&harness, CHANGED, "a:1");
+    harness_close(&harness);
+}
+
+static void watching_begins_while_the_backend_is_away(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    script_of(&harness)->manual = true;
+    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
+    script_of(&harness)->manual = false;
+    harness_wait(&harness, CHANGED, "a:1"); /* nobody knows what it was before */
+    harness_close(&harness);
+}
+
+/* ---- Templates ---------------------------------------------------------- */
+
+static void a_watched_template_tells_what_is_touched(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    tdg__source_touch(harness.source, "a:1"); /* nobody watches */
+    harness_watch(&harness, "a:{id}");
+    harness_expect(&harness, "a:2", "one");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    tdg__source_touch(harness.source, "a:1");
+    tdg__source_touch(harness.source, "b:1");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    hold(&harness, "two");
+    tdg__source_touch_all(harness.source); /* both are remembered */
+    harness_wait(&harness, CHANGED, "a:1");
+    harness_wait(&harness, CHANGED, "a:2");
+    tdg__source_unwatch(harness.source, "a:{id}");
+    tdg__source_touch_all(harness.source);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
+/* ---- Pushed content ----------------------------------------------------- */
+
+static void pushed_content_is_kept_and_told(void **state) {
+    struct harness harness;
+    tdg__content_t content = text("one");
+
+    (void)state;
+    harness_open_kind(&harness, &pushed_kind, "script: x\nuri: a:1\nmax-size: 3\n");
+    struct reading reading = harness_read(&harness, "a:1");
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false), 0);
+    harness_wait(&harness, CHANGED, "a:1");
+    harness_expect(&harness, "a:1", "one");
+    assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false), 0);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    assert_int_equal(tdg__source_put(harness.source, "a:1", &content, true), 0);
+    harness_wait(&harness, CHANGED, "a:1");
+    content = text("four");
+    assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false),
+                     TDG_ETOOLARGE);
+    harness_expect(&harness, "a:1", "one");
+    content = (tdg__content_t){.status = TDG_ENOTFOUND};
+    assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false), 0);
+    harness_wait(&harness, DELETED, "a:1");
+    harness_close(&harness);
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void closing_answers_everybody(void **state) {
+    struct reading now, next;
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    script_of(&harness)->manual = true;
+    harness_start_read(&harness, "a:1", &now);
+    harness_start_read(&harness, "a:1", &next);
+    harness_close(&harness);
+    assert_int_equal(now.status, TDG_EAWAY);
+    assert_int_equal(next.status, TDG_EAWAY);
+    reading_done(&now);
+    reading_done(&next);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_without_a_watcher),
+        cmocka_unit_test(a_read_waits_for_a_fetch_that_began_after_it),
+        cmocka_unit_test(too_large_content_is_refused),
+        cmocka_unit_test(a_fetch_that_hangs_is_cancelled),
+        cmocka_unit_test(a_change_is_told_once),
+        cmocka_unit_test(deleted_and_created),
+        cmocka_unit_test(a_touch_during_a_fetch_is_not_lost),
+        cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
+        cmocka_unit_test(a_kind_may_refuse_to_watch),
+        cmocka_unit_test(what_was_told_before_a_reload_is_compared),
+        cmocka_unit_test(what_was_seen_last_is_served_as_stale),
+        cmocka_unit_test(a_failed_fetch_is_tried_again),
+        cmocka_unit_test(watching_begins_while_the_backend_is_away),
+        cmocka_unit_test(a_watched_template_tells_what_is_touched),
+        cmocka_unit_test(pushed_content_is_kept_and_told),
+        cmocka_unit_test(closing_answers_everybody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
