@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/call.h"
 #include "base/variables.h"
+#include "server/call.h"
 
 struct tdg_request {
     tdg__task_t task; /* the answer, when it comes from another thread */

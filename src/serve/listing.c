@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/listing.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/text.h"
+#include "server/worker.h"
+
+/* ---- Counted ------------------------------------------------------------ */
+
+tdg__listing_t *tdg__listing_create(void *owner) {
+    tdg__listing_t *listing = tdg__malloc(sizeof(*listing));
+
+    if (listing != NULL) {
+        atomic_init(&listing->refs, 1);
+        listing->owner = owner;
+        listing->next = NULL;
+    }
+    return listing;
+}
+
+static void ref(tdg__listing_t *listing) {
+    atomic_fetch_add_explicit(&listing->refs, 1, memory_order_relaxed);
+}
+
+void tdg__listing_unref(tdg__listing_t *listing) {
+    if (listing != NULL &&
+        atomic_fetch_sub_explicit(&listing->refs, 1, memory_order_acq_rel) == 1)
+        tdg__free(listing);
+}
+
+static void user_free(void *user) {
+    tdg__listing_unref(user);
+}
+
+/* ---- Lists -------------------------------------------------------------- */
+
+tdg_settings_t tdg__settings_of(int timing, int64_t window_ms, int64_t longest_ms,
+                                int64_t rate_limit_ms) {
+    static const uint32_t windows[] = {[TDG_TIMING_BATCH] = 100,
+                                       [TDG_TIMING_DEBOUNCE] = 500,
+                                       [TDG_TIMING_THROTTLE] = 200};
+    tdg_settings_t settings = {.timing = (tdg_timing_mode_t)timing};
+
+    if (timing > TDG_TIMING_IMMEDIATE)
+        settings.window_ms = window_ms >= 0 ? (uint32_t)window_ms : windows[timing];
+    if (longest_ms > 0)
+        settings.longest_ms = (uint32_t)longest_ms;
+    settings.rate_limit_ms = rate_limit_ms < 0    ? TDG_RATE_INHERIT
+                             : rate_limit_ms == 0 ? TDG_RATE_OFF
+                                                  : (int32_t)rate_limit_ms;
+    return settings;
+}
+
+static tdg_settings_t settings_of(const tdg__source_entry_t *entry) {
+    return tdg__settings_of(entry->timing, entry->window_ms, entry->longest_ms,
+                            entry->rate_limit_ms);
+}
+
+int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
+                           const tdg__source_t *source, tdg_read_fn read) {
+    const tdg__source_entry_t *entry = &source->entry;
+    const char *name = entry->name != NULL ? entry->name : entry->uri;
+    int rv;
+
+    if (entry->uri == NULL)
+        return 0;
+    ref(listing);
+    if (source->template_ != NULL) {
+        tdg_template_t template_ = {.uri_template = entry->uri,
+                                    .name = name,
+                                    .title = entry->title,
+                                    .description = entry->description,
+                                    .mime_type = entry->mime_type,
+                                    .read = read,
+                                    .user = listing,
+                                    .user_free = user_free,
+                                    .settings = settings_of(entry)};
+
+        rv = tdg_server_add_template(server, &template_);
+    } else {
+        tdg_resource_t resource = {.uri = entry->uri,
+                                   .name = name,
+                                   .title = entry->title,
+                                   .description = entry->description,
+                                   .mime_type = entry->mime_type,
+                                   .read = read,
+                                   .user = listing,
+                                   .user_free = user_free,
+                                   .settings = settings_of(entry)};
+
+        rv = tdg_server_add_resource(server, &resource);
+    }
+    if (rv < 0)
+        tdg__listing_unref(listing);
+    return rv;
+}
+
+/* {"annotations": {"lastModified": "2026-11-16T02:00:00Z"}}; NULL: not said, or no
+ * memory.
+ */
+static json_t *annotations_of(int64_t modified_ms) {
+    time_t seconds = (time_t)(modified_ms / 1000);
+    struct tm utc;
+    char text[32];
+
+    if (modified_ms == 0 || gmtime_r(&seconds, &utc) == NULL ||
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        return NULL;
+    return json_pack("{s:{s:s}}", "annotations", "lastModified", text);
+}
+
+int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
+                     const tdg__source_t *source, const tdg__listed_t *listed,
+                     tdg_read_fn read) {
+    json_t *extra = annotations_of(listed->modified_ms);
+    tdg_resource_t resource = {.uri = listed->uri,
+                               .name = listed->name != NULL ? listed->name : listed->uri,
+                               .title = listed->title,
+                               .description = listed->description,
+                               .mime_type = listed->mime_type,
+                               .size = listed->size,
+                               .extra = extra,
+                               .read = read,
+                               .user = listing,
+                               .user_free = user_free,
+                               .settings = settings_of(&source->entry)};
+
+    ref(listing);
+    int rv = tdg_server_add_resource(server, &resource);
+    if (rv < 0)
+        tdg__listing_unref(listing);
+    json_decref(extra);
+    return rv;
+}
+
+struct removing {
+    const tdg__listing_t *listing;
+    tdg_server_t *server;
+};
+
+static bool remove_resource(void *arg, tdg__entry_t *entry) {
+    struct removing *removing = arg;
+
+    if (entry->user == removing->listing)
+        tdg_server_remove_resource(removing->server, entry->key);
+    return true;
+}
+
+static bool remove_template(void *arg, tdg__entry_t *entry) {
+    struct removing *removing = arg;
+
+    if (entry->user == removing->listing)
+        tdg_server_remove_template(removing->server, entry->key);
+    return true;
+}
+
+void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server) {
+    tdg__catalogue_t *catalogue = tdg__server_catalogue(server);
+    struct removing removing = {listing, server};
+
+    tdg__catalogue_each(catalogue, TDG__RESOURCE, remove_resource, &removing);
+    tdg__catalogue_each(catalogue, TDG__TEMPLATE, remove_template, &removing);
+}
+
+/* ---- Answers ------------------------------------------------------------ */
+
+enum { INTERNAL_ERROR = -32603 }; /* JSON-RPC's; the text says what happened */
+
+static json_t *content_value(const tdg__content_t *content, const char **ret_key) {
+    const char *data = content->len > 0 ? content->data : "";
+    bool text = memchr(data, '\0', content->len) == NULL &&
+                tdg__utf8_is_valid(data, content->len);
+    char *base64;
+    json_t *value;
+
+    *ret_key = text ? "text" : "blob";
+    if (text)
+        return json_stringn_nocheck(data, content->len);
+    base64 = tdg__base64_encode(data, content->len);
+    value = base64 != NULL ? json_string_nocheck(base64) : NULL;
+    tdg__free(base64);
+    return value;
+}
+
+static void reply(tdg_request_t *request, const char *uri,
+                  const tdg__content_t *content) {
+    const char *key;
+    json_t *value = content_value(content, &key);
+    const char *mime_type = content->mime_type != NULL ? content->mime_type
+                            : strcmp(key, "text") == 0 ? "text/plain"
+                                                       : "application/octet-stream";
+    json_t *meta = json_pack("{s:O}", "dev.tidings/metadata", content->metadata);
+
+    /* The pack steals what it is given, also where it fails; NULL is out of memory. */
+    tdg_request_reply(request,
+                      json_pack("{s:[{s:s, s:s, s:o, s:o}]}", "contents", "uri", uri,
+                                "mimeType", mime_type, key, value, "_meta", meta));
+}
+
+void tdg__reply_content(tdg_request_t *request, const char *uri,
+                        const tdg__content_t *content) {
+    const char *error = content->error;
+
+    if (content->status == 0) {
+        reply(request, uri, content);
+    } else if (content->status == TDG_ENOTFOUND) {
+        tdg_request_fail_not_found(request);
+    } else {
+        tdg_request_fail(request, INTERNAL_ERROR,
+                         error != NULL ? error : tdg_strerror(content->status),
+                         json_pack("{s:s, s:s}", "uri", uri, "error_type",
+                                   content->status == TDG_EAWAY       ? "unavailable"
+                                   : content->status == TDG_ETOOLARGE ? "too_large"
+                                                                      : "source"));
+    }
+}

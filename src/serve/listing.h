@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a source offers, in the catalogue of a server, and the answers to reads. */
+#ifndef TDG_SERVE_LISTING_H
+#define TDG_SERVE_LISTING_H
+
+#include <stdatomic.h>
+
+#include <tidings/server.h>
+
+#include "source/source.h"
+
+/* Stands for one source in the catalogue, for as long as anything listed by it, or a read
+ * of that, is there; counted. */
+typedef struct tdg__listing {
+    atomic_size_t refs;
+    void *owner;               /* for whoever gets the listing in `read` */
+    struct tdg__listing *next; /* for whoever made it */
+} tdg__listing_t;
+
+tdg__listing_t *tdg__listing_create(void *owner); /* NULL where memory is out */
+void tdg__listing_unref(tdg__listing_t *listing); /* NULL is accepted */
+
+/* Lists what the entry of a source names by itself: a resource or a template; `read` gets
+ * the listing. Returns 0 or a code as tdg_server_add_resource(). */
+int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
+                           const tdg__source_t *source, tdg_read_fn read);
+
+/* The same for something that the source lists. */
+int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
+                     const tdg__source_t *source, const tdg__listed_t *listed,
+                     tdg_read_fn read);
+
+/* Takes from the lists whatever is listed by it still. */
+void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server);
+
+/* Answers a read with content. */
+void tdg__reply_content(tdg_request_t *request, const char *uri,
+                        const tdg__content_t *content);
+
+/* What a timing in a config means; -1 is "not given". */
+tdg_settings_t tdg__settings_of(int timing, int64_t window_ms, int64_t longest_ms,
+                                int64_t rate_limit_ms);
+
+#endif

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/live.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "serve/handover.h"
+#include "serve/listing.h"
+#include "serve/watches.h"
+#include "source/checksum.h"
+
+/* A source that is served, or that is on its way out. */
+struct slot {
+    struct slot *next;
+    tdg__live_t *live;
+    tdg__source_t *source;
+    tdg__listing_t *listing;
+    char *identity;
+    bool stays; /* while the sources are being replaced */
+};
+
+struct tdg__live {
+    uv_loop_t *loop;
+    tdg__live_ops_t ops;
+    void *user;
+    tdg_server_t *server;
+    tdg__handover_t handover;
+    struct slot *slots;       /* served, in the order of the config */
+    struct slot *leaving;     /* closing */
+    tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
+    tdg__watches_t watches;
+    bool waits_for_ready, closing;
+    uv_idle_t closer; /* says ops->closed() from the loop */
+};
+
+static void log_line(tdg__live_t *live, const tdg__source_t *source,
+                     tdg_log_level_t level, const char *message) {
+    char line[1280];
+
+    snprintf(line, sizeof(line), "%s: %s", source->label, message);
+    live->ops.log(live->user, level, line);
+}
+
+/* ---- Which source has what ---------------------------------------------- */
+
+/* A resource of its own goes before a template, and the first in the config before
+ * others. */
+static struct slot *owner_of(tdg__live_t *live, const char *uri) {
+    struct slot *first = NULL;
+
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next) {
+        if (!tdg__source_owns(slot->source, uri))
+            continue;
+        if (slot->source->template_ == NULL)
+            return slot;
+        if (first == NULL)
+            first = slot;
+    }
+    return first;
+}
+
+tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri) {
+    struct slot *slot = owner_of(live, uri);
+
+    return slot != NULL ? slot->source : NULL;
+}
+
+/* The same for what is watched: a URI or one of the templates. */
+static struct slot *watcher_of(tdg__live_t *live, const char *target) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (slot->source->template_ != NULL &&
+            strcmp(slot->source->entry.uri, target) == 0)
+            return slot;
+    return owner_of(live, target);
+}
+
+static bool is_list(const char *target) {
+    return strncmp(target, "list:", 5) == 0;
+}
+
+/* ---- What sources tell -------------------------------------------------- */
+
+static void check_told(struct slot *slot, const char *uri, int rv) {
+    char text[256];
+
+    if (rv == 0)
+        return;
+    snprintf(text, sizeof(text), "a change of %.100s could not be told: %s", uri,
+             tdg_strerror(rv));
+    log_line(slot->live, slot->source, TDG_LOG_ERROR, text);
+    if (rv == TDG_EAGAIN || rv == TDG_ENOMEM)
+        tdg__source_touch(slot->source, uri);
+}
+
+static void on_changed(void *user, tdg__source_t *source, const char *uri,
+                       json_t *metadata) {
+    struct slot *slot = user;
+
+    (void)source;
+    check_told(slot, uri, tdg_server_notify_updated(slot->live->server, uri, metadata));
+}
+
+static void on_deleted(void *user, tdg__source_t *source, const char *uri,
+                       json_t *metadata) {
+    struct slot *slot = user;
+
+    (void)source;
+    check_told(slot, uri, tdg_server_notify_deleted(slot->live->server, uri, metadata));
+}
+
+/* ---- Reads -------------------------------------------------------------- */
+
+struct read_task {
+    tdg__task_t task;
+    tdg__live_t *live;
+    tdg_request_t *request;
+    char uri[];
+};
+
+static void on_read(void *arg, const tdg__content_t *content) {
+    struct read_task *read = arg;
+
+    tdg__reply_content(read->request, read->uri, content);
+    tdg__free(read);
+}
+
+static void run_read(tdg__task_t *task) {
+    struct read_task *read = (struct read_task *)task;
+    struct slot *slot = task->refused ? NULL : owner_of(read->live, read->uri);
+
+    if (slot != NULL) {
+        tdg__source_read(slot->source, read->uri, on_read, read);
+        return;
+    }
+    on_read(read, task->refused ? &(tdg__content_t){.status = TDG_EAWAY,
+                                                    .error = "the server stops"}
+                                : &(tdg__content_t){.status = TDG_ENOTFOUND});
+}
+
+/* On a worker's thread. */
+static void read_resource(void *user, tdg_request_t *request, const char *uri) {
+    tdg__live_t *live = ((tdg__listing_t *)user)->owner;
+    struct read_task *read = tdg__malloc(sizeof(*read) + strlen(uri) + 1);
+
+    if (read == NULL) {
+        tdg_request_reply(request, NULL);
+        return;
+    }
+    *read = (struct read_task){.task.run = run_read, .live = live, .request = request};
+    strcpy(read->uri, uri);
+    tdg__handover_post(&live->handover, &read->task);
+}
+
+static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
+    struct slot *slot = user;
+
+    return tdg__listing_add(slot->listing, slot->live->server, source, listed,
+                            read_resource);
+}
+
+static void on_unlist(void *user, tdg__source_t *source, const char *uri) {
+    (void)source;
+    tdg_server_remove_resource(((struct slot *)user)->live->server, uri);
+}
+
+/* ---- Watching ----------------------------------------------------------- */
+
+/* Tells the server, once, how its wish ended. One that was refused is not stopped later.
+ */
+static void answer(tdg__live_t *live, tdg__watch_t *watch, int status) {
+    if (watch->answered)
+        return;
+    watch->answered = true;
+    tdg_server_watch_done(live->server, watch->target, status);
+    if (status < 0)
+        tdg__watches_remove(&live->watches, watch);
+}
+
+static void on_watched(void *user, tdg__source_t *source, const char *target,
+                       int status) {
+    tdg__live_t *live = ((struct slot *)user)->live;
+    tdg__watch_t *watch = tdg__watches_find(&live->watches, target);
+
+    if (watch == NULL || (watch->source != NULL && watch->source != source))
+        return;
+    if (watch->pending > 0 && --watch->pending > 0)
+        return;
+    answer(live, watch, is_list(target) ? 0 : status);
+}
+
+/* All that list by themselves; that some of them cannot is no reason to refuse. */
+static void watch_lists(tdg__live_t *live, tdg__watch_t *watch) {
+    watch->pending = 1;
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
+            tdg__source_watch(slot->source, watch->target, NULL) == TDG_EAGAIN)
+            watch->pending++;
+    if (--watch->pending == 0)
+        answer(live, watch, 0);
+}
+
+/* Lets the source that has the target watch it. `checksum` is what was last told. */
+static void begin(tdg__live_t *live, tdg__watch_t *watch, const char *checksum) {
+    struct slot *slot = watcher_of(live, watch->target);
+
+    watch->source = slot != NULL ? slot->source : NULL;
+    if (slot == NULL) { /* what the server lists and no source has: a tool's, say */
+        answer(live, watch, 0);
+        return;
+    }
+
+    int rv = tdg__source_watch(slot->source, watch->target, checksum);
+    if (rv != TDG_EAGAIN)
+        answer(live, watch, rv);
+}
+
+struct watch_task {
+    tdg__task_t task;
+    tdg__live_t *live;
+    char target[];
+};
+
+static void run_watch(tdg__task_t *task) {
+    struct watch_task *wish = (struct watch_task *)task;
+    tdg__live_t *live = wish->live;
+    tdg__watch_t *watch =
+        task->refused ? NULL : tdg__watches_add(&live->watches, wish->target);
+
+    if (watch == NULL) {
+        if (!task->refused)
+            tdg_server_watch_done(live->server, wish->target, TDG_ENOMEM);
+    } else if (is_list(watch->target)) {
+        watch_lists(live, watch);
+    } else {
+        begin(live, watch, NULL);
+    }
+    tdg__free(wish);
+}
+
+static void run_unwatch(tdg__task_t *task) {
+    struct watch_task *wish = (struct watch_task *)task;
+    tdg__live_t *live = wish->live;
+    tdg__watch_t *watch =
+        task->refused ? NULL : tdg__watches_find(&live->watches, wish->target);
+
+    if (watch != NULL) {
+        for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+            if (slot->source == watch->source ||
+                (is_list(wish->target) &&
+                 (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
+                tdg__source_unwatch(slot->source, wish->target);
+        tdg__watches_remove(&live->watches, watch);
+    }
+    tdg__free(wish);
+}
+
+static int post_watch(tdg__live_t *live, const char *target,
+                      void (*run)(tdg__task_t *task)) {
+    struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target) + 1);
+
+    if (wish == NULL)
+        return TDG_ENOMEM;
+    *wish = (struct watch_task){.task.run = run, .live = live};
+    strcpy(wish->target, target);
+    tdg__handover_post(&live->handover, &wish->task);
+    return 0;
+}
+
+/* On a worker's thread, as the next one. */
+static int watcher_start(void *user, tdg_server_t *server, const char *target) {
+    (void)server;
+    int rv = post_watch(user, target, run_watch);
+    return rv < 0 ? rv : TDG_EAGAIN;
+}
+
+/* Without memory the watching goes on, and costs what it costs. */
+static void watcher_stop(void *user, tdg_server_t *server, const char *target) {
+    (void)server;
+    post_watch(user, target, run_unwatch);
+}
+
+tdg_watcher_t tdg__live_watcher(tdg__live_t *live) {
+    return (tdg_watcher_t){watcher_start, watcher_stop, live};
+}
+
+/* ---- Coming and going --------------------------------------------------- */
+
+static void free_slot(struct slot *slot) {
+    tdg__source_destroy(slot->source);
+    tdg__listing_unref(slot->listing);
+    tdg__free(slot->identity);
+    tdg__free(slot);
+}
+
+static void on_closer_closed(uv_handle_t *handle) {
+    tdg__live_t *live = handle->data;
+
+    live->ops.closed(live->user);
+}
+
+static void check_closed(tdg__live_t *live) {
+    if (live->closing && live->slots == NULL && live->leaving == NULL &&
+        !uv_is_closing((uv_handle_t *)&live->closer))
+        uv_close((uv_handle_t *)&live->closer, on_closer_closed);
+}
+
+static void on_closed(void *user, tdg__source_t *source) {
+    struct slot *slot = user, **at = &slot->live->leaving;
+    tdg__live_t *live = slot->live;
+
+    (void)source;
+    while (*at != slot)
+        at = &(*at)->next;
+    *at = slot->next;
+    free_slot(slot);
+    check_closed(live);
+}
+
+static void on_log(void *user, tdg__source_t *source, tdg_log_level_t level,
+                   const char *message) {
+    log_line(((struct slot *)user)->live, source, level, message);
+}
+
+/* Once all have their lists, what only those had that left is gone. Not earlier: what is
+ * listed by another one now has not been away. */
+static void check_ready(tdg__live_t *live) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (!slot->source->ready)
+            return;
+    if (!live->waits_for_ready)
+        return;
+    live->waits_for_ready = false;
+    while (live->outdated != NULL) {
+        tdg__listing_t *listing = live->outdated;
+
+        live->outdated = listing->next;
+        tdg__listing_remove_all(listing, live->server);
+        tdg__listing_unref(listing);
+    }
+    live->ops.ready(live->user);
+}
+
+static void on_ready(void *user, tdg__source_t *source) {
+    (void)source;
+    check_ready(((struct slot *)user)->live);
+}
+
+static const tdg__source_host_ops_t host_ops = {
+    on_changed, on_deleted, on_list, on_unlist, on_ready, on_watched, on_closed, on_log,
+};
+
+/* Begins to close a source that is in no list any more. */
+static void leave(struct slot *slot) {
+    tdg__live_t *live = slot->live;
+
+    if (live->ops.closing != NULL)
+        live->ops.closing(live->user, slot->source);
+    slot->next = live->leaving;
+    live->leaving = slot;
+    slot->listing->next = live->outdated;
+    live->outdated = slot->listing;
+    slot->listing = NULL;
+    tdg__source_close(slot->source);
+}
+
+/* Lists and opens a source. Returns false where it cannot work: it leaves then. */
+static bool enter(struct slot *slot) {
+    tdg__live_t *live = slot->live;
+    tdg__source_host_t host = {&host_ops, slot, live->loop};
+    char text[256];
+
+    int rv =
+        tdg__listing_add_entry(slot->listing, live->server, slot->source, read_resource);
+    if (rv < 0) {
+        snprintf(text, sizeof(text), "cannot be listed: %s", tdg_strerror(rv));
+        log_line(live, slot->source, TDG_LOG_ERROR, text);
+    }
+    rv = tdg__source_open(slot->source, &host);
+    if (rv == 0 && live->ops.opened != NULL)
+        live->ops.opened(live->user, slot->source);
+    return rv == 0;
+}
+
+/* ---- Replacing ---------------------------------------------------------- */
+
+static void put_node(tdg__text_t *text, const tdg__node_t *node) {
+    if (node->kind == TDG__NODE_SCALAR) {
+        tdg__text_put(text, node->plain ? "p" : "q");
+        tdg__text_put_quoted(text, node->text, strlen(node->text));
+        return;
+    }
+    tdg__text_put(text, node->kind == TDG__NODE_MAP ? "{" : "[");
+    for (const tdg__node_t *child = node->first; child != NULL; child = child->next) {
+        if (child->key != NULL)
+            tdg__text_put_quoted(text, child->key, strlen(child->key));
+        put_node(text, child);
+    }
+    tdg__text_put(text, "}");
+}
+
+char *tdg__live_identity(const tdg__node_t *entry) {
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    put_node(&text, entry); /* as deep as the reader of the file allows */
+    if (text.error == 0)
+        return text.data;
+    tdg__text_done(&text);
+    return NULL;
+}
+
+static void free_entries(tdg__live_entry_t *entries, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        tdg__free(entries[i].identity);
+        tdg__source_destroy(entries[i].source);
+    }
+}
+
+static struct slot *find_same(tdg__live_t *live, const char *identity) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (!slot->stays && strcmp(slot->identity, identity) == 0)
+            return slot;
+    return NULL;
+}
+
+/* Makes a slot for each entry; those that stay are marked and take NULL. */
+static int make_slots(tdg__live_t *live, tdg__live_entry_t *entries, size_t count,
+                      struct slot **slots) {
+    for (size_t i = 0; i < count; i++) {
+        struct slot *same = find_same(live, entries[i].identity);
+
+        if (same != NULL) {
+            same->stays = true;
+            slots[i] = same;
+            continue;
+        }
+        slots[i] = tdg__calloc(1, sizeof(*slots[i]));
+        if (slots[i] == NULL)
+            return TDG_ENOMEM;
+        slots[i]->live = live;
+        slots[i]->listing = tdg__listing_create(live);
+        if (slots[i]->listing == NULL)
+            return TDG_ENOMEM;
+    }
+    return 0;
+}
+
+static void undo_slots(tdg__live_t *live, struct slot **slots, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (slots[i] == NULL || slots[i]->stays)
+            continue;
+        tdg__listing_unref(slots[i]->listing);
+        tdg__free(slots[i]);
+    }
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        slot->stays = false;
+}
+
+/* Lets what is watched move to whoever has it now, with the checksum of what was told. */
+static void move_watch(tdg__live_t *live, tdg__watch_t *watch) {
+    struct slot *slot = watcher_of(live, watch->target);
+    tdg__source_t *before = watch->source;
+    const char *checksum;
+    char told[TDG__CHECKSUM + 1] = "";
+
+    if ((slot != NULL ? slot->source : NULL) == before)
+        return;
+    if (before != NULL) {
+        checksum = tdg__source_checksum(before, watch->target);
+        if (checksum != NULL)
+            memcpy(told, checksum, sizeof(told));
+        tdg__source_unwatch(before, watch->target);
+    }
+    begin(live, watch, told[0] != '\0' ? told : NULL);
+}
+
+static void move_watches(tdg__live_t *live) {
+    tdg__watch_t *watch = tdg__watches_next(&live->watches, 0);
+
+    while (watch != NULL) {
+        uint32_t id = watch->id;
+
+        if (is_list(watch->target))
+            watch_lists(live, watch);
+        else
+            move_watch(live, watch);
+        watch = tdg__watches_next(&live->watches, id);
+    }
+}
+
+/* Takes over the new list: opens what is new, moves what is watched, closes what is not
+ * in it any more. */
+static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot **slots,
+                      size_t count) {
+    struct slot *old = live->slots, *failed = NULL, **last = &live->slots;
+
+    for (struct slot **at = &old; *at != NULL;) /* what stays is taken out of it */
+        if ((*at)->stays)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    live->slots = NULL;
+    live->waits_for_ready = true;
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = slots[i];
+        bool works = true;
+
+        if (slot->stays) {
+            free_entries(&entries[i], 1);
+        } else {
+            slot->source = entries[i].source;
+            slot->identity = entries[i].identity;
+            works = enter(slot);
+        }
+        slot->stays = false;
+        slot->next = NULL;
+        if (works) {
+            *last = slot;
+            last = &slot->next;
+        } else {
+            slot->next = failed;
+            failed = slot;
+        }
+    }
+    move_watches(live);
+    for (struct slot *list = old, *next; list != NULL; list = next) {
+        next = list->next;
+        leave(list);
+    }
+    for (struct slot *list = failed, *next; list != NULL; list = next) {
+        next = list->next;
+        leave(list);
+    }
+    check_ready(live);
+}
+
+int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t count) {
+    struct slot **slots = tdg__calloc(count + 1, sizeof(*slots));
+
+    int rv = slots != NULL ? make_slots(live, entries, count, slots) : TDG_ENOMEM;
+    if (rv == 0) {
+        take_over(live, entries, slots, count);
+    } else {
+        if (slots != NULL)
+            undo_slots(live, slots, count);
+        free_entries(entries, count);
+    }
+    tdg__free(slots);
+    return rv;
+}
+
+void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),
+                    void *arg) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        visit(arg, slot->source);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
+                     tdg__live_t **ret) {
+    tdg__live_t *live = tdg__calloc(1, sizeof(*live));
+    if (live == NULL)
+        return TDG_ENOMEM;
+
+    int rv = tdg__watches_init(&live->watches);
+    if (rv == 0)
+        rv = tdg__handover_init(&live->handover, loop);
+    if (rv < 0) {
+        tdg__free(live);
+        return rv;
+    }
+    live->loop = loop;
+    live->ops = *ops;
+    live->user = user;
+    uv_idle_init(loop, &live->closer);
+    live->closer.data = live;
+    *ret = live;
+    return 0;
+}
+
+void tdg__live_bind(tdg__live_t *live, tdg_server_t *server) {
+    live->server = server;
+}
+
+void tdg__live_post(tdg__live_t *live, tdg__task_t *task) {
+    tdg__handover_post(&live->handover, task);
+}
+
+void tdg__live_close(tdg__live_t *live) {
+    if (live->closing)
+        return;
+    live->closing = true;
+    tdg__handover_close(&live->handover);
+    while (live->slots != NULL) {
+        struct slot *slot = live->slots;
+
+        live->slots = slot->next;
+        leave(slot);
+    }
+    check_closed(live);
+}
+
+void tdg__live_destroy(tdg__live_t *live) {
+    if (live == NULL)
+        return;
+    while (live->outdated != NULL) {
+        tdg__listing_t *listing = live->outdated;
+
+        live->outdated = listing->next;
+        tdg__listing_unref(listing);
+    }
+    tdg__handover_done(&live->handover);
+    tdg__watches_done(&live->watches);
+    tdg__free(live);
+}

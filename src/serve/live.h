@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Live resources: the sources of a config, bound to a server. Reads and watchers come
+ * from the server's threads and are handed over to the loop of the sources; what the
+ * sources tell goes to the server, which takes calls from any thread.
+ *
+ *     server: read, watcher.start, watcher.stop ──▶ handover ──▶ source that has the URI
+ *     server: notify, add, remove  ◀──────────────────────────── source
+ *
+ * A set of sources can be replaced by another one while clients are subscribed: entries
+ * that are the same stay as they are, and what is watched moves to the source that has it
+ * now, with the checksum of what was last told. */
+#ifndef TDG_SERVE_LIVE_H
+#define TDG_SERVE_LIVE_H
+
+#include <tidings/server.h>
+
+#include "source/source.h"
+
+typedef struct tdg__live tdg__live_t;
+
+/* What the owner hears, on the loop. */
+typedef struct tdg__live_ops {
+    /* All sources have their first list, once per tdg__live_replace(). */
+    void (*ready)(void *user);
+    void (*closed)(void *user); /* after tdg__live_close() */
+
+    /* Also for webhooks and stores: a source came, or goes. May be NULL. */
+    void (*opened)(void *user, tdg__source_t *source);
+    void (*closing)(void *user, tdg__source_t *source);
+
+    void (*log)(void *user, tdg_log_level_t level, const char *message);
+} tdg__live_ops_t;
+
+/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
+                     tdg__live_t **ret);
+
+/* After tdg__live_close() has come to its end, or before tdg__live_bind(); the loop has
+ * to run once more before it is closed. NULL is accepted. */
+void tdg__live_destroy(tdg__live_t *live);
+
+/* For the options of the server. */
+tdg_watcher_t tdg__live_watcher(tdg__live_t *live);
+
+/* The server, which is not started yet. It must be stopped before tdg__live_close() and
+ * destroyed after tdg__live_destroy(). */
+void tdg__live_bind(tdg__live_t *live, tdg_server_t *server);
+
+/* One entry of a config: what it says, as a text to compare with, and the source that was
+ * made from it. Both are stolen. */
+typedef struct tdg__live_entry {
+    char *identity;
+    tdg__source_t *source;
+} tdg__live_entry_t;
+
+/* The text to compare with; new, NULL where memory is out. */
+char *tdg__live_identity(const tdg__node_t *entry);
+
+/* Serves these from now on. An entry that is served already is destroyed, and the source
+ * that is there stays. Returns 0, or TDG_ENOMEM: then nothing has changed, and all of
+ * them are destroyed. */
+int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t count);
+
+/* Ends all sources; ops->closed() follows, never from inside. */
+void tdg__live_close(tdg__live_t *live);
+
+/* The source that has a URI, or NULL. On the loop. */
+tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri);
+
+/* Visits the sources that are served, in the order of the config. */
+void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),
+                    void *arg);
+
+/* Posts to the loop, from any thread. */
+struct tdg__task;
+void tdg__live_post(tdg__live_t *live, struct tdg__task *task);
+
+#endif
