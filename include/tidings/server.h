@@ -97,6 +97,26 @@ typedef struct tdg_watcher {
     void *user;
 } tdg_watcher_t;
 
+typedef enum tdg_log_level {
+    TDG_LOG_DEBUG,
+    TDG_LOG_INFO,
+    TDG_LOG_NOTICE,
+    TDG_LOG_WARNING,
+    TDG_LOG_ERROR,
+    TDG_LOG_CRITICAL,
+    TDG_LOG_ALERT,
+    TDG_LOG_EMERGENCY,
+} tdg_log_level_t;
+
+/* What the operator should know: that the server starts and stops, that clients are
+ * refused because a limit is reached, that something was lost for want of memory.
+ * `message` is one line of UTF-8 without its end, in English, at most TDG_LOG_MAX bytes;
+ * borrowed. What clients can bring about is told at most once per second and kind, with a
+ * count of the rest. Called from any thread, also from several at a time; it must not
+ * wait for anything, nor stop or destroy the server (tdg_server_stop_soon() is fine). */
+typedef void (*tdg_log_fn)(void *user, tdg_log_level_t level, const char *message);
+enum { TDG_LOG_MAX = 1000 };
+
 /* 0 or NULL in any field takes the default in brackets. */
 typedef struct tdg_server_opts {
     const char *name;         /* how the server introduces itself ["tidings"] */
@@ -108,6 +128,8 @@ typedef struct tdg_server_opts {
     tdg_settings_t settings;  /* [batch of 100 ms, rate limit 1,000 ms] */
     tdg_watcher_t watcher;    /* [every change is notified anyway] */
     uint32_t linger_ms;       /* from the last subscriber to watcher.stop() [5,000] */
+    tdg_log_fn log;           /* for the operator, not for clients [nothing] */
+    void *log_user;           /* handed to `log` */
 
     uint32_t page_size;          /* entries of one page of a list [250] */
     uint32_t keepalive_ms;       /* between signs of life on a silent stream [15,000] */
@@ -220,17 +242,6 @@ TDG_API void tdg_request_fail_not_found(tdg_request_t *request);
  * `total` 0 is unknown; `message` may be NULL. Not after the answer. */
 TDG_API void tdg_request_progress(tdg_request_t *request, double progress, double total,
                                   const char *message);
-
-typedef enum tdg_log_level {
-    TDG_LOG_DEBUG,
-    TDG_LOG_INFO,
-    TDG_LOG_NOTICE,
-    TDG_LOG_WARNING,
-    TDG_LOG_ERROR,
-    TDG_LOG_CRITICAL,
-    TDG_LOG_ALERT,
-    TDG_LOG_EMERGENCY,
-} tdg_log_level_t;
 
 /* Sends a log message to the client of this request, if it wants such. `logger` may be
  * NULL; `data` (any JSON value) is stolen. */

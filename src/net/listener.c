@@ -110,6 +110,11 @@ static void close_listener(struct listener *listener) {
     tdg__net_close_fd(listener->fd);
 }
 
+static void report(const tdg__net_t *net, int error) {
+    if (net->opts.calls.not_taken != NULL)
+        net->opts.calls.not_taken(net->opts.user, error);
+}
+
 /* Above the limit. Beyond another limit there is not even the time to say so in a way
  * that surely arrives. */
 static void turn_away(tdg__net_t *net, int fd, void *tag) {
@@ -130,10 +135,12 @@ static void welcome(struct listener *listener, int fd) {
     tdg__net_t *net = listener->net;
     tdg__conn_t *conn;
 
-    if (net->connections >= net->opts.max_connections)
+    if (net->connections >= net->opts.max_connections) {
         turn_away(net, fd, listener->tag);
-    else
-        (void)tdg__conn_create(net, fd, listener->tag, false, &conn);
+        report(net, 0);
+    } else if (tdg__conn_create(net, fd, listener->tag, false, &conn) < 0) {
+        report(net, UV_ENOMEM);
+    }
 }
 
 static void on_acceptable(uv_poll_t *poll, int status, int events);
@@ -169,7 +176,10 @@ static void on_acceptable(uv_poll_t *poll, int status, int events) {
         } else if (errno == EAGAIN) {
             return;
         } else if (!is_passing(errno)) { /* out of descriptors or memory */
+            int error = uv_translate_sys_error(errno);
+
             rest(listener);
+            report(listener->net, error);
             return;
         }
     }

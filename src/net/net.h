@@ -40,6 +40,10 @@ typedef struct tdg__net_calls {
      * answer goes out as usual (a stream is not begun any more), unless this call closes
      * the connection. */
     void (*half_closed)(void *user, tdg__conn_t *conn);
+
+    /* May be NULL. A connection was not taken: `error` is 0 (there are too many) or what
+     * the system said, as libuv has it. */
+    void (*not_taken)(void *user, int error);
 } tdg__net_calls_t;
 
 typedef struct tdg__net_opts {

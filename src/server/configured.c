@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/log.h"
 #include "server/server.h"
 
 const char *tdg__target_text(const tdg__target_t *target, char *room) {
@@ -144,8 +145,10 @@ struct sent {
 static void arrive(tdg__task_t *task, bool here) {
     struct sent *sent = (struct sent *)(void *)task;
 
-    if (here)
-        configure(tdg__worker_engine(sent->worker), sent->target, &sent->settings);
+    if (here &&
+        configure(tdg__worker_engine(sent->worker), sent->target, &sent->settings) < 0)
+        tdg__server_log_event(tdg__worker_server(sent->worker), TDG__EVENT_SETTING_LOST,
+                              sent->target);
     tdg__free(sent);
 }
 

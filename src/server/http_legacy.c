@@ -8,6 +8,7 @@
 #include "server/get.h"
 #include "server/http_internal.h"
 #include "server/limits.h"
+#include "server/log.h"
 #include "server/session.h"
 
 /* ---- Sessions ----------------------------------------------------------- */
@@ -189,6 +190,8 @@ void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values) {
 static void respond_not_opened(tdg__visit_t *visit, int code) {
     switch (code) {
     case TDG_ESTREAMS:
+        tdg__server_log_event(tdg__worker_server(visit->worker),
+                              TDG__EVENT_STREAM_REFUSED, NULL);
         tdg__visit_refuse(visit, 409, TDG__RPC_INVALID_REQUEST, "Too many streams");
         break;
     case TDG_ENOTFOUND:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/log.h"
 #include "server/server.h"
 #include "server/target.h"
 
@@ -187,6 +188,9 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const tdg__sub_opts_t 
     if (!again)
         rv = tdg__engine_subscribe(engine, listen->feed.stream, &resolved.target, opts,
                                    &subscribed);
+    if (rv == TDG_ESUBSCRIPTIONS || rv == TDG_ETEMPLATES || rv == TDG_ETOTAL)
+        tdg__server_log_event(tdg__worker_server(worker), TDG__EVENT_SUBSCRIPTION_REFUSED,
+                              tdg_strerror(rv));
     if (rv == 0 && subscribed.state == TDG__SUBSCRIBING)
         rv = note(listen->waiting, &resolved.target, json_null());
     if (rv == 0 && !again)

@@ -9,6 +9,7 @@
 #include "net/line.h"
 #include "server/limits.h"
 #include "server/listen.h"
+#include "server/log.h"
 #include "server/modern.h"
 #include "server/session.h"
 
@@ -170,8 +171,8 @@ static void cancel(tdg__pipe_t *pipe, const char *id) {
 }
 
 static void serve_modern(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
-    const tdg_server_opts_t *opts =
-        tdg__server_opts(tdg__worker_server(pipe->channel.worker));
+    tdg_server_t *server = tdg__worker_server(pipe->channel.worker);
+    const tdg_server_opts_t *opts = tdg__server_opts(server);
     tdg__rpc_error_t error = {0};
     tdg__mcp_request_t request;
 
@@ -187,11 +188,13 @@ static void serve_modern(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
         refuse(pipe, request.id, TDG__RPC_INVALID_REQUEST,
                "A request with this id is being answered already");
     } else if (pipe->channel.call_count >= opts->max_calls) {
+        tdg__server_log_event(server, TDG__EVENT_CALL_REFUSED, NULL);
         refuse(pipe, request.id, TDG__RPC_INTERNAL,
                "Too many requests are being answered");
     } else if (request.method != TDG__M_LISTEN) {
         tdg__modern_serve(&pipe->channel, &request, NULL, NULL);
     } else if (tdg__listen_count(pipe->listens) >= opts->max_streams) {
+        tdg__server_log_event(server, TDG__EVENT_STREAM_REFUSED, NULL);
         refuse(pipe, request.id, TDG__RPC_INTERNAL,
                "Too many streams on this connection");
     } else {

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "server/http.h"
+#include "server/log.h"
 #include "server/options.h"
 #include "server/worker.h"
 
@@ -33,6 +34,7 @@ struct listening {
 
 struct tdg_server {
     tdg_server_opts_t opts; /* complete; its strings are ours */
+    tdg__log_t log;
     tdg__catalogue_t *catalogue;
     tdg__hub_t *hub;
     tdg__configured_t *configured;
@@ -63,6 +65,10 @@ const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server) {
     return &server->opts;
 }
 
+tdg__log_t *tdg__server_log_of(tdg_server_t *server) {
+    return &server->log;
+}
+
 tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
     return server->catalogue;
 }
@@ -80,16 +86,39 @@ bool tdg__server_stopping(const tdg_server_t *server) {
     return atomic_load(&server->stopping);
 }
 
-void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker) {
-    uint64_t one = 1;
+/* Marks it as closed: nobody wakes it any more. *ret_last: the others are, too. Returns
+ * whether it was open. */
+static bool mark_closed(tdg_server_t *server, const tdg__worker_t *worker,
+                        bool *ret_last) {
+    bool was_open = false;
 
+    *ret_last = true;
     pthread_mutex_lock(&server->lock);
     for (unsigned i = 0; i < server->worker_count; i++) {
         if (server->workers[i] == worker && server->worker_open[i]) {
             server->worker_open[i] = false;
-            server->open_workers--;
+            was_open = true;
         }
+        if (server->worker_open[i])
+            *ret_last = false;
     }
+    pthread_mutex_unlock(&server->lock);
+    return was_open;
+}
+
+void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker) {
+    uint64_t one = 1;
+    bool last, was_open = mark_closed(server, worker, &last);
+
+    /* Said before whoever waits for the end hears of it: the server may go then. */
+    if (was_open && last) {
+        tdg__log_settle(&server->log, INT64_MAX);
+        tdg__server_log(server, TDG_LOG_INFO, "stopped");
+    }
+
+    pthread_mutex_lock(&server->lock);
+    if (was_open)
+        server->open_workers--;
     if (server->open_workers == 0 && server->ended_fd >= 0 &&
         write(server->ended_fd, &one, sizeof(one)) < 0)
         abort(); /* an eventfd takes eight bytes, always */
@@ -101,6 +130,7 @@ bool tdg__server_admit_session(tdg_server_t *server) {
     if (atomic_fetch_add(&server->sessions, 1) < server->opts.max_sessions)
         return true;
     atomic_fetch_sub(&server->sessions, 1);
+    tdg__server_log_event(server, TDG__EVENT_SESSION_REFUSED, NULL);
     return false;
 }
 
@@ -181,6 +211,7 @@ int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
     pthread_cond_init(&server->changed, NULL);
 
     int rv = tdg__options_copy(opts, &server->opts);
+    tdg__log_init(&server->log, server->opts.log, server->opts.log_user);
     if (rv == 0)
         rv = init_parts(server);
     if (rv < 0) {
@@ -218,6 +249,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(server->configured);
     tdg__options_free(&server->opts);
+    tdg__log_done(&server->log);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
     pthread_mutex_destroy(&server->life);
@@ -364,6 +396,22 @@ static int prepare(tdg_server_t *server, uv_loop_t *loop) {
     return rv;
 }
 
+static void log_start(tdg_server_t *server) {
+    for (size_t i = 0; i < server->listening_count; i++) {
+        const struct listening *listening = &server->listening[i];
+        bool v6 = strchr(listening->host, ':') != NULL;
+
+        tdg__server_log(server, TDG_LOG_INFO, "listening on http://%s%s%s:%u/mcp%s",
+                        v6 ? "[" : "", listening->host, v6 ? "]" : "", listening->port,
+                        listening->listener.erlmcp ? " (erlmcp)" : "");
+    }
+    if (server->pipe_in >= 0)
+        tdg__server_log(server, TDG_LOG_INFO, "serving one client on descriptors %d, %d",
+                        server->pipe_in, server->pipe_out);
+    tdg__server_log(server, TDG_LOG_INFO, "started: %s %s, %u workers", server->opts.name,
+                    server->opts.version, server->opts.workers);
+}
+
 static int start(tdg_server_t *server, uv_loop_t *loop) {
     if (server == NULL)
         return TDG_EINVAL;
@@ -374,6 +422,7 @@ static int start(tdg_server_t *server, uv_loop_t *loop) {
     if (rv < 0)
         return rv;
 
+    log_start(server);
     for (unsigned i = 0; i < server->worker_count; i++) {
         if (rv == 0)
             rv = tdg__worker_start(server->workers[i]);
@@ -384,8 +433,10 @@ static int start(tdg_server_t *server, uv_loop_t *loop) {
     }
     if (tdg__server_stopping(server)) /* who said so may have come too early */
         tdg_server_stop_soon(server);
-    if (rv < 0)
+    if (rv < 0) {
+        tdg__server_log(server, TDG_LOG_ERROR, "a thread cannot be started");
         tdg_server_wait(server);
+    }
     return rv;
 }
 
@@ -400,7 +451,8 @@ int tdg_server_attach(tdg_server_t *server, uv_loop_t *loop) {
 /* ---- Stopping ----------------------------------------------------------- */
 
 void tdg_server_stop_soon(tdg_server_t *server) {
-    atomic_store(&server->stopping, true);
+    if (!atomic_exchange(&server->stopping, true) && server->worker_count > 0)
+        tdg__server_log(server, TDG_LOG_INFO, "stopping");
     pthread_mutex_lock(&server->lock);
     for (unsigned i = 0; i < server->worker_count; i++) {
         if (server->worker_open[i])
@@ -515,8 +567,9 @@ static const char *const lists[TDG__KIND_COUNT] = {
 static void list_changed(tdg_server_t *server, tdg__kind_t kind) {
     tdg__target_t list = tdg__target_list(lists[kind]);
 
-    if ((server->opts.flags & TDG_NO_LIST_CHANGED) == 0)
-        tdg__hub_publish(server->hub, &list, NULL, false);
+    if ((server->opts.flags & TDG_NO_LIST_CHANGED) == 0 &&
+        tdg__hub_publish(server->hub, &list, NULL, false) < 0)
+        tdg__server_log_event(server, TDG__EVENT_LIST_CHANGE_LOST, lists[kind]);
 }
 
 static bool says_something(const tdg_settings_t *settings) {
@@ -546,12 +599,19 @@ static int configure_new(tdg_server_t *server, tdg__kind_t kind, const char *tar
     return tdg_server_configure(server, target, settings);
 }
 
+/* For settings that are taken back: the caller could do nothing about a failure. */
+static void reconfigure(tdg_server_t *server, const char *target,
+                        const tdg_settings_t *settings) {
+    if (tdg_server_configure(server, target, settings) < 0)
+        tdg__server_log_event(server, TDG__EVENT_SETTING_LOST, target);
+}
+
 static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
                  const tdg_settings_t *settings, const tdg_settings_t *before, int rv) {
     if (rv == 0)
         list_changed(server, kind);
     else if (target != NULL && (says_something(settings) || says_something(before)))
-        tdg_server_configure(server, target, before);
+        reconfigure(server, target, before);
     return rv;
 }
 
@@ -562,7 +622,7 @@ static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key) {
     if (rv < 0)
         return rv;
     if (kind == TDG__RESOURCE || kind == TDG__TEMPLATE)
-        tdg_server_configure(server, key, &none);
+        reconfigure(server, key, &none);
     list_changed(server, kind);
     return 0;
 }

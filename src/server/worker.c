@@ -16,6 +16,7 @@
 #include "net/conn.h"
 #include "server/feed.h"
 #include "server/http.h"
+#include "server/log.h"
 #include "server/occupant.h"
 #include "server/pipe.h"
 #include "server/server.h"
@@ -341,14 +342,25 @@ static void on_half_closed(void *user, tdg__conn_t *conn) {
         occupant->half_closed(occupant);
 }
 
+static void on_not_taken(void *user, int error) {
+    const tdg__worker_t *worker = user;
+    char why[100];
+
+    if (error == 0)
+        tdg__server_log_event(worker->server, TDG__EVENT_CONNECTION_REFUSED, NULL);
+    else
+        tdg__server_log_event(worker->server, TDG__EVENT_NOT_ACCEPTED,
+                              uv_strerror_r(error, why, sizeof(why)));
+}
+
 static int create_net(tdg__worker_t *worker) {
     const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
     tdg__net_opts_t net = {
-        .calls = {on_request, on_drained,                       on_closed, on_half_closed},
+        .calls = {on_request,    on_drained, on_closed,                       on_half_closed, on_not_taken},
         .user = worker,
         .limits = {.max_header_bytes = opts->max_header_bytes,
                   .max_fields = 100,
-                  .max_body_bytes = opts->max_message_bytes                                      },
+                  .max_body_bytes = opts->max_message_bytes},
         .request_timeout_ms = opts->request_timeout_ms,
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,
@@ -407,6 +419,7 @@ static void on_tick(uv_timer_t *timer) {
     tdg__worker_refresh(worker);
     tdg__net_each(worker->net, tick_conn, &tick);
     tdg__sessions_expire(worker->sessions, tick.now_ms);
+    tdg__server_log_settle(worker->server);
     if (worker->news_count > 0)
         read_inbox(worker);
 }
@@ -558,11 +571,17 @@ static void go_on_finishing(tdg__worker_t *worker) {
     /* Requests that were on their way may have begun streams. */
     tdg__net_each(worker->net, finish_conn, NULL);
 
-    bool busy = tdg__net_connections(worker->net) > 0 ||
-                (worker->pipe != NULL && tdg__pipe_busy(worker->pipe));
+    size_t connections = tdg__net_connections(worker->net);
+    bool piping = worker->pipe != NULL && tdg__pipe_busy(worker->pipe);
+    bool busy = connections > 0 || piping;
 
-    if (!busy || tdg__worker_now(worker) >= worker->stop_by_ms)
-        close_worker(worker);
+    if (busy && tdg__worker_now(worker) < worker->stop_by_ms)
+        return;
+    if (busy)
+        tdg__server_log(worker->server, TDG_LOG_WARNING,
+                        "the time to stop is over; connections that are cut: %zu%s",
+                        connections, piping ? ", and the pipe" : "");
+    close_worker(worker);
 }
 
 /* ---- Life --------------------------------------------------------------- */
