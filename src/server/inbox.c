@@ -5,7 +5,11 @@
  * which merging needs, is only kept while more than half of the room is taken: the
  * ordinary path does not pay for it. From the item on that crosses the half, each one
  * that comes indexes itself and one that was there before; so all are indexed by the time
- * when the inbox is full. The index has the newest item of each URI. */
+ * when the inbox is full. The index has the newest item of each URI.
+ *
+ * Changes of lists say nothing but that there was one, and no filter looks at them. So
+ * they merge all the time: of a program that adds a hundred thousand resources in a row,
+ * a worker sees some hundreds, and its history is not full of them. */
 #include "server/inbox.h"
 
 #include <pthread.h>
@@ -22,6 +26,10 @@ enum {
     FIRST_ROOM = 64,
     MAX_ROOM = 1 << 24,
     LISTS = 3, /* a change of each always fits in, beyond the bound */
+
+    /* Merging moves a change behind all that came since. Not for longer than this many
+     * numbers, or a busy publisher would keep it away from the worker. */
+    MERGED_NUMBERS = 256,
 };
 
 struct item {
@@ -54,6 +62,10 @@ struct tdg__inbox {
     uint32_t free;
     tdg__map_t index;
     uint32_t unindexed; /* this and those before it may be missing in the index */
+    struct {
+        uint32_t id; /* the newest change of some list that waits; 0: none */
+        uint64_t since;
+    } lists[LISTS];
 
     tdg__answer_t *first_answer, *last_answer;
     tdg__task_t *first_task, *last_task;
@@ -200,6 +212,53 @@ static void keep_index(tdg__inbox_t *inbox, uint32_t id) {
     }
 }
 
+/* ---- Lists -------------------------------------------------------------- */
+
+/* The place of a list among those that wait, or a free one; there is one for each. */
+static size_t list_place(const tdg__inbox_t *inbox, const tdg__target_t *list) {
+    size_t place = LISTS - 1;
+
+    for (size_t i = 0; i < LISTS; i++) {
+        uint32_t id = inbox->lists[i].id;
+
+        if (id != 0 && is_change_of(inbox, id, list))
+            return i;
+        if (id == 0)
+            place = i;
+    }
+    return place;
+}
+
+/* The newest change of a list that waits; 0: none, or the target is no list. */
+static uint32_t waiting_list(const tdg__inbox_t *inbox, const tdg__target_t *target) {
+    return target->kind == TDG__TARGET_LIST ? inbox->lists[list_place(inbox, target)].id
+                                            : 0;
+}
+
+static void list_has_come(tdg__inbox_t *inbox, const tdg__target_t *list, uint32_t id) {
+    size_t place = list_place(inbox, list);
+
+    inbox->lists[place].id = id;
+    inbox->lists[place].since = inbox->items[id].change->number;
+}
+
+static void item_has_gone(tdg__inbox_t *inbox, uint32_t id) {
+    for (size_t i = 0; i < LISTS; i++)
+        if (inbox->lists[i].id == id)
+            inbox->lists[i].id = 0;
+}
+
+/* The item to merge a change with though there is room; 0: none. */
+static uint32_t mergeable_list(const tdg__inbox_t *inbox, const tdg__change_t *change,
+                               const tdg__target_t *target) {
+    uint32_t id = waiting_list(inbox, target);
+
+    if (id == 0 ||
+        change->number - inbox->lists[list_place(inbox, target)].since >= MERGED_NUMBERS)
+        return 0;
+    return id;
+}
+
 /* ---- Items -------------------------------------------------------------- */
 
 static void append(tdg__inbox_t *inbox, uint32_t id) {
@@ -254,6 +313,8 @@ static int reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
         return TDG_EENDED;
     if (inbox->count >= inbox->max) {
         *ret_earlier = find(inbox, target);
+        if (*ret_earlier == 0)
+            *ret_earlier = waiting_list(inbox, target);
         if (*ret_earlier != 0)
             return 1;
         if (target->kind != TDG__TARGET_LIST)
@@ -273,13 +334,18 @@ static void add(tdg__inbox_t *inbox, tdg__change_t *change, bool unfiltered) {
     append(inbox, id);
     inbox->count++;
     keep_index(inbox, id);
+    if (change->kind == TDG__TARGET_LIST) {
+        tdg__target_t list = target_of(change);
+
+        list_has_come(inbox, &list, id);
+    }
 }
 
 /* The item keeps its place in the index: it has the same URI. */
 static void merge(tdg__inbox_t *inbox, uint32_t id, tdg__change_t *change) {
     tdg__change_unref(inbox->items[id].change);
     inbox->items[id].change = tdg__change_ref(change);
-    inbox->items[id].unfiltered = true;
+    inbox->items[id].unfiltered = change->kind != TDG__TARGET_LIST;
     unlink_item(inbox, id);
     append(inbox, id);
 }
@@ -311,6 +377,8 @@ int tdg__inbox_put_change(tdg__inbox_t *inbox, tdg__change_t *change, bool unfil
 
     pthread_mutex_lock(&inbox->lock);
     rv = reserve(inbox, &target, &earlier);
+    if (rv == 0 && (earlier = mergeable_list(inbox, change, &target)) != 0)
+        rv = 1;
     if (rv == 1) {
         merge(inbox, earlier, change);
         rv = 0;
@@ -423,6 +491,7 @@ static void take_change(tdg__inbox_t *inbox, tdg__news_t *ret) {
     if (item->indexed)
         tdg__map_remove(&inbox->index, item->hash, id);
     unlink_item(inbox, id);
+    item_has_gone(inbox, id);
     inbox->count--;
     item->next = inbox->free;
     inbox->free = id;

@@ -6,8 +6,9 @@
  * Changes are bounded. When the bound is reached, a change takes the place of an earlier
  * one of the same URI that waits, and counts as unfiltered then: a filter might have let
  * the earlier one pass, and the last change that passes must not be lost. When nothing
- * can be merged, the publisher is told to try again. Answers and tasks are not bounded
- * here: each belongs to something that is. */
+ * can be merged, the publisher is told to try again. Changes of one list are merged also
+ * below the bound, as long as not many others came in between. Answers and tasks are not
+ * bounded here: each belongs to something that is. */
 #ifndef TDG_SERVER_INBOX_H
 #define TDG_SERVER_INBOX_H
 

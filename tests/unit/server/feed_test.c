@@ -96,6 +96,62 @@ static void a_deletion_says_so(void **state) {
     assert_int_equal(tdg_server_remove_resource(f->served.server, "a:2"), TDG_ENOTFOUND);
 }
 
+static void read_new(void *user, tdg_request_t *request, const char *uri) {
+    (void)user;
+    (void)uri;
+    tdg_request_reply_text(request, "new");
+}
+
+static void a_resource_that_is_changed_keeps_its_subscribers(void **state) {
+    const tdg_resource_t changed = {.uri = "a:1", .name = "new", .read = read_new};
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen(&f->one,
+                  "{'resourceSubscriptions':['a:1'],'resourcesListChanged':true}");
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    legacy_join(&f->get, &f->two);
+    assert_int_equal(legacy_get(&f->get, NULL), 200);
+    legacy_subscribe(&f->two, "a:1");
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &changed), 0);
+    client_expect(&f->one, "notifications/resources/list_changed");
+    client_expect(&f->get, "notifications/resources/list_changed");
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'");
+    client_expect(&f->get, "'uri':'a:1'");
+    assert_int_equal(modern_post(&f->two, "resources/read", "a:1", "'uri':'a:1'"), 200);
+    assert_body(&f->two, "'text':'new'");
+}
+
+/* However many come at once: one per window and limit, and the last one arrives. */
+static void many_additions_are_few_list_changes(void **state) {
+    enum { MANY = 10000 };
+    const tdg_server_opts_t opts = {
+        .settings = {TDG_TIMING_BATCH, 100, 0, 1000},
+          .workers = 2
+    };
+    struct fixture *f = open_with(state, &opts);
+    tdg_resource_t resource = {.name = "n", .read = read_new};
+    char uri[32];
+    uint64_t began = now_ms();
+
+    modern_listen(&f->one, "{'resourcesListChanged':true}");
+    resource.uri = uri;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(uri, sizeof(uri), "m:%d", i);
+        assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+    }
+    client_expect(&f->one, "notifications/resources/list_changed");
+    WAIT_COUNTER(&f->served, &f->one, pending, 0);
+    assert_true(served_counters(&f->served).delivered <= 2 + (now_ms() - began) / 1000);
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(uri, sizeof(uri), "m:%d", i);
+        assert_int_equal(tdg_server_remove_resource(f->served.server, uri), 0);
+    }
+    client_expect(&f->one, "notifications/resources/list_changed");
+}
+
 static void refuses_what_is_no_change(void **state) {
     struct fixture *f = open_with(state, NULL);
     tdg_server_t *server = f->served.server;
@@ -305,6 +361,8 @@ int main(void) {
         CASE(both_eras_get_the_same_change),
         CASE(metadata_can_be_left_out_of_either_place),
         CASE(a_deletion_says_so),
+        CASE(a_resource_that_is_changed_keeps_its_subscribers),
+        CASE(many_additions_are_few_list_changes),
         CASE(refuses_what_is_no_change),
         CASE(a_callback_tells_with_one_call),
         CASE(a_resource_has_settings_of_its_own),

@@ -407,6 +407,52 @@ static void a_list_is_no_uri_of_the_same_name_and_always_fits_in(void **state) {
     assert_int_equal(put(b->inbox, "b:1", MAX + 5), 0);
 }
 
+static void changes_of_a_list_merge_while_they_wait(void **state) {
+    struct box *b = *state;
+
+    assert_int_equal(put_target(b->inbox, LIST("tools"), 1), 0);
+    assert_int_equal(put_target(b->inbox, LIST("prompts"), 2), 0);
+    assert_int_equal(put(b->inbox, "a:1", 3), 0);
+    assert_int_equal(put_target(b->inbox, LIST("tools"), 4), 0);
+    assert_int_equal(put_target(b->inbox, LIST("tools"), 5), 0);
+    assert_int_equal(b->woken, 1);
+    expect_change(b->inbox, "prompts", 2, false);
+    assert_int_equal(put_target(b->inbox, LIST("prompts"), 6), 0); /* that one is taken */
+    expect_change(b->inbox, "a:1", 3, false);
+    expect_change(b->inbox, "tools", 5, false);
+    expect_change(b->inbox, "prompts", 6, false);
+    expect_nothing(b->inbox);
+}
+
+/* Each comes out after a bounded number of others, however busy the publisher is. */
+static void a_list_is_not_kept_away_by_its_own_changes(void **state) {
+    enum { ROUNDS = 1000 };
+    tdg__inbox_t *inbox;
+    uint64_t number = 0, last = 0;
+    tdg__news_t news;
+    char uri[16];
+
+    (void)state;
+    assert_int_equal(tdg__inbox_create(ROUNDS, NULL, NULL, &inbox), 0);
+    for (int i = 0; i < ROUNDS / 2; i++) { /* the worker is behind from the start */
+        snprintf(uri, sizeof(uri), "a:%d", i);
+        assert_int_equal(put(inbox, uri, ++number), 0);
+    }
+    for (int i = 0; i < 10 * ROUNDS; i++) { /* and stays behind */
+        snprintf(uri, sizeof(uri), "b:%d", i);
+        assert_int_equal(put(inbox, uri, ++number), 0);
+        assert_int_equal(put_target(inbox, LIST("tools"), ++number), 0);
+        assert_int_equal(tdg__inbox_take(inbox, &news, 1), 1);
+        if (news.change->kind == TDG__TARGET_LIST) {
+            assert_true(news.number - last <= 3 * ROUNDS);
+            last = news.number;
+        }
+        tdg__change_unref(news.change);
+    }
+    assert_true(last >= 9 * ROUNDS);
+    tdg__inbox_unref(inbox);
+}
+
 static void a_change_may_be_unfiltered_from_the_start(void **state) {
     struct box *b = *state;
     tdg__change_t *change = change_of(URI("a:1"), 1);
@@ -744,6 +790,8 @@ int main(void) {
         TEST(beyond_the_bound_a_change_takes_the_place_of_an_earlier_one),
         TEST(the_newest_of_a_uri_is_merged_with_first),
         TEST(a_list_is_no_uri_of_the_same_name_and_always_fits_in),
+        TEST(changes_of_a_list_merge_while_they_wait),
+        TEST(a_list_is_not_kept_away_by_its_own_changes),
         TEST(a_change_may_be_unfiltered_from_the_start),
         TEST(an_inbox_for_one_holds_one),
         TEST(a_random_walk_agrees_with_the_model),
