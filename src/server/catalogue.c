@@ -168,9 +168,8 @@ int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *p
     return rv < 0 ? rv : add(catalogue, entry);
 }
 
-int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
-                          const char *key) {
-    tdg__entry_t *entry = NULL;
+int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
+                        tdg__entry_t **ret) {
     uint32_t id;
 
     if (key == NULL)
@@ -179,11 +178,18 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
     pthread_mutex_lock(&catalogue->lock);
     id = tdg__shelf_find(&catalogue->shelves[kind], key, strlen(key));
     if (id != 0)
-        entry = take(catalogue, kind, id);
+        *ret = take(catalogue, kind, id);
     pthread_mutex_unlock(&catalogue->lock);
+    return id != 0 ? 0 : TDG_ENOTFOUND;
+}
+
+int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                          const char *key) {
+    tdg__entry_t *entry = NULL;
+    int rv = tdg__catalogue_take(catalogue, kind, key, &entry);
 
     tdg__entry_unref(entry);
-    return id != 0 ? 0 : TDG_ENOTFOUND;
+    return rv;
 }
 
 /* ---- Looking up; with the lock ------------------------------------------ */

@@ -42,6 +42,11 @@ int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *p
  * TDG_ENOTFOUND. */
 int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key);
 
+/* The same, and stores what was removed in *ret: the catalogue's reference is the
+ * caller's now, so nobody's user_free runs in here. */
+int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
+                        tdg__entry_t **ret);
+
 /* ---- Looking up --------------------------------------------------------- */
 
 /* The entry with this URI, template text (also spelled with %7B and %7D for braces) or

@@ -35,22 +35,8 @@ void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *me
     tdg__text_done(&text);
 }
 
-/* ---- What the client accepts -------------------------------------------- */
+/* ---- Versions ----------------------------------------------------------- */
 
-/* Whether the parameters of an item say that it is not wanted: "q=0", "q=0.000". */
-static bool is_refused(const char *params, size_t len) {
-    for (size_t i = 0; i + 3 <= len; i++) {
-        if ((params[i] == 'q' || params[i] == 'Q') && params[i + 1] == '=') {
-            size_t digits = strspn(params + i + 2, "0.");
-
-            return params[i + 2] == '0' &&
-                   (i + 2 + digits >= len || strchr(" \t;", params[i + 2 + digits]));
-        }
-    }
-    return false;
-}
-
-/* Whether an Accept header allows a type; without the header everything is fine. */
 bool tdg__visit_era_is_off(const tdg__visit_t *visit, unsigned flag) {
     return (tdg__server_opts(tdg__worker_server(visit->worker))->flags & flag) != 0;
 }
@@ -80,6 +66,32 @@ void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
     tdg__visit_refuse_message(visit, id, &error);
 }
 
+/* ---- What the client accepts -------------------------------------------- */
+
+/* Whether a weight is none: "0", "0.000". What follows it is another parameter. */
+static bool is_zero(const char *weight, const char *end) {
+    const char *at = weight;
+
+    while (at < end && (*at == '0' || *at == '.'))
+        at++;
+    return at > weight && *weight == '0' && (at == end || strchr(" \t;", *at) != NULL);
+}
+
+/* Whether the parameters of an item say that it is not wanted: ";q=0". */
+static bool is_refused(const char *params, size_t len) {
+    const char *end = params + len, *at = params;
+
+    while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
+        at++;
+        while (at < end && (*at == ' ' || *at == '\t'))
+            at++;
+        if (end - at > 2 && (*at == 'q' || *at == 'Q') && at[1] == '=')
+            return is_zero(at + 2, end);
+    }
+    return false;
+}
+
+/* Whether an Accept header allows a type; without the header everything is fine. */
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type) {
     const char *accept = tdg__http_field(visit->http, "accept");
     size_t major = strcspn(type, "/") + 1;

@@ -201,8 +201,8 @@ static void put_all(tdg__hub_t *hub, tdg__change_t *change, bool unfiltered,
     }
 }
 
-int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
-                     bool deleted) {
+int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
+                          bool deleted, int (*commit)(void *arg), void *arg) {
     struct wakes wakes;
     tdg__change_t *change;
     bool unfiltered;
@@ -220,6 +220,8 @@ int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
 
     pthread_mutex_lock(&hub->lock);
     rv = reserve_all(hub, target, &unfiltered);
+    if (rv == 0 && commit != NULL)
+        rv = commit(arg);
     if (rv == 0) {
         tdg__change_stamp(change, ++hub->last_number);
         put_all(hub, change, unfiltered, &wakes);
@@ -229,4 +231,9 @@ int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
     tdg__hub_wake(&wakes);
     tdg__change_unref(change);
     return rv;
+}
+
+int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
+                     bool deleted) {
+    return tdg__hub_publish_with(hub, target, metadata, deleted, NULL, NULL);
 }

@@ -55,6 +55,13 @@ void tdg__hub_leave(tdg__hub_t *hub, tdg__inbox_t *inbox);
 int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                      bool deleted);
 
+/* The same with something that happens together with the change: `commit` is called once
+ * nothing can fail any more, and before any worker can see the change. Where it returns
+ * an error, that is returned and there is no change. It runs under the hub's lock: it
+ * must be short, and call nobody who might come back here. */
+int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
+                          bool deleted, int (*commit)(void *arg), void *arg);
+
 /* ---- Watchers (hub_watch.c) --------------------------------------------- */
 
 /* The calls of one inbox are those of one worker: they come one at a time, and from the

@@ -301,7 +301,10 @@ static void put_completion(tdg__listen_t *listen, tdg__text_t *text) {
         tdg__put_listen_complete(text, listen->id, tdg__worker_info(listen->feed.worker));
         return;
     }
-    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
+    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "%s",
+                       tdg__server_stopping(tdg__worker_server(listen->feed.worker))
+                           ? "The server stops"
+                           : "The stream has ended before it was acknowledged");
     tdg__rpc_put_error(text, listen->id, &error);
     tdg__rpc_error_done(&error);
 }

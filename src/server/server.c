@@ -615,10 +615,9 @@ static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
     return rv;
 }
 
-static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key) {
+static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key, int rv) {
     static const tdg_settings_t none;
 
-    int rv = tdg__catalogue_remove(server->catalogue, kind, key);
     if (rv < 0)
         return rv;
     if (kind == TDG__RESOURCE || kind == TDG__TEMPLATE)
@@ -669,28 +668,52 @@ int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt) {
                  tdg__catalogue_add_prompt(server->catalogue, prompt));
 }
 
-/* Told first: where that cannot be, the resource stays, and the caller tries again. */
+struct removal {
+    tdg__catalogue_t *catalogue;
+    const char *uri;
+    tdg__entry_t *entry; /* that was removed */
+};
+
+static int commit_removal(void *arg) {
+    struct removal *removal = arg;
+
+    return tdg__catalogue_take(removal->catalogue, TDG__RESOURCE, removal->uri,
+                               &removal->entry);
+}
+
+/* Removing and telling are one: who hears of it does not find the resource any more,
+ * where it cannot be told the resource stays, and of two removers one tells. */
 int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
     if (server == NULL || uri == NULL)
         return TDG_EINVAL;
-
-    if (!has_entry(server, TDG__RESOURCE, uri))
+    if (!has_entry(server, TDG__RESOURCE, uri)) /* whatever else there is to say */
         return TDG_ENOTFOUND;
 
-    int rv = tdg_server_notify_deleted(server, uri, NULL);
-    return rv == 0 ? removed(server, TDG__RESOURCE, uri) : rv;
+    struct removal removal = {server->catalogue, uri, NULL};
+    tdg__target_t target = tdg__target_uri(uri);
+    int rv =
+        tdg__hub_publish_with(server->hub, &target, NULL, true, commit_removal, &removal);
+    tdg__entry_unref(removal.entry);
+    return removed(server, TDG__RESOURCE, uri, rv);
+}
+
+static int remove_other(tdg_server_t *server, tdg__kind_t kind, const char *key) {
+    if (server == NULL)
+        return TDG_EINVAL;
+    return removed(server, kind, key,
+                   tdg__catalogue_remove(server->catalogue, kind, key));
 }
 
 int tdg_server_remove_template(tdg_server_t *server, const char *uri_template) {
-    return removed(server, TDG__TEMPLATE, uri_template);
+    return remove_other(server, TDG__TEMPLATE, uri_template);
 }
 
 int tdg_server_remove_tool(tdg_server_t *server, const char *name) {
-    return removed(server, TDG__TOOL, name);
+    return remove_other(server, TDG__TOOL, name);
 }
 
 int tdg_server_remove_prompt(tdg_server_t *server, const char *name) {
-    return removed(server, TDG__PROMPT, name);
+    return remove_other(server, TDG__PROMPT, name);
 }
 
 /* ---- Telling ------------------------------------------------------------ */

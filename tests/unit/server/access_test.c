@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "served.h"
 #include "server/http.h"
 
@@ -103,6 +105,47 @@ static void strangers_get_403(void **state) {
     served_close(&served);
 }
 
+static void a_stream_is_for_those_who_accept_one(void **state) {
+    static const struct {
+        const char *accept;
+        bool fine;
+    } rows[] = {
+        {"text/event-stream",                          true },
+        {"*/*",                                        true },
+        {"text/*",                                     true },
+        {"application/json",                           false},
+        {"text/event-stream;q=0",                      false},
+        {"text/event-stream ; Q=0.000",                false},
+        {"text/event-stream;a=b;\tq=0 ",               false},
+        {"text/event-stream;q=0.001",                  true },
+        {"text/event-stream;q=0.5",                    true },
+        {"text/event-stream;freq=0",                   true },
+        {"text/event-stream;freq=0;q=0",               false},
+        {"text/event-stream;q=",                       true },
+        {"text/event-stream;q=.",                      true },
+        {"text/event-stream;q=0, */*",                 true },
+        {"text/event-stream;",                         true },
+        {"application/json, text/event-stream;freq=0", true },
+    };
+    struct client client;
+    struct served served;
+
+    (void)state;
+    served_open(&served, NULL, NULL);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char request[200];
+
+        snprintf(request, sizeof(request),
+                 "GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: %s\r\n\r\n",
+                 rows[i].accept);
+        served_client(&served, &client);
+        client_send(&client, request);
+        assert_int_equal(client_response(&client), rows[i].fine ? 200 : 406);
+        client_done(&client);
+    }
+    served_close(&served);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_default_a_loopback_listener_takes_loopback_names),
@@ -111,6 +154,7 @@ int main(void) {
         cmocka_unit_test(lists_take_the_place_of_the_default),
         cmocka_unit_test(a_star_is_anybody),
         cmocka_unit_test(strangers_get_403),
+        cmocka_unit_test(a_stream_is_for_those_who_accept_one),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "served.h"
+#include "server/worker.h"
 
 struct fixture {
     struct served served;
@@ -82,6 +83,10 @@ static void metadata_can_be_left_out_of_either_place(void **state) {
     open_with(state, NULL);
 }
 
+static uint64_t last_number(const struct fixture *f) {
+    return tdg__hub_last_number(tdg__server_hub(f->served.server));
+}
+
 static void a_deletion_says_so(void **state) {
     struct fixture *f = open_with(state, NULL);
 
@@ -93,7 +98,51 @@ static void a_deletion_says_so(void **state) {
     assert_true(has(f->one.event, "'uri':'a:2'"));
     served_change(&f->served, "a:2"); /* the subscription stays */
     client_expect(&f->one, "'uri':'a:2'");
+    uint64_t told = last_number(f);
     assert_int_equal(tdg_server_remove_resource(f->served.server, "a:2"), TDG_ENOTFOUND);
+    assert_int_equal(last_number(f), told);
+}
+
+struct remover {
+    tdg_server_t *server;
+    int removed;
+};
+
+static void *remove_it(void *arg) {
+    struct remover *remover = arg;
+
+    for (int i = 0; i < 200; i++)
+        remover->removed += tdg_server_remove_resource(remover->server, "a:2") == 0;
+    return NULL;
+}
+
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user;
+    (void)uri;
+    tdg_request_fail_not_found(request);
+}
+
+/* Lists are switched off here: every change is a deletion. */
+static void of_two_removers_one_tells(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_NO_LIST_CHANGED};
+    const tdg_resource_t again = {.uri = "a:2", .name = "n", .read = read_nothing};
+    struct fixture *f = open_with(state, &opts);
+    struct remover removers[3];
+    pthread_t threads[COUNT(removers)];
+    uint64_t removed = 0;
+
+    for (size_t i = 0; i < COUNT(removers); i++) {
+        removers[i] = (struct remover){.server = f->served.server};
+        assert_int_equal(pthread_create(&threads[i], NULL, remove_it, &removers[i]), 0);
+    }
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(tdg_server_add_resource(f->served.server, &again), 0);
+    for (size_t i = 0; i < COUNT(removers); i++) {
+        pthread_join(threads[i], NULL);
+        removed += (uint64_t)removers[i].removed;
+    }
+    assert_in_range(removed, 1, 201);
+    assert_int_equal(last_number(f), removed);
 }
 
 static void read_new(void *user, tdg_request_t *request, const char *uri) {
@@ -361,6 +410,7 @@ int main(void) {
         CASE(both_eras_get_the_same_change),
         CASE(metadata_can_be_left_out_of_either_place),
         CASE(a_deletion_says_so),
+        CASE(of_two_removers_one_tells),
         CASE(a_resource_that_is_changed_keeps_its_subscribers),
         CASE(many_additions_are_few_list_changes),
         CASE(refuses_what_is_no_change),

@@ -180,6 +180,56 @@ static void workers_are_woken_without_a_lock(void **state) {
     assert_int_equal(w->woken, WORKERS);
 }
 
+struct deed {
+    struct world *world;
+    int answer;
+    int done;
+};
+
+static int do_it(void *arg) {
+    struct deed *deed = arg;
+
+    for (int i = 0; i < WORKERS; i++)
+        expect_nothing(deed->world, i);
+    deed->done++;
+    return deed->answer;
+}
+
+static int publish_with(struct world *w, struct deed *deed) {
+    return tdg__hub_publish_with(w->hub, URI("a:1"), NULL, true, do_it, deed);
+}
+
+static void what_belongs_to_a_change_is_done_before_anybody_sees_it(void **state) {
+    struct world *w = *state;
+    struct deed deed = {.world = w};
+
+    assert_int_equal(publish_with(w, &deed), 0);
+    assert_int_equal(deed.done, 1);
+    for (int i = 0; i < WORKERS; i++)
+        expect_change(w, i, "a:1", 1);
+
+    deed.answer = TDG_ENOTFOUND; /* it cannot be done: there is no change */
+    assert_int_equal(publish_with(w, &deed), TDG_ENOTFOUND);
+    assert_int_equal(deed.done, 2);
+    assert_int_equal(tdg__hub_last_number(w->hub), 1);
+    expect_nothing(w, 0);
+}
+
+static void it_is_not_done_where_the_change_does_not_fit_in(void **state) {
+    struct world *w = *state;
+    struct deed deed = {.world = w};
+    char uri[16];
+
+    for (int i = 0; i < ROOM; i++) {
+        snprintf(uri, sizeof(uri), "b:%d", i);
+        assert_int_equal(publish(w, uri), 0);
+    }
+    assert_int_equal(publish_with(w, &deed), TDG_EAGAIN);
+    memory_fail(1, MEMORY_ONCE);
+    assert_int_equal(publish_with(w, &deed), TDG_ENOMEM);
+    assert_int_equal(deed.done, 0);
+}
+
 static void what_makes_no_sense_is_not_published(void **state) {
     struct world *w = *state;
     tdg__hub_opts_t opts = {.max_name_bytes = 5, .max_metadata_bytes = 12};
@@ -698,6 +748,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_change_reaches_every_worker_as_one_object),
         TEST(workers_are_woken_without_a_lock),
+        TEST(what_belongs_to_a_change_is_done_before_anybody_sees_it),
+        TEST(it_is_not_done_where_the_change_does_not_fit_in),
         TEST(what_makes_no_sense_is_not_published),
         TEST(epochs_differ),
 

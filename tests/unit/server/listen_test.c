@@ -337,6 +337,29 @@ static void a_stream_has_its_time(void **state) {
     client_expect_end(&f->two);
 }
 
+/* Its watcher has not answered when its time is over. */
+static void a_stream_that_was_never_acknowledged_fails(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {
+        .stream_lifetime_ms = 100, .watcher = {start, stop, f}
+    };
+
+    f->answer = TDG_EAGAIN;
+    open_with(state, &opts);
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
+    client_expect(&f->one, "'message':'The stream has ended before it was acknowledged'");
+    client_expect_end(&f->one);
+}
+
+static void a_server_that_stops_says_so_before_an_acknowledgement(void **state) {
+    struct fixture *f = open_watched(state, 1, TDG_EAGAIN);
+
+    listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
+    tdg_server_stop_soon(f->served.server);
+    client_expect(&f->one, "'message':'The server stops'");
+    client_expect_end(&f->one);
+}
+
 static void subscriptions_of_a_stream_have_a_limit(void **state) {
     const tdg_server_opts_t opts = {.max_subscriptions = 4};
     struct fixture *f = open_with(state, &opts);
@@ -395,6 +418,8 @@ int main(void) {
         CASE(a_legacy_subscribe_waits_for_its_watcher),
         CASE(a_watcher_that_never_answers_is_not_waited_for),
         CASE(a_stream_has_its_time),
+        CASE(a_stream_that_was_never_acknowledged_fails),
+        CASE(a_server_that_stops_says_so_before_an_acknowledgement),
         CASE(subscriptions_of_a_stream_have_a_limit),
         CASE(connections_have_a_limit),
         CASE(a_stream_that_goes_leaves_nothing),
