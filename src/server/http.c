@@ -77,6 +77,23 @@ static void on_delete(tdg__visit_t *visit) {
         tdg__visit_delete(visit);
 }
 
+/* ---- For those who only look whether somebody is there ------------------ */
+
+static void on_head(tdg__visit_t *visit) {
+    tdg__visit_respond(visit, 200, NULL);
+}
+
+/* Who has a connection left while the server stops should look for another. */
+static void on_health(tdg__visit_t *visit) {
+    bool stops = tdg__server_stopping(tdg__worker_server(visit->worker));
+    const char *text = stops ? "stopping\n" : "ok\n";
+    char fields[sizeof(visit->fields) + 32];
+
+    snprintf(fields, sizeof(fields), "%sCache-Control: no-store\r\n", visit->fields);
+    tdg__conn_respond(visit->conn, stops ? 503 : 200, "text/plain", fields, text,
+                      strlen(text));
+}
+
 /* ---- Routes ------------------------------------------------------------- */
 
 static const struct route {
@@ -89,6 +106,9 @@ static const struct route {
     {"/mcp",      "POST",   TDG__HTTP_POST,   on_post,             false},
     {"/mcp",      "GET",    TDG__HTTP_GET,    on_get,              true },
     {"/mcp",      "DELETE", TDG__HTTP_DELETE, on_delete,           true },
+    {"/mcp",      "HEAD",   TDG__HTTP_HEAD,   on_head,             false},
+    {"/health",   "GET",    TDG__HTTP_GET,    on_health,           false},
+    {"/health",   "HEAD",   TDG__HTTP_HEAD,   on_health,           false},
     {"/sse",      "GET",    TDG__HTTP_GET,    tdg__visit_sse,      true },
     {"/events",   "GET",    TDG__HTTP_GET,    tdg__visit_sse,      true },
     {"/messages", "POST",   TDG__HTTP_POST,   tdg__visit_messages, true },
@@ -122,7 +142,7 @@ static void route(tdg__visit_t *visit) {
             at->serve(visit);
             return;
         }
-        strcat(strcat(allow, at->name), ", "); /* a path has three methods at most */
+        strcat(strcat(allow, at->name), ", "); /* a path has four methods at most */
     }
     if (allow[0] == '\0') {
         tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,

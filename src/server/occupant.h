@@ -28,6 +28,10 @@ struct tdg__occupant {
      * protocol. NULL: it ends by itself. */
     void (*finish)(tdg__occupant_t *occupant);
 
+    /* The time to stop is over, and the connection is closed after this: the last chance
+     * to say so. NULL: the close says it. */
+    void (*give_up)(tdg__occupant_t *occupant);
+
     bool streaming; /* signs of life are written when it is silent */
     int64_t started_ms;
 };

@@ -467,11 +467,30 @@ static void late(tdg__occupant_t *occupant) {
         begin_stream(post);
 }
 
+/* Where a stream has begun, the close has to say it. The calls stay unanswered: they are
+ * the application's. */
+static void give_up(tdg__occupant_t *occupant) {
+    tdg__post_t *post = occupies(occupant);
+    const tdg__call_t *call = post->batch ? NULL : post->channel.calls;
+    tdg__rpc_error_t error = {0};
+    tdg__text_t text;
+
+    if (post->done || post->streaming || post->conn == NULL)
+        return;
+    tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__rpc_put_error(&text, call != NULL ? tdg__call_id(call) : NULL, &error);
+    tdg__rpc_error_done(&error);
+    respond(post, 503, text.error == 0 ? text.data : NULL, text.len);
+    tdg__text_done(&text);
+}
+
 static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
     post->occupant.drained = drained;
     post->occupant.closed = closed;
     post->occupant.half_closed = half_closed;
     post->occupant.late = late;
+    post->occupant.give_up = give_up;
     post->occupant.started_ms = tdg__worker_now(opts->worker);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
     tdg__text_init(&post->answers, SIZE_MAX);

@@ -493,6 +493,14 @@ static void finish_conn(void *arg, tdg__conn_t *conn) {
         occupant->finish(occupant);
 }
 
+static void give_up_conn(void *arg, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    (void)arg;
+    if (occupant != NULL && occupant->give_up != NULL)
+        occupant->give_up(occupant);
+}
+
 static void begin_finish(tdg__worker_t *worker) {
     if (worker->state != RUNNING)
         return;
@@ -577,10 +585,12 @@ static void go_on_finishing(tdg__worker_t *worker) {
 
     if (busy && tdg__worker_now(worker) < worker->stop_by_ms)
         return;
-    if (busy)
+    if (busy) {
+        tdg__net_each(worker->net, give_up_conn, NULL);
         tdg__server_log(worker->server, TDG_LOG_WARNING,
                         "the time to stop is over; connections that are cut: %zu%s",
                         connections, piping ? ", and the pipe" : "");
+    }
     close_worker(worker);
 }
 

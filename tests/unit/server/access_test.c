@@ -146,6 +146,50 @@ static void a_stream_is_for_those_who_accept_one(void **state) {
     served_close(&served);
 }
 
+static void expect_health(struct client *client, const char *method, const char *body) {
+    char length[256];
+
+    client_request(client, method, "/health", NULL, NULL);
+    if (strcmp(method, "HEAD") == 0) { /* the client would wait for a body */
+        WAIT_UNTIL(client, client->data != NULL && strstr(client->data, "\r\n\r\n"));
+        assert_memory_equal(client->data, "HTTP/1.1 200 OK\r\n", 17);
+        assert_true(strstr(client->data, "\r\n\r\n")[4] == '\0');
+        return;
+    }
+    assert_int_equal(client_response(client), 200);
+    assert_string_equal(client->body, body);
+    client_header(client, "Cache-Control", length);
+    assert_string_equal(length, "no-store");
+}
+
+static void who_looks_after_the_server_finds_it_well(void **state) {
+    static const unsigned flags[] = {0, TDG_NO_LEGACY, TDG_NO_MODERN};
+    struct client client;
+    struct served served;
+    char allow[256];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(flags); i++) {
+        const tdg_server_opts_t opts = {.flags = flags[i]};
+
+        served_open(&served, &opts, NULL);
+        served_client(&served, &client);
+        expect_health(&client, "GET", "ok\n");
+        client_request(&client, "POST", "/health", NULL, "{}");
+        assert_int_equal(client_response(&client), 405);
+        client_header(&client, "Allow", allow);
+        assert_string_equal(allow, "GET, HEAD, OPTIONS");
+        client_request(&client, "HEAD", "/mcp", NULL, NULL);
+        assert_int_equal(client_response(&client), 200);
+        expect_health(&client, "HEAD", "");
+        client_connect(&client, served.port);
+        client_send(&client, "GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+        assert_int_equal(client_response(&client), 403);
+        client_done(&client);
+        served_close(&served);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_default_a_loopback_listener_takes_loopback_names),
@@ -155,6 +199,7 @@ int main(void) {
         cmocka_unit_test(a_star_is_anybody),
         cmocka_unit_test(strangers_get_403),
         cmocka_unit_test(a_stream_is_for_those_who_accept_one),
+        cmocka_unit_test(who_looks_after_the_server_finds_it_well),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -262,7 +262,7 @@ static void unanswered_requests_survive_the_server(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, answer_later, &served), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     for (size_t i = 0; i < COUNT(clients); i++) {
-        assert_int_equal(client_response(&clients[i]), 0);
+        assert_int_equal(client_response(&clients[i]), 503);
         client_done(&clients[i]);
     }
 }
@@ -349,26 +349,73 @@ static void a_stream_that_comes_late_does_not_hold_up_the_stop(void **state) {
     free(body);
 }
 
-/* Somebody never answers: the server stops all the same, in its time. */
+/* Somebody never answers: the server stops all the same, in its time, and says so. */
 static void does_not_wait_longer_than_told(void **state) {
     const tdg_server_opts_t opts = {.stop_timeout_ms = 200};
-    struct client client;
+    struct client legacy, modern;
     struct served served;
+    tdg_request_t *requests[2];
 
     (void)state;
     served_open(&served, &opts, NULL);
-    served_client(&served, &client);
-    legacy_initialize(&client, LATEST_LEGACY);
-    legacy_send(&client, HOLD);
-    tdg_request_t *request = served_take(&served, &client);
+    served_client(&served, &legacy);
+    served_client(&served, &modern);
+    legacy_initialize(&legacy, LATEST_LEGACY);
+    legacy_send(&legacy, HOLD);
+    requests[0] = served_take(&served, &legacy);
+    modern_send(&modern, "tools/call", "hold", "'name':'hold'");
+    requests[1] = served_take(&served, &modern);
     uint64_t began = now_ms();
     tdg_server_stop(served.server);
     uint64_t took = now_ms() - began;
     assert_in_range(took, 190, 5000);
-    assert_true(tdg_request_cancelled(request));
-    tdg_request_reply_text(request, "late");
-    assert_int_equal(client_response(&client), 0);
-    client_done(&client);
+    for (size_t i = 0; i < COUNT(requests); i++) {
+        assert_true(tdg_request_cancelled(requests[i]));
+        tdg_request_reply_text(requests[i], "late");
+    }
+    assert_int_equal(client_response(&legacy), 503);
+    assert_body(&legacy, "'id':7");
+    assert_body(&legacy, "'message':'The server stops'");
+    assert_int_equal(client_response(&modern), 503);
+    assert_body(&modern, "'message':'The server stops'");
+    client_done(&legacy);
+    client_done(&modern);
+    served_destroy(&served);
+}
+
+/* A batch has no id of its own; a stream that has begun can only be cut. */
+static void says_that_it_stops_where_that_can_be_said(void **state) {
+    const tdg_server_opts_t opts = {.stop_timeout_ms = 200};
+    struct client batch, stream;
+    struct served served;
+    tdg_request_t *requests[3];
+
+    (void)state;
+    served_open(&served, &opts, NULL);
+    served_client(&served, &batch);
+    served_client(&served, &stream);
+    legacy_initialize(&batch, "2025-03-26");
+    legacy_send(&batch, "[" HOLD ",{'jsonrpc':'2.0','id':8,'method':'tools/call',"
+                        "'params':{'name':'hold'}}]");
+    requests[0] = served_take(&served, &batch);
+    requests[1] = served_take(&served, &batch);
+    legacy_initialize(&stream, LATEST_LEGACY);
+    legacy_send(&stream, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':"
+                         "{'name':'hold','_meta':{'progressToken':1}}}");
+    requests[2] = served_take(&served, &stream);
+    tdg_request_progress(requests[2], 1, 2, NULL);
+    assert_int_equal(client_response(&stream), 200);
+    client_expect(&stream, "'progress':1");
+    tdg_server_stop(served.server);
+    assert_int_equal(client_response(&batch), 503);
+    assert_body(&batch, "'message':'The server stops'");
+    assert_false(body_has(&batch, "'id'"));
+    assert_null(client_message(&stream));
+    assert_false(stream.ended);
+    for (size_t i = 0; i < COUNT(requests); i++)
+        tdg_request_reply_text(requests[i], "late");
+    client_done(&batch);
+    client_done(&stream);
     served_destroy(&served);
 }
 
@@ -543,6 +590,7 @@ int main(void) {
         cmocka_unit_test(answers_what_is_under_way_before_it_stops),
         cmocka_unit_test(a_stream_that_comes_late_does_not_hold_up_the_stop),
         cmocka_unit_test(does_not_wait_longer_than_told),
+        cmocka_unit_test(says_that_it_stops_where_that_can_be_said),
         cmocka_unit_test(ends_streams_in_the_way_of_their_protocol),
         cmocka_unit_test(can_be_stopped_by_a_callback),
     };
