@@ -267,6 +267,12 @@ TDG_API void tdg_request_release_connection(tdg_request_t *request);
  * of that name, and for all other requests. Borrowed until the request is answered. */
 TDG_API const char *tdg_request_variable(const tdg_request_t *request, const char *name);
 
+/* Who calls, as the client has introduced itself: {"name", "version", ...}, of the
+ * session or of the request itself. Anybody can say anything there: it is for logs, not
+ * for decisions. NULL where it has said nothing (a session keeps 4 KiB at most: more
+ * counts as nothing). Borrowed until the request is answered. */
+TDG_API const json_t *tdg_request_client(const tdg_request_t *request);
+
 /* As tdg_server_notify_updated(), from inside a callback. */
 TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                        json_t *metadata);

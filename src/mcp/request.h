@@ -72,6 +72,7 @@ typedef struct tdg__mcp_request {
     const char *requested_version; /* INITIALIZE, as sent */
     const char *client_name,
         *client_version;               /* INITIALIZE, or modern _meta; may be NULL */
+    const json_t *client_info;         /* the same: all of it, or NULL */
     const json_t *client_capabilities; /* the same: an object, NULL elsewhere */
 
     bool ref_is_prompt;    /* COMPLETE */

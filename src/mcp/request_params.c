@@ -199,8 +199,12 @@ int tdg__param_client(const tdg__place_t *place, const char *key, int required,
     rv = tdg__param_string(&client, "name", TDG__REQUIRED, &ret->client_name, error);
     if (rv < 0)
         return rv;
-    return tdg__param_string(&client, "version", TDG__REQUIRED, &ret->client_version,
-                             error);
+    rv =
+        tdg__param_string(&client, "version", TDG__REQUIRED, &ret->client_version, error);
+    if (rv < 0)
+        return rv;
+    ret->client_info = object;
+    return 0;
 }
 
 /* ---- Parameters --------------------------------------------------------- */

@@ -75,7 +75,8 @@ int tdg__param_all_strings(json_t *container, const char *name, tdg__rpc_error_t
 int tdg__param_level(const tdg__place_t *place, const char *key, int required, int *ret,
                      tdg__rpc_error_t *error); /* -1 where there is none */
 
-/* {"name", "version"}, both required, into client_name and client_version. */
+/* {"name", "version"}, both required, into client_name and client_version,
+ * and with all else that stands there into client_info. */
 int tdg__param_client(const tdg__place_t *place, const char *key, int required,
                       tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
 

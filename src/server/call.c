@@ -116,6 +116,7 @@ tdg__call_t *tdg__call_create(tdg__channel_t *channel,
 
     memcpy(call->id, request->id, id_size);
     call->target = memcpy(call->id + id_size, target, target_size);
+    call->client = json_incref(counted(request->client_info));
     call->worker = channel->worker;
     call->server = tdg__worker_server(channel->worker);
     call->inbox = tdg__inbox_ref(tdg__worker_inbox(channel->worker));
@@ -142,6 +143,7 @@ void tdg__call_unref(tdg__call_t *call) {
     tdg__entry_unref(call->entry);
     tdg__inbox_unref(call->inbox);
     json_decref(call->progress_token);
+    json_decref(call->client);
     tdg__free(call);
 }
 

@@ -32,7 +32,8 @@ struct tdg_request {
     tdg__entry_t *entry;         /* a reference: what was asked for; NULL: none */
     tdg__variables_t *variables; /* of a read through a template; NULL: none */
     json_t *progress_token;      /* our own; NULL: none */
-    const char *target;          /* URI or name that was asked for; "" */
+    json_t *client;     /* a reference: who calls, as it said itself; NULL: it did not */
+    const char *target; /* URI or name that was asked for; "" */
     uint8_t method, version;
     int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
     bool erlmcp;

@@ -13,6 +13,8 @@
 #include "server/session.h"
 #include "server/target.h"
 
+enum { MAX_CLIENT_INFO = 4096 };
+
 struct tdg__waiting {
     tdg__waiting_t *next;
     tdg__call_t *call;
@@ -31,6 +33,13 @@ static void refuse(tdg__call_t *call, tdg__session_t *session, tdg__fault_t faul
 
 /* ---- Handshake ---------------------------------------------------------- */
 
+/* Kept for as long as the session, so it must be small. */
+static json_t *keep_client(const json_t *info) {
+    if (info == NULL || json_dumpb(info, NULL, 0, JSON_COMPACT) > MAX_CLIENT_INFO)
+        return NULL;
+    return json_incref((json_t *)(uintptr_t)info);
+}
+
 static void on_initialize(tdg__session_t *session, tdg__call_t *call,
                           const tdg__mcp_request_t *request) {
     tdg__rpc_error_t error = {0};
@@ -43,6 +52,7 @@ static void on_initialize(tdg__session_t *session, tdg__call_t *call,
         return;
     }
     session->version = tdg__negotiate(request->requested_version);
+    session->client = keep_client(request->client_info);
     tdg__server_describe(tdg__worker_server(session->feed.worker), &info);
     tdg__call_answer(call, tdg__result_initialize(&info, session->version));
 }
@@ -463,6 +473,8 @@ void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
     } else if (message->kind == TDG__RPC_NOTIFICATION) {
         serve_notification(session, &request);
     } else {
+        if (request.client_info == NULL)
+            request.client_info = session->client;
         serve_request(session, channel, &request);
     }
 }

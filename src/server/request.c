@@ -162,6 +162,10 @@ tdg_server_t *tdg_request_server(const tdg_request_t *request) {
     return request->server;
 }
 
+const json_t *tdg_request_client(const tdg_request_t *request) {
+    return request->client;
+}
+
 const char *tdg_request_variable(const tdg_request_t *request, const char *name) {
     if (request->variables == NULL || name == NULL)
         return NULL;

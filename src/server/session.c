@@ -172,6 +172,7 @@ void tdg__session_destroy(tdg__session_t *session) {
     tdg__session_drop_waiting(session);
     tdg__gets_close(session);
     tdg__posts_orphan(session);
+    json_decref(session->client);
     tdg__pool_free(&sessions->pool, session->number);
     tdg__server_dismiss_session(tdg__worker_server(worker));
 }

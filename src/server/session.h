@@ -39,6 +39,7 @@ struct tdg__session {
     tdg__session_kind_t kind;
     tdg__version_t version; /* UNKNOWN until initialize */
     bool erlmcp;
+    json_t *client;   /* who it is, as it has said in initialize; NULL: too long */
     bool initialised; /* has said notifications/initialized */
     bool ending;
     int log_level;

@@ -271,6 +271,7 @@ static void reads_the_fields_of_every_request(void **state) {
                 "logLevel':'warning'},'cursor':''}");
     assert_int_equal(r.rv, 0);
     assert_string_equal(r.request.client_name, "me");
+    assert_json_equal(r.request.client_info, "{'name':'me','version':'1.2','title':'I'}");
     assert_string_equal(r.request.client_version, "1.2");
     assert_json_equal(r.request.client_capabilities, "{}");
     assert_json_equal(r.request.progress_token, "'p'");
@@ -286,6 +287,7 @@ static void leaves_out_what_the_client_does_not_say(void **state) {
     read_modern(&r, "tools/list", "{" META "}");
     assert_int_equal(r.rv, 0);
     assert_null(r.request.client_name);
+    assert_null(r.request.client_info);
     assert_null(r.request.progress_token);
     assert_null(r.request.page);
     assert_int_equal(r.request.log_level, -1);

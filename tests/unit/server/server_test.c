@@ -186,6 +186,64 @@ static void stopping_twice_or_before_the_start_is_fine(void **state) {
     served_destroy(&served);
 }
 
+static void expect_caller(tdg_request_t *request) {
+    assert_json_equal(tdg_request_client(request), "{'name':'test','version':'1'}");
+    tdg_request_reply_text(request, "");
+}
+
+static void requests_know_who_calls(void **state) {
+    struct client client;
+    struct served served;
+    tdg_request_t *request;
+    char session[128];
+
+    (void)state;
+    served_open(&served, NULL, NULL);
+    served_client(&served, &client);
+    modern_send(&client, "tools/call", "hold", "'name':'hold'");
+    expect_caller(served_take(&served, &client));
+    assert_int_equal(client_response(&client), 200);
+
+    legacy_initialize(&client, LATEST_LEGACY);
+    snprintf(session, sizeof(session), "Mcp-Session-Id: %s\r\n", client.session);
+    legacy_send(&client, HOLD);
+    request = served_take(&served, &client);
+    client_done(&client);
+    served_client(&served, &client);
+    client_request(&client, "DELETE", "/mcp", session, NULL);
+    assert_int_equal(client_response(&client), 204);
+    expect_caller(request); /* though its session is gone */
+    client_done(&client);
+    served_close(&served);
+}
+
+/* What a session keeps is bounded, however many there are. */
+static void who_says_too_much_is_nobody(void **state) {
+    struct client client;
+    struct served served;
+    tdg_request_t *request;
+    char body[6000], fields[128];
+
+    (void)state;
+    served_open(&served, NULL, NULL);
+    served_client(&served, &client);
+    snprintf(body, sizeof(body),
+             "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+             "'protocolVersion':'2025-11-25','capabilities':{},"
+             "'clientInfo':{'name':'%04096d','version':'1'}}}",
+             1);
+    client_request(&client, "POST", "/mcp", NULL, body);
+    assert_int_equal(client_response(&client), 200);
+    client_header(&client, "Mcp-Session-Id", body);
+    snprintf(fields, sizeof(fields), "Mcp-Session-Id: %.64s\r\n", body);
+    client_request(&client, "POST", "/mcp", fields, HOLD);
+    request = served_take(&served, &client);
+    assert_null(tdg_request_client(request));
+    tdg_request_reply_text(request, "");
+    client_done(&client);
+    served_close(&served);
+}
+
 static void *stop_it(void *arg) {
     struct served *served = arg;
 
@@ -584,6 +642,8 @@ int main(void) {
         cmocka_unit_test(starts_once),
         cmocka_unit_test(takes_one_pipe),
         cmocka_unit_test(stopping_twice_or_before_the_start_is_fine),
+        cmocka_unit_test(requests_know_who_calls),
+        cmocka_unit_test(who_says_too_much_is_nobody),
         cmocka_unit_test(several_threads_may_stop_it),
         cmocka_unit_test(can_be_destroyed_while_it_runs),
         cmocka_unit_test(unanswered_requests_survive_the_server),
