@@ -129,6 +129,10 @@ static bool is_given(const tdg__option_t *option, const void *field) {
     case TDG__OPTION_STRINGS:
     case TDG__OPTION_MAP:
         return *(void *const *)field != NULL;
+    case TDG__OPTION_NUMBER:
+    case TDG__OPTION_DURATION:
+    case TDG__OPTION_SIZE:
+        return option->fallback != NULL || *(const int64_t *)field != -1;
     default:
         return true;
     }

@@ -23,8 +23,7 @@ typedef enum tdg__option_type {
                              absolute; ~/ is the home directory. Not looked at */
     TDG__OPTION_BOOL,     /* bool */
     TDG__OPTION_NUMBER,   /* int64_t, from `min` to `max` */
-    TDG__OPTION_DURATION, /* int64_t in ms: "500ms", "2s", "5m", "1h", "1d", "0"; with a
-                             `min` of -1 also "inherit", which is -1 */
+    TDG__OPTION_DURATION, /* int64_t in ms: "500ms", "2s", "5m", "1h", "1d", "0" */
     TDG__OPTION_SIZE,     /* int64_t in bytes: "4096", "64KiB", "10MiB" */
     TDG__OPTION_CHOICE,   /* int, the position in `choices` */
     TDG__OPTION_STRINGS,  /* char **, ends with NULL; NULL: not given. A single string is
@@ -46,7 +45,8 @@ typedef struct tdg__option {
     tdg__option_type_t type;
     size_t offset; /* of its field in the record */
     unsigned flags;
-    const char *fallback; /* the default as one would write it; NULL: none */
+    const char *fallback; /* the default as one would write it; NULL: none, and a number,
+                             duration or size that is not given is -1 then */
     int64_t min, max; /* NUMBER, DURATION (ms), SIZE (bytes); a max of 0 where min is not
                          below it: no limit */
     const char *const *choices; /* ends with NULL */

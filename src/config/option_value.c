@@ -167,24 +167,19 @@ static const struct {
                           "GiB, such as 64KiB"                       },
 };
 
-static bool may_inherit(const tdg__option_t *option) {
-    return option->type == TDG__OPTION_DURATION && option->min == -1;
+static bool is_amount(const tdg__option_t *option) {
+    return option->type == TDG__OPTION_NUMBER || option->type == TDG__OPTION_DURATION ||
+           option->type == TDG__OPTION_SIZE;
 }
 
 int64_t tdg__option_max(const tdg__option_t *option) {
-    if (option->max == 0 && (option->min >= 0 || may_inherit(option)))
-        return INT64_MAX;
-    return option->max;
+    return option->max == 0 && option->min >= 0 ? INT64_MAX : option->max;
 }
 
 void tdg__option_write_amount(const tdg__option_t *option, int64_t amount,
                               tdg__text_t *out) {
     char text[TDG__VALUE_TEXT_MAX];
 
-    if (may_inherit(option) && amount == -1) {
-        tdg__text_put(out, "inherit");
-        return;
-    }
     if (option->type == TDG__OPTION_DURATION)
         tdg__duration_write(amount, text);
     else if (option->type == TDG__OPTION_SIZE)
@@ -200,13 +195,13 @@ void tdg__option_write_amount(const tdg__option_t *option, int64_t amount,
 
 static int out_of_range(const reading_t *r) {
     const tdg__option_t *option = r->option;
-    int64_t min = option->min, max = tdg__option_max(option);
+    int64_t max = tdg__option_max(option);
     char quoted[TDG__QUOTED_MAX];
     tdg__text_t low, high;
 
     tdg__text_init(&low, 64);
     tdg__text_init(&high, 64);
-    tdg__option_write_amount(option, may_inherit(option) ? 0 : min, &low);
+    tdg__option_write_amount(option, option->min, &low);
     tdg__option_write_amount(option, max, &high);
     if (low.error < 0 || high.error < 0)
         tdg__node_problem(r->problems, r->node, "%s is out of range",
@@ -227,10 +222,6 @@ static int read_amount(const reading_t *r, const char *text, int64_t *ret) {
     char quoted[TDG__QUOTED_MAX];
     int64_t amount;
 
-    if (may_inherit(r->option) && strcmp(text, "inherit") == 0) {
-        *ret = -1;
-        return 0;
-    }
     if (!amounts[r->option->type].parse(text, &amount)) {
         tdg__node_problem(r->problems, r->node, "%s %s", shown(r, r->node, quoted),
                           amounts[r->option->type].wanted);
@@ -358,8 +349,11 @@ int tdg__option_fall_back(const tdg__option_t *option, void *fields,
     tdg__node_t scalar = {.kind = TDG__NODE_SCALAR}, *tree = NULL;
     int rv;
 
-    if (option->fallback == NULL)
+    if (option->fallback == NULL) {
+        if (is_amount(option))
+            *(int64_t *)field_of(option, fields) = -1;
         return 0;
+    }
     if (option->type == TDG__OPTION_STRINGS || option->type == TDG__OPTION_MAP) {
         rv = tdg__node_read_text(option->fallback, strlen(option->fallback), problems,
                                  &tree);

@@ -25,7 +25,7 @@ static const tdg__option_t own[] = {
     {"at-least", TDG__OPTION_DURATION, AT(at_least), 0,                  NULL,          2000, 0,        NULL,    NULL,   ""  },
     {"every",    TDG__OPTION_DURATION, AT(every),    0,                  "30s",         1000, 86400000, NULL,    NULL,   ""  },
     {"timeout",  TDG__OPTION_DURATION, AT(timeout),  0,                  NULL,          0,    0,        NULL,    NULL,   ""  },
-    {"window",   TDG__OPTION_DURATION, AT(window),   0,                  "inherit",     -1,   60000,    NULL,    NULL,   ""  },
+    {"window",   TDG__OPTION_DURATION, AT(window),   0,                  NULL,          0,    60000,    NULL,    NULL,   ""  },
     {"format",   TDG__OPTION_CHOICE,   AT(format),   0,                  "csv",         0,    0,        formats, NULL,   ""  },
     {"include",  TDG__OPTION_STRINGS,  AT(include),  0,                  "[a, '*.md']", 0,    0,        NULL,    NULL,   ""  },
     {"exclude",  TDG__OPTION_STRINGS,  AT(exclude),  0,                  NULL,          0,    0,        NULL,    NULL,   ""  },
@@ -101,7 +101,7 @@ static void what_is_not_given_takes_its_default(void **state) {
     assert_true(r.hidden);
     assert_int_equal(r.count, 5);
     assert_int_equal(r.every, 30000);
-    assert_int_equal(r.timeout, 0);
+    assert_int_equal(r.timeout, -1);
     assert_int_equal(r.window, -1);
     assert_int_equal(r.format, 1);
     assert_string_equal(r.include[0], "a");
@@ -179,9 +179,6 @@ static void every_message(void **state) {
          "2:8: every: \"10ms\" is out of range; write something from 1s to 1d"                         },
         {"uri: x\nwindow: 2m\n",
          "2:9: window: \"2m\" is out of range; write something from 0 to 1m"                           },
-        {"uri: x\ntimeout: inherit\n",
-         "2:10: timeout: \"inherit\" is no duration; write a number with ms, s, m, h or "
-         "d, such as 30s"                                                                              },
         {"uri: x\ncount: 0\n",
          "2:8: count: \"0\" is out of range; write something from 1 to 10"                             },
         {"uri: x\nshift: 1\n",
@@ -287,7 +284,7 @@ static void values_are_written_as_one_would(void **state) {
         {"count",    "3"            },
         {"shift",    "-2"           },
         {"every",    "90s"          },
-        {"window",   "inherit"      },
+        {"window",   ""             },
         {"format",   "json"         },
         {"include",  "[a, *.md]"    },
         {"exclude",  ""             },
