@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A whole config file: what the server is told, and the entries of what it serves. What
+ * an entry means is for the sources to say; here it only has to name one kind. */
+#ifndef TDG_CONFIG_FILE_H
+#define TDG_CONFIG_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidings/server.h>
+
+#include "config/listen.h"
+#include "config/option.h"
+
+/* The options of the section `server`. Durations in ms. What the server itself takes is
+ * in tdg__config_t.opts, made from this. */
+typedef struct tdg__config_server {
+    char *name, *title, *instructions;
+    char **listen;
+    char **allowed_hosts, **allowed_origins;
+    int dialect; /* 0: mcp, 1: erlmcp */
+    int64_t workers;
+
+    int timing;
+    int64_t window, longest_wait, rate_limit, linger;
+
+    bool legacy, modern, subscriptions, list_changes, log_messages, params_metadata,
+        meta_metadata, any_template;
+
+    int64_t page_size, keepalive, request_timeout, idle_timeout, session_idle,
+        stream_lifetime, retry, stop_timeout;
+    int64_t max_connections, max_sessions, max_calls, max_streams, max_header_size,
+        max_message_size, max_subscriptions, max_pending, max_history;
+} tdg__config_server_t;
+
+typedef struct tdg__config_publish {
+    char *key; /* NULL: nobody may publish */
+} tdg__config_publish_t;
+
+typedef struct tdg__config_top {
+    bool reload_on_change;
+} tdg__config_top_t;
+
+typedef struct tdg__config {
+    tdg__config_server_t server;
+    tdg__config_publish_t publish;
+    tdg__config_top_t top;
+
+    tdg_server_opts_t opts; /* borrows from `server`; no watcher */
+    tdg__listen_t *listen;  /* at least one */
+    size_t listen_count;
+
+    tdg__node_t *tree;
+    const tdg__node_t **entries; /* of `resources`, in the order of the file */
+    size_t entry_count;
+} tdg__config_t;
+
+/* Its parts, for the reference: what stands at the top, `server` and `publish`. The last
+ * has no name. */
+extern const tdg__section_t tdg__config_sections[];
+
+/* Reads a file, or a text. `kinds` are the kinds of resources that an entry may name; the
+ * last has no name. Returns 0, TDG_EINVAL, TDG_ESYSTEM (the file cannot be read) or
+ * TDG_ENOMEM; what is wrong is in `problems`, which must name the file: paths are
+ * relative to its folder.
+ *
+ * On TDG_EINVAL *ret holds what could be read, or NULL: the entries that name one kind
+ * can still be looked at, so that everything that is wrong is told at once. */
+int tdg__config_read_file(const char *path, const tdg__section_t *kinds,
+                          tdg__problems_t *problems, tdg__config_t **ret);
+int tdg__config_read_text(const char *text, size_t len, const tdg__section_t *kinds,
+                          tdg__problems_t *problems, tdg__config_t **ret);
+
+void tdg__config_destroy(tdg__config_t *config); /* NULL is accepted */
+
+/* For file.c: fills `opts` and `listen` from `server`. */
+int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
+                              tdg__problems_t *problems);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/listen.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include <tidings/error.h>
+
+#include "config/value.h"
+
+static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error) {
+    size_t len = strspn(text, "0123456789");
+    char digits[6];
+    int64_t port;
+
+    if (strcmp(text + len, "/") != 0 && text[len] != '\0')
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "only a port may follow the host, such as "
+                               "http://127.0.0.1:8808");
+    if (len == 0 || len >= sizeof(digits))
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port goes from 0 to 65535");
+    memcpy(digits, text, len);
+    digits[len] = '\0';
+    if (!tdg__number_parse(digits, &port) || port > UINT16_MAX)
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port goes from 0 to 65535");
+    *ret = (uint16_t)port;
+    return 0;
+}
+
+/* The host, of which *ret_len bytes are the text inside the brackets where it has some;
+ * returns what follows, or NULL. */
+static const char *read_host(const char *text, const char **ret_host, size_t *ret_len) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789-._";
+    bool has_brackets = text[0] == '[';
+
+    text += has_brackets;
+    *ret_host = text;
+    *ret_len = strspn(text, has_brackets ? "0123456789abcdefABCDEF:.%" : letters);
+    text += *ret_len;
+    if (has_brackets && *text++ != ']')
+        return NULL;
+    return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
+}
+
+int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *error) {
+    tdg__listen_t listen = {.port = TDG__LISTEN_PORT};
+    const char *host, *rest;
+    size_t len;
+
+    if (strncasecmp(url, "https://", 8) == 0)
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "https is not spoken here; listen on http and put a proxy "
+                               "with TLS in front");
+    if (strncasecmp(url, "http://", 7) != 0)
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "it must begin with http://, such as "
+                               "http://127.0.0.1:8808");
+    rest = read_host(url + 7, &host, &len);
+    if (rest == NULL)
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "there is no host in it; write an address or a name, such "
+                               "as http://127.0.0.1:8808 or http://[::1]:8808");
+    memcpy(listen.host, host, len);
+
+    if (*rest == ':') {
+        int rv = read_port(rest + 1, &listen.port, error);
+        if (rv < 0)
+            return rv;
+    } else if (*rest != '\0' && strcmp(rest, "/") != 0) {
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "only a port may follow the host, such as "
+                               "http://127.0.0.1:8808");
+    }
+    *ret = listen;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where to listen, as one writes it: http://127.0.0.1:8808 */
+#ifndef TDG_CONFIG_LISTEN_H
+#define TDG_CONFIG_LISTEN_H
+
+#include <stdint.h>
+
+#include "base/parse_error.h"
+
+#define TDG__LISTEN_DEFAULT "http://127.0.0.1:8808"
+
+enum { TDG__LISTEN_PORT = 8808, TDG__LISTEN_HOST_MAX = 255 };
+
+typedef struct tdg__listen {
+    char host[TDG__LISTEN_HOST_MAX + 1]; /* an address or a name, without brackets */
+    uint16_t port;                       /* 0: any free one */
+} tdg__listen_t;
+
+/* A port that is not given is 8808. Returns 0, or TDG_EINVAL with *error filled: a
+ * sentence without the URL itself. */
+int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *error);
+
+#endif

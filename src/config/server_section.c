@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The section `server`: its options, and from them what tdg_server_create() takes. The
+ * defaults are those of the server; a test compares them. */
+#include <stdint.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "config/file.h"
+
+enum {
+    SECOND = 1000,
+    DAY = 24 * 60 * 60 * SECOND,
+    /* Where `timing` is given without `window`. */
+    BATCH_WINDOW = 100,
+    DEBOUNCE_WINDOW = 500,
+    THROTTLE_WINDOW = 1000,
+};
+
+#define AT(field) offsetof(tdg__config_server_t, field)
+
+/* One less than tdg_timing_mode_t: there is nothing to inherit from. */
+static const char *const timings[] = {"immediate", "batch", "debounce", "throttle", NULL};
+static const char *const dialects[] = {"mcp", "erlmcp", NULL};
+
+#define TEXT(field, name, example, help)                                                 \
+    { name, TDG__OPTION_STRING, AT(field), 0, NULL, 0, 0, NULL, example, help }
+#define TEXTS(field, name, fallback, example, help)                                      \
+    { name, TDG__OPTION_STRINGS, AT(field), 0, fallback, 0, 0, NULL, example, help }
+#define CHOICE(field, name, fallback, choices, help)                                     \
+    { name, TDG__OPTION_CHOICE, AT(field), 0, fallback, 0, 0, choices, NULL, help }
+#define SWITCH(field, name, fallback, help)                                              \
+    { name, TDG__OPTION_BOOL, AT(field), 0, fallback, 0, 0, NULL, NULL, help }
+#define TIME(field, name, fallback, min, max, example, help)                             \
+    { name, TDG__OPTION_DURATION, AT(field), 0, fallback, min, max, NULL, example, help }
+#define COUNT(field, name, fallback, max, help)                                          \
+    { name, TDG__OPTION_NUMBER, AT(field), 0, fallback, 1, max, NULL, NULL, help }
+#define SIZE(field, name, fallback, min, max, help)                                      \
+    { name, TDG__OPTION_SIZE, AT(field), 0, fallback, min, max, NULL, NULL, help }
+
+static const tdg__option_t server_options[] = {
+    {"name",     TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
+     "How the server introduces itself to clients."},
+    TEXT(title, "title", "The shop, live", "The same for people."),
+    TEXT(instructions, "instructions",
+         "Subscribe to shop://orders to hear of new orders.",
+         "What a language model should know about this server."),
+
+    TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
+          "Where to listen, as one URL or a list: http://HOST:PORT. 0.0.0.0 and [::] are "
+          "every address of the machine; port 0 is any free one."),
+    TEXTS(
+        allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
+        "Names by which clients may call this server; a name without a port means any "
+        "port, \"*\" any name. Without it: loopback names where it listens on loopback, "
+        "else any."),
+    TEXTS(
+        allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
+        "Web pages that may call this server, as their origin; \"*\" is any. Without it: "
+        "loopback pages where it listens on loopback, else none."),
+    CHOICE(dialect, "dialect", "mcp", dialects,
+           "What is spoken over HTTP: mcp, or erlmcp with its other names and codes."),
+    {"workers",  TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
+     "Threads that serve clients. Without it: one per core."},
+
+    CHOICE(
+        timing, "timing", "batch", timings,
+        "When subscribers are told: at once (immediate), once at the end of a window "
+        "(batch), after a window of quiet (debounce), or at once and then at most once "
+        "per window (throttle). A resource may say otherwise."),
+    TIME(
+        window, "window", NULL, 0, DAY, "100ms",
+        "The window of `timing`. Without it: 100ms for batch, 500ms for debounce, 1s for "
+        "throttle."),
+    TIME(longest_wait, "longest-wait", NULL, 1, DAY, "5s",
+         "With debounce, how long a resource that is never quiet may wait. Without it: "
+         "ten windows."),
+    TIME(rate_limit, "rate-limit", "1s", 0, DAY, NULL,
+         "At most one notification per this time, subscription and resource; 0 is no "
+         "limit."),
+    TIME(linger, "linger", "5s", 1, DAY, NULL,
+         "How long a source is still watched after its last subscriber has gone."),
+
+    SWITCH(legacy, "legacy", "true", "Speak the protocol as it was before 2026-07-28."),
+    SWITCH(modern, "modern", "true", "Speak the protocol of 2026-07-28."),
+    SWITCH(subscriptions, "subscriptions", "true", "Let clients subscribe to resources."),
+    SWITCH(list_changes, "list-changes", "true",
+           "Tell clients when the list of resources changes."),
+    SWITCH(log_messages, "log-messages", "true", "Send log messages to clients."),
+    SWITCH(params_metadata, "metadata-in-params", "true",
+           "Put the metadata of a change into `params.metadata`."),
+    SWITCH(meta_metadata, "metadata-in-meta", "true",
+           "Put the metadata of a change into `_meta`, where the official clients find "
+           "it."),
+    SWITCH(any_template, "any-template", "false",
+           "Let clients subscribe to URI templates that are not listed."),
+
+    COUNT(page_size, "page-size", "250", 10000, "Entries of one page of a list."),
+    TIME(keepalive, "keepalive", "15s", 1, DAY, NULL,
+         "Between signs of life on a stream where nothing happens."),
+    TIME(request_timeout, "request-timeout", "30s", 1, DAY, NULL,
+         "For a client to send its whole request."),
+    TIME(idle_timeout, "idle-timeout", "75s", 1, DAY, NULL,
+         "Of a connection between requests."),
+    TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
+         "After which a legacy session without a stream or a request ends."),
+    TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
+         "After which a stream is ended, so that its client comes back; 0 is never."),
+    TIME(retry, "retry", "1s", 1, DAY, NULL,
+         "How long clients of an ended legacy stream wait before they come back."),
+    TIME(stop_timeout, "stop-timeout", "3s", 1, DAY, NULL,
+         "For what is being sent to leave when the server stops."),
+
+    COUNT(max_connections, "max-connections", "16384", 1000000,
+          "Connections at the same time; those beyond get 503."),
+    COUNT(max_sessions, "max-sessions", "10000", 1000000,
+          "Legacy sessions at the same time."),
+    COUNT(max_calls, "max-calls", "100", 100000,
+          "Unanswered requests of one session or pipe."),
+    COUNT(max_streams, "max-streams", "16", 10000,
+          "Streams of one pipe or legacy session."),
+    SIZE(max_header_size, "max-header-size", "16KiB", 1024, 1 << 20,
+         "Of the header of one request."),
+    SIZE(max_message_size, "max-message-size", "4MiB", 1024, 1 << 30,
+         "Of one message from a client."),
+    COUNT(max_subscriptions, "max-subscriptions", "10000", 1000000,
+          "Subscriptions of one stream."),
+    COUNT(max_pending, "max-pending", "10000", 1000000,
+          "URIs that may wait on one stream through templates."),
+    COUNT(max_history, "max-history", "65536", 16 << 20,
+          "Changes remembered for clients that come back."),
+    {.name = NULL},
+};
+
+static const tdg__option_t publish_options[] = {
+    {"key",                           TDG__OPTION_STRING, offsetof(tdg__config_publish_t, key), TDG__OPTION_SECRET,
+     NULL, 0, 0, NULL, "${TIDINGS_PUBLISH_KEY}",
+     "What a publisher has to know. Without it nobody can publish. Keep it out of the "
+     "file: ${NAME} takes it from the environment."},
+    {.name = NULL},
+};
+
+static const tdg__option_t top_options[] = {
+    {"reload-on-change",          TDG__OPTION_BOOL, offsetof(tdg__config_top_t, reload_on_change),
+     0, "false", 0, 0, NULL, "true",
+     "Read this file again when it changes, as SIGHUP makes it. What stayed the same "
+     "keeps its subscribers; a file with mistakes changes nothing."},
+    {.name = NULL},
+};
+
+const tdg__section_t tdg__config_sections[] = {
+    {.name = "top",              .help = "Options that stand at the top.", .options = top_options},
+    {.name = "server",
+     .help = "How clients reach the server, when they are told of changes, and what they "
+             "may use up. None of it is required.", .options = server_options},
+    {.name = "publish",
+     .help = "Who may tell of changes over HTTP, at /publish, and with tidings publish.",
+     .options = publish_options},
+    {.name = NULL},
+};
+
+/* ---- From the options to the server's ------------------------------------ */
+
+static const struct {
+    size_t from, to;
+} amounts[] = {
+#define SAME(field, opt)                                                                 \
+    { AT(field), offsetof(tdg_server_opts_t, opt) }
+    SAME(linger, linger_ms),
+    SAME(page_size, page_size),
+    SAME(keepalive, keepalive_ms),
+    SAME(request_timeout, request_timeout_ms),
+    SAME(idle_timeout, idle_timeout_ms),
+    SAME(session_idle, session_idle_ms),
+    SAME(stream_lifetime, stream_lifetime_ms),
+    SAME(retry, retry_ms),
+    SAME(stop_timeout, stop_timeout_ms),
+    SAME(max_connections, max_connections),
+    SAME(max_sessions, max_sessions),
+    SAME(max_calls, max_calls),
+    SAME(max_streams, max_streams),
+    SAME(max_header_size, max_header_bytes),
+    SAME(max_message_size, max_message_bytes),
+    SAME(max_subscriptions, max_subscriptions),
+    SAME(max_pending, max_pending),
+    SAME(max_history, max_history),
+#undef SAME
+};
+
+static const struct {
+    size_t from;
+    bool when; /* what the option must be for the flag to be set */
+    unsigned flag;
+} switches[] = {
+    {AT(legacy),          false, TDG_NO_LEGACY         },
+    {AT(modern),          false, TDG_NO_MODERN         },
+    {AT(subscriptions),   false, TDG_NO_SUBSCRIBE      },
+    {AT(list_changes),    false, TDG_NO_LIST_CHANGED   },
+    {AT(log_messages),    false, TDG_NO_LOGGING        },
+    {AT(params_metadata), false, TDG_NO_PARAMS_METADATA},
+    {AT(meta_metadata),   false, TDG_NO_META_METADATA  },
+    {AT(any_template),    true,  TDG_ANY_TEMPLATE      },
+};
+
+static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opts) {
+    opts->name = server->name;
+    opts->title = server->title;
+    opts->instructions = server->instructions;
+    opts->workers = server->workers > 0 ? (unsigned)server->workers : 0;
+    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
+        int64_t amount;
+        uint32_t narrow;
+
+        memcpy(&amount, (const char *)server + amounts[i].from, sizeof(amount));
+        narrow = (uint32_t)amount; /* the table keeps it below 2^32 */
+        memcpy((char *)opts + amounts[i].to, &narrow, sizeof(narrow));
+    }
+    for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+        if (*(const bool *)((const char *)server + switches[i].from) == switches[i].when)
+            opts->flags |= switches[i].flag;
+}
+
+static void fill_settings(const tdg__config_server_t *server, tdg_settings_t *settings) {
+    static const uint32_t windows[] = {0, BATCH_WINDOW, DEBOUNCE_WINDOW, THROTTLE_WINDOW};
+
+    settings->timing = (tdg_timing_mode_t)(server->timing + 1);
+    settings->window_ms =
+        server->window >= 0 ? (uint32_t)server->window : windows[server->timing];
+    settings->longest_ms = server->longest_wait > 0 ? (uint32_t)server->longest_wait : 0;
+    settings->rate_limit_ms =
+        server->rate_limit > 0 ? (int32_t)server->rate_limit : TDG_RATE_OFF;
+}
+
+static int check_together(const tdg__config_t *config, const tdg__node_t *section,
+                          tdg__problems_t *problems) {
+    const tdg_settings_t *settings = &config->opts.settings;
+    int rv = 0;
+
+    if (!config->server.legacy && !config->server.modern) {
+        tdg__node_problem(
+            problems, tdg__node_get(section, "modern"),
+            "legacy and modern are both off; nothing would be left to speak");
+        rv = TDG_EINVAL;
+    }
+    if (settings->longest_ms > 0 && settings->longest_ms < settings->window_ms) {
+        tdg__node_problem(problems, tdg__node_get(section, "longest-wait"),
+                          "the longest wait is shorter than the window");
+        rv = TDG_EINVAL;
+    }
+    return rv;
+}
+
+/* The node of the i-th text of an option that takes one or a list. */
+static const tdg__node_t *place_of_text(const tdg__node_t *node, size_t i) {
+    if (node == NULL || node->kind != TDG__NODE_LIST)
+        return node;
+    node = node->first;
+    while (node != NULL && i-- > 0)
+        node = node->next;
+    return node;
+}
+
+static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
+                       tdg__problems_t *problems) {
+    size_t count = 0;
+    int rv = 0;
+
+    while (config->server.listen[count] != NULL)
+        count++;
+    if (count == 0) {
+        tdg__node_problem(problems, node, "an empty list; write %s",
+                          "at least one URL, or leave the line out");
+        return TDG_EINVAL;
+    }
+    config->listen = tdg__calloc(count, sizeof(*config->listen));
+    if (config->listen == NULL)
+        return TDG_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        tdg__parse_error_t error;
+
+        if (tdg__listen_parse(config->server.listen[i], &config->listen[i], &error) < 0) {
+            tdg__node_problem(problems, place_of_text(node, i),
+                              "this is no address to listen on: %s", error.text);
+            rv = TDG_EINVAL;
+        }
+    }
+    config->listen_count = count;
+    return rv;
+}
+
+int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
+                              tdg__problems_t *problems) {
+    int rv, together;
+
+    fill_opts(&config->server, &config->opts);
+    fill_settings(&config->server, &config->opts.settings);
+    together = check_together(config, section, problems);
+    rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
+    return rv < 0 ? rv : together;
+}
