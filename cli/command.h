@@ -60,6 +60,7 @@ struct cli_command {
 };
 
 extern const cli_command_t cli_demo;
+extern const cli_command_t cli_serve;
 extern const cli_command_t cli_help;
 
 /* Reads the command line into the struct at `fields`, whose defaults the caller has set.

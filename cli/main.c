@@ -14,6 +14,7 @@
 #include "command.h"
 
 static const cli_command_t *const commands[] = {
+    &cli_serve,
     &cli_demo,
     &cli_help,
     NULL,

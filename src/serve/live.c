@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "serve/handover.h"
 #include "serve/listing.h"
-#include "serve/watches.h"
+#include "serve/wanted.h"
 #include "source/checksum.h"
 
 /* A source that is served, or that is on its way out. */
@@ -30,7 +30,7 @@ struct tdg__live {
     struct slot *slots;       /* served, in the order of the config */
     struct slot *leaving;     /* closing */
     tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
-    tdg__watches_t watches;
+    tdg__wanted_set_t watches;
     bool waits_for_ready, closing;
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
@@ -169,19 +169,19 @@ static void on_unlist(void *user, tdg__source_t *source, const char *uri) {
 
 /* Tells the server, once, how its wish ended. One that was refused is not stopped later.
  */
-static void answer(tdg__live_t *live, tdg__watch_t *watch, int status) {
+static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
     if (watch->answered)
         return;
     watch->answered = true;
     tdg_server_watch_done(live->server, watch->target, status);
     if (status < 0)
-        tdg__watches_remove(&live->watches, watch);
+        tdg__wanted_remove(&live->watches, watch);
 }
 
 static void on_watched(void *user, tdg__source_t *source, const char *target,
                        int status) {
     tdg__live_t *live = ((struct slot *)user)->live;
-    tdg__watch_t *watch = tdg__watches_find(&live->watches, target);
+    tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
 
     if (watch == NULL || (watch->source != NULL && watch->source != source))
         return;
@@ -191,7 +191,7 @@ static void on_watched(void *user, tdg__source_t *source, const char *target,
 }
 
 /* All that list by themselves; that some of them cannot is no reason to refuse. */
-static void watch_lists(tdg__live_t *live, tdg__watch_t *watch) {
+static void watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
     watch->pending = 1;
     for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
         if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
@@ -202,7 +202,7 @@ static void watch_lists(tdg__live_t *live, tdg__watch_t *watch) {
 }
 
 /* Lets the source that has the target watch it. `checksum` is what was last told. */
-static void begin(tdg__live_t *live, tdg__watch_t *watch, const char *checksum) {
+static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum) {
     struct slot *slot = watcher_of(live, watch->target);
 
     watch->source = slot != NULL ? slot->source : NULL;
@@ -225,8 +225,8 @@ struct watch_task {
 static void run_watch(tdg__task_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
-    tdg__watch_t *watch =
-        task->refused ? NULL : tdg__watches_add(&live->watches, wish->target);
+    tdg__wanted_t *watch =
+        task->refused ? NULL : tdg__wanted_add(&live->watches, wish->target);
 
     if (watch == NULL) {
         if (!task->refused)
@@ -242,8 +242,8 @@ static void run_watch(tdg__task_t *task) {
 static void run_unwatch(tdg__task_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
-    tdg__watch_t *watch =
-        task->refused ? NULL : tdg__watches_find(&live->watches, wish->target);
+    tdg__wanted_t *watch =
+        task->refused ? NULL : tdg__wanted_find(&live->watches, wish->target);
 
     if (watch != NULL) {
         for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
@@ -251,7 +251,7 @@ static void run_unwatch(tdg__task_t *task) {
                 (is_list(wish->target) &&
                  (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
                 tdg__source_unwatch(slot->source, wish->target);
-        tdg__watches_remove(&live->watches, watch);
+        tdg__wanted_remove(&live->watches, watch);
     }
     tdg__free(wish);
 }
@@ -459,7 +459,7 @@ static void undo_slots(tdg__live_t *live, struct slot **slots, size_t count) {
 }
 
 /* Lets what is watched move to whoever has it now, with the checksum of what was told. */
-static void move_watch(tdg__live_t *live, tdg__watch_t *watch) {
+static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     struct slot *slot = watcher_of(live, watch->target);
     tdg__source_t *before = watch->source;
     const char *checksum;
@@ -477,7 +477,7 @@ static void move_watch(tdg__live_t *live, tdg__watch_t *watch) {
 }
 
 static void move_watches(tdg__live_t *live) {
-    tdg__watch_t *watch = tdg__watches_next(&live->watches, 0);
+    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
     while (watch != NULL) {
         uint32_t id = watch->id;
@@ -486,7 +486,7 @@ static void move_watches(tdg__live_t *live) {
             watch_lists(live, watch);
         else
             move_watch(live, watch);
-        watch = tdg__watches_next(&live->watches, id);
+        watch = tdg__wanted_next(&live->watches, id);
     }
 }
 
@@ -565,7 +565,7 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     if (live == NULL)
         return TDG_ENOMEM;
 
-    int rv = tdg__watches_init(&live->watches);
+    int rv = tdg__wanted_init(&live->watches);
     if (rv == 0)
         rv = tdg__handover_init(&live->handover, loop);
     if (rv < 0) {
@@ -613,6 +613,6 @@ void tdg__live_destroy(tdg__live_t *live) {
         tdg__listing_unref(listing);
     }
     tdg__handover_done(&live->handover);
-    tdg__watches_done(&live->watches);
+    tdg__wanted_done(&live->watches);
     tdg__free(live);
 }

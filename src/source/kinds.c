@@ -9,3 +9,15 @@ KINDS(DECLARE)
 
 #define ROW(name) &tdg__source_##name,
 const tdg__source_kind_t *const tdg__source_kinds[] = {KINDS(ROW) NULL};
+
+enum { COUNT = sizeof(tdg__source_kinds) / sizeof(tdg__source_kinds[0]) };
+
+const tdg__section_t *tdg__source_sections(void) {
+    static tdg__section_t sections[COUNT];
+
+    for (size_t i = 0; tdg__source_kinds[i] != NULL; i++)
+        sections[i] = (tdg__section_t){.name = tdg__source_kinds[i]->name,
+                                       .help = tdg__source_kinds[i]->help,
+                                       .options = tdg__source_kinds[i]->options};
+    return sections;
+}

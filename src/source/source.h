@@ -156,6 +156,10 @@ struct tdg__source_kind {
 /* All kinds, in the order of the reference; NULL ends. (kinds.c) */
 extern const tdg__source_kind_t *const tdg__source_kinds[];
 
+/* The same as sections of a config; the last has no name. Borrowed; not for several
+ * threads at a time. */
+const tdg__section_t *tdg__source_sections(void);
+
 /* ---- A source ----------------------------------------------------------- */
 
 /* Options of every kind; the table is tdg__source_options. */

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-#include "serve/watches.h"
+#include "serve/wanted.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-int tdg__watches_init(tdg__watches_t *watches) {
-    tdg__pool_init(&watches->pool, sizeof(tdg__watch_t));
+int tdg__wanted_init(tdg__wanted_set_t *watches) {
+    tdg__pool_init(&watches->pool, sizeof(tdg__wanted_t));
     tdg__map_init(&watches->by_target);
     return tdg__random(&watches->key, sizeof(watches->key));
 }
 
-void tdg__watches_done(tdg__watches_t *watches) {
-    tdg__watch_t *watch;
+void tdg__wanted_done(tdg__wanted_set_t *watches) {
+    tdg__wanted_t *watch;
 
-    while ((watch = tdg__watches_next(watches, 0)) != NULL)
-        tdg__watches_remove(watches, watch);
+    while ((watch = tdg__wanted_next(watches, 0)) != NULL)
+        tdg__wanted_remove(watches, watch);
     tdg__map_done(&watches->by_target);
     tdg__pool_done(&watches->pool);
 }
 
 static bool has_target(const void *ctx, uint32_t id, const void *target) {
-    const tdg__watches_t *watches = ctx;
+    const tdg__wanted_set_t *watches = ctx;
 
-    return strcmp(((tdg__watch_t *)tdg__pool_get(&watches->pool, id))->target, target) ==
+    return strcmp(((tdg__wanted_t *)tdg__pool_get(&watches->pool, id))->target, target) ==
            0;
 }
 
-tdg__watch_t *tdg__watches_find(const tdg__watches_t *watches, const char *target) {
+tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches, const char *target) {
     uint32_t hash = (uint32_t)tdg__hash(&watches->key, target, strlen(target));
     uint32_t id = tdg__map_find(&watches->by_target, hash, has_target, watches, target);
 
     return id != 0 ? tdg__pool_get(&watches->pool, id) : NULL;
 }
 
-tdg__watch_t *tdg__watches_add(tdg__watches_t *watches, const char *target) {
-    tdg__watch_t *watch;
+tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const char *target) {
+    tdg__wanted_t *watch;
     uint32_t id;
 
     if (tdg__map_reserve(&watches->by_target) < 0)
@@ -55,15 +55,15 @@ tdg__watch_t *tdg__watches_add(tdg__watches_t *watches, const char *target) {
     return watch;
 }
 
-void tdg__watches_remove(tdg__watches_t *watches, tdg__watch_t *watch) {
+void tdg__wanted_remove(tdg__wanted_set_t *watches, tdg__wanted_t *watch) {
     tdg__map_remove(&watches->by_target, watch->hash, watch->id);
     tdg__free(watch->target);
     tdg__pool_free(&watches->pool, watch->id);
 }
 
-tdg__watch_t *tdg__watches_next(const tdg__watches_t *watches, uint32_t after) {
+tdg__wanted_t *tdg__wanted_next(const tdg__wanted_set_t *watches, uint32_t after) {
     for (uint32_t id = after + 1; id < tdg__pool_end(&watches->pool); id++) {
-        tdg__watch_t *watch = tdg__pool_get(&watches->pool, id);
+        tdg__wanted_t *watch = tdg__pool_get(&watches->pool, id);
 
         if (watch != NULL && watch->target != NULL)
             return watch;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings serve`: files, folders and what a config names, as live resources. Standard
+ * output belongs to the protocol; everything for people goes to standard error. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/text.h"
+#include "command.h"
+#include "serve/serve.h"
+#include "server/worker.h"
+
+static const char default_config[] = "tidings.yaml";
+
+struct options {
+    const char *config, *listen;
+    bool stdio, quiet, json;
+};
+
+struct serving {
+    struct options options;
+    char **paths;
+    int path_count;
+    bool color;
+};
+
+static const cli_option_t options[] = {
+    CLI_STRING_OPTION(struct options, config, "config", "FILE",
+                      "serve what this config names; without PATH and FILE it is\n"
+                      "./tidings.yaml, if that is there"),
+    CLI_STRING_OPTION(
+        struct options, listen, "listen", "URL",
+        "where to serve over HTTP [http://127.0.0.1:8808]; port 0 takes any\n"
+        "free one"),
+    CLI_FLAG_OPTION(
+        struct options, stdio, "stdio",
+        "serve standard input and output, for hosts that start tidings; HTTP\n"
+        "only with --listen"),
+    CLI_FLAG_OPTION(struct options, quiet, "quiet",
+                    "say nothing but warnings and errors"),
+    CLI_FLAG_OPTION(struct options, json, "json", "log as one JSON object per line"),
+    CLI_END,
+};
+
+/* ---- Logs --------------------------------------------------------------- */
+
+static const char *const level_names[] = {
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
+};
+
+static void print_json(json_t *object) {
+    char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+
+    if (text != NULL)
+        fprintf(stderr, "%s\n", text);
+    free(text);
+    json_decref(object);
+}
+
+/* On any thread: one line is one write. */
+static void on_log(void *user, tdg_log_level_t level, const char *message) {
+    struct serving *serving = user;
+    const char *color = !serving->color            ? ""
+                        : level >= TDG_LOG_ERROR   ? "\033[31m"
+                        : level >= TDG_LOG_WARNING ? "\033[33m"
+                                                   : "\033[2m";
+    time_t now = time(NULL);
+    struct tm local;
+    char when[16];
+
+    if (serving->options.quiet && level < TDG_LOG_WARNING)
+        return;
+    if (serving->options.json) {
+        print_json(json_pack("{s:s, s:I, s:s}", "level", level_names[level], "time",
+                             (json_int_t)now * 1000, "message", message));
+        return;
+    }
+    localtime_r(&now, &local);
+    strftime(when, sizeof(when), "%H:%M:%S", &local);
+    fprintf(stderr, "%s %s%-7s%s %s\n", when, color, level_names[level],
+            color[0] != '\0' ? "\033[0m" : "", message);
+}
+
+static void on_problems(void *user, const tdg__problems_t *problems) {
+    struct serving *serving = user;
+
+    for (size_t i = 0; i < problems->count; i++) {
+        const tdg__problem_t *problem = &problems->list[i];
+
+        if (serving->options.json)
+            print_json(json_pack("{s:s, s:s, s:i, s:i, s:s}", "level", "error", "file",
+                                 problems->file, "line", (int)problem->line, "column",
+                                 (int)problem->column, "message", problem->text));
+        else if (problem->line != 0)
+            fprintf(stderr, "%s:%u:%u: %s\n", problems->file, problem->line,
+                    problem->column, problem->text);
+        else
+            cli_error("%s%s%s", problems->file, problems->file[0] != '\0' ? ": " : "",
+                      problem->text);
+    }
+    if (problems->left_out > 0)
+        cli_error("and %zu more", problems->left_out);
+}
+
+/* ---- The greeting ------------------------------------------------------- */
+
+/* The address of the i-th listener, "http://127.0.0.1:8808"; false where there is none.
+ */
+static bool url_of(struct serving *serving, tdg__serve_t *serve, size_t i, char *url,
+                   size_t room) {
+    const tdg__config_t *config = tdg__serve_config(serve);
+    uint16_t port = tdg_server_port(tdg__serve_server(serve), i);
+    tdg__listen_t listen = {.host = "127.0.0.1"};
+    tdg__parse_error_t error;
+
+    if (port == 0)
+        return false;
+    if (serving->options.listen != NULL)
+        tdg__listen_parse(serving->options.listen, &listen, &error);
+    else if (i < config->listen_count)
+        listen = config->listen[i];
+    if (strcmp(listen.host, "0.0.0.0") == 0 || strcmp(listen.host, "::") == 0)
+        strcpy(listen.host, "127.0.0.1");
+    snprintf(url, room,
+             strchr(listen.host, ':') != NULL ? "http://[%s]:%u" : "http://%s:%u",
+             listen.host, port);
+    return true;
+}
+
+static void print_source(void *arg, tdg__source_t *source) {
+    const char *uri = source->entry.uri;
+
+    (void)arg;
+    fprintf(stderr, "  %s%s%s\n", source->label,
+            uri != NULL && strstr(source->label, uri) == NULL ? "  as " : "",
+            uri != NULL && strstr(source->label, uri) == NULL ? uri : "");
+}
+
+/* The arguments that start the same over a pipe, as JSON strings. */
+static void print_arguments(struct serving *serving) {
+    char full[PATH_MAX];
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__text_put(&text, "\"serve\", \"--stdio\"");
+    if (serving->options.config != NULL) {
+        const char *path = realpath(serving->options.config, full);
+
+        tdg__text_put(&text, ", \"--config\", ");
+        path = path != NULL ? path : serving->options.config;
+        tdg__text_put_quoted(&text, path, strlen(path));
+    }
+    for (int i = 0; i < serving->path_count; i++) {
+        const char *path = realpath(serving->paths[i], full);
+
+        tdg__text_put(&text, ", ");
+        path = path != NULL ? path : serving->paths[i];
+        tdg__text_put_quoted(&text, path, strlen(path));
+    }
+    if (text.error == 0)
+        fprintf(stderr, "%s", text.data);
+    tdg__text_done(&text);
+}
+
+static void print_hosts(struct serving *serving, const char *url) {
+    fprintf(
+        stderr,
+        "\nFor a host, one of these in its .mcp.json:\n"
+        "  {\"mcpServers\": {\"tidings\": {\"type\": \"http\", \"url\": \"%s/mcp\"}}}\n"
+        "  {\"mcpServers\": {\"tidings\": {\"command\": \"tidings\", \"args\": [",
+        url);
+    print_arguments(serving);
+    fprintf(stderr, "]}}}\n\nCtrl-C stops it; SIGHUP reads the config again.\n");
+}
+
+static size_t resources_of(tdg__serve_t *serve) {
+    return tdg__catalogue_count(tdg__server_catalogue(tdg__serve_server(serve)),
+                                TDG__RESOURCE);
+}
+
+static void on_started(void *user, tdg__serve_t *serve) {
+    struct serving *serving = user;
+    size_t count = resources_of(serve), listeners = 0;
+    char url[320] = "";
+
+    if (serving->options.json) {
+        json_t *urls = json_array();
+
+        for (; url_of(serving, serve, listeners, url, sizeof(url)); listeners++)
+            json_array_append_new(urls, json_sprintf("%s/mcp", url));
+        print_json(json_pack("{s:s, s:s, s:I, s:o}", "level", "info", "message",
+                             "serving", "resources", (json_int_t)count, "urls", urls));
+        return;
+    }
+    if (serving->options.quiet)
+        return;
+    fprintf(stderr, "tidings serves %zu resource%s:\n", count, count == 1 ? "" : "s");
+    tdg__live_each(tdg__serve_live(serve), print_source, NULL);
+    for (; url_of(serving, serve, listeners, url, sizeof(url)); listeners++)
+        fprintf(stderr, "%s %s/mcp\n", listeners == 0 ? "at" : "and", url);
+    if (serving->options.stdio)
+        fprintf(stderr, "%s standard input and output\n", listeners == 0 ? "on" : "and");
+    else
+        print_hosts(serving, url);
+}
+
+static void on_reloaded(void *user, tdg__serve_t *serve) {
+    char message[128];
+
+    snprintf(message, sizeof(message), "the config was read again; %zu resources",
+             resources_of(serve));
+    on_log(user, TDG_LOG_NOTICE, message);
+}
+
+/* ---- The command -------------------------------------------------------- */
+
+static int run_serve(const cli_command_t *self, int argc, char **argv) {
+    struct serving serving = {0};
+    int exit_code;
+
+    if (!cli_parse(self, argc, argv, &serving.options, &serving.path_count, &exit_code))
+        return exit_code;
+    if (serving.path_count == 0 && serving.options.config == NULL) {
+        if (access(default_config, R_OK) != 0) {
+            cli_error("serve: nothing to serve; give it a file or folder, or a config "
+                      "(`tidings init` writes one to start from)");
+            return CLI_USAGE;
+        }
+        serving.options.config = default_config;
+    }
+    serving.paths = argv;
+    serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
+
+    const char **paths = calloc((size_t)serving.path_count + 1, sizeof(*paths));
+    if (paths == NULL) {
+        cli_error("out of memory");
+        return CLI_FAILED;
+    }
+    for (int i = 0; i < serving.path_count; i++)
+        paths[i] = argv[i];
+
+    const char *listen[] = {serving.options.listen, NULL};
+    tdg__serve_opts_t opts = {
+        .config_file = serving.options.config,
+        .paths = paths,
+        .listen = serving.options.listen != NULL ? listen : NULL,
+        .stdio = serving.options.stdio,
+        .log = on_log,
+        .problems = on_problems,
+        .started = on_started,
+        .reloaded = on_reloaded,
+        .user = &serving,
+    };
+    tdg__serve_t *serve = NULL;
+
+    int rv = tdg__serve_create(&opts, &serve);
+    if (rv == 0)
+        rv = tdg__serve_run(serve);
+    tdg__serve_destroy(serve);
+    free(paths);
+    return rv == 0 ? CLI_OK : CLI_FAILED;
+}
+
+const cli_command_t cli_serve = {
+    .name = "serve",
+    .summary = "serve files, folders and what a config names, live",
+    .operands = "[PATH]...",
+    .max_operands = 1000,
+    .description =
+        "Serves files and folders, and the sources that a config names, as resources of\n"
+        "the Model Context Protocol. Clients of either era can list and read them,\n"
+        "subscribe, and are told when something changes.",
+    .options = options,
+    .run = run_serve,
+};

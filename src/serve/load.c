@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a file and paths to sources. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "serve/serve.h"
+
+enum { MAX_SOURCES = 10000 };
+
+/* An entry for a path, as if it stood in a config. */
+static char *entry_text(const char *path) {
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__text_put(&text, "{\"files\": ");
+
+    /* "${" would be replaced from the environment; a JSON string is a YAML string. */
+    tdg__text_t escaped;
+
+    tdg__text_init(&escaped, SIZE_MAX);
+    for (const char *at = path; *at != '\0'; at++) {
+        if (at[0] == '$' && at[1] == '{')
+            tdg__text_put(&escaped, "$");
+        tdg__text_add(&escaped, at, 1);
+    }
+    if (escaped.error == 0)
+        tdg__text_put_quoted(&text, escaped.data, escaped.len);
+    else
+        text.error = escaped.error;
+    tdg__text_done(&escaped);
+    tdg__text_put(&text, "}");
+    if (text.error == 0)
+        return text.data;
+    tdg__text_done(&text);
+    return NULL;
+}
+
+static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
+                     tdg__live_entry_t *list, size_t *count) {
+    tdg__live_entry_t entry = {NULL, NULL};
+
+    int rv = tdg__source_create(node, problems, &entry.source);
+    if (rv < 0)
+        return rv;
+    entry.identity = tdg__live_identity(node);
+    if (entry.identity == NULL) {
+        tdg__source_destroy(entry.source);
+        return TDG_ENOMEM;
+    }
+    list[(*count)++] = entry;
+    return 0;
+}
+
+static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry_t *list,
+                    size_t *count) {
+    char *full = realpath(path, NULL);
+    tdg__node_t *node = NULL;
+    char *text;
+    int rv;
+
+    if (full == NULL) {
+        tdg__problems_add(problems, 0, 0, "%s: %s", path, strerror(errno));
+        return TDG_EINVAL;
+    }
+    if (!tdg__utf8_is_valid(full, strlen(full))) {
+        tdg__problems_add(problems, 0, 0, "%s: the path is not UTF-8", path);
+        free(full);
+        return TDG_EINVAL;
+    }
+    text = entry_text(full);
+    free(full);
+    rv = text != NULL ? tdg__node_read_text(text, strlen(text), problems, &node)
+                      : TDG_ENOMEM;
+    tdg__free(text);
+    if (rv == 0)
+        rv = add_entry(node, problems, list, count);
+    tdg__node_destroy(node);
+    return rv;
+}
+
+static size_t count_of(const char *const *paths) {
+    size_t count = 0;
+
+    while (paths != NULL && paths[count] != NULL)
+        count++;
+    return count;
+}
+
+/* Goes on after what is wrong, so that all of it is told; but not without memory. */
+static void note(int rv, int *result) {
+    if (rv < 0 && *result != TDG_ENOMEM)
+        *result = rv;
+}
+
+int tdg__serve_load(const char *config_file, const char *const *paths,
+                    tdg__problems_t *problems, tdg__config_t **ret_config,
+                    tdg__live_entry_t **ret, size_t *ret_count) {
+    const tdg__section_t *kinds = tdg__source_sections();
+    tdg__live_entry_t *list = NULL;
+    tdg__config_t *config = NULL;
+    size_t count = 0, total;
+    int result = config_file != NULL
+                     ? tdg__config_read_file(config_file, kinds, problems, &config)
+                     : tdg__config_read_text("", 0, kinds, problems, &config);
+
+    if (config == NULL)
+        return result;
+    total = config->entry_count + count_of(paths);
+    if (total > MAX_SOURCES) {
+        tdg__problems_add(problems, 0, 0, "%zu entries are more than %d", total,
+                          MAX_SOURCES);
+        note(TDG_EINVAL, &result);
+        goto fail;
+    }
+    list = tdg__calloc(total + 1, sizeof(*list));
+    if (list == NULL) {
+        note(TDG_ENOMEM, &result);
+        goto fail;
+    }
+    for (size_t i = 0; i < config->entry_count && result != TDG_ENOMEM; i++)
+        note(add_entry(config->entries[i], problems, list, &count), &result);
+    for (size_t i = 0; i < count_of(paths) && result != TDG_ENOMEM; i++)
+        note(add_path(paths[i], problems, list, &count), &result);
+    if (result < 0)
+        goto fail;
+    *ret_config = config;
+    *ret = list;
+    *ret_count = count;
+    return 0;
+
+fail:
+    for (size_t i = 0; i < count; i++) {
+        tdg__free(list[i].identity);
+        tdg__source_destroy(list[i].source);
+    }
+    tdg__free(list);
+    tdg__config_destroy(config);
+    return result;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of it: make ─▶ list ─▶ serve ─▶ (reload)* ─▶ stop the server ─▶ close the
+ * sources. The sources outlive the server's last answer, since they give the answers. */
+#include "serve/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "serve/handover.h"
+
+enum { CONFIG_POLL_MS = 1000 };
+
+struct tdg__serve {
+    tdg__serve_opts_t opts;
+    tdg__config_t *config;
+    tdg__live_entry_t *entries; /* until they are served */
+    size_t count;
+
+    uv_loop_t loop;
+    tdg__live_t *live;
+    tdg_server_t *server;
+    uv_signal_t signals[3]; /* SIGINT, SIGTERM, SIGHUP */
+    uv_fs_poll_t config_poll;
+    bool polls;
+    bool has_terminal;
+    bool started, stopping;
+    int result;
+
+    pthread_t waiter; /* waits for the server's end */
+    bool has_waiter;
+    tdg__task_t stopped;
+};
+
+tdg_server_t *tdg__serve_server(tdg__serve_t *serve) {
+    return serve->server;
+}
+
+const tdg__config_t *tdg__serve_config(tdg__serve_t *serve) {
+    return serve->config;
+}
+
+tdg__live_t *tdg__serve_live(tdg__serve_t *serve) {
+    return serve->live;
+}
+
+static void say(tdg__serve_t *serve, tdg_log_level_t level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(tdg__serve_t *serve, tdg_log_level_t level, const char *format, ...) {
+    char message[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    serve->opts.log(serve->opts.user, level, message);
+}
+
+static void free_entries(tdg__live_entry_t *entries, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        tdg__free(entries[i].identity);
+        tdg__source_destroy(entries[i].source);
+    }
+    tdg__free(entries);
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void close_handles(tdg__serve_t *serve) {
+    for (size_t i = 0; i < sizeof(serve->signals) / sizeof(serve->signals[0]); i++)
+        uv_close((uv_handle_t *)&serve->signals[i], NULL);
+    uv_close((uv_handle_t *)&serve->config_poll, NULL);
+}
+
+static void on_live_closed(void *user) {
+    close_handles(user);
+}
+
+static void run_stopped(tdg__task_t *task) {
+    tdg__serve_t *serve =
+        (tdg__serve_t *)((char *)task - offsetof(tdg__serve_t, stopped));
+
+    tdg__live_close(serve->live);
+}
+
+static void *wait_for_server(void *arg) {
+    tdg__serve_t *serve = arg;
+
+    tdg_server_wait(serve->server);
+    serve->stopped.run = run_stopped;
+    tdg__live_post(serve->live, &serve->stopped);
+    return NULL;
+}
+
+static void stop(tdg__serve_t *serve) {
+    if (serve->stopping)
+        return;
+    serve->stopping = true;
+    if (serve->started)
+        tdg_server_stop_soon(serve->server); /* the waiter goes on from there */
+    else
+        tdg__live_close(serve->live);
+}
+
+static void fail(tdg__serve_t *serve, int code) {
+    serve->result = code;
+    stop(serve);
+}
+
+/* ---- Reloading ---------------------------------------------------------- */
+
+static void reload(tdg__serve_t *serve) {
+    tdg__problems_t problems;
+    tdg__live_entry_t *entries;
+    tdg__config_t *config;
+    size_t count;
+
+    if (serve->stopping || !serve->started)
+        return;
+    if (serve->opts.config_file == NULL) {
+        say(serve, TDG_LOG_NOTICE, "SIGHUP: there is no config file to read again");
+        return;
+    }
+    tdg__problems_init(&problems, serve->opts.config_file);
+    int rv = tdg__serve_load(serve->opts.config_file, serve->opts.paths, &problems,
+                             &config, &entries, &count);
+    if (rv < 0) {
+        tdg__problems_sort(&problems);
+        serve->opts.problems(serve->opts.user, &problems);
+        say(serve, TDG_LOG_ERROR, "%s was not loaded again, the old one goes on: %s",
+            serve->opts.config_file, tdg_strerror(rv));
+        tdg__problems_done(&problems);
+        return;
+    }
+    tdg__problems_done(&problems);
+    if (!tdg__node_equal(tdg__node_get(serve->config->tree, "server"),
+                         tdg__node_get(config->tree, "server")))
+        say(serve, TDG_LOG_WARNING,
+            "%s: what changed under `server` takes effect after a restart",
+            serve->opts.config_file);
+    rv = tdg__live_replace(serve->live, entries, count);
+    tdg__free(entries);
+    if (rv < 0) {
+        say(serve, TDG_LOG_ERROR, "the new config was not taken: %s", tdg_strerror(rv));
+        tdg__config_destroy(config);
+        return;
+    }
+    tdg__config_destroy(serve->config);
+    serve->config = config;
+}
+
+static void on_config_changed(uv_fs_poll_t *poll, int status, const uv_stat_t *before,
+                              const uv_stat_t *now) {
+    (void)before, (void)now;
+    if (status == 0) /* while it is away, what is there goes on */
+        reload(poll->data);
+}
+
+/* ---- Signals ------------------------------------------------------------ */
+
+static bool has_terminal(void) {
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static void on_signal(uv_signal_t *handle, int number) {
+    tdg__serve_t *serve = handle->data;
+
+    if (number == SIGHUP && !(serve->has_terminal && !has_terminal())) {
+        reload(serve);
+        return;
+    }
+    if (serve->stopping) { /* a second Ctrl-C does not wait for the first */
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop(serve);
+}
+
+static int handle_signals(tdg__serve_t *serve) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        serve->signals[i].data = serve;
+        if (uv_signal_start(&serve->signals[i], on_signal, numbers[i]) != 0)
+            return TDG_ESYSTEM;
+    }
+    return 0;
+}
+
+/* ---- The start ---------------------------------------------------------- */
+
+static void start(tdg__serve_t *serve) {
+    int rv = tdg_server_start(serve->server);
+
+    if (rv == 0 && pthread_create(&serve->waiter, NULL, wait_for_server, serve) != 0) {
+        tdg_server_stop(serve->server);
+        rv = TDG_ESYSTEM;
+    }
+    if (rv < 0) {
+        say(serve, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
+        fail(serve, rv);
+        return;
+    }
+    serve->has_waiter = serve->started = true;
+    if (serve->config->top.reload_on_change && serve->opts.config_file != NULL)
+        uv_fs_poll_start(&serve->config_poll, on_config_changed, serve->opts.config_file,
+                         CONFIG_POLL_MS);
+    serve->opts.started(serve->opts.user, serve);
+}
+
+/* The first list is complete: now somebody may ask. */
+static void on_ready(void *user) {
+    tdg__serve_t *serve = user;
+
+    if (serve->stopping)
+        return;
+    if (!serve->started)
+        start(serve);
+    else
+        serve->opts.reloaded(serve->opts.user, serve);
+}
+
+static void on_log(void *user, tdg_log_level_t level, const char *message) {
+    tdg__serve_t *serve = user;
+
+    serve->opts.log(serve->opts.user, level, message);
+}
+
+static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
+    const tdg__config_server_t *config = &serve->config->server;
+    tdg_listen_opts_t opts = {
+        .host = listen->host,
+        .port = listen->port,
+        .allowed_hosts = (const char *const *)config->allowed_hosts,
+        .allowed_origins = (const char *const *)config->allowed_origins,
+        .erlmcp = config->dialect == 1,
+    };
+
+    int rv = tdg_server_listen(serve->server, &opts);
+    if (rv == 0)
+        return 0;
+    if (rv == TDG_ESYSTEM && errno == EADDRINUSE)
+        say(serve, TDG_LOG_ERROR,
+            "cannot listen on http://%s:%u: something else does, another tidings maybe; "
+            "`--listen http://127.0.0.1:0` takes any free port",
+            listen->host, listen->port);
+    else
+        say(serve, TDG_LOG_ERROR, "cannot listen on http://%s:%u: %s", listen->host,
+            listen->port, rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
+    return rv;
+}
+
+static int listen_on_given(tdg__serve_t *serve) {
+    for (const char *const *url = serve->opts.listen; *url != NULL; url++) {
+        tdg__parse_error_t error;
+        tdg__listen_t listen;
+
+        int rv = tdg__listen_parse(*url, &listen, &error);
+        if (rv < 0)
+            say(serve, TDG_LOG_ERROR, "--listen %s: %s", *url, error.text);
+        else
+            rv = listen_on(serve, &listen);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+static int listen_all(tdg__serve_t *serve) {
+    int rv = 0;
+
+    if (serve->opts.listen != NULL)
+        return listen_on_given(serve);
+    if (serve->opts.stdio)
+        return 0;
+    for (size_t i = 0; i < serve->config->listen_count && rv == 0; i++)
+        rv = listen_on(serve, &serve->config->listen[i]);
+    return rv;
+}
+
+static int make_server(tdg__serve_t *serve) {
+    tdg_server_opts_t opts = serve->config->opts;
+
+    opts.watcher = tdg__live_watcher(serve->live);
+    opts.log = on_log;
+    opts.log_user = serve;
+
+    int rv = tdg_server_create(&opts, &serve->server);
+    if (rv < 0) {
+        say(serve, TDG_LOG_ERROR, "cannot make the server: %s", tdg_strerror(rv));
+        return rv;
+    }
+    tdg__live_bind(serve->live, serve->server);
+    if (serve->opts.stdio) {
+        rv = tdg_server_pipe(serve->server, STDIN_FILENO, STDOUT_FILENO,
+                             serve->config->server.dialect == 1);
+        if (rv < 0) {
+            say(serve, TDG_LOG_ERROR, "cannot serve standard input and output: %s",
+                tdg_strerror(rv));
+            return rv;
+        }
+    }
+    return listen_all(serve);
+}
+
+static int load(tdg__serve_t *serve) {
+    const char *file = serve->opts.config_file;
+    tdg__problems_t problems;
+
+    tdg__problems_init(&problems, file != NULL ? file : "");
+    int rv = tdg__serve_load(file, serve->opts.paths, &problems, &serve->config,
+                             &serve->entries, &serve->count);
+    if (rv < 0) {
+        tdg__problems_sort(&problems);
+        serve->opts.problems(serve->opts.user, &problems);
+        if (problems.count == 0)
+            say(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
+    }
+    tdg__problems_done(&problems);
+    return rv;
+}
+
+static void init_handles(tdg__serve_t *serve) {
+    for (size_t i = 0; i < sizeof(serve->signals) / sizeof(serve->signals[0]); i++)
+        uv_signal_init(&serve->loop, &serve->signals[i]);
+    uv_fs_poll_init(&serve->loop, &serve->config_poll);
+    serve->config_poll.data = serve;
+}
+
+int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret) {
+    static const tdg__live_ops_t live_ops = {
+        .ready = on_ready, .closed = on_live_closed, .log = on_log};
+    tdg__serve_t *serve = tdg__calloc(1, sizeof(*serve));
+    if (serve == NULL)
+        return TDG_ENOMEM;
+    serve->opts = *opts;
+    serve->has_terminal = has_terminal();
+
+    int rv = load(serve);
+    if (rv < 0)
+        goto fail_serve;
+    rv = uv_loop_init(&serve->loop) != 0 ? TDG_ESYSTEM : 0;
+    if (rv < 0)
+        goto fail_load;
+    rv = tdg__live_create(&serve->loop, &live_ops, serve, &serve->live);
+    if (rv < 0)
+        goto fail_loop;
+    init_handles(serve);
+    rv = make_server(serve);
+    if (rv == 0)
+        rv = handle_signals(serve);
+    if (rv < 0)
+        goto fail_live;
+    *ret = serve;
+    return 0;
+
+fail_live:
+    tdg__live_close(serve->live);
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    tdg__live_destroy(serve->live);
+    tdg_server_destroy(serve->server);
+fail_loop:
+    uv_loop_close(&serve->loop);
+fail_load:
+    free_entries(serve->entries, serve->count);
+    tdg__config_destroy(serve->config);
+fail_serve:
+    tdg__free(serve);
+    return rv;
+}
+
+int tdg__serve_run(tdg__serve_t *serve) {
+    int rv = tdg__live_replace(serve->live, serve->entries, serve->count);
+
+    tdg__free(serve->entries);
+    serve->entries = NULL;
+    serve->count = 0;
+    if (rv < 0) {
+        say(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
+        fail(serve, rv);
+    }
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    if (serve->has_waiter)
+        pthread_join(serve->waiter, NULL);
+    return serve->result;
+}
+
+void tdg__serve_destroy(tdg__serve_t *serve) {
+    if (serve == NULL)
+        return;
+    tdg__live_close(serve->live); /* where it has never run */
+    uv_run(&serve->loop, UV_RUN_DEFAULT);
+    tdg__live_destroy(serve->live);
+    tdg_server_destroy(serve->server);
+    uv_loop_close(&serve->loop);
+    free_entries(serve->entries, serve->count);
+    tdg__config_destroy(serve->config);
+    tdg__free(serve);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What clients watch, and which source watches it for them. */
+#ifndef TDG_SERVE_WANTED_H
+#define TDG_SERVE_WANTED_H
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "source/source.h"
+
+typedef struct tdg__wanted {
+    uint32_t id, hash;
+    tdg__source_t *source; /* NULL: nobody has it at present */
+    bool answered;         /* the server knows that it is watched */
+    unsigned pending;      /* "list:...": sources that have not answered yet */
+    char *target;
+} tdg__wanted_t;
+
+typedef struct tdg__wanted_set {
+    tdg__pool_t pool;
+    tdg__map_t by_target;
+    tdg__hash_key_t key;
+} tdg__wanted_set_t;
+
+int tdg__wanted_init(tdg__wanted_set_t *watches); /* 0 or TDG_ESYSTEM */
+void tdg__wanted_done(tdg__wanted_set_t *watches);
+
+tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches, const char *target);
+tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches,
+                               const char *target); /* or NULL */
+void tdg__wanted_remove(tdg__wanted_set_t *watches, tdg__wanted_t *watch);
+
+/* Walks them: start with 0; NULL at the end. The one at hand may be removed. */
+tdg__wanted_t *tdg__wanted_next(const tdg__wanted_set_t *watches, uint32_t after);
+
+#endif
