@@ -11,7 +11,7 @@
 
 #include <tidings/server.h>
 
-#include "config/listen.h"
+#include "config/listen_url.h"
 #include "config/option.h"
 
 /* The options of the section `server`. Durations in ms. What the server itself takes is

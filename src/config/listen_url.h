@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where to listen, as one writes it: http://127.0.0.1:8808 */
-#ifndef TDG_CONFIG_LISTEN_H
-#define TDG_CONFIG_LISTEN_H
+#ifndef TDG_CONFIG_LISTEN_URL_H
+#define TDG_CONFIG_LISTEN_URL_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "config/listen.h"
+#include "config/listen_url.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "config/listen_url.h"
+
+#include "support.h"
+
+static void addresses_are_read(void **state) {
+    static const struct {
+        const char *url, *host;
+        uint16_t port;
+    } cases[] = {
+        {TDG__LISTEN_DEFAULT,    "127.0.0.1",  8808 },
+        {"http://0.0.0.0:80/",   "0.0.0.0",    80   },
+        {"HTTP://localhost",     "localhost",  8808 },
+        {"http://localhost/",    "localhost",  8808 },
+        {"http://[::1]:0",       "::1",        0    },
+        {"http://[::]",          "::",         8808 },
+        {"http://a-b.c_d:65535", "a-b.c_d",    65535},
+        {"http://[fe80::1%25]",  "fe80::1%25", 8808 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__parse_error_t error = {.text = ""};
+        tdg__listen_t listen;
+
+        if (tdg__listen_parse(cases[i].url, &listen, &error) != 0)
+            fail_msg("%s: %s", cases[i].url, error.text);
+        assert_string_equal(listen.host, cases[i].host);
+        assert_int_equal(listen.port, cases[i].port);
+    }
+}
+
+static void what_is_no_address_is_said(void **state) {
+    static const char no_host[] =
+        "there is no host in it; write an address or a name, such as "
+        "http://127.0.0.1:8808 or http://[::1]:8808";
+    static const char no_scheme[] =
+        "it must begin with http://, such as http://127.0.0.1:8808";
+    static const char bad_port[] = "a port goes from 0 to 65535";
+    static const char too_much[] =
+        "only a port may follow the host, such as http://127.0.0.1:8808";
+    static const struct {
+        const char *url, *says;
+    } cases[] = {
+        {"",                      no_scheme                                                 },
+        {"127.0.0.1:80",          no_scheme                                                 },
+        {"tcp://127.0.0.1:80",    no_scheme                                                 },
+        {"https://127.0.0.1:443", "https is not spoken here; listen on http and put a "
+                                  "proxy with TLS in front"},
+        {"http://",               no_host                                                   },
+        {"http://:80",            no_host                                                   },
+        {"http://[::1:80",        no_host                                                   },
+        {"http://[]:80",          no_host                                                   },
+        {"http:///mcp",           no_host                                                   },
+        {"http://a:",             bad_port                                                  },
+        {"http://a:65536",        bad_port                                                  },
+        {"http://a:999999999999", bad_port                                                  },
+        {"http://a:8x",           too_much                                                  },
+        {"http://a:80/mcp",       too_much                                                  },
+        {"http://a/mcp",          too_much                                                  },
+        {"http://me@a:80",        too_much                                                  },
+        {"http://a b",            too_much                                                  },
+        {"http://[::1]x",         too_much                                                  },
+    };
+    char longest[300] = "http://";
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__parse_error_t error = {.text = ""};
+        tdg__listen_t listen;
+
+        assert_int_equal(tdg__listen_parse(cases[i].url, &listen, &error), TDG_EINVAL);
+        if (strcmp(error.text, cases[i].says) != 0)
+            fail_msg("%s: %s", cases[i].url, error.text);
+    }
+    for (size_t len = 255; len <= 256; len++) {
+        tdg__parse_error_t error;
+        tdg__listen_t listen;
+
+        memset(longest + 7, 'a', len);
+        assert_int_equal(tdg__listen_parse(longest, &listen, &error),
+                         len == 255 ? 0 : TDG_EINVAL);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_read),
+        cmocka_unit_test(what_is_no_address_is_said),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
+}
