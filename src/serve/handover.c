@@ -4,7 +4,7 @@
 #include <tidings/error.h>
 
 static void run_all(tdg__handover_t *handover, bool refuse) {
-    tdg__task_t *task;
+    tdg__errand_t *task;
 
     pthread_mutex_lock(&handover->lock);
     task = handover->first;
@@ -13,7 +13,7 @@ static void run_all(tdg__handover_t *handover, bool refuse) {
     pthread_mutex_unlock(&handover->lock);
 
     while (task != NULL) {
-        tdg__task_t *next = task->next;
+        tdg__errand_t *next = task->next;
 
         task->refused = refuse;
         task->run(task);
@@ -37,7 +37,7 @@ int tdg__handover_init(tdg__handover_t *handover, uv_loop_t *loop) {
     return 0;
 }
 
-void tdg__handover_post(tdg__handover_t *handover, tdg__task_t *task) {
+void tdg__handover_post(tdg__handover_t *handover, tdg__errand_t *task) {
     bool closed;
 
     task->next = NULL;

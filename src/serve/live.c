@@ -9,6 +9,7 @@
 #include "serve/handover.h"
 #include "serve/listing.h"
 #include "serve/wanted.h"
+#include "server/worker.h"
 #include "source/checksum.h"
 
 /* A source that is served, or that is on its way out. */
@@ -113,7 +114,7 @@ static void on_deleted(void *user, tdg__source_t *source, const char *uri,
 /* ---- Reads -------------------------------------------------------------- */
 
 struct read_task {
-    tdg__task_t task;
+    tdg__errand_t task;
     tdg__live_t *live;
     tdg_request_t *request;
     char uri[];
@@ -126,7 +127,7 @@ static void on_read(void *arg, const tdg__content_t *content) {
     tdg__free(read);
 }
 
-static void run_read(tdg__task_t *task) {
+static void run_read(tdg__errand_t *task) {
     struct read_task *read = (struct read_task *)task;
     struct slot *slot = task->refused ? NULL : owner_of(read->live, read->uri);
 
@@ -160,9 +161,14 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
                             read_resource);
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri) {
+static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+    tdg_server_t *server = ((struct slot *)user)->live->server;
+
     (void)source;
-    tdg_server_remove_resource(((struct slot *)user)->live->server, uri);
+    if (told)
+        tdg__server_unlist(server, uri);
+    else
+        tdg_server_remove_resource(server, uri);
 }
 
 /* ---- Watching ----------------------------------------------------------- */
@@ -217,12 +223,12 @@ static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum)
 }
 
 struct watch_task {
-    tdg__task_t task;
+    tdg__errand_t task;
     tdg__live_t *live;
     char target[];
 };
 
-static void run_watch(tdg__task_t *task) {
+static void run_watch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
     tdg__wanted_t *watch =
@@ -239,7 +245,7 @@ static void run_watch(tdg__task_t *task) {
     tdg__free(wish);
 }
 
-static void run_unwatch(tdg__task_t *task) {
+static void run_unwatch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
     tdg__wanted_t *watch =
@@ -257,7 +263,7 @@ static void run_unwatch(tdg__task_t *task) {
 }
 
 static int post_watch(tdg__live_t *live, const char *target,
-                      void (*run)(tdg__task_t *task)) {
+                      void (*run)(tdg__errand_t *task)) {
     struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target) + 1);
 
     if (wish == NULL)
@@ -585,7 +591,7 @@ void tdg__live_bind(tdg__live_t *live, tdg_server_t *server) {
     live->server = server;
 }
 
-void tdg__live_post(tdg__live_t *live, tdg__task_t *task) {
+void tdg__live_post(tdg__live_t *live, tdg__errand_t *task) {
     tdg__handover_post(&live->handover, task);
 }
 

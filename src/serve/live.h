@@ -73,7 +73,7 @@ void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *s
                     void *arg);
 
 /* Posts to the loop, from any thread. */
-struct tdg__task;
-void tdg__live_post(tdg__live_t *live, struct tdg__task *task);
+struct tdg__errand;
+void tdg__live_post(tdg__live_t *live, struct tdg__errand *task);
 
 #endif

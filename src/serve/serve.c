@@ -34,7 +34,7 @@ struct tdg__serve {
 
     pthread_t waiter; /* waits for the server's end */
     bool has_waiter;
-    tdg__task_t stopped;
+    tdg__errand_t stopped;
 };
 
 tdg_server_t *tdg__serve_server(tdg__serve_t *serve) {
@@ -82,7 +82,7 @@ static void on_live_closed(void *user) {
     close_handles(user);
 }
 
-static void run_stopped(tdg__task_t *task) {
+static void run_stopped(tdg__errand_t *task) {
     tdg__serve_t *serve =
         (tdg__serve_t *)((char *)task - offsetof(tdg__serve_t, stopped));
 

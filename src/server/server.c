@@ -704,6 +704,10 @@ static int remove_other(tdg_server_t *server, tdg__kind_t kind, const char *key)
                    tdg__catalogue_remove(server->catalogue, kind, key));
 }
 
+int tdg__server_unlist(tdg_server_t *server, const char *uri) {
+    return remove_other(server, TDG__RESOURCE, uri);
+}
+
 int tdg_server_remove_template(tdg_server_t *server, const char *uri_template) {
     return remove_other(server, TDG__TEMPLATE, uri_template);
 }

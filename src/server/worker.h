@@ -99,6 +99,9 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker);
 bool tdg__server_admit_session(tdg_server_t *server);
 void tdg__server_dismiss_session(tdg_server_t *server);
 
+/* As tdg_server_remove_resource(), for one whose subscribers know already. */
+int tdg__server_unlist(tdg_server_t *server, const char *uri);
+
 /* Hands the settings made so far to a new engine. */
 int tdg__server_configure_engine(tdg_server_t *server, tdg__engine_t *engine);
 

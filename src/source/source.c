@@ -92,16 +92,12 @@ const tdg__option_t tdg__source_options[] = {
     {.name = "window",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(window_ms),
-     .fallback = "inherit",
-     .min = -1,
      .max = DAY_MS,
      .example = "500ms",
      .help = "The window of `timing`."},
     {.name = "longest-wait",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(longest_ms),
-     .fallback = "inherit",
-     .min = -1,
      .max = DAY_MS,
      .example = "5s",
      .help = "With `timing: debounce`, how long a resource that is never quiet may wait. "
@@ -109,8 +105,6 @@ const tdg__option_t tdg__source_options[] = {
     {.name = "rate-limit",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(rate_limit_ms),
-     .fallback = "inherit",
-     .min = -1,
      .max = DAY_MS,
      .example = "1s",
      .help = "At most one notification per this time and subscription; 0 is no limit. "
@@ -314,7 +308,7 @@ void tdg__source_unlist(tdg__source_t *source, const char *uri) {
     if (source->closing)
         return;
     tdg__item_gone(source, uri);
-    source->host.ops->unlist(source->host.user, source, uri);
+    source->host.ops->unlist(source->host.user, source, uri, false);
 }
 
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {

@@ -69,11 +69,12 @@ typedef struct tdg__source_host_ops {
     void (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
     void (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
-    /* Lists a resource, or changes what the list says of it; takes it from the list.
+    /* Lists a resource, or changes what the list says of it; takes it from the list, and
+     * tells that it is gone unless that is `told` already.
      * Returns 0 or a negative code. What the entry of a source names by itself (its uri:
      * a resource or a template) is listed by the host, not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
-    void (*unlist)(void *user, tdg__source_t *source, const char *uri);
+    void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool told);
 
     /* Its first list is complete. Comes once, also where a source lists nothing, and not
      * before the backend could be asked or was found to be away. */
@@ -170,7 +171,7 @@ typedef struct tdg__source_entry {
     int64_t timeout_ms;             /* of one fetch */
     int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */
     int timing;                     /* tdg_timing_mode_t */
-    int64_t window_ms, longest_ms, rate_limit_ms; /* -1: inherit */
+    int64_t window_ms, longest_ms, rate_limit_ms; /* -1: not given */
 } tdg__source_entry_t;
 
 extern const tdg__option_t tdg__source_options[];
@@ -180,8 +181,9 @@ struct tdg__source {
     tdg__source_entry_t entry;
     const char *label; /* "files /srv/docs": for logs and lists; owned */
     tdg__source_host_t host;
-    tdg__template_t *template_; /* of entry.uri, where that is one; else NULL */
-    struct tdg__items *items;   /* item.c's */
+    tdg__template_t *template_;   /* of entry.uri, where that is one; else NULL */
+    struct tdg__items *items;     /* item.c's */
+    int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     bool closing;
     bool ready;
     bool away;             /* the backend cannot be asked now */
@@ -237,9 +239,21 @@ void tdg__source_touch_all(tdg__source_t *source);
 
 /* Here is what the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads
  * (kinds that are PUSHED; within max-size), and told if it differs. With `always` it is
- * told even if it does not. Returns 0, TDG_ETOOLARGE or TDG_ENOMEM. */
+ * told even if it does not. Returns as tdg__source_prepare(). */
 int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t *content,
                     bool always);
+
+/* The same in two steps, without telling anybody: for whoever publishes several at once
+ * and tells by himself. Preparing returns 0, TDG_ETOOLARGE, TDG_ETOTAL (max_items or
+ * max_total of the source), TDG_EENDED or TDG_ENOMEM, and stores a new one in *ret, which
+ * is to be committed or abandoned before the loop goes on. The metadata is complete;
+ * borrowed; NULL for what is gone. */
+typedef struct tdg__prepared tdg__prepared_t;
+int tdg__source_prepare(tdg__source_t *source, const char *uri,
+                        const tdg__content_t *content, tdg__prepared_t **ret);
+const json_t *tdg__prepared_metadata(const tdg__prepared_t *prepared);
+void tdg__source_commit(tdg__prepared_t *prepared);
+void tdg__source_abandon(tdg__prepared_t *prepared);
 
 /* The backend went away, or is back (everything watched is then looked at). While it is
  * away, reads are answered with what was last seen, marked as stale. Logs, once per

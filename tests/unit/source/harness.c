@@ -47,8 +47,8 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
     return 0;
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri) {
-    (void)source;
+static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+    (void)source, (void)told;
     write_down(user, UNLISTED, uri);
 }
 

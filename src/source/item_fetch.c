@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/item_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+/* ---- Time --------------------------------------------------------------- */
+
+static int64_t now_ms(const tdg__source_t *source) {
+    return (int64_t)uv_now(source->host.loop);
+}
+
+static void on_time(uv_timer_t *timer);
+
+void tdg__items_set_timer(struct tdg__items *items) {
+    int64_t next = tdg__heap_next(&items->timers);
+
+    if (items->timer_closing)
+        return;
+    if (next == INT64_MAX) {
+        uv_timer_stop(&items->timer);
+        return;
+    }
+
+    int64_t now = (int64_t)uv_now(items->timer.loop);
+
+    uv_timer_start(&items->timer, on_time, next > now ? (uint64_t)(next - now) : 0, 0);
+}
+
+static void arm(tdg__item_t *item, int64_t wait_ms) {
+    struct tdg__items *items = item->source->items;
+
+    tdg__heap_arm(&items->timers, &item->timer, now_ms(item->source) + wait_ms);
+    tdg__items_set_timer(items);
+}
+
+/* ---- Fetching ----------------------------------------------------------- */
+
+static void start(tdg__item_t *item) {
+    tdg__source_t *source = item->source;
+
+    item->state = FETCHING;
+    source->items->fetching++;
+    item->readers = item->next_readers;
+    item->next_readers = NULL;
+    item->was_touched = item->touched;
+    item->touched = false;
+    item->again = false;
+    item->fetch = (tdg__fetch_t){.source = source, .uri = item->uri, .item = item};
+    arm(item, source->entry.timeout_ms);
+
+    int rv = source->template_ == NULL
+                 ? 0
+                 : tdg__variables_create(source->template_, item->uri, strlen(item->uri),
+                                         &item->variables);
+    if (rv < 0)
+        tdg__fetch_failed(&item->fetch, rv, "%s", tdg_strerror(rv));
+    else
+        source->kind->fetch(source, &item->fetch);
+}
+
+/* A fetch may end inside its start, so this is a loop and never nests. */
+void tdg__items_pump(tdg__source_t *source) {
+    struct tdg__items *items = source->items;
+
+    if (items->pumping)
+        return;
+    items->pumping = true;
+    while (items->queue.first != 0 && items->fetching < PARALLEL && !source->closing) {
+        tdg__item_t *item = tdg__pool_get(&items->pool, items->queue.first);
+
+        tdg__list_remove(&items->queue, &items->pool, LINK(queue), item->id);
+        start(item);
+    }
+    items->pumping = false;
+}
+
+void tdg__item_look(tdg__item_t *item) {
+    struct tdg__items *items = item->source->items;
+
+    if (item->state == FETCHING) {
+        item->again = true;
+        return;
+    }
+    if (item->state == QUEUED)
+        return;
+    tdg__item_recall(item);
+    tdg__heap_disarm(&items->timers, &item->timer);
+    item->state = QUEUED;
+    tdg__list_append(&items->queue, &items->pool, LINK(queue), item->id);
+    tdg__items_pump(item->source);
+}
+
+static void on_time(uv_timer_t *timer) {
+    tdg__source_t *source = timer->data;
+    struct tdg__items *items = source->items;
+    tdg__timer_t *due;
+
+    while ((due = tdg__heap_pop(&items->timers, now_ms(source))) != NULL) {
+        tdg__item_t *item = (tdg__item_t *)((char *)due - offsetof(tdg__item_t, timer));
+
+        if (item->state == IDLE) {
+            tdg__item_look(item);
+        } else if (item->state == FETCHING && source->kind->cancel != NULL) {
+            item->fetch.cancelled = true;
+            source->kind->cancel(source, &item->fetch);
+        }
+    }
+    tdg__items_set_timer(items);
+}
+
+/* ---- What was found ----------------------------------------------------- */
+
+const char *tdg__item_mime(const tdg__source_t *source, const tdg__content_t *content) {
+    return content->mime_type != NULL ? content->mime_type : source->entry.mime_type;
+}
+
+json_t *tdg__item_metadata(const tdg__content_t *content, const char *checksum,
+                           const char *change_type) {
+    int64_t updated = content->updated_ms != 0 ? content->updated_ms : tdg__wall_ms();
+    json_t *metadata =
+        content->metadata != NULL ? json_copy(content->metadata) : json_object();
+
+    if (metadata == NULL)
+        return NULL;
+    if (json_object_set_new(metadata, "updated_at", json_integer(updated)) < 0)
+        goto fail;
+    if (content->status == 0 &&
+        (json_object_set_new(metadata, "size", json_integer((json_int_t)content->len)) <
+             0 ||
+         json_object_set_new(metadata, "checksum", json_string(checksum)) < 0))
+        goto fail;
+    if (content->status != 0 && content->status != TDG_ENOTFOUND &&
+        json_object_set_new(metadata, "error", json_string(content->error)) < 0)
+        goto fail;
+    if (change_type != NULL && json_object_get(metadata, "change_type") == NULL &&
+        json_object_set_new(metadata, "change_type", json_string(change_type)) < 0)
+        goto fail;
+    return metadata;
+
+fail:
+    json_decref(metadata);
+    return NULL;
+}
+
+void tdg__readers_answer(struct reader *readers, const tdg__content_t *content) {
+    while (readers != NULL) {
+        struct reader *reader = readers;
+
+        readers = reader->next;
+        reader->done(reader->arg, content);
+        tdg__free(reader);
+    }
+}
+
+/* Answers with what was kept, marked as stale. Returns false where nothing is. */
+static bool answer_stale(tdg__item_t *item, struct reader *readers, const char *why) {
+    const tdg__source_t *source = item->source;
+    const struct kept *kept = &item->kept;
+    int64_t since = source->away ? source->away_since_ms : item->stale_since_ms;
+
+    if (kept->data == NULL)
+        return false;
+
+    tdg__content_t content = {.data = kept->data,
+                              .len = kept->len,
+                              .mime_type = kept->mime_type,
+                              .updated_ms = kept->updated_ms,
+                              .metadata = json_copy(kept->metadata)};
+
+    if (content.metadata == NULL ||
+        json_object_set_new(content.metadata, "stale", json_true()) < 0 ||
+        json_object_set_new(content.metadata, "stale_since", json_integer(since)) < 0 ||
+        json_object_set_new(content.metadata, "stale_reason", json_string(why)) < 0) {
+        json_decref(content.metadata);
+        return false;
+    }
+    tdg__readers_answer(readers, &content);
+    json_decref(content.metadata);
+    return true;
+}
+
+static void tell(tdg__item_t *item, const tdg__content_t *content, const char *checksum,
+                 const char *change_type) {
+    tdg__source_t *source = item->source;
+    json_t *metadata = tdg__item_metadata(content, checksum, change_type);
+
+    if (content->status == TDG_ENOTFOUND)
+        source->host.ops->deleted(source->host.user, source, item->uri, metadata);
+    else
+        source->host.ops->changed(source->host.user, source, item->uri, metadata);
+}
+
+void tdg__item_tell(tdg__item_t *item, const struct seen *before,
+                    const tdg__content_t *content, bool touched, bool always) {
+    const tdg__source_t *source = item->source;
+    const struct seen *now = &item->seen;
+    bool same =
+        before->known == now->known && strcmp(before->checksum, now->checksum) == 0;
+    bool observed =
+        item->watched || source->items->template_watched || tdg__source_is_pushed(source);
+
+    if (!observed || (same && !always))
+        return;
+    if (before->known == UNKNOWN && item->first_fetch)
+        return; /* who begins to watch reads it after that */
+    if (before->known == UNKNOWN && !touched && !item->watched)
+        return; /* read through the template: nothing to compare with */
+    tell(item, content, now->checksum,
+         now->known == ABSENT                               ? "deleted"
+         : before->known == ABSENT && now->known == PRESENT ? "created"
+                                                            : "content_update");
+}
+
+static enum known known_by(const tdg__content_t *content) {
+    return content->status == 0               ? PRESENT
+           : content->status == TDG_ENOTFOUND ? ABSENT
+                                              : BROKEN;
+}
+
+void tdg__item_check_armed(tdg__item_t *item, int status) {
+    tdg__source_t *source = item->source;
+
+    if (item->watched && !item->kind_arming && !item->first_fetch)
+        source->host.ops->watched(source->host.user, source, item->uri, status);
+}
+
+/* Nobody could look. It is tried again as long as somebody is interested; where the kind
+ * says that the whole backend is away, its return is what to wait for. */
+static void failed(tdg__item_t *item, const tdg__content_t *content) {
+    tdg__source_t *source = item->source;
+    bool wanted = item->watched || (source->items->template_watched && item->was_touched);
+
+    item->touched = item->touched || item->was_touched;
+    if (item->stale_since_ms == 0)
+        item->stale_since_ms = tdg__wall_ms();
+    tdg__free(item->stale_why);
+    item->stale_why = tdg__copy_text(content->error);
+    if (wanted && !source->away && !source->closing) {
+        int64_t wait = tdg__source_wait_ms(source, item->tries);
+
+        if (item->tries++ == 0)
+            tdg__source_log(source, TDG_LOG_WARNING,
+                            "%s: %s; trying again in %" PRId64 " ms, then less often",
+                            item->uri, content->error, wait);
+        arm(item, wait);
+    }
+}
+
+static void recovered(tdg__item_t *item) {
+    if (item->tries > 0)
+        tdg__source_log(item->source, TDG_LOG_NOTICE, "%s: is back after %u tries",
+                        item->uri, item->tries);
+    item->tries = 0;
+    tdg__item_forget_stale(item);
+}
+
+/* What a fetch found: returns true where `content` could be had or is known not to be.
+ * *ret_metadata is complete then, where it is there. */
+static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_metadata) {
+    char checksum[TDG__CHECKSUM + 1] = "";
+
+    if (content->status == 0 && content->len > (size_t)item->source->entry.max_size) {
+        content->status = TDG_ETOOLARGE;
+        content->error = "the content is larger than max-size";
+    }
+    if (content->status == 0) {
+        if (tdg__checksum(content->data, content->len, checksum) == 0)
+            *ret_metadata = tdg__item_metadata(content, checksum, NULL);
+        if (*ret_metadata == NULL) {
+            content->status = TDG_ENOMEM;
+            content->error = tdg_strerror(TDG_ENOMEM);
+        }
+    }
+    if (content->status == TDG_EAWAY || content->status == TDG_ENOMEM) {
+        failed(item, content);
+        return false;
+    }
+    recovered(item);
+
+    struct seen before = item->seen;
+    struct kept kept;
+
+    item->seen.known = known_by(content);
+    memcpy(item->seen.checksum, checksum, sizeof(checksum));
+    tdg__item_forget_kept(item);
+    if (content->status == 0 && item->watched && content->len <= KEEP_EACH &&
+        tdg__kept_copy(item->source, content, *ret_metadata, &kept) == 0)
+        tdg__item_take_kept(item, &kept);
+    tdg__item_tell(item, &before, content, item->was_touched, false);
+    return true;
+}
+
+void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
+    tdg__item_t *item = fetch->item;
+    tdg__source_t *source = item->source;
+    tdg__content_t content = *given;
+    struct reader *readers = item->readers;
+    json_t *own = content.metadata, *metadata = NULL;
+    char late[64];
+
+    tdg__heap_disarm(&source->items->timers, &item->timer);
+    tdg__variables_destroy(item->variables);
+    item->variables = NULL;
+    item->readers = NULL;
+    item->state = IDLE;
+    item->held++;
+    source->items->fetching--;
+    if (content.status != 0 && content.error == NULL)
+        content.error = tdg_strerror(content.status);
+    if (fetch->cancelled && content.status != 0) {
+        snprintf(late, sizeof(late), "no answer within %" PRId64 " ms",
+                 source->entry.timeout_ms);
+        content.status = TDG_EAWAY;
+        content.error = source->closing ? "the source is being closed" : late;
+    }
+
+    bool settled = settle(item, &content, &metadata);
+
+    if (item->first_fetch) {
+        item->first_fetch = false;
+        tdg__item_check_armed(item, 0);
+    }
+    content.metadata = metadata;
+    content.mime_type = tdg__item_mime(source, &content);
+    if (settled || !answer_stale(item, readers, content.error))
+        tdg__readers_answer(readers, &content);
+    json_decref(metadata);
+    json_decref(own);
+
+    item->held--;
+    if (item->again || item->next_readers != NULL)
+        tdg__item_look(item);
+    else
+        tdg__item_release(item);
+    tdg__items_set_timer(source->items);
+    tdg__items_pump(source);
+    tdg__items_check_closed(source);
+}
+
+void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...) {
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tdg__fetch_done(fetch, &(tdg__content_t){.status = status, .error = text});
+}
+
+const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name) {
+    return fetch->item->variables != NULL
+               ? tdg__variables_get(fetch->item->variables, name)
+               : NULL;
+}

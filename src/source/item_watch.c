@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/item_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- Watching ----------------------------------------------------------- */
+
+static bool is_template(const tdg__source_t *source, const char *target) {
+    return source->template_ != NULL && strcmp(target, source->entry.uri) == 0;
+}
+
+static int watch_uri(tdg__source_t *source, const char *uri, const char *checksum) {
+    tdg__item_t *item = tdg__item_make(source, uri);
+    if (item == NULL)
+        return TDG_ENOMEM;
+
+    int rv = source->kind->watch != NULL ? source->kind->watch(source, uri) : 0;
+    if (rv < 0 && rv != TDG_EAGAIN) {
+        tdg__item_release(item);
+        return rv;
+    }
+    item->watched = true;
+    tdg__item_recall(item);
+    if (checksum != NULL && item->seen.known == UNKNOWN &&
+        strlen(checksum) == TDG__CHECKSUM) {
+        item->seen.known = PRESENT;
+        strcpy(item->seen.checksum, checksum);
+    }
+    if (tdg__source_is_pushed(source) && rv == 0)
+        return 0;
+    item->kind_arming = rv == TDG_EAGAIN;
+    if (!tdg__source_is_pushed(source)) {
+        item->first_fetch = true;
+        tdg__item_look(item);
+    }
+    return TDG_EAGAIN;
+}
+
+int tdg__source_watch(tdg__source_t *source, const char *target, const char *checksum) {
+    bool template_ = is_template(source, target);
+
+    if (source->closing)
+        return TDG_EENDED;
+    if (!template_ && strncmp(target, "list:", 5) != 0)
+        return watch_uri(source, target, checksum);
+
+    int rv = source->kind->watch != NULL ? source->kind->watch(source, target) : 0;
+    if (template_ && (rv == 0 || rv == TDG_EAGAIN))
+        source->items->template_watched = true;
+    return rv;
+}
+
+/* Nobody watches the template any more: what it had remembered goes. */
+static void unwatch_template(struct tdg__items *items) {
+    items->template_watched = false;
+    while (items->by_use.first != 0)
+        tdg__item_destroy(tdg__pool_get(&items->pool, items->by_use.first));
+}
+
+void tdg__source_unwatch(tdg__source_t *source, const char *target) {
+    tdg__item_t *item = tdg__item_find(source, target);
+
+    if (source->closing)
+        return;
+    if (is_template(source, target)) {
+        unwatch_template(source->items);
+    } else if (item != NULL && item->watched) {
+        item->watched = item->kind_arming = item->first_fetch = false;
+        if (item->state == IDLE)
+            tdg__heap_disarm(&source->items->timers, &item->timer);
+    }
+    if (source->kind->unwatch != NULL)
+        source->kind->unwatch(source, target);
+    if (item != NULL)
+        tdg__item_release(item);
+}
+
+void tdg__source_watched(tdg__source_t *source, const char *target, int status) {
+    tdg__item_t *item = tdg__item_find(source, target);
+
+    if (source->closing)
+        return;
+    if (item == NULL || !item->watched) { /* the template, or a list */
+        if (status < 0 && is_template(source, target))
+            unwatch_template(source->items);
+        source->host.ops->watched(source->host.user, source, target, status);
+        return;
+    }
+    item->kind_arming = false;
+    if (status < 0) {
+        item->watched = item->first_fetch = false;
+        source->host.ops->watched(source->host.user, source, target, status);
+        tdg__item_release(item);
+    } else {
+        tdg__item_check_armed(item, 0);
+    }
+}
+
+const char *tdg__source_checksum(tdg__source_t *source, const char *uri) {
+    const tdg__item_t *item = tdg__item_find(source, uri);
+
+    return item != NULL && item->seen.known == PRESENT ? item->seen.checksum : NULL;
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+static void refuse(tdg__read_done_fn done, void *arg, int status, const char *error) {
+    done(arg, &(tdg__content_t){.status = status, .error = error});
+}
+
+static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *arg) {
+    if (item == NULL || item->kept.data == NULL) {
+        refuse(done, arg, TDG_ENOTFOUND, "nothing has been published there yet");
+        return;
+    }
+    done(arg, &(tdg__content_t){.data = item->kept.data,
+                                .len = item->kept.len,
+                                .mime_type = item->kept.mime_type,
+                                .metadata = item->kept.metadata,
+                                .updated_ms = item->kept.updated_ms});
+}
+
+void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn done,
+                      void *arg) {
+    if (source->closing) {
+        refuse(done, arg, TDG_EAWAY, "the source is being closed");
+        return;
+    }
+    if (tdg__source_is_pushed(source)) {
+        read_pushed(tdg__item_find(source, uri), done, arg);
+        return;
+    }
+
+    struct reader *reader = tdg__malloc(sizeof(*reader));
+    tdg__item_t *item = reader != NULL ? tdg__item_make(source, uri) : NULL;
+
+    if (item == NULL) {
+        tdg__free(reader);
+        refuse(done, arg, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    *reader = (struct reader){item->next_readers, done, arg};
+    item->next_readers = reader;
+    tdg__item_look(item);
+}
+
+/* ---- For the kinds ------------------------------------------------------ */
+
+void tdg__source_touch(tdg__source_t *source, const char *uri) {
+    struct tdg__items *items = source->items;
+    tdg__item_t *item = tdg__item_find(source, uri);
+
+    if (source->closing)
+        return;
+    if (item == NULL && items->template_watched && tdg__source_owns(source, uri)) {
+        item = tdg__item_make(source, uri);
+        if (item == NULL) /* rather once too often than never */
+            source->host.ops->changed(source->host.user, source, uri, NULL);
+    }
+    if (item == NULL || !(item->watched || items->template_watched))
+        return;
+    item->touched = true;
+    tdg__item_look(item);
+}
+
+void tdg__source_touch_all(tdg__source_t *source) {
+    struct tdg__items *items = source->items;
+
+    if (source->closing)
+        return;
+    /* Nothing is fetched meanwhile, so that no item goes while they are walked. */
+    bool pumping = items->pumping;
+
+    items->pumping = true;
+    for (uint32_t id = 1; id < tdg__pool_end(&items->pool); id++) {
+        tdg__item_t *item = tdg__pool_get(&items->pool, id);
+
+        if (item != NULL && item->uri != NULL && (item->watched || item->remembered))
+            tdg__item_look(item);
+    }
+    items->pumping = pumping;
+    tdg__items_pump(source);
+}
+
+void tdg__item_gone(tdg__source_t *source, const char *uri) {
+    tdg__item_t *item = tdg__item_find(source, uri);
+
+    if (item == NULL)
+        return;
+    item->seen.known = ABSENT;
+    item->seen.checksum[0] = '\0';
+    tdg__item_forget_kept(item);
+}

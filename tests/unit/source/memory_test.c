@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "support.h"
+#include "unit/source/harness.h"
+
+static tdg__content_t text(const char *data) {
+    return (tdg__content_t){.data = data, .len = strlen(data)};
+}
+
+static int put(struct harness *harness, const char *uri, const char *data) {
+    tdg__content_t content = text(data);
+
+    return tdg__source_put(harness->source, uri, &content, false);
+}
+
+static void what_is_put_is_listed_and_read(void **state) {
+    tdg__content_t gone = {.status = TDG_ENOTFOUND};
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, "memory: 'build://{job}'\n");
+    assert_int_equal(put(&harness, "build://a", "one"), 0);
+    assert_int_equal(harness_wait(&harness, LISTED, "build://a")->size, 3);
+    harness_wait(&harness, CHANGED, "build://a");
+    harness_expect(&harness, "build://a", "one");
+    assert_int_equal(put(&harness, "build://a", "two"), 0);
+    assert_int_equal(harness_count(&harness, LISTED, NULL), 0);
+    assert_int_equal(tdg__source_put(harness.source, "build://a", &gone, false), 0);
+    harness_wait(&harness, UNLISTED, "build://a");
+    harness_wait(&harness, DELETED, "build://a");
+
+    struct reading reading = harness_read(&harness, "build://a");
+
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    harness_close(&harness);
+}
+
+static void it_has_limits(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, "memory: 'm:{x}'\nmax-items: 2\nmax-total: 8\nmax-size: 5\n");
+    assert_int_equal(put(&harness, "m:1", "123456"), TDG_ETOOLARGE);
+    assert_int_equal(put(&harness, "m:1", "12345"), 0);
+    assert_int_equal(put(&harness, "m:2", "1234"), TDG_ETOTAL);
+    assert_int_equal(put(&harness, "m:2", "123"), 0);
+    assert_int_equal(put(&harness, "m:3", ""), TDG_ETOTAL);
+    assert_int_equal(put(&harness, "m:1", "1"), 0); /* in the place of the old one */
+    assert_int_equal(put(&harness, "m:2", "12345"), 0);
+    harness_close(&harness);
+}
+
+static void what_is_prepared_is_not_seen_before_its_time(void **state) {
+    tdg__content_t content = text("one");
+    tdg__prepared_t *first, *second;
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, "memory: 'm:{x}'\n");
+    assert_int_equal(tdg__source_prepare(harness.source, "m:1", &content, &first), 0);
+    assert_int_equal(tdg__source_prepare(harness.source, "m:2", &content, &second), 0);
+    assert_non_null(json_object_get(tdg__prepared_metadata(first), "checksum"));
+
+    struct reading reading = harness_read(&harness, "m:1");
+
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    tdg__source_commit(first);
+    tdg__source_abandon(second);
+    harness_expect(&harness, "m:1", "one");
+    reading = harness_read(&harness, "m:2");
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0); /* others tell */
+    harness_close(&harness);
+}
+
+static void its_uri_is_its_value(void **state) {
+    (void)state;
+    harness_refuses("memory: m:1\nuri: m:2\n", "after `memory:`");
+    harness_refuses("memory: 'm:{'\n", "no URI template");
+    harness_refuses("memory: not a uri\n", "no URI");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_put_is_listed_and_read),
+        cmocka_unit_test(it_has_limits),
+        cmocka_unit_test(what_is_prepared_is_not_seen_before_its_time),
+        cmocka_unit_test(its_uri_is_its_value),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
