@@ -120,7 +120,8 @@ static char *write_down(const tdg__http_request_t *request, size_t *ret_len) {
 }
 
 static void check_one_meaning(const tdg__http_request_t *request) {
-    static const tdg__http_limits_t wider = {8192, 12, 256};
+    static const tdg__http_limits_t wider = {
+        .max_header_bytes = 8192, .max_fields = 12, .max_body_bytes = 256};
     tdg__http_reader_t *reader;
     tdg__http_step_t step;
     int continues;

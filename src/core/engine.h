@@ -379,6 +379,11 @@ void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *tar
                                  bool through_templates, tdg__sub_visit_fn visit,
                                  void *arg);
 
+/* How many subscriptions the same with `through_templates` would visit, by the groups
+ * that they form rather than one by one. */
+uint64_t tdg__engine_count_subscribers(tdg__engine_t *engine,
+                                       const tdg__target_t *target);
+
 /* Visits the subscriptions of a stream. Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t stream,
                                   tdg__sub_visit_fn visit, void *arg);

@@ -100,6 +100,44 @@ void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *tar
                                   visit_template, &visitor);
 }
 
+struct tally {
+    tdg__engine_t *engine;
+    uint64_t count;
+};
+
+static void tally_subject(struct tally *tally, const struct subject *subject) {
+    for (uint32_t g = subject->groups.first; g != 0;
+         g = group_at(tally->engine, g)->by_owner.next) {
+        const struct group *group = group_at(tally->engine, g);
+
+        if (group->source == 0) /* else its members are derived */
+            tally->count += group->count;
+    }
+}
+
+static void tally_template(void *arg, uint32_t id) {
+    struct tally *tally = arg;
+
+    tally_subject(tally, &template_at(tally->engine, id)->subject);
+}
+
+uint64_t tdg__engine_count_subscribers(tdg__engine_t *engine,
+                                       const tdg__target_t *target) {
+    struct tally tally = {engine, 0};
+    const struct subject *subject;
+
+    if (!tdg__target_valid(target))
+        return 0;
+
+    subject = tdg__subject_find(engine, target);
+    if (subject != NULL)
+        tally_subject(&tally, subject);
+    if (target->kind == TDG__TARGET_URI)
+        tdg__template_index_match(engine->template_index, target->name, target->len,
+                                  tally_template, &tally);
+    return tally.count;
+}
+
 /* ---- By stream, and all ------------------------------------------------- */
 
 int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t handle,

@@ -465,3 +465,13 @@ void *tdg__conn_tag(const tdg__conn_t *conn) {
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
     return &conn->outlet;
 }
+
+void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]) {
+    struct sockaddr_storage address;
+    int len = sizeof(address);
+
+    ret[0] = '\0';
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) < 0 ||
+        uv_ip_name((struct sockaddr *)&address, ret, TDG__PEER_MAX) < 0)
+        ret[0] = '\0';
+}

@@ -20,6 +20,10 @@ void *tdg__conn_user(const tdg__conn_t *conn);
 
 void *tdg__conn_tag(const tdg__conn_t *conn); /* of its listener */
 
+/* The address of the client, without its port; "" where nobody knows. */
+enum { TDG__PEER_MAX = 46 };
+void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]);
+
 /* For writing pieces of an open stream; never NULL. */
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
 

@@ -285,6 +285,12 @@ verdict tdg__http_guard_head(tdg__http_guard_t *guard) {
     return NULL;
 }
 
+verdict tdg__http_guard_limit(tdg__http_guard_t *guard, size_t max) {
+    if (guard->room > max)
+        guard->room = max;
+    return !guard->coded && guard->length > guard->room ? &large_body : NULL;
+}
+
 verdict tdg__http_guard_fields(const tdg__http_field_t *fields, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (strncmp(fields[i].name, "mcp-", 4) != 0)

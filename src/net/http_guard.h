@@ -59,6 +59,9 @@ const tdg__http_refusal_t *tdg__http_guard_line(tdg__http_guard_t *guard,
 /* The empty line: the head as a whole. From here on `expects` is valid. */
 const tdg__http_refusal_t *tdg__http_guard_head(tdg__http_guard_t *guard);
 
+/* After the head: makes the limit of the body smaller, for this request. */
+const tdg__http_refusal_t *tdg__http_guard_limit(tdg__http_guard_t *guard, size_t max);
+
 /* The fields as they were split: names that may not come twice and are in no table. */
 const tdg__http_refusal_t *tdg__http_guard_fields(const tdg__http_field_t *fields,
                                                   size_t count);

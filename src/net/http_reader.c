@@ -260,6 +260,18 @@ static void become_ready(tdg__http_reader_t *reader) {
     reader->state = READY;
 }
 
+static verdict limit_body(tdg__http_reader_t *reader) {
+    const tdg__http_limits_t *limits = &reader->limits;
+    size_t max = limits->max_body_bytes;
+
+    if (limits->body_limit != NULL)
+        max = limits->body_limit(limits->user, &reader->request);
+    verdict refusal = tdg__http_guard_limit(&reader->guard, max);
+    reader->body_max =
+        (size_t)(reader->guard.coded ? reader->guard.room : reader->guard.length);
+    return refusal;
+}
+
 static verdict end_head(tdg__http_reader_t *reader) {
     verdict refusal = tdg__http_guard_head(&reader->guard);
 
@@ -267,9 +279,6 @@ static verdict end_head(tdg__http_reader_t *reader) {
         return refusal;
     if (make_room_for_fields(reader, reader->guard.lines - 1) < 0)
         return &no_memory;
-    reader->body_max = reader->guard.coded ? reader->limits.max_body_bytes
-                                           : (size_t)reader->guard.length;
-
     llhttp_init(&reader->parser, HTTP_REQUEST, &settings);
     reader->parser.data = reader;
     refusal = parse(reader, reader->head.data, reader->head.len);
@@ -280,6 +289,8 @@ static verdict end_head(tdg__http_reader_t *reader) {
 
     settle(reader);
     refusal = tdg__http_guard_fields(reader->fields, reader->request.field_count);
+    if (refusal == NULL)
+        refusal = limit_body(reader);
     if (refusal != NULL)
         return refusal;
 

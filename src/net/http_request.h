@@ -50,6 +50,12 @@ typedef struct tdg__http_limits {
     size_t max_header_bytes; /* request line and header block */
     size_t max_fields;       /* 100 is plenty */
     size_t max_body_bytes;
+
+    /* What the body of this request may have, asked when its head is known; at most
+     * max_body_bytes in any case. Readers travel with connections: it may be called on
+     * the thread of another net. NULL: max_body_bytes. */
+    size_t (*body_limit)(void *user, const tdg__http_request_t *head);
+    void *user;
 } tdg__http_limits_t;
 
 typedef struct tdg__http_reader tdg__http_reader_t;

@@ -40,6 +40,7 @@ static const struct status {
     {500, "Internal Server Error"          },
     {501, "Not Implemented"                },
     {503, "Service Unavailable"            },
+    {504, "Gateway Timeout"                },
     {505, "HTTP Version Not Supported"     },
 };
 

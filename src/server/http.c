@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/http_internal.h"
+#include "server/route.h"
 
 /* ---- POST --------------------------------------------------------------- */
 
@@ -98,20 +99,30 @@ static void on_health(tdg__visit_t *visit) {
 
 static const struct route {
     const char *path;
-    const char *name; /* of the method */
     tdg__http_method_t method;
     void (*serve)(tdg__visit_t *visit);
     bool legacy; /* not there when legacy is switched off */
 } routes[] = {
-    {"/mcp",      "POST",   TDG__HTTP_POST,   on_post,             false},
-    {"/mcp",      "GET",    TDG__HTTP_GET,    on_get,              true },
-    {"/mcp",      "DELETE", TDG__HTTP_DELETE, on_delete,           true },
-    {"/mcp",      "HEAD",   TDG__HTTP_HEAD,   on_head,             false},
-    {"/health",   "GET",    TDG__HTTP_GET,    on_health,           false},
-    {"/health",   "HEAD",   TDG__HTTP_HEAD,   on_health,           false},
-    {"/sse",      "GET",    TDG__HTTP_GET,    tdg__visit_sse,      true },
-    {"/events",   "GET",    TDG__HTTP_GET,    tdg__visit_sse,      true },
-    {"/messages", "POST",   TDG__HTTP_POST,   tdg__visit_messages, true },
+    {"/mcp",      TDG__HTTP_POST,   on_post,             false},
+    {"/mcp",      TDG__HTTP_GET,    on_get,              true },
+    {"/mcp",      TDG__HTTP_DELETE, on_delete,           true },
+    {"/mcp",      TDG__HTTP_HEAD,   on_head,             false},
+    {"/health",   TDG__HTTP_GET,    on_health,           false},
+    {"/health",   TDG__HTTP_HEAD,   on_health,           false},
+    {"/sse",      TDG__HTTP_GET,    tdg__visit_sse,      true },
+    {"/events",   TDG__HTTP_GET,    tdg__visit_sse,      true },
+    {"/messages", TDG__HTTP_POST,   tdg__visit_messages, true },
+};
+
+static const struct {
+    tdg__http_method_t method;
+    const char *name;
+} methods_by_name[] = {
+    {TDG__HTTP_POST,   "POST"  },
+    {TDG__HTTP_GET,    "GET"   },
+    {TDG__HTTP_DELETE, "DELETE"},
+    {TDG__HTTP_HEAD,   "HEAD"  },
+    {TDG__HTTP_PUT,    "PUT"   },
 };
 
 /* What a browser asks before it sends a request of another origin. */
@@ -129,25 +140,13 @@ static void respond_preflight(tdg__visit_t *visit, const char *allow) {
     tdg__conn_respond(visit->conn, 204, NULL, all, NULL, 0);
 }
 
-static void route(tdg__visit_t *visit) {
-    bool legacy = !tdg__visit_era_is_off(visit, TDG_NO_LEGACY);
+/* The path is served, but not with this method; `methods` has 1 << method for each. */
+static void respond_allowed(tdg__visit_t *visit, unsigned methods) {
     char allow[64] = "", fields[80];
 
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        const struct route *at = &routes[i];
-
-        if (strcmp(at->path, visit->http->path) != 0 || (at->legacy && !legacy))
-            continue;
-        if (at->method == visit->http->method) {
-            at->serve(visit);
-            return;
-        }
-        strcat(strcat(allow, at->name), ", "); /* a path has four methods at most */
-    }
-    if (allow[0] == '\0') {
-        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
-                          "Nothing is served under this path; the endpoint is /mcp");
-        return;
+    for (size_t i = 0; i < sizeof(methods_by_name) / sizeof(methods_by_name[0]); i++) {
+        if ((methods & 1u << methods_by_name[i].method) != 0)
+            strcat(strcat(allow, methods_by_name[i].name), ", "); /* all would fit */
     }
     strcat(allow, "OPTIONS");
     if (visit->http->method == TDG__HTTP_OPTIONS) {
@@ -156,6 +155,56 @@ static void route(tdg__visit_t *visit) {
         snprintf(fields, sizeof(fields), "Allow: %s\r\n", allow);
         tdg__visit_respond(visit, 405, fields);
     }
+}
+
+/* The row that serves a request; NULL: none. *ret_methods are those of its path. */
+static const struct route *find_route(const tdg_server_t *server,
+                                      const tdg__http_request_t *http,
+                                      unsigned *ret_methods) {
+    bool legacy = (tdg__server_opts(server)->flags & TDG_NO_LEGACY) == 0;
+    const struct route *found = NULL;
+
+    *ret_methods = 0;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        const struct route *at = &routes[i];
+
+        if (strcmp(at->path, http->path) != 0 || (at->legacy && !legacy))
+            continue;
+        *ret_methods |= 1u << at->method;
+        if (at->method == http->method)
+            found = at;
+    }
+    return found;
+}
+
+size_t tdg__http_body_limit(void *server, const tdg__http_request_t *head) {
+    unsigned methods;
+    size_t max;
+
+    find_route(server, head, &methods);
+    if (methods == 0 &&
+        tdg__routes_body_limit(tdg__server_routes(server), head->path, &max))
+        return max;
+    return tdg__server_opts(server)->max_message_bytes;
+}
+
+static void route(tdg__visit_t *visit) {
+    unsigned methods;
+    const struct route *found =
+        find_route(tdg__worker_server(visit->worker), visit->http, &methods);
+    int rv = TDG_ENOTSUP;
+
+    if (found != NULL) {
+        found->serve(visit);
+        return;
+    }
+    if (methods == 0)
+        rv = tdg__routes_serve(visit, &methods);
+    if (rv == TDG_ENOTSUP)
+        respond_allowed(visit, methods);
+    else if (rv == TDG_ENOTFOUND)
+        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
+                          "Nothing is served under this path; the endpoint is /mcp");
 }
 
 /* Refuses callers that have no business here. A request without an Origin is no page. */

@@ -201,20 +201,24 @@ static void put_all(tdg__hub_t *hub, tdg__change_t *change, bool unfiltered,
     }
 }
 
+int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
+                     bool deleted, tdg__change_t **ret) {
+    if (!tdg__target_valid(target))
+        return TDG_EINVAL;
+    if (target->len > hub->opts.max_name_bytes)
+        return TDG_EURILEN;
+    return tdg__change_create(target, metadata, deleted, wall_ms(),
+                              hub->opts.max_metadata_bytes, ret);
+}
+
 int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                           bool deleted, int (*commit)(void *arg), void *arg) {
     struct wakes wakes;
     tdg__change_t *change;
     bool unfiltered;
-    int rv;
 
     wakes.count = 0; /* the rest of it is large */
-    if (!tdg__target_valid(target))
-        return TDG_EINVAL;
-    if (target->len > hub->opts.max_name_bytes)
-        return TDG_EURILEN;
-    rv = tdg__change_create(target, metadata, deleted, wall_ms(),
-                            hub->opts.max_metadata_bytes, &change);
+    int rv = tdg__hub_prepare(hub, target, metadata, deleted, &change);
     if (rv < 0)
         return rv;
 
@@ -236,4 +240,43 @@ int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *
 int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                      bool deleted) {
     return tdg__hub_publish_with(hub, target, metadata, deleted, NULL, NULL);
+}
+
+/* ---- Several at once ---------------------------------------------------- */
+
+static int reserve_more(tdg__hub_t *hub, size_t count) {
+    for (size_t i = 0; i < hub->n_members; i++) {
+        struct member *member = hub->members[i];
+        int rv;
+
+        if (member->room >= count)
+            continue;
+        rv = tdg__inbox_reserve_more(member->inbox, count, &member->room);
+        if (rv < 0 && rv != TDG_EENDED)
+            return rv;
+    }
+    return 0;
+}
+
+int tdg__hub_has_room(tdg__hub_t *hub, size_t count) {
+    pthread_mutex_lock(&hub->lock);
+    int rv = reserve_more(hub, count);
+    pthread_mutex_unlock(&hub->lock);
+    return rv;
+}
+
+int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t count) {
+    struct wakes wakes;
+
+    wakes.count = 0;
+    pthread_mutex_lock(&hub->lock);
+    int rv = reserve_more(hub, count);
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        tdg__change_stamp(changes[i], ++hub->last_number);
+        put_all(hub, changes[i], false, &wakes);
+    }
+    pthread_mutex_unlock(&hub->lock);
+
+    tdg__hub_wake(&wakes);
+    return rv;
 }

@@ -62,6 +62,20 @@ int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
 int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                           bool deleted, int (*commit)(void *arg), void *arg);
 
+/* Several at once, all or none, in steps. First each becomes a change: *ret is new, for
+ * tdg__change_unref(); what can be wrong with it is found here. Returns 0, TDG_EINVAL,
+ * TDG_EURILEN, TDG_EMETADATA or TDG_ENOMEM. */
+int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
+                     bool deleted, tdg__change_t **ret);
+
+/* Then all are stamped, with numbers that follow each other, and distributed in one
+ * critical section. Returns 0, or TDG_EAGAIN (there is no room for all of them; nothing
+ * is merged) or TDG_ENOMEM: then nothing has happened. */
+int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t count);
+
+/* Whether tdg__hub_publish_all() would find room now. */
+int tdg__hub_has_room(tdg__hub_t *hub, size_t count);
+
 /* ---- Watchers (hub_watch.c) --------------------------------------------- */
 
 /* The calls of one inbox are those of one worker: they come one at a time, and from the

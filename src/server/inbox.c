@@ -354,6 +354,13 @@ static bool has_no_news(const tdg__inbox_t *inbox) {
     return inbox->count == 0 && inbox->first_answer == NULL;
 }
 
+/* How many changes fit in without growing, within the bound. */
+static size_t room_left(const tdg__inbox_t *inbox) {
+    uint32_t room = inbox->room < inbox->max ? inbox->room : inbox->max;
+
+    return room > inbox->count ? room - inbox->count : 0;
+}
+
 int tdg__inbox_reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
                        size_t *ret_room) {
     uint32_t earlier;
@@ -361,11 +368,24 @@ int tdg__inbox_reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
 
     pthread_mutex_lock(&inbox->lock);
     rv = reserve(inbox, target, &earlier);
-    if (rv == 0) {
-        uint32_t room = inbox->room < inbox->max ? inbox->room : inbox->max;
+    if (rv == 0)
+        *ret_room = room_left(inbox);
+    pthread_mutex_unlock(&inbox->lock);
+    return rv;
+}
 
-        *ret_room = room > inbox->count ? room - inbox->count : 0;
-    }
+int tdg__inbox_reserve_more(tdg__inbox_t *inbox, size_t count, size_t *ret_room) {
+    int rv = 0;
+
+    pthread_mutex_lock(&inbox->lock);
+    if (inbox->closed)
+        rv = TDG_EENDED;
+    else if (inbox->count >= inbox->max ? count > 0 : count > inbox->max - inbox->count)
+        rv = TDG_EAGAIN;
+    while (rv == 0 && room_left(inbox) < count)
+        rv = grow(inbox);
+    if (rv == 0)
+        *ret_room = room_left(inbox);
     pthread_mutex_unlock(&inbox->lock);
     return rv;
 }

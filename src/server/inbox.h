@@ -83,6 +83,10 @@ void tdg__inbox_wake(tdg__inbox_t *inbox);
 int tdg__inbox_reserve(tdg__inbox_t *inbox, const tdg__target_t *target,
                        size_t *ret_room);
 
+/* The same for `count` changes of whatever resources, without merging: TDG_EAGAIN where
+ * they do not all fit in. With `count` 0 it tells how much room there is. */
+int tdg__inbox_reserve_more(tdg__inbox_t *inbox, size_t count, size_t *ret_room);
+
 /* Puts in a stamped change (takes its own reference). Returns 0, 1 (wake), or as
  * tdg__inbox_reserve(), after which it does not fail for lack of room or memory. */
 int tdg__inbox_put_change(tdg__inbox_t *inbox, tdg__change_t *change, bool unfiltered);

@@ -24,6 +24,10 @@ struct tdg__occupant {
      * soon. May be NULL. */
     void (*late)(tdg__occupant_t *occupant);
 
+    /* Comes by every so often while it does not stream, in the place of `late`; for
+     * time-outs of its own. May be NULL. */
+    void (*tick)(tdg__occupant_t *occupant, int64_t now_ms);
+
     /* The server stops, or the time of the stream is over: end it in the way of its
      * protocol. NULL: it ends by itself. */
     void (*finish)(tdg__occupant_t *occupant);

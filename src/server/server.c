@@ -21,6 +21,7 @@
 #include "server/http.h"
 #include "server/log.h"
 #include "server/options.h"
+#include "server/route.h"
 #include "server/worker.h"
 
 enum { MAX_WORKERS = 64, MAX_LISTENERS = 16 };
@@ -38,6 +39,7 @@ struct tdg_server {
     tdg__catalogue_t *catalogue;
     tdg__hub_t *hub;
     tdg__configured_t *configured;
+    tdg__routes_t *routes;
 
     struct listening listening[MAX_LISTENERS];
     size_t listening_count;
@@ -75,6 +77,10 @@ tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
 
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server) {
     return server->hub;
+}
+
+tdg__routes_t *tdg__server_routes(const tdg_server_t *server) {
+    return server->routes;
 }
 
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index) {
@@ -193,6 +199,8 @@ static int init_parts(tdg_server_t *server) {
         rv = tdg__hub_create(&hub, &server->hub);
     if (rv == 0)
         rv = tdg__configured_create(&server->opts.settings, &server->configured);
+    if (rv == 0)
+        rv = tdg__routes_create(&server->routes);
     return rv;
 }
 
@@ -245,6 +253,7 @@ void tdg_server_destroy(tdg_server_t *server) {
         tdg__worker_destroy(server->workers[i]);
     for (size_t i = 0; i < server->listening_count; i++)
         free_listening(&server->listening[i]);
+    tdg__routes_destroy(server->routes);
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(server->configured);
@@ -740,6 +749,46 @@ int tdg_server_notify_updated(tdg_server_t *server, const char *uri, json_t *met
 
 int tdg_server_notify_deleted(tdg_server_t *server, const char *uri, json_t *metadata) {
     return notify(server, uri, metadata, true);
+}
+
+static int prepare_all(tdg_server_t *server, const tdg__publication_t *list, size_t count,
+                       tdg__change_t **changes, size_t *ret_index) {
+    int rv = 0;
+
+    for (*ret_index = 0; *ret_index < count; ++*ret_index) {
+        const tdg__publication_t *item = &list[*ret_index];
+        tdg__target_t target = tdg__target_uri(item->uri);
+
+        rv = tdg__hub_prepare(server->hub, &target, item->metadata, item->deleted,
+                              &changes[*ret_index]);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+int tdg__server_publish(tdg_server_t *server, tdg__publication_t *list, size_t count,
+                        size_t *ret_index) {
+    tdg__change_t **changes = tdg__calloc(count + 1, sizeof(*changes));
+    size_t index = count;
+    int rv = changes != NULL ? 0 : TDG_ENOMEM;
+
+    if (rv == 0)
+        rv = prepare_all(server, list, count, changes, &index);
+    if (rv == 0)
+        rv = tdg__hub_publish_all(server->hub, changes, count);
+    for (size_t i = 0; i < count; i++) {
+        if (rv == 0)
+            list[i].number = list[i].version = changes[i]->number;
+        json_decref(list[i].metadata);
+        list[i].metadata = NULL;
+        if (changes != NULL)
+            tdg__change_unref(changes[i]);
+    }
+    tdg__free(changes);
+    if (ret_index != NULL)
+        *ret_index = index;
+    return rv;
 }
 
 int tdg_server_watch_done(tdg_server_t *server, const char *target, int error) {

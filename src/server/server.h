@@ -45,6 +45,33 @@ int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine);
 int tdg__configured_send(tdg__worker_t *worker, const char *target,
                          const tdg_settings_t *settings);
 
+/* ---- Several changes at once -------------------------------------------- */
+
+typedef struct tdg__publication {
+    const char *uri;
+    json_t *metadata; /* stolen, even on failure; NULL: nothing to say */
+    bool deleted;
+    uint64_t number;  /* written on success: its position in the epoch */
+    uint64_t version; /* and that of the resource: the same number, today */
+} tdg__publication_t;
+
+/* Tells of all changes or of none, from any thread. All are checked first: *ret_index
+ * (may be NULL) is the first that is wrong, or `count` where it is none of them. Returns
+ * 0, TDG_EINVAL, TDG_EURILEN, TDG_EMETADATA, TDG_ENOMEM, or TDG_EAGAIN: a worker has so
+ * much to do that they do not fit into its inbox now. */
+int tdg__server_publish(tdg_server_t *server, tdg__publication_t *list, size_t count,
+                        size_t *ret_index);
+
+/* Counts the subscriptions that match each URI, directly or through a template, on all
+ * workers. Subscriptions, not clients: who asked for a URI twice counts twice, though it
+ * is told once; what a filter would say is not asked. Never blocks: `done` is called
+ * once, on any thread, perhaps before this returns. When the server stops meanwhile it is
+ * called with what is known; `counts` is borrowed for the call. Returns 0 or TDG_ENOMEM
+ * (`done` is not called). */
+typedef void (*tdg__matches_fn)(void *arg, const uint64_t *counts, size_t count);
+int tdg__server_count_matches(tdg_server_t *server, const char *const *uris, size_t count,
+                              tdg__matches_fn done, void *arg);
+
 /* ---- Looking inside ----------------------------------------------------- */
 
 /* Appends what is subscribed to on a worker to `all`, up to `max` in all; waits for the

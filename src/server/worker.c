@@ -356,11 +356,13 @@ static void on_not_taken(void *user, int error) {
 static int create_net(tdg__worker_t *worker) {
     const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
     tdg__net_opts_t net = {
-        .calls = {on_request,    on_drained, on_closed,                       on_half_closed, on_not_taken},
+        .calls = {on_request,                                 on_drained, on_closed, on_half_closed, on_not_taken},
         .user = worker,
         .limits = {.max_header_bytes = opts->max_header_bytes,
                   .max_fields = 100,
-                  .max_body_bytes = opts->max_message_bytes},
+                  .max_body_bytes = SIZE_MAX,
+                  .body_limit = tdg__http_body_limit,
+                  .user = worker->server                                                                         },
         .request_timeout_ms = opts->request_timeout_ms,
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,
@@ -397,8 +399,10 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
     if (occupant == NULL)
         return;
     if (!occupant->streaming) {
-        if (occupant->late != NULL &&
-            tick->now_ms - occupant->started_ms >= tick->opts->keepalive_ms)
+        if (occupant->tick != NULL)
+            occupant->tick(occupant, tick->now_ms);
+        else if (occupant->late != NULL &&
+                 tick->now_ms - occupant->started_ms >= tick->opts->keepalive_ms)
             occupant->late(occupant);
         return;
     }

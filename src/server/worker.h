@@ -82,10 +82,11 @@ void tdg__worker_add_counters(const tdg__worker_t *worker, tdg_counters_t *sum);
 
 /* ---- What all workers share --------------------------------------------- */
 
-/* None of it changes while the server runs; the catalogue has its own lock. */
+/* None of it changes while the server runs; catalogue and routes have their own lock. */
 const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server); /* complete */
 tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server);
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server);
+struct tdg__routes *tdg__server_routes(const tdg_server_t *server);       /* route.h */
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index); /* or NULL */
 
 /* What is advertised now. */

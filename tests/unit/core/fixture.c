@@ -459,5 +459,7 @@ size_t subscribers(struct fixture *f, const tdg__target_t *target,
 
     tdg__engine_each_subscriber(f->engine, target, through_templates, count_visit,
                                 &count);
+    if (through_templates) /* counting is another way to the same */
+        assert_int_equal(tdg__engine_count_subscribers(f->engine, target), count);
     return count;
 }

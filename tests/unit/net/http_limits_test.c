@@ -107,8 +107,32 @@ static void a_body_that_is_too_long_is_not_asked_for(void **state) {
     assert_int_equal(outcome.continues, 0);
 }
 
+static size_t by_path(void *user, const tdg__http_request_t *head) {
+    assert_string_equal(user, "mine");
+    return strcmp(head->path, "/") == 0 ? 3 : SIZE_MAX;
+}
+
+static void a_path_may_have_a_smaller_limit(void **state) {
+    tdg__http_limits_t limits = http_wide;
+    char mine[] = "mine";
+
+    (void)state;
+    limits.max_body_bytes = 5;
+    limits.body_limit = by_path;
+    limits.user = mine;
+    assert_status(&limits, GET, 0);
+    assert_status(&limits, POST "Content-Length: 3\r\n\r\nabc", 0);
+    assert_status(&limits, POST "Content-Length: 4\r\n\r\n", 413);
+    assert_status(&limits, CHUNKED "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", 0);
+    assert_status(&limits, CHUNKED "2\r\nab\r\n2", 413);
+    assert_status(&limits,
+                  "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde", 0);
+    assert_status(&limits, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n",
+                  413);
+}
+
 static void limits_may_be_as_large_as_numbers_go(void **state) {
-    const tdg__http_limits_t limits = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    const tdg__http_limits_t limits = {SIZE_MAX, SIZE_MAX, SIZE_MAX, NULL, NULL};
 
     (void)state;
     assert_status(&limits, GET, 0);
@@ -119,7 +143,7 @@ static void limits_may_be_as_large_as_numbers_go(void **state) {
 
 /* ---- Memory and work ---------------------------------------------------- */
 
-static const tdg__http_limits_t large = {1 << 20, 1000, 8 << 20};
+static const tdg__http_limits_t large = {1 << 20, 1000, 8 << 20, NULL, NULL};
 
 static void feed_times(tdg__http_reader_t *reader, const char *text, size_t times) {
     size_t len = strlen(text), used;
@@ -214,6 +238,7 @@ int main(void) {
         TEST(a_body_may_be_as_long_as_the_limit),
         TEST(chunks_together_may_be_as_long_as_the_limit),
         TEST(a_body_that_is_too_long_is_not_asked_for),
+        TEST(a_path_may_have_a_smaller_limit),
         TEST(limits_may_be_as_large_as_numbers_go),
         TEST(memory_comes_with_the_bytes_not_with_the_promise),
         TEST(a_long_head_byte_by_byte_grows_by_doubling),

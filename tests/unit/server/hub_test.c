@@ -171,6 +171,86 @@ static void a_change_reaches_every_worker_as_one_object(void **state) {
     assert_int_equal(tdg__hub_last_number(w->hub), 2);
 }
 
+/* Makes changes of a:0, a:1, …; for tdg__change_unref(). */
+static void prepare(struct world *w, tdg__change_t **changes, size_t count) {
+    char uri[16];
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(uri, sizeof(uri), "a:%zu", i);
+        assert_int_equal(tdg__hub_prepare(w->hub, URI(uri), NULL, false, &changes[i]), 0);
+    }
+}
+
+static void drop_all(tdg__change_t **changes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        tdg__change_unref(changes[i]);
+}
+
+static void several_are_published_together(void **state) {
+    struct world *w = *state;
+    tdg__change_t *changes[ROOM];
+
+    assert_int_equal(publish(w, "b:1"), 0);
+    prepare(w, changes, ROOM - 1);
+    assert_int_equal(tdg__hub_has_room(w->hub, ROOM - 1), 0);
+    assert_int_equal(tdg__hub_publish_all(w->hub, changes, ROOM - 1), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        expect_change(w, i, "b:1", 1);
+        expect_change(w, i, "a:0", 2);
+        expect_change(w, i, "a:1", 3);
+    }
+    assert_int_equal(tdg__hub_last_number(w->hub), ROOM);
+    drop_all(changes, ROOM - 1);
+}
+
+/* Also where one of them could be merged with what waits. */
+static void where_one_has_no_room_for_all_nobody_gets_any(void **state) {
+    struct world *w = *state;
+    tdg__change_t *changes[3];
+    tdg__news_t news;
+
+    for (int i = 0; i < ROOM - 2; i++)
+        assert_int_equal(publish(w, "a:0"), 0);
+    for (int i = 0; i < WORKERS - 1; i++) {
+        while (tdg__inbox_take(w->inboxes[i], &news, 1) == 1)
+            tdg__change_unref(news.change);
+    }
+    prepare(w, changes, 3);
+    assert_int_equal(tdg__hub_has_room(w->hub, 3), TDG_EAGAIN);
+    assert_int_equal(tdg__hub_publish_all(w->hub, changes, 3), TDG_EAGAIN);
+    assert_int_equal(changes[0]->number, 0);
+    assert_int_equal(tdg__hub_last_number(w->hub), ROOM - 2);
+    for (int i = 0; i < WORKERS - 1; i++)
+        expect_nothing(w, i);
+
+    expect_change(w, WORKERS - 1, "a:0", 1); /* now there is room */
+    assert_int_equal(tdg__hub_publish_all(w->hub, changes, 3), 0);
+    for (int i = 0; i < WORKERS - 1; i++)
+        expect_change(w, i, "a:0", ROOM - 1);
+    drop_all(changes, 3);
+}
+
+static void several_need_memory_in_every_inbox_first(void **state) {
+    struct world *w = *state;
+    tdg__change_t *changes[2];
+
+    prepare(w, changes, 2);
+    for (int nth = 1; nth <= WORKERS; nth++) {
+        memory_fail(1, MEMORY_ONCE); /* the room that was made stays */
+        assert_int_equal(tdg__hub_publish_all(w->hub, changes, 2), TDG_ENOMEM);
+        memory_fail(0, MEMORY_ONCE);
+        assert_int_equal(tdg__hub_last_number(w->hub), 0);
+        for (int i = 0; i < WORKERS; i++)
+            expect_nothing(w, i);
+        memory_fail(2, MEMORY_ONCE);
+        tdg__hub_has_room(w->hub, 2);
+    }
+    memory_fail(0, MEMORY_ONCE);
+    assert_int_equal(tdg__hub_publish_all(w->hub, changes, 2), 0);
+    assert_int_equal(changes[1]->number, 2);
+    drop_all(changes, 2);
+}
+
 static void workers_are_woken_without_a_lock(void **state) {
     struct world *w = *state;
 
@@ -747,6 +827,9 @@ static void without_memory_there_is_neither_hub_nor_member(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_change_reaches_every_worker_as_one_object),
+        TEST(several_are_published_together),
+        TEST(where_one_has_no_room_for_all_nobody_gets_any),
+        TEST(several_need_memory_in_every_inbox_first),
         TEST(workers_are_woken_without_a_lock),
         TEST(what_belongs_to_a_change_is_done_before_anybody_sees_it),
         TEST(it_is_not_done_where_the_change_does_not_fit_in),
