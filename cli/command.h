@@ -62,6 +62,7 @@ struct cli_command {
 extern const cli_command_t cli_demo;
 extern const cli_command_t cli_serve;
 extern const cli_command_t cli_help;
+extern const cli_command_t cli_publish;
 
 /* Reads the command line into the struct at `fields`, whose defaults the caller has set.
  * Options may be spelled `--name value` and `--name=value`; `--` ends them. What is no

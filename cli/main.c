@@ -16,6 +16,7 @@
 static const cli_command_t *const commands[] = {
     &cli_serve,
     &cli_demo,
+    &cli_publish,
     &cli_help,
     NULL,
 };
