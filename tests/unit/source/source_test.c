@@ -341,10 +341,10 @@ static void a_failed_fetch_is_tried_again(void **state) {
     harness_watch(&harness, "a:1");
     script_of(&harness)->manual = true;
     tdg__source_touch(harness.source, "a:1");
+    script_of(&harness)->manual = false; /* from the second try on */
+    hold(&harness, "two");
     finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
     harness_wait(&harness, LOGGED, "not now");
-    script_of(&harness)->manual = false;
-    hold(&harness, "two");
     harness_wait(&harness, CHANGED, "a:1");
     harness_close(&harness);
 }
@@ -356,9 +356,9 @@ static void watching_begins_while_the_backend_is_away(void **state) {
     open_plain(&harness);
     script_of(&harness)->manual = true;
     assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    script_of(&harness)->manual = false; /* from the second try on */
     finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
     assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
-    script_of(&harness)->manual = false;
     harness_wait(&harness, CHANGED, "a:1"); /* nobody knows what it was before */
     harness_close(&harness);
 }
