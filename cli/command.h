@@ -59,10 +59,12 @@ struct cli_command {
     int (*run)(const cli_command_t *self, int argc, char **argv);
 };
 
+extern const cli_command_t cli_check;
 extern const cli_command_t cli_demo;
 extern const cli_command_t cli_serve;
 extern const cli_command_t cli_help;
 extern const cli_command_t cli_publish;
+extern const cli_command_t cli_init;
 
 /* Reads the command line into the struct at `fields`, whose defaults the caller has set.
  * Options may be spelled `--name value` and `--name=value`; `--` ends them. What is no

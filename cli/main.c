@@ -12,8 +12,11 @@
 
 #include "base/nearest.h"
 #include "command.h"
+#include "config.h"
 
 static const cli_command_t *const commands[] = {
+    &cli_init,
+    &cli_check,
     &cli_serve,
     &cli_demo,
     &cli_publish,
@@ -56,17 +59,33 @@ static void print_overview(FILE *out) {
                  "`man tidings` tells more.\n");
 }
 
+typedef struct help_options {
+    int format; /* a tdg__reference_format_t */
+} help_options_t;
+
+static const char *const formats[] = {"text", "markdown", "mdoc", NULL};
+
+static const cli_option_t help_table[] = {
+    CLI_CHOICE_OPTION(help_options_t, format, "format", "NAME", formats,
+                      "how to write `help config`: text (the default),\n"
+                      "markdown or mdoc"),
+    CLI_END,
+};
+
 static int run_help(const cli_command_t *self, int argc, char **argv) {
+    help_options_t opts = {.format = TDG__REFERENCE_TEXT};
     const cli_command_t *command;
     int operands, exit_code;
 
-    if (!cli_parse(self, argc, argv, NULL, &operands, &exit_code))
+    if (!cli_parse(self, argc, argv, &opts, &operands, &exit_code))
         return exit_code;
     if (operands == 0) {
         print_overview(stdout);
         return CLI_OK;
     }
 
+    if (strcmp(argv[0], "config") == 0)
+        return cli_print_reference((tdg__reference_format_t)opts.format);
     command = find_command(argv[0]);
     if (command == NULL)
         return unknown_command(argv[0]);
@@ -77,11 +96,13 @@ static int run_help(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_help = {
     .name = "help",
     .summary = "show what a command does and takes",
-    .operands = "[COMMAND]",
+    .operands = "[COMMAND | config]",
     .max_operands = 1,
     .description =
         "Shows what a command does and which options it takes; without a name,\n"
-        "lists the commands.",
+        "lists the commands. `tidings help config` shows everything that a config file\n"
+        "may hold.",
+    .options = help_table,
     .run = run_help,
 };
 

@@ -50,7 +50,9 @@ typedef struct tdg__option {
     int64_t min, max; /* NUMBER, DURATION (ms), SIZE (bytes); a max of 0 where min is not
                          below it: no limit */
     const char *const *choices; /* ends with NULL */
-    const char *example;        /* a value, for the reference and `tidings init` */
+    const char *example;        /* a value, for the reference and `tidings init`, whose
+                                   examples of one kind must go together; NULL: the
+                                   fallback, or `init` leaves the option out */
     const char *help;           /* one or two plain sentences */
 } tdg__option_t;
 
@@ -59,6 +61,8 @@ typedef struct tdg__section {
     const char *name; /* "server", "files" */
     const char *help; /* one or two plain sentences */
     const tdg__option_t *options;
+    const char *uri; /* of a kind of resource: an example, or "" where any will do; NULL:
+                        it makes its own */
 } tdg__section_t;
 
 /* Reads a mapping into the record at `fields`, which is all zero; every option that is

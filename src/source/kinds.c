@@ -15,9 +15,15 @@ enum { COUNT = sizeof(tdg__source_kinds) / sizeof(tdg__source_kinds[0]) };
 const tdg__section_t *tdg__source_sections(void) {
     static tdg__section_t sections[COUNT];
 
-    for (size_t i = 0; tdg__source_kinds[i] != NULL; i++)
-        sections[i] = (tdg__section_t){.name = tdg__source_kinds[i]->name,
-                                       .help = tdg__source_kinds[i]->help,
-                                       .options = tdg__source_kinds[i]->options};
+    for (size_t i = 0; tdg__source_kinds[i] != NULL; i++) {
+        const tdg__source_kind_t *kind = tdg__source_kinds[i];
+
+        sections[i] = (tdg__section_t){.name = kind->name,
+                                       .help = kind->help,
+                                       .options = kind->options,
+                                       .uri = kind->uri_example};
+        if ((kind->flags & TDG__SOURCE_NO_URI) == 0 && kind->uri_example == NULL)
+            sections[i].uri = "";
+    }
     return sections;
 }

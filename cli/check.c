@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings check`: whether a config file is right, and what it would serve. */
+#include "check.h"
+
+#include <string.h>
+
+#include <tidings/tidings.h>
+
+#include "base/alloc.h"
+#include "command.h"
+#include "serve/serve.h"
+
+typedef struct check_options {
+    bool json;
+} check_options_t;
+
+static const cli_option_t options[] = {
+    CLI_FLAG_OPTION(check_options_t, json, "json",
+                    "print one JSON object instead, also of what is wrong"),
+    CLI_END,
+};
+
+static int make_rows(check_report_t *report, const tdg__live_entry_t *entries,
+                     size_t count) {
+    if (count == 0)
+        return 0;
+    report->rows = tdg__calloc(count, sizeof(*report->rows));
+    if (report->rows == NULL)
+        return TDG_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        int rv;
+
+        report->row_count++;
+        rv = check_row_init(&report->rows[i], entries[i].source,
+                            report->config->entries[i]);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+/* Everything that is wrong is found, in the file as a whole and in each entry. */
+static int examine(const char *path, check_report_t *report, tdg__config_t **ret) {
+    tdg__live_entry_t *entries;
+    size_t count;
+    int rv = tdg__serve_load(path, NULL, report->problems, ret, &entries, &count);
+
+    if (rv < 0)
+        return rv;
+    report->config = *ret;
+    rv = make_rows(report, entries, count);
+    for (size_t i = 0; i < count; i++) {
+        tdg__free(entries[i].identity);
+        tdg__source_destroy(entries[i].source);
+    }
+    tdg__free(entries);
+    return rv;
+}
+
+static int show(const check_report_t *report, bool json) {
+    size_t count = tdg__problems_total(report->problems);
+    const char *file = report->problems->file;
+
+    if (json)
+        return check_print_json(report);
+    if (count == 0)
+        return check_print_table(report);
+    cli_print_problems(report->problems, stderr);
+    cli_error("check: %zu problem%s in %s", count, count == 1 ? "" : "s", file);
+    return 0;
+}
+
+static int run_check(const cli_command_t *self, int argc, char **argv) {
+    check_options_t opts = {.json = false};
+    const char *path = CLI_CONFIG_FILE;
+    tdg__problems_t problems;
+    check_report_t report = {.problems = &problems};
+    tdg__config_t *config = NULL;
+    int operands, exit_code, rv;
+
+    if (!cli_parse(self, argc, argv, &opts, &operands, &exit_code))
+        return exit_code;
+    if (operands > 0)
+        path = argv[0];
+
+    tdg__problems_init(&problems, path);
+    rv = examine(path, &report, &config);
+    if (rv != TDG_ENOMEM && show(&report, opts.json) < 0)
+        rv = TDG_ENOMEM;
+    if (rv == TDG_ENOMEM)
+        cli_error("check: %s", tdg_strerror(rv));
+
+    for (size_t i = 0; i < report.row_count; i++)
+        check_row_done(&report.rows[i]);
+    tdg__free(report.rows);
+    tdg__config_destroy(config);
+    tdg__problems_done(&problems);
+    return rv < 0 ? CLI_FAILED : CLI_OK;
+}
+
+const cli_command_t cli_check = {
+    .name = "check",
+    .summary = "look for mistakes in a config file, show what it would serve",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .description =
+        "Reads a config file (default tidings.yaml; - is standard input). Says "
+        "everything\n"
+        "that is wrong with it on standard error, as file:line:column: text, and exits\n"
+        "with 1. Where nothing is wrong, lists what it would serve, and the options "
+        "that\n"
+        "are not at their default. Nothing is opened or connected to.",
+    .options = options,
+    .run = run_check,
+};
