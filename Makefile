@@ -13,7 +13,7 @@ SOAK_OPERATIONS ?= 50000000
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL = build
-.PHONY: build run test bench fuzz soak format install clean help setup
+.PHONY: build run test bench fuzz soak format reference install clean help setup
 
 build: setup
 	@test -f $(BUILD)/build.ninja || \
@@ -47,6 +47,10 @@ soak: build
 format: setup
 	@scripts/format
 
+# What docs/config.md and the man page say about config files, from the program's tables.
+reference: build
+	@scripts/reference $(BUILD)/tidings
+
 # The folders are written into the pkg-config file, so new ones configure again.
 install: build
 	@test "$$(cat $(BUILD)/dirs 2>&1)" = "$(DIRS)" || \
@@ -69,6 +73,7 @@ help:
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
 	@echo 'make soak       long simulation, 10,000 streams for SOAK_SECONDS, long fuzzing'
 	@echo 'make format     format the C files in place'
+	@echo 'make reference  write the options of config files into docs/ and man/'
 	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
 	@echo 'make clean      remove everything that was built'
 	@echo

@@ -9,7 +9,7 @@
 #include "config/file.h"
 #include "config/option_value.h"
 
-enum { WIDTH = 78 };
+enum { WIDTH = 78, MAX_TEXT = 8192 };
 
 typedef struct writer writer_t;
 struct writer {
@@ -62,7 +62,7 @@ static void put_type(const tdg__option_t *option, tdg__text_t *out) {
     if (option->flags & TDG__OPTION_SECRET)
         tdg__text_put(out, ", never shown");
     if (option->flags & TDG__OPTION_RAW)
-        tdg__text_put(out, ", ${…} left as it is");
+        tdg__text_put(out, ", ${NAME} is left as it is");
 }
 
 /* ---- Plain text ---------------------------------------------------------- */
@@ -153,26 +153,32 @@ static void markdown_option(const tdg__option_t *option, tdg__text_t *out) {
 /* Text without what roff takes for its own: `words` become bold, each sentence begins a
  * line. */
 static void put_roff(const char *text, tdg__text_t *out) {
-    bool bold = false, at_start = true;
+    bool bold = false, begins_word = true;
+    tdg__text_t line;
 
+    tdg__text_init(&line, MAX_TEXT);
     for (; *text != '\0'; text++) {
-        if (at_start && (*text == '.' || *text == '\''))
-            tdg__text_put(out, "\\&");
-        at_start = false;
+        /* Any word may come to stand at the beginning of a line. */
+        if (begins_word && (*text == '.' || *text == '\''))
+            tdg__text_put(&line, "\\&");
+        begins_word = *text == ' ';
         if (*text == '`') {
-            tdg__text_put(out, bold ? "\\fP" : "\\fB");
+            tdg__text_put(&line, bold ? "\\fP" : "\\fB");
             bold = !bold;
         } else if (*text == '\\') {
-            tdg__text_put(out, "\\e");
-        } else if (*text == '.' && text[1] == ' ') {
-            tdg__text_put(out, ".\n");
-            text++;
-            at_start = true;
+            tdg__text_put(&line, "\\e");
+        } else if (*text == ' ' && text[-1] == '.' && line.len > 0) {
+            tdg__wrap(line.data, "", WIDTH, out);
+            tdg__text_clear(&line);
         } else {
-            tdg__text_add(out, text, 1);
+            tdg__text_add(&line, text, 1);
         }
     }
-    tdg__text_put(out, "\n");
+    if (line.len > 0)
+        tdg__wrap(line.data, "", WIDTH, out);
+    if (line.error < 0)
+        out->error = line.error;
+    tdg__text_done(&line);
 }
 
 static void put_quoted(const char *text, tdg__text_t *out) {
@@ -185,7 +191,7 @@ static void put_quoted(const char *text, tdg__text_t *out) {
 static void put_roff_value(const char *before, const char *value, tdg__text_t *out) {
     tdg__text_t line;
 
-    tdg__text_init(&line, 4096);
+    tdg__text_init(&line, MAX_TEXT);
     tdg__text_put(&line, before);
     put_quoted(value, &line);
     if (line.error < 0)

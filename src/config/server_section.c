@@ -45,8 +45,7 @@ static const tdg__option_t server_options[] = {
     {"name",     TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
     TEXT(title, "title", "The shop, live", "The same for people."),
-    TEXT(instructions, "instructions",
-         "Subscribe to shop://orders to hear of new orders.",
+    TEXT(instructions, "instructions", "Subscribe to shop://orders to hear of new ones",
          "What a language model should know about this server."),
 
     TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
@@ -152,7 +151,9 @@ static const tdg__option_t top_options[] = {
 };
 
 const tdg__section_t tdg__config_sections[] = {
-    {.name = "top",              .help = "Options that stand at the top.", .options = top_options},
+    {.name = "top of the file",
+     .help = "Beside server, publish and resources.",
+     .options = top_options},
     {.name = "server",
      .help = "How clients reach the server, when they are told of changes, and what they "
              "may use up. None of it is required.", .options = server_options},

@@ -63,7 +63,7 @@ static void put_options(const tdg__option_t *options, const char *except,
 
 static void put_part(const tdg__section_t *part, tdg__text_t *out) {
     static const margin_t at_top = {"# ", "#"}, inside = {"  # ", "  #"};
-    bool is_top = strcmp(part->name, "top") == 0;
+    bool is_top = part == tdg__config_sections; /* the first has no name in the file */
 
     tdg__text_put(out, "\n");
     if (!is_top) {
