@@ -84,7 +84,7 @@ static int run_check(const cli_command_t *self, int argc, char **argv) {
     if (operands > 0)
         path = argv[0];
 
-    tdg__problems_init(&problems, path);
+    tdg__problems_init(&problems, strcmp(path, "-") == 0 ? "standard input" : path);
     rv = examine(path, &report, &config);
     if (rv != TDG_ENOMEM && show(&report, opts.json) < 0)
         rv = TDG_ENOMEM;

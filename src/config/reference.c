@@ -167,7 +167,7 @@ static void put_roff(const char *text, tdg__text_t *out) {
             bold = !bold;
         } else if (*text == '\\') {
             tdg__text_put(&line, "\\e");
-        } else if (*text == ' ' && text[-1] == '.' && line.len > 0) {
+        } else if (*text == ' ' && line.len > 0 && text[-1] == '.') {
             tdg__wrap(line.data, "", WIDTH, out);
             tdg__text_clear(&line);
         } else {

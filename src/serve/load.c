@@ -39,6 +39,26 @@ static char *entry_text(const char *path) {
     return NULL;
 }
 
+/* Two entries cannot have the same URI. (Those of a template and of a folder may meet;
+ * the first has them then.) */
+static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
+                       const tdg__live_entry_t *list, size_t count,
+                       tdg__problems_t *problems) {
+    const tdg__node_t *place = tdg__node_get(node, "uri");
+
+    if (place == NULL)
+        place = tdg__node_get(node, source->kind->name);
+    for (size_t i = 0; i < count && source->entry.uri != NULL; i++) {
+        const char *other = list[i].source->entry.uri;
+
+        if (other == NULL || strcmp(other, source->entry.uri) != 0)
+            continue;
+        tdg__node_problem(problems, place, "an entry before has the same URI");
+        return TDG_EINVAL;
+    }
+    return 0;
+}
+
 static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
                      tdg__live_entry_t *list, size_t *count) {
     tdg__live_entry_t entry = {NULL, NULL};
@@ -46,10 +66,14 @@ static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
     int rv = tdg__source_create(node, problems, &entry.source);
     if (rv < 0)
         return rv;
-    entry.identity = tdg__live_identity(node);
-    if (entry.identity == NULL) {
+    rv = check_twice(node, entry.source, list, *count, problems);
+    if (rv == 0) {
+        entry.identity = tdg__live_identity(node);
+        rv = entry.identity != NULL ? 0 : TDG_ENOMEM;
+    }
+    if (rv < 0) {
         tdg__source_destroy(entry.source);
-        return TDG_ENOMEM;
+        return rv;
     }
     list[(*count)++] = entry;
     return 0;

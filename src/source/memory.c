@@ -62,7 +62,7 @@ const tdg__source_kind_t tdg__source_memory = {
     .name = "memory",
     .help = "Holds what is published to it, in memory.",
     .options = options,
-    .flags = TDG__SOURCE_PUSHED | TDG__SOURCE_PUBLISH,
+    .flags = TDG__SOURCE_NO_URI | TDG__SOURCE_PUSHED | TDG__SOURCE_PUBLISH,
     .size = sizeof(struct memory),
     .check = check,
 };

@@ -80,6 +80,11 @@ on_a_terminal() { # ENVIRONMENT COMMAND: runs it under script(1), output in $wor
     env "$1" script -qec "$2" /dev/null >"$work/out" 2>&1 </dev/null
 }
 
+# Takes every # away that stands before an option, as the file of `init` says one may.
+uncomment() {
+    sed -E 's/^( *)#(  +|[^ #])/\1\2/' "$1"
+}
+
 # ---- Help and version ----
 
 help_lists_the_commands() {
@@ -223,6 +228,141 @@ options_that_exclude_each_other_fail() {
 live_without_a_terminal_fails() {
     run demo --live
     exits 2 && is_silent out && err_has 'needs a terminal'
+}
+
+# ---- Config files ----
+
+init_writes_a_file_that_is_right() {
+    rm -f "$work/tidings.yaml"
+    (cd "$work" && "$tidings" init) >"$work/out" 2>"$work/err"
+    code=$?
+    exits 0 && is_silent err && out_has 'tidings.yaml is written' || return 1
+    (cd "$work" && "$tidings" check) >"$work/out" 2>"$work/err"
+    code=$?
+    exits 0 && is_silent err && out_has '^tidings.yaml is right: [01] entr' || return 1
+    run init -
+    exits 0 && diff "$work/out" "$work/tidings.yaml" >&2
+}
+
+init_leaves_a_file_alone_that_is_there() {
+    echo mine >"$work/there.yaml"
+    run init "$work/there.yaml"
+    exits 1 && is_silent out && err_has 'is there already; --force' &&
+        [[ $(cat "$work/there.yaml") == mine ]] || return 1
+    run init --force "$work/there.yaml"
+    exits 0 && grep -q '^resources:' "$work/there.yaml"
+}
+
+init_says_where_it_cannot_write() {
+    run init "$work/no/such/folder.yaml"
+    exits 1 && is_silent out && err_has 'cannot write .*: No such file' || return 1
+    run init --force /dev/full
+    exits 1 && err_has 'cannot write /dev/full: No space'
+}
+
+every_example_of_init_is_right() {
+    local name variables=()
+    "$tidings" init - >"$work/init.yaml"
+    uncomment "$work/init.yaml" >"$work/all.yaml"
+    ! grep -qE '^ *#(  |[^ #]).*:' "$work/all.yaml" || why 'an example is left' || return 1
+    for name in $(grep -oE '\$\{[A-Z_]+' "$work/all.yaml" | tr -d '${' | sort -u); do
+        variables+=("$name=placeholder")
+    done
+    env "${variables[@]}" "$tidings" check --json "$work/all.yaml" >"$work/out" 2>"$work/err"
+    code=$?
+    exits 0 && is_silent err && json_holds "$work/out" 'rows[0]["ok"]' ||
+        why "$(cat "$work/out")"
+}
+
+every_kind_of_the_reference_is_in_init() {
+    local kind
+    "$tidings" init - >"$work/init.yaml"
+    for kind in $("$tidings" help config | sed -nE 's/^resources: (.*)/\1/p'); do
+        grep -qE "^  (#)?- $kind: " "$work/init.yaml" || why "no $kind" || return 1
+    done
+}
+
+check_tells_everything_that_is_wrong() {
+    cat >"$work/wrong.yaml" <<'EOF'
+sever: {}
+server:
+  workers: many
+  listen: "ftp://x"
+publish:
+  key: ${TIDINGS_TEST_UNSET}
+resources:
+  - memry: a://b
+  - memory: a://b
+    titel: x
+    max-size: 10MB
+EOF
+    run check "$work/wrong.yaml"
+    exits 1 && is_silent out &&
+        err_has 'wrong.yaml:1:1: sever: there is no such part; did you mean server' &&
+        err_has 'wrong.yaml:3:12: server.workers: "many" is no whole number' &&
+        err_has 'wrong.yaml:6:8: publish.key: .* TIDINGS_TEST_UNSET is not set' &&
+        err_has 'wrong.yaml:8:5: resources\[0\].memry: .* did you mean memory' &&
+        err_has 'wrong.yaml:10:5: resources\[1\].titel: .* did you mean title' &&
+        err_has 'wrong.yaml:11:15: resources\[1\].max-size: "10MB" is no size' &&
+        err_has '^tidings: check: 6 problems in .*wrong.yaml' || return 1
+    run check --json "$work/wrong.yaml"
+    exits 1 && is_silent err && json_holds "$work/out" '
+        not rows[0]["ok"] and len(rows[0]["problems"]) == 6 and rows[0]["resources"] == [] and
+        (rows[0]["problems"][1]["line"], rows[0]["problems"][1]["column"]) == (3, 12)'
+}
+
+check_shows_what_would_be_served() {
+    cat >"$work/right.yaml" <<'EOF'
+server:
+  listen: ["http://[::1]:0", "http://127.0.0.1:1234"]
+resources:
+  - memory: build://{job}
+    max-items: 10
+    timing: inherit
+    title: ${TIDINGS_TEST_SECRET}
+  - memory: note://one
+EOF
+    export TIDINGS_TEST_SECRET=hunter2
+    run check "$work/right.yaml"
+    exits 0 && is_silent err && out_has '2 entries at http://\[::1\]:0, http://127.0.0.1:1234$' &&
+        out_has '^  KIND +URI +WHAT +OPTIONS$' &&
+        out_has '^  memory  build://\{job\}  build://\{job\}  max-items: 10, title: \$\{TIDINGS_TEST_SECRET\}$' &&
+        out_has '^  memory  note://one     note://one$' &&
+        ! grep -q hunter2 "$work/out" || return 1
+    run check --json "$work/right.yaml"
+    exits 0 && json_holds "$work/out" 'rows[0]["resources"][0] == {
+        "kind": "memory", "uri": "build://{job}", "what": "build://{job}",
+        "options": {"max-items": "10", "title": "${TIDINGS_TEST_SECRET}"}}' || return 1
+    "$tidings" check - <"$work/right.yaml" >"$work/out" 2>"$work/err"
+    code=$?
+    exits 0 && out_has '^standard input is right'
+}
+
+check_finds_the_same_uri_twice() {
+    printf 'resources:\n  - memory: a://b\n  - memory: a://b\n' >"$work/twice.yaml"
+    run check "$work/twice.yaml"
+    exits 1 && err_has 'twice.yaml:3:13: resources\[1\].memory: an entry before has the same URI'
+}
+
+check_says_what_cannot_be_read() {
+    run check "$work/nothing.yaml"
+    exits 1 && is_silent out && err_has 'nothing.yaml: cannot open it: No such file' || return 1
+    run check "$work"
+    exits 1 && err_has 'cannot read it: Is a directory' || return 1
+    printf 'a: [1\n' >"$work/broken.yaml"
+    run check "$work/broken.yaml"
+    exits 1 && err_has 'broken.yaml:2:1: this is no YAML'
+}
+
+help_config_has_every_section_in_every_format() {
+    local form
+    for form in text markdown mdoc; do
+        run help config --format "$form"
+        exits 0 && is_silent err && out_has 'max-connections' && out_has 'retry-max' &&
+            out_has 'max-items' || why "with $form" || return 1
+    done
+    run help config
+    exits 0 && out_has '^server$' && out_has '^  workers: number, 1 to 64$'
 }
 
 # ---- The demonstration ----
