@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,6 +23,24 @@ void bench_fail(const char *format, ...) {
     va_end(args);
     fputc('\n', stderr);
     exit(1);
+}
+
+void bench_usage(const char *what, const char *value) {
+    fprintf(stderr, "%s: %s '%s'; --help tells more\n", program_invocation_short_name,
+            what, value);
+    exit(2);
+}
+
+size_t bench_number(const char *value, size_t min, size_t max, const char *message) {
+    char *end;
+    unsigned long result;
+
+    errno = 0;
+    result = strtoul(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end != '\0' || errno != 0 || result < min ||
+        result > max)
+        bench_usage(message, value);
+    return result;
 }
 
 void bench_check(int rv, const char *what) {

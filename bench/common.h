@@ -14,6 +14,14 @@
  * nothing, so there is no other way to handle it. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The command line makes no sense: prints "PROGRAM: WHAT 'VALUE'; --help tells more" to
+ * stderr and exits with 2. */
+_Noreturn void bench_usage(const char *what, const char *value);
+
+/* The number that an option was given; bench_usage() with `message` where it is none from
+ * `min` to `max`. */
+size_t bench_number(const char *value, size_t min, size_t max, const char *message);
+
 /* Fails unless `rv` is 0. */
 void bench_check(int rv, const char *what);
 

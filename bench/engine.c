@@ -388,28 +388,11 @@ static void print_help(void) {
            "engine to n streams with one subscription each.\n");
 }
 
-_Noreturn static void usage(const char *what, const char *value) {
-    fprintf(stderr, "engine: %s '%s'; --help tells more\n", what, value);
-    exit(2);
-}
-
-static size_t number(const char *value, size_t min, size_t max, const char *message) {
-    char *end;
-    unsigned long result;
-
-    errno = 0;
-    result = strtoul(value, &end, 10);
-    if (*value < '0' || *value > '9' || *end != '\0' || errno != 0 || result < min ||
-        result > max)
-        usage(message, value);
-    return result;
-}
-
 static void check_only(const struct options *options) {
     for (size_t i = 0; i < BENCH_SCENARIOS; i++)
         if (wanted_scenario(options, &bench_scenarios[i]))
             return;
-    usage("no row and no scenario is called", options->only);
+    bench_usage("no row and no scenario is called", options->only);
 }
 
 static struct options parse(int argc, char **argv) {
@@ -430,15 +413,15 @@ static struct options parse(int argc, char **argv) {
     while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         switch (option) {
         case 'm':
-            options.max_n = number(optarg, MIN_N, MAX_N,
-                                   "--max takes a number from 1000 to 10000000, not");
+            options.max_n = bench_number(
+                optarg, MIN_N, MAX_N, "--max takes a number from 1000 to 10000000, not");
             break;
         case 'o':
             options.only = optarg;
             break;
         case 'r':
-            options.repeats = number(optarg, 1, BENCH_MAX_SAMPLES,
-                                     "--repeat takes a number from 1 to 25, not");
+            options.repeats = bench_number(optarg, 1, BENCH_MAX_SAMPLES,
+                                           "--repeat takes a number from 1 to 25, not");
             break;
         case 'q':
             options.max_n = 10 * MIN_N;
@@ -459,7 +442,7 @@ static struct options parse(int argc, char **argv) {
         }
     }
     if (optind < argc)
-        usage("cannot do anything with", argv[optind]);
+        bench_usage("cannot do anything with", argv[optind]);
     check_only(&options);
     return options;
 }

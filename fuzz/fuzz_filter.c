@@ -4,20 +4,12 @@
  * the URI. Beyond "nothing crashes" it checks what must hold for every filter: its text
  * is a filter of the same text and verdict, and `not`, `all` and `any` mean what they
  * say. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include <tidings/error.h>
 
 #include "base/filter.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum {
     MAX_INPUT = 4096,
@@ -25,19 +17,6 @@ enum {
 };
 
 static const tdg__filter_limits_t limits = {.max_bytes = 1024, .max_depth = 6};
-
-/* Stays on with NDEBUG, and is what the fuzzer reports. */
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
-    json_object_seed(1); /* the same input takes the same path in each run */
-    return 0;
-}
 
 /* Takes one value off the front of *data. NULL where there is none. */
 static json_t *take_value(const char **data, size_t *size) {

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "net/http_request.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const tdg__http_limits_t limits = {
     .max_header_bytes = 1024, .max_fields = 12, .max_body_bytes = 256};

@@ -3,21 +3,13 @@
  * Input: text that may be JSON. Our parser takes what jansson's takes, makes the same of
  * it, and what we write of that is read back as the same. With narrow limits it either
  * stops at one of them or does the same as without. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include <tidings/error.h>
 
 #include "base/json.h"
 #include "base/text.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_INPUT = 4096 };
 
@@ -25,19 +17,6 @@ static const tdg__json_limits_t wide = {
     .max_bytes = 16 * MAX_INPUT, .max_depth = 64, .max_values = MAX_INPUT};
 static const tdg__json_limits_t narrow = {
     .max_bytes = 256, .max_depth = 3, .max_values = 16};
-
-/* Stays on with NDEBUG, and is what the fuzzer reports. */
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
-    json_object_seed(1); /* the same input takes the same path in each run */
-    return 0;
-}
 
 static void check_error(const tdg__parse_error_t *error, size_t size) {
     size_t len = strnlen(error->text, sizeof(error->text));

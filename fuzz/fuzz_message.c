@@ -4,40 +4,20 @@
  * within its bounds, what is refused gets an answer that is itself good JSON. Headers
  * that mirror the message are taken. For the headers of tools, params.inputSchema stands
  * for the schema and params.headers for what was sent. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include <tidings/error.h>
 
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/json.h"
+#include "fuzz.h"
 #include "mcp/request.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const tdg__json_limits_t limits = {
     .max_bytes = 4096, .max_depth = 32, .max_values = 1000};
-
-/* Stays on with NDEBUG, and is what the fuzzer reports. */
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
-    json_object_seed(1); /* the same input takes the same path in each run */
-    return 0;
-}
 
 /* The answer is one line of JSON with the id, code and message that belong in it. */
 static void check_answer(const char *id, tdg__rpc_error_t *error) {

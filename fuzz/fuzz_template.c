@@ -3,15 +3,10 @@
  * Lines: the first is a URI, each other one a template. Matching and extracting agree,
  * values lie in the URI in the order of the template, a template is found by the index if
  * and only if it matches, and what is removed is not found. */
-#include <assert.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/template_index.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 enum { MAX_TEMPLATES = 8 };
 
@@ -35,13 +30,13 @@ static void check_values(const struct lines *lines, const tdg__template_t *t) {
     const char *at = lines->uri, *end = lines->uri + lines->uri_len;
     size_t count;
 
-    assert(tdg__template_extract(t, lines->uri, lines->uri_len, values, &count) ==
-           matched);
+    require(tdg__template_extract(t, lines->uri, lines->uri_len, values, &count) ==
+            matched);
     for (size_t i = 0; matched && i < count; i++) {
-        assert(values[i].name_len > 0);
+        require(values[i].name_len > 0);
         if (values[i].text == NULL)
             continue;
-        assert(values[i].text >= at && values[i].len <= (size_t)(end - values[i].text));
+        require(values[i].text >= at && values[i].len <= (size_t)(end - values[i].text));
         at = values[i].text + values[i].len;
     }
 }
@@ -51,9 +46,9 @@ static void check_index(struct lines *lines, tdg__template_index_t *index,
     memset(lines->visits, 0, sizeof(lines->visits));
     tdg__template_index_match(index, lines->uri, lines->uri_len, visit, lines);
     for (size_t i = 0; i < lines->count; i++)
-        assert(lines->visits[i] ==
-               (i >= removed &&
-                tdg__template_match(lines->templates[i], lines->uri, lines->uri_len)));
+        require(lines->visits[i] ==
+                (i >= removed &&
+                 tdg__template_match(lines->templates[i], lines->uri, lines->uri_len)));
 }
 
 static void parse_line(struct lines *lines, const char *text, size_t len) {
@@ -64,7 +59,7 @@ static void parse_line(struct lines *lines, const char *text, size_t len) {
     if (tdg__template_parse(text, len, &lines->templates[lines->count], &error) == 0)
         lines->count++;
     else
-        assert(error.at <= len && error.text[0] != '\0');
+        require(error.at <= len && error.text[0] != '\0');
 }
 
 static struct lines read_lines(const char *text, size_t len) {
@@ -85,10 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct lines lines = read_lines((const char *)data, size);
     tdg__template_index_t *index;
 
-    assert(tdg__template_index_create(&index) == 0);
+    require(tdg__template_index_create(&index) == 0);
     for (size_t i = 0; i < lines.count; i++) {
         check_values(&lines, lines.templates[i]);
-        assert(tdg__template_index_add(index, lines.templates[i], (uint32_t)i + 1) == 0);
+        require(tdg__template_index_add(index, lines.templates[i], (uint32_t)i + 1) == 0);
     }
     for (size_t i = 0; i <= lines.count; i++) {
         check_index(&lines, index, i);
@@ -96,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tdg__template_index_remove(index, lines.templates[i], (uint32_t)i + 1);
     }
 
-    assert(tdg__template_index_count(index) == 0);
+    require(tdg__template_index_count(index) == 0);
     tdg__template_index_destroy(index);
     for (size_t i = 0; i < lines.count; i++)
         tdg__template_destroy(lines.templates[i]);

@@ -311,23 +311,6 @@ static void print_help(void) {
         BENCH_MAX_SAMPLES, ROUNDS, SLOW_ROUNDS, SLICE_DELIVERIES, FANOUT_BURST);
 }
 
-_Noreturn static void usage(const char *what, const char *text) {
-    fprintf(stderr, "fanout: %s '%s'; --help tells more\n", what, text);
-    exit(2);
-}
-
-static size_t number(const char *text, size_t min, size_t max, const char *message) {
-    char *end;
-    unsigned long result;
-
-    errno = 0;
-    result = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || result < min ||
-        result > max)
-        usage(message, text);
-    return result;
-}
-
 /* Sets `chosen` for each name of the list. */
 static void choose(char *list, const char *const *names, size_t count, bool *chosen,
                    const char *message) {
@@ -338,7 +321,7 @@ static void choose(char *list, const char *const *names, size_t count, bool *cho
         while (i < count && strcmp(names[i], name) != 0)
             i++;
         if (i == count)
-            usage(message, name);
+            bench_usage(message, name);
         chosen[i] = true;
     }
 }
@@ -347,12 +330,12 @@ static void set_sizes(fanout_table_t *table, char *list) {
     table->size_count = 0;
     for (char *text = strtok(list, ","); text != NULL; text = strtok(NULL, ",")) {
         if (table->size_count == FANOUT_SIZES)
-            usage("too many numbers of subscribers, from", text);
+            bench_usage("too many numbers of subscribers, from", text);
         table->sizes[table->size_count++] =
-            number(text, 1, 1000000, "--subscribers takes numbers, not");
+            bench_number(text, 1, 1000000, "--subscribers takes numbers, not");
     }
     if (table->size_count == 0)
-        usage("--subscribers takes numbers, not", list);
+        bench_usage("--subscribers takes numbers, not", list);
 }
 
 static void parse(int argc, char **argv, struct options *options, fanout_table_t *table) {
@@ -386,16 +369,16 @@ static void parse(int argc, char **argv, struct options *options, fanout_table_t
                    "there is no peer called");
             break;
         case 'r':
-            options->rounds = number(optarg, 1, BENCH_MAX_SAMPLES,
-                                     "--rounds takes a number from 1 to 25, not");
+            options->rounds = bench_number(optarg, 1, BENCH_MAX_SAMPLES,
+                                           "--rounds takes a number from 1 to 25, not");
             break;
         case 'l':
-            options->slow_rounds = number(optarg, 0, BENCH_MAX_SAMPLES,
-                                          "--slow-rounds takes a number to 25, not");
+            options->slow_rounds = bench_number(
+                optarg, 0, BENCH_MAX_SAMPLES, "--slow-rounds takes a number to 25, not");
             break;
         case 'u':
             options->updates =
-                number(optarg, 1, 1000000, "--updates takes a number, not");
+                bench_number(optarg, 1, 1000000, "--updates takes a number, not");
             break;
         case 'm':
             options->paths.node_modules = optarg;
@@ -421,7 +404,7 @@ static void parse(int argc, char **argv, struct options *options, fanout_table_t
         }
     }
     if (optind < argc)
-        usage("cannot do anything with", argv[optind]);
+        bench_usage("cannot do anything with", argv[optind]);
 }
 
 /* The folder of this program, where the others are too. */

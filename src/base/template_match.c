@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/template_internal.h"
+#include "base/text.h"
 
 enum {
     WORD_BITS = 64,
@@ -68,10 +69,6 @@ static bool is_triplet(const char *text, size_t len) {
            tdg__is_hex((unsigned char)text[2]);
 }
 
-static unsigned hex_value(char c) {
-    return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
-}
-
 /* Triplets that make up one UTF-8 sequence are one character. */
 static uint8_t encoded_char(const char *text, size_t len) {
     unsigned char bytes[MAX_CHAR / 3];
@@ -81,7 +78,7 @@ static uint8_t encoded_char(const char *text, size_t len) {
         const char *digits = text + 3 * count + 1;
 
         bytes[count++] =
-            (unsigned char)(hex_value(digits[0]) << 4 | hex_value(digits[1]));
+            (unsigned char)(tdg__hex_value(digits[0]) << 4 | tdg__hex_value(digits[1]));
     }
     size = tdg__template_utf8(bytes, count);
     if (count == 0)

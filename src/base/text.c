@@ -209,3 +209,10 @@ size_t tdg__u64_hex(char *out, uint64_t number) {
     }
     return len;
 }
+
+int tdg__hex_value(char digit) {
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit = (char)(digit | 0x20);
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}

@@ -40,6 +40,9 @@ size_t tdg__json_escape(char *out, char byte);
 /* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. */
 bool tdg__utf8_is_valid(const char *data, size_t len);
 
+/* The value of a hexadecimal digit, of either case; -1: it is none. */
+int tdg__hex_value(char digit);
+
 /* Writes decimal (at most 20) or hexadecimal digits (at most 16, without padding) and no
  * NUL. Returns how many. */
 enum { TDG__U64_DIGITS = 20, TDG__U64_HEX = 16 };

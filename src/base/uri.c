@@ -20,6 +20,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 /* uriparser 0.9.7 forgets blocks when an allocation fails while it normalises. So each
  * call keeps a list of the blocks that uriparser holds, and ends by releasing it. */
@@ -235,14 +236,6 @@ out:
 
 /* ---- Decoding ----------------------------------------------------------- */
 
-/* -1: not a digit. */
-static int hex_value(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 size_t tdg__uri_decode(const char *text, size_t len, char *out) {
     size_t n = 0;
 
@@ -250,8 +243,8 @@ size_t tdg__uri_decode(const char *text, size_t len, char *out) {
         int high = -1, low = -1;
 
         if (text[at] == '%' && len - at > 2) {
-            high = hex_value(text[at + 1]);
-            low = hex_value(text[at + 2]);
+            high = tdg__hex_value(text[at + 1]);
+            low = tdg__hex_value(text[at + 2]);
         }
         if (high >= 0 && low >= 0) {
             out[n++] = (char)(high << 4 | low);

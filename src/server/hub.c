@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/hub.h"
 
-#include <time.h>
-
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "server/hub_internal.h"
 
 enum { MAX_METADATA_BYTES = 16384, MAX_NAME_BYTES = 4096 };
@@ -163,13 +162,6 @@ void tdg__hub_wake(struct wakes *wakes) {
 
 /* ---- Publishing --------------------------------------------------------- */
 
-static int64_t wall_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Makes room in every inbox, so that putting cannot fail. A closed one needs none. */
 static int reserve_all(tdg__hub_t *hub, const tdg__target_t *target,
                        bool *ret_unfiltered) {
@@ -207,7 +199,7 @@ int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
         return TDG_EINVAL;
     if (target->len > hub->opts.max_name_bytes)
         return TDG_EURILEN;
-    return tdg__change_create(target, metadata, deleted, wall_ms(),
+    return tdg__change_create(target, metadata, deleted, tdg__wall_ms(),
                               hub->opts.max_metadata_bytes, ret);
 }
 

@@ -8,11 +8,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "net/conn.h"
 #include "server/feed.h"
 #include "server/http.h"
@@ -129,20 +129,13 @@ void tdg__worker_unkeep(tdg__worker_t *worker, size_t bytes) {
 
 /* ---- Time --------------------------------------------------------------- */
 
-static int64_t wall_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void tdg__worker_refresh(tdg__worker_t *worker) {
     int64_t now = tdg__worker_now(worker);
 
     if (now == worker->advanced_ms)
         return;
     worker->advanced_ms = now;
-    tdg__engine_advance(worker->engine, now, wall_ms());
+    tdg__engine_advance(worker->engine, now, tdg__wall_ms());
 }
 
 static void on_alarm(uv_timer_t *timer) {

@@ -278,6 +278,19 @@ static void knows_what_utf8_is(void **state) {
     }
 }
 
+static void reads_hexadecimal_digits(void **state) {
+    static const char digits[] = "0123456789abcdef", capitals[] = "0123456789ABCDEF";
+
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(tdg__hex_value(digits[i]), i);
+        assert_int_equal(tdg__hex_value(capitals[i]), i);
+    }
+    for (int c = 0; c < 256; c++)
+        if (c == 0 || strchr("0123456789abcdefABCDEF", c) == NULL)
+            assert_int_equal(tdg__hex_value((char)c), -1);
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, memory_setup, memory_teardown)
     const struct CMUnitTest tests[] = {
@@ -297,6 +310,7 @@ int main(void) {
         CASE(fails_cleanly_when_json_finds_no_memory),
         CASE(writes_digits_without_padding),
         CASE(knows_what_utf8_is),
+        CASE(reads_hexadecimal_digits),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
