@@ -266,14 +266,31 @@ static tdg__conn_t *conn_of(tdg__outlet_t *outlet) {
     return (tdg__conn_t *)(void *)((char *)outlet - offsetof(tdg__conn_t, outlet));
 }
 
+static void give_back(tdg__conn_t *conn, uint64_t ms) {
+    conn->outlet.progress_ms += ms;
+    if (conn->deadline_ms != UINT64_MAX)
+        conn->deadline_ms += ms;
+}
+
+/* A loop that was kept from its work has not seen yet what its clients did meanwhile:
+ * that time is ours, not theirs. */
 static void on_tick(uv_timer_t *timer) {
     tdg__net_t *net = timer->data;
+    uint64_t now_ms = uv_now(net->loop);
+    uint64_t late_ms = now_ms > net->tick_due_ms ? now_ms - net->tick_due_ms : 0;
     tdg__conn_t *next;
 
+    net->tick_due_ms = now_ms + net->tick_ms;
     for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
         next = conn->next;
+        give_back(conn, late_ms);
         tdg__conn_tick(conn);
     }
+}
+
+static void start_ticker(tdg__net_t *net) {
+    net->tick_due_ms = uv_now(net->loop) + net->tick_ms;
+    uv_timer_start(&net->ticker, on_tick, net->tick_ms, net->tick_ms);
 }
 
 static void join_net(tdg__conn_t *conn) {
@@ -283,7 +300,7 @@ static void join_net(tdg__conn_t *conn) {
     if (conn->next != NULL)
         conn->next->prev = conn;
     else
-        uv_timer_start(&net->ticker, on_tick, net->tick_ms, net->tick_ms);
+        start_ticker(net);
     net->conns = conn;
     if (conn->refused)
         net->refusals++;

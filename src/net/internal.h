@@ -45,6 +45,7 @@ struct tdg__net {
     tdg__net_opts_t opts;
     uv_timer_t ticker; /* runs while there are connections */
     uint32_t tick_ms;
+    uint64_t tick_due_ms; /* when the loop, if it is not kept busy, ticks next */
     struct listener *listeners;
     tdg__conn_t *conns; /* all that are not closing */
     size_t connections; /* that count against the limit */

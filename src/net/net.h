@@ -51,7 +51,7 @@ typedef struct tdg__net_opts {
     void *user;
     tdg__http_limits_t limits;
     /* Time-outs; 0: never. They are checked every so often: a quarter of the shortest
-     * late at most, or 50 ms. */
+     * late at most, or 50 ms. Time for which the loop was kept busy does not count. */
     uint32_t request_timeout_ms; /* from the first byte of a request to its last; also
                                     from the connect to the first byte; 408 */
     uint32_t idle_timeout_ms;    /* between requests; closed silently */

@@ -93,7 +93,7 @@ bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms) {
         outlet->queued = left;
         outlet->progress_ms = now_ms;
     }
-    return timeout_ms != 0 && now_ms - outlet->progress_ms >= timeout_ms;
+    return timeout_ms != 0 && now_ms >= outlet->progress_ms + timeout_ms;
 }
 
 /* ---- To the kernel ------------------------------------------------------ */

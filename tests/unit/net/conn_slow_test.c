@@ -24,6 +24,19 @@ static int setup_impatient(void **state) {
     return 0;
 }
 
+enum { HASTE_MS = 1000 };
+
+static int setup_hasty(void **state) {
+    struct world *world = state_create(state, sizeof(*world));
+    tdg__net_opts_t opts = world_opts(world);
+
+    opts.request_timeout_ms = HASTE_MS;
+    opts.idle_timeout_ms = HASTE_MS;
+    opts.write_timeout_ms = HASTE_MS;
+    world_open(world, &opts);
+    return 0;
+}
+
 static int teardown(void **state) {
     world_close(*state);
     return state_destroy(state);
@@ -118,7 +131,7 @@ static void begins_no_stream_for_a_client_that_left(void **state) {
     RUN_UNTIL(w, w->closed == 1);
 }
 
-/* ---- Clients that are slow or greedy ------------------------------------ */
+/* ---- Clients that are slow ---------------------------------------------- */
 
 static void answers_a_slow_reader_to_the_end(void **state) {
     struct world *w = *state;
@@ -263,6 +276,63 @@ static void is_patient_with_a_reader_that_reads_a_little(void **state) {
     }
     assert_int_equal(w->closed, 0);
 }
+
+/* ---- A server that was busy elsewhere ----------------------------------- */
+
+/* What a client reads while nobody runs the loop; returns how much. */
+static size_t read_while_busy(const struct client *c) {
+    uint64_t limit = uv_hrtime() + UINT64_C(1000000) * 2 * HASTE_MS;
+    char bytes[65536];
+    size_t all = 0;
+
+    while (uv_hrtime() < limit) {
+        ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+        if (n > 0)
+            all += (size_t)n;
+        else
+            uv_sleep(1);
+    }
+    return all;
+}
+
+static void does_not_blame_a_reader_for_its_own_delay(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    char *body = huge_body();
+    size_t seen;
+
+    w->answer = answer_never;
+    client_get(w, c, "/huge");
+    RUN_UNTIL(w, w->held_count == 1);
+    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    free(body);
+    seen = read_while_busy(c);
+    assert_true(seen > 0);
+    RUN_UNTIL(w, seen + c->len >= HUGE_BYTES || c->eof || c->error != 0);
+    assert_true(seen + c->len >= HUGE_BYTES);
+}
+
+static void does_not_blame_a_sender_for_its_own_delay(void **state) {
+    struct world *w = *state;
+    struct client *waiting = client_open(w), *reading = client_open(w);
+    struct reply reply;
+
+    client_get(w, waiting, "/0");
+    client_send(w, reading, "GET /2 HTTP/1.1\r\nHo");
+    assert_int_equal(client_reply(w, waiting, true, NULL), 200);
+    RUN_UNTIL(w,
+              w->net->conns->phase == READING || w->net->conns->next->phase == READING);
+    client_get(w, waiting, "/1"); /* in time, while nobody looks */
+    client_send(w, reading, "st: a\r\n\r\n");
+    uv_sleep(2 * HASTE_MS);
+    assert_int_equal(client_reply(w, waiting, true, &reply), 200);
+    assert_string_equal(reply.body, "/1");
+    assert_int_equal(client_reply(w, reading, true, &reply), 200);
+    assert_string_equal(reply.body, "/2");
+}
+
+/* ---- Greedy clients ----------------------------------------------------- */
 
 static void does_not_read_for_ever_while_answering(void **state) {
     struct world *w = *state;
@@ -560,6 +630,7 @@ static void stays_sane_whatever_happens(void **state) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 #define IMPATIENT(function)                                                              \
     cmocka_unit_test_setup_teardown(function, setup_impatient, teardown)
+#define HASTY(function) cmocka_unit_test_setup_teardown(function, setup_hasty, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -573,6 +644,8 @@ int main(void) {
         TEST(writes_what_is_added_when_drained_before_it_closes),
         IMPATIENT(closes_on_a_reader_that_never_reads),
         IMPATIENT(is_patient_with_a_reader_that_reads_a_little),
+        HASTY(does_not_blame_a_reader_for_its_own_delay),
+        HASTY(does_not_blame_a_sender_for_its_own_delay),
         TEST(does_not_read_for_ever_while_answering),
         TEST(closes_on_a_client_that_floods_a_stream),
         TEST(keeps_no_more_than_it_must),

@@ -11,7 +11,7 @@
 #include "net/net.h"
 #include "support.h"
 
-enum { MAX_CLIENTS = 64, MAX_HELD = 256, PATIENCE_MS = 20000 };
+enum { MAX_CLIENTS = 64, MAX_HELD = 256, PATIENCE_MS = 60000 };
 
 /* The other side of a connection. Reads all there is with every step of the world. */
 struct client {

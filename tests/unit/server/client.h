@@ -12,7 +12,7 @@
 
 #include "support.h"
 
-enum { CLIENT_PATIENCE_MS = 20000, CLIENT_TEXT = 4096 };
+enum { CLIENT_PATIENCE_MS = 60000, CLIENT_TEXT = 4096 };
 
 struct client {
     int fd;
