@@ -5,7 +5,7 @@ import time
 
 from lib import tap
 from lib.canary import Arena
-from lib.server import PATIENCE, bounded, elapsed
+from lib.server import bounded, elapsed, laborious
 from lib.wire import (Conn, Gone, Session, Stream, call, get, head, initialize, listen, message,
                       modern, open_listen, post, session_fields, updated)
 
@@ -50,7 +50,7 @@ def guessing(arena):
 
 def initializing(arena, limit):
     """20,000 clients that introduce themselves and never come back: beyond the limit
-    503, memory bounded, and their sessions end."""
+    503, and memory bounded."""
     with Conn(arena.port) as conn:
         def attack():
             statuses = {200: 0, 503: 0}
@@ -61,13 +61,18 @@ def initializing(arena, limit):
             tap.check(limit - 10 < statuses[200] <= limit, f'{statuses}')
             tap.same(sum(statuses.values()), 20000, 'answers')
         bounded(arena.server, limit * 3 // 1024 + 8, attack)
-    tap.check(Conn(arena.port).ask(initialize()).status == 503, 'it is full')
+        tap.same(conn.ask(initialize()).status, 503, 'status')
     arena.canary.check(3)
 
 
 def sessions_expire(arena):
+    """Sessions to which nobody comes back end by themselves."""
+    with Conn(arena.port) as conn:
+        conn.send(initialize() * 1000)
+        for _ in range(1000):
+            tap.same(conn.response().status, 200, 'status')
     arena.server.wait_counters('the sessions are gone', lambda c: c['sessions'] == 1
-                               and c['streams'] == 2, 15)
+                               and c['streams'] == 2)
     with Session(arena.port) as session:
         tap.same(session.result('ping'), {}, 'ping')
 
@@ -79,7 +84,7 @@ def old_sessions(arena):
     arena.server.wait_counters('all are there', lambda c: c['sessions'] >= 300)
     for stream in streams:
         stream.reset()
-    arena.server.wait_counters('they went with their streams', lambda c: c['sessions'] == 1, 3)
+    arena.server.wait_counters('they went with their streams', lambda c: c['sessions'] == 1)
 
 
 def batches(arena):
@@ -129,22 +134,19 @@ def slow_calls(arena):
 
 
 def many_uris(arena, scheme):
-    """A listen with 20,000 URIs is acknowledged, with as many as are allowed, soon."""
+    """A listen with 20,000 URIs is acknowledged, with as many as are allowed, and soon done."""
     uris = [f'{scheme}://item{"/" if scheme == "live" else ""}{i}' for i in range(20000)]
-    began = time.monotonic()
 
     def attack():
         stream = Stream(arena.port, listen(uris)).opened()
         if scheme != 'slow':
-            ack = stream.event(60, lambda m: 'acknowledged' in m.get('method', ''))
+            ack = stream.event(wanted=lambda m: 'acknowledged' in m.get('method', ''))
             honoured = ack['params']['notifications']['resourceSubscriptions']
             tap.check(len(honoured) <= 10000, f'{len(honoured)} honoured')
             tap.check((len(honoured) == 10000) == (scheme == 'live'), f'{len(honoured)} honoured')
         stream.close()
-    bounded(arena.server, 40, attack)
-    tap.note(f'{scheme}: {elapsed(began):.2f} s')
-    tap.check(elapsed(began) < 5 * PATIENCE, f'it took {elapsed(began):.1f} s')
-    arena.server.wait_counters('all is gone', lambda c: c['subscriptions'] == 5, 5)
+    bounded(arena.server, 40, lambda: laborious(arena.server, 5, attack))
+    arena.server.wait_counters('all is gone', lambda c: c['subscriptions'] == 5)
 
 
 def same_uri(arena):
@@ -152,7 +154,7 @@ def same_uri(arena):
     with open_listen(arena.port, ['live://a'] * 20000) as stream:
         arena.server.publish('live://a', metadata={'n': 1})
         stream.event(wanted=updated('live://a'))
-        arena.server.wait_counters('one subscription', lambda c: c['subscriptions'] == 6, 3)
+        arena.server.wait_counters('one subscription', lambda c: c['subscriptions'] == 6)
 
 
 def storm(arena):
@@ -183,7 +185,7 @@ def storm(arena):
                 tap.same(session.delete(conn), 204, 'status')
     arena.server.wait_counters(
         'only the canary is left', lambda c: c['streams'] == 2 and c['sessions'] == 1
-        and c['subscriptions'] == 5 and c['pending'] <= 2, 2)
+        and c['subscriptions'] == 5 and c['pending'] <= 2)
 
 
 def cleanup_is_fast(arena):
@@ -192,7 +194,7 @@ def cleanup_is_fast(arena):
     for stream in streams:
         stream.close()
     began = time.monotonic()
-    arena.server.wait_counters('they are gone', lambda c: c['subscriptions'] == 5, 2)
+    arena.server.wait_counters('they are gone', lambda c: c['subscriptions'] == 5)
     tap.note(f'5,000 subscriptions were gone after {elapsed(began) * 1000:.0f} ms')
 
 
@@ -210,7 +212,7 @@ def many_streams(arena):
             with Conn(arena.port) as conn:
                 conn.send(get(session.id))
                 return conn.head()[0] == 200
-        tap.until(fits, 'there is room again', 3)
+        tap.until(fits, 'there is room again')
 
 
 def publishing(arena):
@@ -234,7 +236,7 @@ def publishing(arena):
         last = set()
         try:
             while len(last) < 2000:
-                found = stream.event(10)
+                found = stream.event()
                 if found.get('method', '').endswith('resources/updated'):
                     if found['params']['metadata'].get('n') == 5:
                         last.add(found['params']['uri'])
@@ -243,7 +245,7 @@ def publishing(arena):
 
 
 def main():
-    arena = Arena('--session-idle-ms', 600000)
+    arena = Arena('--session-idle-ms', 600000, '--request-timeout-ms', 600000)
     arena.test('floods: a thousand requests in one go', pipelined, arena)
     arena.test('floods: slow and fast ones in one go', pipelined_slow, arena)
     arena.test('floods: guessing session ids', guessing, arena)
@@ -260,7 +262,10 @@ def main():
     arena.test('floods: publishing without end', publishing, arena)
     arena.end('floods')
 
-    arena = Arena('--session-idle-ms', 4000, '--max-sessions', 5000)
+    arena = Arena('--session-idle-ms', 600000, '--max-sessions', 5000)
     arena.test('floods: 20,000 clients initialize and never come back', initializing, arena, 5000)
-    arena.test('floods: their sessions end, and others are welcome', sessions_expire, arena)
-    arena.end('floods of sessions')
+    arena.end('floods of sessions', sessions=False)
+
+    arena = Arena('--session-idle-ms', 2000)
+    arena.test('floods: sessions end, and others are welcome', sessions_expire, arena)
+    arena.end('floods of sessions that end')

@@ -195,7 +195,7 @@ READ = json.dumps(modern_message('resources/read', {'uri': 'live://y'})).encode(
 
 
 def main():
-    arena = Arena('--request-timeout-ms', 5000)
+    arena = Arena('--request-timeout-ms', 600000)
     for name, data in SERVED:
         arena.test(f'smuggling: {name} is served, twice on one connection', is_served, arena, data)
     for name, data, statuses in REFUSED:

@@ -7,7 +7,7 @@ import time
 
 from lib import tap
 from lib.canary import Arena
-from lib.server import PATIENCE, bounded, elapsed
+from lib.server import bounded, laborious
 from lib.wire import (Conn, Session, Stream, get, listen, message, modern, modern_fields,
                       modern_message, open_listen, post, session_fields, updated)
 
@@ -234,11 +234,12 @@ def greedy_filters(arena):
         'glob': '*a' * (50 + i % 50) + '*b' + str(i)}}}) for i in range(150)]
     streams += [open_listen(arena.port, ['live://a'], i, {'filter': {'metadata.text': {
         'contains': 'a' * (500 + i) + 'b'}}}) for i in range(150)]
-    began = time.monotonic()
-    for _ in range(10):
-        arena.server.publish('live://a', metadata={'text': 'a' * 15000})
-    arena.server.wait_counters('all is filtered', lambda c: c['filtered'] >= 3000)
-    tap.check(elapsed(began) < 2 * PATIENCE, f'it took {elapsed(began):.1f} s')
+
+    def attack():
+        for _ in range(10):
+            arena.server.publish('live://a', metadata={'text': 'a' * 15000})
+        arena.server.wait_counters('all is filtered', lambda c: c['filtered'] >= 3000)
+    laborious(arena.server, 2, attack)
     for stream in streams:
         stream.close()
 
@@ -254,9 +255,9 @@ def old_http(arena):
         conn.send(listen(['live://a']).replace(b'HTTP/1.1', b'HTTP/1.0', 1))
         status, fields = conn.head()
         tap.check(status == 200 and 'transfer-encoding' not in fields, f'{status} {fields}')
-        tap.check(conn.up_to(b'\n\n', time.monotonic() + 5).startswith(b'data: {'), 'an event')
+        tap.check(conn.up_to(b'\n\n', time.monotonic() + tap.WAIT).startswith(b'data: {'), 'an event')
         arena.server.publish('live://a', metadata={'n': 1})
-        tap.check(conn.up_to(b'\n\n', time.monotonic() + 5).startswith(b'data: {'), 'an event')
+        tap.check(conn.up_to(b'\n\n', time.monotonic() + tap.WAIT).startswith(b'data: {'), 'an event')
 
 
 def main():

@@ -96,7 +96,7 @@ def pipelined(arena, workers):
             requests.append(ping(session, i) if session else modern('server/discover', id=i))
         conn.send(b''.join(requests))
         for i in range(ROUNDS):
-            answer = conn.response(30).json()
+            answer = conn.response().json()
             tap.check(answer.get('id') == i and 'result' in answer, f'round {i}: {answer}')
 
 
@@ -116,7 +116,7 @@ def many(arena, workers):
                 expected.append([id for id, _ in wanted])
             for conn, ids in zip(conns, expected):
                 for id in ids:
-                    tap.same(conn.response(30).json()['id'], id, 'id')
+                    tap.same(conn.response().json()['id'], id, 'id')
         for conn in conns:
             conn.close()
 
@@ -182,7 +182,7 @@ def resets(arena, workers):
                         tap.check(status in (200, 404), f'status {status}')
                     conn.close()
     arena.server.wait_counters('only the canary is left', lambda c: c['streams'] == 2
-                               and c['sessions'] == 1 and c['connections'] < 10, 5)
+                               and c['sessions'] == 1 and c['connections'] < 10)
 
 
 def updates_to_all(arena, workers):
@@ -214,7 +214,7 @@ def old_pair(arena, workers):
     """The endpoints of 2024-11-05: messages that arrive at other workers than the stream."""
     for _ in range(workers):
         stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),))).opened()
-        first = stream.chunk(time.monotonic() + 10)
+        first = stream.chunk(time.monotonic() + tap.WAIT)
         path = first.split(b'data: ')[1].split(b'\n')[0].decode()
         conns = [Conn(arena.port) for _ in range(8)]
         for i, conn in enumerate(conns):
@@ -248,7 +248,7 @@ def stop_in_between(workers):
                     while not stop.is_set():
                         conn.send(b''.join(ping(s, 1) for s in sessions))
                         for _ in sessions:
-                            conn.response(5)
+                            conn.response()
                             answered[0] += 1
             except (Gone, OSError):
                 pass
@@ -262,7 +262,7 @@ def stop_in_between(workers):
             stop.set()
             server.kill()
         for thread in threads:
-            thread.join(10)
+            thread.join(tap.WAIT)
 
 
 def main():

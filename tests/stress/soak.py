@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 from lib import tap  # noqa: E402
 from lib.crowd import Crowd, allow_files  # noqa: E402
-from lib.server import MIB, PATIENCE, SANITIZER, Server  # noqa: E402
+from lib.server import MIB, SANITIZER, Server  # noqa: E402
 from lib.wire import Conn, Session, get, listen  # noqa: E402
 
 SECONDS = int(os.environ.get('SOAK_SECONDS') or 600)
@@ -83,7 +83,7 @@ class Soak:
 
     def publish(self):
         """Everybody who is there is told."""
-        self.crowd.until(self.settled, lambda: 'new streams are not open', 30 * PATIENCE)
+        self.crowd.until(self.settled, lambda: 'new streams are not open', tap.WAIT)
         self.number += 1
         number = self.number
         self.server.publish(URI, metadata={'n': number})
@@ -91,7 +91,7 @@ class Soak:
         def missing():
             return [m for m in self.crowd.members.values() if m.seen['n'] != number]
         self.crowd.until(lambda: self.settled() and not missing(),
-                         lambda: f'{len(missing())} were not told of change {number}', 30 * PATIENCE)
+                         lambda: f'{len(missing())} were not told of change {number}', tap.WAIT)
         self.told += len(self.crowd.members)
 
     # ---- The run
@@ -101,7 +101,7 @@ class Soak:
             self.come(len(self.crowd.members) % 2 == 0)
             if self.opened % 50 == 0:
                 self.crowd.turn(0)
-        self.crowd.until(self.settled, lambda: 'not all streams are open', 60 * PATIENCE)
+        self.crowd.until(self.settled, lambda: 'not all streams are open', 2 * tap.WAIT)
 
     def hold(self):
         """A second at a time: clients change, memory is looked at, a change is told."""
@@ -140,7 +140,7 @@ class Soak:
     def finish(self):
         self.crowd.close()
         self.conn.close()
-        self.server.wait_empty(SESSION_IDLE + 20)
+        self.server.wait_empty()
         tap.note(f'after all have left: {self.server.memory() / MIB:.1f} MiB')
         self.server.stop()
 

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 
 from lib import tap  # noqa: E402
 from lib.crowd import Crowd, allow_files  # noqa: E402
-from lib.server import PATIENCE, Server  # noqa: E402
+from lib.server import Server  # noqa: E402
 from lib.wire import Conn, Session, call, get, listen  # noqa: E402
 
 URI = 'live://counter'
@@ -60,7 +60,7 @@ def gather(crowd, port):
         member = crowd.add(listen([URI], i, WISHES if i < OWN else None), on_event)
         member.seen = Seen(WISHES if i < OWN else DEFAULTS)
     crowd.until(lambda: all(m.seen.ready and m.status == 200 for m in crowd.members.values()),
-                lambda: 'not all are acknowledged', 30 * PATIENCE)
+                lambda: 'not all are acknowledged', 2 * tap.WAIT)
     return sessions
 
 
@@ -115,7 +115,7 @@ def stress(seconds):
         crowd.until(lambda: publisher.error or all(
             m.seen.last == count for m in crowd.members.values()),
             lambda: f'{sum(m.seen.last < count for m in crowd.members.values())} '
-                    'subscribers do not know the last state', seconds + 30 * PATIENCE)
+                    'subscribers do not know the last state', seconds + 2 * tap.WAIT)
         tap.check(publisher.error is None, f'{publisher.error}')
         settle = time.monotonic() + 1.3  # nothing more may come
         while time.monotonic() < settle:

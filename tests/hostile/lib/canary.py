@@ -5,11 +5,9 @@ import threading
 import time
 
 from . import tap
-from .server import PATIENCE
 from .wire import Conn, Session, call, open_listen, updated
 
 URI = 'live://z'
-LIMIT = 4.0  # seconds that one round may take
 
 
 class Canary:
@@ -26,14 +24,12 @@ class Canary:
         self.thread.start()
 
     def _round(self, number):
-        limit = LIMIT * PATIENCE
         began = time.monotonic()
-        result = self.asking.result(
-            call('publish', uri=URI, metadata={'canary': number}), limit)
+        result = self.asking.result(call('publish', uri=URI, metadata={'canary': number}))
         tap.check(not result.get('isError'), f'publish: {result}')
         for stream in (self.modern, self.legacy):
             while True:
-                got = stream.event(limit, updated(URI))['params']['metadata'].get('canary', 0)
+                got = stream.event(wanted=updated(URI))['params']['metadata'].get('canary', 0)
                 if got == number:
                     break
                 tap.check(got < number, f'update {got} before it was published')
@@ -50,13 +46,12 @@ class Canary:
     def check(self, rounds=1):
         """Still alive, and some rounds further than before."""
         wanted = self.rounds + rounds
-        tap.until(lambda: self.error or self.rounds >= wanted, 'the canary goes on',
-                  LIMIT * PATIENCE * 2)
+        tap.until(lambda: self.error or self.rounds >= wanted, 'the canary goes on', 2 * tap.WAIT)
         tap.check(self.error is None, f'the canary died: {self.error}')
 
     def end(self):
         self.ending.set()
-        self.thread.join(30)
+        self.thread.join(2 * tap.WAIT)
         with Conn(self.server.port) as conn:
             self.session.delete(conn)
         for conn in (self.asking, self.modern, self.legacy, self.session.conn):
@@ -86,14 +81,15 @@ class Arena:
             self.canary.check()
         tap.run(name, whole)
 
-    def end(self, group):
-        tap.run(f'{group}: nothing stays behind and the server ends well', self._end)
+    def end(self, group, sessions=True):
+        """Not all `sessions` end where a test has left them to their fate."""
+        tap.run(f'{group}: nothing stays behind and the server ends well', self._end, sessions)
 
-    def _end(self):
+    def _end(self, sessions):
         try:
             self.server.alive()
             self.canary.end()
-            self.server.wait_empty(15)
+            self.server.wait_empty(sessions)
             self.server.stop()
         finally:
             self.server.kill()

@@ -7,7 +7,8 @@ import time
 
 from . import tap
 from .server import Server
-from .wire import WAIT, Gone
+from .tap import WAIT
+from .wire import Gone
 
 
 class Pipe(Server):

@@ -28,8 +28,8 @@ def sanitizer():
 
 
 SANITIZER = sanitizer()
-# How much slower things may be before a test complains.
-PATIENCE = {'': 1, 'asan': 3, 'tsan': 5}[SANITIZER]
+# How much more work things are with it.
+SLOWNESS = {'': 1, 'asan': 3, 'tsan': 5}[SANITIZER]
 
 
 class Server:
@@ -53,7 +53,7 @@ class Server:
         def found():
             tap.check(self.process.poll() is None, f'it ended at once: {self.output()}')
             return re.search(r'http://127\.0\.0\.1:(\d+)/', self.output())
-        return int(tap.until(found, 'the fixture listens', 30)[1])
+        return int(tap.until(found, 'the fixture listens')[1])
 
     def output(self):
         self.errors.seek(0)
@@ -84,6 +84,13 @@ class Server:
     def peak(self):
         return self._status('VmHWM')
 
+    def labour(self):
+        """Seconds of processor time that it has used: unlike time that has passed, no matter of
+        what else the machine does."""
+        with open(f'/proc/{self.pid}/stat', encoding='ascii') as file:
+            fields = file.read().rpartition(')')[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
     def files(self):
         return len(os.listdir(f'/proc/{self.pid}/fd'))
 
@@ -93,7 +100,7 @@ class Server:
             if self.control is None:
                 self.control = Conn(self.port)
             try:
-                return self.control.result(call(name, **arguments), 30)
+                return self.control.result(call(name, **arguments))
             except AssertionError:
                 self.control.close()
                 self.control = None
@@ -108,24 +115,24 @@ class Server:
         result = self.tool('publish', uri=uri, **arguments)
         tap.check(not result.get('isError'), f'publish: {result}')
 
-    def wait_counters(self, what, condition, seconds=10.0):
+    def wait_counters(self, what, condition):
         last = {}
 
         def holds():
             last.update(self.counters())
             return condition(last)
         try:
-            tap.until(holds, what, seconds * PATIENCE)
+            tap.until(holds, what)
         except AssertionError as error:
             raise AssertionError(f'{error}; counters: {last}') from None
         return last
 
-    def wait_empty(self, seconds=10.0, sessions=True):
-        """Nothing stays behind."""
-        names = ['streams', 'subscriptions', 'pending'] + (['sessions'] if sessions else [])
+    def wait_empty(self, sessions=True):
+        """Nothing stays behind, but perhaps sessions, each of which has a stream."""
+        names = ['subscriptions', 'pending'] + (['sessions', 'streams'] if sessions else [])
         return self.wait_counters(
             f'no {", ".join(names)} left',
-            lambda c: all(c[name] == 0 for name in names), seconds)
+            lambda c: all(c[name] == 0 for name in names))
 
     # ---- The end
 
@@ -136,7 +143,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(20 * PATIENCE)
+            code = self.process.wait(tap.WAIT)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError('the server does not stop') from None
@@ -164,6 +171,16 @@ def bounded(server, mebibytes, action):
     tap.note(f'peak memory: {before / MIB:.1f} MiB {grown:+.1f}')
     if not SANITIZER:
         tap.check(grown <= mebibytes, f'memory grew by {grown:.1f} MiB, allowed {mebibytes}')
+    return result
+
+
+def laborious(server, seconds, action):
+    """Runs action and checks how much work the server had with it."""
+    before = server.labour()
+    result = action()
+    took = server.labour() - before
+    tap.note(f'{took:.2f} s of work')
+    tap.check(took < seconds * SLOWNESS, f'it was {took:.1f} s of work')
     return result
 
 

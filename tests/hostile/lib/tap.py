@@ -6,6 +6,11 @@ import sys
 import time
 import traceback
 
+# Seconds for what has to happen, however busy the machine is. How fast things are is not judged
+# here, so where a time-out of the server could bring about what a test waits for, the server's is
+# longer than this.
+WAIT = 60.0
+
 _count = 0
 _failed = []
 
@@ -68,7 +73,7 @@ def same(got, wanted, what):
     check(got == wanted, f'{what}: got {got!r}, wanted {wanted!r}')
 
 
-def until(condition, what, seconds=10.0, pause=0.01):
+def until(condition, what, seconds=WAIT, pause=0.01):
     """Polls until the condition holds; its last value is the result."""
     deadline = time.monotonic() + seconds
     while True:

@@ -5,9 +5,10 @@ import socket
 import struct
 import time
 
+from .tap import WAIT
+
 MODERN = '2026-07-28'
 LEGACY = '2025-11-25'
-WAIT = 15.0  # seconds for what has to happen; generous, for busy machines
 
 
 class Gone(AssertionError):
