@@ -206,7 +206,7 @@ describe('sessions', () => {
   });
 
   it('end when nobody uses them', async () => {
-    const fixture = await Fixture.start('--session-idle-ms', '100');
+    const fixture = await Fixture.start('--session-idle-ms', '3000');
     const client = new LegacyHttp(fixture.url);
     await client.initialize();
     const observer = new ModernHttp(fixture.url);
@@ -217,7 +217,7 @@ describe('sessions', () => {
   });
 
   it('last as long as their stream', async () => {
-    const fixture = await Fixture.start('--session-idle-ms', '100');
+    const fixture = await Fixture.start('--session-idle-ms', '3000');
     const client = new LegacyHttp(fixture.url);
     await client.initialize();
     await client.subscribe('live://a');

@@ -85,6 +85,16 @@ uncomment() {
     sed -E 's/^( *)#(  +|[^ #])/\1\2/' "$1"
 }
 
+interrupt_once_it_plays() { # PID-FILE: a minute at most
+    for _ in {1..600}; do
+        if grep -qE $'\033\[\\?1049h' "$work/out" 2>/dev/null; then
+            kill -INT "$(cat "$1")"
+            return
+        fi
+        sleep 0.1
+    done
+}
+
 # ---- Help and version ----
 
 help_lists_the_commands() {
@@ -546,7 +556,10 @@ live_plays_and_restores_the_terminal() {
 }
 
 live_interrupted_restores_the_terminal() {
-    on_a_terminal A=1 "timeout --foreground -s INT 0.5 $tidings demo --live --duration 60000"
+    rm -f "$work/out"
+    interrupt_once_it_plays "$work/pid" &
+    on_a_terminal A=1 "echo \$\$ >$work/pid; exec $tidings demo --live --duration 600000"
+    wait
     out_has $'\033\[\\?1049h' && out_has $'\033\[\\?25h\033\[\\?1049l' || return 1
     ! grep -q 'The last change arrived' "$work/out" || why 'it went on to the end'
 }

@@ -18,15 +18,15 @@ ok() { # DESCRIPTION COMMAND...
     fi
 }
 
-# Waits until FILE has a line with TEXT; ten seconds at most.
+# Waits until FILE has a line with TEXT; a minute at most.
 has() {
-    timeout 10 sh -c 'until grep -q "$2" "$1" 2>/dev/null; do sleep 0.05; done' - "$1" "$2"
+    timeout 60 sh -c 'until grep -q "$2" "$1" 2>/dev/null; do sleep 0.05; done' - "$1" "$2"
 }
 
 post() { # BODY CURL-OPTION...
     body=$1
     shift
-    curl -sN --max-time 20 "$url" -H 'Content-Type: application/json' -d "$body" "$@"
+    curl -sN --max-time 240 "$url" -H 'Content-Type: application/json' -d "$body" "$@"
 }
 
 meta='"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
@@ -47,7 +47,7 @@ legacy() { # URI
     session=$(tr -d '\r' <"$work/head" | grep -i '^mcp-session-id:')
     post '{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"'"$1"'"}}' \
         -H "$session" >"$work/subscribed"
-    curl -sN --max-time 20 "$url" -H "$session" -H 'Accept: text/event-stream' >"$work/legacy" &
+    curl -sN --max-time 240 "$url" -H "$session" -H 'Accept: text/event-stream' >"$work/legacy" &
     has "$work/subscribed" '"result":{}' && has "$work/legacy" resources/updated
 }
 

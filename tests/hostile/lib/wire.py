@@ -106,7 +106,7 @@ class Conn:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.settimeout(WAIT)
         self.socket.connect(('127.0.0.1', port))
-        self.data = b''
+        self.data = bytearray()  # of which the beginning can be taken cheaply
         self.chunked = False
 
     def __enter__(self):
@@ -156,13 +156,15 @@ class Conn:
     def up_to(self, mark, deadline):
         while mark not in self.data:
             self.more(deadline - time.monotonic())
-        taken, _, self.data = self.data.partition(mark)
+        taken = self.take(self.data.index(mark), deadline)
+        self.take(len(mark), deadline)
         return taken
 
     def take(self, count, deadline):
         while len(self.data) < count:
             self.more(deadline - time.monotonic())
-        taken, self.data = self.data[:count], self.data[count:]
+        taken = bytes(self.data[:count])
+        del self.data[:count]
         return taken
 
     def head(self, seconds=WAIT):
@@ -188,10 +190,11 @@ class Conn:
         status, fields = self.head(seconds)
         if status == 100:
             return self.response(seconds)
-        body = b''
         if self.chunked:
+            pieces = []
             while piece := self.chunk(deadline):
-                body += piece
+                pieces.append(piece)
+            body = b''.join(pieces)
         else:
             body = self.take(int(fields.get('content-length', 0)), deadline)
         return Response(status, fields, body)
@@ -219,8 +222,7 @@ class Conn:
             while True:
                 self.more(deadline - time.monotonic())
         except Gone:
-            data, self.data = self.data, b''
-            return data
+            return self.take(len(self.data), deadline)
 
 
 def events_in(data):

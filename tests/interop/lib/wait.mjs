@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Waiting for things to happen, always with an end.
 
-export const patience = 10_000; // ms; long, because machines that test are busy
+export const patience = 60_000; // ms; long, because machines that test are busy
 
 export function within(promise, what, ms = patience) {
   let timer;
