@@ -132,6 +132,53 @@ static void does_not_pile_up_connections_on_the_stack(void **state) {
         assert_int_equal(client_reply(w, c[i], true, NULL), 200);
 }
 
+/* Holds /0; /free lets it go, from inside the loop, before the loop sees what came since.
+ */
+static void answer_when_free(struct world *w, tdg__conn_t *conn,
+                             const tdg__http_request_t *request) {
+    if (strcmp(request->path, "/0") == 0) {
+        answer_never(w, conn, request);
+        return;
+    }
+    if (strcmp(request->path, "/free") == 0)
+        answer_held_path(w, 0);
+    answer_path(w, conn, request);
+}
+
+/* A client whose first request is answered while `kept` of its second is kept. What it
+ * does next is seen in the same turn of the loop. */
+static struct client *client_that_waits(struct world *w, const char *kept) {
+    struct client *c = client_open(w), *other = client_open(w);
+
+    w->answer = answer_when_free;
+    client_get(w, other, "/x");
+    assert_int_equal(client_reply(w, other, true, NULL), 200);
+    client_get(w, c, "/0");
+    RUN_UNTIL(w, w->held_count == 1);
+    client_send(w, c, kept);
+    RUN_UNTIL(w, w->held[0]->input != NULL);
+    world_step(w); /* or epoll would still have it in front of the other */
+    client_get(w, other, "/free");
+    return c;
+}
+
+static void reads_what_it_kept_before_what_comes(void **state) {
+    struct world *w = *state;
+    struct client *c = client_that_waits(w, "GET /1 HT");
+
+    client_send(w, c, "TP/1.1\r\nHost: a\r\n\r\n");
+    expect_paths(w, c, 0, 2);
+}
+
+static void answers_what_it_kept_before_it_sees_the_end(void **state) {
+    struct world *w = *state;
+    struct client *c = client_that_waits(w, "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
+    expect_paths(w, c, 0, 2);
+    client_expect_end(w, c);
+}
+
 static void answer_by_path(struct world *w, tdg__conn_t *conn,
                            const tdg__http_request_t *request) {
     (void)w;
@@ -464,6 +511,8 @@ int main(void) {
         TEST(reports_the_next_request_after_the_answer),
         TEST(does_not_pile_up_requests_on_the_stack),
         TEST(does_not_pile_up_connections_on_the_stack),
+        TEST(reads_what_it_kept_before_what_comes),
+        TEST(answers_what_it_kept_before_it_sees_the_end),
         TEST(leaves_out_what_a_status_forbids),
         TEST(answers_head_without_the_body),
         TEST(closes_where_the_client_asks_for_it),

@@ -4,9 +4,16 @@
  * stopped the loop ends by itself. */
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/internal.h"
 #include "served.h"
+#include "server/server.h"
+#include "server/worker.h"
+
+#define SUBSCRIBE(uri)                                                                   \
+    "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe','params':{'uri':'" uri "'}}"
 
 struct fixture {
     uv_loop_t loop;
@@ -320,6 +327,79 @@ static void nothing_is_left_where_memory_runs_out_at_the_start(void **state) {
     }
 }
 
+/* ---- Late ---------------------------------------------------------------- */
+
+enum { WATCH_MS = 500 };
+
+static int start_never(void *user, tdg_server_t *server, const char *target) {
+    int *starts = user;
+
+    (void)server;
+    if (strncmp(target, "list:", 5) == 0)
+        return 0;
+    ++*starts;
+    return TDG_EAGAIN;
+}
+
+static void stop_nothing(void *user, tdg_server_t *server, const char *target) {
+    (void)user;
+    (void)server;
+    (void)target;
+}
+
+/* The loop begins its turn in time, and sees its sockets when a watcher's time is over.
+ */
+static void be_late(uv_prepare_t *prepare) {
+    uv_sleep(2 * WATCH_MS);
+    uv_prepare_stop(prepare);
+}
+
+static void open_unwatched(struct fixture *f, int *starts) {
+    const tdg_server_opts_t opts = {
+        .watcher = {start_never, stop_nothing, starts}
+    };
+
+    served_open(&f->served, &opts, &f->loop);
+    tdg__worker_engine(tdg__server_worker(f->served.server, 0))->opts.watch_timeout_ms =
+        WATCH_MS;
+}
+
+/* What occupies a connection ends by the clock just before the connection does: each is
+ * seen once. */
+static void outlives_what_ends_twice(void **state) {
+    struct fixture *f = *state;
+    uv_prepare_t late;
+    int starts = 0;
+
+    open_unwatched(f, &starts);
+    uv_prepare_init(&f->loop, &late);
+    for (int how = 0; how < 3; how++) {
+        struct client client, other;
+
+        served_client(&f->served, &client);
+        served_client(&f->served, &other);
+        legacy_initialize(&client, LATEST_LEGACY);
+        if (how == 2)
+            modern_send(&client, "subscriptions/listen", NULL,
+                        "'notifications':{'resourceSubscriptions':['a:2']}");
+        else
+            legacy_send(&client, how == 0 ? SUBSCRIBE("a:1") : SUBSCRIBE("t:1"));
+        WAIT_UNTIL(&client, starts == how + 1);
+        uv_prepare_start(&late, be_late);
+        if (how == 0)
+            assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+        else
+            client_reset(&client);
+        if (how == 0)
+            assert_int_equal(client_response(&client), 200);
+        client_done(&client);
+        WAIT_COUNTER(&f->served, &other, connections, 1);
+        client_done(&other);
+    }
+    uv_close((uv_handle_t *)&late, NULL);
+    served_close(&f->served);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(serves_both_eras, setup, teardown),
@@ -340,6 +420,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(two_servers_share_a_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(has_one_worker_whatever_options_say, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(outlives_what_ends_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(serves_a_pipe_until_it_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(
             nothing_is_left_where_memory_runs_out_at_the_start, setup, teardown),

@@ -241,6 +241,25 @@ static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
     client_done(&another);
 }
 
+/* Too much waits while it has no stream on which it could be told that it has ended. */
+static void a_session_that_the_engine_ended_is_gone(void **state) {
+    const tdg_server_opts_t opts = {.max_pending = 2};
+    struct fixture *f = open_with(state, &opts);
+
+    legacy_subscribe(&f->post, "t:{x}");
+    for (int i = 0; i < 4; i++) {
+        char uri[16];
+
+        snprintf(uri, sizeof(uri), "t:%d", i);
+        served_change(&f->served, uri);
+    }
+    WAIT_COUNTER(&f->served, &f->post, ended, 1);
+    assert_int_equal(legacy_get(&f->get, NULL), 404);
+    assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                     404);
+    WAIT_COUNTER(&f->served, &f->post, sessions, 0);
+}
+
 static void sessions_have_a_limit(void **state) {
     const tdg_server_opts_t opts = {.max_sessions = 1, .workers = 2};
     struct fixture *f = open_with(state, &opts);
@@ -310,6 +329,7 @@ int main(void) {
         CASE(an_unreadable_id_counts_everything_as_changed),
         CASE(an_idle_session_ends),
         CASE(a_session_with_a_stream_or_a_call_is_not_idle),
+        CASE(a_session_that_the_engine_ended_is_gone),
         CASE(sessions_have_a_limit),
         CASE(calls_have_a_limit),
         CASE(a_session_is_served_by_any_worker),
