@@ -166,8 +166,9 @@ void world_step(struct world *world) {
 void world_run_ms(struct world *world, uint64_t ms) {
     uint64_t limit = uv_hrtime() + ms * 1000000;
 
-    while (uv_hrtime() < limit)
+    do
         world_step(world);
+    while (uv_hrtime() < limit);
 }
 
 /* ---- Clients ------------------------------------------------------------ */

@@ -11,7 +11,7 @@
 
 #include "served.h"
 
-enum { SHORT_MS = 10000 }; /* in which each request has an answer, or is cut off */
+enum { SHORT_MS = 60000 }; /* in which each request has an answer, or is cut off */
 
 struct fixture {
     uv_loop_t loop;

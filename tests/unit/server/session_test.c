@@ -215,7 +215,7 @@ static void an_unreadable_id_counts_everything_as_changed(void **state) {
 /* ---- Ends --------------------------------------------------------------- */
 
 static void an_idle_session_ends(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 400};
+    const tdg_server_opts_t opts = {.session_idle_ms = 1500};
     struct fixture *f = open_with(state, &opts);
 
     WAIT_COUNTER(&f->served, &f->post, sessions, 0);
@@ -224,7 +224,7 @@ static void an_idle_session_ends(void **state) {
 }
 
 static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 400};
+    const tdg_server_opts_t opts = {.session_idle_ms = 1500};
     struct fixture *f = open_with(state, &opts);
     struct client another;
 
@@ -233,7 +233,7 @@ static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
     legacy_initialize(&another, LATEST_LEGACY);
     legacy_send(&another, HOLD);
     tdg_request_t *request = served_take(&f->served, &another);
-    assert_null(client_event_within(&f->get, 1000));
+    assert_null(client_event_within(&f->get, 3000));
     assert_int_equal(served_counters(&f->served).sessions, 2);
     tdg_request_reply_text(request, "done");
     assert_int_equal(client_response(&another), 200);
