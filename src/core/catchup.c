@@ -64,16 +64,20 @@ static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watc
 }
 
 static int catch_up_resource(tdg__engine_t *engine, uint32_t id, uint64_t cursor) {
-    const struct sub *sub = sub_at(engine, id);
+    struct sub *sub = sub_at(engine, id);
     const struct resource *resource =
         resource_at(engine, group_at(engine, sub->group)->owner);
 
-    if ((sub->flags & SUB_FOREIGN) != 0)
+    if ((sub->flags & SUB_FOREIGN) != 0) {
+        sub->flags |= SUB_TOLD;
         return assume(engine, id, 0, 0);
+    }
     if (resource->last_number > cursor ||
         cursor < known_from(engine, &resource->subject.watch) ||
-        (resource->last_number == 0 && cursor < engine->floor))
+        (resource->last_number == 0 && cursor < engine->floor)) {
+        sub->flags |= SUB_TOLD;
         return assume(engine, id, cursor, cursor + 1);
+    }
     return 0;
 }
 
@@ -83,6 +87,7 @@ static int since_resource(tdg__engine_t *engine, uint32_t id, int64_t from_ms) {
 
     if (resource->last_number == 0 || resource->last_ms < from_ms)
         return 0;
+    sub_at(engine, id)->flags |= SUB_TOLD;
     return assume(engine, id, 0, resource->last_number);
 }
 
@@ -93,8 +98,9 @@ struct search {
     uint32_t sub;   /* to the template */
     uint64_t after; /* the cursor */
     uint64_t first;
-    uint32_t left; /* how many listed ones may still be reported */
-    uint64_t work; /* done so far, in steps of matching */
+    uint64_t oldest; /* that was found in the history; 0: nothing was */
+    uint32_t left;   /* how many listed ones may still be reported */
+    uint64_t work;   /* done so far, in steps of matching */
     bool complete;
     int rv;
 };
@@ -189,8 +195,10 @@ static void search_history(struct search *search, uint64_t cursor, int64_t from_
             search->complete = false;
             return;
         }
-        if (resource->last_number == past->number && matches(search, resource) &&
-            !found(search, resource))
+        if (resource->last_number != past->number || !matches(search, resource))
+            continue;
+        search->oldest = past->number;
+        if (!found(search, resource))
             return;
     }
 }
@@ -229,24 +237,33 @@ static void search_listed(struct search *search) {
         engine->opts.calls.list_matches(engine->opts.user, &target, visit_listed, search);
 }
 
-static int catch_up_template(tdg__engine_t *engine, uint32_t id, uint64_t cursor,
-                             bool *ret_resumed) {
-    const struct sub *sub = sub_at(engine, id);
+static void catch_up_template(struct search *search, uint64_t cursor) {
+    tdg__engine_t *engine = search->engine;
+    struct sub *sub = sub_at(engine, search->sub);
     const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
     bool foreign = (sub->flags & SUB_FOREIGN) != 0;
-    struct search search = {.engine = engine, .sub = id, .complete = true};
 
-    search.after = foreign ? 0 : cursor;
-    search.first = foreign ? 0 : cursor + 1;
-    search_history(&search, search.after, INT64_MIN);
+    search->after = foreign ? 0 : cursor;
+    search->first = foreign ? 0 : cursor + 1;
+    search_history(search, search->after, INT64_MIN);
     if (foreign || cursor < engine->dropped ||
         cursor < known_from(engine, &subject->watch)) {
-        search.complete = false;
-        if (search.rv == 0)
-            search_listed(&search);
+        search->complete = false;
+        sub->flags |= SUB_TOLD;
+        if (search->rv == 0)
+            search_listed(search);
     }
-    *ret_resumed = search.complete;
-    return search.rv;
+}
+
+/* From where on it is told again when its stream goes back: where its changes began to
+ * count, or the oldest that it was told of, if that is older. */
+static void remember_oldest(const tdg__engine_t *engine, struct sub *sub,
+                            uint64_t oldest) {
+    uint64_t before = tdg__sub_began(engine, sub);
+
+    if (oldest != 0 && oldest <= before)
+        before = oldest - 1;
+    sub->resume = (int64_t)before;
 }
 
 /* ---- The calls ---------------------------------------------------------- */
@@ -254,31 +271,37 @@ static int catch_up_template(tdg__engine_t *engine, uint32_t id, uint64_t cursor
 int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     struct sub *sub = sub_at(engine, id);
     const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
+    struct search search = {.engine = engine, .sub = id, .complete = true};
     bool of_template = sub->kind == SUB_TEMPLATE;
     uint64_t cursor = (uint64_t)sub->resume;
-    int rv = 0;
 
     if ((sub->flags & SUB_CURSOR) != 0) {
         if (cursor > engine->last_number)
             cursor = engine->last_number;
-        rv = of_template ? catch_up_template(engine, id, cursor, ret_resumed)
-                         : catch_up_resource(engine, id, cursor);
+        if (of_template)
+            catch_up_template(&search, cursor);
+        else
+            search.rv = catch_up_resource(engine, id, cursor);
     } else if ((sub->flags & SUB_SINCE) != 0) {
-        struct search search = {.engine = engine, .sub = id};
-
         if (of_template)
             search_history(&search, 0, sub->resume);
-        rv = of_template ? search.rv : since_resource(engine, id, sub->resume);
+        else
+            search.rv = since_resource(engine, id, sub->resume);
+        search.complete = true;
     }
-    if (rv < 0)
-        return rv;
+    if (search.rv < 0)
+        return search.rv;
 
-    sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE | SUB_FOREIGN);
     sub->resume = 0;
+    if (of_template)
+        remember_oldest(engine, sub, search.oldest);
+    if (search.oldest != 0 || (sub->flags & SUB_TOLD) != 0)
+        tdg__sub_begin(engine, sub);
+    sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE);
     tdg__sub_release_hold(engine, sub);
     /* What it misses until its watcher is armed after all cannot be named either. */
-    if (of_template && known_from(engine, &subject->watch) == UINT64_MAX)
-        *ret_resumed = false;
+    *ret_resumed = search.complete &&
+                   !(of_template && known_from(engine, &subject->watch) == UINT64_MAX);
     return 0;
 }
 
@@ -290,4 +313,94 @@ int tdg__assume_changed(tdg__engine_t *engine, uint32_t id, uint64_t first) {
     search.after = UINT64_MAX;
     search_listed(&search);
     return search.rv;
+}
+
+/* ---- Going back --------------------------------------------------------- */
+
+/* Where a stream goes back to. */
+struct back {
+    uint64_t cursor; /* 0 where it is foreign */
+    bool foreign;
+};
+
+/* Whether a sub has been told after the cursor of an assumed change that no number shows:
+ * when it caught up, or when its watcher was armed after all. */
+static bool was_told(const struct sub *sub, const struct watch *watch, uint64_t began,
+                     uint64_t cursor) {
+    return (sub->flags & SUB_TOLD) != 0 &&
+           (cursor <= began ||
+            (watch->state == WATCH_ARMED && cursor < watch->known_from));
+}
+
+/* The smallest `first` that a sub may have had, where what it caught up from is not known
+ * any more: no cursor given out meanwhile may claim that it was told. */
+static uint64_t first_ever(const struct sub *sub) {
+    return (sub->flags & SUB_FOREIGN) != 0 ? 0 : 1;
+}
+
+static int rewind_resource(tdg__engine_t *engine, uint32_t id, const struct back *back) {
+    const struct sub *sub = sub_at(engine, id);
+    const struct resource *resource =
+        resource_at(engine, group_at(engine, sub->group)->owner);
+    uint64_t began = tdg__sub_began(engine, sub);
+    uint64_t after = back->cursor > began ? back->cursor : began;
+
+    if (back->foreign)
+        return assume(engine, id, 0, 0);
+    if (was_told(sub, &resource->subject.watch, began, back->cursor))
+        return assume(engine, id, 0,
+                      back->cursor <= began ? first_ever(sub) : back->cursor + 1);
+    return resource->last_number > after ? assume(engine, id, after, after + 1) : 0;
+}
+
+static int rewind_template(tdg__engine_t *engine, uint32_t id, const struct back *back,
+                           bool *complete) {
+    const struct sub *sub = sub_at(engine, id);
+    const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
+    bool waits = sub->state == TDG__SUBSCRIBING;
+    uint64_t began = tdg__sub_began(engine, sub);
+    bool told = was_told(sub, &subject->watch, began, back->cursor);
+    struct search search = {.engine = engine, .sub = id, .complete = true};
+
+    /* One that has yet to catch up has been told of nothing before it began. */
+    search.after = back->cursor > began ? back->cursor
+                   : waits              ? began
+                                        : (uint64_t)sub->resume;
+    search.first = told && back->cursor <= began ? first_ever(sub) : search.after + 1;
+    if (search.after < engine->dropped)
+        *complete = false;
+    told = told || back->foreign || search.after < engine->dropped;
+    if (back->foreign)
+        search.after = search.first = 0;
+
+    search_history(&search, search.after, INT64_MIN);
+    if (search.rv == 0 && told)
+        search_listed(&search);
+    *complete = *complete && search.complete;
+    return search.rv;
+}
+
+int tdg__engine_rewind(tdg__engine_t *engine, tdg__stream_t handle, tdg__cursor_t cursor,
+                       bool *ret_complete) {
+    uint32_t stream = tdg__stream_find(engine, handle);
+    struct back back = {.foreign = cursor.epoch != engine->opts.epoch};
+    bool complete = true;
+    int rv = 0;
+
+    if (stream == 0)
+        return TDG_ENOTFOUND;
+    if (stream_at(engine, stream)->ended)
+        return TDG_EENDED;
+    if (!back.foreign)
+        back.cursor =
+            cursor.number < engine->last_number ? cursor.number : engine->last_number;
+
+    for (uint32_t id = stream_at(engine, stream)->own.first; id != 0 && rv == 0;
+         id = sub_at(engine, id)->own.next)
+        rv = sub_at(engine, id)->kind == SUB_TEMPLATE
+                 ? rewind_template(engine, id, &back, &complete)
+                 : rewind_resource(engine, id, &back);
+    if (rv == 0)
+        *ret_complete = complete;
+    return rv;
 }

@@ -193,8 +193,8 @@ bool tdg__engine_has_ended(const tdg__engine_t *engine, tdg__stream_t stream);
 /* NULL for a handle that is not open. */
 void *tdg__engine_stream_user(const tdg__engine_t *engine, tdg__stream_t stream);
 
-/* The stream's cursor now. It may step back when a subscribe brings an older one. Returns
- * 0 or TDG_ENOTFOUND. */
+/* The stream's cursor now. It may step back when a subscribe brings an older one, and by
+ * tdg__engine_rewind(). Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_cursor(const tdg__engine_t *engine, tdg__stream_t stream,
                        tdg__cursor_t *ret);
 
@@ -254,6 +254,18 @@ int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t stream,
  * 0, or TDG_ENOTFOUND where there is no such stream or subscription. */
 int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t stream,
                             const tdg__target_t *target);
+
+/* Takes a stream back to a cursor that it had: whatever it was told after that counts as
+ * not told, and waits to be taken again as after a subscribe with a cursor, past filter,
+ * window and limit. What waits already waits on. Each subscription goes back no further
+ * than to where it began, or to what it caught up from then; so do those that are not
+ * acknowledged yet. With a cursor of another epoch everything counts as changed.
+ * *ret_complete is false where what a template was told of cannot all be named again: the
+ * history has dropped it, or max_pending is reached. Returns 0, TDG_ENOTFOUND, TDG_EENDED
+ * or TDG_ENOMEM: then some of it waits already, nothing is lost that was not lost before,
+ * and calling again does the rest. */
+int tdg__engine_rewind(tdg__engine_t *engine, tdg__stream_t stream, tdg__cursor_t cursor,
+                       bool *ret_complete);
 
 /* ---- Watchers ----------------------------------------------------------- */
 

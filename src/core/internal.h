@@ -68,11 +68,13 @@ enum queue { QUEUE_NONE, QUEUE_ARMING, QUEUE_READY, QUEUE_RECENT };
 enum sub_flags {
     SUB_TAKEN = 1 << 0,   /* taken_ms is valid */
     SUB_CURSOR = 1 << 1,  /* `resume` holds a number to catch up from when settled */
-    SUB_SINCE = 1 << 2,   /* `resume` holds a time to catch up from */
-    SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch */
+    SUB_SINCE = 1 << 2,   /* `resume` holds a time to catch up from when settled */
+    SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch; also once settled */
     SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
     SUB_FAILED = 1 << 5,  /* its watcher failed */
     SUB_HOLDS = 1 << 6,   /* its stream's cursor is held back until it is settled */
+    SUB_TOLD = 1 << 7,    /* was told of an assumed change that no number shows; of a
+                             template: of its listed matches. A rewind does so again */
 };
 
 struct sub {
@@ -80,9 +82,12 @@ struct sub {
     uint32_t group;
     uint32_t slot;    /* among the group's members */
     uint32_t sibling; /* ring of the stream's subs on the same resource; 0: alone */
-    uint32_t parent;  /* of a derived sub: the template's */
-    uint32_t mark;    /* the group's `passed` before the first change in flight */
-    tdg__link_t own;  /* the stream's subs; of a derived one: the parent's derived */
+    union {
+        uint32_t parent;    /* of a derived sub: the template's */
+        uint32_t began_low; /* of the others: see tdg__sub_began() */
+    };
+    uint32_t mark;   /* the group's `passed` before the first change in flight */
+    tdg__link_t own; /* the stream's subs; of a derived one: the parent's derived */
     /* What the stream has in flight; of a template's sub: the members of its group. */
     tdg__link_t flight;
     tdg__link_t queue;
@@ -92,7 +97,9 @@ struct sub {
     };
     union {
         int64_t taken_ms; /* when the last notification was taken */
-        int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time */
+        int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time; of a
+                             template's sub then: one less than the first number that it
+                             was told of, or could have been */
     };
     tdg__change_t *held; /* an assumed change, or one from a group it has left */
     uint8_t kind;
@@ -101,6 +108,7 @@ struct sub {
     uint8_t queued; /* which list `queue` is in */
     uint8_t flags;
     int8_t priority;
+    uint16_t began_high;
 };
 
 #define OWN offsetof(struct sub, own)
@@ -289,6 +297,23 @@ static inline struct subject *subject_of(const tdg__engine_t *engine,
                                          const struct group *group) {
     return tdg__pool_get(group->of_template ? &engine->templates : &engine->resources,
                          group->owner);
+}
+
+/* The last number when a subscription was made, or when it caught up, if later: a cursor
+ * up to there is older than whatever catch-up has told it. Kept as 48 bits above the
+ * first number, which last for 89 years of 100,000 changes a second, so that records do
+ * not grow. */
+static inline uint64_t tdg__sub_began(const tdg__engine_t *engine,
+                                      const struct sub *sub) {
+    return engine->opts.first_number - 1 +
+           ((uint64_t)sub->began_high << 32 | sub->began_low);
+}
+
+static inline void tdg__sub_begin(const tdg__engine_t *engine, struct sub *sub) {
+    uint64_t offset = engine->last_number - (engine->opts.first_number - 1);
+
+    sub->began_low = (uint32_t)offset;
+    sub->began_high = (uint16_t)(offset >> 32);
 }
 
 static inline uint32_t *tdg__group_members(struct group *group) {

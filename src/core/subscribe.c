@@ -346,6 +346,7 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
     }
 
     sub_at(engine, id)->priority = (int8_t)opts->priority;
+    tdg__sub_begin(engine, sub_at(engine, id));
     remember_cursor(engine, sub_at(engine, id), opts);
     rv = settle_or_wait(engine, id, ret);
     if (rv < 0)

@@ -212,6 +212,7 @@ static int assume_if_late(tdg__engine_t *engine, uint32_t id) {
     if (tdg__assume_changed(engine, id, engine->last_number) < 0)
         return TDG_ENOMEM;
     sub->flags &= (uint8_t)~SUB_LATE;
+    sub->flags |= SUB_TOLD;
     return 0;
 }
 

@@ -126,8 +126,12 @@ static void receive_one(struct truth *truth, struct client *client,
                         const struct message *message) {
     int t;
 
-    if (message->kind == MESSAGE_NOTE)
+    if (message->kind == MESSAGE_NOTE) {
         receive_note(truth, client, message);
+        client->position = message->cursor;
+        truth->hits[HIT_REWOUND_TOLD_AGAIN] += client->lost[message->target];
+        client->lost[message->target] = false;
+    }
     if (message->kind == MESSAGE_ACK)
         client->interests[message->target].received = true;
 
@@ -173,8 +177,12 @@ static void send_message(struct truth *truth, int client, struct message message
 
 /* ---- Streams ------------------------------------------------------------ */
 
-void client_opened(struct truth *truth, int client, tdg__stream_t stream) {
+void client_opened(struct truth *truth, int client, tdg__stream_t stream,
+                   tdg__cursor_t cursor) {
     struct client *own = &truth->clients[client];
+
+    own->position = (struct kept_cursor){true, cursor, truth->serial};
+    memset(own->lost, 0, sizeof(own->lost));
 
     own->stream = stream;
     own->open = true;
@@ -206,6 +214,45 @@ void client_dropped(struct truth *truth, int client, int lost) {
     own->over = false;
     for (t = 0; t < TARGETS; t++)
         off_stream(&own->interests[t]);
+}
+
+int client_loses(struct truth *truth, int client, int lost) {
+    struct client *own = &truth->clients[client];
+    int first = own->message_count > lost ? own->message_count - lost : 0;
+    int end = own->message_count;
+
+    own->message_count = first;
+    client_receive(truth, client);
+    lost = 0;
+    for (int i = first; i < end; i++) {
+        const struct message *message = &own->messages[i];
+
+        if (message->kind == MESSAGE_ACK) {
+            own->interests[message->target].received = true;
+        } else {
+            own->lost[message->target] = true;
+            lost++;
+        }
+    }
+    return lost;
+}
+
+/* Whoever goes back to somewhere else than where it was relies on nothing. */
+void client_rewound(struct truth *truth, int client, const struct kept_cursor *cursor,
+                    bool lost, bool complete) {
+    struct client *own = &truth->clients[client];
+    bool foreign = cursor->cursor.epoch != truth->epoch;
+    bool too_new = !foreign && (own->position.cursor.epoch != truth->epoch ||
+                                cursor->cursor.number > own->position.cursor.number);
+
+    for (int t = 0; t < TARGETS; t++) {
+        struct interest *interest = &own->interests[t];
+
+        for (int r = 0; r < RESOURCES; r++)
+            interest->may_repeat[r] |= interest->live && cast_covers(t, r);
+        if ((lost && too_new) || (!complete && cast_is_template(t)))
+            forget_owed(interest);
+    }
 }
 
 /* ---- Subscriptions ------------------------------------------------------ */

@@ -62,6 +62,8 @@ struct client {
     uint64_t told_number[RESOURCES];
     struct message messages[ON_THE_WAY];
     int message_count;
+    struct kept_cursor position; /* of the last note of this stream that it received */
+    bool lost[RESOURCES];        /* it went back for a note about this one */
 };
 
 struct truth {
@@ -87,7 +89,8 @@ void truth_changed(struct truth *truth, const struct cast_news *news, uint64_t n
 void truth_unseen(struct truth *truth, int resource);
 void truth_set_right(struct truth *truth, int client, int resource, bool may_read);
 
-void client_opened(struct truth *truth, int client, tdg__stream_t stream);
+void client_opened(struct truth *truth, int client, tdg__stream_t stream,
+                   tdg__cursor_t cursor);
 /* A subscription was made or got new wishes; `cursor` is what it came with, or not valid.
  * With `since` it asked for what changed lately. */
 void client_subscribed(struct truth *truth, int client, int target, int filter,
@@ -102,6 +105,13 @@ void client_unsubscribed(struct truth *truth, int client, int target);
 void client_left(struct truth *truth, int client);
 /* The connection breaks; the last `lost` messages do not arrive. */
 void client_dropped(struct truth *truth, int client, int lost);
+
+/* The connection breaks, but the stream stays: of the last `lost` messages only the
+ * acknowledgements arrive, which take another way. Returns how many did not. */
+int client_loses(struct truth *truth, int client, int lost);
+/* The stream went back to a cursor, its own or another one. */
+void client_rewound(struct truth *truth, int client, const struct kept_cursor *cursor,
+                    bool lost, bool complete);
 
 /* A note was taken for a client; `resource` is -1 for the end. Returns NULL, or the line
  * of the promise that is broken. */

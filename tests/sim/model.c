@@ -323,6 +323,7 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
     struct subscription *sub = model__sub_of(model, request->client, request->target);
     struct stream_model *stream = &model->streams[request->client];
     bool held_before = holds_cursor(stream);
+    uint64_t began = model->last_number;
     tdg__sub_state_t state;
     int rv;
 
@@ -362,6 +363,7 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
         .since_ms = model->now_ms - request->since_ms,
         .late = state == TDG__ARMED && model->world->watch &&
                 !model->watchers[request->target].armed,
+        .began = began,
     };
     *ret = (tdg__subscribed_t){state, true};
     if (state == TDG__SUBSCRIBING && sub->has_cursor)

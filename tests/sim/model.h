@@ -52,6 +52,11 @@ struct subscription {
     bool has_since;
     int64_t since_ms; /* the time from which on */
     bool late;        /* settled by time-out: may have missed something */
+    uint64_t began;   /* the last number when it was made, or when it caught up */
+    uint64_t oldest;  /* that it caught up with in the history; 0: nothing */
+    uint64_t base;    /* what counts for it is above this */
+    bool told;        /* caught up with something that no number shows */
+    bool foreign;     /* with a cursor of another epoch */
     bool must_settle; /* a call of `settled` with these is due from the engine */
     int settle_status;
     struct flight flights[RESOURCES];
@@ -160,6 +165,16 @@ struct model {
     X(TEMPLATE_INCOMPLETE, "of a template, beyond the history")                          \
     X(TEMPLATE_LISTED, "of a template, with listed matches")                             \
     X(TEMPLATE_OVERFULL, "of a template, cut at max_pending")                            \
+    X(REWOUND, "subscriptions whose stream went back")                                   \
+    X(REWOUND_FOREIGN, "with a cursor of another epoch")                                 \
+    X(REWOUND_ARMING, "while its watcher was being armed")                               \
+    X(REWOUND_UNACKNOWLEDGED, "before it was acknowledged")                              \
+    X(REWOUND_LATE, "while its watcher was late")                                        \
+    X(REWOUND_TOLD, "told again of what no number shows")                                \
+    X(REWOUND_BELOW_KNOWN, "below what its watcher knows, nothing lost")                 \
+    X(REWOUND_INCOMPLETE, "of a template, beyond the history")                           \
+    X(REWOUND_MIXED, "of a URI through a template and by itself")                        \
+    X(REWOUND_TOLD_AGAIN, "clients told of a lost message after it")                     \
     X(MET_IN_FLIGHT, "that met a change in flight")                                      \
     X(PENDING_END, "streams ended by max_pending")                                       \
     X(FORGOTTEN, "resources forgotten")                                                  \
@@ -238,6 +253,8 @@ struct model_subscribe {
 int model_subscribe(struct model *model, const struct model_subscribe *request,
                     tdg__subscribed_t *ret);
 int model_acknowledge(struct model *model, int client, int target); /* -1: all */
+int model_rewind(struct model *model, int client, tdg__cursor_t cursor,
+                 bool *ret_complete);
 int model_unsubscribe(struct model *model, int client, int target);
 
 int model_watch_done(struct model *model, int target, tdg__watch_result_t result,

@@ -34,10 +34,17 @@ void model__count_firing(struct model *model, const struct window *window);
 int model__users_of(const struct model *model, int target);
 void model__tidy(struct model *model);
 
-/* ---- model_watch.c ------------------------------------------------------ */
+/* ---- model_catchup.c ---------------------------------------------------- */
 
 uint32_t model__pending_through_templates(const struct model *model, int client);
+bool model__assume(struct model *model, int client, int target, int resource,
+                   uint64_t first, uint64_t above);
+bool model__catch_up_listed(struct model *model, int client, int target, uint64_t first,
+                            uint64_t c);
 bool model__catch_up(struct model *model, int client, int target);
+
+/* ---- model_watch.c ------------------------------------------------------ */
+
 void model__linger(struct model *model, int target);
 void model__armed(struct model *model, int target, bool unchanged);
 

@@ -1,194 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model's watchers, catch-up, and what happens by itself when its time has come. */
+ * The model's watchers, and what happens by itself when its time has come. */
 #include "model_internal.h"
 
 #include <tidings/error.h>
-
-/* ---- Catch-up ----------------------------------------------------------- */
-
-/* URIs in flight on a stream through templates, each template subscription by itself. */
-uint32_t model__pending_through_templates(const struct model *model, int client) {
-    uint32_t count = 0;
-    int t;
-    int r;
-
-    for (t = RESOURCES; t < TARGETS; t++)
-        for (r = 0; r < RESOURCES; r++)
-            count += model->streams[client].subs[t].used &&
-                     model->streams[client].subs[t].flights[r].used;
-    return count;
-}
-
-/* Puts something in flight, past filter, window and limit: what is there, else an assumed
- * change. Returns false where that would pass max_pending. */
-static bool assume(struct model *model, int client, int target, int resource,
-                   uint64_t first, uint64_t above) {
-    struct subscription *sub = model__sub_of(model, client, target);
-    struct flight *flight = &sub->flights[resource];
-    const struct knowledge *known = &model->known[resource];
-    uint64_t oldest = model__oldest_first(model, client);
-
-    if (!flight->used) {
-        if (cast_is_template(target) &&
-            model__pending_through_templates(model, client) >= model->opts.max_pending)
-            return false;
-        *flight = (struct flight){
-            .used = true,
-            .wait = WINDOW,
-            .first = UINT64_MAX,
-            .newest = model->last_number,
-            .assumed = true,
-            .real_too = known->last == model->last_number,
-            .deleted = known->last > above && known->deleted,
-        };
-    } else {
-        model__hit(model, HIT_MET_IN_FLIGHT);
-    }
-
-    if (first < flight->first)
-        flight->first = first;
-    if (oldest < flight->first)
-        flight->first = oldest;
-    if (flight->wait != ITS_TURN)
-        model__make_ready(model, sub, resource);
-    return true;
-}
-
-/* While a watcher is not armed nothing is known. */
-static uint64_t known_from(const struct model *model, int target) {
-    if (!model->world->watch)
-        return 0;
-    return model->watchers[target].armed ? model->known[target].known_from : UINT64_MAX;
-}
-
-static bool missed(struct model *model, int resource, uint64_t c) {
-    uint64_t last = model->known[resource].last;
-
-    if (last > c)
-        return true;
-    if (c < known_from(model, resource)) {
-        model__hit(model, HIT_BELOW_KNOWN);
-        return true;
-    }
-    if (last == 0)
-        model__hit(model, c < model->floor ? HIT_BELOW_FLOOR : HIT_ABOVE_FLOOR);
-    return last == 0 && c < model->floor;
-}
-
-static void catch_up_resource(struct model *model, int client, int target) {
-    struct subscription *sub = model__sub_of(model, client, target);
-
-    if (sub->cursor.epoch != model->epoch) {
-        model__hit(model, HIT_FOREIGN);
-        assume(model, client, target, target, 0, 0);
-    } else if (missed(model, target, sub->cursor.number)) {
-        assume(model, client, target, target, sub->cursor.number + 1, sub->cursor.number);
-    } else {
-        model__hit(model, HIT_NOTHING_MISSED);
-    }
-}
-
-/* The newest entries of the history come first, then the listed ones. */
-static bool catch_up_history(struct model *model, int client, int target, uint64_t first,
-                             uint64_t c) {
-    bool seen[RESOURCES] = {0};
-    bool all = true;
-    uint32_t i;
-
-    for (i = model->history_count; i-- > 0;) {
-        int r = model->history[i].resource;
-
-        if (seen[r] || model->history[i].number <= c || !cast_covers(target, r) ||
-            model__is_refused(model, client, target, r))
-            continue;
-        seen[r] = true;
-        all = assume(model, client, target, r, first, c) && all;
-    }
-    return all;
-}
-
-static bool catch_up_listed(struct model *model, int client, int target, uint64_t first,
-                            uint64_t c) {
-    uint32_t listed = 0;
-    bool all = true;
-    int r;
-
-    if (!model->world->list_matches)
-        return true;
-    for (r = 0; r < RESOURCES && listed < model->opts.max_listed; r++) {
-        if (!cast_is_listed(r) || !cast_covers(target, r))
-            continue;
-        listed++;
-        if (model__is_refused(model, client, target, r))
-            continue;
-        model__hit(model, HIT_TEMPLATE_LISTED);
-        all = assume(model, client, target, r, first, c) && all;
-    }
-    return all;
-}
-
-static bool catch_up_template(struct model *model, int client, int target) {
-    struct subscription *sub = model__sub_of(model, client, target);
-    bool foreign = sub->cursor.epoch != model->epoch;
-    uint64_t c = foreign ? 0 : sub->cursor.number;
-    uint64_t first = foreign ? 0 : c + 1;
-    bool all = catch_up_history(model, client, target, first, c);
-    bool complete = !foreign && c >= model->dropped && c >= known_from(model, target);
-
-    if (foreign)
-        model__hit(model, HIT_FOREIGN);
-    model__hit(model, complete ? HIT_TEMPLATE_CATCH_UP : HIT_TEMPLATE_INCOMPLETE);
-    if (!complete)
-        all = catch_up_listed(model, client, target, first, c) && all;
-    if (!all)
-        model__hit(model, HIT_TEMPLATE_OVERFULL);
-    return complete && all;
-}
-
-/* Of a URI the last change counts also where it has left the history. */
-static void catch_up_since(struct model *model, int client, int target) {
-    struct subscription *sub = model__sub_of(model, client, target);
-    uint32_t i;
-
-    model__hit(model, HIT_SINCE);
-    if (!cast_is_template(target)) {
-        if (model->known[target].last != 0 &&
-            model->known[target].last_ms >= sub->since_ms)
-            assume(model, client, target, target, model->known[target].last, 0);
-        return;
-    }
-    for (i = model->history_count; i-- > 0;) {
-        int r = model->history[i].resource;
-
-        if (model->history[i].ms < sub->since_ms || !cast_covers(target, r) ||
-            model__is_refused(model, client, target, r) ||
-            model->history[i].number != model->known[r].last)
-            continue;
-        assume(model, client, target, r, model->known[r].last, 0);
-    }
-}
-
-/* Returns `resumed`. */
-bool model__catch_up(struct model *model, int client, int target) {
-    struct subscription *sub = model__sub_of(model, client, target);
-    bool resumed = true;
-
-    if (sub->has_cursor) {
-        model__hit(model, HIT_RESUMED);
-        if (cast_is_template(target))
-            resumed = catch_up_template(model, client, target);
-        else
-            catch_up_resource(model, client, target);
-    } else if (sub->has_since) {
-        catch_up_since(model, client, target);
-    }
-    sub->has_cursor = false;
-    sub->has_since = false;
-    if (cast_is_template(target) && model->world->watch && !model->watchers[target].armed)
-        resumed = false; /* nobody can name what it misses until then */
-    return resumed;
-}
 
 /* ---- Watchers ----------------------------------------------------------- */
 
@@ -244,9 +59,10 @@ static void tell_late_ones(struct model *model, int target) {
         if (!sub->used || !sub->late)
             continue;
         if (cast_is_template(target))
-            catch_up_listed(model, c, target, model->last_number, UINT64_MAX);
+            model__catch_up_listed(model, c, target, model->last_number, UINT64_MAX);
         else
-            assume(model, c, target, target, model->last_number, UINT64_MAX);
+            model__assume(model, c, target, target, model->last_number, UINT64_MAX);
+        sub->told = true;
     }
 }
 

@@ -307,6 +307,7 @@ static run_op_fn *const operations[OP_KINDS] = {
     [OP_END] = run__op_end,
     [OP_RESUME] = run__op_resume,
     [OP_SUBSCRIBE] = run__op_subscribe,
+    [OP_REWIND] = run__op_rewind,
     [OP_ACKNOWLEDGE] = run__op_acknowledge,
     [OP_UNSUBSCRIBE] = run__op_unsubscribe,
     [OP_CHANGED] = run__op_changed,

@@ -27,6 +27,7 @@ static void drop(struct run *run, int client, int lost) {
 /* Who has read the end of a stream closes it first. */
 static void do_open(struct run *run, int client) {
     tdg__stream_t stream = 0;
+    tdg__cursor_t cursor = {0, 0};
     int expected;
 
     if (run->truth.clients[client].over)
@@ -39,7 +40,8 @@ static void do_open(struct run *run, int client) {
     if (expected < 0)
         return;
 
-    client_opened(&run->truth, client, stream);
+    tdg__engine_cursor(run->engine, stream, &cursor);
+    client_opened(&run->truth, client, stream, cursor);
     if (tdg__engine_stream_user(run->engine, stream) != &run->truth.clients[client])
         run__fail(run, "open: user", "client %d", client);
 }
@@ -172,6 +174,34 @@ void run__op_resume(struct run *run, const struct op *op) {
         one.filter = interest->filter;
         do_subscribe(run, &one, &cursor);
     }
+}
+
+/* The client's connection breaks, its stream lives on, and it comes back to it. */
+void run__op_rewind(struct run *run, const struct op *op) {
+    struct client *client = &run->truth.clients[op->client];
+    bool expected = false;
+    bool complete = false;
+    int expected_rv;
+    int rv;
+
+    if (client->over)
+        return;
+    /* Whose stream has ended is told so, and comes back with what it has received. */
+    int lost = tdg__engine_has_ended(run->engine, client->stream)
+                   ? 0
+                   : client_loses(&run->truth, op->client, op->count);
+    struct kept_cursor cursor = op->cursor == CURSOR_FOREIGN || op->cursor >= CURSOR_KEPT
+                                    ? cursor_for(run, op)
+                                    : client->position;
+    if (!cursor.valid)
+        cursor = client->position;
+    expected_rv = model_rewind(&run->model, op->client, cursor.cursor, &expected);
+    rv = tdg__engine_rewind(run->engine, client->stream, cursor.cursor, &complete);
+    run__check_code(run, "rewind", expected_rv, rv);
+    if (rv < 0 || expected_rv < 0)
+        return;
+    run__check_number(run, "rewind: complete", expected, complete);
+    client_rewound(&run->truth, op->client, &cursor, lost > 0, complete);
 }
 
 static void acknowledged(struct run *run, int client, int target) {

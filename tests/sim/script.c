@@ -149,6 +149,7 @@ static int some_cursor(uint64_t *rng) {
 static int some_count(uint64_t *rng, enum op_kind kind) {
     switch (kind) {
     case OP_DROP: /* how many of the last messages never arrived */
+    case OP_REWIND:
         return one_in(rng, 2) ? 0 : below(rng, 6);
     case OP_TAKE:
         return 1 + below(rng, 4);

@@ -23,6 +23,7 @@
     X(RESUME, "resume", 40, CLIENT | WATCH)                                              \
     X(SUBSCRIBE, "subscribe", 150,                                                       \
       CLIENT | TARGET | TIMING | RATE | FILTER | PRIORITY | CURSOR | MS | WATCH)         \
+    X(REWIND, "rewind", 30, CLIENT | COUNT | CURSOR)                                     \
     X(ACKNOWLEDGE, "acknowledge", 90, CLIENT | TARGET)                                   \
     X(UNSUBSCRIBE, "unsubscribe", 24, CLIENT | TARGET)                                   \
     X(CHANGED, "changed", 320, TARGET | SIZE | KIND | AGE | GAP)                         \
@@ -50,7 +51,8 @@ enum op_kind {
         OP_KINDS
 };
 
-/* The cursor that a subscribe brings. */
+/* The cursor that a subscribe brings, or that a stream goes back to (NONE and SINCE stand
+ * for OWN then). */
 enum op_cursor {
     CURSOR_NONE,
     CURSOR_OWN,     /* the newest that the client received for this target */
