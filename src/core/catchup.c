@@ -362,6 +362,9 @@ static int rewind_template(tdg__engine_t *engine, uint32_t id, const struct back
     bool told = was_told(sub, &subject->watch, began, back->cursor);
     struct search search = {.engine = engine, .sub = id, .complete = true};
 
+    if (sub->state != TDG__SUBSCRIBED && (sub->flags & SUB_SERVED) == 0)
+        return 0; /* all that it has is still in flight */
+
     /* One that has yet to catch up has been told of nothing before it began. */
     search.after = back->cursor > began ? back->cursor
                    : waits              ? began

@@ -67,6 +67,8 @@ enum queue { QUEUE_NONE, QUEUE_ARMING, QUEUE_READY, QUEUE_RECENT };
 
 enum sub_flags {
     SUB_TAKEN = 1 << 0,   /* taken_ms is valid */
+    SUB_SERVED = 1 << 0,  /* of a template's sub, which has no such time: another sub was
+                             taken for it before it was acknowledged */
     SUB_CURSOR = 1 << 1,  /* `resume` holds a number to catch up from when settled */
     SUB_SINCE = 1 << 2,   /* `resume` holds a time to catch up from when settled */
     SUB_FOREIGN = 1 << 3, /* the cursor was of another epoch; also once settled */

@@ -383,8 +383,10 @@ static void serve_unacknowledged(tdg__engine_t *engine, uint32_t id, uint64_t nu
     if (sub->wait == IDLE || tdg__flight_newest(engine, sub)->number > number)
         return;
     tdg__flight_leave(engine, id);
-    if (sub->kind == SUB_DERIVED)
+    if (sub->kind == SUB_DERIVED) {
+        sub_at(engine, sub->parent)->flags |= SUB_SERVED;
         tdg__sub_remove(engine, id);
+    }
 }
 
 /* All siblings that take part are served by one note. Some may be gone afterwards. */

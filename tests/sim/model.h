@@ -57,6 +57,7 @@ struct subscription {
     uint64_t base;    /* what counts for it is above this */
     bool told;        /* caught up with something that no number shows */
     bool foreign;     /* with a cursor of another epoch */
+    bool served;      /* by another one, before it was acknowledged */
     bool must_settle; /* a call of `settled` with these is due from the engine */
     int settle_status;
     struct flight flights[RESOURCES];

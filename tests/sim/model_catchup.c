@@ -255,6 +255,8 @@ static bool rewind_template(struct model *model, int client, int target, bool fo
     bool complete = after >= model->dropped;
     bool all;
 
+    if (sub->state != TDG__SUBSCRIBED && !sub->served)
+        return true; /* it has not been told of anything */
     if (foreign)
         after = first = 0;
     all = catch_up_history(model, client, target, first, after);

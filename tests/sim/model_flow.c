@@ -489,8 +489,10 @@ static void serve(struct model *model, int client, int target, int resource,
     } else if (sub->used && flight->used) {
         model__hit(model,
                    flight->newest <= number ? HIT_SIBLING_SERVED : HIT_SIBLING_NEWER);
-        if (flight->newest <= number)
+        if (flight->newest <= number) {
             flight->used = false;
+            sub->served = true;
+        }
     }
 }
 

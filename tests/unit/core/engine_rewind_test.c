@@ -405,6 +405,34 @@ static void one_that_is_not_acknowledged_keeps_it(void **state) {
     expect_assumed(f, s, "a:1", 1);
 }
 
+/* All that it has to tell still waits, however short the history is. */
+static void a_template_that_has_told_nothing_is_complete(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_only(f, s, TEMPLATE("a:{x}"), NULL);
+    changed(f, "a:1", NULL);
+    for (int i = 0; i < 8; i++)
+        changed(f, "a:2", NULL);
+    assert_true(rewind_to(f, s, 0));
+    acknowledge(f, s);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_note(f, s, "a:2", 9, 7);
+    expect_silence(f);
+
+    /* Another one has told for it. */
+    subscribe_only(f, s, TEMPLATE("{+any}"), NULL);
+    changed(f, "a:1", NULL);
+    drain(f);
+    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, TEMPLATE("a:{x}")), 0);
+    assert_true(rewind_to(f, s, 0));
+    for (int i = 0; i < 8; i++)
+        changed(f, "a:2", NULL);
+    assert_false(rewind_to(f, s, 0));
+    acknowledge(f, s);
+    assert_int_equal(drain(f), 2);
+}
+
 /* ---- Odd cursors -------------------------------------------------------- */
 
 static void another_epoch_counts_everything_as_changed(void **state) {
@@ -504,6 +532,7 @@ int main(void) {
         TEST(one_that_waits_with_a_cursor_still_catches_up, setup_slow_watchers),
         TEST(a_late_watcher_loses_nothing_by_it, setup_slow_watchers),
         TEST(one_that_is_not_acknowledged_keeps_it, setup_at_once),
+        TEST(a_template_that_has_told_nothing_is_complete, setup_short_history),
         TEST(another_epoch_counts_everything_as_changed, setup_at_once),
         TEST(a_cursor_of_the_future_is_that_of_now, setup_at_once),
         TEST(only_a_stream_that_lives_can_go_back, setup_at_once),
