@@ -17,6 +17,7 @@ struct tdg__get {
     tdg__cursor_t began;     /* where the session was when this stream began */
     uint64_t began_event;
     uint32_t number;
+    bool accounted; /* its client has said how far it has read this stream */
 };
 
 /* A session of 2024-11-05 has one stream and one channel for as long as it lives. */
@@ -43,6 +44,7 @@ static void attach_newest(tdg__session_t *session) {
         tdg__feed_attach(&session->feed, NULL);
         return;
     }
+    newest->accounted = false; /* not for what it carries from now on */
     session->feed.stream_number = newest->number;
     session->began = newest->began;
     session->began_event = newest->began_event;
@@ -88,21 +90,45 @@ static void drained(tdg__occupant_t *occupant) {
         tdg__feed_drained(&get->session->feed);
 }
 
-/* The session goes on without the stream; a session of 2024-11-05 ends with it. */
+/* Whether a stream that goes may have lost events. While no other stream is left that is
+ * the business of the next one, whose client says where it is. */
+static bool may_have_lost(const tdg__get_t *get) {
+    const tdg__session_t *session = get->session;
+    uint64_t last =
+        get->prev != NULL ? get->prev->began_event : session->feed.event_number;
+
+    return session->stream_count > 1 && !get->accounted && last > get->began_event;
+}
+
+/* The session goes on without the stream: others carry what it may have lost. */
+static void go_on_without(tdg__get_t *get) {
+    tdg__session_t *session = get->session;
+    bool lost = may_have_lost(get);
+
+    unlink_stream(get);
+    if (lost && tdg__session_rewind(session, get->began) < 0) {
+        tdg__session_destroy(session);
+        return;
+    }
+    attach_newest(session);
+    tdg__session_touch(session);
+}
+
+/* A session of 2024-11-05 ends with its stream. */
 static void closed(tdg__occupant_t *occupant) {
     tdg__get_t *get = occupies(occupant);
     tdg__session_t *session = get->session;
     tdg__session_kind_t kind = session->kind;
 
-    unlink_stream(get);
-    attach_newest(session);
     if (kind == TDG__SESSION_SSE) {
+        unlink_stream(get);
+        tdg__feed_attach(&session->feed, NULL);
         tdg__channel_done(
             &old_sse_of(get)->channel); /* nothing can be answered any more */
         session->home = NULL;
         tdg__session_destroy(session);
     } else {
-        tdg__session_touch(session);
+        go_on_without(get);
     }
     destroy(get, kind);
 }
@@ -149,9 +175,15 @@ static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
 
 /* ---- GET on /mcp -------------------------------------------------------- */
 
+static void account(tdg__session_t *session, uint32_t number) {
+    for (tdg__get_t *get = session->streams; get != NULL; get = get->next)
+        get->accounted |= get->number == number;
+}
+
 /* Goes back to where the client says it is, unless it has seen the last event. An id that
  * we cannot read says nothing: everything counts as changed. Without an id the client may
- * have missed all that its last stream has carried, unless that is still there. */
+ * have missed all that its last stream has carried; where that is still there, it is
+ * looked at when it goes. */
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
     if (last_event_id == NULL || last_event_id[0] == '\0')
@@ -163,6 +195,7 @@ static int rewind_to(tdg__session_t *session, const char *last_event_id,
         return tdg__session_rewind(session, (tdg__cursor_t){0, 0});
     if (id->post)
         return 0;
+    account(session, id->stream);
     if (id->stream == session->feed.stream_number &&
         id->event == session->feed.event_number)
         return 0;

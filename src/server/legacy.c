@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "mcp/cursor.h"
+#include "mcp/notice.h"
 #include "mcp/result.h"
 #include "server/get.h"
 #include "server/post.h"
@@ -285,9 +286,42 @@ static tdg__session_t *session_of(tdg__feed_t *feed) {
 
 static void feed_ended(tdg__feed_t *feed, int reason);
 
-/* Those who wait are answered. Where nobody does, it is a list, or a subscription that
- * was made again: acknowledged long ago. When the watcher of such a one fails, the client
- * must learn that no news come any more: its session ends. */
+/* Where a session cannot end without the program, its log is the way to say that a
+ * subscription is over. */
+static void log_settled(tdg__session_t *session, const tdg__target_t *target,
+                        int status) {
+    unsigned flags = tdg__server_opts(tdg__worker_server(session->feed.worker))->flags;
+    tdg__text_t text;
+
+    if ((flags & TDG_NO_LOGGING) != 0 || session->log_level > (int)TDG_LOG_ERROR)
+        return;
+
+    json_t *data = json_pack("{s:s%, s:s}", "uri", target->name, target->len, "error",
+                             status < 0 ? tdg_strerror(status)
+                                        : "something was missed that cannot be named");
+    tdg__text_init(&text, SIZE_MAX);
+    if (data != NULL)
+        tdg__put_log(&text, TDG_LOG_ERROR, "subscriptions", data);
+    if (text.error == 0 && text.len > 0)
+        session->home->ops->notify(session->home, NULL, text.data, text.len);
+    tdg__text_done(&text);
+    json_decref(data);
+}
+
+/* An acknowledged subscription is not what its client believes: its watcher has failed
+ * after all, or what it missed cannot be named. The session ends, so that the client gets
+ * 404 and begins anew. The end of a pipe would be the end of the program. */
+static void feed_broken(tdg__feed_t *feed, const tdg__target_t *target, int status) {
+    tdg__session_t *session = session_of(feed);
+
+    if (session->kind == TDG__SESSION_PIPE)
+        log_settled(session, target, status);
+    else
+        feed_ended(feed, status);
+}
+
+/* Those who wait are answered. Where nobody does, it is a list (of which a client misses
+ * only a hint), or one that was acknowledged when its watcher was late. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__session_t *session = session_of(feed);
@@ -298,8 +332,8 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
         if (!failed)
             tdg__engine_acknowledge(tdg__worker_engine(feed->worker), feed->stream,
                                     target);
-        else if (target->kind != TDG__TARGET_LIST && session->kind != TDG__SESSION_PIPE)
-            feed_ended(feed, status);
+        if (target->kind != TDG__TARGET_LIST && (failed || !resumed))
+            feed_broken(feed, target, status);
         return;
     }
     if (failed) {

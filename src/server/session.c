@@ -214,84 +214,12 @@ void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
 
 /* ---- Going back to a cursor --------------------------------------------- */
 
-/* A subscription as it was, to be made again. */
-struct again {
-    struct again *next;
-    tdg__target_t target;
-    tdg__sub_opts_t opts;
-    json_t *filter;
-    bool acknowledged;
-    char name[];
-};
-
-struct collect {
-    struct again *first;
-    bool failed;
-};
-
-static bool collect_one(void *arg, const tdg__sub_info_t *info) {
-    struct collect *collect = arg;
-    struct again *again = tdg__malloc(sizeof(*again) + info->target.len + 1);
-    json_t *filter = NULL;
-
-    if (again != NULL && info->filter != NULL)
-        filter = json_loads(info->filter, 0, NULL);
-    if (again == NULL || (info->filter != NULL && filter == NULL)) {
-        tdg__free(again);
-        collect->failed = true;
-        return false;
-    }
-
-    memcpy(again->name, info->target.name, info->target.len);
-    again->name[info->target.len] = '\0';
-    again->target = (tdg__target_t){info->target.kind, again->name, info->target.len};
-    again->opts =
-        (tdg__sub_opts_t){.settings = info->settings, .priority = info->priority};
-    again->filter = filter;
-    again->acknowledged = info->state == TDG__SUBSCRIBED;
-    again->next = collect->first;
-    collect->first = again;
-    return true;
-}
-
-/* Subscribes anew and frees the list. */
-static int subscribe_again(tdg__session_t *session, struct again *first,
-                           tdg__cursor_t cursor, int rv) {
-    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
-    tdg__subscribed_t subscribed;
-
-    while (first != NULL) {
-        struct again *again = first;
-
-        first = again->next;
-        again->opts.filter = again->filter;
-        again->opts.has_cursor = true;
-        again->opts.cursor = cursor;
-        if (rv == 0)
-            rv = tdg__engine_subscribe(engine, session->feed.stream, &again->target,
-                                       &again->opts, &subscribed);
-        if (rv == 0 && !subscribed.resumed)
-            rv = TDG_EENDED; /* what was missed cannot be named */
-        if (rv == 0 && again->acknowledged)
-            tdg__engine_acknowledge(engine, session->feed.stream, &again->target);
-        json_decref(again->filter);
-        tdg__free(again);
-    }
-    return rv;
-}
-
-/* The old stream goes last, so that nothing stops being watched meanwhile. */
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
-    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
-    tdg__stream_t old = session->feed.stream;
-    struct collect collect = {NULL, false};
+    bool complete;
 
-    int rv = tdg__engine_each_subscription(engine, old, collect_one, &collect);
-    if (rv == 0 && collect.failed)
-        rv = TDG_ENOMEM;
-    if (rv == 0)
-        rv = tdg__feed_open(&session->feed, session->feed.worker, &tdg__session_feed_ops);
-    rv = subscribe_again(session, collect.first, cursor, rv);
-    tdg__engine_close(engine, old);
-    return rv;
+    int rv = tdg__engine_rewind(tdg__worker_engine(session->feed.worker),
+                                session->feed.stream, cursor, &complete);
+    if (rv < 0)
+        return rv;
+    return complete ? 0 : TDG_EENDED;
 }

@@ -83,7 +83,8 @@ void tdg__session_touch(tdg__session_t *session);
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms);
 
 /* Goes back to an older cursor: what was written after it is reported again. Returns 0 or
- * an error, and the session has to go then. */
+ * an error (TDG_EENDED: not all of it can be named any more), and the session has to go
+ * then. */
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor);
 
 /* ---- legacy.c ----------------------------------------------------------- */
