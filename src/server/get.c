@@ -8,13 +8,14 @@
 #include "mcp/cursor.h"
 #include "mcp/notice.h"
 #include "server/post.h"
+#include "server/sse.h"
 
 struct tdg__get {
+    tdg__sse_link_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__session_t *session; /* NULL: it is being ended */
     tdg__conn_t *conn;
-    tdg__get_t *next, *prev; /* older, newer */
-    tdg__cursor_t began;     /* where the session was when this stream began */
+    tdg__cursor_t began; /* where the session was when this stream began */
     uint64_t began_event;
     uint32_t number;
     bool accounted; /* its client has said how far it has read this stream */
@@ -56,23 +57,14 @@ static void link_stream(tdg__session_t *session, tdg__get_t *get) {
     get->number = ++session->last_stream;
     get->began = tdg__feed_cursor(&session->feed);
     get->began_event = session->feed.event_number;
-    get->next = session->streams;
-    if (get->next != NULL)
-        get->next->prev = get;
-    session->streams = get;
+    session->streams = tdg__sse_link(session->streams, get);
     session->stream_count++;
 }
 
 static void unlink_stream(tdg__get_t *get) {
     tdg__session_t *session = get->session;
 
-    if (get->prev != NULL)
-        get->prev->next = get->next;
-    else
-        session->streams = get->next;
-    if (get->next != NULL)
-        get->next->prev = get->prev;
-    get->next = get->prev = NULL;
+    session->streams = tdg__sse_unlink(session->streams, get);
     get->session = NULL;
     session->stream_count--;
 }
@@ -94,8 +86,8 @@ static void drained(tdg__occupant_t *occupant) {
  * the business of the next one, whose client says where it is. */
 static bool may_have_lost(const tdg__get_t *get) {
     const tdg__session_t *session = get->session;
-    uint64_t last =
-        get->prev != NULL ? get->prev->began_event : session->feed.event_number;
+    const tdg__get_t *newer = get->link.newer;
+    uint64_t last = newer != NULL ? newer->began_event : session->feed.event_number;
 
     return session->stream_count > 1 && !get->accounted && last > get->began_event;
 }
@@ -135,15 +127,11 @@ static void closed(tdg__occupant_t *occupant) {
 
 /* Says when to come back, and ends the stream. */
 static void end_stream(tdg__get_t *get) {
-    tdg__worker_t *worker = get->session->feed.worker;
-    char text[64];
-    size_t len = sizeof("retry: ") - 1;
+    char text[TDG__SSE_RETRY_MAX + 1];
+    size_t len = tdg__sse_put_retry(get->session->feed.worker, text);
 
-    memcpy(text, "retry: ", len);
-    len += tdg__u64_digits(text + len,
-                           tdg__server_opts(tdg__worker_server(worker))->retry_ms);
-    memcpy(text + len, "\n\n", 2);
-    tdg__outlet_piece(tdg__conn_outlet(get->conn), text, len + 2);
+    text[len++] = '\n';
+    tdg__outlet_piece(tdg__conn_outlet(get->conn), text, len);
     tdg__conn_set_user(get->conn, NULL);
     tdg__conn_end(get->conn);
 }
@@ -176,7 +164,7 @@ static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
 /* ---- GET on /mcp -------------------------------------------------------- */
 
 static void account(tdg__session_t *session, uint32_t number) {
-    for (tdg__get_t *get = session->streams; get != NULL; get = get->next)
+    for (tdg__get_t *get = session->streams; get != NULL; get = get->link.older)
         get->accounted |= get->number == number;
 }
 
@@ -203,21 +191,12 @@ static int rewind_to(tdg__session_t *session, const char *last_event_id,
 }
 
 static void put_opening(tdg__session_t *session, uint32_t stream, tdg__text_t *text) {
-    char id[TDG__EVENT_ID_MAX + 1];
     tdg__cursor_t cursor = tdg__feed_cursor(&session->feed);
     tdg__event_id_t event = {
         .stream = stream, .epoch = cursor.epoch, .number = cursor.number};
 
-    tdg__text_put(text, "retry: ");
-    tdg__text_put_u64(
-        text, tdg__server_opts(tdg__worker_server(session->feed.worker))->retry_ms);
-    tdg__text_put(text, "\n");
-    if (session->version < TDG__V2025_11_25) { /* these choke on an event without data */
-        tdg__text_put(text, "\n");
-        return;
-    }
-    id[tdg__event_id_put(id, &event)] = '\0';
-    tdg__put_event(text, id, NULL, NULL, 0);
+    tdg__sse_put_opening(session->feed.worker,
+                         session->version < TDG__V2025_11_25 ? NULL : &event, text);
 }
 
 static int open_stream(tdg__session_t *session, tdg__conn_t *conn, const char *fields) {

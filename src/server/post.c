@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "mcp/notice.h"
+#include "server/sse.h"
 
 enum {
     MAX_KEPT = 256 * 1024, /* bytes of messages kept per POST */
@@ -33,11 +34,11 @@ struct ack {
 };
 
 struct tdg__post {
+    tdg__sse_link_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__channel_t channel;
     tdg__conn_t *conn;       /* NULL: broken, or released */
     tdg__session_t *session; /* NULL: modern, or the session has ended */
-    tdg__post_t *next, *prev;
     tdg__version_t version;
     bool introduces, accepts_sse, batch, malformed;
     bool streaming; /* events are being written */
@@ -72,7 +73,7 @@ static void drop_old(tdg__session_t *session) {
     tdg__post_t *next;
 
     for (tdg__post_t *post = session->posts; post != NULL; post = next) {
-        next = post->next;
+        next = post->link.older;
         if (post->done && post->conn == NULL && now - post->done_ms > KEPT_MS)
             destroy(post);
     }
@@ -82,10 +83,7 @@ static void link_to_session(tdg__post_t *post, tdg__session_t *session) {
     drop_old(session);
     post->session = session;
     post->number = ++session->last_post;
-    post->next = session->posts;
-    if (post->next != NULL)
-        post->next->prev = post;
-    session->posts = post;
+    session->posts = tdg__sse_link(session->posts, post);
     session->post_count++;
 }
 
@@ -94,15 +92,9 @@ static void unlink_from_session(tdg__post_t *post) {
 
     if (session == NULL)
         return;
-    if (post->prev != NULL)
-        post->prev->next = post->next;
-    else
-        session->posts = post->next;
-    if (post->next != NULL)
-        post->next->prev = post->prev;
+    session->posts = tdg__sse_unlink(session->posts, post);
     session->post_count--;
     post->session = NULL;
-    post->next = post->prev = NULL;
 }
 
 /* Tells the engine that the answers are out. */
@@ -148,19 +140,12 @@ static void destroy(tdg__post_t *post) {
 /* Streams of a session can be resumed; clients before 2025-11-25 do not understand the
  * first, empty event, so theirs begin with a comment. */
 static void put_opening(tdg__post_t *post, tdg__text_t *text) {
-    char id[TDG__EVENT_ID_MAX + 1];
     tdg__event_id_t event = {.post = true, .stream = post->number, .event = 0};
 
-    if (!post->ids || post->version < TDG__V2025_11_25) {
+    if (post->ids && post->version >= TDG__V2025_11_25)
+        tdg__sse_put_opening(post->channel.worker, &event, text);
+    else
         tdg__text_put(text, ":\n\n");
-        return;
-    }
-    id[tdg__event_id_put(id, &event)] = '\0';
-    tdg__text_put(text, "retry: ");
-    tdg__text_put_u64(
-        text, tdg__server_opts(tdg__worker_server(post->channel.worker))->retry_ms);
-    tdg__text_put(text, "\n");
-    tdg__put_event(text, id, NULL, NULL, 0);
 }
 
 /* Keeps an event for a client that may have to come back for it. When the bound is
@@ -289,7 +274,7 @@ static void bound_detached(tdg__session_t *session) {
     tdg__post_t *oldest = NULL;
     unsigned count = 0;
 
-    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+    for (tdg__post_t *post = session->posts; post != NULL; post = post->link.older) {
         if (post->conn == NULL && post->done) {
             oldest = post;
             count++;
@@ -555,7 +540,7 @@ bool tdg__post_acknowledges(tdg__channel_t *channel, const tdg__target_t *target
 /* ---- Of a session ------------------------------------------------------- */
 
 tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id) {
-    for (tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+    for (tdg__post_t *post = session->posts; post != NULL; post = post->link.older) {
         tdg__call_t *call = tdg__channel_find(&post->channel, id);
 
         if (call != NULL)
@@ -565,7 +550,8 @@ tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id) {
 }
 
 bool tdg__posts_busy(const tdg__session_t *session) {
-    for (const tdg__post_t *post = session->posts; post != NULL; post = post->next) {
+    for (const tdg__post_t *post = session->posts; post != NULL;
+         post = post->link.older) {
         if (!post->done)
             return true;
     }
@@ -575,7 +561,7 @@ bool tdg__posts_busy(const tdg__session_t *session) {
 size_t tdg__posts_calls(const tdg__session_t *session) {
     size_t count = 0;
 
-    for (const tdg__post_t *post = session->posts; post != NULL; post = post->next)
+    for (const tdg__post_t *post = session->posts; post != NULL; post = post->link.older)
         count += post->channel.call_count;
     return count;
 }
@@ -604,7 +590,7 @@ int tdg__post_resume(tdg__session_t *session, const tdg__event_id_t *after,
     tdg__post_t *post = session->posts;
 
     while (post != NULL && post->number != after->stream)
-        post = post->next;
+        post = post->link.older;
     if (post == NULL || !post->ids)
         return TDG_ENOTFOUND;
     if (post->conn != NULL) { /* the client has noticed the break before we have */
