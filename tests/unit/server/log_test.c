@@ -31,10 +31,14 @@ static void write_down(void *user, tdg_log_level_t level, const char *message) {
     pthread_mutex_unlock(&lines->lock);
 }
 
+/* Servers with threads: memory that is counted is for one thread. */
 static int setup(void **state) {
-    struct lines *lines = state_create(state, sizeof(*lines));
+    struct lines *lines = calloc(1, sizeof(*lines));
 
+    if (lines == NULL)
+        return -1;
     pthread_mutex_init(&lines->lock, NULL);
+    *state = lines;
     return 0;
 }
 
@@ -42,7 +46,8 @@ static int teardown(void **state) {
     struct lines *lines = *state;
 
     pthread_mutex_destroy(&lines->lock);
-    return state_destroy(state);
+    free(lines);
+    return 0;
 }
 
 /* How many lines hold the text. */
@@ -288,6 +293,7 @@ static void tells_what_was_lost_for_want_of_memory(void **state) {
     tdg_server_opts_t opts = {.log = write_down, .log_user = lines};
     struct served served;
 
+    memory_setup(NULL);
     served_create(&served, &opts);
     memory_fail(1, MEMORY_FROM_THEN_ON);
     assert_int_equal(tdg_server_remove_tool(served.server, "echo"), 0);
@@ -296,6 +302,7 @@ static void tells_what_was_lost_for_want_of_memory(void **state) {
     expect_line(lines, 0, TDG_LOG_ERROR,
                 "clients were not told that a list has changed: tools");
     served_destroy(&served);
+    assert_int_equal(memory_teardown(NULL), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -312,7 +319,7 @@ int main(void) {
         TEST(tells_that_connections_are_refused),
         TEST(tells_that_sessions_are_refused),
         TEST(tells_that_it_cannot_accept),
-        TEST(tells_what_was_lost_for_want_of_memory),
+        TEST(tells_what_was_lost_for_want_of_memory), /* last: it counts from then on */
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
