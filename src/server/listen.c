@@ -154,16 +154,19 @@ static void forget(json_t *targets, const tdg__target_t *target) {
     json_object_del(targets, tdg__target_text(target, room));
 }
 
-static int honour_list(tdg__listen_t *listen, const char *name, bool asked, bool *ret) {
+/* Of the wishes only the cursor is for lists. */
+static int honour_list(tdg__listen_t *listen, const char *name, bool asked,
+                       const tdg__sub_opts_t *wishes, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
     unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
     tdg__target_t list = tdg__target_list(name);
+    tdg__sub_opts_t opts = {.has_cursor = wishes->has_cursor, .cursor = wishes->cursor};
     tdg__subscribed_t subscribed;
 
     if (!asked || (flags & TDG_NO_LIST_CHANGED) != 0)
         return 0;
     if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
-                              NULL, &subscribed) < 0)
+                              &opts, &subscribed) < 0)
         return 0;
     *ret = true;
     return subscribed.state == TDG__SUBSCRIBING
@@ -210,17 +213,18 @@ static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
     size_t i;
     int rv = 0;
 
-    rv = honour_list(listen, "tools", request->listen_tools, &listen->tools);
+    listen->had_cursor = request->wishes.cursor != NULL;
+    tdg__wishes_to_opts(&request->wishes, why, &opts);
+    rv = honour_list(listen, "tools", request->listen_tools, &opts, &listen->tools);
     if (rv == 0)
-        rv = honour_list(listen, "prompts", request->listen_prompts, &listen->prompts);
+        rv = honour_list(listen, "prompts", request->listen_prompts, &opts,
+                         &listen->prompts);
     if (rv == 0)
-        rv = honour_list(listen, "resources", request->listen_resources,
+        rv = honour_list(listen, "resources", request->listen_resources, &opts,
                          &listen->resources);
     if (rv < 0 || request->listen_uris == NULL || (flags & TDG_NO_SUBSCRIBE) != 0)
         return rv;
     listen->asked_uris = true;
-    listen->had_cursor = request->wishes.cursor != NULL;
-    tdg__wishes_to_opts(&request->wishes, why, &opts);
     json_array_foreach(request->listen_uris, i, uri) {
         rv = honour_uri(listen, uri, &opts);
         if (rv < 0)
