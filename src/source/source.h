@@ -111,7 +111,7 @@ struct tdg__source_kind {
     const char *help;             /* one or two plain sentences for the reference */
     const tdg__option_t *options; /* its own; the first row is the one named as the kind,
                                      the entry's main value: a path, a URL, a program */
-    const char *uri_example; /* for `tidings init`; NULL: any will do, or none */
+    const char *uri_example;      /* for `tidings init`; NULL: any will do, or none */
     unsigned flags;
     size_t size; /* of its record, which begins with a tdg__source_t */
 

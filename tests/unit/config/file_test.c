@@ -175,55 +175,55 @@ static void every_message(void **state) {
         const char *text, *says;
     } cases[] = {
         {"- a\n",
-         "1:1: this is no config; at the top stand server:, publish: and resources:"                             },
-        {"sever:\n",                                    "1:1: sever: there is no such part; did you mean server?"},
-        {"blah: 1\n",                                   "1:1: blah: there is no such part; there are server, publish, "
-                      "resources and reload-on-change"                                      },
-        {"files: docs\n",                               "1:1: files: this belongs into an entry of resources:, as - "
-                          "files: …"                                                  },
-        {"server: 5\n",                                 "1:9: server: this is one value; a map is expected, options with "
-                        "their values"                                                    },
+         "1:1: this is no config; at the top stand server:, publish: and resources:"                                         },
+        {"sever:\n",                                                "1:1: sever: there is no such part; did you mean server?"},
+        {"blah: 1\n",                                               "1:1: blah: there is no such part; there are server, publish, "
+                      "resources and reload-on-change"                                                  },
+        {"files: docs\n",                                           "1:1: files: this belongs into an entry of resources:, as - "
+                          "files: …"                                                              },
+        {"server: 5\n",                                             "1:9: server: this is one value; a map is expected, options with "
+                        "their values"                                                                },
         {"server:\n  worker: 3\n",
-         "2:3: server.worker: there is no such option; did you mean workers?"                                    },
+         "2:3: server.worker: there is no such option; did you mean workers?"                                                },
         {"server:\n  workers: 65\n",
-         "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"                            },
-        {"server:\n  listen: []\n",                     "2:11: server.listen: an empty list; write at least "
-                                    "one URL, or leave the line out"          },
+         "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"                                        },
+        {"server:\n  listen: []\n",                                 "2:11: server.listen: an empty list; write at least "
+                                    "one URL, or leave the line out"                      },
         {"server:\n  listen: [\"http://a\", \"b\"]\n",
          "2:24: server.listen[1]: this is no address to listen on: it must begin with "
-         "http://, such as http://127.0.0.1:8808"                                                                },
+         "http://, such as http://127.0.0.1:8808"                                                                            },
         {"server:\n  listen: 'http://a/b'\n",
          "2:11: server.listen: this is no address to listen on: only a port may follow "
-         "the host, such as http://127.0.0.1:8808"                                                               },
+         "the host, such as http://127.0.0.1:8808"                                                                           },
         {"server:\n  legacy: false\n  modern: false\n",
          "3:11: server.modern: legacy and modern are both off; nothing would be left to "
-         "speak"                                                                                                 },
+         "speak"                                                                                                             },
         {"server:\n  window: 2s\n  longest-wait: 1s\n",
-         "3:17: server.longest-wait: the longest wait is shorter than the window"                                },
+         "3:17: server.longest-wait: the longest wait is shorter than the window"                                            },
         {"publish:\n  key: ''\n",
-         "2:8: publish.key: the key is empty; anybody would know it"                                             },
+         "2:8: publish.key: the key is empty; anybody would know it"                                                         },
         {"publish:\n  key: ${TDG_UNSET}\n",
-         "2:8: publish.key: the environment variable TDG_UNSET is not set"                                       },
-        {"reload-on-change: yes\n",                     "1:19: reload-on-change: \"yes\" is neither true nor "
-                                    "false; write true"                       },
-        {"resources: files\n",                          "1:12: resources: this is no list; each entry begins with "
-                               "a dash, such as - files: docs"                     },
+         "2:8: publish.key: the environment variable TDG_UNSET is not set"                                                   },
+        {"reload-on-change: yes\n",                                 "1:19: reload-on-change: \"yes\" is neither true nor "
+                                    "false; write true"                                   },
+        {"resources: files\n",                                      "1:12: resources: this is no list; each entry begins with "
+                               "a dash, such as - files: docs"                                 },
         {"resources:\n  files: a\n",
          "2:3: resources: this is no list; each entry begins with a dash, such as - "
-         "files: docs"                                                                                           },
+         "files: docs"                                                                                                       },
         {"resources:\n  - docs\n",
          "2:5: resources[0]: this is no map; an entry is a kind with its value and "
-         "options, such as files: docs"                                                                          },
-        {"resources:\n  - fils: docs\n",                "2:5: resources[0].fils: there is no such kind "
-         "of resource; did you mean files?"                                                                         },
+         "options, such as files: docs"                                                                                      },
+        {"resources:\n  - fils: docs\n",                            "2:5: resources[0].fils: there is no such kind "
+                                         "of resource; did you mean files?"          },
         {"resources:\n  - uri: docs\n",
          "2:5: resources[0]: this says no kind of resource; an entry has files, http or "
-         "webhook"},
+         "webhook"                                                                                                           },
         {"resources:\n  - files: a\n    http: b\n    webhook: c\n",
          "3:5: resources[0].http: the entry is of the kind files already; begin another "
          "entry with a dash\n"
          "4:5: resources[0].webhook: the entry is of the kind files already; begin "
-         "another entry with a dash"                                             },
+         "another entry with a dash"                                                                                         },
     };
 
     (void)state;
