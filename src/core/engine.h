@@ -172,6 +172,13 @@ typedef struct tdg__cursor {
     uint64_t number;
 } tdg__cursor_t;
 
+/* The older of two; of two numberings, one that is older than everything. */
+static inline tdg__cursor_t tdg__cursor_lower(tdg__cursor_t a, tdg__cursor_t b) {
+    if (a.epoch != b.epoch)
+        return (tdg__cursor_t){0, 0};
+    return a.number < b.number ? a : b;
+}
+
 /* ---- Streams ------------------------------------------------------------ */
 
 /* Opens a stream without subscriptions. `user` is the caller's, see

@@ -102,6 +102,12 @@ static void go_on_without(tdg__get_t *get) {
         tdg__session_destroy(session);
         return;
     }
+    if (lost) { /* it carries that from now on, and may lose it as well */
+        tdg__get_t *newest = session->streams;
+
+        newest->began = tdg__cursor_lower(newest->began, get->began);
+        newest->accounted = false;
+    }
     attach_newest(session);
     tdg__session_touch(session);
 }
@@ -174,16 +180,20 @@ static void account(tdg__session_t *session, uint32_t number) {
  * looked at when it goes. */
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
-    if (last_event_id == NULL || last_event_id[0] == '\0')
-        return session->streams == NULL &&
-                       session->feed.event_number > session->began_event
-                   ? tdg__session_rewind(session, session->began)
-                   : 0;
+    if (last_event_id == NULL || last_event_id[0] == '\0') {
+        if (session->streams != NULL ||
+            session->feed.event_number <= session->began_event)
+            return 0;
+        session->owes = false; /* the last stream carried that, too */
+        return tdg__session_rewind(session, session->began);
+    }
     if (tdg__event_id_read(last_event_id, id) < 0)
         return tdg__session_rewind(session, (tdg__cursor_t){0, 0});
     if (id->post)
         return 0;
     account(session, id->stream);
+    if (id->event > session->owed_event)
+        session->owes = false;
     if (id->stream == session->feed.stream_number &&
         id->event == session->feed.event_number)
         return 0;

@@ -217,9 +217,15 @@ void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
     bool complete;
 
+    if (session->owes)
+        cursor = tdg__cursor_lower(cursor, session->owed);
+
     int rv = tdg__engine_rewind(tdg__worker_engine(session->feed.worker),
                                 session->feed.stream, cursor, &complete);
     if (rv < 0)
         return rv;
+    session->owes = true;
+    session->owed = cursor;
+    session->owed_event = session->feed.event_number;
     return complete ? 0 : TDG_EENDED;
 }

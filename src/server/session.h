@@ -36,6 +36,9 @@ struct tdg__session {
     tdg__feed_t feed;     /* its outlet is the newest stream's */
     tdg__cursor_t began;  /* where it was when that stream began, ... */
     uint64_t began_event; /* ... and the last event before it */
+    bool owes;            /* it went back, and its client has not shown an event since: */
+    tdg__cursor_t owed;   /* how far, at most, ... */
+    uint64_t owed_event;  /* ... and the last event before that */
     tdg__session_kind_t kind;
     tdg__version_t version; /* UNKNOWN until initialize */
     bool erlmcp;

@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'hostile'))
 
 from lib import tap  # noqa: E402
-from lib.server import PATIENCE, Server  # noqa: E402
+from lib.server import SLOWNESS, Server  # noqa: E402
 from lib.wire import call  # noqa: E402
 from oracle.channel import OldSse, Pipe  # noqa: E402
 from oracle.legacy import Http  # noqa: E402
@@ -30,7 +30,7 @@ from oracle.link import Link  # noqa: E402
 from oracle.modern import HttpListener  # noqa: E402
 from oracle.world import LATE, LISTS, URIS, Actor, World  # noqa: E402
 
-DEADLINE = 60 * PATIENCE  # seconds in which the last change has to be known
+DEADLINE = 60 * SLOWNESS  # seconds in which the last change has to be known
 ROUNDS = 2
 VERSIONS = ['2025-03-26', '2025-06-18', '2025-11-25']
 TIMINGS = [['--immediate', '--rate-limit', 0], ['--batch', 20, '--rate-limit', 0],
@@ -43,7 +43,7 @@ def options(chance):
     chosen = [*chance.choice(TIMINGS), '--linger-ms', chance.choice([1, 50, 60000]),
               '--keepalive-ms', chance.choice([50, 15000])]
     if chance.random() < 0.5:
-        chosen += ['--stream-lifetime-ms', 500 * PATIENCE]
+        chosen += ['--stream-lifetime-ms', 500 * SLOWNESS]
     if chance.random() < 0.2:
         chosen += ['--max-history', 8]
     return chosen
@@ -115,7 +115,7 @@ async def direct(world, clients, operations):
 
 async def play(seed, server, operations, chosen):
     """Returns the world after all clients have left."""
-    world = World(seed, server.port, PATIENCE, may_forget='--max-history' in chosen)
+    world = World(seed, server.port, SLOWNESS, may_forget='--max-history' in chosen)
     streams_end = '--stream-lifetime-ms' in chosen
     pipe = Pipe(world, server.process)
     armer = Armer(world, 'armer')
@@ -136,7 +136,7 @@ async def play(seed, server, operations, chosen):
         names = ['sessions', 'streams', 'subscriptions', 'pending']
         await asyncio.to_thread(
             server.wait_counters, f'as before: {[world.before[name] for name in names]}',
-            lambda c: all(c[name] == world.before[name] for name in names), 60)
+            lambda c: all(c[name] == world.before[name] for name in names))
     except* (AssertionError, OSError, EOFError) as group:
         world.wrongs += [f'{type(error).__name__}: {error}' for error in group.exceptions]
     return world

@@ -28,8 +28,8 @@ def covered(targets, uri):
 
 
 class World:
-    def __init__(self, seed, port, patience, may_forget):
-        self.seed, self.port, self.patience = seed, port, patience
+    def __init__(self, seed, port, slowness, may_forget):
+        self.seed, self.port, self.slowness = seed, port, slowness
         self.may_forget = may_forget  # the server has little history: it may end sessions
         self.sent = dict.fromkeys(URIS + LISTS, 0)
         self.versions = {uri: {} for uri in URIS}  # n: the server's number of that change
@@ -100,7 +100,7 @@ class Actor:
     async def within(self, awaitable, what):
         """Everything that has to happen happens within the deadline."""
         try:
-            async with asyncio.timeout(60 * self.world.patience):
+            async with asyncio.timeout(60 * self.world.slowness):
                 return await awaitable
         except TimeoutError:
             self.world.wrong(self, f'no {what}')
