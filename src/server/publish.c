@@ -231,13 +231,15 @@ static const struct {
     int code, status;
     const char *field, *message;
 } failures[] = {
-    {TDG_ENOTFOUND, 409, "content",  "content is not taken for this URI"},
-    {TDG_ETOOLARGE, 413, "content",  "content is too large"             },
-    {TDG_EURILEN,   400, "uri",      "uri is too long"                  },
-    {TDG_EMETADATA, 400, "metadata", "metadata is too large"            },
-    {TDG_EINVAL,    422, NULL,       "It cannot be published"           },
-    {TDG_ENOMEM,    503, NULL,       "Out of memory"                    },
-    {TDG_EAWAY,     503, NULL,       "content cannot be kept now"       },
+    {TDG_ENOTFOUND, 409, "content",  "content is not taken for this URI"                  },
+    {TDG_ETOOLARGE, 413, "content",  "content is too large"                               },
+    {TDG_ETOTAL,    413, "content",  "content finds no room: what is kept is at its limit"},
+    {TDG_EENDED,    503, "content",  "content cannot be kept any more"                    },
+    {TDG_EURILEN,   400, "uri",      "uri is too long"                                    },
+    {TDG_EMETADATA, 400, "metadata", "metadata is too large"                              },
+    {TDG_EINVAL,    422, NULL,       "It cannot be published"                             },
+    {TDG_ENOMEM,    503, NULL,       "Out of memory"                                      },
+    {TDG_EAWAY,     503, NULL,       "content cannot be kept now"                         },
 };
 
 /* What is wrong with one of them; `why` is the store's word, or "". */

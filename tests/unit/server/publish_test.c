@@ -205,6 +205,8 @@ static int store_check(void *user, tdg__publish_item_t *item, char why[160]) {
         return TDG_ETOOLARGE;
     if (strcmp(item->uri, "m:away") == 0)
         return TDG_EAWAY;
+    if (strcmp(item->uri, "m:full") == 0)
+        return TDG_ETOTAL;
     if (strcmp(item->uri, "m:odd") == 0)
         return TDG_EREFUSED;
     if (item->content != NULL) {
@@ -535,6 +537,7 @@ static void what_the_store_refuses_is_not_told(void **state) {
          "'a:1 is no memory resource','index':1,'field':'content'"                                                              },
         {"[{'uri':'a:1'},{'uri':'m:1','content':'"
          "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}]", 413, "'content is too large','index':1"},
+        {"[{'uri':'a:1'},{'uri':'m:full','content':''}]",                                413, "'content finds no room"          },
         {"[{'uri':'a:1'},{'uri':'m:away','content':''}]",                                503, "'index':1"                       },
         {"[{'uri':'a:1'},{'uri':'m:odd'}]",                                              422, "'index':1"                       },
     };
