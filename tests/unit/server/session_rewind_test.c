@@ -162,6 +162,53 @@ static void an_older_stream_whose_client_said_where_it_is_has_lost_nothing(void 
     client_expect(&f->other, "'uri':'a:2'");
 }
 
+/* Breaks a stream off and waits until what it may have lost has left on another one. */
+static void break_off_and_repeat(struct fixture *f, struct client *client,
+                                 unsigned repeated) {
+    uint64_t before = served_counters(&f->served).delivered;
+
+    break_off(f, client);
+    WAIT_COUNTER(&f->served, &f->post, delivered, before + repeated);
+}
+
+static void reconnect(struct fixture *f, struct client *client) {
+    client_connect(client, f->served.port);
+    legacy_join(client, &f->post);
+}
+
+static void what_two_streams_lost_comes_on_the_third(void **state) {
+    struct fixture *f = open_with(state, NULL, "2025-03-26");
+
+    legacy_subscribe(&f->post, "a:1");
+    open_get(&f->get, NULL);
+    tell(f, "a:1");
+    open_get(&f->other, NULL); /* begins after that, and is to carry it */
+    break_off_and_repeat(f, &f->get, 1);
+    break_off(f, &f->other);
+    reconnect(f, &f->get);
+    open_get(&f->get, NULL);
+    client_expect(&f->get, "'uri':'a:1'");
+}
+
+static void an_id_from_before_a_catch_up_does_not_stand_for_it(void **state) {
+    struct fixture *f = open_with(state, NULL, "2025-03-26");
+    char id[128];
+
+    legacy_subscribe(&f->post, "a:1");
+    legacy_subscribe(&f->post, "a:2");
+    open_get(&f->get, NULL);
+    tell(f, "a:1");
+    open_get(&f->other, NULL);
+    tell(f, "a:2");
+    client_expect(&f->other, "'uri':'a:2'");
+    assert_true(event_field(f->other.event, "id", id, sizeof(id)));
+    break_off_and_repeat(f, &f->get, 2);
+    break_off(f, &f->other);
+    reconnect(f, &f->get);
+    open_get(&f->get, id);
+    client_expect(&f->get, "'uri':'a:1'");
+}
+
 static void a_loss_that_cannot_be_named_ends_the_session(void **state) {
     const tdg_server_opts_t opts = {.max_history = 4};
     struct fixture *f = open_with(state, &opts, "2025-03-26");
@@ -357,6 +404,8 @@ int main(void) {
         CASE(a_stream_that_carried_nothing_has_lost_nothing),
         CASE(what_an_older_stream_lost_comes_on_the_newest),
         CASE(an_older_stream_whose_client_said_where_it_is_has_lost_nothing),
+        CASE(what_two_streams_lost_comes_on_the_third),
+        CASE(an_id_from_before_a_catch_up_does_not_stand_for_it),
         CASE(a_loss_that_cannot_be_named_ends_the_session),
         CASE(an_id_from_before_the_watcher_loses_nothing),
         CASE(no_id_from_before_the_watcher_loses_nothing),
