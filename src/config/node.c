@@ -9,6 +9,8 @@
 
 #include "base/alloc.h"
 
+enum { WAY_MAX = (TDG__NODE_MAX_DEPTH + 1) * (TDG__QUOTED_MAX + 1) };
+
 void tdg__node_destroy(tdg__node_t *node) {
     tdg__node_t *child, *next;
 
@@ -78,7 +80,17 @@ bool tdg__node_equal(const tdg__node_t *a, const tdg__node_t *b) {
                                 : !tdg__node_is_null(b) && strcmp(a->text, b->text) == 0;
 }
 
-/* Writes "resources[2].every" and returns its length, cut at `room` less one. */
+/* Whether a name can be shown as it is. */
+static bool is_plain_name(const char *name) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789-_";
+    size_t len = strlen(name);
+
+    return len > 0 && len < TDG__QUOTED_MAX && strspn(name, letters) == len;
+}
+
+/* Writes "resources[2].every" and returns its length; WAY_MAX has room for the deepest.
+ */
 static size_t write_way(const tdg__node_t *node, char *out, size_t room) {
     char quoted[TDG__QUOTED_MAX];
     size_t len;
@@ -89,20 +101,22 @@ static size_t write_way(const tdg__node_t *node, char *out, size_t room) {
     len = write_way(node->parent, out, room);
     if (node->key == NULL)
         more = snprintf(out + len, room - len, "[%zu]", node->index);
-    else if (strcspn(node->key, " .[]:\"\n\t") == strlen(node->key) &&
-             strlen(node->key) < TDG__QUOTED_MAX)
-        more = snprintf(out + len, room - len, "%s%s", len > 0 ? "." : "", node->key);
     else
         more = snprintf(out + len, room - len, "%s%s", len > 0 ? "." : "",
-                        tdg__quoted(quoted, node->key));
+                        is_plain_name(node->key) ? node->key
+                                                 : tdg__quoted(quoted, node->key));
     if (more < 0)
         return len;
     return (size_t)more < room - len ? len + (size_t)more : room - 1;
 }
 
 static void add_problem(tdg__problems_t *problems, const tdg__node_t *node, unsigned line,
+                        unsigned column, const char *format, va_list args)
+    __attribute__((format(printf, 5, 0)));
+
+static void add_problem(tdg__problems_t *problems, const tdg__node_t *node, unsigned line,
                         unsigned column, const char *format, va_list args) {
-    char way[256] = "", text[1024];
+    char way[WAY_MAX] = "", text[1024]; /* longer ones are cut in the end */
 
     if (node != NULL)
         write_way(node, way, sizeof(way));

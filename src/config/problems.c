@@ -33,6 +33,9 @@ static size_t cut(const char *text, size_t len, size_t max) {
     return max;
 }
 
+static char *format_text(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0)));
+
 static char *format_text(const char *format, va_list args) {
     char text[MAX_TEXT + 4], *copy;
     int len = vsnprintf(text, sizeof(text), format, args);
@@ -87,8 +90,10 @@ const char *tdg__quoted(char out[TDG__QUOTED_MAX], const char *text) {
     out[at++] = '"';
     for (size_t i = 0; i < len; i++) {
         unsigned char byte = (unsigned char)text[i];
+        bool is_c1 = byte == 0xc2 && (unsigned char)text[i + 1] < 0xa0;
 
-        out[at++] = byte < 0x20 || byte == 0x7f ? '?' : text[i];
+        i += is_c1; /* a terminal may take U+0080 to U+009F for commands as well */
+        out[at++] = byte < 0x20 || byte == 0x7f || is_c1 ? '?' : text[i];
     }
     if (text[len] != '\0') {
         memcpy(out + at, "…", strlen("…"));

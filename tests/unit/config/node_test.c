@@ -217,6 +217,18 @@ static void trees_are_equal_by_what_they_say(void **state) {
     }
 }
 
+static void the_way_has_no_control_characters(void **state) {
+    tdg__node_t *top = tree_of("\"a\\e[2J\": {\"\": {ä: 1}}\n");
+    tdg__problems_t problems;
+
+    (void)state;
+    tdg__problems_init(&problems, NULL);
+    tdg__node_problem(&problems, top->first->first->first, "x");
+    assert_string_equal(problems.list[0].text, "\"a?[2J\".\"\".\"ä\": x");
+    tdg__problems_done(&problems);
+    tdg__node_destroy(top);
+}
+
 static void problems_name_the_way(void **state) {
     tdg__node_t *top = tree_of("resources:\n  - x: 1\n    \"a b\": {c: [1, 2]}\n");
     const tdg__node_t *item = tdg__node_get(top, "resources")->first;
@@ -326,11 +338,17 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(everything_knows_its_place),     TEST(a_file_of_nothing_is_an_empty_map),
-        TEST(says_what_is_not_understood),    TEST(bounds_hold),
-        TEST(deep_and_broken_files_end_soon), TEST(trees_are_equal_by_what_they_say),
-        TEST(problems_name_the_way),          TEST(files_are_read),
-        TEST(standard_input_is_read),         TEST(every_allocation_may_fail),
+        TEST(everything_knows_its_place),
+        TEST(a_file_of_nothing_is_an_empty_map),
+        TEST(says_what_is_not_understood),
+        TEST(bounds_hold),
+        TEST(deep_and_broken_files_end_soon),
+        TEST(trees_are_equal_by_what_they_say),
+        TEST(problems_name_the_way),
+        TEST(the_way_has_no_control_characters),
+        TEST(files_are_read),
+        TEST(standard_input_is_read),
+        TEST(every_allocation_may_fail),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -58,6 +58,7 @@ static void texts_of_the_file_are_quoted(void **state) {
     assert_string_equal(tdg__quoted(out, ""), "\"\"");
     assert_string_equal(tdg__quoted(out, "a b"), "\"a b\"");
     assert_string_equal(tdg__quoted(out, "a\x1b[2J\n\x7f"), "\"a?[2J??\"");
+    assert_string_equal(tdg__quoted(out, "a\xc2\x9b\xc2\xa0z"), "\"a?\xc2\xa0z\"");
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     assert_int_equal(strlen(tdg__quoted(out, text)), 60 + 2 + strlen("…"));
