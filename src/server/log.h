@@ -60,7 +60,7 @@ typedef struct tdg__log {
 void tdg__log_init(tdg__log_t *log, tdg_log_fn call, void *user);
 void tdg__log_done(tdg__log_t *log);
 void tdg__log_line(tdg__log_t *log, tdg_log_level_t level, const char *format,
-                   va_list args);
+                   va_list args) __attribute__((format(printf, 3, 0)));
 void tdg__log_event(tdg__log_t *log, tdg__event_t event, const char *detail,
                     int64_t now_ms);
 
