@@ -45,8 +45,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     const tdg__node_t *uri = tdg__node_get(node, "uri");
 
     if (uri != NULL) {
-        tdg__problems_add(problems, uri->key_line, uri->key_column,
-                          "uri: a memory entry says its URI after `memory:`");
+        tdg__node_key_problem(problems, uri, "a memory entry says its URI after memory:");
         return TDG_EINVAL;
     }
     source->entry.uri = tdg__malloc(strlen(memory->uri) + 1);

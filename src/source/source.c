@@ -121,28 +121,29 @@ static const tdg__source_kind_t *kind_of(const tdg__node_t *entry) {
     return NULL;
 }
 
-/* The place of an option, or of the entry where it is not given. */
-static const tdg__node_t *place_of(const tdg__node_t *entry, const char *option) {
-    const tdg__node_t *node = tdg__node_get(entry, option);
-
-    return node != NULL ? node : entry;
+static int no_uri(const tdg__source_t *source, const tdg__node_t *entry,
+                  tdg__problems_t *problems) {
+    if ((source->kind->flags & TDG__SOURCE_NO_URI) != 0)
+        return 0;
+    if (tdg__node_get(entry, "uri") == NULL) /* else it was told what is wrong with it */
+        tdg__node_problem(problems, entry,
+                          "a %s entry needs a uri, such as uri: shop://orders",
+                          source->kind->name);
+    return TDG_EINVAL;
 }
 
 static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
                      tdg__problems_t *problems) {
     const char *uri = source->entry.uri;
-    const tdg__node_t *place = place_of(entry, "uri");
+    const tdg__node_t *place = tdg__node_get(entry, "uri");
+    char quoted[TDG__QUOTED_MAX];
     tdg__parse_error_t error = {0};
     int rv;
 
-    if (uri == NULL) {
-        if ((source->kind->flags & TDG__SOURCE_NO_URI) != 0)
-            return 0;
-        tdg__problems_add(problems, place->line, place->column,
-                          "a %s entry needs a `uri`, such as shop://orders",
-                          source->kind->name);
-        return TDG_EINVAL;
-    }
+    if (uri == NULL)
+        return no_uri(source, entry, problems);
+    if (place == NULL) /* it is the main value of some kinds */
+        place = tdg__node_get(entry, source->kind->name);
 
     bool is_template = strchr(uri, '{') != NULL;
 
@@ -150,8 +151,13 @@ static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
                      : tdg__uri_check(uri, strlen(uri), &error);
     if (rv == TDG_ENOMEM || rv == 0)
         return rv;
-    tdg__problems_add(problems, place->line, place->column, "uri: \"%s\" is no %s: %s",
-                      uri, is_template ? "URI template" : "URI",
+
+    /* As it is written: what the environment put in may be a secret. */
+    tdg__node_problem(problems, place, "%s is no %s: %s",
+                      place != NULL && place->text != NULL
+                          ? tdg__quoted(quoted, place->text)
+                          : "the value",
+                      is_template ? "URI template" : "URI",
                       error.text[0] != '\0' ? error.text : tdg_strerror(rv));
     return TDG_EINVAL;
 }
@@ -182,8 +188,7 @@ int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
     const tdg__source_kind_t *kind = kind_of(entry);
 
     if (kind == NULL) {
-        tdg__problems_add(problems, entry->line, entry->column,
-                          "the entry says no kind of source");
+        tdg__node_problem(problems, entry, "this says no kind of resource");
         return TDG_EINVAL;
     }
     return tdg__source_create_kind(kind, entry, problems, ret);

@@ -348,6 +348,24 @@ EOF
     exits 0 && out_has '^standard input is right'
 }
 
+check_looks_at_uris() {
+    cat >"$work/uris.yaml" <<'EOF'
+resources:
+  - memory: no uri
+  - memory: "a://{"
+  - memory: "${TIDINGS_TEST_SECRET} x"
+  - memory: a://b
+    uri: a://c
+EOF
+    export TIDINGS_TEST_SECRET=hunter2
+    run check "$work/uris.yaml"
+    exits 1 && err_has ':2:13: resources\[0\].memory: "no uri" is no URI: ' &&
+        err_has ':3:13: resources\[1\].memory: "a://\{" is no URI template: ' &&
+        err_has ':4:13: resources\[2\].memory: "\$\{TIDINGS_TEST_SECRET\} x" is no URI' &&
+        err_has ':6:5: resources\[3\].uri: a memory entry says its URI after memory:' &&
+        ! grep -q hunter2 "$work/err"
+}
+
 check_finds_the_same_uri_twice() {
     printf 'resources:\n  - memory: a://b\n  - memory: a://b\n' >"$work/twice.yaml"
     run check "$work/twice.yaml"

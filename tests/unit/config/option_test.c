@@ -15,33 +15,34 @@ typedef struct record {
 
 static const char *const formats[] = {"json", "csv", "text", NULL};
 
-#define AT(field) offsetof(record_t, field)
+#define ROW(kind, field, ...)                                                            \
+    { .type = TDG__OPTION_##kind, .offset = offsetof(record_t, field), __VA_ARGS__ }
 
 static const tdg__option_t own[] = {
-    {"path",     TDG__OPTION_PATH,     AT(path),     0,                  "data",        0,    0,        NULL,    "docs", ""  },
-    {"hidden",   TDG__OPTION_BOOL,     AT(hidden),   0,                  "true",        0,    0,        NULL,    NULL,   ""  },
-    {"count",    TDG__OPTION_NUMBER,   AT(count),    0,                  "5",           1,    10,       NULL,    NULL,   ""  },
-    {"shift",    TDG__OPTION_NUMBER,   AT(shift),    0,                  NULL,          -5,   0,        NULL,    NULL,   ""  },
-    {"at-least", TDG__OPTION_DURATION, AT(at_least), 0,                  NULL,          2000, 0,        NULL,    NULL,   ""  },
-    {"every",    TDG__OPTION_DURATION, AT(every),    0,                  "30s",         1000, 86400000, NULL,    NULL,   ""  },
-    {"timeout",  TDG__OPTION_DURATION, AT(timeout),  0,                  NULL,          0,    0,        NULL,    NULL,   ""  },
-    {"window",   TDG__OPTION_DURATION, AT(window),   0,                  NULL,          0,    60000,    NULL,    NULL,   ""  },
-    {"format",   TDG__OPTION_CHOICE,   AT(format),   0,                  "csv",         0,    0,        formats, NULL,   ""  },
-    {"include",  TDG__OPTION_STRINGS,  AT(include),  0,                  "[a, '*.md']", 0,    0,        NULL,    NULL,   ""  },
-    {"exclude",  TDG__OPTION_STRINGS,  AT(exclude),  0,                  NULL,          0,    0,        NULL,    NULL,   ""  },
-    {"headers",  TDG__OPTION_MAP,      AT(headers),  0,                  NULL,          0,    0,        NULL,    NULL,   ""  },
-    {"secrets",  TDG__OPTION_MAP,      AT(secrets),  TDG__OPTION_SECRET, NULL,          0,    0,        NULL,    NULL,
-     ""                                                                                                                      },
-    {"raw",      TDG__OPTION_STRING,   AT(raw),      TDG__OPTION_RAW,    "${X}",        0,    0,        NULL,    NULL,   ""  },
-    {NULL,       TDG__OPTION_STRING,   0,            0,                  NULL,          0,    0,        NULL,    NULL,   NULL},
+    ROW(PATH, path, .name = "path", .fallback = "data", .example = "docs"),
+    ROW(BOOL, hidden, .name = "hidden", .fallback = "true"),
+    ROW(NUMBER, count, .name = "count", .fallback = "5", .min = 1, .max = 10),
+    ROW(NUMBER, shift, .name = "shift", .min = -5),
+    ROW(DURATION, at_least, .name = "at-least", .min = 2000),
+    ROW(DURATION, every, .name = "every", .fallback = "30s", .min = 1000,
+        .max = 86400000),
+    ROW(DURATION, timeout, .name = "timeout"),
+    ROW(DURATION, window, .name = "window", .max = 60000),
+    ROW(CHOICE, format, .name = "format", .fallback = "csv", .choices = formats),
+    ROW(STRINGS, include, .name = "include", .fallback = "[a, '*.md']"),
+    ROW(STRINGS, exclude, .name = "exclude"),
+    ROW(MAP, headers, .name = "headers"),
+    ROW(MAP, secrets, .name = "secrets", .flags = TDG__OPTION_SECRET),
+    ROW(STRING, raw, .name = "raw", .flags = TDG__OPTION_RAW, .fallback = "${X}"),
+    {.name = NULL},
 };
 
 static const tdg__option_t common[] = {
-    {"uri",      TDG__OPTION_STRING, AT(uri),      TDG__OPTION_REQUIRED, NULL,   0, 0,       NULL,
-     "db://shop/{id}",                                                                                   ""  },
-    {"max-size", TDG__OPTION_SIZE,   AT(max_size), 0,                    "1MiB", 1, 1 << 30, NULL, NULL, ""  },
-    {"key",      TDG__OPTION_STRING, AT(key),      TDG__OPTION_SECRET,   NULL,   0, 0,       NULL, NULL, ""  },
-    {NULL,       TDG__OPTION_STRING, 0,            0,                    NULL,   0, 0,       NULL, NULL, NULL},
+    ROW(STRING, uri, .name = "uri", .flags = TDG__OPTION_REQUIRED,
+        .example = "db://shop/{id}"),
+    ROW(SIZE, max_size, .name = "max-size", .fallback = "1MiB", .min = 1, .max = 1 << 30),
+    ROW(STRING, key, .name = "key", .flags = TDG__OPTION_SECRET),
+    {.name = NULL},
 };
 
 static const tdg__option_t *const tables[] = {own, common, NULL};
