@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/files.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+
+enum {
+    CARE_MS = 2000,       /* how often links and the root itself are looked after */
+    LONGEST_RETRY = 2000, /* a folder that is not there costs little to look for */
+    UNWATCHED_POLLS = 15, /* nobody watches: the list is renewed every so many polls */
+    DAY_MS = 24 * 60 * 60 * 1000,
+};
+
+#define FIELD(field) offsetof(tdg__files_t, field)
+
+static const tdg__option_t options[] = {
+    {.name = "files",
+     .type = TDG__OPTION_PATH,
+     .offset = FIELD(path),
+     .flags = TDG__OPTION_REQUIRED,
+     .example = "docs",
+     .help = "A file, or a folder with all that is in it."},
+    {.name = "include",
+     .type = TDG__OPTION_STRINGS,
+     .offset = FIELD(include),
+     .example = "\"*.md\"",
+     .help = "Globs: only files that match one of them are served. Without it: all."},
+    {.name = "exclude",
+     .type = TDG__OPTION_STRINGS,
+     .offset = FIELD(exclude),
+     .example = "node_modules",
+     .help = "Globs: files and folders that match one of them are left out."},
+    {.name = "hidden",
+     .type = TDG__OPTION_BOOL,
+     .offset = FIELD(hidden),
+     .fallback = "false",
+     .example = "true",
+     .help = "Serve names that begin with a dot, too."},
+    {.name = "max-files",
+     .type = TDG__OPTION_NUMBER,
+     .offset = FIELD(max_files),
+     .fallback = "200000",
+     .min = 1,
+     .max = 10000000,
+     .example = "10000",
+     .help = "How many files and folders are served; what is beyond is left out."},
+    {.name = "poll",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(poll_ms),
+     .fallback = "0s",
+     .max = DAY_MS,
+     .example = "5s",
+     .help = "Walk the folder this often instead of listening to the kernel. For network "
+             "file systems, where the kernel does not hear of others' changes."},
+    {.name = NULL                          },
+};
+
+/* ---- From the options --------------------------------------------------- */
+
+/* Without "//", "." and "..", and without a slash at the end: "" is the root of all. */
+static char *clean_path(const char *path) {
+    char *out = tdg__malloc(strlen(path) + 2);
+    size_t used = 0;
+
+    if (out == NULL)
+        return NULL;
+    while (*path != '\0') {
+        size_t len = strcspn(path, "/");
+
+        if (len == 2 && path[0] == '.' && path[1] == '.') {
+            while (used > 0 && out[--used] != '/') {
+            }
+        } else if (len > 0 && !(len == 1 && path[0] == '.')) {
+            out[used++] = '/';
+            memcpy(out + used, path, len);
+            used += len;
+        }
+        path += len + (path[len] == '/');
+    }
+    out[used] = '\0';
+    return out;
+}
+
+static int compile_globs(const tdg__node_t *node, const char *option,
+                         char *const *patterns, tdg__problems_t *problems,
+                         tdg__globs_t **ret) {
+    const tdg__node_t *place = tdg__node_get(node, option);
+    tdg__parse_error_t error = {0};
+    size_t bad = 0;
+    int rv = tdg__globs_create((const char *const *)patterns, ret, &bad, &error);
+
+    if (rv != TDG_EINVAL)
+        return rv;
+    if (place == NULL)
+        place = node;
+    if (place->kind == TDG__NODE_LIST) {
+        place = place->first;
+        for (size_t i = 0; i < bad && place->next != NULL; i++)
+            place = place->next;
+    }
+    tdg__problems_add(problems, place->line, place->column, "%s: \"%s\" is no glob: %s",
+                      option, patterns[bad], error.text);
+    return TDG_EINVAL;
+}
+
+/* The URI of a folder's entry ends in {+name}, which takes the path. */
+static bool takes_paths(const char *uri) {
+    const char *open = strchr(uri, '{');
+    size_t len;
+
+    if (open == NULL || open[1] != '+')
+        return false;
+    len = strcspn(open + 2, "},:*");
+    return len > 0 && open[2 + len] == '}' && open[3 + len] == '\0';
+}
+
+/* Whether the path is a folder. One that does not exist yet is a folder unless the URI
+ * says otherwise. One stat(), against the rule of no I/O: whether a resource or a
+ * template is listed depends on it. */
+static bool is_folder(const tdg__files_t *files, const char *path) {
+    const char *uri = files->source.entry.uri;
+    struct stat st;
+
+    if (stat(path[0] != '\0' ? path : "/", &st) == 0)
+        return S_ISDIR(st.st_mode);
+    return uri == NULL || strchr(uri, '{') != NULL;
+}
+
+static char *copy_of(const char *text, size_t len) {
+    char *copy = tdg__malloc(len + 1);
+
+    if (copy != NULL) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+    }
+    return copy;
+}
+
+static int set_folder(tdg__files_t *files, char *path, const tdg__node_t *place,
+                      tdg__problems_t *problems) {
+    tdg__source_entry_t *entry = &files->source.entry;
+
+    files->root = path[0] != '\0' ? path : strcpy(path, "/");
+    if (entry->uri == NULL) {
+        char *prefix = tdg__files_uri("file://", strcmp(path, "/") == 0 ? "" : path);
+        size_t len = prefix != NULL ? strlen(prefix) : 0;
+
+        entry->uri = prefix != NULL ? tdg__malloc(len + sizeof("/{+path}")) : NULL;
+        if (entry->uri != NULL) {
+            memcpy(entry->uri, prefix, len);
+            strcpy(entry->uri + len, "/{+path}");
+        }
+        tdg__free(prefix);
+        if (entry->uri == NULL)
+            return TDG_ENOMEM;
+    } else if (!takes_paths(entry->uri)) {
+        tdg__problems_add(problems, place->line, place->column,
+                          "uri: the URIs of a folder need a template that ends in "
+                          "{+path}, such as docs://handbook/{+path}");
+        return TDG_EINVAL;
+    }
+    files->prefix = copy_of(entry->uri, strcspn(entry->uri, "{"));
+    return files->prefix != NULL ? 0 : TDG_ENOMEM;
+}
+
+static int set_file(tdg__files_t *files, char *path, const tdg__node_t *place,
+                    tdg__problems_t *problems) {
+    tdg__source_entry_t *entry = &files->source.entry;
+    size_t slash = (size_t)(strrchr(path, '/') - path);
+
+    files->root = path;
+    files->only = copy_of(path + slash + 1, strlen(path + slash + 1));
+    if (files->only == NULL)
+        return TDG_ENOMEM;
+    if (entry->uri == NULL)
+        entry->uri = tdg__files_uri("file://", path);
+    if (entry->uri == NULL)
+        return TDG_ENOMEM;
+    path[slash > 0 ? slash : 1] = '\0';
+    if (strchr(entry->uri, '{') != NULL) {
+        tdg__problems_add(problems, place->line, place->column,
+                          "uri: a single file has one URI; a template is for a folder");
+        return TDG_EINVAL;
+    }
+    return 0;
+}
+
+static int check(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    const tdg__node_t *place = tdg__node_get(node, "uri");
+    char *path = clean_path(files->path);
+    int rv, failed;
+
+    if (path == NULL)
+        return TDG_ENOMEM;
+    if (place == NULL)
+        place = node;
+    failed = is_folder(files, path) ? set_folder(files, path, place, problems)
+                                    : set_file(files, path, place, problems);
+    rv = compile_globs(node, "include", files->include, problems, &files->include_globs);
+    failed = failed == 0 ? rv : failed;
+    rv = compile_globs(node, "exclude", files->exclude, problems, &files->exclude_globs);
+    failed = failed == 0 ? rv : failed;
+    files->scope = (tdg__files_scope_t){.root = files->root,
+                                        .only = files->only,
+                                        .include = files->include_globs,
+                                        .exclude = files->exclude_globs,
+                                        .hidden = files->hidden};
+    return failed;
+}
+
+/* ---- URIs --------------------------------------------------------------- */
+
+char *tdg__files_uri_of(const tdg__files_t *files, const char *path) {
+    const char *own = files->source.entry.uri;
+
+    return files->only != NULL ? copy_of(own, strlen(own))
+                               : tdg__files_uri(files->prefix, path);
+}
+
+bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out) {
+    size_t len = files->prefix != NULL ? strlen(files->prefix) : 0;
+
+    if (files->only != NULL) {
+        if (strcmp(uri, files->source.entry.uri) != 0)
+            return false;
+        memcpy(out, files->only, strlen(files->only) + 1);
+        return true;
+    }
+    return strncmp(uri, files->prefix, len) == 0 &&
+           tdg__files_path(uri + len, strlen(uri + len), out) &&
+           tdg__files_in_scope(&files->scope, out, false);
+}
+
+/* One spelling per file: others would have to be touched, too. */
+static bool owns(tdg__source_t *source, const char *uri) {
+    const tdg__files_t *files = (const tdg__files_t *)source;
+    char path[TDG__FILES_MAX_PATH];
+    char *own;
+    bool is_same;
+
+    if (!tdg__files_path_from(files, uri, path))
+        return false;
+    own = tdg__files_uri_of(files, path);
+    is_same = own != NULL && strcmp(own, uri) == 0;
+    tdg__free(own);
+    return is_same;
+}
+
+void tdg__files_touch(tdg__files_t *files, const char *path) {
+    char *uri = tdg__files_uri_of(files, path);
+
+    if (uri == NULL)
+        tdg__source_touch_all(&files->source); /* rather too much than nothing */
+    else
+        tdg__source_touch(&files->source, uri);
+    tdg__free(uri);
+}
+
+/* ---- Watching ----------------------------------------------------------- */
+
+static int watch(tdg__source_t *source, const char *target) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    char *copy;
+
+    if (files->settled) {
+        files->watching++;
+        tdg__files_schedule(files);
+        return 0;
+    }
+    if (files->n_arming == files->arming_room) {
+        size_t room = files->arming_room * 2 + 8;
+        char **arming = tdg__reallocarray(files->arming, room, sizeof(*arming));
+        if (arming == NULL)
+            return TDG_ENOMEM;
+        files->arming = arming;
+        files->arming_room = room;
+    }
+    copy = copy_of(target, strlen(target));
+    if (copy == NULL)
+        return TDG_ENOMEM;
+    files->arming[files->n_arming++] = copy;
+    files->watching++;
+    return TDG_EAGAIN;
+}
+
+static void unwatch(tdg__source_t *source, const char *target) {
+    tdg__files_t *files = (tdg__files_t *)source;
+
+    files->watching--;
+    for (size_t i = 0; i < files->n_arming; i++)
+        if (strcmp(files->arming[i], target) == 0) {
+            tdg__free(files->arming[i]);
+            files->arming[i] = files->arming[--files->n_arming];
+            break;
+        }
+    tdg__files_schedule(files);
+}
+
+void tdg__files_armed(tdg__files_t *files) {
+    /* What came before its folder was watched. */
+    tdg__source_touch_all(&files->source);
+    while (files->n_arming > 0 && !files->closing) {
+        char *target = files->arming[--files->n_arming];
+
+        tdg__source_watched(&files->source, target, 0);
+        tdg__free(target);
+    }
+    if (!files->closing)
+        tdg__source_ready(&files->source);
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer) {
+    tdg__files_t *files = timer->data;
+
+    if (files->working || files->applying)
+        return; /* its end sets the timer */
+    if (files->source.away || files->polling || files->incomplete || files->truncated) {
+        files->incomplete = files->truncated = false;
+        tdg__files_rescan(files);
+        return;
+    }
+    /* The root may be a link that leads elsewhere now: any task notices. */
+    if (files->tree.links > 0)
+        tdg__files_look_at_links(files);
+    else
+        tdg__files_look(files, "", TDG__TASK_SCAN);
+}
+
+void tdg__files_schedule(tdg__files_t *files) {
+    const tdg__source_t *source = &files->source;
+    bool has_room = files->tree.files + files->tree.folders < (size_t)files->max_files;
+    int64_t wait = -1;
+
+    if (files->closing || files->working || files->applying)
+        return;
+    if (source->away || files->incomplete || (files->truncated && has_room)) {
+        wait = tdg__source_wait_ms(source, files->tries);
+        if (wait > LONGEST_RETRY)
+            wait = LONGEST_RETRY;
+        files->tries += files->incomplete;
+    } else if (files->polling) {
+        wait = files->poll_ms * (files->watching > 0 ? 1 : UNWATCHED_POLLS);
+    } else if (files->watching > 0) {
+        wait = CARE_MS;
+    }
+    if (wait < 0)
+        uv_timer_stop(&files->timer);
+    else
+        uv_timer_start(&files->timer, on_timer, (uint64_t)wait, 0);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int open_(tdg__source_t *source) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    int rv;
+
+    /* The handles first: closing closes them, however far this got. */
+    uv_timer_init(source->host.loop, &files->timer);
+    uv_timer_init(source->host.loop, &files->later_timer);
+    uv_idle_init(source->host.loop, &files->idle);
+    files->timer.data = files->later_timer.data = files->idle.data = files;
+    files->handles = 3;
+    files->notify_fd = -1;
+
+    files->walk = tdg__calloc(1, sizeof(*files->walk));
+    if (files->walk == NULL)
+        return TDG_ENOMEM;
+    rv = tdg__files_tree_init(&files->tree);
+    if (rv < 0)
+        return rv;
+    tdg__files_events_open(files);
+    tdg__files_rescan(files);
+    return 0;
+}
+
+void tdg__files_check_closed(tdg__files_t *files) {
+    if (files->closing && files->handles == 0 && !files->working && files->fetching == 0)
+        tdg__source_closed(&files->source);
+}
+
+void tdg__files_handle_closed(uv_handle_t *handle) {
+    tdg__files_t *files = handle->data;
+
+    files->handles--;
+    tdg__files_check_closed(files);
+}
+
+static void close_(tdg__source_t *source) {
+    tdg__files_t *files = (tdg__files_t *)source;
+
+    files->closing = true;
+    tdg__files_events_close(files);
+    uv_close((uv_handle_t *)&files->timer, tdg__files_handle_closed);
+    uv_close((uv_handle_t *)&files->later_timer, tdg__files_handle_closed);
+    uv_close((uv_handle_t *)&files->idle, tdg__files_handle_closed);
+}
+
+static void free_(tdg__source_t *source) {
+    tdg__files_t *files = (tdg__files_t *)source;
+
+    if (files->walk != NULL) {
+        for (size_t i = 0; i < files->walk->n_tasks; i++)
+            tdg__free(files->walk->tasks[i].path);
+        tdg__files_walk_stop(files->walk);
+        tdg__free(files->walk);
+    }
+    tdg__files_queue_clear(&files->queue);
+    tdg__files_queue_clear(&files->later);
+    tdg__files_tree_done(&files->tree);
+    for (size_t i = 0; i < files->n_arming; i++)
+        tdg__free(files->arming[i]);
+    tdg__free(files->arming);
+    tdg__globs_destroy(files->include_globs);
+    tdg__globs_destroy(files->exclude_globs);
+    tdg__free(files->root);
+    tdg__free(files->only);
+    tdg__free(files->prefix);
+}
+
+const tdg__source_kind_t tdg__source_files = {
+    .name = "files",
+    .help = "A file, or all files in a folder. Changes are noticed as they happen.",
+    .options = options,
+    .flags = TDG__SOURCE_LISTS | TDG__SOURCE_NO_URI,
+    .size = sizeof(tdg__files_t),
+    .check = check,
+    .open = open_,
+    .close = close_,
+    .watch = watch,
+    .unwatch = unwatch,
+    .owns = owns,
+    .fetch = tdg__files_fetch,
+    .cancel = tdg__files_cancel,
+    .free = free_,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the kind `files` share: the record of a source.
+ *
+ *     files.c         options, life, who watches
+ *     files_events.c  inotify: what happened, as tasks
+ *     files_list.c    tasks, pieces of walking, and what they found: the tree and the
+ * list files_fetch.c   reading a file files_walk.c    the part of walking that is done in
+ * the thread pool files_tree.c, files_path.c, files_glob.c, files_mime.c
+ *
+ * Everything that happens is a hint to look: an event names a path, the path is looked at
+ * (or its folder is read), and the tree is made to agree with what was found. So events
+ * may come twice, late or in any order, and where they are lost the whole is read again.
+ * Content is the common half's: it is touched where it may differ. */
+#ifndef TDG_SOURCE_FILES_H
+#define TDG_SOURCE_FILES_H
+
+#include "source/files_tree.h"
+#include "source/files_walk.h"
+#include "source/source.h"
+
+enum {
+    TDG__FILES_EARLY = 64,        /* watches whose events came before we knew them */
+    TDG__FILES_QUEUE_MAX = 65536, /* tasks that wait; more: everything is read again */
+};
+
+typedef struct tdg__files_queue {
+    tdg__files_task_t *list;
+    size_t head, count, room;
+} tdg__files_queue_t;
+
+typedef struct tdg__files {
+    tdg__source_t source; /* first */
+
+    /* Options. */
+    char *path;
+    char **include, **exclude;
+    bool hidden;
+    int64_t max_files;
+    int64_t poll_ms; /* 0: inotify */
+
+    /* Made of them by check(). */
+    char *root, *only, *prefix; /* folder; single file in it or NULL; of all URIs */
+    tdg__globs_t *include_globs, *exclude_globs;
+    tdg__files_scope_t scope;
+
+    /* files.c */
+    size_t watching; /* targets */
+    char **arming;   /* targets that wait for the first walk to end */
+    size_t n_arming, arming_room;
+    unsigned handles; /* that are not closed yet */
+    uv_timer_t timer; /* retry, poll, or look after what inotify does not tell */
+    bool closing;
+
+    /* files_events.c */
+    int notify_fd; /* -1: none */
+    uv_poll_t poll;
+    bool polling; /* by walking, for want of inotify or because the options say so */
+    uv_timer_t later_timer;
+    tdg__files_queue_t later; /* looked at soon, not at once: written to */
+    bool links_later;         /* and all links */
+    int early[TDG__FILES_EARLY];
+    size_t n_early;
+    bool early_full;
+
+    /* files_list.c */
+    tdg__files_tree_t tree;
+    tdg__files_queue_t queue;
+    size_t scans; /* folders to be read, in the queue and in the walk */
+    tdg__files_walk_t *walk;
+    uv_work_t work;
+    bool working;  /* a piece is in the thread pool */
+    bool applying; /* or its reports are being applied */
+    uv_idle_t idle;
+    size_t at;         /* the report that is next */
+    uint32_t folder;   /* to which entries belong; 0: it is gone */
+    uint32_t victim;   /* is being removed with all it holds */
+    uint32_t sweep;    /* child that is next to be checked after a folder was read */
+    uint32_t sweeping; /* folder */
+    bool settled;      /* the tree has been complete once */
+    bool incomplete;   /* something was left out for want of memory or descriptors */
+    bool truncated;    /* something was left out for max-files */
+    bool said_truncated;
+    unsigned tries;
+    bool root_known;
+    dev_t root_dev;
+    ino_t root_ino;
+
+    /* files_fetch.c */
+    size_t fetching;
+} tdg__files_t;
+
+/* ---- files.c ------------------------------------------------------------ */
+
+char *tdg__files_uri_of(const tdg__files_t *files, const char *path); /* new, or NULL */
+/* The path of a URI that is ours, into TDG__FILES_MAX_PATH bytes. */
+bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out);
+void tdg__files_touch(tdg__files_t *files, const char *path);
+void tdg__files_schedule(tdg__files_t *files); /* sets the timer anew */
+void tdg__files_check_closed(tdg__files_t *files);
+void tdg__files_handle_closed(uv_handle_t *handle);
+
+/* The tree is complete. */
+void tdg__files_armed(tdg__files_t *files);
+
+/* ---- files_events.c ----------------------------------------------------- */
+
+/* Begins to listen, or to poll where that is not possible. */
+void tdg__files_events_open(tdg__files_t *files);
+void tdg__files_events_close(tdg__files_t *files);
+
+/* There are no more watches to be had (an errno of inotify): polls from now on. */
+void tdg__files_fall_back(tdg__files_t *files, int error);
+
+void tdg__files_unwatch_folder(tdg__files_t *files, int wd);
+bool tdg__files_was_early(const tdg__files_t *files, int wd);
+
+/* ---- files_list.c ------------------------------------------------------- */
+
+void tdg__files_queue_clear(tdg__files_queue_t *queue);
+
+/* Queues a look at a path, or the reading of a folder; starts when nothing runs. */
+void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags);
+void tdg__files_look_later(tdg__files_t *files, const char *path);
+void tdg__files_look_now(tdg__files_t *files); /* at what was to be looked at later */
+void tdg__files_look_at_links(tdg__files_t *files);
+void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
+void tdg__files_pump(tdg__files_t *files);
+
+/* ---- files_fetch.c ------------------------------------------------------ */
+
+void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch);
+void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch);
+
+#endif

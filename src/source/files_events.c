@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * inotify, one instance per source and one watch per folder. An event touches the file
+ * that it names, at once, and makes a task of looking at it, so that the list follows.
+ * Where the kernel lost events, or there are no watches to be had, everything is walked:
+ * once, or again and again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "source/files.h"
+
+enum {
+    READ_BYTES = 32 * 1024,
+    READS_PER_TURN = 4,
+    LATER_MS = 300,           /* size and time in the list lag behind by this much */
+    FALL_BACK_POLL_MS = 2000, /* when the options say nothing */
+};
+
+#define STRUCTURE (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
+#define OF_ITSELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)
+
+/* ---- What happened ------------------------------------------------------ */
+
+/* Events of a watch that a running walk has made and not reported yet: the folder is then
+ * read again. */
+static void note_early(tdg__files_t *files, int wd) {
+    if (!files->working && !files->applying)
+        return; /* of a folder that is gone */
+    if (tdg__files_was_early(files, wd))
+        return;
+    if (files->n_early < TDG__FILES_EARLY)
+        files->early[files->n_early++] = wd;
+    else
+        files->early_full = true;
+}
+
+bool tdg__files_was_early(const tdg__files_t *files, int wd) {
+    for (size_t i = 0; i < files->n_early; i++)
+        if (files->early[i] == wd)
+            return true;
+    return false;
+}
+
+static void on_later(uv_timer_t *timer) {
+    tdg__files_t *files = timer->data;
+
+    if (files->links_later && files->tree.links > 0)
+        tdg__files_look_at_links(files);
+    files->links_later = false;
+    tdg__files_look_now(files);
+}
+
+static void soon(tdg__files_t *files) {
+    if (!uv_is_active((uv_handle_t *)&files->later_timer))
+        uv_timer_start(&files->later_timer, on_later, LATER_MS, 0);
+}
+
+static void on_overflow(tdg__files_t *files) {
+    tdg__source_log(&files->source, TDG_LOG_NOTICE,
+                    "more changes at once than the kernel keeps: everything is looked at "
+                    "again (fs.inotify.max_queued_events is the limit)");
+    tdg__source_touch_all(&files->source);
+    tdg__files_rescan(files);
+}
+
+/* The watch of a folder has ended, or the folder itself was moved or deleted. */
+static void on_folder(tdg__files_t *files, uint32_t id, uint32_t mask) {
+    char path[TDG__FILES_MAX_PATH];
+
+    if ((mask & IN_IGNORED) != 0)
+        (void)tdg__files_set_wd(&files->tree, id, -1);
+    if (id == files->tree.root) {
+        tdg__files_rescan(files);
+    } else if ((mask & IN_IGNORED) != 0 &&
+               tdg__files_path_of(&files->tree, id, path, sizeof(path))) {
+        /* Otherwise the parent has its own event for it. */
+        tdg__files_look(files, path, 0);
+    }
+}
+
+static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char *name) {
+    char path[TDG__FILES_MAX_PATH];
+    bool is_folder = (mask & IN_ISDIR) != 0;
+    size_t len;
+
+    if (!tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+        return;
+    len = strlen(path);
+    if (len + strlen(name) + 2 > sizeof(path))
+        return;
+    snprintf(path + len, sizeof(path) - len, "%s%s", len > 0 ? "/" : "", name);
+
+    /* A link may lead to it, also where it is hidden itself. */
+    if (files->tree.links > 0) {
+        files->links_later = true;
+        soon(files);
+    }
+    if (!tdg__files_in_scope(&files->scope, path, is_folder))
+        return;
+    if (!is_folder)
+        tdg__files_touch(files, path);
+    if (is_folder || (mask & STRUCTURE) != 0) {
+        tdg__files_look(files, path, 0);
+    } else {
+        tdg__files_look_later(files, path);
+        soon(files);
+    }
+}
+
+static void on_event(tdg__files_t *files, const struct inotify_event *event) {
+    uint32_t id;
+
+    if ((event->mask & IN_Q_OVERFLOW) != 0) {
+        on_overflow(files);
+        return;
+    }
+    id = tdg__files_by_wd(&files->tree, event->wd);
+    if (id == 0)
+        note_early(files, event->wd);
+    else if (event->len > 0)
+        on_name(files, id, event->mask, event->name);
+    else if ((event->mask & (IN_IGNORED | OF_ITSELF)) != 0 ||
+             (id == files->tree.root && (event->mask & IN_ATTRIB) != 0))
+        on_folder(files, id, event->mask);
+}
+
+/* ---- Reading them ------------------------------------------------------- */
+
+static void on_readable(uv_poll_t *poll, int status, int events) {
+    tdg__files_t *files = poll->data;
+    union {
+        struct inotify_event align;
+        char bytes[READ_BYTES];
+    } buf;
+
+    (void)status;
+    (void)events;
+    for (int reads = 0; reads < READS_PER_TURN; reads++) {
+        ssize_t len = read(files->notify_fd, buf.bytes, sizeof(buf.bytes));
+
+        if (len <= 0)
+            return;
+        for (const char *p = buf.bytes; p < buf.bytes + len && !files->closing;) {
+            const struct inotify_event *event =
+                (const struct inotify_event *)(const void *)p;
+
+            on_event(files, event);
+            p += sizeof(*event) + event->len;
+        }
+        if (files->closing)
+            return;
+    }
+}
+
+static void stop_listening(tdg__files_t *files) {
+    if (files->notify_fd < 0)
+        return;
+    uv_poll_stop(&files->poll);
+    uv_close((uv_handle_t *)&files->poll, tdg__files_handle_closed);
+    close(files->notify_fd);
+    files->notify_fd = -1;
+}
+
+/* What is set, from /proc; 0 where it cannot be found out. */
+static long limit_of(const char *name) {
+    char path[128];
+    long value = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/sys/fs/inotify/%s", name);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%ld", &value) != 1)
+        value = 0;
+    fclose(file);
+    return value;
+}
+
+void tdg__files_fall_back(tdg__files_t *files, int error) {
+    if (files->polling)
+        return;
+    if (error == ENOMEM) {
+        files->incomplete = true; /* there may be memory later */
+        return;
+    }
+
+    bool is_watches = error == ENOSPC, is_instances = error == EMFILE;
+
+    if (files->poll_ms == 0)
+        files->poll_ms = FALL_BACK_POLL_MS;
+    if (is_watches)
+        tdg__source_log(
+            &files->source, TDG_LOG_WARNING,
+            "no more inotify watches: fs.inotify.max_user_watches is %ld, and "
+            "this source alone needs one for each of its folders, %zu so "
+            "far; raise it with sysctl. Until then the folder is walked every "
+            "%" PRId64 " ms",
+            limit_of("max_user_watches"), files->tree.folders + 1, files->poll_ms);
+    else
+        tdg__source_log(&files->source, TDG_LOG_WARNING,
+                        "%s: %s%ld%s. Until then the folder is walked every %" PRId64
+                        " ms",
+                        is_instances ? "no more inotify instances" : strerror(error),
+                        is_instances ? "fs.inotify.max_user_instances is " : "inotify ",
+                        is_instances ? limit_of("max_user_instances") : (long)error,
+                        is_instances ? ", and this source needs one more; raise it with "
+                                       "sysctl"
+                                     : " does not work here",
+                        files->poll_ms);
+    files->polling = true;
+    stop_listening(files);
+}
+
+void tdg__files_events_open(tdg__files_t *files) {
+    files->polling = files->poll_ms > 0;
+    if (files->polling)
+        return;
+
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0) {
+        tdg__files_fall_back(files, errno == ENFILE ? EMFILE : errno);
+        return;
+    }
+    if (uv_poll_init(files->source.host.loop, &files->poll, fd) < 0) {
+        close(fd);
+        tdg__files_fall_back(files, EMFILE);
+        return;
+    }
+    files->notify_fd = fd;
+    files->poll.data = files;
+    files->handles++;
+    uv_poll_start(&files->poll, UV_READABLE, on_readable);
+}
+
+void tdg__files_events_close(tdg__files_t *files) {
+    stop_listening(files);
+}
+
+void tdg__files_unwatch_folder(tdg__files_t *files, int wd) {
+    if (files->notify_fd >= 0)
+        (void)inotify_rm_watch(files->notify_fd, wd);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading a file, in the thread pool. Memory is allocated by the loop: a read that fills
+ * its buffer comes back for a larger one. A fetch that is cancelled while its thread
+ * hangs (a network that is gone) is answered at once; the rest ends by itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "source/files.h"
+#include "source/files_mime.h"
+
+enum { FIRST_ROOM = 16 * 1024, SPARE = 512 };
+
+struct reading {
+    uv_work_t work;
+    tdg__files_t *files;
+    tdg__fetch_t *fetch; /* NULL: answered already */
+    int fd;              /* -1: not open yet */
+    int error;           /* errno */
+    bool at_end;
+    struct stat st;
+    char *data;
+    size_t len, room;
+    char path[]; /* relative */
+};
+
+/* ---- In the thread pool ------------------------------------------------- */
+
+static int open_file(struct reading *r) {
+    int root = open(r->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (root < 0) {
+        r->error = errno;
+        return -1;
+    }
+    /* NONBLOCK: a FIFO would make us wait for a writer. */
+    r->fd = tdg__files_open(root, r->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                            TDG__FILES_FOLLOW);
+    close(root);
+    if (r->fd < 0) {
+        /* Told from a root that is gone by the sign. */
+        r->error = r->fd;
+        r->fd = -1;
+        return -1;
+    }
+    if (fstat(r->fd, &r->st) < 0)
+        r->error = -errno;
+    else if (!S_ISREG(r->st.st_mode))
+        r->error = -ENOENT; /* a folder, a FIFO, a device: not one of ours */
+    else if (r->st.st_size > r->files->source.entry.max_size)
+        r->error = -EFBIG;
+    return r->error == 0 ? 0 : -1;
+}
+
+static void read_some(uv_work_t *work) {
+    struct reading *r = work->data;
+
+    if (r->fd < 0 && open_file(r) < 0)
+        return;
+    while (r->len < r->room) {
+        ssize_t n = read(r->fd, r->data + r->len, r->room - r->len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            r->error = -errno;
+        if (n <= 0) {
+            r->at_end = true;
+            return;
+        }
+        r->len += (size_t)n;
+    }
+}
+
+/* ---- In the loop -------------------------------------------------------- */
+
+static void end(struct reading *r) {
+    tdg__files_t *files = r->files;
+
+    if (r->fd >= 0)
+        close(r->fd);
+    tdg__free(r->data);
+    tdg__free(r);
+    files->fetching--;
+    tdg__files_check_closed(files);
+}
+
+static void fail(struct reading *r) {
+    static const struct {
+        int error, status;
+        const char *text;
+    } cases[] = {
+        {ENOENT,       TDG_ENOTFOUND, "there is no such file"                   },
+        {ENOTDIR,      TDG_ENOTFOUND, "there is no such file"                   },
+        {ENXIO,        TDG_ENOTFOUND, "there is no such file"                   },
+        {ENAMETOOLONG, TDG_ENOTFOUND, "there is no such file"                   },
+        {ELOOP,        TDG_ENOTFOUND, "a symbolic link that is not followed"    },
+        {EXDEV,        TDG_ENOTFOUND, "a symbolic link that leaves the folder"  },
+        {EFBIG,        TDG_ETOOLARGE, "the file is larger than max-size"        },
+        {EACCES,       TDG_EINVAL,    "permission to read the file is denied"   },
+        {EPERM,        TDG_EINVAL,    "permission to read the file is denied"   },
+        {ENOMEM,       TDG_ENOMEM,    "there is no memory to read the file into"},
+    };
+    tdg__fetch_t *fetch = r->fetch;
+    bool is_root = r->error > 0;
+    int error = is_root ? r->error : -r->error;
+
+    if (is_root) {
+        tdg__fetch_failed(fetch, TDG_EAWAY, "the folder cannot be opened: %s",
+                          strerror(error));
+        return;
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (cases[i].error == error) {
+            tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
+            return;
+        }
+    tdg__fetch_failed(fetch, TDG_EAWAY, "the file cannot be read: %s", strerror(error));
+}
+
+static void succeed(struct reading *r) {
+    tdg__content_t content = {
+        .data = r->data,
+        .len = r->len,
+        .mime_type = r->files->source.entry.mime_type != NULL
+                         ? r->files->source.entry.mime_type
+                         : tdg__files_mime(r->path),
+        .metadata = json_pack("{s:s}", "path", r->path),
+        .updated_ms =
+            (int64_t)r->st.st_mtim.tv_sec * 1000 + r->st.st_mtim.tv_nsec / 1000000,
+    };
+
+    tdg__fetch_done(r->fetch, &content);
+}
+
+static int grow(struct reading *r) {
+    size_t most = (size_t)r->files->source.entry.max_size + 1;
+    size_t room = r->room * 2 < most ? r->room * 2 : most;
+    char *data = tdg__realloc(r->data, room);
+
+    if (data == NULL)
+        return TDG_ENOMEM;
+    r->data = data;
+    r->room = room;
+    return 0;
+}
+
+static void after_read(uv_work_t *work, int status);
+
+static void start(struct reading *r) {
+    int rv = uv_queue_work(r->files->source.host.loop, &r->work, read_some, after_read);
+
+    if (rv < 0) {
+        r->error = -ENOMEM;
+        after_read(&r->work, 0);
+    }
+}
+
+static void after_read(uv_work_t *work, int status) {
+    struct reading *r = work->data;
+
+    if (r->fetch != NULL && status == 0 && r->error == 0 && !r->at_end &&
+        r->len <= (size_t)r->files->source.entry.max_size) {
+        if (grow(r) == 0) {
+            start(r);
+            return;
+        }
+        r->error = -ENOMEM;
+    }
+    if (r->fetch != NULL) {
+        r->fetch->state = NULL;
+        if (status != 0)
+            tdg__fetch_failed(r->fetch, TDG_EAWAY, "cancelled");
+        else if (r->error != 0)
+            fail(r);
+        else
+            succeed(r); /* more than max-size: the common half says so */
+    }
+    end(r);
+}
+
+void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    char path[TDG__FILES_MAX_PATH];
+    struct reading *r;
+    uint32_t known;
+
+    if (!tdg__files_path_from(files, fetch->uri, path)) {
+        tdg__fetch_failed(fetch, TDG_ENOTFOUND, "there is no such file");
+        return;
+    }
+    known = tdg__files_find(&files->tree, path);
+    r = tdg__calloc(1, sizeof(*r) + strlen(path) + 1);
+    if (r == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+
+    size_t most = (size_t)source->entry.max_size + 1;
+
+    /* As large as the file was when last seen, and some more, so that its end is met. */
+    r->room = FIRST_ROOM;
+    if (known != 0 &&
+        (tdg__files_node(&files->tree, known)->flags & TDG__NODE_IS_FOLDER) == 0) {
+        uint64_t size = tdg__files_node(&files->tree, known)->u.file.size;
+
+        r->room = (size < most ? (size_t)size : most) + SPARE;
+    }
+    if (r->room > most)
+        r->room = most;
+    r->data = tdg__malloc(r->room);
+    if (r->data == NULL) {
+        tdg__free(r);
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    memcpy(r->path, path, strlen(path) + 1);
+    r->files = files;
+    r->fetch = fetch;
+    r->fd = -1;
+    r->work.data = r;
+    fetch->state = r;
+    files->fetching++;
+    start(r);
+}
+
+void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct reading *r = fetch->state;
+
+    (void)source;
+    if (r == NULL)
+        return;
+    (void)uv_cancel((uv_req_t *)&r->work);
+    r->fetch = NULL; /* its end is not waited for */
+    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+}
