@@ -325,11 +325,9 @@ static void on_timer(uv_timer_t *timer) {
         tdg__files_rescan(files);
         return;
     }
-    /* The root may be a link that leads elsewhere now: any task notices. */
-    if (files->tree.links > 0)
-        tdg__files_look_at_links(files);
-    else
-        tdg__files_look(files, "", TDG__TASK_SCAN);
+    /* What the kernel does not tell: a link leads elsewhere, perhaps the root itself. */
+    tdg__files_look_at_links(files);
+    tdg__files_look_at_root(files);
 }
 
 void tdg__files_schedule(tdg__files_t *files) {
@@ -339,6 +337,8 @@ void tdg__files_schedule(tdg__files_t *files) {
 
     if (files->closing || files->working || files->applying)
         return;
+    if (!source->away && !files->incomplete)
+        files->tries = 0;
     if (source->away || files->incomplete || (files->truncated && has_room)) {
         wait = tdg__source_wait_ms(source, files->tries);
         if (wait > LONGEST_RETRY)

@@ -62,6 +62,7 @@ typedef struct tdg__files {
     int early[TDG__FILES_EARLY];
     size_t n_early;
     bool early_full;
+    uint64_t said_overflow_ms; /* 0: not yet */
 
     /* files_list.c */
     tdg__files_tree_t tree;
@@ -80,7 +81,8 @@ typedef struct tdg__files {
     bool settled;      /* the tree has been complete once */
     bool incomplete;   /* something was left out for want of memory or descriptors */
     bool truncated;    /* something was left out for max-files */
-    bool said_truncated;
+    bool said_truncated, said_unlisted;
+    bool care; /* a piece of work is due even without a task */
     unsigned tries;
     bool root_known;
     dev_t root_dev;
@@ -124,6 +126,7 @@ void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags);
 void tdg__files_look_later(tdg__files_t *files, const char *path);
 void tdg__files_look_now(tdg__files_t *files); /* at what was to be looked at later */
 void tdg__files_look_at_links(tdg__files_t *files);
+void tdg__files_look_at_root(tdg__files_t *files);
 void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
 void tdg__files_pump(tdg__files_t *files);
 

@@ -18,6 +18,7 @@ enum {
     READS_PER_TURN = 4,
     LATER_MS = 300,           /* size and time in the list lag behind by this much */
     FALL_BACK_POLL_MS = 2000, /* when the options say nothing */
+    SAY_AGAIN_MS = 60000,
 };
 
 #define STRUCTURE (IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
@@ -60,9 +61,15 @@ static void soon(tdg__files_t *files) {
 }
 
 static void on_overflow(tdg__files_t *files) {
-    tdg__source_log(&files->source, TDG_LOG_NOTICE,
-                    "more changes at once than the kernel keeps: everything is looked at "
-                    "again (fs.inotify.max_queued_events is the limit)");
+    uint64_t now = uv_now(files->source.host.loop);
+
+    if (files->said_overflow_ms == 0 || now - files->said_overflow_ms > SAY_AGAIN_MS) {
+        files->said_overflow_ms = now;
+        tdg__source_log(
+            &files->source, TDG_LOG_NOTICE,
+            "more changes at once than the kernel keeps: everything is looked at "
+            "again (fs.inotify.max_queued_events is the limit)");
+    }
     tdg__source_touch_all(&files->source);
     tdg__files_rescan(files);
 }

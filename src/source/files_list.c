@@ -154,9 +154,17 @@ void tdg__files_look_at_links(tdg__files_t *files) {
         if (node == NULL || node->name == NULL || (node->flags & TDG__NODE_IS_LINK) == 0)
             continue;
         left--;
-        if (tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+        if (tdg__files_path_of(&files->tree, id, path, sizeof(path)) &&
+            !waits(files, &files->queue, TDG__NODE_QUEUED, path))
             put(files, &files->queue, path, TDG__TASK_TELL);
     }
+    tdg__files_pump(files);
+}
+
+/* Any piece of work notices that the root is another; one without tasks does that only.
+ */
+void tdg__files_look_at_root(tdg__files_t *files) {
+    files->care = true;
     tdg__files_pump(files);
 }
 
@@ -184,10 +192,20 @@ static void list(tdg__files_t *files, tdg__files_node_t *node, const char *path)
         listed.title = entry->title;
         listed.description = entry->description;
     }
-    if (uri == NULL || tdg__source_list(&files->source, &listed) < 0)
-        files->incomplete = true;
-    else
+
+    int rv = uri != NULL ? tdg__source_list(&files->source, &listed) : TDG_ENOMEM;
+
+    if (rv == 0)
         node->flags |= TDG__NODE_LISTED;
+    else if (rv == TDG_ENOMEM || rv == TDG_EAGAIN)
+        files->incomplete = true;
+    else if (!files->said_unlisted) {
+        /* It can be read and watched all the same. */
+        files->said_unlisted = true;
+        tdg__source_log(&files->source, TDG_LOG_WARNING,
+                        "%s cannot be listed: %s; others may be left out, too", uri,
+                        tdg_strerror(rv));
+    }
     tdg__free(uri);
 }
 
@@ -356,11 +374,14 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
     if (r->error != 0 && is_passing(r->error)) {
         files->incomplete = true;
     } else if (r->error != 0) {
-        if (r->error == EACCES)
+        if (r->error == EACCES && (node->flags & TDG__NODE_DENIED) == 0)
             tdg__source_log(&files->source, TDG_LOG_WARNING,
                             "the folder \"%s\" cannot be read: permission denied",
                             r->text);
+        node->flags |= TDG__NODE_DENIED;
         begin_sweep(files, id); /* nothing in it can be had */
+    } else {
+        node->flags &= ~(unsigned)TDG__NODE_DENIED;
     }
 }
 
@@ -519,7 +540,8 @@ static void after_walk(uv_work_t *work, int status) {
         walk_away(files);
         return;
     }
-    if (is_another_root(files)) {
+    /* Back by itself, and nothing was asked but single paths. */
+    if (is_another_root(files) || (files->source.away && files->scans == 0)) {
         drop_tasks(files);
         walk->n_reports = 0;
         files->at = 0;
@@ -551,8 +573,9 @@ void tdg__files_pump(tdg__files_t *files) {
             node->flags &= ~(unsigned)TDG__NODE_QUEUED;
         walk->tasks[walk->n_tasks++] = task;
     }
-    if (walk->n_tasks == 0)
+    if (walk->n_tasks == 0 && !files->care)
         return;
+    files->care = false;
     walk->scope = &files->scope;
     walk->notify_fd = files->notify_fd;
     files->work.data = files;

@@ -21,6 +21,7 @@ enum {
     TDG__NODE_QUEUED = 1 << 2,  /* is to be looked at next */
     TDG__NODE_LATER = 1 << 3,   /* is to be looked at soon */
     TDG__NODE_LISTED = 1 << 4,  /* the host knows it */
+    TDG__NODE_DENIED = 1 << 5,  /* a folder that could not be read when last tried */
 };
 
 typedef struct tdg__files_node {
