@@ -20,7 +20,7 @@ static const char default_config[] = "tidings.yaml";
 
 struct options {
     const char *config, *listen;
-    bool stdio, quiet, json;
+    bool stdio, quiet, verbose, json;
 };
 
 struct serving {
@@ -44,6 +44,7 @@ static const cli_option_t options[] = {
         "only with --listen"),
     CLI_FLAG_OPTION(struct options, quiet, "quiet",
                     "say nothing but warnings and errors"),
+    CLI_FLAG_OPTION(struct options, verbose, "verbose", "say more of what happens"),
     CLI_FLAG_OPTION(struct options, json, "json", "log as one JSON object per line"),
     CLI_END,
 };
@@ -74,7 +75,9 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     struct tm local;
     char when[16];
 
-    if (serving->options.quiet && level < TDG_LOG_WARNING)
+    if (level < (serving->options.quiet     ? TDG_LOG_WARNING
+                 : serving->options.verbose ? TDG_LOG_DEBUG
+                                            : TDG_LOG_NOTICE))
         return;
     if (serving->options.json) {
         print_json(json_pack("{s:s, s:I, s:s}", "level", level_names[level], "time",
@@ -176,7 +179,8 @@ static void print_hosts(struct serving *serving, const char *url) {
         "  {\"mcpServers\": {\"tidings\": {\"command\": \"tidings\", \"args\": [",
         url);
     print_arguments(serving);
-    fprintf(stderr, "]}}}\n\nCtrl-C stops it; SIGHUP reads the config again.\n");
+    fprintf(stderr, "]}}}\n\nCtrl-C stops it%s.\n",
+            serving->options.config != NULL ? "; SIGHUP reads the config again" : "");
 }
 
 static size_t resources_of(tdg__serve_t *serve) {

@@ -114,6 +114,16 @@ static json_t *annotations_of(int64_t modified_ms) {
     return json_pack("{s:{s:s}}", "annotations", "lastModified", text);
 }
 
+static bool is_listed(const tdg__listing_t *listing, tdg_server_t *server,
+                      const char *uri) {
+    tdg__entry_t *entry =
+        tdg__catalogue_find(tdg__server_catalogue(server), TDG__RESOURCE, uri);
+    bool listed = entry != NULL && entry->user == listing;
+
+    tdg__entry_unref(entry);
+    return listed;
+}
+
 int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read) {
@@ -127,11 +137,16 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                                .extra = extra,
                                .read = read,
                                .user = listing,
-                               .user_free = user_free,
-                               .settings = settings_of(&source->entry)};
+                               .user_free = user_free};
 
+    if (source->template_ == NULL) /* else the template's settings hold for all of them */
+        resource.settings = settings_of(&source->entry);
     ref(listing);
-    int rv = tdg_server_add_resource(server, &resource);
+
+    /* That size and time moved on is no news for whoever has the list. */
+    int rv = is_listed(listing, server, listed->uri)
+                 ? tdg__catalogue_add_resource(tdg__server_catalogue(server), &resource)
+                 : tdg_server_add_resource(server, &resource);
     if (rv < 0)
         tdg__listing_unref(listing);
     json_decref(extra);

@@ -69,7 +69,8 @@ typedef struct tdg__source_host_ops {
     void (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
     void (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
-    /* Lists a resource, or changes what the list says of it; takes it from the list, and
+    /* Lists a resource, or corrects what the list says of it (nobody is told of that);
+     * takes it from the list, and
      * tells that it is gone unless that is `told` already.
      * Returns 0 or a negative code. What the entry of a source names by itself (its uri:
      * a resource or a template) is listed by the host, not through this. */
