@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "config.h"
 #include "serve/serve.h"
 #include "server/worker.h"
 
@@ -90,25 +91,20 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
             color[0] != '\0' ? "\033[0m" : "", message);
 }
 
-static void on_problems(void *user, const tdg__problems_t *problems) {
+static void on_problems(void *user, tdg__problems_t *problems) {
     struct serving *serving = user;
 
+    if (!serving->options.json) {
+        cli_print_problems(problems, stderr);
+        return;
+    }
     for (size_t i = 0; i < problems->count; i++) {
         const tdg__problem_t *problem = &problems->list[i];
 
-        if (serving->options.json)
-            print_json(json_pack("{s:s, s:s, s:i, s:i, s:s}", "level", "error", "file",
-                                 problems->file, "line", (int)problem->line, "column",
-                                 (int)problem->column, "message", problem->text));
-        else if (problem->line != 0)
-            fprintf(stderr, "%s:%u:%u: %s\n", problems->file, problem->line,
-                    problem->column, problem->text);
-        else
-            cli_error("%s%s%s", problems->file, problems->file[0] != '\0' ? ": " : "",
-                      problem->text);
+        print_json(json_pack("{s:s, s:s, s:i, s:i, s:s}", "level", "error", "file",
+                             problems->file, "line", (int)problem->line, "column",
+                             (int)problem->column, "message", problem->text));
     }
-    if (problems->left_out > 0)
-        cli_error("and %zu more", problems->left_out);
 }
 
 /* ---- The greeting ------------------------------------------------------- */

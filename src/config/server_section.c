@@ -10,14 +10,11 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "config/file.h"
+#include "config/timing.h"
 
 enum {
     SECOND = 1000,
     DAY = 24 * 60 * 60 * SECOND,
-    /* Where `timing` is given without `window`. */
-    BATCH_WINDOW = 100,
-    DEBOUNCE_WINDOW = 500,
-    THROTTLE_WINDOW = 1000,
 };
 
 #define AT(field) offsetof(tdg__config_server_t, field)
@@ -224,17 +221,6 @@ static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opt
             opts->flags |= switches[i].flag;
 }
 
-static void fill_settings(const tdg__config_server_t *server, tdg_settings_t *settings) {
-    static const uint32_t windows[] = {0, BATCH_WINDOW, DEBOUNCE_WINDOW, THROTTLE_WINDOW};
-
-    settings->timing = (tdg_timing_mode_t)(server->timing + 1);
-    settings->window_ms =
-        server->window >= 0 ? (uint32_t)server->window : windows[server->timing];
-    settings->longest_ms = server->longest_wait > 0 ? (uint32_t)server->longest_wait : 0;
-    settings->rate_limit_ms =
-        server->rate_limit > 0 ? (int32_t)server->rate_limit : TDG_RATE_OFF;
-}
-
 static int check_together(const tdg__config_t *config, const tdg__node_t *section,
                           tdg__problems_t *problems) {
     const tdg_settings_t *settings = &config->opts.settings;
@@ -297,7 +283,9 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
     int rv, together;
 
     fill_opts(&config->server, &config->opts);
-    fill_settings(&config->server, &config->opts.settings);
+    config->opts.settings = tdg__timing_settings(
+        (tdg_timing_mode_t)(config->server.timing + 1), config->server.window,
+        config->server.longest_wait, config->server.rate_limit);
     together = check_together(config, section, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
     return rv < 0 ? rv : together;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/text.h"
+#include "config/timing.h"
 #include "server/worker.h"
 
 /* ---- Counted ------------------------------------------------------------ */
@@ -39,26 +40,9 @@ static void user_free(void *user) {
 
 /* ---- Lists -------------------------------------------------------------- */
 
-tdg_settings_t tdg__settings_of(int timing, int64_t window_ms, int64_t longest_ms,
-                                int64_t rate_limit_ms) {
-    static const uint32_t windows[] = {[TDG_TIMING_BATCH] = 100,
-                                       [TDG_TIMING_DEBOUNCE] = 500,
-                                       [TDG_TIMING_THROTTLE] = 200};
-    tdg_settings_t settings = {.timing = (tdg_timing_mode_t)timing};
-
-    if (timing > TDG_TIMING_IMMEDIATE)
-        settings.window_ms = window_ms >= 0 ? (uint32_t)window_ms : windows[timing];
-    if (longest_ms > 0)
-        settings.longest_ms = (uint32_t)longest_ms;
-    settings.rate_limit_ms = rate_limit_ms < 0    ? TDG_RATE_INHERIT
-                             : rate_limit_ms == 0 ? TDG_RATE_OFF
-                                                  : (int32_t)rate_limit_ms;
-    return settings;
-}
-
 static tdg_settings_t settings_of(const tdg__source_entry_t *entry) {
-    return tdg__settings_of(entry->timing, entry->window_ms, entry->longest_ms,
-                            entry->rate_limit_ms);
+    return tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
+                                entry->longest_ms, entry->rate_limit_ms);
 }
 
 int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,

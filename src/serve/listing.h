@@ -38,8 +38,4 @@ void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server);
 void tdg__reply_content(tdg_request_t *request, const char *uri,
                         const tdg__content_t *content);
 
-/* What a timing in a config means; -1 is "not given". */
-tdg_settings_t tdg__settings_of(int timing, int64_t window_ms, int64_t longest_ms,
-                                int64_t rate_limit_ms);
-
 #endif

@@ -131,7 +131,6 @@ static void reload(tdg__serve_t *serve) {
     int rv = tdg__serve_load(serve->opts.config_file, serve->opts.paths, &problems,
                              &config, &entries, &count);
     if (rv < 0) {
-        tdg__problems_sort(&problems);
         serve->opts.problems(serve->opts.user, &problems);
         say(serve, TDG_LOG_ERROR, "%s was not loaded again, the old one goes on: %s",
             serve->opts.config_file, tdg_strerror(rv));
@@ -317,11 +316,10 @@ static int load(tdg__serve_t *serve) {
     const char *file = serve->opts.config_file;
     tdg__problems_t problems;
 
-    tdg__problems_init(&problems, file != NULL ? file : "");
+    tdg__problems_init(&problems, file != NULL ? file : "tidings");
     int rv = tdg__serve_load(file, serve->opts.paths, &problems, &serve->config,
                              &serve->entries, &serve->count);
     if (rv < 0) {
-        tdg__problems_sort(&problems);
         serve->opts.problems(serve->opts.user, &problems);
         if (problems.count == 0)
             say(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));

@@ -21,7 +21,7 @@ typedef struct tdg__serve_opts {
 
     /* All on the thread that runs it; but `log` on any. */
     void (*log)(void *user, tdg_log_level_t level, const char *message);
-    void (*problems)(void *user, const tdg__problems_t *problems); /* of the config */
+    void (*problems)(void *user, tdg__problems_t *problems); /* of the config */
     void (*started)(void *user, tdg__serve_t *serve);
     void (*reloaded)(void *user, tdg__serve_t *serve);
     void *user;

@@ -94,7 +94,9 @@ const tdg__option_t tdg__source_options[] = {
      .offset = ENTRY(window_ms),
      .max = DAY_MS,
      .example = "500ms",
-     .help = "The window of `timing`."},
+     .help =
+         "The window of `timing`. Without it: 100ms for batch, 500ms for debounce, 1s "
+         "for throttle."},
     {.name = "longest-wait",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(longest_ms),

@@ -83,9 +83,14 @@ tdg__conn_t *unhold(struct world *world) {
 
 tdg__net_opts_t world_opts(struct world *world) {
     return (tdg__net_opts_t){
-        .calls = {on_request, on_drained, on_closed, on_half_closed},
+        .calls = {.request = on_request,
+                  .drained = on_drained,
+                  .closed = on_closed,
+                  .half_closed = on_half_closed},
         .user = world,
-        .limits = {16 * 1024,          100,            1024 * 1024        },
+        .limits = {.max_header_bytes = 16 * 1024,
+                  .max_fields = 100,
+                  .max_body_bytes = 1024 * 1024  },
         .request_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
