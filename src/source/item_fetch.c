@@ -204,13 +204,20 @@ void tdg__item_tell(tdg__item_t *item, const struct seen *before,
         before->known == now->known && strcmp(before->checksum, now->checksum) == 0;
     bool observed =
         item->watched || source->items->template_watched || tdg__source_is_pushed(source);
+    /* A read may come before the touch for the same change. */
+    bool owed = touched && item->only_read;
 
-    if (!observed || (same && !always))
+    if (!observed || (same && !always && !owed))
         return;
-    if (before->known == UNKNOWN && item->first_fetch)
+    if (before->known == UNKNOWN && item->first_fetch) {
+        item->only_read = source->items->template_watched;
         return; /* who begins to watch reads it after that */
-    if (before->known == UNKNOWN && !touched && !item->watched)
-        return; /* read through the template: nothing to compare with */
+    }
+    if (before->known == UNKNOWN && !touched && !item->watched) {
+        item->only_read = true; /* through the template: nothing to compare with */
+        return;
+    }
+    item->only_read = false;
     tell(item, content, now->checksum,
          now->known == ABSENT                               ? "deleted"
          : before->known == ABSENT && now->known == PRESENT ? "created"

@@ -60,6 +60,7 @@ struct tdg__item {
     bool watched;     /* by itself, not through the template */
     bool kind_arming; /* the kind has not said tdg__source_watched() yet */
     bool first_fetch; /* of the watching: nothing to compare with, nobody to tell */
+    bool only_read;   /* seen, and who watches the template was told nothing */
     bool touched;     /* since the last fetch began */
     bool was_touched; /* before that */
     bool again;       /* asked while FETCHING */

@@ -390,6 +390,25 @@ static void a_watched_template_tells_what_is_touched(void **state) {
     harness_close(&harness);
 }
 
+/* The kind says that something has changed after somebody has already read it. */
+static void a_read_before_the_touch_hides_nothing(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    harness_watch(&harness, "a:{id}");
+    harness_expect(&harness, "a:1", "one");
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    tdg__source_touch(harness.source, "a:1"); /* nothing is owed any more */
+    harness_watch(&harness, "a:2");
+    tdg__source_touch(harness.source, "a:2");
+    harness_wait(&harness, CHANGED, "a:2");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
 /* ---- Pushed content ----------------------------------------------------- */
 
 static void pushed_content_is_kept_and_told(void **state) {
@@ -452,6 +471,7 @@ int main(void) {
         cmocka_unit_test(a_failed_fetch_is_tried_again),
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
         cmocka_unit_test(a_watched_template_tells_what_is_touched),
+        cmocka_unit_test(a_read_before_the_touch_hides_nothing),
         cmocka_unit_test(pushed_content_is_kept_and_told),
         cmocka_unit_test(closing_answers_everybody),
     };
