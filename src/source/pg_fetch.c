@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads a URI: one statement, whose rows become text as they arrive. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "source/pg_rows.h"
+#include "source/pg_source.h"
+
+/* One fetch under way. */
+struct look {
+    tdg__pg_query_t query;
+    tdg__pg_source_t *p;
+    tdg__fetch_t *fetch;
+    tdg__pg_rows_t rows;
+    uint64_t digest;
+    tdg__pg_op_t op;
+    bool told; /* a notification is the reason */
+    const char *values[TDG__PG_MAX_PARAMS_SQL];
+};
+
+static bool on_row(tdg__pg_query_t *query, const PGresult *row) {
+    struct look *look = query->user;
+
+    if (look->rows.hidden > 0)
+        look->digest += tdg__pg_digest(PQgetvalue(row, 0, PQnfields(row) - 1));
+    return tdg__pg_rows_add(&look->rows, row) == 0;
+}
+
+/* Remembers what was found. That it differs from what we knew is news for those who watch
+ * the template, if no notification has told us: a read may come before one. */
+static void note_seen(struct look *look) {
+    tdg__pg_source_t *p = look->p;
+    const char *uri = look->fetch->uri;
+    bool here = look->rows.count > 0, known;
+    uint64_t before = 0;
+
+    if (!p->baseline)
+        return;
+    known = tdg__pg_seen_get(&p->seen, uri, &before);
+    if (!here)
+        tdg__pg_seen_remove(&p->seen, uri);
+    else if (tdg__pg_seen_set(&p->seen, uri, look->digest) < 0)
+        p->seen.complete = false;
+    if (!look->told && (known != here || (here && before != look->digest)))
+        tdg__source_touch(&p->source, uri);
+}
+
+static json_t *metadata_of(const struct look *look) {
+    const tdg__pg_plan_t *plan = &look->p->plan;
+    const char *op = tdg__pg_op_name(look->op);
+    json_t *metadata = json_object(), *key;
+    bool failed = false;
+
+    if (plan->by_table)
+        failed |= json_object_set_new(metadata, "table", json_string(plan->table_name));
+    if (plan->template_ != NULL) {
+        key = json_object();
+        for (size_t i = 0; i < plan->variable_count; i++) {
+            const char *value = tdg__fetch_variable(look->fetch, plan->variables[i]);
+
+            if (value != NULL)
+                failed |= json_object_set_new(key, plan->columns[i], json_string(value));
+        }
+        failed |= json_object_set_new(metadata, "key", key);
+    }
+    if (op != NULL)
+        failed |= json_object_set_new(metadata, "op", json_string(op));
+    failed |= json_object_set_new(metadata, "rows", json_integer(look->rows.count));
+    if (failed) { /* rather none than half of it */
+        json_decref(metadata);
+        return NULL;
+    }
+    return metadata;
+}
+
+static void answer(struct look *look, const PGresult *result) {
+    const tdg__pg_plan_t *plan = &look->p->plan;
+    tdg__content_t content = {
+        .mime_type = look->p->format == TDG__PG_CSV ? "text/csv" : "application/json"};
+
+    if (look->rows.count == 0 && (plan->one || plan->template_ != NULL)) {
+        content.status = TDG_ENOTFOUND;
+        content.error = "there is no such row";
+    } else if (tdg__pg_rows_end(&look->rows, result) < 0) {
+        return;
+    }
+    content.data = look->rows.text.data != NULL ? look->rows.text.data : "";
+    content.len = look->rows.text.len;
+    content.metadata = metadata_of(look);
+    note_seen(look);
+    tdg__fetch_done(look->fetch, &content);
+    look->fetch = NULL;
+}
+
+/* Why the rows are not what was asked for. */
+static void refuse_rows(struct look *look) {
+    const tdg__pg_source_t *p = look->p;
+    int status = look->rows.error;
+
+    if (status == TDG_EINVAL)
+        tdg__fetch_failed(look->fetch, status,
+                          "two columns are called %s; give them names with AS",
+                          look->rows.name);
+    else if (status == TDG_ETOOLARGE && look->rows.text.error < 0)
+        tdg__fetch_failed(look->fetch, status,
+                          "the rows are more than max-size (%" PRId64 " bytes)",
+                          p->source.entry.max_size);
+    else if (status == TDG_ETOOLARGE && p->plan.one)
+        tdg__fetch_failed(look->fetch, TDG_EINVAL,
+                          "more than one row; `result: rows` shows them all");
+    else if (status == TDG_ETOOLARGE)
+        tdg__fetch_failed(look->fetch, status, "more than max-rows (%" PRId64 ") rows",
+                          p->max_rows);
+    else
+        tdg__fetch_failed(look->fetch, status, "%s", tdg_strerror(status));
+    look->fetch = NULL;
+}
+
+/* A value that cannot be one of the column's, such as "abc" for a number, names no row.
+ * In a query of somebody's own, such an error can have other reasons. */
+static bool is_no_value(const tdg__pg_source_t *p, const tdg__pg_end_t *end) {
+    return p->plan.by_table && p->plan.template_ != NULL &&
+           strncmp(end->sqlstate, "22", 2) == 0;
+}
+
+static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    struct look *look = query->user;
+    tdg__fetch_t *fetch = look->fetch;
+    tdg__pg_source_t *p = look->p;
+
+    fetch->state = NULL;
+    if (end->status == 0)
+        answer(look, end->result);
+    else if (is_no_value(p, end))
+        answer(look, NULL);
+    else if (end->status != TDG_ETOOLARGE) {
+        tdg__fetch_failed(fetch, end->status, "%s", end->error);
+        look->fetch = NULL;
+    }
+    if (look->fetch != NULL)
+        refuse_rows(look);
+    tdg__pg_rows_done(&look->rows);
+    tdg__free(look);
+    tdg__pg_source_rest(p);
+}
+
+static void take_op(struct look *look, const char *uri) {
+    uint64_t op;
+
+    if (!tdg__pg_seen_get(&look->p->ops, uri, &op))
+        return;
+    look->op = (tdg__pg_op_t)op;
+    look->told = true;
+    tdg__pg_seen_remove(&look->p->ops, uri);
+}
+
+void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    struct look *look;
+
+    if (tdg__pg_source_waits(p)) {
+        tdg__fetch_failed(fetch, TDG_EAWAY, "%s",
+                          source->away_why != NULL ? source->away_why : "not connected");
+        return;
+    }
+    look = tdg__calloc(1, sizeof(*look));
+    if (look == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+
+    look->p = p;
+    look->fetch = fetch;
+    tdg__pg_rows_init(&look->rows, (tdg__pg_format_t)p->format, p->plan.one,
+                      p->plan.by_table && p->plan.template_ != NULL,
+                      p->plan.one ? 1 : p->max_rows, (size_t)source->entry.max_size);
+    for (size_t i = 0; i < p->plan.param_count; i++)
+        look->values[i] = tdg__fetch_variable(fetch, p->plan.params[i]);
+    take_op(look, fetch->uri);
+    look->query = (tdg__pg_query_t){
+        .sql = p->plan.by_table ? p->plan.read : p->plan.bound.text,
+        .values = look->values,
+        .count = (int)p->plan.param_count,
+        .row = on_row,
+        .done = on_fetched,
+        .user = look,
+    };
+    fetch->state = look;
+    tdg__pg_submit(p->pg, &look->query, false);
+    tdg__pg_source_need(p);
+}
+
+void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    struct look *look = fetch->state;
+
+    if (look == NULL)
+        return;
+    tdg__pg_abandon(p->pg, &look->query);
+    tdg__pg_rows_done(&look->rows);
+    tdg__free(look);
+    fetch->state = NULL;
+    tdg__fetch_failed(fetch, TDG_EAWAY, "no answer in time");
+    tdg__pg_source_rest(p);
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The connection of a source comes and goes, listens, and compares; see postgres.c for
+ * the whole of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "source/pg_source.h"
+
+/* `every`, where there is nothing else to go by. */
+enum { POLL_MS = 10 * 1000 };
+
+struct tdg__pg_pending {
+    struct tdg__pg_pending *next;
+    char target[];
+};
+
+/* ---- Small things ------------------------------------------------------- */
+
+static bool is_watched(const tdg__pg_source_t *p) {
+    return p->uris > 0 || p->template_watched;
+}
+
+static void start_timer(tdg__pg_source_t *p, int which, uv_timer_cb callback,
+                        int64_t wait_ms, bool repeat) {
+    uv_timer_start(&p->timers[which], callback, (uint64_t)wait_ms,
+                   repeat ? (uint64_t)wait_ms : 0);
+}
+
+static bool runs(const tdg__pg_source_t *p, int which) {
+    return uv_is_active((const uv_handle_t *)&p->timers[which]) != 0;
+}
+
+static void on_idle(uv_timer_t *timer) {
+    tdg__pg_source_t *p = timer->data;
+
+    if ((is_watched(p) && p->plan.listens) || !tdg__pg_is_idle(p->pg))
+        return;
+    tdg__pg_disconnect(p->pg);
+    p->listening = TDG__PG_DEAF;
+}
+
+/* After every use: from now on the connection is idle, unless it listens. */
+void tdg__pg_source_rest(tdg__pg_source_t *p) {
+    if (p->pg != NULL && !p->source.closing)
+        start_timer(p, TDG__PG_IDLE, on_idle, p->idle_ms, false);
+}
+
+/* While it is waiting for the next try, that comes first. */
+void tdg__pg_source_need(tdg__pg_source_t *p) {
+    uv_timer_stop(&p->timers[TDG__PG_IDLE]);
+    if (!runs(p, TDG__PG_RETRY))
+        tdg__pg_connect(p->pg);
+}
+
+bool tdg__pg_source_waits(const tdg__pg_source_t *p) {
+    return runs(p, TDG__PG_RETRY) && tdg__pg_state(p->pg) == TDG__PG_DOWN;
+}
+
+static void on_retry(uv_timer_t *timer) {
+    tdg__pg_source_t *p = timer->data;
+
+    if (is_watched(p))
+        tdg__pg_connect(p->pg);
+}
+
+static void is_down(tdg__pg_source_t *p, const char *why);
+
+/* The connection works, but not for what we need. */
+static void give_up_connection(tdg__pg_source_t *p, const char *what,
+                               const tdg__pg_end_t *end) {
+    char why[600];
+
+    if (tdg__pg_state(p->pg) != TDG__PG_UP)
+        return; /* lost; that is known */
+    snprintf(why, sizeof(why), "%s: %s", what, end->error);
+    is_down(p, why);
+    tdg__pg_disconnect(p->pg);
+}
+
+/* ---- Watching is complete ----------------------------------------------- */
+
+static void settle_uris(tdg__pg_source_t *p) {
+    while (p->pending != NULL) {
+        struct tdg__pg_pending *first = p->pending;
+
+        p->pending = first->next;
+        tdg__source_watched(&p->source, first->target, 0);
+        tdg__free(first);
+    }
+}
+
+static void settle_template(tdg__pg_source_t *p, int status) {
+    if (!p->template_pending)
+        return;
+    p->template_pending = false;
+    if (status < 0)
+        p->template_watched = false;
+    tdg__source_watched(&p->source, p->source.entry.uri, status);
+}
+
+static void armed(tdg__pg_source_t *p) {
+    p->tries =
+        0; /* not before: a server that refuses to go on is not asked each second */
+    settle_uris(p);
+    settle_template(p, 0);
+    tdg__source_is_back(&p->source);
+}
+
+/* ---- What the table holds ----------------------------------------------- */
+
+static void touch(void *arg, const char *uri) {
+    tdg__pg_source_t *p = arg;
+
+    tdg__source_touch(&p->source, uri);
+}
+
+static bool on_snapshot_row(tdg__pg_query_t *query, const PGresult *row) {
+    tdg__pg_source_t *p = query->user;
+    const char *values[TDG__TEMPLATE_MAX_NAMES];
+    int count = (int)p->plan.variable_count;
+    int rv;
+
+    for (int i = 0; i < count; i++)
+        values[i] = PQgetisnull(row, 0, i) ? NULL : PQgetvalue(row, 0, i);
+    tdg__text_clear(&p->uri);
+    rv = tdg__pg_plan_uri(&p->plan, values, &p->uri);
+    if (rv == TDG_ENOTFOUND)
+        return true; /* no URI can name this row */
+    if (rv == 0)
+        rv = tdg__pg_seen_add(&p->seen_now, p->uri.data,
+                              tdg__pg_digest(PQgetvalue(row, 0, count)));
+    if (rv < 0)
+        p->seen_now.complete = false;
+    return rv == 0;
+}
+
+/* Tells what is not as it was. Without something to compare with, everything counts. */
+static void compare(tdg__pg_source_t *p) {
+    tdg__pg_seen_t before = p->seen;
+    bool first = p->template_pending;
+
+    p->seen = p->seen_now;
+    p->seen_now = (tdg__pg_seen_t){.max = 0};
+    if (!p->seen.complete)
+        tdg__source_log(&p->source, TDG_LOG_WARNING,
+                        "%s has more than max-keys (%" PRId64 ") rows: of changes during "
+                        "an outage only those of known rows will be told",
+                        p->plan.table_name, p->max_keys);
+    if (!p->baseline && !first) {
+        tdg__pg_seen_each(&p->seen, touch, p);
+    } else if (p->baseline && before.complete && p->seen.complete) {
+        tdg__pg_seen_compare(&before, &p->seen, touch, p);
+    } else if (p->baseline) {
+        tdg__source_log(&p->source, TDG_LOG_WARNING,
+                        "%s: changes of rows beyond max-keys may have been missed",
+                        p->plan.table_name);
+        tdg__pg_seen_each(&before, touch, p);
+        tdg__pg_seen_each(&p->seen, touch, p);
+    }
+    p->baseline = true;
+    tdg__pg_seen_done(&before);
+}
+
+static void take_snapshot(tdg__pg_source_t *p, bool first);
+
+static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *p = query->user;
+    bool taken = end->status == 0 || end->status == TDG_ETOOLARGE;
+
+    p->comparing = false;
+    if (!p->template_watched || !taken)
+        tdg__pg_seen_done(&p->seen_now);
+    if (end->status == TDG_EAWAY) {
+        give_up_connection(p, "cannot look at the whole table", end);
+        return;
+    }
+    if (!taken) {
+        tdg__source_log(&p->source, TDG_LOG_ERROR, "cannot look at %s: %s",
+                        p->plan.table_name, end->error);
+        settle_template(p, TDG_EREFUSED);
+    } else if (p->template_watched) {
+        compare(p);
+        if (p->compare_again)
+            take_snapshot(p, false);
+    }
+    armed(p);
+}
+
+static void take_snapshot(tdg__pg_source_t *p, bool first) {
+    if (p->comparing) {
+        p->compare_again = true;
+        return;
+    }
+    p->compare_again = false;
+    if (tdg__pg_seen_init(&p->seen_now, (size_t)p->max_keys) < 0) {
+        give_up_connection(p, "cannot look at the whole table",
+                           &(tdg__pg_end_t){.error = "the system has no random numbers"});
+        return;
+    }
+    p->seen_now.complete = true;
+    p->comparing = true;
+    p->snapshot = (tdg__pg_query_t){
+        .sql = p->plan.snapshot, .row = on_snapshot_row, .done = on_snapshot, .user = p};
+    tdg__pg_submit(p->pg, &p->snapshot, first);
+}
+
+/* Something has changed, and nobody knows what. */
+static void resync(tdg__pg_source_t *p) {
+    tdg__source_touch_all(&p->source);
+    if (p->template_watched && p->plan.by_table && p->listening == TDG__PG_LISTENING)
+        take_snapshot(p, false);
+}
+
+/* ---- Listening ---------------------------------------------------------- */
+
+static void on_checked(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *p = query->user;
+
+    p->checking = false;
+    if (end->status == 0 && query->count == 0)
+        tdg__source_log(&p->source, TDG_LOG_WARNING,
+                        "%s has no trigger that tells its changes; `tidings postgres "
+                        "install --table ...` makes one",
+                        p->plan.table_name);
+}
+
+static bool on_check_row(tdg__pg_query_t *query, const PGresult *row) {
+    (void)row;
+    query->count = 1; /* there is one */
+    return true;
+}
+
+static void check_trigger(tdg__pg_source_t *p) {
+    if (!p->plan.derived || p->checking)
+        return;
+    p->checking = true;
+    p->check = (tdg__pg_query_t){
+        .sql = p->plan.has_trigger, .row = on_check_row, .done = on_checked, .user = p};
+    tdg__pg_submit(p->pg, &p->check, false);
+}
+
+static void on_unlistened(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    (void)end;
+    ((tdg__pg_source_t *)query->user)->unlistening = false;
+}
+
+static void unlisten(tdg__pg_source_t *p) {
+    if (p->listening != TDG__PG_LISTENING)
+        return; /* on_listening() comes and sees that nobody watches */
+    p->listening = TDG__PG_DEAF;
+    if (p->unlistening)
+        return;
+    p->unlistening = true;
+    p->unlisten =
+        (tdg__pg_query_t){.sql = "UNLISTEN *", .done = on_unlistened, .user = p};
+    tdg__pg_submit(p->pg, &p->unlisten, false);
+}
+
+static void on_listening(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *p = query->user;
+
+    p->listening = TDG__PG_DEAF;
+    if (end->status < 0) {
+        give_up_connection(p, "cannot listen", end);
+        return;
+    }
+    p->listening = TDG__PG_LISTENING;
+    if (!is_watched(p)) {
+        unlisten(p);
+        return;
+    }
+    check_trigger(p);
+    if (!p->template_watched) {
+        armed(p);
+    } else if (p->plan.by_table) {
+        settle_uris(p);
+        take_snapshot(p, true);
+    } else {
+        if (p->source.away)
+            tdg__source_log(&p->source, TDG_LOG_WARNING,
+                            "changes during the outage may have been missed: of a query, "
+                            "only what is watched by its own URI is looked at again");
+        armed(p);
+    }
+}
+
+static void listen_first(tdg__pg_source_t *p) {
+    if (p->listening != TDG__PG_DEAF)
+        return;
+    if (p->unlistening) { /* it must not come later */
+        tdg__pg_abandon(p->pg, &p->unlisten);
+        p->unlistening = false;
+    }
+    p->listening = TDG__PG_ASKED;
+    p->listen = (tdg__pg_query_t){.sql = p->plan.listen, .done = on_listening, .user = p};
+    tdg__pg_submit(p->pg, &p->listen, true);
+}
+
+void tdg__pg_source_up(void *user) {
+    tdg__pg_source_t *p = user;
+
+    if (is_watched(p) && p->plan.listens)
+        listen_first(p);
+    else
+        armed(p);
+    tdg__pg_source_rest(p);
+}
+
+static void is_down(tdg__pg_source_t *p, const char *why) {
+    p->listening = TDG__PG_DEAF;
+    uv_timer_stop(&p->timers[TDG__PG_IDLE]);
+    start_timer(p, TDG__PG_RETRY, on_retry, tdg__source_wait_ms(&p->source, p->tries),
+                false);
+    if (p->tries < 31)
+        p->tries++;
+    tdg__source_is_away(&p->source, why);
+    /* Watching has begun all the same: the return looks at everything. */
+    settle_uris(p);
+    settle_template(p, 0);
+}
+
+void tdg__pg_source_down(void *user, const char *why) {
+    tdg__pg_source_t *p = user;
+
+    /* A connection that nobody has use for may go: the next read opens another. */
+    if (is_watched(p) || !tdg__pg_is_idle(p->pg))
+        is_down(p, why);
+}
+
+static void note_op(tdg__pg_source_t *p, const char *uri, tdg__pg_op_t op) {
+    if (tdg__pg_seen_set(&p->ops, uri, (uint64_t)op) != TDG_ETOOLARGE)
+        return;
+    /* Full of rows that nobody looks at. */
+    tdg__pg_seen_done(&p->ops);
+    if (tdg__pg_seen_init(&p->ops, TDG__PG_MAX_OPS) == 0)
+        tdg__pg_seen_set(&p->ops, uri, (uint64_t)op);
+}
+
+void tdg__pg_source_notified(void *user, const char *payload) {
+    tdg__pg_source_t *p = user;
+    tdg__pg_op_t op;
+    int rv;
+
+    if (!is_watched(p))
+        return;
+    tdg__text_clear(&p->uri);
+    rv = tdg__pg_plan_payload(&p->plan, payload, &op, &p->uri);
+    if (p->plan.template_ == NULL) {
+        note_op(p, p->source.entry.uri, op);
+        tdg__source_touch(&p->source, p->source.entry.uri);
+    } else if (rv == 0) {
+        note_op(p, p->uri.data, op);
+        tdg__source_touch(&p->source, p->uri.data);
+    } else {
+        resync(p);
+    }
+}
+
+/* ---- At intervals ------------------------------------------------------- */
+
+static void on_every(uv_timer_t *timer) {
+    resync(timer->data);
+}
+
+static void on_probed(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    (void)end;
+    ((tdg__pg_source_t *)query->user)->probing = false;
+}
+
+static void on_probe(uv_timer_t *timer) {
+    tdg__pg_source_t *p = timer->data;
+
+    if (p->listening != TDG__PG_LISTENING || p->probing || !tdg__pg_is_idle(p->pg) ||
+        uv_now(p->source.host.loop) - tdg__pg_heard_ms(p->pg) < (uint64_t)p->probe_ms)
+        return;
+    p->probing = true;
+    p->probe = (tdg__pg_query_t){
+        .sql = "SELECT 1", .done = on_probed, .user = p, .limit_ms = p->probe_ms};
+    tdg__pg_submit(p->pg, &p->probe, false);
+}
+
+static int64_t interval_of(const tdg__pg_source_t *p) {
+    if (p->every_ms > 0)
+        return p->every_ms;
+    return p->plan.listens ? 0 : POLL_MS;
+}
+
+static void start_intervals(tdg__pg_source_t *p) {
+    int64_t every = interval_of(p);
+
+    if (every > 0 && !runs(p, TDG__PG_EVERY))
+        start_timer(p, TDG__PG_EVERY, on_every, every, true);
+    if (p->plan.listens && !runs(p, TDG__PG_PROBE))
+        start_timer(p, TDG__PG_PROBE, on_probe, p->probe_ms, true);
+}
+
+/* ---- Watching ----------------------------------------------------------- */
+
+static bool is_template(const tdg__pg_source_t *p, const char *target) {
+    return p->plan.template_ != NULL && strcmp(target, p->source.entry.uri) == 0;
+}
+
+static int wait_for(tdg__pg_source_t *p, const char *uri) {
+    size_t size = strlen(uri) + 1;
+    struct tdg__pg_pending *pending = tdg__malloc(sizeof(*pending) + size);
+
+    if (pending == NULL)
+        return TDG_ENOMEM;
+    memcpy(pending->target, uri, size);
+    pending->next = p->pending;
+    p->pending = pending;
+    return TDG_EAGAIN;
+}
+
+static int watch_template(tdg__pg_source_t *p) {
+    bool known = p->listening == TDG__PG_LISTENING;
+
+    p->template_watched = true;
+    start_intervals(p);
+    if (runs(p, TDG__PG_RETRY) || (known && !p->plan.by_table))
+        return 0;
+    p->template_pending = true;
+    if (known)
+        take_snapshot(p, true);
+    return TDG_EAGAIN;
+}
+
+int tdg__pg_source_watch(tdg__source_t *source, const char *target) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    int rv = 0;
+
+    if (is_template(p, target)) {
+        if (!p->plan.listens)
+            return TDG_ENOTSUP; /* nobody could say which of its URIs exist */
+        rv = watch_template(p);
+    } else {
+        /* While the server is away, watching begins without it. */
+        if (p->plan.listens && p->listening != TDG__PG_LISTENING &&
+            !runs(p, TDG__PG_RETRY))
+            rv = wait_for(p, target);
+        if (rv == TDG_ENOMEM)
+            return rv;
+        p->uris++;
+        start_intervals(p);
+    }
+    if (p->plan.listens) {
+        tdg__pg_source_need(p);
+        if (tdg__pg_state(p->pg) == TDG__PG_UP)
+            listen_first(p);
+    }
+    return rv;
+}
+
+static void forget_pending(tdg__pg_source_t *p, const char *uri) {
+    struct tdg__pg_pending **link = &p->pending;
+
+    while (*link != NULL && strcmp((*link)->target, uri) != 0)
+        link = &(*link)->next;
+    if (*link != NULL) {
+        struct tdg__pg_pending *gone = *link;
+
+        *link = gone->next;
+        tdg__free(gone);
+    }
+}
+
+static void unwatch_template(tdg__pg_source_t *p) {
+    p->template_watched = p->template_pending = p->baseline = p->compare_again = false;
+    tdg__pg_seen_done(&p->seen);
+    if (p->comparing) {
+        tdg__pg_abandon(p->pg, &p->snapshot);
+        p->comparing = false;
+        tdg__pg_seen_done(&p->seen_now);
+    }
+}
+
+void tdg__pg_source_unwatch(tdg__source_t *source, const char *target) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+
+    if (is_template(p, target)) {
+        unwatch_template(p);
+    } else if (p->uris > 0) {
+        p->uris--;
+        forget_pending(p, target);
+    }
+    if (is_watched(p))
+        return;
+    uv_timer_stop(&p->timers[TDG__PG_EVERY]);
+    uv_timer_stop(&p->timers[TDG__PG_PROBE]);
+    unlisten(p);
+    tdg__pg_source_rest(p);
+}
+
+void tdg__pg_source_forget(tdg__pg_source_t *p) {
+    while (p->pending != NULL) {
+        struct tdg__pg_pending *next = p->pending->next;
+
+        tdg__free(p->pending);
+        p->pending = next;
+    }
+}
