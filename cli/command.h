@@ -63,6 +63,7 @@ extern const cli_command_t cli_check;
 extern const cli_command_t cli_demo;
 extern const cli_command_t cli_serve;
 extern const cli_command_t cli_help;
+extern const cli_command_t cli_postgres;
 extern const cli_command_t cli_publish;
 extern const cli_command_t cli_init;
 

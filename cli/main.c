@@ -15,7 +15,8 @@
 #include "config.h"
 
 static const cli_command_t *const commands[] = {
-    &cli_init, &cli_check, &cli_serve, &cli_demo, &cli_publish, &cli_help, NULL,
+    &cli_init, &cli_check,   &cli_serve, &cli_postgres,
+    &cli_demo, &cli_publish, &cli_help,  NULL,
 };
 
 static const char *command_at(const void *table, size_t i) {

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings postgres install` and `uninstall`: the trigger by which a table tells its
+ * changes. Prints the SQL, for whoever wants to read it or run it by other means, or runs
+ * it in one transaction. */
+#include <stdio.h>
+#include <string.h>
+
+#include <libpq-fe.h>
+
+#include <tidings/error.h>
+
+#include "base/text.h"
+#include "command.h"
+#include "source/pg_trigger.h"
+
+enum { SQL_MAX = 1024 * 1024 };
+
+struct options {
+    const char *table, *key, *channel;
+    bool apply;
+};
+
+static const cli_option_t options[] = {
+    CLI_STRING_OPTION(struct options, table, "table", "TABLE",
+                      "the table, such as orders or shop.orders"),
+    CLI_STRING_OPTION(struct options, key, "key", "COLUMN[,COLUMN]...",
+                      "install: the column or columns that name a row"),
+    CLI_STRING_OPTION(struct options, channel, "channel", "NAME",
+                      "install: the channel to notify\n[tidings_SCHEMA_TABLE]"),
+    CLI_FLAG_OPTION(struct options, apply, "apply",
+                    "connect and run the SQL instead of printing it"),
+    CLI_END,
+};
+
+/* ---- What is asked for -------------------------------------------------- */
+
+static bool read_keys(const char *list, tdg__pg_trigger_t *trigger) {
+    tdg__parse_error_t error;
+
+    for (const char *at = list;; at++) {
+        if (trigger->key_count == TDG__PG_MAX_KEYS) {
+            cli_error("postgres: --key takes at most %d columns", TDG__PG_MAX_KEYS);
+            return false;
+        }
+        at = tdg__pg_name_parse(at, ',', trigger->keys[trigger->key_count], &error);
+        if (at == NULL) {
+            cli_error("postgres: --key: %s", error.text);
+            return false;
+        }
+        trigger->key_count++;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+static bool read_trigger(const struct options *o, bool install,
+                         tdg__pg_trigger_t *trigger) {
+    tdg__parse_error_t error;
+
+    if (o->table == NULL || (install && o->key == NULL)) {
+        cli_error("postgres: %s", o->table == NULL
+                                      ? "which table? --table TABLE is missing"
+                                      : "which columns name a row? --key is missing");
+        return false;
+    }
+    if (!install && (o->key != NULL || o->channel != NULL)) {
+        cli_error("postgres: uninstall takes --table only");
+        return false;
+    }
+    if (tdg__pg_table_parse(o->table, &trigger->table, &error) < 0) {
+        cli_error("postgres: --table: %s", error.text);
+        return false;
+    }
+    if (install && !read_keys(o->key, trigger))
+        return false;
+    if (o->channel == NULL) {
+        tdg__pg_channel(&trigger->table, trigger->channel);
+    } else if (o->channel[0] == '\0' || strlen(o->channel) > TDG__PG_NAME_MAX) {
+        cli_error("postgres: --channel takes a name of 1 to %d bytes", TDG__PG_NAME_MAX);
+        return false;
+    } else {
+        strcpy(trigger->channel, o->channel);
+    }
+    return true;
+}
+
+/* ---- In the database ---------------------------------------------------- */
+
+static void ignore_notice(void *arg, const PGresult *notice) {
+    (void)arg, (void)notice;
+}
+
+/* NULL where it does not work, which has been said. */
+static PGconn *open_database(const char *conninfo) {
+    const char *keywords[] = {"fallback_application_name", "connect_timeout", "dbname",
+                              NULL};
+    const char *values[] = {"tidings postgres", "10", conninfo, NULL};
+    PQconninfoOption *parsed = PQconninfoParse(conninfo, NULL);
+    PGconn *conn;
+
+    if (parsed == NULL) { /* libpq's words may quote a password */
+        cli_error("postgres: this is no connection string; it is a URI such as "
+                  "postgresql://user@host/database, or keyword=value pairs");
+        return NULL;
+    }
+    PQconninfoFree(parsed);
+
+    conn = PQconnectdbParams(keywords, values, 1);
+    if (PQstatus(conn) == CONNECTION_OK) {
+        PQsetNoticeReceiver(conn, ignore_notice, NULL);
+        return conn;
+    }
+    cli_error("postgres: %.*s", (int)strcspn(PQerrorMessage(conn), "\n"),
+              PQerrorMessage(conn));
+    PQfinish(conn);
+    return NULL;
+}
+
+static void explain(const PGconn *conn, const PGresult *result,
+                    const tdg__pg_table_t *table) {
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+    if (state != NULL && strcmp(state, "42501") == 0)
+        cli_error("postgres: %s; the role %s has to own %s.%s and may need CREATE on the "
+                  "schema",
+                  message, PQuser(conn), table->schema, table->name);
+    else
+        cli_error("postgres: %s",
+                  message != NULL ? message : "the connection to the server was lost");
+}
+
+static bool run_sql(PGconn *conn, const char *sql, const tdg__pg_table_t *table) {
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    bool done = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+
+    if (!done)
+        explain(conn, result, table);
+    PQclear(result);
+    return done;
+}
+
+/* The only value that a query with one parameter gives; false where that fails, which has
+ * been said. */
+static bool ask(PGconn *conn, const char *sql, const char *const *values, int count,
+                const tdg__pg_table_t *table, bool *ret) {
+    PGresult *result = PQexecParams(conn, sql, count, NULL, values, NULL, NULL, 0);
+    bool done = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+
+    if (done)
+        *ret = PQgetvalue(result, 0, 0)[0] == 't';
+    else
+        explain(conn, result, table);
+    PQclear(result);
+    return done;
+}
+
+/* Says what is missing by name, before PostgreSQL says it with a position. */
+static bool check_table(PGconn *conn, const tdg__pg_trigger_t *trigger) {
+    const char *values[3] = {trigger->table.schema, trigger->table.name, NULL};
+    bool there;
+
+    if (!ask(conn,
+             "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN "
+             "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 "
+             "AND c.relname = $2 AND c.relkind IN ('r', 'p'))",
+             values, 2, &trigger->table, &there))
+        return false;
+    if (!there) {
+        cli_error("postgres: there is no table %s.%s in the database %s",
+                  trigger->table.schema, trigger->table.name, PQdb(conn));
+        return false;
+    }
+    for (size_t i = 0; i < trigger->key_count; i++) {
+        values[2] = trigger->keys[i];
+        if (!ask(conn,
+                 "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN "
+                 "pg_catalog.pg_class c ON c.oid = a.attrelid JOIN "
+                 "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = "
+                 "$1 AND c.relname = $2 AND a.attname = $3 AND a.attnum > 0 AND NOT "
+                 "a.attisdropped)",
+                 values, 3, &trigger->table, &there))
+            return false;
+        if (!there) {
+            cli_error("postgres: the table %s.%s has no column %s", trigger->table.schema,
+                      trigger->table.name, trigger->keys[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int apply(const char *conninfo, const tdg__pg_trigger_t *trigger, bool install,
+                 const char *sql) {
+    const tdg__pg_table_t *table = &trigger->table;
+    PGconn *conn = open_database(conninfo);
+    bool done;
+
+    if (conn == NULL)
+        return CLI_FAILED;
+
+    /* Others may hold a lock on the table for long; waiting for ever helps nobody. */
+    done = run_sql(conn, "BEGIN", table) &&
+           run_sql(conn, "SET LOCAL lock_timeout = '30s'", table) &&
+           (!install || check_table(conn, trigger)) && run_sql(conn, sql, table) &&
+           run_sql(conn, "COMMIT", table);
+    PQfinish(conn); /* what was not committed is undone */
+    if (!done)
+        return CLI_FAILED;
+    if (install)
+        printf("%s.%s tells its changes on the channel %s\n", table->schema, table->name,
+               trigger->channel);
+    else
+        printf("%s.%s tells its changes no more\n", table->schema, table->name);
+    return CLI_OK;
+}
+
+/* ---- The command -------------------------------------------------------- */
+
+static int run_postgres(const cli_command_t *self, int argc, char **argv) {
+    struct options o = {.table = NULL};
+    tdg__pg_trigger_t trigger = {.key_count = 0};
+    int operands, exit_code;
+    tdg__text_t sql;
+    bool install;
+
+    if (!cli_parse(self, argc, argv, &o, &operands, &exit_code))
+        return exit_code;
+    install = operands > 0 && strcmp(argv[0], "install") == 0;
+    if (!install && (operands == 0 || strcmp(argv[0], "uninstall") != 0)) {
+        cli_error("postgres: say install or uninstall");
+        return CLI_USAGE;
+    }
+    if (operands == 2 && !o.apply) {
+        cli_error("postgres: a connection is made with --apply only");
+        return CLI_USAGE;
+    }
+    if (!read_trigger(&o, install, &trigger))
+        return CLI_USAGE;
+
+    tdg__text_init(&sql, SQL_MAX);
+    if (install)
+        tdg__pg_put_install(&sql, &trigger);
+    else
+        tdg__pg_put_uninstall(&sql, &trigger.table);
+    if (sql.error < 0) {
+        cli_error("postgres: %s", tdg_strerror(sql.error));
+        exit_code = CLI_FAILED;
+    } else if (o.apply) {
+        exit_code = apply(operands == 2 ? argv[1] : "", &trigger, install, sql.data);
+    } else {
+        printf("BEGIN;\n%sCOMMIT;\n", sql.data);
+    }
+    tdg__text_done(&sql);
+    return exit_code;
+}
+
+const cli_command_t cli_postgres = {
+    .name = "postgres",
+    .summary = "make a PostgreSQL table tell its changes",
+    .operands = "install|uninstall [CONNINFO]",
+    .max_operands = 2,
+    .description =
+        "Prints the SQL of a trigger by which a table tells its changes, or of its\n"
+        "removal. With --apply the SQL is run, in one transaction; CONNINFO is a URI or\n"
+        "keywords as for psql, and what it leaves out comes from the environment\n"
+        "(PGHOST, PGDATABASE, ...) and ~/.pgpass. Installing again replaces.",
+    .options = options,
+    .run = run_postgres,
+};
