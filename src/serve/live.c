@@ -83,32 +83,33 @@ static bool is_list(const char *target) {
 
 /* ---- What sources tell -------------------------------------------------- */
 
-static void check_told(struct slot *slot, const char *uri, int rv) {
+static int check_told(struct slot *slot, const char *uri, int rv) {
     char text[256];
 
-    if (rv == 0)
-        return;
-    snprintf(text, sizeof(text), "a change of %.100s could not be told: %s", uri,
-             tdg_strerror(rv));
-    log_line(slot->live, slot->source, TDG_LOG_ERROR, text);
-    if (rv == TDG_EAGAIN || rv == TDG_ENOMEM)
-        tdg__source_touch(slot->source, uri);
+    if (rv < 0) {
+        snprintf(text, sizeof(text), "a change of %.100s could not be told: %s", uri,
+                 tdg_strerror(rv));
+        log_line(slot->live, slot->source, TDG_LOG_ERROR, text);
+    }
+    return rv;
 }
 
-static void on_changed(void *user, tdg__source_t *source, const char *uri,
-                       json_t *metadata) {
+static int on_changed(void *user, tdg__source_t *source, const char *uri,
+                      json_t *metadata) {
     struct slot *slot = user;
 
     (void)source;
-    check_told(slot, uri, tdg_server_notify_updated(slot->live->server, uri, metadata));
+    return check_told(slot, uri,
+                      tdg_server_notify_updated(slot->live->server, uri, metadata));
 }
 
-static void on_deleted(void *user, tdg__source_t *source, const char *uri,
-                       json_t *metadata) {
+static int on_deleted(void *user, tdg__source_t *source, const char *uri,
+                      json_t *metadata) {
     struct slot *slot = user;
 
     (void)source;
-    check_told(slot, uri, tdg_server_notify_deleted(slot->live->server, uri, metadata));
+    return check_told(slot, uri,
+                      tdg_server_notify_deleted(slot->live->server, uri, metadata));
 }
 
 /* ---- Reads -------------------------------------------------------------- */

@@ -185,19 +185,18 @@ static bool answer_stale(tdg__item_t *item, struct reader *readers, const char *
     return true;
 }
 
-static void tell(tdg__item_t *item, const tdg__content_t *content, const char *checksum,
-                 const char *change_type) {
+static int tell(tdg__item_t *item, const tdg__content_t *content, const char *checksum,
+                const char *change_type) {
     tdg__source_t *source = item->source;
     json_t *metadata = tdg__item_metadata(content, checksum, change_type);
 
     if (content->status == TDG_ENOTFOUND)
-        source->host.ops->deleted(source->host.user, source, item->uri, metadata);
-    else
-        source->host.ops->changed(source->host.user, source, item->uri, metadata);
+        return source->host.ops->deleted(source->host.user, source, item->uri, metadata);
+    return source->host.ops->changed(source->host.user, source, item->uri, metadata);
 }
 
-void tdg__item_tell(tdg__item_t *item, const struct seen *before,
-                    const tdg__content_t *content, bool touched, bool always) {
+int tdg__item_tell(tdg__item_t *item, const struct seen *before,
+                   const tdg__content_t *content, bool touched, bool always) {
     const tdg__source_t *source = item->source;
     const struct seen *now = &item->seen;
     bool same =
@@ -208,20 +207,20 @@ void tdg__item_tell(tdg__item_t *item, const struct seen *before,
     bool owed = touched && item->only_read;
 
     if (!observed || (same && !always && !owed))
-        return;
+        return 0;
     if (before->known == UNKNOWN && item->first_fetch) {
         item->only_read = source->items->template_watched;
-        return; /* who begins to watch reads it after that */
+        return 0; /* who begins to watch reads it after that */
     }
     if (before->known == UNKNOWN && !touched && !item->watched) {
         item->only_read = true; /* through the template: nothing to compare with */
-        return;
+        return 0;
     }
     item->only_read = false;
-    tell(item, content, now->checksum,
-         now->known == ABSENT                               ? "deleted"
-         : before->known == ABSENT && now->known == PRESENT ? "created"
-                                                            : "content_update");
+    return tell(item, content, now->checksum,
+                now->known == ABSENT                               ? "deleted"
+                : before->known == ABSENT && now->known == PRESENT ? "created"
+                                                                   : "content_update");
 }
 
 static enum known known_by(const tdg__content_t *content) {
@@ -267,6 +266,14 @@ static void recovered(tdg__item_t *item) {
     tdg__item_forget_stale(item);
 }
 
+/* As if it had not been seen: the next look finds it different once more. */
+static void tell_later(tdg__item_t *item, const struct seen *before) {
+    item->seen = *before;
+    item->touched = true;
+    item->only_read = false;
+    arm(item, tdg__source_wait_ms(item->source, item->tries++));
+}
+
 /* What a fetch found: returns true where `content` could be had or is known not to be.
  * *ret_metadata is complete then, where it is there. */
 static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_metadata) {
@@ -299,7 +306,10 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
     if (content->status == 0 && item->watched && content->len <= KEEP_EACH &&
         tdg__kept_copy(item->source, content, *ret_metadata, &kept) == 0)
         tdg__item_take_kept(item, &kept);
-    tdg__item_tell(item, &before, content, item->was_touched, false);
+
+    int rv = tdg__item_tell(item, &before, content, item->was_touched, false);
+    if (rv < 0)
+        tell_later(item, &before);
     return true;
 }
 

@@ -141,9 +141,9 @@ json_t *tdg__item_metadata(const tdg__content_t *content, const char *checksum,
                            const char *change_type);
 
 /* Tells whoever has to know that the item holds something else than before. `always`:
- * also where it does not. */
-void tdg__item_tell(tdg__item_t *item, const struct seen *before,
-                    const tdg__content_t *content, bool touched, bool always);
+ * also where it does not. Returns 0, or the host's code where they could not be told. */
+int tdg__item_tell(tdg__item_t *item, const struct seen *before,
+                   const tdg__content_t *content, bool touched, bool always);
 
 /* The watching of an item is complete once the kind is ready and a first look was had. */
 void tdg__item_check_armed(tdg__item_t *item, int status);

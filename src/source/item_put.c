@@ -127,7 +127,7 @@ int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t
 
         item->held++;
         tdg__source_commit(prepared);
-        tdg__item_tell(item, &before, content, true, always);
+        rv = tdg__item_tell(item, &before, content, true, always);
         item->held--;
         tdg__item_release(item);
     }

@@ -65,9 +65,10 @@ typedef struct tdg__listed {
 
 typedef struct tdg__source_host_ops {
     /* The content of a URI is another one than was last told; it is gone. `metadata` is
-     * complete; stolen. */
-    void (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
-    void (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
+     * complete; stolen. Return 0, or a code where it could not be told; it is tried again
+     * later, unless it was pushed: then whoever pushed it gets the code. */
+    int (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
+    int (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
     /* Lists a resource, or corrects what the list says of it (nobody is told of that);
      * takes it from the list, and
@@ -241,7 +242,9 @@ void tdg__source_touch_all(tdg__source_t *source);
 
 /* Here is what the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads
  * (kinds that are PUSHED; within max-size), and told if it differs. With `always` it is
- * told even if it does not. Returns as tdg__source_prepare(). */
+ * told even if it does not. Returns as tdg__source_prepare(), or why it could not be
+ * told.
+ */
 int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t *content,
                     bool always);
 

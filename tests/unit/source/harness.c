@@ -26,16 +26,32 @@ static struct happening *write_down(struct harness *harness, enum happening_kind
 
 /* ---- The host ----------------------------------------------------------- */
 
-static void on_changed(void *user, tdg__source_t *source, const char *uri,
-                       json_t *metadata) {
+static int on_changed(void *user, tdg__source_t *source, const char *uri,
+                      json_t *metadata) {
+    struct harness *harness = user;
+
     (void)source;
+    if (harness->refuses_news > 0) {
+        harness->refuses_news--;
+        json_decref(metadata);
+        return TDG_EAGAIN;
+    }
     write_down(user, CHANGED, uri)->metadata = metadata;
+    return 0;
 }
 
-static void on_deleted(void *user, tdg__source_t *source, const char *uri,
-                       json_t *metadata) {
+static int on_deleted(void *user, tdg__source_t *source, const char *uri,
+                      json_t *metadata) {
+    struct harness *harness = user;
+
     (void)source;
+    if (harness->refuses_news > 0) {
+        harness->refuses_news--;
+        json_decref(metadata);
+        return TDG_EAGAIN;
+    }
     write_down(user, DELETED, uri)->metadata = metadata;
+    return 0;
 }
 
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {

@@ -25,6 +25,7 @@ struct harness {
     struct happening *happenings;
     size_t count;
     bool closed;
+    unsigned refuses_news; /* so many times nobody can be told */
 };
 
 /* What a read gave; free with reading_done(). */

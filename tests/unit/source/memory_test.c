@@ -77,7 +77,7 @@ static void what_is_prepared_is_not_seen_before_its_time(void **state) {
 
 static void its_uri_is_its_value(void **state) {
     (void)state;
-    harness_refuses("memory: m:1\nuri: m:2\n", "after `memory:`");
+    harness_refuses("memory: m:1\nuri: m:2\n", "after memory:");
     harness_refuses("memory: 'm:{'\n", "no URI template");
     harness_refuses("memory: not a uri\n", "no URI");
 }

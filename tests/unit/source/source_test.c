@@ -215,6 +215,22 @@ static void a_change_is_told_once(void **state) {
     harness_close(&harness);
 }
 
+static void what_cannot_be_told_is_told_later(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    harness.refuses_news = 2;
+    hold(&harness, "two");
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    assert_int_equal(harness.refuses_news, 0);
+    tdg__source_touch(harness.source, "a:1");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
 static void deleted_and_created(void **state) {
     struct harness harness;
 
@@ -462,6 +478,7 @@ int main(void) {
         cmocka_unit_test(too_large_content_is_refused),
         cmocka_unit_test(a_fetch_that_hangs_is_cancelled),
         cmocka_unit_test(a_change_is_told_once),
+        cmocka_unit_test(what_cannot_be_told_is_told_later),
         cmocka_unit_test(deleted_and_created),
         cmocka_unit_test(a_touch_during_a_fetch_is_not_lost),
         cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
