@@ -57,15 +57,16 @@ struct tdg__item {
     tdg__source_t *source;
     char *uri;
 
-    bool watched;     /* by itself, not through the template */
-    bool kind_arming; /* the kind has not said tdg__source_watched() yet */
-    bool first_fetch; /* of the watching: nothing to compare with, nobody to tell */
-    bool only_read;   /* seen, and who watches the template was told nothing */
-    bool touched;     /* since the last fetch began */
-    bool was_touched; /* before that */
-    bool again;       /* asked while FETCHING */
-    bool remembered;  /* in by_use */
-    unsigned held;    /* by whoever needs it for a while, whatever happens */
+    bool watched;      /* by itself, not through the template */
+    bool kind_arming;  /* the kind has not said tdg__source_watched() yet */
+    bool first_fetch;  /* of the watching: nothing to compare with, nobody to tell */
+    bool only_read;    /* seen, and who watches the template was told nothing */
+    bool touched;      /* since the last fetch began */
+    bool was_touched;  /* before that */
+    bool again;        /* asked while FETCHING */
+    bool remembered;   /* in by_use */
+    unsigned held;     /* by whoever needs it for a while, whatever happens */
+    unsigned prepared; /* contents that may take the place of the one there is */
 
     struct seen seen; /* last */
     struct kept kept;
@@ -97,6 +98,7 @@ struct tdg__items {
     unsigned remembered;
     tdg__list_t by_keep; /* those with kept content, the oldest first */
     size_t kept_bytes, kept_count;
+    int64_t prepared_bytes, prepared_count; /* more than that once all are committed */
     bool kind_closed, timer_closing;
     void (*closed)(tdg__source_t *source);
 };

@@ -12,26 +12,54 @@ struct tdg__prepared {
     tdg__item_t *item; /* held */
     struct seen seen;
     struct kept kept;
+    int64_t bytes, count; /* what it adds to the source */
 };
 
-static int check_limits(const tdg__source_t *source, const tdg__item_t *item,
-                        size_t len) {
+/* Those that are prepared and not committed yet count as well, so that many at once do
+ * not come to more than is allowed. What the first of a URI replaces, the second does not
+ * replace again. */
+static int check_limits(tdg__prepared_t *prepared, size_t len) {
+    const tdg__item_t *item = prepared->item;
+    const tdg__source_t *source = item->source;
     const struct tdg__items *items = source->items;
-    size_t had = item->kept.data != NULL ? item->kept.len : 0;
+    bool replaces = item->kept.data != NULL && item->prepared == 0;
 
     if (len > (size_t)source->entry.max_size)
         return TDG_ETOOLARGE;
+    prepared->bytes = (int64_t)len - (replaces ? (int64_t)item->kept.len : 0);
+    prepared->count = item->kept.data == NULL && item->prepared == 0;
     if (source->max_total > 0 &&
-        items->kept_bytes - had + len > (size_t)source->max_total)
+        (int64_t)items->kept_bytes + items->prepared_bytes + prepared->bytes >
+            source->max_total)
         return TDG_ETOTAL;
-    if (source->max_items > 0 && item->kept.data == NULL &&
-        items->kept_count >= (size_t)source->max_items)
+    if (source->max_items > 0 && prepared->count > 0 &&
+        (int64_t)items->kept_count + items->prepared_count >= source->max_items)
         return TDG_ETOTAL;
     return 0;
 }
 
+/* Once nothing can fail any more. */
+static void count_in(tdg__prepared_t *prepared) {
+    struct tdg__items *items = prepared->item->source->items;
+
+    items->prepared_bytes += prepared->bytes;
+    items->prepared_count += prepared->count;
+    prepared->item->prepared++;
+}
+
+static void count_out(tdg__prepared_t *prepared) {
+    struct tdg__items *items;
+
+    if (prepared->kept.data == NULL)
+        return;
+    items = prepared->item->source->items;
+    items->prepared_bytes -= prepared->bytes;
+    items->prepared_count -= prepared->count;
+    prepared->item->prepared--;
+}
+
 static int copy(tdg__prepared_t *prepared, const tdg__content_t *content) {
-    int rv = check_limits(prepared->item->source, prepared->item, content->len);
+    int rv = check_limits(prepared, content->len);
 
     if (rv == 0)
         rv = tdg__checksum(content->data, content->len, prepared->seen.checksum);
@@ -43,6 +71,8 @@ static int copy(tdg__prepared_t *prepared, const tdg__content_t *content) {
         return TDG_ENOMEM;
     rv = tdg__kept_copy(prepared->item->source, content, metadata, &prepared->kept);
     json_decref(metadata);
+    if (rv == 0)
+        count_in(prepared);
     return rv;
 }
 
@@ -83,6 +113,7 @@ static void let_go(tdg__prepared_t *prepared) {
 }
 
 void tdg__source_abandon(tdg__prepared_t *prepared) {
+    count_out(prepared);
     tdg__kept_done(&prepared->kept);
     let_go(prepared);
 }
@@ -108,6 +139,7 @@ void tdg__source_commit(tdg__prepared_t *prepared) {
     tdg__item_t *item = prepared->item;
     enum known before = item->seen.known;
 
+    count_out(prepared);
     item->seen = prepared->seen;
     tdg__item_forget_kept(item);
     if (prepared->kept.data != NULL)

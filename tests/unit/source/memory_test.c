@@ -75,6 +75,27 @@ static void what_is_prepared_is_not_seen_before_its_time(void **state) {
     harness_close(&harness);
 }
 
+static void what_is_prepared_counts(void **state) {
+    tdg__content_t content = text("1234"), small = text("1");
+    tdg__prepared_t *first, *second, *third;
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, "memory: 'm:{x}'\nmax-items: 2\nmax-total: 8\n");
+    assert_int_equal(tdg__source_prepare(harness.source, "m:1", &content, &first), 0);
+    assert_int_equal(tdg__source_prepare(harness.source, "m:2", &content, &second), 0);
+    assert_int_equal(tdg__source_prepare(harness.source, "m:3", &small, &third),
+                     TDG_ETOTAL);
+    tdg__source_abandon(second);
+    assert_int_equal(tdg__source_prepare(harness.source, "m:3", &content, &third), 0);
+    tdg__source_commit(first);
+    tdg__source_commit(third);
+    assert_int_equal(put(&harness, "m:2", ""), TDG_ETOTAL);
+    assert_int_equal(put(&harness, "m:1", "4321"), 0);
+    assert_int_equal(put(&harness, "m:1", "54321"), TDG_ETOTAL);
+    harness_close(&harness);
+}
+
 static void its_uri_is_its_value(void **state) {
     (void)state;
     harness_refuses("memory: m:1\nuri: m:2\n", "after memory:");
@@ -87,6 +108,7 @@ int main(void) {
         cmocka_unit_test(what_is_put_is_listed_and_read),
         cmocka_unit_test(it_has_limits),
         cmocka_unit_test(what_is_prepared_is_not_seen_before_its_time),
+        cmocka_unit_test(what_is_prepared_counts),
         cmocka_unit_test(its_uri_is_its_value),
     };
 
