@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "serve/serve.h"
+#include "source/webhook.h"
 
 enum { MAX_SOURCES = 10000 };
 
@@ -59,6 +60,25 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
     return 0;
 }
 
+/* Nor the same endpoint. */
+static int check_path(const tdg__node_t *node, const tdg__source_t *source,
+                      const tdg__live_entry_t *list, size_t count,
+                      tdg__problems_t *problems) {
+    const struct tdg__hook_ops *hook = source->kind->hook;
+
+    for (size_t i = 0; i < count && hook != NULL; i++) {
+        const tdg__source_t *other = list[i].source;
+
+        if (other->kind->hook == NULL ||
+            strcmp(other->kind->hook->path(other), hook->path(source)) != 0)
+            continue;
+        tdg__node_problem(problems, tdg__node_get(node, source->kind->name),
+                          "an entry before has the same path");
+        return TDG_EINVAL;
+    }
+    return 0;
+}
+
 static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
                      tdg__live_entry_t *list, size_t *count) {
     tdg__live_entry_t entry = {NULL, NULL};
@@ -67,6 +87,8 @@ static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
     if (rv < 0)
         return rv;
     rv = check_twice(node, entry.source, list, *count, problems);
+    if (rv == 0)
+        rv = check_path(node, entry.source, list, *count, problems);
     if (rv == 0) {
         entry.identity = tdg__live_identity(node);
         rv = entry.identity != NULL ? 0 : TDG_ENOMEM;

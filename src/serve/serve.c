@@ -13,6 +13,8 @@
 
 #include "base/alloc.h"
 #include "serve/handover.h"
+#include "serve/hooks.h"
+#include "serve/store.h"
 
 enum { CONFIG_POLL_MS = 1000 };
 
@@ -150,6 +152,10 @@ static void reload(tdg__serve_t *serve) {
         tdg__config_destroy(config);
         return;
     }
+    rv = tdg__live_publish(serve->live, serve->server, config->publish.key);
+    if (rv < 0)
+        say(serve, TDG_LOG_ERROR, "publishing goes on with the old key: %s",
+            tdg_strerror(rv));
     tdg__config_destroy(serve->config);
     serve->config = config;
 }
@@ -235,6 +241,21 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     serve->opts.log(serve->opts.user, level, message);
 }
 
+static void on_opened(void *user, tdg__source_t *source) {
+    tdg__serve_t *serve = user;
+    int rv = tdg__hooks_add(serve->live, serve->server, source);
+
+    if (rv < 0)
+        say(serve, TDG_LOG_ERROR, "%s: cannot be called: %s", source->label,
+            tdg_strerror(rv));
+}
+
+static void on_closing(void *user, tdg__source_t *source) {
+    tdg__serve_t *serve = user;
+
+    tdg__hooks_remove(serve->live, serve->server, source);
+}
+
 static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
     const tdg__config_server_t *config = &serve->config->server;
     tdg_listen_opts_t opts = {
@@ -300,6 +321,11 @@ static int make_server(tdg__serve_t *serve) {
         return rv;
     }
     tdg__live_bind(serve->live, serve->server);
+    rv = tdg__live_publish(serve->live, serve->server, serve->config->publish.key);
+    if (rv < 0) {
+        say(serve, TDG_LOG_ERROR, "cannot take what is published: %s", tdg_strerror(rv));
+        return rv;
+    }
     if (serve->opts.stdio) {
         rv = tdg_server_pipe(serve->server, STDIN_FILENO, STDOUT_FILENO,
                              serve->config->server.dialect == 1);
@@ -336,8 +362,11 @@ static void init_handles(tdg__serve_t *serve) {
 }
 
 int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret) {
-    static const tdg__live_ops_t live_ops = {
-        .ready = on_ready, .closed = on_live_closed, .log = on_log};
+    static const tdg__live_ops_t live_ops = {.ready = on_ready,
+                                             .closed = on_live_closed,
+                                             .opened = on_opened,
+                                             .closing = on_closing,
+                                             .log = on_log};
     tdg__serve_t *serve = tdg__calloc(1, sizeof(*serve));
     if (serve == NULL)
         return TDG_ENOMEM;

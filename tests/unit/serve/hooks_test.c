@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The endpoints of webhooks over HTTP. Who may call, and what it does, is tested in
+ * unit/source/webhook_test.c. */
+#include "serve/hooks.h"
+
+#include <stdio.h>
+
+#include "unit/serve/scene.h"
+
+#define BEARER "  signature: bearer\n"
+#define HOOK "- webhook: /hooks/x\n  uri: h:x\n  secret: s3cret\n" BEARER
+#define OTHER "- webhook: /hooks/y\n  uri: h:y\n  secret: s3cret\n" BEARER
+
+static int request(struct scene *scene, const char *method, const char *path,
+                   const char *key, const char *body) {
+    struct client client;
+    char fields[256] = "";
+
+    if (key != NULL)
+        snprintf(fields, sizeof(fields), "Authorization: Bearer %s\r\n", key);
+    scene_client(scene, &client);
+    client_request(&client, method, path, fields, body);
+
+    int status = client_response(&client);
+
+    client_done(&client);
+    return status;
+}
+
+static int post(struct scene *scene, const char *path, const char *body) {
+    return request(scene, "POST", path, "s3cret", body);
+}
+
+static void a_call_reaches_subscribers(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK OTHER);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['h:x','h:y']}");
+    assert_int_equal(post(&scene, "/hooks/x", "first"), 202);
+    client_expect(&client, "'uri':'h:x'");
+    scene_expect(&scene, "h:x", "first");
+    scene_expect(&scene, "h:y", NULL);
+    assert_int_equal(post(&scene, "/hooks/y", "second"), 202);
+    client_expect(&client, "'uri':'h:y'");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void others_are_refused(void **state) {
+    struct scene scene;
+    char large[200];
+
+    (void)state;
+    memset(large, 'x', sizeof(large) - 1);
+    large[sizeof(large) - 1] = '\0';
+    scene_open(&scene, NULL, HOOK "  max-size: 100\n");
+    assert_int_equal(request(&scene, "POST", "/hooks/x", NULL, "body"), 401);
+    assert_int_equal(request(&scene, "POST", "/hooks/x", "wrong", "body"), 401);
+    assert_int_equal(request(&scene, "GET", "/hooks/x", "s3cret", NULL), 405);
+    assert_int_equal(request(&scene, "PUT", "/hooks/x", "s3cret", "body"), 405);
+    assert_int_equal(post(&scene, "/hooks/x", large), 413);
+    assert_int_equal(post(&scene, "/hooks/none", "body"), 404);
+    assert_int_equal(post(&scene, "/hooks/x/", "body"), 404);
+    scene_expect(&scene, "h:x", NULL);
+    assert_int_equal(post(&scene, "/hooks/x", "body"), 202);
+    scene_close(&scene);
+}
+
+static void endpoints_come_and_go_with_their_entries(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK);
+    assert_int_equal(post(&scene, "/hooks/y", "body"), 404);
+    scene_replace(&scene, HOOK OTHER);
+    assert_int_equal(post(&scene, "/hooks/y", "body"), 202);
+
+    /* the same path with another secret: the old entry goes after the new one came */
+    scene_replace(&scene,
+                  "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER OTHER);
+    assert_int_equal(post(&scene, "/hooks/x", "body"), 401);
+    assert_int_equal(request(&scene, "POST", "/hooks/x", "new", "body"), 202);
+    scene_expect(&scene, "h:y", "body"); /* which stayed */
+    scene_replace(&scene, OTHER);
+    assert_int_equal(post(&scene, "/hooks/x", "body"), 404);
+    assert_int_equal(post(&scene, "/hooks/y", "other"), 202);
+    scene_close(&scene);
+}
+
+/* The request is in the queue to the loop when the entry goes. */
+static void a_call_may_come_too_late(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK OTHER);
+    scene_client(&scene, &client);
+    client.loop = NULL; /* the loop of the sources stands still */
+    client_request(&client, "POST", "/hooks/x", "Authorization: Bearer s3cret\r\n", "a");
+    assert_int_equal(client_response_within(&client, 200), -1);
+    assert_int_equal(scene_try_replace(&scene, OTHER), 0);
+    client.loop = &scene.loop;
+    assert_int_equal(client_response(&client), 404);
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void after_the_end_it_is_refused(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK);
+    scene_client(&scene, &client);
+    client.loop = NULL;
+    client_request(&client, "POST", "/hooks/x", "Authorization: Bearer s3cret\r\n", "a");
+    assert_int_equal(client_response_within(&client, 200), -1);
+    tdg__live_close(scene.live);
+    assert_int_equal(client_response(&client), 503);
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void memory_may_run_out(void **state) {
+    struct scene scene;
+    int status;
+    size_t nth = 0;
+
+    (void)state;
+    memory_count();
+    scene_attach(&scene, HOOK);
+    do {
+        struct client client;
+
+        assert_true(++nth < 1000);
+        scene_client(&scene, &client);
+        scene_step(&scene); /* the connection is there */
+        memory_fail(nth, MEMORY_ONCE);
+        client_request(&client, "POST", "/hooks/x", "Authorization: Bearer s3cret\r\n",
+                       "body");
+        status = client_response(&client);
+        memory_fail(0, MEMORY_ONCE);
+        assert_true(status == 0 || status == 202 || status == 500 || status == 503);
+        client_done(&client);
+    } while (status != 202);
+    assert_true(nth > 3);
+    scene_expect(&scene, "h:x", "body");
+    scene_close(&scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_reaches_subscribers),
+        cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(endpoints_come_and_go_with_their_entries),
+        cmocka_unit_test(a_call_may_come_too_late),
+        cmocka_unit_test(after_the_end_it_is_refused),
+        cmocka_unit_test(memory_may_run_out), /* counts memory from here on */
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("hooks", tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sources behind a server, from a client's side: reading, watching, changes and lists;
+ * and what a reload means to those who are subscribed. */
+#include <stdio.h>
+
+#include "unit/serve/scene.h"
+
+#define ONE "- script: one\n  uri: a:1\n"
+#define TWO "- script: two\n  uri: a:2\n"
+
+static const tdg_server_opts_t short_linger = {.linger_ms = 1};
+
+static void expect_change(struct client *client, const char *uri) {
+    char text[256];
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    client_expect(client, text);
+    assert_true(has(client->event, "notifications/resources/updated"));
+}
+
+/* Nothing came in between: the next that comes is this one. */
+static void expect_marker(struct scene *scene, struct client *client) {
+    assert_int_equal(tdg_server_notify_updated(scene->server, "mark:1", NULL), 0);
+    expect_change(client, "mark:1");
+}
+
+/* Listens to some URIs, to the marker and to lists. */
+static void listen_to(struct scene *scene, struct client *client, const char *uris) {
+    char filter[512];
+
+    scene_client(scene, client);
+    snprintf(filter, sizeof(filter),
+             "{'resourceSubscriptions':[%s,'mark:1'],'resourcesListChanged':true}", uris);
+    modern_listen(client, filter);
+}
+
+#define MARK "- script: mark\n  uri: mark:1\n"
+
+/* ---- Reading and watching ----------------------------------------------- */
+
+static void a_read_goes_to_the_source(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE TWO "- script: many\n  uri: 't:{x}'\n");
+    scene_expect(&scene, "a:1", "one");
+    scene_expect(&scene, "a:2", "two");
+    scene_expect(&scene, "t:anything", "many");
+    scene_expect(&scene, "a:3", NULL);
+    scene_script(&scene, "a:1")->holds = NULL;
+    scene_expect(&scene, "a:1", NULL);
+    assert_int_equal(scene_script(&scene, "a:2")->watches, 0);
+    scene_close(&scene);
+}
+
+static void a_uri_of_its_own_goes_before_a_template(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL,
+               "- script: many\n  uri: 'a:{x}'\n- script: more\n  uri: 'a:{y}'\n" ONE);
+    scene_expect(&scene, "a:1", "one");
+    scene_expect(&scene, "a:2", "many");
+    scene_close(&scene);
+}
+
+static void watching_lasts_as_long_as_somebody_is_subscribed(void **state) {
+    struct client first, second;
+    struct scene scene;
+    struct script *script;
+
+    (void)state;
+    scene_open(&scene, &short_linger, ONE MARK);
+    script = scene_script(&scene, "a:1");
+    assert_int_equal(script->watches, 0);
+    listen_to(&scene, &first, "'a:1'");
+    assert_int_equal(script->watches, 1);
+    assert_string_equal(script->watched, "a:1");
+    listen_to(&scene, &second, "'a:1'");
+    client_done(&first);
+    scene_change(&scene, "a:1", "uno");
+    expect_change(&second, "a:1");
+    assert_int_equal(script->watches, 1);
+    assert_int_equal(script->unwatches, 0);
+    client_done(&second);
+    SCENE_UNTIL(&scene, script->unwatches == 1);
+    assert_string_equal(script->watched, "");
+
+    listen_to(&scene, &first, "'a:1'"); /* and again */
+    assert_int_equal(script->watches, 2);
+    scene_change(&scene, "a:1", "dos");
+    expect_change(&first, "a:1");
+    client_done(&first);
+    scene_close(&scene);
+}
+
+static void a_change_reaches_both_eras(void **state) {
+    struct client modern, legacy, stream;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE MARK);
+    listen_to(&scene, &modern, "'a:1'");
+    scene_client(&scene, &legacy);
+    legacy_initialize(&legacy, LATEST_LEGACY);
+    scene_client(&scene, &stream);
+    legacy_join(&stream, &legacy);
+    assert_int_equal(legacy_get(&stream, NULL), 200);
+    legacy_subscribe(&legacy, "a:1");
+    scene_change(&scene, "a:1", "uno");
+    expect_change(&modern, "a:1");
+    assert_true(has(modern.event, "'change_type':'content_update'"));
+    assert_true(has(modern.event, "'checksum':'sha256:"));
+    expect_change(&stream, "a:1");
+    scene_expect(&scene, "a:1", "uno");
+
+    scene_change(&scene, "a:1", "uno"); /* the same again is no news */
+    expect_marker(&scene, &modern);
+    scene_change(&scene, "a:1", NULL);
+    expect_change(&modern, "a:1");
+    assert_true(has(modern.event, "'change_type':'deleted'"));
+    client_done(&modern);
+    client_done(&legacy);
+    client_done(&stream);
+    scene_close(&scene);
+}
+
+static void a_template_is_watched_too(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: many\n  uri: 't:{x}'\n" MARK);
+    listen_to(&scene, &client, "'t:{x}'");
+    assert_string_equal(scene_script(&scene, "t:1")->watched, "t:{x}");
+    scene_change(&scene, "t:1", "new");
+    expect_change(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void what_a_source_lists_is_listed(void **state) {
+    tdg__listed_t listed = {.uri = "l:1", .name = "first", .size = 7};
+    struct client client, reader;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &short_linger, "- lister: some\n  uri: 'l:{x}'\n" MARK);
+
+    struct script *script = scene_script(&scene, "l:1");
+
+    listen_to(&scene, &client, "'mark:1'");
+    assert_string_equal(script->watched, "list:resources");
+    assert_int_equal(tdg__source_list(&script->source, &listed), 0);
+    client_expect(&client, "notifications/resources/list_changed");
+    scene_client(&scene, &reader);
+    modern_post(&reader, "resources/list", NULL, NULL);
+    assert_body(&reader, "'uri':'l:1'");
+    assert_body(&reader, "'size':7");
+    scene_expect(&scene, "l:1", "some");
+    tdg__source_unlist(&script->source, "l:1");
+    client_expect(&client, "notifications/resources/list_changed");
+    modern_post(&reader, "resources/list", NULL, NULL);
+    assert_false(body_has(&reader, "'uri':'l:1'"));
+    client_done(&reader);
+    client_done(&client);
+    SCENE_UNTIL(&scene, script->watched[0] == '\0');
+    scene_close(&scene);
+}
+
+/* ---- Replacing ---------------------------------------------------------- */
+
+static void what_stays_keeps_its_subscribers_and_is_not_opened_again(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &short_linger, ONE TWO MARK);
+    listen_to(&scene, &client, "'a:1'");
+
+    struct script *before = scene_script(&scene, "a:1");
+
+    scene_replace(&scene, MARK "- script: three\n  uri: a:3\n" ONE);
+    assert_ptr_equal(scene_script(&scene, "a:1"), before);
+    assert_int_equal(before->watches, 1);
+    assert_int_equal(before->unwatches, 0);
+    assert_int_equal(scene.opened, 4);
+    assert_int_equal(scene.closing, 1);
+    client_expect(&client, "notifications/resources/list_changed"); /* a:2, a:3 */
+    scene_change(&scene, "a:1", "uno");
+    for (;;) { /* a second list change may come before */
+        const char *event = client_message(&client);
+
+        assert_non_null(event);
+        if (has(event, "'uri':'a:1'"))
+            break;
+        assert_true(has(event, "list_changed"));
+    }
+    scene_expect(&scene, "a:3", "three");
+    scene_expect(&scene, "a:2", NULL);
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void an_equal_config_changes_nothing(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE TWO MARK);
+    listen_to(&scene, &client, "'a:1'");
+    scene_replace(&scene, TWO MARK ONE);
+    expect_marker(&scene, &client);
+    assert_int_equal(scene.opened, 3);
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* The source is another one, but what it holds may be the same. */
+static void a_changed_entry_is_compared_with_what_was_told(void **state) {
+    struct client client;
+    struct scene scene;
+    bool told = false;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['a:1','mark:1']}");
+    scene_replace(&scene, "- script: one\n  uri: a:1\n  timeout: 7s\n" MARK);
+    SCENE_UNTIL(&scene, scene_script(&scene, "a:1")->watches == 1);
+    expect_marker(&scene, &client);
+    scene_replace(&scene, "- script: other\n  uri: a:1\n" MARK);
+    expect_change(&client, "a:1");
+    told = has(client.event, "'change_type':'content_update'");
+    assert_true(told);
+    scene_expect(&scene, "a:1", "other");
+    scene_change(&scene, "a:1", "more"); /* and it is watched on */
+    expect_change(&client, "a:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void what_is_removed_is_told_as_deleted(void **state) {
+    bool listed = false, deleted = false;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE TWO MARK);
+    listen_to(&scene, &client, "'a:1'");
+    scene_replace(&scene, TWO MARK);
+    while (!listed || !deleted) {
+        const char *event = client_message(&client);
+
+        assert_non_null(event);
+        listed = listed || has(event, "notifications/resources/list_changed");
+        deleted = deleted ||
+                  (has(event, "'uri':'a:1'") && has(event, "'change_type':'deleted'"));
+    }
+    scene_expect(&scene, "a:1", NULL);
+
+    /* who stays subscribed hears when it comes again */
+    scene_replace(&scene, ONE TWO MARK);
+    SCENE_UNTIL(&scene, scene_script(&scene, "a:1")->watches == 1);
+    scene_change(&scene, "a:1", "back");
+    for (;;) {
+        const char *event = client_message(&client);
+
+        assert_non_null(event);
+        if (has(event, "'uri':'a:1'"))
+            break;
+    }
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void what_is_listed_again_was_never_away(void **state) {
+    tdg__listed_t listed = {.uri = "l:1", .name = "first"};
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- lister: some\n  uri: 'l:{x}'\n" MARK);
+    assert_int_equal(tdg__source_list(&scene_script(&scene, "l:1")->source, &listed), 0);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['l:1','mark:1']}");
+
+    unsigned ready = scene.ready;
+
+    assert_int_equal(scene_try_replace(&scene, "- lister: later\n  uri: 'l:{x}'\n" MARK),
+                     0);
+
+    struct script *script = scene_script(&scene, "l:1");
+
+    script->holds = "some";
+    assert_int_equal(tdg__source_list(&script->source, &listed), 0);
+    assert_int_equal(scene.ready, ready);
+    tdg__source_ready(&script->source);
+    SCENE_UNTIL(&scene, scene.ready > ready);
+    scene_expect(&scene, "l:1", "some");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void an_entry_that_cannot_work_does_not_hold_up_the_others(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: broken\n  uri: b:1\n" ONE);
+    scene_expect(&scene, "a:1", "one");
+    assert_int_equal(scene.opened, 1);
+    assert_int_equal(scene.closing, 1);
+    scene_close(&scene);
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void reads_in_flight_are_answered_when_their_source_goes(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, ONE TWO);
+
+    struct script *script = scene_script(&scene, "a:1");
+
+    script->manual = true;
+    scene_client(&scene, &client);
+    modern_send(&client, "resources/read", "a:1", "'uri':'a:1'");
+    SCENE_UNTIL(&scene, script->waiting_count == 1);
+    scene_replace(&scene, TWO);
+    assert_int_equal(client_response(&client), 200);
+    assert_body(&client, "'error_type':'unavailable'");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* One thread, so that memory can be made to fail: nothing has changed then. */
+static void memory_may_run_out_in_a_reload(void **state) {
+    struct scene scene;
+    size_t nth = 0;
+    int rv;
+
+    (void)state;
+    memory_count();
+    scene_attach(&scene, ONE MARK);
+
+    struct script *before = scene_script(&scene, "a:1");
+
+    do {
+        assert_true(++nth < 500);
+        memory_fail(nth, MEMORY_ONCE);
+        rv = scene_try_replace(&scene, "- script: new\n  uri: a:1\n" TWO MARK);
+        memory_fail(0, MEMORY_ONCE);
+        scene_step(&scene);
+        if (rv < 0) {
+            assert_ptr_equal(scene_script(&scene, "a:1"), before);
+            assert_null(tdg__live_owner(scene.live, "a:2"));
+            scene_expect(&scene, "a:1", "one");
+        }
+    } while (rv < 0);
+    /* Where it fails later, all is there; what could not be listed is in the log. */
+    assert_true(nth > 10);
+    scene_expect(&scene, "a:1", "new");
+    scene_close(&scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_goes_to_the_source),
+        cmocka_unit_test(a_uri_of_its_own_goes_before_a_template),
+        cmocka_unit_test(watching_lasts_as_long_as_somebody_is_subscribed),
+        cmocka_unit_test(a_change_reaches_both_eras),
+        cmocka_unit_test(a_template_is_watched_too),
+        cmocka_unit_test(what_a_source_lists_is_listed),
+        cmocka_unit_test(what_stays_keeps_its_subscribers_and_is_not_opened_again),
+        cmocka_unit_test(an_equal_config_changes_nothing),
+        cmocka_unit_test(a_changed_entry_is_compared_with_what_was_told),
+        cmocka_unit_test(what_is_removed_is_told_as_deleted),
+        cmocka_unit_test(what_is_listed_again_was_never_away),
+        cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
+        cmocka_unit_test(reads_in_flight_are_answered_when_their_source_goes),
+        cmocka_unit_test(memory_may_run_out_in_a_reload), /* counts memory from here on */
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
+}

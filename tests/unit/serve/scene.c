@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit/serve/scene.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "serve/hooks.h"
+
+/* ---- The kinds ---------------------------------------------------------- */
+
+#define TEXT_OPTION(kind)                                                                \
+    {                                                                                    \
+        {.name = (kind),                                                                 \
+         .type = TDG__OPTION_STRING,                                                     \
+         .offset = offsetof(struct script, text),                                        \
+         .help = "What it holds."},                                                      \
+            {.name = NULL},                                                              \
+    }
+
+static const tdg__option_t script_options[] = TEXT_OPTION("script");
+static const tdg__option_t lister_options[] = TEXT_OPTION("lister");
+
+static int script_open(tdg__source_t *source) {
+    struct script *script = (struct script *)source;
+
+    script->holds = script->text;
+    if ((source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
+        strcmp(script->text, "later") != 0)
+        tdg__source_ready(source);
+    return strcmp(script->text, "broken") == 0 ? TDG_EINVAL : 0;
+}
+
+static void script_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct script *script = (struct script *)source;
+
+    if (script->manual) {
+        assert_true(script->waiting_count < MAX_WAITING);
+        script->waiting[script->waiting_count++] = fetch;
+    } else if (script->holds == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOTFOUND, "it is not there");
+    } else {
+        tdg__content_t content = {.data = script->holds, .len = strlen(script->holds)};
+
+        tdg__fetch_done(fetch, &content);
+    }
+}
+
+static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct script *script = (struct script *)source;
+
+    for (size_t i = 0; i < script->waiting_count; i++) {
+        if (script->waiting[i] != fetch)
+            continue;
+        script->waiting[i] = script->waiting[--script->waiting_count];
+        tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+        return;
+    }
+}
+
+static int script_watch(tdg__source_t *source, const char *target) {
+    struct script *script = (struct script *)source;
+
+    script->watches++;
+    snprintf(script->watched, sizeof(script->watched), "%s", target);
+    return 0;
+}
+
+static void script_unwatch(tdg__source_t *source, const char *target) {
+    struct script *script = (struct script *)source;
+
+    (void)target;
+    script->unwatches++;
+    script->watched[0] = '\0';
+}
+
+#define SCRIPT_KIND(kind, all_options, all_flags)                                        \
+    {                                                                                    \
+        .name = (kind), .help = "Does as it is told.", .options = (all_options),         \
+        .flags = (all_flags), .size = sizeof(struct script), .open = script_open,        \
+        .watch = script_watch, .unwatch = script_unwatch, .fetch = script_fetch,         \
+        .cancel = script_cancel                                                          \
+    }
+
+static const tdg__source_kind_t script_kind = SCRIPT_KIND("script", script_options, 0);
+static const tdg__source_kind_t lister_kind =
+    SCRIPT_KIND("lister", lister_options, TDG__SOURCE_LISTS);
+
+/* ---- What is heard ------------------------------------------------------ */
+
+static void on_ready(void *user) {
+    ((struct scene *)user)->ready++;
+}
+
+static void on_closed(void *user) {
+    ((struct scene *)user)->closed = true;
+}
+
+static void on_opened(void *user, tdg__source_t *source) {
+    struct scene *scene = user;
+
+    scene->opened++;
+    assert_int_equal(tdg__hooks_add(scene->live, scene->server, source), 0);
+}
+
+static void on_closing(void *user, tdg__source_t *source) {
+    struct scene *scene = user;
+
+    scene->closing++;
+    tdg__hooks_remove(scene->live, scene->server, source);
+}
+
+static void on_log(void *user, tdg_log_level_t level, const char *message) {
+    struct scene *scene = user;
+    size_t len = strlen(scene->log);
+
+    (void)level;
+    snprintf(scene->log + len, sizeof(scene->log) - len, "%s\n", message);
+}
+
+static const tdg__live_ops_t ops = {on_ready, on_closed, on_opened, on_closing, on_log};
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int make(const tdg__node_t *node, tdg__problems_t *problems, tdg__source_t **ret) {
+    if (tdg__node_get(node, "script") != NULL)
+        return tdg__source_create_kind(&script_kind, node, problems, ret);
+    if (tdg__node_get(node, "lister") != NULL)
+        return tdg__source_create_kind(&lister_kind, node, problems, ret);
+    return tdg__source_create(node, problems, ret);
+}
+
+int scene_try_replace(struct scene *scene, const char *yaml) {
+    tdg__live_entry_t entries[16];
+    tdg__problems_t problems;
+    tdg__node_t *list = NULL;
+    size_t count = 0;
+
+    tdg__problems_init(&problems, "test.yaml");
+    int rv = tdg__node_read_text(yaml, strlen(yaml), &problems, &list);
+    for (const tdg__node_t *node = list != NULL ? list->first : NULL;
+         node != NULL && rv == 0; node = node->next) {
+        assert_true(count < COUNT(entries));
+        rv = make(node, &problems, &entries[count].source);
+        if (rv < 0)
+            break;
+        entries[count].identity = tdg__live_identity(node);
+        if (entries[count++].identity == NULL)
+            rv = TDG_ENOMEM;
+    }
+    tdg__node_destroy(list);
+    for (size_t i = 0; i < problems.count; i++)
+        print_error("%u:%u: %s\n", problems.list[i].line, problems.list[i].column,
+                    problems.list[i].text);
+    tdg__problems_done(&problems);
+    if (rv == 0)
+        return tdg__live_replace(scene->live, entries, count);
+    for (size_t i = 0; i < count; i++) {
+        tdg__free(entries[i].identity);
+        tdg__source_destroy(entries[i].source);
+    }
+    return rv;
+}
+
+void scene_step(struct scene *scene) {
+    uv_run(&scene->loop, UV_RUN_NOWAIT);
+    poll(NULL, 0, 1);
+}
+
+void scene_replace(struct scene *scene, const char *yaml) {
+    unsigned before = scene->ready;
+
+    assert_int_equal(scene_try_replace(scene, yaml), 0);
+    SCENE_UNTIL(scene, scene->ready > before);
+}
+
+static void open_scene(struct scene *scene, const tdg_server_opts_t *opts,
+                       const char *yaml, bool attached) {
+    tdg_server_opts_t all = opts != NULL ? *opts : (tdg_server_opts_t){0};
+    tdg_listen_opts_t http = {.port = 0};
+
+    *scene = (struct scene){.attached = attached};
+    assert_int_equal(uv_loop_init(&scene->loop), 0);
+    assert_int_equal(tdg__live_create(&scene->loop, &ops, scene, &scene->live), 0);
+    if (all.workers == 0)
+        all.workers = 1;
+    if (all.settings.timing == TDG_TIMING_INHERIT)
+        all.settings.timing = TDG_TIMING_IMMEDIATE;
+    if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
+        all.settings.rate_limit_ms = TDG_RATE_OFF;
+    all.watcher = tdg__live_watcher(scene->live);
+    assert_int_equal(tdg_server_create(&all, &scene->server), 0);
+    tdg__live_bind(scene->live, scene->server);
+    assert_int_equal(tdg_server_listen(scene->server, &http), 0);
+    scene->port = tdg_server_port(scene->server, 0);
+    if (strstr(yaml, "later") != NULL)
+        assert_int_equal(scene_try_replace(scene, yaml), 0);
+    else
+        scene_replace(scene, yaml);
+    assert_int_equal(attached ? tdg_server_attach(scene->server, &scene->loop)
+                              : tdg_server_start(scene->server),
+                     0);
+}
+
+void scene_open(struct scene *scene, const tdg_server_opts_t *opts, const char *yaml) {
+    open_scene(scene, opts, yaml, false);
+}
+
+void scene_attach(struct scene *scene, const char *yaml) {
+    open_scene(scene, NULL, yaml, true);
+}
+
+void scene_close(struct scene *scene) {
+    tdg_server_stop(scene->server);
+    tdg__live_close(scene->live);
+    uv_run(&scene->loop, UV_RUN_DEFAULT);
+    assert_true(scene->closed);
+    tdg__live_destroy(scene->live);
+    tdg_server_destroy(scene->server);
+    assert_int_equal(uv_loop_close(&scene->loop), 0);
+    assert_int_equal(scene->opened <= scene->closing, true);
+}
+
+/* ---- Doing things ------------------------------------------------------- */
+
+void scene_client(struct scene *scene, struct client *ret) {
+    client_init(ret, &scene->loop);
+    client_connect(ret, scene->port);
+}
+
+struct script *scene_script(struct scene *scene, const char *uri) {
+    tdg__source_t *source = tdg__live_owner(scene->live, uri);
+
+    assert_non_null(source);
+    assert_true(source->kind == &script_kind || source->kind == &lister_kind);
+    return (struct script *)source;
+}
+
+void scene_change(struct scene *scene, const char *uri, const char *holds) {
+    struct script *script = scene_script(scene, uri);
+
+    script->holds = holds;
+    tdg__source_touch(&script->source, uri);
+}
+
+void scene_expect(struct scene *scene, const char *uri, const char *text) {
+    struct client client;
+    char params[512], expected[512];
+
+    scene_client(scene, &client);
+    snprintf(params, sizeof(params), "'uri':'%s'", uri);
+    modern_post(&client, "resources/read", uri, params);
+    if (text != NULL) {
+        snprintf(expected, sizeof(expected), "'text':'%s'", text);
+        assert_body(&client, expected);
+    } else {
+        assert_body(&client, "'code':-32602");
+    }
+    client_done(&client);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sources on the loop of the test, bound to a server that clients call over sockets: as
+ * `tidings serve` has it, but for two kinds of sources that do as they are told. Clients
+ * of the scene run the loop while they wait. */
+#ifndef TDG_TESTS_SERVE_SCENE_H
+#define TDG_TESTS_SERVE_SCENE_H
+
+#include "serve/live.h"
+#include "unit/server/client.h"
+
+enum { MAX_WAITING = 16 };
+
+/* `script: TEXT` holds the text until the test says otherwise; changes are noticed when
+ * the test touches it. `lister: TEXT` is the same, and lists what the test says; it is
+ * ready when the text is not "later". */
+struct script {
+    tdg__source_t source;
+    char *text;        /* what it holds; owned by the options */
+    const char *holds; /* instead of that; NULL: nothing is there */
+    bool manual;       /* fetches wait until they are cancelled */
+    tdg__fetch_t *waiting[MAX_WAITING];
+    size_t waiting_count;
+    char watched[256]; /* the last target, "" after its end */
+    unsigned watches, unwatches;
+};
+
+struct scene {
+    uv_loop_t loop;
+    tdg__live_t *live;
+    tdg_server_t *server;
+    uint16_t port;
+    bool attached; /* the server is on the loop, too: one thread in all */
+    unsigned ready, opened, closing;
+    bool closed;
+    char log[8192]; /* all lines */
+};
+
+/* Serves the entries of a YAML list. `opts` may be NULL; changes are told at once unless
+ * they say otherwise. */
+void scene_open(struct scene *scene, const tdg_server_opts_t *opts, const char *yaml);
+void scene_attach(struct scene *scene, const char *yaml); /* in one thread */
+void scene_close(struct scene *scene);
+
+/* Replaces what is served. The first returns what tdg__live_replace() does, the second
+ * expects success and waits until it is ready. */
+int scene_try_replace(struct scene *scene, const char *yaml);
+void scene_replace(struct scene *scene, const char *yaml);
+
+void scene_client(struct scene *scene, struct client *ret); /* a connected one */
+
+/* The source that has a URI, which is one of ours. */
+struct script *scene_script(struct scene *scene, const char *uri);
+
+/* It holds this from now on, and notices. */
+void scene_change(struct scene *scene, const char *uri, const char *holds);
+
+/* Reads over the wire; fails unless this is what it holds (NULL: not found). */
+void scene_expect(struct scene *scene, const char *uri, const char *text);
+
+#define SCENE_UNTIL(scene, condition)                                                    \
+    do {                                                                                 \
+        uint64_t until_ = now_ms() + CLIENT_PATIENCE_MS;                                 \
+                                                                                         \
+        while (!(condition)) {                                                           \
+            if (now_ms() > until_)                                                       \
+                fail_msg("never happened: %s", #condition);                              \
+            scene_step(scene);                                                           \
+        }                                                                                \
+    } while (0)
+void scene_step(struct scene *scene);
+
+#endif
