@@ -30,15 +30,17 @@ static bool on_row(tdg__pg_query_t *query, const PGresult *row) {
 
 /* Remembers what was found. That it differs from what we knew is news for those who watch
  * the template, if no notification has told us: a read may come before one. */
-static void note_seen(struct look *look) {
+static void note_seen(struct look *look, bool *ret_new) {
     tdg__pg_source_t *p = look->p;
     const char *uri = look->fetch->uri;
     bool here = look->rows.count > 0, known;
     uint64_t before = 0;
 
+    *ret_new = false;
     if (!p->baseline)
         return;
     known = tdg__pg_seen_get(&p->seen, uri, &before);
+    *ret_new = here && !known;
     if (!here)
         tdg__pg_seen_remove(&p->seen, uri);
     else if (tdg__pg_seen_set(&p->seen, uri, look->digest) < 0)
@@ -47,7 +49,7 @@ static void note_seen(struct look *look) {
         tdg__source_touch(&p->source, uri);
 }
 
-static json_t *metadata_of(const struct look *look) {
+static json_t *metadata_of(const struct look *look, bool created) {
     const tdg__pg_plan_t *plan = &look->p->plan;
     const char *op = tdg__pg_op_name(look->op);
     json_t *metadata = json_object(), *key;
@@ -67,6 +69,8 @@ static json_t *metadata_of(const struct look *look) {
     }
     if (op != NULL)
         failed |= json_object_set_new(metadata, "op", json_string(op));
+    if (created)
+        failed |= json_object_set_new(metadata, "change_type", json_string("created"));
     failed |= json_object_set_new(metadata, "rows", json_integer(look->rows.count));
     if (failed) { /* rather none than half of it */
         json_decref(metadata);
@@ -77,6 +81,7 @@ static json_t *metadata_of(const struct look *look) {
 
 static void answer(struct look *look, const PGresult *result) {
     const tdg__pg_plan_t *plan = &look->p->plan;
+    bool is_new;
     tdg__content_t content = {
         .mime_type = look->p->format == TDG__PG_CSV ? "text/csv" : "application/json"};
 
@@ -88,8 +93,8 @@ static void answer(struct look *look, const PGresult *result) {
     }
     content.data = look->rows.text.data != NULL ? look->rows.text.data : "";
     content.len = look->rows.text.len;
-    content.metadata = metadata_of(look);
-    note_seen(look);
+    note_seen(look, &is_new);
+    content.metadata = metadata_of(look, is_new && look->op == TDG__PG_INSERT);
     tdg__fetch_done(look->fetch, &content);
     look->fetch = NULL;
 }

@@ -383,7 +383,7 @@ static void rows_that_come_change_and_go_are_told(void **state) {
     h = open_source(*state, ROWS);
     harness_watch(h, ROW_TEMPLATE);
     pg_run(&server, "INSERT INTO orders VALUES (3, 'jam', 2)");
-    expect_change(h, CHANGED, "pg://shop/orders/3", "INSERT", "content_update");
+    expect_change(h, CHANGED, "pg://shop/orders/3", "INSERT", "created");
     pg_run(&server, "UPDATE orders SET total = 5 WHERE id = 1");
     expect_change(h, CHANGED, "pg://shop/orders/1", "UPDATE", "content_update");
     pg_run(&server, "DELETE FROM orders WHERE id = 1");
