@@ -8,6 +8,9 @@
 #include "source/pg_rows.h"
 #include "source/pg_source.h"
 
+/* What the server says when it ends a statement that takes too long. */
+#define QUERY_CANCELED "57014"
+
 /* One fetch under way. */
 struct look {
     tdg__pg_query_t query;
@@ -140,7 +143,11 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         answer(look, end->result);
     else if (is_no_value(p, end))
         answer(look, NULL);
-    else if (end->status != TDG_ETOOLARGE) {
+    else if (strcmp(end->sqlstate, QUERY_CANCELED) == 0) {
+        tdg__fetch_failed(fetch, end->status, "%s (timeout: %" PRId64 " ms)", end->error,
+                          p->source.entry.timeout_ms);
+        look->fetch = NULL;
+    } else if (end->status != TDG_ETOOLARGE) {
         tdg__fetch_failed(fetch, end->status, "%s", end->error);
         look->fetch = NULL;
     }

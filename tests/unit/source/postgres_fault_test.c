@@ -61,6 +61,7 @@ static int teardown(void **state) {
 
 static int start_server(void **state) {
     (void)state;
+    memory_count();
     pg_server_create(&server);
     pg_run(&server,
            "CREATE ROLE reader LOGIN; CREATE ROLE locked LOGIN PASSWORD 'right'");
@@ -332,6 +333,44 @@ static void many_rows_that_change_at_once_are_all_told(void **state) {
     expect_nothing_more(h);
 }
 
+static bool is_done(void *arg) {
+    return ((struct reading *)arg)->done;
+}
+
+/* The n-th allocation of watching, reading and being notified fails, for every n: nothing
+ * hangs, nothing leaks, and afterwards all is well. */
+static void any_allocation_may_fail(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+    bool failed = true;
+
+    for (size_t nth = 1; failed; nth++) {
+        size_t before = memory_live();
+        struct harness *h = open_source(f, ROWS);
+        int rv;
+
+        memory_fail(nth, MEMORY_ONCE);
+        rv = tdg__source_watch(h->source, TEMPLATE, NULL);
+        harness_start_read(h, "pg://shop/orders/1", &reading);
+        if (rv == TDG_EAGAIN)
+            rv = harness_wait(h, WATCHED, TEMPLATE)->status;
+        if (rv == 0) {
+            pg_run(&server, "UPDATE orders SET item = '%zu' WHERE id = 1", nth);
+            harness_wait(h, CHANGED, "pg://shop/orders/1");
+        }
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        harness_until(h, is_done, &reading);
+        reading_done(&reading);
+        reading = harness_read(h, "pg://shop/orders/2");
+        assert_int_equal(reading.status, 0);
+        reading_done(&reading);
+        harness_close(h);
+        f->open = false;
+        assert_int_equal(memory_live(), before);
+    }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -348,6 +387,7 @@ int main(void) {
         TEST(a_server_that_is_not_there_yet_is_waited_for),
         TEST(it_can_be_closed_at_any_time),
         TEST(many_rows_that_change_at_once_are_all_told),
+        TEST(any_allocation_may_fail),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
