@@ -50,9 +50,9 @@ static const tdg__option_t options[] = {
      .type = TDG__OPTION_STRING,
      .offset = FIELD(query),
      .flags = TDG__OPTION_RAW,
-     .example = "SELECT id, total FROM orders WHERE customer = :customer ORDER BY id",
-     .help = "Instead of `table`: the query to show. :name is the value of a variable of "
-             "the template, bound as a parameter."},
+     .help = "Instead of `table`: the query to show, such as SELECT * FROM orders WHERE "
+             "customer = :customer. :name is the value of a variable of the template, "
+             "bound as a parameter."},
     {.name = "channel",
      .type = TDG__OPTION_STRING,
      .offset = FIELD(channel),
@@ -127,7 +127,7 @@ static const tdg__option_t options[] = {
      .example = "10s",
      .help = "While somebody watches: after so long without a sign of the server it is "
              "asked for one, and has the same time to answer."},
-    {.name = NULL                               },
+    {.name = NULL                      },
 };
 
 /* ---- Life --------------------------------------------------------------- */

@@ -377,7 +377,7 @@ static void an_entry_says_who_may_call(void **state) {
         {"webhook: /hooks/a\nuri: h:x\nopen: true\nsignature: bearer\n", "`none` goes"         },
         {"webhook: /hooks/a\nuri: h:x\nsecret: s\nsignature: none\n",    "`none` goes"         },
         {"webhook: /hooks/a\nuri: 'h:{x}'\nsecret: s\n",                 "no {}"               },
-        {"webhook: /hooks/a\nsecret: s\n",                               "needs a `uri`"       },
+        {"webhook: /hooks/a\nsecret: s\n",                               "needs a uri"         },
     };
 
     (void)state;
