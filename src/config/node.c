@@ -72,6 +72,8 @@ static bool equal_children(const tdg__node_t *a, const tdg__node_t *b) {
 }
 
 bool tdg__node_equal(const tdg__node_t *a, const tdg__node_t *b) {
+    if (a == NULL || b == NULL)
+        return a == b;
     if (a->kind != b->kind)
         return false;
     if (a->kind != TDG__NODE_SCALAR)

@@ -210,6 +210,7 @@ static void trees_are_equal_by_what_they_say(void **state) {
     for (size_t i = 0; i < COUNT(cases); i++) {
         tdg__node_t *a = tree_of(cases[i].a), *b = tree_of(cases[i].b);
 
+        assert_false(tdg__node_equal(a, NULL) || tdg__node_equal(NULL, a));
         if (tdg__node_equal(a, b) != cases[i].equal)
             fail_msg("%s and %s", cases[i].a, cases[i].b);
         tdg__node_destroy(a);
