@@ -134,8 +134,9 @@ static void reload(tdg__serve_t *serve) {
                              &config, &entries, &count);
     if (rv < 0) {
         serve->opts.problems(serve->opts.user, &problems);
-        say(serve, TDG_LOG_ERROR, "%s was not loaded again, the old one goes on: %s",
-            serve->opts.config_file, tdg_strerror(rv));
+        say(serve, TDG_LOG_ERROR, "%s was not taken (%s); what was served before goes on",
+            serve->opts.config_file,
+            rv == TDG_EINVAL ? "see its mistakes above" : tdg_strerror(rv));
         tdg__problems_done(&problems);
         return;
     }
