@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "source/checksum.h"
 #include "source/pg_trigger.h"
 #include "support.h"
 #include "unit/source/harness.h"
@@ -333,6 +334,93 @@ static void many_rows_that_change_at_once_are_all_told(void **state) {
     expect_nothing_more(h);
 }
 
+/* ---- Chance ------------------------------------------------------------- */
+
+enum { ROWS_AT_FIRST = 20, ROWS_OF_CHANCE = 30, ROUNDS_OF_CHANCE = 60 };
+
+struct model {
+    struct harness *harness;
+    int value[ROWS_OF_CHANCE + 1]; /* of the row with this id; 0: there is none */
+    bool changed[ROWS_OF_CHANCE + 1];
+};
+
+/* What was told last of a row is what it holds. */
+static bool is_told(const struct model *m, int id) {
+    const struct happening *last = NULL;
+    char uri[64], content[64], checksum[TDG__CHECKSUM + 1];
+
+    snprintf(uri, sizeof(uri), "pg://shop/orders/%d", id);
+    for (size_t i = 0; i < m->harness->count; i++) {
+        const struct happening *told = &m->harness->happenings[i];
+
+        if ((told->kind == CHANGED || told->kind == DELETED) &&
+            strcmp(told->uri, uri) == 0)
+            last = told;
+    }
+    if (last == NULL) /* it came and went while we were away */
+        return m->value[id] == 0 && id > ROWS_AT_FIRST;
+    if (m->value[id] == 0)
+        return last->kind == DELETED;
+    snprintf(content, sizeof(content), "{\"id\":%d,\"item\":\"%d\"}", id, m->value[id]);
+    assert_int_equal(tdg__checksum(content, strlen(content), checksum), 0);
+    return last->kind == CHANGED &&
+           strcmp(json_string_value(json_object_get(last->metadata, "checksum")),
+                  checksum) == 0;
+}
+
+static bool all_is_told(void *arg) {
+    const struct model *m = arg;
+
+    for (int id = 1; id <= ROWS_OF_CHANCE; id++)
+        if (m->changed[id] && !is_told(m, id))
+            return false;
+    return true;
+}
+
+static void change_a_row(struct model *m, int id, int value) {
+    m->changed[id] = true;
+    if (m->value[id] == 0)
+        pg_run(&server, "INSERT INTO orders VALUES (%d, '%d')", id, value);
+    else if (value % 3 == 0)
+        pg_run(&server, "DELETE FROM orders WHERE id = %d", id);
+    else
+        pg_run(&server, "UPDATE orders SET item = '%d' WHERE id = %d", value, id);
+    m->value[id] = m->value[id] != 0 && value % 3 == 0 ? 0 : value;
+}
+
+/* Rows come, change and go, others read, and our connection is lost again and again. */
+static void the_last_state_is_told_whatever_happens(void **state) {
+    struct dice dice = dice_from_env();
+    struct model m = {NULL, {0}, {false}};
+    int value = 1;
+
+    pg_run(&server, "UPDATE orders SET item = 1");
+    for (int id = 1; id <= ROWS_AT_FIRST; id++)
+        m.value[id] = 1;
+    m.harness = open_source(*state, ROWS);
+    harness_watch(m.harness, TEMPLATE);
+    for (int round = 0; round < ROUNDS_OF_CHANCE; round++) {
+        struct reading reading;
+        char uri[64];
+
+        for (uint32_t i = roll(&dice, 6); i > 0; i--)
+            change_a_row(&m, 1 + (int)roll(&dice, ROWS_OF_CHANCE), ++value);
+        if (roll(&dice, 4) == 0)
+            pg_run(&server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                            "WHERE usename = 'reader'");
+        for (uint32_t i = roll(&dice, 20); i > 0; i--)
+            uv_run(&m.harness->loop, UV_RUN_NOWAIT);
+        if (roll(&dice, 3) == 0) {
+            snprintf(uri, sizeof(uri), "pg://shop/orders/%u",
+                     1 + roll(&dice, ROWS_OF_CHANCE));
+            reading = harness_read(m.harness, uri);
+            reading_done(&reading);
+        }
+    }
+    print_message("# seed %llu\n", (unsigned long long)dice.seed);
+    harness_until(m.harness, all_is_told, &m);
+}
+
 static bool is_done(void *arg) {
     return ((struct reading *)arg)->done;
 }
@@ -387,6 +475,7 @@ int main(void) {
         TEST(a_server_that_is_not_there_yet_is_waited_for),
         TEST(it_can_be_closed_at_any_time),
         TEST(many_rows_that_change_at_once_are_all_told),
+        TEST(the_last_state_is_told_whatever_happens),
         TEST(any_allocation_may_fail),
     };
 
