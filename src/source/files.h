@@ -82,7 +82,9 @@ typedef struct tdg__files {
     bool incomplete;   /* something was left out for want of memory or descriptors */
     bool truncated;    /* something was left out for max-files */
     bool said_truncated, said_unlisted;
-    bool care; /* a piece of work is due even without a task */
+    bool care;                 /* a piece of work is due even without a task */
+    tdg__files_queue_t unsure; /* paths that were read before a walk met them */
+    bool all_unsure;
     unsigned tries;
     bool root_known;
     dev_t root_dev;
@@ -129,6 +131,7 @@ void tdg__files_look_at_links(tdg__files_t *files);
 void tdg__files_look_at_root(tdg__files_t *files);
 void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
 void tdg__files_pump(tdg__files_t *files);
+void tdg__files_saw(tdg__files_t *files, const char *path); /* it has been read */
 
 /* ---- files_fetch.c ------------------------------------------------------ */
 

@@ -180,6 +180,8 @@ static void after_read(uv_work_t *work, int status) {
         else
             succeed(r); /* more than max-size: the common half says so */
     }
+    if (status == 0 && r->error == 0)
+        tdg__files_saw(r->files, r->path);
     end(r);
 }
 

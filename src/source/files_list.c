@@ -11,7 +11,7 @@
 #include "source/files.h"
 #include "source/files_mime.h"
 
-enum { STEPS_PER_TURN = 256 };
+enum { STEPS_PER_TURN = 256, UNSURE_MAX = 4096 };
 
 /* ---- Tasks -------------------------------------------------------------- */
 
@@ -159,6 +159,49 @@ void tdg__files_look_at_links(tdg__files_t *files) {
             put(files, &files->queue, path, TDG__TASK_TELL);
     }
     tdg__files_pump(files);
+}
+
+/* Whether events of this path are heard of: its folder is known and watched. */
+static bool is_heard(tdg__files_t *files, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char parent[TDG__FILES_MAX_PATH];
+    size_t len = slash != NULL ? (size_t)(slash - path) : 0;
+    const tdg__files_node_t *node;
+
+    memcpy(parent, path, len);
+    parent[len] = '\0';
+    node = node_at(files, parent);
+    return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) != 0 &&
+           node->u.folder.wd >= 0;
+}
+
+/* A file that came and was read before the tree knew of it may go again, perhaps with its
+ * folder, and nothing would ever miss it. So it is read again when the tree has caught
+ * up. */
+void tdg__files_saw(tdg__files_t *files, const char *path) {
+    const tdg__files_node_t *node = node_at(files, path);
+
+    if (files->closing || (node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0))
+        return;
+    if (files->truncated && is_heard(files, path))
+        return; /* the tree will never know it, and need not */
+    if (files->unsure.count >= UNSURE_MAX || queue_put(&files->unsure, path, 0) < 0)
+        files->all_unsure = true;
+}
+
+static void touch_unsure(tdg__files_t *files) {
+    size_t count = files->unsure.count; /* a touch may add some */
+
+    while (count-- > 0 && files->unsure.count > 0) {
+        tdg__files_task_t task = queue_take(&files->unsure);
+
+        tdg__files_touch(files, task.path);
+        tdg__free(task.path);
+    }
+    if (files->all_unsure) {
+        files->all_unsure = false;
+        tdg__source_touch_all(&files->source);
+    }
 }
 
 /* Any piece of work notices that the root is another; one without tasks does that only.
@@ -394,6 +437,9 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
     memcpy(parent, r->text, len);
     parent[len] = '\0';
     id = tdg__files_find(&files->tree, parent);
+    if (r->type == TDG__FILE_NONE && tdg__files_find(&files->tree, r->text) == 0)
+        tdg__files_touch(files,
+                         r->text); /* it came and went: somebody may have seen it */
     if (id == 0 || (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0)
         return true; /* the folder will be read */
     return apply_found(files, id, slash != NULL ? slash + 1 : r->text, r,
@@ -452,6 +498,8 @@ static void end_piece(tdg__files_t *files) {
     files->early_full = false;
     if (files->scans == 0 && (!files->settled || files->source.away))
         settle(files);
+    if (files->scans == 0)
+        touch_unsure(files);
     if (files->closing)
         return;
     tdg__files_pump(files);
