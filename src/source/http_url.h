@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The URL of an http source. It may hold variables of the source's URI template, as {id}.
+ * A value that a client chose is percent-encoded where it is put in, and can change
+ * neither scheme nor host nor the shape of the path: variables stand behind the host
+ * only, and a value that would make an empty segment, "." or ".." names nothing (also
+ * behind an encoded slash, which many servers undo). */
+#ifndef TDG_SOURCE_HTTP_URL_H
+#define TDG_SOURCE_HTTP_URL_H
+
+#include <stdbool.h>
+
+#include "base/parse_error.h"
+#include "base/template.h"
+#include "base/text.h"
+
+enum { TDG__HTTP_URL_MAX = 8192 }; /* bytes, with the values put in */
+
+/* Whether a URL of the config can be used: http or https, a host, no user name, no
+ * fragment, no dot segments, and only variables that `template_` has (NULL: none).
+ * Returns 0, TDG_EINVAL with *error filled, or TDG_ENOMEM. */
+int tdg__http_url_check(const char *url, const tdg__template_t *template_,
+                        tdg__parse_error_t *error);
+
+/* The decoded value of a variable; NULL where there is none. */
+typedef const char *(*tdg__http_url_value_fn)(void *arg, const char *name);
+
+/* Appends a checked URL with its values to `out`. Returns 0; TDG_ENOTFOUND where the
+ * values make no URL as above; TDG_ETOOLARGE or TDG_ENOMEM. */
+int tdg__http_url_expand(const char *url, tdg__http_url_value_fn value, void *arg,
+                         tdg__text_t *out);
+
+/* How far a redirect leads. */
+typedef enum tdg__http_hop {
+    TDG__HOP_SAME,    /* the same scheme, host and port; or from http to https there */
+    TDG__HOP_OTHER,   /* another host or port */
+    TDG__HOP_REFUSED, /* no http or https; or from https to http */
+} tdg__http_hop_t;
+
+/* Returns TDG__HOP_REFUSED also where memory is out. */
+tdg__http_hop_t tdg__http_url_hop(const char *from, const char *to);
+
+/* Appends the URL as people may see it: without user, query and fragment, where secrets
+ * may be. Nothing where it cannot be read. */
+void tdg__http_url_put_shown(tdg__text_t *out, const char *url);
+
+#endif
