@@ -12,6 +12,8 @@
 #include "server/worker.h"
 #include "source/checksum.h"
 
+enum { AGAIN_MS = 100 };
+
 /* A source that is served, or that is on its way out. */
 struct slot {
     struct slot *next;
@@ -19,7 +21,8 @@ struct slot {
     tdg__source_t *source;
     tdg__listing_t *listing;
     char *identity;
-    bool stays; /* while the sources are being replaced */
+    bool stays;    /* while the sources are being replaced */
+    bool unlisted; /* memory ran out when its entry was to be listed */
 };
 
 struct tdg__live {
@@ -33,6 +36,7 @@ struct tdg__live {
     tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
     tdg__wanted_set_t watches;
     bool waits_for_ready, closing;
+    uv_timer_t again; /* for what memory was missing for, once all had been taken over */
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
@@ -208,6 +212,13 @@ static void watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
         answer(live, watch, 0);
 }
 
+static void on_again(uv_timer_t *timer);
+
+static void try_again(tdg__live_t *live) {
+    if (!live->closing)
+        uv_timer_start(&live->again, on_again, AGAIN_MS, 0);
+}
+
 /* Lets the source that has the target watch it. `checksum` is what was last told. */
 static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum) {
     struct slot *slot = watcher_of(live, watch->target);
@@ -219,8 +230,23 @@ static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum)
     }
 
     int rv = tdg__source_watch(slot->source, watch->target, checksum);
-    if (rv != TDG_EAGAIN)
+    watch->again = rv == TDG_ENOMEM && watch->answered;
+    if (watch->again) {
+        watch->source = NULL; /* which is not to be told to stop */
+        try_again(live);
+    } else if (rv != TDG_EAGAIN) {
         answer(live, watch, rv);
+    }
+}
+
+/* What changed meanwhile nobody knows, so it counts as changed. */
+static void begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
+    begin(live, watch, NULL);
+    if (!watch->again && strchr(watch->target, '{') == NULL &&
+        tdg_server_notify_updated(live->server, watch->target, NULL) < 0) {
+        watch->again = true;
+        try_again(live);
+    }
 }
 
 struct watch_task {
@@ -372,18 +398,45 @@ static void leave(struct slot *slot) {
     tdg__source_close(slot->source);
 }
 
-/* Lists and opens a source. Returns false where it cannot work: it leaves then. */
-static bool enter(struct slot *slot) {
+static void list_entry(struct slot *slot) {
     tdg__live_t *live = slot->live;
-    tdg__source_host_t host = {&host_ops, slot, live->loop};
     char text[256];
 
     int rv =
         tdg__listing_add_entry(slot->listing, live->server, slot->source, read_resource);
+    slot->unlisted = rv == TDG_ENOMEM;
     if (rv < 0) {
-        snprintf(text, sizeof(text), "cannot be listed: %s", tdg_strerror(rv));
+        snprintf(text, sizeof(text), "cannot be listed%s: %s",
+                 slot->unlisted ? " now" : "", tdg_strerror(rv));
         log_line(live, slot->source, TDG_LOG_ERROR, text);
     }
+    if (slot->unlisted)
+        try_again(live);
+}
+
+static void on_again(uv_timer_t *timer) {
+    tdg__live_t *live = timer->data;
+    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
+
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (slot->unlisted)
+            list_entry(slot);
+    while (watch != NULL) {
+        uint32_t id = watch->id;
+
+        if (watch->again)
+            begin_again(live, watch);
+        watch = tdg__wanted_next(&live->watches, id);
+    }
+}
+
+/* Lists and opens a source. Returns false where it cannot work: it leaves then. */
+static bool enter(struct slot *slot) {
+    tdg__live_t *live = slot->live;
+    tdg__source_host_t host = {&host_ops, slot, live->loop};
+    int rv;
+
+    list_entry(slot);
     rv = tdg__source_open(slot->source, &host);
     if (rv == 0 && live->ops.opened != NULL)
         live->ops.opened(live->user, slot->source);
@@ -509,7 +562,7 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
         else
             at = &(*at)->next;
     live->slots = NULL;
-    live->waits_for_ready = true;
+    live->waits_for_ready = false; /* some are ready at once; that is for later */
     for (size_t i = 0; i < count; i++) {
         struct slot *slot = slots[i];
         bool works = true;
@@ -540,6 +593,7 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
         next = list->next;
         leave(list);
     }
+    live->waits_for_ready = true;
     check_ready(live);
 }
 
@@ -582,6 +636,8 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     live->loop = loop;
     live->ops = *ops;
     live->user = user;
+    uv_timer_init(loop, &live->again);
+    live->again.data = live;
     uv_idle_init(loop, &live->closer);
     live->closer.data = live;
     *ret = live;
@@ -600,6 +656,7 @@ void tdg__live_close(tdg__live_t *live) {
     if (live->closing)
         return;
     live->closing = true;
+    uv_close((uv_handle_t *)&live->again, NULL);
     tdg__handover_close(&live->handover);
     while (live->slots != NULL) {
         struct slot *slot = live->slots;

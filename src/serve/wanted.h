@@ -13,6 +13,7 @@ typedef struct tdg__wanted {
     uint32_t id, hash;
     tdg__source_t *source; /* NULL: nobody has it at present */
     bool answered;         /* the server knows that it is watched */
+    bool again;            /* memory ran out when it was to move to another source */
     unsigned pending;      /* "list:...": sources that have not answered yet */
     char *target;
 } tdg__wanted_t;

@@ -151,11 +151,14 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 static int open_hook(tdg__source_t *source) {
     struct webhook *hook = (struct webhook *)source;
+    int rv = tdg__random(hook->keys, sizeof(hook->keys));
 
     hook->deliveries = tdg__calloc(DELIVERIES, sizeof(*hook->deliveries));
     if (hook->deliveries == NULL)
-        return TDG_ENOMEM;
-    return tdg__random(hook->keys, sizeof(hook->keys));
+        rv = TDG_ENOMEM;
+    if (rv < 0)
+        tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
+    return rv;
 }
 
 static void free_hook(tdg__source_t *source) {

@@ -1,0 +1,658 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""serve_test.py TIDINGS [PART_OF_A_NAME]: `tidings serve` from outside, with configs, real HTTP
+clients, `tidings publish` and curl. Writes TAP. Everything that is waited for has a minute."""
+import atexit
+import ctypes
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+PATIENCE = 60
+KEY, SECRET = 'the-publish-key', 'the-hook-secret'
+HEAD = 'server: {timing: immediate, rate-limit: 0, workers: 2}\npublish: {key: "${THE_KEY}"}\n'
+MEMORY = "- memory: 'm:{x}'\n  max-size: 1000\n- memory: one:1\n"
+HOOKS = ("- webhook: /hooks/git\n  uri: hook:git\n  secret: '" + SECRET + "'\n  max-size: 64KiB\n"
+         "- webhook: /hooks/bearer\n  uri: hook:bearer\n  secret: '" + SECRET + "'\n"
+         "  signature: bearer\n  content: signal\n")
+ALL = HEAD + 'resources:\n' + MEMORY + HOOKS
+
+tidings = None
+work = None
+running = []
+
+
+# ---- The program --------------------------------------------------------------------------
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Serve:
+    """The program with a config; what it logs is read as it comes."""
+
+    def __init__(self, config=ALL, arguments=('--listen', 'http://127.0.0.1:0'), wait=True,
+                 stdio=False):
+        self.path = os.path.join(tempfile.mkdtemp(dir=work), 'tidings.yaml')
+        self.write(config)
+        self.process = subprocess.Popen(
+            [tidings, 'serve', '--json', '--config', self.path, *arguments],
+            stdin=subprocess.PIPE if stdio else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, 'THE_KEY': KEY}, preexec_fn=die_with_parent)
+        running.append(self)
+        self.lines = queue.Queue()
+        self.log = []
+        threading.Thread(target=self.read_log, daemon=True).start()
+        if wait:
+            urls = self.wait_log('serving', 'urls')['urls']
+            self.port = int(urls[0].split(':')[2].split('/')[0]) if urls else None
+
+    def write(self, config):
+        """As editors do it: a new file in the place of the old one."""
+        with open(self.path + '.new', 'w', encoding='utf-8') as file:
+            file.write(config)
+        os.rename(self.path + '.new', self.path)
+
+    def read_log(self):
+        for line in self.process.stderr:
+            self.lines.put(line.decode())
+        self.lines.put(None)
+
+    def wait_log(self, text, key='message'):
+        """The next line that has this key, and whose message contains the text."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f'never logged: {text}; but {self.log}') from None
+            assert line is not None, f'ended before it logged: {text}; but {self.log}'
+            self.log.append(line)
+            entry = json.loads(line)
+            if key in entry and text in entry['message']:
+                return entry
+
+    def reload(self, config):
+        self.write(config)
+        self.process.send_signal(signal.SIGHUP)
+
+    def end(self, number=signal.SIGTERM):
+        """Stops it; returns the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+
+def kill_all():
+    for serve in running:
+        serve.kill()
+    if work is not None:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+# ---- Clients ------------------------------------------------------------------------------
+
+def request(serve, method, path, body=None, headers=None):
+    """Returns status, header fields and body."""
+    connection = http.client.HTTPConnection('127.0.0.1', serve.port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
+class Stream:
+    """An event stream; next() is the next message in it."""
+
+    def __init__(self, serve, method, body, headers):
+        self.connection = http.client.HTTPConnection('127.0.0.1', serve.port,
+                                                     timeout=PATIENCE)
+        self.connection.request(method, '/mcp', body,
+                                {'Accept': 'application/json, text/event-stream', **headers})
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+
+    def next(self):
+        while True:
+            line = self.response.readline()
+            assert line, 'the stream has ended'
+            if line.startswith(b'data:') and len(line.strip()) > 5:
+                return json.loads(line[5:])
+
+    def expect(self, uri):
+        """The next update, which is of this URI; list changes are passed over."""
+        while True:
+            message = self.next()
+            if message['method'] == 'notifications/resources/updated':
+                assert message['params']['uri'] == uri, message
+                return message['params']
+
+    def expect_list_change(self):
+        while self.next()['method'] != 'notifications/resources/list_changed':
+            pass
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+
+META = {'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientInfo': {'name': 'test', 'version': '1'},
+        'io.modelcontextprotocol/clientCapabilities': {}}
+
+
+def modern_message(method, params):
+    return json.dumps({'jsonrpc': '2.0', 'id': 1, 'method': method,
+                       'params': {'_meta': META, **params}})
+
+
+def modern_headers(method, name=None):
+    headers = {'Content-Type': 'application/json', 'MCP-Protocol-Version': '2026-07-28',
+               'Mcp-Method': method, 'Accept': 'application/json, text/event-stream'}
+    return {**headers, 'Mcp-Name': name} if name else headers
+
+
+def modern(serve, method, params, name=None):
+    """Returns the answer, also where it came as a stream."""
+    _, headers, body = request(serve, 'POST', '/mcp', modern_message(method, params),
+                               modern_headers(method, name))
+    if headers.get_content_type() == 'text/event-stream':
+        body = [line[5:] for line in body.splitlines() if line.startswith(b'data:')][-1]
+    return json.loads(body)
+
+
+def read(serve, uri):
+    """The text of a resource; None where there is none."""
+    answer = modern(serve, 'resources/read', {'uri': uri}, uri)
+    return answer['result']['contents'][0]['text'] if 'result' in answer else None
+
+
+def listed(serve):
+    return {r['uri'] for r in modern(serve, 'resources/list', {})['result']['resources']}
+
+
+def listen(serve, *uris):
+    method = 'subscriptions/listen'
+    wishes = {'notifications': {'resourceSubscriptions': uris, 'resourcesListChanged': True}}
+    stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+    assert stream.next()['method'] == 'notifications/subscriptions/acknowledged'
+    return stream
+
+
+def legacy_listen(serve, *uris):
+    """A session that is subscribed, and its GET stream."""
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+
+    def post(message):
+        status, fields, body = request(serve, 'POST', '/mcp',
+                                       json.dumps({'jsonrpc': '2.0', **message}), headers)
+        assert status in (200, 202), body
+        return fields
+
+    hello = {'protocolVersion': '2025-06-18', 'capabilities': {},
+             'clientInfo': {'name': 'test', 'version': '1'}}
+    headers['Mcp-Session-Id'] = post({'id': 1, 'method': 'initialize',
+                                      'params': hello})['Mcp-Session-Id']
+    post({'method': 'notifications/initialized'})
+    session = {'Mcp-Session-Id': headers['Mcp-Session-Id']}
+    stream = Stream(serve, 'GET', None, session)
+    for uri in uris:
+        post({'id': uri, 'method': 'resources/subscribe', 'params': {'uri': uri}})
+    return stream
+
+
+def publish(serve, body, key=KEY):
+    status, _, answer = request(serve, 'POST', '/publish', json.dumps(body),
+                                {'Authorization': 'Bearer ' + key,
+                                 'Content-Type': 'application/json'})
+    return status, json.loads(answer) if answer else None
+
+
+def signature(body, secret=SECRET):
+    return 'sha256=' + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def call_hook(serve, body, signed=None, **fields):
+    headers = {'X-Hub-Signature-256': signature(body) if signed is None else signed,
+               'Content-Type': 'application/json'}
+    headers.update({name.replace('_', '-'): value for name, value in fields.items()})
+    return request(serve, 'POST', '/hooks/git', body, headers)[0]
+
+
+# ---- Publishing ---------------------------------------------------------------------------
+
+def what_is_published_reaches_both_eras():
+    serve = Serve()
+    streams = [listen(serve, 'm:1'), legacy_listen(serve, 'm:1')]
+    status, answer = publish(serve, {'uri': 'm:1', 'content': 'hello'})
+    assert status == 200, answer
+    assert answer['changes'][0]['subscriptions'] == 2, answer
+    for stream in streams:
+        metadata = stream.expect('m:1')['metadata']
+        assert read(serve, 'm:1') == 'hello'  # before anybody hears of it
+        assert metadata['change_type'] == 'created', metadata
+        assert metadata['size'] == 5, metadata
+        assert metadata['checksum'] == 'sha256:' + hashlib.sha256(b'hello').hexdigest()
+        stream.close()
+    assert 'm:1' in listed(serve)
+    assert serve.end() == 0
+
+
+def a_thousand_contents_are_there_when_they_are_told():
+    serve = Serve()
+    stream = listen(serve, 'm:n')
+    for n in range(1000):
+        assert publish(serve, {'uri': 'm:n', 'content': str(n)})[0] == 200
+        told = stream.expect('m:n')
+        assert read(serve, 'm:n') == str(n)
+        assert told['metadata']['size'] == len(str(n))
+    stream.close()
+    assert serve.end() == 0
+
+
+def the_command_and_curl_publish():
+    serve = Serve()
+    stream = listen(serve, 'm:cli', 'm:curl')
+    url = f'http://127.0.0.1:{serve.port}'
+    done = subprocess.run([tidings, 'publish', url, 'm:cli', '--content', '-', '--metadata',
+                           '{"by": "cron"}'], input=b'from the shell', timeout=PATIENCE,
+                          env={**os.environ, 'TIDINGS_PUBLISH_KEY': KEY}, check=False,
+                          stdout=subprocess.PIPE)
+    assert done.returncode == 0 and b'1 subscription' in done.stdout, done
+    assert stream.expect('m:cli')['metadata']['by'] == 'cron'
+    assert read(serve, 'm:cli') == 'from the shell'
+    done = subprocess.run(['curl', '-sS', '--max-time', str(PATIENCE), '-o', '/dev/null', '-w',
+                           '%{http_code}', '-H', 'Authorization: Bearer ' + KEY, '--json',
+                           '{"uri":"m:curl","content":"from curl"}', url + '/publish'],
+                          capture_output=True, timeout=PATIENCE, check=True)
+    assert done.stdout == b'200', done
+    stream.expect('m:curl')
+    assert read(serve, 'm:curl') == 'from curl'
+    stream.close()
+    assert serve.end() == 0
+
+
+def who_has_no_key_publishes_nothing():
+    serve = Serve()
+    for key in ('', 'wrong', KEY + 'x', KEY[:-1]):
+        assert publish(serve, {'uri': 'm:1', 'content': 'x'}, key)[0] == 401, key
+    assert request(serve, 'POST', '/publish', '{"uri":"m:1"}',
+                   {'Content-Type': 'application/json'})[0] == 401
+    assert read(serve, 'm:1') is None
+    assert serve.end() == 0
+
+
+def an_array_is_published_whole_or_not_at_all():
+    serve = Serve()
+    stream = listen(serve, 'm:1', 'm:2', 'one:1')
+    for bad in ({'uri': 'm:2', 'content': 'x' * 1001}, {'uri': 'hook:git', 'content': 'x'},
+                {'uri': 'nobody:1', 'content': 'x'}, {'uri': 'not a uri'}):
+        status, answer = publish(serve, [{'uri': 'm:1', 'content': 'a'},
+                                         {'uri': 'one:1', 'content': 'a'}, bad])
+        assert status >= 400 and answer['error']['index'] == 2, answer
+        assert read(serve, 'm:1') is None and read(serve, 'one:1') is None
+    status, answer = publish(serve, [{'uri': 'm:1', 'content': 'a'},
+                                     {'uri': 'm:2', 'content': 'b'}, {'uri': 'hook:git'}])
+    assert status == 200 and len(answer['changes']) == 3, answer
+    stream.expect('m:1')  # nothing was told before
+    stream.expect('m:2')
+    assert publish(serve, [{'uri': 'm:1', 'deleted': True}])[0] == 200
+    assert stream.expect('m:1')['metadata']['change_type'] == 'deleted'
+    assert read(serve, 'm:1') is None and 'm:1' not in listed(serve)
+    stream.close()
+    assert serve.end() == 0
+
+
+# ---- Webhooks -----------------------------------------------------------------------------
+
+def a_webhook_is_told_with_its_body():
+    serve = Serve()
+    stream = listen(serve, 'hook:git', 'hook:bearer')
+    body = b'{"ref": "refs/heads/main"}'
+    assert call_hook(serve, body, X_GitHub_Event='push', X_GitHub_Delivery='d-1') == 202
+    metadata = stream.expect('hook:git')['metadata']
+    assert metadata['event'] == 'push' and metadata['delivery'] == 'd-1', metadata
+    assert read(serve, 'hook:git') == body.decode()
+    # again, by its id; with another id; and a signal, which is told each time
+    assert call_hook(serve, b'other', X_GitHub_Delivery='d-1') == 202
+    assert read(serve, 'hook:git') == body.decode()
+    assert call_hook(serve, body, X_GitHub_Delivery='d-2') == 202
+    for _ in range(2):
+        assert request(serve, 'POST', '/hooks/bearer', b'x',
+                       {'Authorization': 'Bearer ' + SECRET})[0] == 202
+        stream.expect('hook:bearer')
+    assert json.loads(read(serve, 'hook:bearer'))['body_size'] == 1
+    stream.close()
+    assert serve.end() == 0
+
+
+def hostile_callers_change_nothing():
+    serve = Serve()
+    stream = listen(serve, 'hook:git')
+    good = b'{"good": true}'
+    answers = set()
+    for headers in ({}, {'X-Hub-Signature-256': ''}, {'X-Hub-Signature-256': 'sha256=00'},
+                    {'X-Hub-Signature-256': signature(good, 'wrong')},
+                    {'X-Hub-Signature-256': signature(b'another body')},
+                    {'X-Hub-Signature-256': 'sha256=' + 'zz' * 32},
+                    {'Authorization': 'Bearer ' + SECRET}):
+        status, fields, body = request(serve, 'POST', '/hooks/git', good, headers)
+        answers.add((status, body, fields['WWW-Authenticate']))
+    assert len(answers) == 1 and next(iter(answers))[0] == 401, answers
+    assert request(serve, 'GET', '/hooks/git')[0] == 405
+    assert request(serve, 'POST', '/hooks/none', good)[0] == 404
+    assert read(serve, 'hook:git') is None
+    assert call_hook(serve, good) == 202
+    stream.expect('hook:git')
+    stream.close()
+    assert serve.end() == 0
+
+
+def send_raw(serve, data):
+    """Sends bytes; returns what comes: at least the head of an answer, or nothing at all."""
+    connection = socket.create_connection(('127.0.0.1', serve.port), PATIENCE)
+    answer = b''
+    try:
+        connection.sendall(data)
+        while b'\r\n\r\n' not in answer:
+            piece = connection.recv(65536)
+            if not piece:
+                break
+            answer += piece
+    except ConnectionError:
+        pass
+    connection.close()
+    return answer
+
+
+def an_oversized_body_is_refused_before_it_is_read():
+    serve = Serve()
+    head = (f'POST /hooks/git HTTP/1.1\r\nHost: 127.0.0.1:{serve.port}\r\n'
+            'Content-Length: 1000000000\r\n\r\n').encode()
+    assert b' 413 ' in send_raw(serve, head).split(b'\r\n')[0]
+    body = b'x' * (64 * 1024)
+    assert call_hook(serve, body) == 202
+    assert request(serve, 'POST', '/hooks/git', body + b'x',
+                   {'X-Hub-Signature-256': signature(body + b'x')})[0] == 413
+    assert serve.end() == 0
+
+
+def garbage_gets_an_answer_or_a_close():
+    serve = Serve()
+    for data in (b'\x00' * 1000, b'\x16\x03\x01\x02\x00\x01' + b'\xff' * 500,
+                 b'POST /hooks/git\r\n\r\n', b'POST /hooks/git HTTP/1.1\r\n\r\n' + b'x' * 5000,
+                 b'POST /hooks/../mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n',
+                 b'POST /hooks/git HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n'):
+        answer = send_raw(serve, data)
+        assert answer == b'' or answer.startswith(b'HTTP/1.1 4'), answer
+    assert call_hook(serve, b'fine') == 202
+    assert serve.end() == 0
+
+
+def slow_callers_and_thousands_of_bad_ones_hold_nobody_up():
+    serve = Serve()
+    stream = listen(serve, 'm:1', 'hook:git')
+    head = (f'POST /hooks/git HTTP/1.1\r\nHost: 127.0.0.1:{serve.port}\r\n'
+            'Content-Length: 60000\r\n\r\nbegin').encode()
+    slow = [socket.create_connection(('127.0.0.1', serve.port), PATIENCE) for _ in range(50)]
+    for connection in slow:
+        connection.sendall(head)
+
+    wrong = signature(b'x' * 1000, 'wrong')
+    errors = []
+
+    def flood():
+        connection = http.client.HTTPConnection('127.0.0.1', serve.port, timeout=PATIENCE)
+        try:
+            for _ in range(1000):
+                connection.request('POST', '/hooks/git', b'x' * 1000,
+                                   {'X-Hub-Signature-256': wrong})
+                response = connection.getresponse()
+                response.read()
+                assert response.status == 401, response.status
+        except Exception as error:  # told by the main thread
+            errors.append(error)
+        connection.close()
+
+    floods = [threading.Thread(target=flood) for _ in range(4)]
+    for thread in floods:
+        thread.start()
+    longest = 0
+    count = 0
+    while count < 20 or any(thread.is_alive() for thread in floods):
+        began = time.monotonic()
+        assert publish(serve, {'uri': 'm:1', 'content': str(count)})[0] == 200
+        stream.expect('m:1')
+        longest = max(longest, time.monotonic() - began)
+        count += 1
+    for thread in floods:
+        thread.join()
+    assert not errors, errors
+    assert longest < 10, f'an honest publisher waited {longest:.1f} s'
+    print(f'# {count} publishes meanwhile, the longest took {longest * 1000:.0f} ms')
+    assert call_hook(serve, b'good') == 202
+    stream.expect('hook:git')
+    for connection in slow:
+        connection.close()
+    assert serve.end() == 0
+    while True:  # however many were refused, the log stays short
+        line = serve.lines.get(timeout=PATIENCE)
+        if line is None:
+            break
+        serve.log.append(line)
+    assert len(serve.log) < 100, len(serve.log)
+    assert any('signature' in line for line in serve.log), serve.log
+    assert not any(SECRET in line or KEY in line for line in serve.log)
+    stream.close()
+
+
+# ---- Reloading ----------------------------------------------------------------------------
+
+def a_broken_config_keeps_the_old_one():
+    serve = Serve()
+    stream = listen(serve, 'm:1')
+    assert publish(serve, {'uri': 'm:1', 'content': 'kept'})[0] == 200
+    stream.expect('m:1')
+    serve.reload(HEAD + 'resources:\n- memory: m:1\n  max-size: many\n- nothing: x\n')
+    problem = serve.wait_log('many')
+    assert problem['file'] == serve.path and problem['line'] == 5, problem
+    assert problem['column'] == 13, problem
+    serve.wait_log('the old one goes on')
+    serve.reload(HEAD + 'resources: [\n')
+    assert serve.wait_log('')['line'] >= 3
+    serve.wait_log('the old one goes on')
+    assert read(serve, 'm:1') == 'kept'
+    assert publish(serve, {'uri': 'm:1', 'content': 'on'})[0] == 200
+    stream.expect('m:1')
+    stream.close()
+    assert serve.end() == 0
+
+
+def a_good_config_is_taken():
+    serve = Serve()
+    stream = listen(serve, 'm:1', 'hook:git')
+    assert publish(serve, {'uri': 'm:1', 'content': 'kept'})[0] == 200
+    stream.expect('m:1')
+    changed = (HEAD.replace('${THE_KEY}', 'another-key') + 'resources:\n' + MEMORY +
+               '- memory: new:1\n- webhook: /hooks/later\n  uri: hook:later\n  open: true\n')
+    serve.reload(changed)
+    serve.wait_log('was read again')
+    stream.expect_list_change()
+    assert read(serve, 'm:1') == 'kept'  # the entry stayed
+    assert {'new:1', 'hook:later', 'm:1'} <= listed(serve)
+    assert 'hook:git' not in listed(serve)
+    assert publish(serve, {'uri': 'm:1'})[0] == 401
+    assert publish(serve, {'uri': 'm:1', 'content': 'b'}, 'another-key')[0] == 200
+    assert call_hook(serve, b'x') == 404
+    assert request(serve, 'POST', '/hooks/later', b'body')[0] == 202
+    assert read(serve, 'hook:later') == 'body'
+    while True:  # hook:git is gone, m:1 changed
+        message = stream.next()
+        if message['params'].get('uri') == 'm:1':
+            break
+    serve.reload('resources:\n' + MEMORY)  # no key: nobody publishes
+    serve.wait_log('was read again')
+    assert publish(serve, {'uri': 'm:1'}, 'another-key')[0] == 404
+    assert read(serve, 'm:1') == 'b'
+    stream.close()
+    assert serve.end() == 0
+
+
+def a_changed_file_is_read_again_where_that_is_asked_for():
+    serve = Serve('reload-on-change: true\n' + ALL)
+    stream = listen(serve, 'm:1')
+    serve.write('reload-on-change: true\n' + HEAD + 'resources:\n' + MEMORY +
+                '- memory: fresh:1\n')
+    serve.wait_log('was read again')
+    stream.expect_list_change()
+    assert 'fresh:1' in listed(serve)
+    serve.write('reload-on-change: true\nresources: 7\n')
+    serve.wait_log('the old one goes on')
+    assert 'fresh:1' in listed(serve)
+    stream.close()
+    assert serve.end() == 0
+
+
+# ---- Beginning and end --------------------------------------------------------------------
+
+def signals_end_it_and_streams_end_well():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        serve = Serve()
+        stream = listen(serve, 'm:1')
+        assert serve.end(number) == 0
+        end = stream.next()
+        assert 'result' in end, end  # the end of a modern stream
+        assert stream.response.readline() in (b'\n', b'', b'\r\n')
+        stream.close()
+
+
+def a_pipe_carries_the_protocol_and_nothing_else():
+    serve = Serve(arguments=['--stdio'], stdio=True)
+
+    def send(message):
+        serve.process.stdin.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
+        serve.process.stdin.flush()
+
+    lines = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in serve.process.stdout] +
+                     [lines.put(None)], daemon=True).start()
+
+    def answer():
+        line = lines.get(timeout=PATIENCE)
+        assert line is not None, 'the pipe has ended'
+        return json.loads(line)
+
+    hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
+             'clientInfo': {'name': 'test', 'version': '1'}}
+    send({'id': 1, 'method': 'initialize', 'params': hello})
+    assert answer()['result']['protocolVersion'] == '2025-11-25'
+    send({'method': 'notifications/initialized'})
+    send({'id': 2, 'method': 'resources/list'})
+    assert {'one:1', 'hook:git'} <= {r['uri'] for r in answer()['result']['resources']}
+    send({'id': 3, 'method': 'resources/subscribe', 'params': {'uri': 'one:1'}})
+    assert answer() == {'jsonrpc': '2.0', 'id': 3, 'result': {}}
+    send({'id': 4, 'method': 'resources/read', 'params': {'uri': 'one:1'}})
+    assert answer()['error']['code'] == -32002
+    serve.reload(HEAD + 'resources:\n- memory: one:1\n- memory: two:1\n')
+    serve.wait_log('was read again')
+    while answer().get('method') != 'notifications/resources/list_changed':
+        pass
+    serve.process.stdin.close()  # the host goes: so does it
+    assert serve.process.wait(PATIENCE) == 0
+    while True:
+        line = lines.get(timeout=PATIENCE)
+        if line is None:
+            break
+        json.loads(line)
+
+
+def a_port_in_use_is_said_to_be():
+    taken = socket.create_server(('127.0.0.1', 0))
+    url = f'http://127.0.0.1:{taken.getsockname()[1]}'
+    serve = Serve(arguments=['--listen', url], wait=False)
+    assert url in serve.wait_log('something else does')['message']
+    assert serve.process.wait(PATIENCE) == 1
+    taken.close()
+
+
+def a_broken_config_is_no_beginning():
+    serve = Serve('resources:\n- memory: m:1\n- memory: m:1\n- webhook: /x\n  uri: h:1\n',
+                  wait=False)
+    assert serve.wait_log('the same URI')['line'] == 3
+    assert serve.wait_log('a secret')['line'] == 4
+    assert serve.wait_log('/hooks/deploys')['line'] == 4
+    assert serve.process.wait(PATIENCE) == 1
+
+
+# ---- Running ------------------------------------------------------------------------------
+
+TESTS = [
+    what_is_published_reaches_both_eras,
+    a_thousand_contents_are_there_when_they_are_told,
+    the_command_and_curl_publish,
+    who_has_no_key_publishes_nothing,
+    an_array_is_published_whole_or_not_at_all,
+    a_webhook_is_told_with_its_body,
+    hostile_callers_change_nothing,
+    an_oversized_body_is_refused_before_it_is_read,
+    garbage_gets_an_answer_or_a_close,
+    slow_callers_and_thousands_of_bad_ones_hold_nobody_up,
+    a_broken_config_keeps_the_old_one,
+    a_good_config_is_taken,
+    a_changed_file_is_read_again_where_that_is_asked_for,
+    signals_end_it_and_streams_end_well,
+    a_pipe_carries_the_protocol_and_nothing_else,
+    a_port_in_use_is_said_to_be,
+    a_broken_config_is_no_beginning,
+]
+
+
+def main():
+    global tidings, work
+    if len(sys.argv) < 2:
+        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS [PART_OF_A_NAME]')
+    tidings = os.path.abspath(sys.argv[1])
+    only = sys.argv[2] if len(sys.argv) > 2 else ''
+    tests = [test for test in TESTS if only in test.__name__]
+    atexit.register(kill_all)
+    work = tempfile.mkdtemp()
+    failed = 0
+    print(f'1..{len(tests)}', flush=True)
+    for number, test in enumerate(tests, 1):
+        good = True
+        try:
+            test()
+        except Exception:
+            good = False
+            failed += 1
+            for line in traceback.format_exc().splitlines():
+                print('# ' + line)
+            for line in running[-1].log if running else []:
+                print('# log: ' + line.rstrip())
+        print(f"{'ok' if good else 'not ok'} {number} - {test.__name__}", flush=True)
+        while running:
+            running.pop().kill()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()
