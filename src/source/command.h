@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files about commands share: command.c (the options, and programs that run and
+ * end), command_lines.c (programs that stay and write lines) and command_args.c. */
+#ifndef TDG_SOURCE_COMMAND_H
+#define TDG_SOURCE_COMMAND_H
+
+#include "source/process.h"
+#include "source/source.h"
+
+typedef struct tdg__command {
+    tdg__source_t source;
+    char **argv;
+    bool shell;
+    int mode;
+    int64_t every_ms;
+    char *cwd;
+    json_t *env;
+
+    struct run *runs;        /* command.c's */
+    struct tdg__feed *feeds; /* command_lines.c's */
+    unsigned watched;        /* targets */
+    uv_timer_t timer;        /* the next turn of the interval */
+    bool timer_open;
+    bool closing;
+    uint64_t said_ms; /* when a line of standard error was last logged */
+    unsigned unsaid;  /* lines since then */
+} tdg__command_t;
+
+enum { TDG__COMMAND_INTERVAL, TDG__COMMAND_LINES, TDG__COMMAND_NUL };
+
+enum { TDG__COMMAND_WHY = TDG__PROCESS_LINE + 100 };
+
+/* Room for the first line that a program wrote to its standard error. */
+typedef struct tdg__command_words {
+    char first[TDG__PROCESS_LINE + 1];
+} tdg__command_words_t;
+
+/* ---- command_args.c ----------------------------------------------------- */
+
+/* The arguments and the environment for a URI, new; lists that end with NULL. Return 0,
+ * TDG_ENOMEM, or TDG_ENOTFOUND where a variable has a value that the program would take
+ * for an option. */
+int tdg__command_argv(const tdg__command_t *command, const char *uri, char ***ret);
+int tdg__command_env(const tdg__command_t *command, const char *uri, char ***ret);
+void tdg__command_strings_free(char **strings);
+
+/* ---- command.c ---------------------------------------------------------- */
+
+/* Starts the program for a URI. Returns 0, or a code with a text in `why`. */
+int tdg__command_start(tdg__command_t *command, const char *uri,
+                       const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
+                       char why[TDG__COMMAND_WHY]);
+
+/* How a program ended, for people: "exit status 3: no such host". */
+void tdg__command_describe(const tdg__command_t *command, const tdg__process_end_t *end,
+                           const tdg__command_words_t *words, char why[TDG__COMMAND_WHY]);
+
+/* A line of standard error: the first is remembered, and one is logged now and then. */
+void tdg__command_said(tdg__command_t *command, tdg__command_words_t *words,
+                       const char *line);
+
+void tdg__command_check_closed(tdg__command_t *command);
+
+/* ---- command_lines.c ---------------------------------------------------- */
+
+int tdg__feed_watch(tdg__command_t *command, const char *uri);
+void tdg__feed_unwatch(tdg__command_t *command, const char *uri);
+void tdg__feed_fetch(tdg__command_t *command, tdg__fetch_t *fetch);
+void tdg__feed_cancel(tdg__command_t *command, tdg__fetch_t *fetch);
+void tdg__feeds_close(tdg__command_t *command);
+
+#endif
