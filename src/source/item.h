@@ -22,7 +22,8 @@ void tdg__items_kind_closed(tdg__source_t *source);
 /* Frees all; after `done`, or before tdg__items_open(). */
 void tdg__items_destroy(tdg__source_t *source);
 
-/* The resource is known to be gone, and whoever watched it is told by others. */
-void tdg__item_gone(tdg__source_t *source, const char *uri);
+/* The resource is known to be gone. Returns whether those who watch it have been told;
+ * otherwise it is for the caller to tell them. */
+bool tdg__item_gone(tdg__source_t *source, const char *uri);
 
 #endif

@@ -184,12 +184,18 @@ void tdg__source_touch_all(tdg__source_t *source) {
     tdg__items_pump(source);
 }
 
-void tdg__item_gone(tdg__source_t *source, const char *uri) {
+bool tdg__item_gone(tdg__source_t *source, const char *uri) {
     tdg__item_t *item = tdg__item_find(source, uri);
 
     if (item == NULL)
-        return;
+        return false;
+
+    /* A look that found nothing there may have come first. */
+    bool told = item->seen.known == ABSENT && !item->only_read &&
+                (item->watched || source->items->template_watched);
+
     item->seen.known = ABSENT;
     item->seen.checksum[0] = '\0';
     tdg__item_forget_kept(item);
+    return told;
 }

@@ -314,8 +314,10 @@ int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed) {
 void tdg__source_unlist(tdg__source_t *source, const char *uri) {
     if (source->closing)
         return;
-    tdg__item_gone(source, uri);
-    source->host.ops->unlist(source->host.user, source, uri, false);
+
+    bool told = tdg__item_gone(source, uri);
+
+    source->host.ops->unlist(source->host.user, source, uri, told);
 }
 
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {

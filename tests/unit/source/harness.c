@@ -64,8 +64,8 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
 }
 
 static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
-    (void)source, (void)told;
-    write_down(user, UNLISTED, uri);
+    (void)source;
+    write_down(user, UNLISTED, uri)->told = told;
 }
 
 static void on_ready(void *user, tdg__source_t *source) {

@@ -16,6 +16,7 @@ struct happening {
     int status;       /* WATCHED; the level of LOGGED */
     uint64_t size;    /* LISTED */
     char *mime_type;  /* LISTED; or NULL */
+    bool told;        /* UNLISTED */
     bool taken;
 };
 

@@ -250,6 +250,34 @@ static void deleted_and_created(void **state) {
     harness_close(&harness);
 }
 
+/* Whichever comes first: the look at what is gone, or its going from the list. */
+static void that_it_is_gone_is_told_once(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    harness_watch(&harness, "a:1");
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_ENOTFOUND};
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, DELETED, "a:1");
+    tdg__source_unlist(harness.source, "a:1");
+    assert_true(harness_wait(&harness, UNLISTED, "a:1")->told);
+
+    hold(&harness, "two");
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_ENOTFOUND};
+    tdg__source_unlist(harness.source, "a:1");
+    assert_false(harness_wait(&harness, UNLISTED, "a:1")->told);
+    tdg__source_touch(harness.source, "a:1");
+    assert_int_equal(harness_count(&harness, DELETED, "a:1"), 0);
+
+    /* Nobody watches this one. */
+    tdg__source_unlist(harness.source, "a:2");
+    assert_false(harness_wait(&harness, UNLISTED, "a:2")->told);
+    harness_close(&harness);
+}
+
 static void a_touch_during_a_fetch_is_not_lost(void **state) {
     struct harness harness;
 
@@ -480,6 +508,7 @@ int main(void) {
         cmocka_unit_test(a_change_is_told_once),
         cmocka_unit_test(what_cannot_be_told_is_told_later),
         cmocka_unit_test(deleted_and_created),
+        cmocka_unit_test(that_it_is_gone_is_told_once),
         cmocka_unit_test(a_touch_during_a_fetch_is_not_lost),
         cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
         cmocka_unit_test(a_kind_may_refuse_to_watch),
