@@ -129,7 +129,7 @@ static int no_uri(const tdg__source_t *source, const tdg__node_t *entry,
         return 0;
     if (tdg__node_get(entry, "uri") == NULL) /* else it was told what is wrong with it */
         tdg__node_problem(problems, entry,
-                          "a %s entry needs a uri, such as uri: shop://orders",
+                          "an entry of kind %s needs a uri, such as uri: shop://orders",
                           source->kind->name);
     return TDG_EINVAL;
 }

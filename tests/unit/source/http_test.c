@@ -392,7 +392,7 @@ static void says_when_memory_is_out(void **state) {
 
 static void the_config_is_checked(void **state) {
     (void)state;
-    harness_refuses("http: http://a/\n", "needs a `uri`");
+    harness_refuses("http: http://a/\n", "needs a uri");
     harness_refuses("http: a/b\nuri: x:y\n", "begins with http");
     harness_refuses("http: ftp://a/b\nuri: x:y\n", "begins with http");
     harness_refuses("http: file:///etc/passwd\nuri: x:y\n", "begins with http");
