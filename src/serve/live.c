@@ -242,11 +242,13 @@ static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum)
 /* What changed meanwhile nobody knows, so it counts as changed. */
 static void begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
     begin(live, watch, NULL);
-    if (!watch->again && strchr(watch->target, '{') == NULL &&
-        tdg_server_notify_updated(live->server, watch->target, NULL) < 0) {
-        watch->again = true;
-        try_again(live);
-    }
+    if (watch->source == NULL || strchr(watch->target, '{') != NULL ||
+        tdg_server_notify_updated(live->server, watch->target, NULL) == 0)
+        return;
+    tdg__source_unwatch(watch->source, watch->target);
+    watch->source = NULL;
+    watch->again = true;
+    try_again(live);
 }
 
 struct watch_task {

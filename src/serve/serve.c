@@ -27,9 +27,11 @@ struct tdg__serve {
     uv_loop_t loop;
     tdg__live_t *live;
     tdg_server_t *server;
-    uv_signal_t signals[3]; /* SIGINT, SIGTERM, SIGHUP */
-    uv_fs_poll_t config_poll;
-    bool polls;
+    uv_signal_t signals[3];  /* SIGINT, SIGTERM, SIGHUP */
+    uv_timer_t config_timer; /* looks whether the config file is another one */
+    uv_fs_t config_look;
+    bool looking;
+    uv_stat_t config_seen; /* what it was like before it was last read */
     bool has_terminal;
     bool started, stopping;
     int result;
@@ -77,7 +79,7 @@ static void free_entries(tdg__live_entry_t *entries, size_t count) {
 static void close_handles(tdg__serve_t *serve) {
     for (size_t i = 0; i < sizeof(serve->signals) / sizeof(serve->signals[0]); i++)
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
-    uv_close((uv_handle_t *)&serve->config_poll, NULL);
+    uv_close((uv_handle_t *)&serve->config_timer, NULL);
 }
 
 static void on_live_closed(void *user) {
@@ -117,6 +119,17 @@ static void fail(tdg__serve_t *serve, int code) {
 
 /* ---- Reloading ---------------------------------------------------------- */
 
+/* Before it is read: so whatever is written from then on makes a difference. */
+static void see_config(tdg__serve_t *serve) {
+    uv_fs_t look;
+
+    if (serve->opts.config_file == NULL)
+        return;
+    if (uv_fs_stat(NULL, &look, serve->opts.config_file, NULL) == 0)
+        serve->config_seen = look.statbuf;
+    uv_fs_req_cleanup(&look);
+}
+
 static void reload(tdg__serve_t *serve) {
     tdg__problems_t problems;
     tdg__live_entry_t *entries;
@@ -129,6 +142,7 @@ static void reload(tdg__serve_t *serve) {
         say(serve, TDG_LOG_NOTICE, "SIGHUP: there is no config file to read again");
         return;
     }
+    see_config(serve);
     tdg__problems_init(&problems, serve->opts.config_file);
     int rv = tdg__serve_load(serve->opts.config_file, serve->opts.paths, &problems,
                              &config, &entries, &count);
@@ -161,11 +175,32 @@ static void reload(tdg__serve_t *serve) {
     serve->config = config;
 }
 
-static void on_config_changed(uv_fs_poll_t *poll, int status, const uv_stat_t *before,
-                              const uv_stat_t *now) {
-    (void)before, (void)now;
-    if (status == 0) /* while it is away, what is there goes on */
-        reload(poll->data);
+static bool same_file(const uv_stat_t *a, const uv_stat_t *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void on_config_seen(uv_fs_t *look) {
+    tdg__serve_t *serve = look->data;
+    bool changed = look->result == 0 && !same_file(&look->statbuf, &serve->config_seen);
+
+    serve->looking = false;
+    uv_fs_req_cleanup(look);
+    if (changed) /* while it is away, what is there goes on */
+        reload(serve);
+}
+
+static void on_config_timer(uv_timer_t *timer) {
+    tdg__serve_t *serve = timer->data;
+
+    if (serve->looking || !serve->config->top.reload_on_change || serve->stopping)
+        return;
+    serve->config_look.data = serve;
+    serve->looking = uv_fs_stat(&serve->loop, &serve->config_look,
+                                serve->opts.config_file, on_config_seen) == 0;
 }
 
 /* ---- Signals ------------------------------------------------------------ */
@@ -218,9 +253,9 @@ static void start(tdg__serve_t *serve) {
         return;
     }
     serve->has_waiter = serve->started = true;
-    if (serve->config->top.reload_on_change && serve->opts.config_file != NULL)
-        uv_fs_poll_start(&serve->config_poll, on_config_changed, serve->opts.config_file,
-                         CONFIG_POLL_MS);
+    if (serve->opts.config_file != NULL)
+        uv_timer_start(&serve->config_timer, on_config_timer, CONFIG_POLL_MS,
+                       CONFIG_POLL_MS);
     serve->opts.started(serve->opts.user, serve);
 }
 
@@ -343,6 +378,7 @@ static int load(tdg__serve_t *serve) {
     const char *file = serve->opts.config_file;
     tdg__problems_t problems;
 
+    see_config(serve);
     tdg__problems_init(&problems, file != NULL ? file : "tidings");
     int rv = tdg__serve_load(file, serve->opts.paths, &problems, &serve->config,
                              &serve->entries, &serve->count);
@@ -358,8 +394,8 @@ static int load(tdg__serve_t *serve) {
 static void init_handles(tdg__serve_t *serve) {
     for (size_t i = 0; i < sizeof(serve->signals) / sizeof(serve->signals[0]); i++)
         uv_signal_init(&serve->loop, &serve->signals[i]);
-    uv_fs_poll_init(&serve->loop, &serve->config_poll);
-    serve->config_poll.data = serve;
+    uv_timer_init(&serve->loop, &serve->config_timer);
+    serve->config_timer.data = serve;
 }
 
 int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret) {
