@@ -552,6 +552,18 @@ static void move_watches(tdg__live_t *live) {
     }
 }
 
+/* What was pushed to a source that leaves is nowhere else. */
+static void adopt(tdg__live_t *live, struct slot *leaving) {
+    const tdg__source_t *from = leaving->source;
+
+    if ((from->kind->flags & TDG__SOURCE_PUSHED) == 0 || from->entry.uri == NULL)
+        return;
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (slot->source->kind == from->kind && slot->source->entry.uri != NULL &&
+            strcmp(slot->source->entry.uri, from->entry.uri) == 0)
+            tdg__source_adopt(slot->source, leaving->source);
+}
+
 /* Takes over the new list: opens what is new, moves what is watched, closes what is not
  * in it any more. */
 static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot **slots,
@@ -586,6 +598,8 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
             failed = slot;
         }
     }
+    for (struct slot *list = old; list != NULL; list = list->next)
+        adopt(live, list);
     move_watches(live);
     for (struct slot *list = old, *next; list != NULL; list = next) {
         next = list->next;

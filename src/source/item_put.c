@@ -160,9 +160,37 @@ int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t
         item->held++;
         tdg__source_commit(prepared);
         rv = tdg__item_tell(item, &before, content, true, always);
+        if (rv < 0) /* whoever puts it again has news still */
+            item->seen = before;
         item->held--;
         tdg__item_release(item);
     }
     json_decref(content->metadata);
     return rv;
+}
+
+/* When it was put first, which reads go on to say. */
+static int64_t updated_ms(const struct kept *kept) {
+    return json_integer_value(json_object_get(kept->metadata, "updated_at"));
+}
+
+void tdg__source_adopt(tdg__source_t *source, tdg__source_t *from) {
+    struct tdg__items *items = from->items;
+
+    for (uint32_t id = 1; id < tdg__pool_end(&items->pool); id++) {
+        const tdg__item_t *item = tdg__pool_get(&items->pool, id);
+        tdg__prepared_t *prepared;
+
+        if (item == NULL || item->uri == NULL || item->kept.data == NULL)
+            continue;
+
+        tdg__content_t content = {.data = item->kept.data,
+                                  .len = item->kept.len,
+                                  .mime_type = item->kept.mime_type,
+                                  .metadata = item->kept.metadata,
+                                  .updated_ms = updated_ms(&item->kept)};
+
+        if (tdg__source_prepare(source, item->uri, &content, &prepared) == 0)
+            tdg__source_commit(prepared);
+    }
 }

@@ -11,6 +11,23 @@ static bool is_template(const tdg__source_t *source, const char *target) {
     return source->template_ != NULL && strcmp(target, source->entry.uri) == 0;
 }
 
+/* What was told of is not there any more: after a reload, where it could not be taken
+ * over. Returns 0, or TDG_ENOMEM where that could not be told. */
+static int tell_lost(tdg__item_t *item) {
+    struct seen before = item->seen;
+
+    item->seen = (struct seen){.known = ABSENT};
+    if (tdg__item_tell(item, &before, &(tdg__content_t){.status = TDG_ENOTFOUND}, true,
+                       false) == 0)
+        return 0;
+    item->seen.known = UNKNOWN;
+    item->watched = false;
+    if (item->source->kind->unwatch != NULL)
+        item->source->kind->unwatch(item->source, item->uri);
+    tdg__item_release(item);
+    return TDG_ENOMEM;
+}
+
 static int watch_uri(tdg__source_t *source, const char *uri, const char *checksum) {
     tdg__item_t *item = tdg__item_make(source, uri);
     if (item == NULL)
@@ -29,7 +46,7 @@ static int watch_uri(tdg__source_t *source, const char *uri, const char *checksu
         strcpy(item->seen.checksum, checksum);
     }
     if (tdg__source_is_pushed(source) && rv == 0)
-        return 0;
+        return checksum != NULL && item->kept.data == NULL ? tell_lost(item) : 0;
     item->kind_arming = rv == TDG_EAGAIN;
     if (!tdg__source_is_pushed(source)) {
         item->first_fetch = true;

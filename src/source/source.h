@@ -260,6 +260,10 @@ const json_t *tdg__prepared_metadata(const tdg__prepared_t *prepared);
 void tdg__source_commit(tdg__prepared_t *prepared);
 void tdg__source_abandon(tdg__prepared_t *prepared);
 
+/* Takes over what another source of the same kind and URI has been given, before that one
+ * closes; within its own limits. Tells nobody. */
+void tdg__source_adopt(tdg__source_t *source, tdg__source_t *from);
+
 /* The backend went away, or is back (everything watched is then looked at). While it is
  * away, reads are answered with what was last seen, marked as stale. Logs, once per
  * turn. */

@@ -375,8 +375,8 @@ static const tdg__hook_answer_t refused = {
     401, "the signature is wrong or missing",
     "WWW-Authenticate: Bearer realm=\"webhook\"\r\n"};
 static const tdg__hook_answer_t too_large = {413, "the body is too large", NULL};
-static const tdg__hook_answer_t no_memory = {503, "out of memory; try again",
-                                             "Retry-After: 1\r\n"};
+static const tdg__hook_answer_t not_now = {503, "it cannot be taken now; try again",
+                                           "Retry-After: 1\r\n"};
 
 static const tdg__hook_answer_t *handle(struct webhook *hook,
                                         const tdg__hook_call_t *call) {
@@ -387,7 +387,7 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
 
     int rv = check_caller(hook, call);
     if (rv < 0)
-        return &no_memory;
+        return &not_now;
     if (rv == 0) {
         note_refusal(hook, call->peer);
         return &refused;
@@ -399,7 +399,7 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
 
     rv = hook->content == SIGNAL ? put_signal(hook, call) : put_body(hook, call);
     if (rv < 0)
-        return rv == TDG_ETOOLARGE ? &too_large : &no_memory;
+        return rv == TDG_ETOOLARGE ? &too_large : &not_now;
     remember(hook, delivery);
     return &accepted;
 }

@@ -216,6 +216,41 @@ static void the_key_can_be_changed_and_taken_away(void **state) {
     scene_close(&scene);
 }
 
+static void what_was_published_survives_a_changed_entry(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    open_all(&scene);
+    assert_int_equal(status_of(&scene,
+                               "[{'uri':'m:1','content':'short','mimeType':'a/b',"
+                               "'metadata':{'by':'me','updated_at':5}},"
+                               "{'uri':'m:2','content':'too long'},"
+                               "{'uri':'one:1','content':'x'}]",
+                               NULL),
+                     200);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['m:1','m:2','one:1']}");
+    scene_replace(&scene, "- memory: 'm:{x}'\n  max-size: 5\n- memory: one:1\n");
+    client_expect(&client, "'uri':'m:2'"); /* of which there is no room */
+    assert_true(has(client.event, "'change_type':'deleted'"));
+    scene_expect(&scene, "m:1", "short");
+    scene_expect(&scene, "m:2", NULL);
+    scene_expect(&scene, "one:1", "x");
+    client_done(&client);
+
+    scene_client(&scene, &client);
+    modern_post(&client, "resources/read", "m:1", "'uri':'m:1'");
+    assert_body(&client, "'mimeType':'a/b'");
+    assert_body(&client, "'by':'me'");
+    assert_body(&client, "'updated_at':5");
+    modern_post(&client, "resources/list", NULL, NULL);
+    assert_body(&client, "'uri':'m:1'");
+    assert_false(body_has(&client, "'uri':'m:2'"));
+    client_done(&client);
+    scene_close(&scene);
+}
+
 static void what_comes_after_the_end_is_refused(void **state) {
     struct client client;
     struct scene scene;
@@ -285,6 +320,7 @@ int main(void) {
         cmocka_unit_test(all_are_kept_or_none),
         cmocka_unit_test(many_at_once_do_not_come_to_more_than_is_allowed),
         cmocka_unit_test(the_key_can_be_changed_and_taken_away),
+        cmocka_unit_test(what_was_published_survives_a_changed_entry),
         cmocka_unit_test(what_comes_after_the_end_is_refused),
         cmocka_unit_test(memory_may_run_out), /* counts memory from here on */
     };

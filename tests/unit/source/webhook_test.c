@@ -288,6 +288,19 @@ static void the_same_body_is_no_news_but_a_signal_is(void **state) {
     harness_close(&harness);
 }
 
+static void what_could_not_be_told_is_news_still(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, ENTRY);
+    harness.refuses_news = 1;
+    assert_int_equal(post_signed(&harness, "same", "push", "one"), 503);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    assert_int_equal(post_signed(&harness, "same", "push", "one"), 202);
+    harness_wait(&harness, CHANGED, "h:x");
+    harness_close(&harness);
+}
+
 static void only_the_events_that_are_named_count(void **state) {
     struct harness harness;
 
@@ -394,6 +407,7 @@ int main(void) {
         cmocka_unit_test(a_delivery_is_told_once),
         cmocka_unit_test(a_wrong_signature_uses_up_no_delivery),
         cmocka_unit_test(the_same_body_is_no_news_but_a_signal_is),
+        cmocka_unit_test(what_could_not_be_told_is_news_still),
         cmocka_unit_test(only_the_events_that_are_named_count),
         cmocka_unit_test(strange_fields_are_left_out),
         cmocka_unit_test(an_entry_says_who_may_call),
