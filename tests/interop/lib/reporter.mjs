@@ -39,7 +39,7 @@ export default async function* report(events) {
         yield `not ok - ${name}\n${reason(data.details.error)}\n`;
       } else if (data.skip !== undefined) {
         count(0, 0, 1);
-        yield `skipped - ${name}\n`;
+        yield `skipped - ${name}${typeof data.skip === 'string' ? `: ${data.skip}` : ''}\n`;
       } else {
         count(1, 0, 0);
         yield `ok - ${name}\n`;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// A network that can be cut: connections to `port` go to another port. After cut() nothing
+// passes and nothing is closed, as with a cable that was pulled; go() mends it.
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+
+export class Proxy {
+  #pairs = new Set();
+  #cut = false;
+
+  static async start(target) {
+    const proxy = new Proxy();
+    proxy.server = createServer((near) => proxy.#join(near, connect(target, '127.0.0.1')));
+    proxy.server.listen(0, '127.0.0.1');
+    await once(proxy.server, 'listening');
+    proxy.port = proxy.server.address().port;
+    return proxy;
+  }
+
+  #join(near, far) {
+    const pair = [near, far];
+    this.#pairs.add(pair);
+    for (const [from, to] of [[near, far], [far, near]]) {
+      from.on('data', (data) => to.write(data));
+      from.on('error', () => {});
+      from.on('end', () => to.end());
+      from.on('close', () => {
+        to.destroy();
+        this.#pairs.delete(pair);
+      });
+      if (this.#cut) from.pause();
+    }
+  }
+
+  cut() {
+    this.#cut = true;
+    for (const pair of this.#pairs) for (const socket of pair) socket.pause();
+  }
+
+  go() {
+    this.#cut = false;
+    for (const pair of this.#pairs) for (const socket of pair) socket.resume();
+  }
+
+  async stop() {
+    this.server.close();
+    for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
+    await once(this.server, 'close');
+  }
+}
+
+export async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
