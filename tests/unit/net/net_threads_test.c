@@ -99,9 +99,11 @@ static void *run(void *arg) {
 
 static void worker_init(struct worker *worker, char name, struct worker *other) {
     tdg__net_opts_t opts = {
-        .calls = {on_request, on_drained, on_closed, NULL},
+        .calls = {.request = on_request,         .drained = on_drained, .closed = on_closed},
         .user = worker,
-        .limits = {16 * 1024,          100,            65536        },
+        .limits = {.max_header_bytes = 16 * 1024,
+                  .max_fields = 100,
+                  .max_body_bytes = 65536                                                  },
         .request_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,
