@@ -479,12 +479,12 @@ def a_broken_config_keeps_the_old_one():
     assert publish(serve, {'uri': 'm:1', 'content': 'kept'})[0] == 200
     stream.expect('m:1')
     serve.reload(HEAD + 'resources:\n- memory: m:1\n  max-size: many\n- nothing: x\n')
-    problem = serve.wait_log('many')
+    problem = serve.wait_log('many', 'line')
     assert problem['file'] == serve.path and problem['line'] == 5, problem
     assert problem['column'] == 13, problem
     serve.wait_log('before goes on')
     serve.reload(HEAD + 'resources: [\n')
-    assert serve.wait_log('')['line'] >= 3
+    assert serve.wait_log('', 'line')['line'] >= 3
     serve.wait_log('before goes on')
     assert read(serve, 'm:1') == 'kept'
     assert publish(serve, {'uri': 'm:1', 'content': 'on'})[0] == 200

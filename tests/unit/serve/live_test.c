@@ -151,7 +151,7 @@ static void what_a_source_lists_is_listed(void **state) {
     struct script *script = scene_script(&scene, "l:1");
 
     listen_to(&scene, &client, "'mark:1'");
-    assert_string_equal(script->watched, "list:resources");
+    SCENE_UNTIL(&scene, strcmp(script->watched, "list:resources") == 0);
     assert_int_equal(tdg__source_list(&script->source, &listed), 0);
     client_expect(&client, "notifications/resources/list_changed");
     scene_client(&scene, &reader);
