@@ -348,6 +348,8 @@ static int set_up(tdg__transfer_t *transfer, const tdg__curl_wish_t *wish) {
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    /* What is meant for a server behind a tunnel is not told to the proxy. */
+    curl_easy_setopt(easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, wish->keep_open ? 0L : 1L);
     /* Without it, cancelling waits for a name server that does not answer. */
