@@ -217,10 +217,15 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
         return 0;
     }
     item->only_read = false;
+
+    /* Where content is pushed, what was never seen was not there. */
+    bool was_absent = before->known == ABSENT ||
+                      (before->known == UNKNOWN && tdg__source_is_pushed(source));
+
     return tell(item, content, now->checksum,
-                now->known == ABSENT                               ? "deleted"
-                : before->known == ABSENT && now->known == PRESENT ? "created"
-                                                                   : "content_update");
+                now->known == ABSENT                  ? "deleted"
+                : was_absent && now->known == PRESENT ? "created"
+                                                      : "content_update");
 }
 
 static enum known known_by(const tdg__content_t *content) {

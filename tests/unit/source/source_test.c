@@ -465,12 +465,14 @@ static void pushed_content_is_kept_and_told(void **state) {
     assert_int_equal(reading.status, TDG_ENOTFOUND);
     reading_done(&reading);
     assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false), 0);
-    harness_wait(&harness, CHANGED, "a:1");
+    assert_string_equal(field(harness_wait(&harness, CHANGED, "a:1"), "change_type"),
+                        "created");
     harness_expect(&harness, "a:1", "one");
     assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false), 0);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     assert_int_equal(tdg__source_put(harness.source, "a:1", &content, true), 0);
-    harness_wait(&harness, CHANGED, "a:1");
+    assert_string_equal(field(harness_wait(&harness, CHANGED, "a:1"), "change_type"),
+                        "content_update");
     content = text("four");
     assert_int_equal(tdg__source_put(harness.source, "a:1", &content, false),
                      TDG_ETOOLARGE);
