@@ -3,15 +3,21 @@
 // the real program, a real backend behind it, and official clients that list, read, subscribe
 // and see every change that is made in the backend.
 import assert from 'node:assert/strict';
-import { appendFileSync, mkdirSync, renameSync, rmSync, truncateSync, writeFileSync }
-  from 'node:fs';
+import { execFile } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { appendFileSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync,
+  writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { Postgres } from './lib/postgres.mjs';
-import { documented, folder, Program } from './lib/program.mjs';
+import { documented, folder, Program, tidings } from './lib/program.mjs';
 import { until } from './lib/wait.mjs';
-import { endsWith, isGone, list, overPipe, read, sdks, templates, Watched }
+import { endsWith, isGone, list, openAll, overPipe, read, sdks, templates, Watched }
   from './lib/watched.mjs';
+import { Web } from './lib/web.mjs';
+
+const run = promisify(execFile);
 
 describe('files', () => {
   let program, n = 0;
@@ -135,6 +141,246 @@ describe('postgres', () => {
         (text) => assert.equal(JSON.parse(text).total, 2));
       await row.disappears(() => server.run(`DELETE FROM orders WHERE id = ${id}`));
       row.none();
+    });
+  }
+});
+
+describe('http', () => {
+  let web, program, n = 0;
+
+  const health = () => JSON.stringify({ status: 'fine', n: ++n });
+
+  before(async () => {
+    web = await Web.start(health());
+    program = await Program.start(`resources:
+  - http: http://127.0.0.1:${web.port}/api/v1/health
+    uri: shop://health
+    every: 100ms
+    headers:
+      Authorization: Bearer \${SHOP_TOKEN}
+`, { env: { SHOP_TOKEN: 'not for everybody' } });
+  });
+  after(async () => {
+    await program?.stop();
+    await web?.stop();
+  });
+
+  for (const { name, open } of sdks) {
+    it(`${name} sees every change`, async () => {
+      const peer = await open(program);
+      assert.ok((await list(peer)).has('shop://health'));
+      const first = await read(peer, 'shop://health');
+      assert.equal(first.text, web.content);
+      assert.equal(first.mimeType, 'application/json');
+      assert.equal(web.seen.authorization, 'Bearer not for everybody');
+
+      const watched = await Watched.open(peer, 'shop://health');
+      for (let i = 0; i < 5; i++) {
+        const next = health();
+        await watched.follows(() => { web.content = next; }, next);
+      }
+      const { unchanged } = web;
+      await until(() => web.unchanged > unchanged + 2, 'it is asked whether it changed');
+      watched.none();
+
+      // Somebody else is told, this one is not.
+      const other = await Watched.open(await open(program), 'shop://health');
+      await watched.end();
+      web.content = health();
+      await other.update();
+      await read(peer, 'shop://health');
+      watched.none();
+    });
+  }
+});
+
+describe('webhook', () => {
+  let program, n = 0;
+
+  const secret = 'only GitHub knows';
+  const hook = (path) => new URL(path, program.url);
+  const sign = (body) =>
+    `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+  async function call(path, body, headers = { 'x-hub-signature-256': sign(body) }) {
+    const { status } = await fetch(hook(path), { method: 'POST', body,
+      headers: { 'content-type': 'application/json', ...headers } });
+    return status;
+  }
+
+  before(async () => {
+    program = await Program.start(`resources:
+  - webhook: /hooks/deploys
+    uri: ci://deploys/last
+    secret: \${DEPLOYS_SECRET}
+  - webhook: /hooks/bell
+    uri: ci://bell
+    signature: bearer
+    secret: \${DEPLOYS_SECRET}
+    content: signal
+`, { env: { DEPLOYS_SECRET: secret } });
+  });
+  after(() => program.stop());
+
+  for (const { name, open } of sdks) {
+    it(`${name} sees every call`, async () => {
+      const peer = await open(program);
+      const listed = await list(peer);
+      assert.ok(listed.has('ci://deploys/last') && listed.has('ci://bell'));
+      const deploys = await Watched.open(peer, 'ci://deploys/last');
+      const bell = await Watched.open(peer, 'ci://bell');
+      for (let i = 0; i < 10; i++) {
+        const body = JSON.stringify({ deploy: ++n });
+        await deploys.follows(async () => assert.equal(await call('/hooks/deploys', body), 202),
+          body, n === 1 ? 'created' : 'content_update');
+      }
+      const authorization = `Bearer ${secret}`;
+      for (let i = 0; i < 3; i++) {
+        assert.equal(await call('/hooks/bell', '{}', { authorization }), 202);
+        await bell.update();
+      }
+      assert.equal(await call('/hooks/deploys', '{}', {}), 401);
+      await endsWith(deploys, () => call('/hooks/deploys', JSON.stringify({ deploy: ++n })),
+        bell, () => call('/hooks/bell', '{}', { authorization }));
+    });
+  }
+
+  it('a caller without the secret changes nothing, however often it calls', async () => {
+    const all = await openAll(program, 'ci://deploys/last');
+    const right = JSON.stringify({ deploy: ++n });
+    const wrong = [
+      {},
+      { 'x-hub-signature-256': 'sha256=' },
+      { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` },
+      { 'x-hub-signature-256': `sha256=${'f'.repeat(10_000)}` },
+      { 'x-hub-signature-256': sign('another body') },
+      { 'x-hub-signature-256': sign(right).toUpperCase().replace('A', 'B') },
+      { 'x-hub-signature': sign(right), 'x-github-event': 'x'.repeat(5000) },
+      { authorization: `Bearer ${secret}` },
+    ];
+    let calls = 0, done = false;
+    const attack = async () => {
+      while (!done || calls < 3000) {
+        const status = await call('/hooks/deploys', 'x'.repeat(calls % 1000),
+          wrong[calls++ % wrong.length]);
+        assert.equal(status, 401);
+      }
+    };
+    const attacks = Promise.all(Array.from({ length: 16 }, attack));
+    const updates = (async () => {
+      for (let i = 0; i < 20; i++) {
+        const body = JSON.stringify({ deploy: ++n });
+        assert.equal(await call('/hooks/deploys', body), 202);
+        for (const watched of all) await watched.follows(() => {}, body);
+      }
+    })().finally(() => { done = true; });
+    await Promise.all([attacks, updates]);
+    for (const watched of all) watched.none();
+  });
+});
+
+describe('memory', () => {
+  let program, n = 0;
+
+  const env = { TIDINGS_PUBLISH_KEY: 'let me in' };
+  const publish = (...changes) => fetch(new URL('/publish', program.url), {
+    method: 'POST', body: JSON.stringify(changes),
+    headers: { 'content-type': 'application/json', authorization: 'Bearer let me in' } });
+
+  before(async () => {
+    program = await Program.start(`publish:
+  key: \${TIDINGS_PUBLISH_KEY}
+resources:
+  - memory: build://{job}
+`, { env });
+  });
+  after(() => program.stop());
+
+  for (const { name, open } of sdks) {
+    it(`${name} sees all that is published`, async () => {
+      const peer = await open(program);
+      const uri = `build://job-${++n}`, other = `build://other-${n}`;
+      await peer.watchLists();
+      const job = await Watched.open(peer, uri);
+      const all = await Watched.open(await open(program), other, 'build://{job}');
+      const answer = await publish({ uri, content: '0' });
+      assert.equal(answer.status, 200);
+      const [change] = (await answer.json()).changes;
+      assert.equal(change.uri, uri);
+      assert.ok(change.subscriptions >= 1);
+      assert.equal((await job.update()).change_type, 'created');
+      await peer.lists.next((what) => what === 'resources', 'it is listed');
+      assert.ok((await list(peer)).has(uri));
+      for (let i = 1; i <= 10; i++) {
+        const metadata = await job.follows(
+          () => publish({ uri, content: String(i), metadata: { by: 'ci' } }), String(i));
+        assert.equal(metadata.by, 'ci');
+      }
+
+      // From a shell.
+      const { stdout } = await run(tidings, ['publish', new URL(program.url).origin, other,
+        '--content', program.config], { env: program.env });
+      assert.match(stdout, new RegExp(other));
+      assert.equal((await all.update()).change_type, 'created');
+      assert.equal((await read(peer, other)).text, readFileSync(program.config, 'utf8'));
+
+      // All or nothing.
+      const refused = await publish({ uri, content: 'x' }, { uri: 'nothing', content: 'x' });
+      assert.ok(refused.status >= 400, String(refused.status));
+      await job.disappears(() => publish({ uri, deleted: true }));
+      job.none();
+    });
+  }
+});
+
+describe('command', () => {
+  let program, n = 0;
+
+  const path = (name) => join(program.dir, name);
+
+  before(async () => {
+    const dir = folder();
+    writeFileSync(join(dir, '.lines'), 'line 0\n');
+    program = await Program.start(documented('command')
+      .replace('uri: host://newest', 'uri: host://newest\n    every: 50ms')
+      .replace('[sh, -c, "while :; do date; sleep 5; done"]',
+        '[tail, -n, "1", -f, .lines]'), { dir });
+  });
+  after(() => program.stop());
+
+  for (const { name, open } of [...sdks, { name: 'SDK v1, stdio', open: overPipe }]) {
+    it(`${name} sees every change`, async () => {
+      const peer = await open(program);
+      const listed = await list(peer);
+      for (const uri of ['host://disk', 'host://newest', 'host://clock']) {
+        assert.ok(listed.has(uri), uri);
+      }
+      assert.deepEqual(await templates(peer), ['host://users/{user}']);
+      assert.match((await read(peer, 'host://disk')).text, /^Filesystem/);
+      assert.match((await read(peer, 'host://users/root')).text, /^uid=0\(root\)/);
+
+      const newest = await Watched.open(peer, 'host://newest');
+      for (let i = 0; i < 3; i++) {
+        const file = `z-${++n}`;
+        const metadata = await newest.follows(() => writeFileSync(path(file), ''),
+          (text) => assert.ok(text.split('\n').includes(file)));
+        assert.equal(metadata.exit_status, 0);
+      }
+      newest.none();
+
+      const clock = await Watched.open(peer, 'host://clock');
+      appendFileSync(path('.lines'), `from here, ${name}\n`);
+      await clock.learns(`from here, ${name}`);
+      let line;
+      for (let i = 0; i < 10; i++) {
+        const text = `line ${++n}`;
+        const metadata = await clock.follows(
+          () => appendFileSync(path('.lines'), `${text}\n`), text);
+        if (line !== undefined) assert.equal(metadata.line, line + 1);
+        line = metadata.line;
+      }
+      clock.none();
+      await endsWith(newest, () => writeFileSync(path(`z-${++n}`), ''),
+        clock, () => appendFileSync(path('.lines'), `line ${++n}\n`));
     });
   }
 });

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { folder, tidings } from './program.mjs';
+import { atExit, folder, tidings } from './program.mjs';
 import { freePort } from './proxy.mjs';
 import { until, within } from './wait.mjs';
 
@@ -68,7 +68,7 @@ export class Postgres {
       '-c', 'max_connections=40'];
     const child = spawn(command, args.map(String),
       { cwd: this.dir, stdio: ['ignore', log, log] });
-    process.once('exit', () => child.kill('SIGQUIT'));
+    atExit(() => child.kill('SIGQUIT'));
     this.child = child;
     this.exited = once(child, 'exit');
     return this.exited;

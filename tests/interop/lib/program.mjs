@@ -28,10 +28,15 @@ export function documented(name) {
   return found[1];
 }
 
+// What a test forgets must not outlive it.
+const last = [];
+process.once('exit', () => { for (const task of last.reverse()) task(); });
+export const atExit = (task) => last.push(task);
+
 // A new folder that goes with this process at the latest.
 export function folder() {
   const path = mkdtempSync(join(tmpdir(), 'tidings-far-'));
-  process.once('exit', () => rmSync(path, { recursive: true, force: true }));
+  atExit(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 
@@ -63,7 +68,7 @@ export class Program {
     this.child = spawn(argv[0], argv.slice(1),
       { stdio: ['ignore', 'ignore', 'pipe'], env: this.env });
     const { child } = this;
-    process.once('exit', () => child.kill('SIGKILL'));
+    atExit(() => child.kill('SIGKILL'));
     this.exited = once(child, 'exit');
     const from = this.log.length;
     child.stderr.on('data', (data) => { this.log += data; });
