@@ -176,6 +176,7 @@ void tdg__http_postpone(struct http *http, struct poll *poll, int64_t retry_afte
 
     if (wait < http->source.entry.retry_ms)
         wait = http->source.entry.retry_ms; /* "0" is no reason to hurry */
+    uv_update_time(http->source.host.loop); /* from the answer on, not from before it */
     poll->not_before_ms = tdg__http_now(http) + wait;
     arm(http, poll, wait + random_ms(wait / 10));
 }

@@ -61,7 +61,7 @@ static void the_wait_grows_while_it_is_away(void **state) {
     /* Waits of 400, 800 and 1,600 ms, each less its random half; never the interval. */
     assert_true(http_server_time(f->server, "/page", 3) -
                     http_server_time(f->server, "/page", 0) >=
-                1300);
+                1000);
 }
 
 static void nobody_listens(void **state) {
@@ -112,6 +112,19 @@ static void is_left_alone_as_long_as_it_asks(void **state) {
     page_set(f, (struct page){.body = "two"});
     harness_wait(&f->harness, CHANGED, PAGE);
     assert_true(time(NULL) >= then - 1);
+}
+
+static void retry_after_0_is_no_reason_to_hurry(void **state) {
+    struct fixture *f = *state;
+
+    page_open(f, "every: 100ms\nretry: 300ms\n");
+    page_set(f, (struct page){.status = "503 Service Unavailable",
+                              .headers = "Retry-After: 0\r\n"});
+    harness_watch(&f->harness, PAGE);
+    page_wait_asked(f, 4);
+    assert_true(http_server_time(f->server, "/page", 3) -
+                    http_server_time(f->server, "/page", 0) >=
+                800);
 }
 
 static void is_asked_again_after_a_day_at_last(void **state) {
@@ -273,6 +286,7 @@ int main(void) {
         PAGE_TEST(the_wait_grows_while_it_is_away),
         PAGE_TEST(nobody_listens),
         PAGE_TEST(is_left_alone_as_long_as_it_asks),
+        PAGE_TEST(retry_after_0_is_no_reason_to_hurry),
         PAGE_TEST(is_asked_again_after_a_day_at_last),
         PAGE_TEST(a_server_that_hangs_is_left),
         PAGE_TEST(a_server_that_drips_is_left),
