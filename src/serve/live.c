@@ -520,7 +520,19 @@ static void undo_slots(tdg__live_t *live, struct slot **slots, size_t count) {
         slot->stays = false;
 }
 
-/* Lets what is watched move to whoever has it now, with the checksum of what was told. */
+/* Nobody has it any more. What is listed is told as deleted when it leaves the list; this
+ * is for what a template stood for. */
+static void tell_gone(tdg__live_t *live, const tdg__source_t *before, const char *uri) {
+    tdg__entry_t *entry =
+        tdg__catalogue_find(tdg__server_catalogue(live->server), TDG__RESOURCE, uri);
+
+    if (entry == NULL && tdg_server_notify_deleted(live->server, uri, NULL) < 0)
+        log_line(live, before, TDG_LOG_ERROR, "that it is gone could not be told");
+    tdg__entry_unref(entry);
+}
+
+/* Lets what is watched move to whoever has it now, with the checksum of what was told.
+ * Where that was nothing, all that is found is news. */
 static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     struct slot *slot = watcher_of(live, watch->target);
     tdg__source_t *before = watch->source;
@@ -534,8 +546,10 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
         if (checksum != NULL)
             memcpy(told, checksum, sizeof(told));
         tdg__source_unwatch(before, watch->target);
+        if (slot == NULL && told[0] != '\0')
+            tell_gone(live, before, watch->target);
     }
-    begin(live, watch, told[0] != '\0' ? told : NULL);
+    begin(live, watch, watch->answered ? told : NULL);
 }
 
 static void move_watches(tdg__live_t *live) {

@@ -41,8 +41,8 @@ static int watch_uri(tdg__source_t *source, const char *uri, const char *checksu
     item->watched = true;
     tdg__item_recall(item);
     if (checksum != NULL && item->seen.known == UNKNOWN &&
-        strlen(checksum) == TDG__CHECKSUM) {
-        item->seen.known = PRESENT;
+        (checksum[0] == '\0' || strlen(checksum) == TDG__CHECKSUM)) {
+        item->seen.known = checksum[0] != '\0' ? PRESENT : ABSENT;
         strcpy(item->seen.checksum, checksum);
     }
     if (tdg__source_is_pushed(source) && rv == 0)

@@ -219,7 +219,7 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri);
 /* Begins and ends watching a target. ops->watched() follows a start that returned
  * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change can be told
  * from it; `checksum` is what a client was last told (from another source before a
- * reload), or NULL. */
+ * reload), "" where there was nothing, or NULL where nobody was told anything yet. */
 int tdg__source_watch(tdg__source_t *source, const char *target, const char *checksum);
 void tdg__source_unwatch(tdg__source_t *source, const char *target);
 

@@ -241,6 +241,22 @@ static void a_changed_entry_is_compared_with_what_was_told(void **state) {
     scene_close(&scene);
 }
 
+/* The next update; list changes may come before it. */
+static void expect_update(struct client *client, const char *uri) {
+    char text[256];
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    for (;;) {
+        const char *event = client_message(client);
+
+        assert_non_null(event);
+        if (has(event, "list_changed"))
+            continue;
+        assert_true(has(event, text));
+        return;
+    }
+}
+
 static void what_is_removed_is_told_as_deleted(void **state) {
     bool listed = false, deleted = false;
     struct client client;
@@ -260,17 +276,31 @@ static void what_is_removed_is_told_as_deleted(void **state) {
     }
     scene_expect(&scene, "a:1", NULL);
 
-    /* who stays subscribed hears when it comes again */
+    /* who stays subscribed hears that it is there again, and of what happens then */
     scene_replace(&scene, ONE TWO MARK);
-    SCENE_UNTIL(&scene, scene_script(&scene, "a:1")->watches == 1);
+    expect_update(&client, "a:1");
+    assert_true(has(client.event, "'change_type':'created'"));
     scene_change(&scene, "a:1", "back");
-    for (;;) {
-        const char *event = client_message(&client);
+    expect_update(&client, "a:1");
+    assert_true(has(client.event, "'change_type':'content_update'"));
+    client_done(&client);
+    scene_close(&scene);
+}
 
-        assert_non_null(event);
-        if (has(event, "'uri':'a:1'"))
-            break;
-    }
+/* It is in no list, so nothing leaves one. */
+static void what_a_removed_template_stood_for_is_told_as_deleted(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: many\n  uri: 't:{x}'\n" MARK);
+    listen_to(&scene, &client, "'t:1'");
+    scene_replace(&scene, MARK);
+    expect_update(&client, "t:1");
+    assert_true(has(client.event, "'change_type':'deleted'"));
+    scene_replace(&scene, "- script: many\n  uri: 't:{x}'\n" MARK);
+    expect_update(&client, "t:1");
+    assert_true(has(client.event, "'change_type':'created'"));
     client_done(&client);
     scene_close(&scene);
 }
@@ -445,6 +475,7 @@ int main(void) {
         cmocka_unit_test(an_equal_config_changes_nothing),
         cmocka_unit_test(a_changed_entry_is_compared_with_what_was_told),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
+        cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
         cmocka_unit_test(what_is_listed_again_was_never_away),
         cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
