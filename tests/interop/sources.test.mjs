@@ -148,17 +148,15 @@ describe('postgres', () => {
 describe('http', () => {
   let web, program, n = 0;
 
-  const health = () => JSON.stringify({ status: 'fine', n: ++n });
+  const page = () => JSON.stringify({ status: 'fine', incidents: [++n] });
 
   before(async () => {
-    web = await Web.start(health());
-    program = await Program.start(`resources:
-  - http: http://127.0.0.1:${web.port}/api/v1/health
-    uri: shop://health
-    every: 100ms
-    headers:
-      Authorization: Bearer \${SHOP_TOKEN}
-`, { env: { SHOP_TOKEN: 'not for everybody' } });
+    web = await Web.start(page());
+    program = await Program.start(documented('http')
+      .replaceAll(/https:\/\/(status|shop)\.example/g, `http://127.0.0.1:${web.port}`)
+      .replace('every: 30s', 'every: 100ms')
+      .replace('pointer: /incidents', 'pointer: /incidents\n    every: 100ms'),
+    { env: { STATUS_TOKEN: 'not for everybody' } });
   });
   after(async () => {
     await program?.stop();
@@ -168,28 +166,36 @@ describe('http', () => {
   for (const { name, open } of sdks) {
     it(`${name} sees every change`, async () => {
       const peer = await open(program);
-      assert.ok((await list(peer)).has('shop://health'));
-      const first = await read(peer, 'shop://health');
+      const listed = await list(peer);
+      assert.ok(listed.has('status://health') && listed.has('status://incidents'));
+      assert.deepEqual(await templates(peer), ['shop://orders/{id}/{lang}']);
+      const first = await read(peer, 'status://health');
       assert.equal(first.text, web.content);
       assert.equal(first.mimeType, 'application/json');
-      assert.equal(web.seen.authorization, 'Bearer not for everybody');
+      assert.equal((await read(peer, 'shop://orders/42/en')).text, web.content);
+      assert.ok(web.seen.has('/api/orders/42?lang=en'));
 
-      const watched = await Watched.open(peer, 'shop://health');
+      const health = await Watched.open(peer, 'status://health');
+      const incidents = await Watched.open(peer, 'status://incidents');
+      assert.equal(web.seen.get('/api/v1/summary').authorization, 'Bearer not for everybody');
+      assert.equal(web.seen.get('/api/v1/health').authorization, undefined);
       for (let i = 0; i < 5; i++) {
-        const next = health();
-        await watched.follows(() => { web.content = next; }, next);
+        web.content = page();
+        await health.follows(() => {}, web.content);
+        await incidents.follows(() => {}, `[${n}]`);
       }
-      const { unchanged } = web;
-      await until(() => web.unchanged > unchanged + 2, 'it is asked whether it changed');
-      watched.none();
 
-      // Somebody else is told, this one is not.
-      const other = await Watched.open(await open(program), 'shop://health');
-      await watched.end();
-      web.content = health();
-      await other.update();
-      await read(peer, 'shop://health');
-      watched.none();
+      // Only the part that is pointed at counts.
+      web.content = web.content.replace('fine', 'well');
+      await health.follows(() => {}, web.content);
+      const { unchanged } = web;
+      await until(() => web.unchanged > unchanged + 5, 'it is asked whether it changed');
+      health.none();
+      incidents.none();
+      await endsWith(health, () => { web.content = page(); }, incidents, () => {
+        const { requests } = web;
+        return until(() => web.requests > requests + 5, 'both are asked for');
+      });
     });
   }
 });
@@ -201,23 +207,16 @@ describe('webhook', () => {
   const hook = (path) => new URL(path, program.url);
   const sign = (body) =>
     `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
-  async function call(path, body, headers = { 'x-hub-signature-256': sign(body) }) {
+  const signed = (body) => ({ 'x-hub-signature-256': sign(body), 'x-github-event': 'push' });
+  async function call(path, body, headers = signed(body)) {
     const { status } = await fetch(hook(path), { method: 'POST', body,
       headers: { 'content-type': 'application/json', ...headers } });
     return status;
   }
 
   before(async () => {
-    program = await Program.start(`resources:
-  - webhook: /hooks/deploys
-    uri: ci://deploys/last
-    secret: \${DEPLOYS_SECRET}
-  - webhook: /hooks/bell
-    uri: ci://bell
-    signature: bearer
-    secret: \${DEPLOYS_SECRET}
-    content: signal
-`, { env: { DEPLOYS_SECRET: secret } });
+    program = await Program.start(documented('webhook'),
+      { env: { DEPLOYS_SECRET: secret, ALARM_SECRET: secret } });
   });
   after(() => program.stop());
 
@@ -225,9 +224,9 @@ describe('webhook', () => {
     it(`${name} sees every call`, async () => {
       const peer = await open(program);
       const listed = await list(peer);
-      assert.ok(listed.has('ci://deploys/last') && listed.has('ci://bell'));
-      const deploys = await Watched.open(peer, 'ci://deploys/last');
-      const bell = await Watched.open(peer, 'ci://bell');
+      assert.ok(listed.has('deploys://last') && listed.has('house://alarm'));
+      const deploys = await Watched.open(peer, 'deploys://last');
+      const alarm = await Watched.open(peer, 'house://alarm');
       for (let i = 0; i < 10; i++) {
         const body = JSON.stringify({ deploy: ++n });
         await deploys.follows(async () => assert.equal(await call('/hooks/deploys', body), 202),
@@ -235,17 +234,17 @@ describe('webhook', () => {
       }
       const authorization = `Bearer ${secret}`;
       for (let i = 0; i < 3; i++) {
-        assert.equal(await call('/hooks/bell', '{}', { authorization }), 202);
-        await bell.update();
+        assert.equal(await call('/hooks/alarm', '{}', { authorization }), 202);
+        await alarm.update();
       }
       assert.equal(await call('/hooks/deploys', '{}', {}), 401);
       await endsWith(deploys, () => call('/hooks/deploys', JSON.stringify({ deploy: ++n })),
-        bell, () => call('/hooks/bell', '{}', { authorization }));
+        alarm, () => call('/hooks/alarm', '{}', { authorization }));
     });
   }
 
   it('a caller without the secret changes nothing, however often it calls', async () => {
-    const all = await openAll(program, 'ci://deploys/last');
+    const all = await openAll(program, 'deploys://last');
     const right = JSON.stringify({ deploy: ++n });
     const wrong = [
       {},
@@ -287,11 +286,7 @@ describe('memory', () => {
     headers: { 'content-type': 'application/json', authorization: 'Bearer let me in' } });
 
   before(async () => {
-    program = await Program.start(`publish:
-  key: \${TIDINGS_PUBLISH_KEY}
-resources:
-  - memory: build://{job}
-`, { env });
+    program = await Program.start(documented('memory'), { env });
   });
   after(() => program.stop());
 
@@ -381,6 +376,57 @@ describe('command', () => {
       clock.none();
       await endsWith(newest, () => writeFileSync(path(`z-${++n}`), ''),
         clock, () => appendFileSync(path('.lines'), `line ${++n}\n`));
+    });
+  }
+});
+
+describe('log', () => {
+  let program, n = 0;
+
+  const path = (name) => join(program.dir, name);
+
+  before(async () => {
+    const dir = folder();
+    writeFileSync(join(dir, 'system.log'), 'first\n');
+    writeFileSync(join(dir, 'app.log'), '');
+    program = await Program.start(
+      documented('log').replace('/var/log/syslog', 'system.log'), { dir });
+  });
+  after(() => program.stop());
+
+  for (const { name, open } of [...sdks, { name: 'SDK v1, stdio', open: overPipe }]) {
+    it(`${name} sees every line`, async () => {
+      const peer = await open(program);
+      const listed = await list(peer);
+      assert.ok(listed.has('logs://system') && listed.has('logs://app'));
+      let { text } = await read(peer, 'logs://system');
+      assert.match(text, /\n$/);
+
+      const system = await Watched.open(peer, 'logs://system');
+      const app = await Watched.open(peer, 'logs://app');
+      const append = () => {
+        const line = `line ${++n}\n`;
+        appendFileSync(path('system.log'), line);
+        return line;
+      };
+      for (let i = 0; i < 10; i++) {
+        text += append();
+        const metadata = await system.follows(() => {}, text);
+        assert.equal(metadata.offset, text.length);
+      }
+
+      // Rotated: renamed and made anew, then copied and truncated.
+      const { rotations } = await system.follows(() => {
+        renameSync(path('system.log'), path(`system.log.${++n}`));
+        writeFileSync(path(`new-${n}`), 'anew\n');
+        renameSync(path(`new-${n}`), path('system.log'));
+      }, 'anew\n');
+      assert.ok(rotations > 0);
+      truncateSync(path('system.log'));
+      text = append();
+      await system.learns(text);
+      system.none();
+      await endsWith(system, append, app, () => appendFileSync(path('app.log'), `${++n}\n`));
     });
   }
 });

@@ -23,7 +23,7 @@ export const prompt = `server:
 // The first config of docs/sources/NAME.md.
 export function documented(name) {
   const page = fileURLToPath(new URL(`../../../docs/sources/${name}.md`, import.meta.url));
-  const found = /^```yaml\n(resources:\n[^]*?)^```$/m.exec(readFileSync(page, 'utf8'));
+  const found = /^```yaml\n([^]*?)^```$/m.exec(readFileSync(page, 'utf8'));
   if (!found) throw new Error(`${page} has no config`);
   return found[1];
 }

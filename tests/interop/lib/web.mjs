@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A web server with one page, which knows its ETag.
+// A web server that has the same page everywhere, and knows its ETag.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ export class Web {
   headers = {}; // more of them, in answers
   requests = 0;
   unchanged = 0; // answers that were 304
-  seen = {}; // headers of the last request
+  seen = new Map(); // the headers of the last request, by path
 
   static async start(content) {
     const web = new Web();
@@ -25,7 +25,7 @@ export class Web {
   #answer(request, response) {
     const etag = `"${createHash('sha256').update(this.content).digest('hex')}"`;
     this.requests++;
-    this.seen = request.headers;
+    this.seen.set(request.url, request.headers);
     if (this.status !== 200) {
       response.writeHead(this.status, this.headers).end('not now');
     } else if (request.headers['if-none-match'] === etag) {
