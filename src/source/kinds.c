@@ -2,7 +2,8 @@
 #include "source/source.h"
 
 /* One line per kind, in the order of the reference. */
-#define KINDS(X) X(files) X(postgres) X(http) X(webhook) X(command) X(logs) X(memory)
+#define KINDS(X)                                                                         \
+    X(files) X(postgres) X(http) X(webhook) X(command) X(sqlite) X(logs) X(memory)
 
 #define DECLARE(name) extern const tdg__source_kind_t tdg__source_##name;
 KINDS(DECLARE)
