@@ -43,6 +43,7 @@ soak: build
 	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS) --seed random
 	SOAK_SECONDS=$(SOAK_SECONDS) tests/stress/soak.py
 	tests/stress/oracle_test.py --seconds $(SOAK_SECONDS)
+	tests/stress/folder_test.py --program $(BUILD)/tidings
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 
 format: setup
@@ -72,7 +73,8 @@ help:
 	@echo 'make test       everything that has to pass; ends with one line of numbers'
 	@echo 'make bench      build, then measure the engine, and the server beside others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
-	@echo 'make soak       long simulation, 10,000 streams and random clients for SOAK_SECONDS, long fuzzing'
+	@echo 'make soak       long simulation, 10,000 streams and random clients for SOAK_SECONDS, a folder of'
+	@echo '                100,000 files, long fuzzing'
 	@echo 'make format     format the C files in place'
 	@echo 'make reference  write the options of config files into docs/ and man/'
 	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
