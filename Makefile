@@ -6,23 +6,27 @@ LIBDIR ?= lib
 DESTDIR ?=
 DIRS = --prefix='$(PREFIX)' --libdir='$(LIBDIR)'
 
-PORT ?= 8080
+PORT ?= 8808
 FUZZ_SECONDS ?= 60
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_OPERATIONS ?= 50000000
 SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL = build
-.PHONY: build run test bench fuzz soak format reference install clean help setup
+.PHONY: build run picture test bench fuzz soak format reference install clean help setup
 
 build: setup
 	@test -f $(BUILD)/build.ninja || \
 	    { meson setup $(BUILD) $(DIRS) && echo "$(DIRS)" >$(BUILD)/dirs; }
 	@ninja -C $(BUILD)
 
-# Until there is `tidings serve`.
 run: build
-	@scripts/run $(BUILD)/examples/weather $(PORT) 2
+	@scripts/run $(BUILD)/tidings '$(PORT)'
+
+# What the README shows of it.
+picture: build
+	@scripts/picture $(BUILD)/tidings >$(BUILD)/run.svg
+	@mv $(BUILD)/run.svg docs/run.svg
 
 test:
 	@scripts/setup test
@@ -69,7 +73,7 @@ setup:
 
 help:
 	@echo 'make            build the library, the program, examples, tests and benchmarks'
-	@echo 'make run        build, serve an example on PORT (default $(PORT)), say how to watch it'
+	@echo 'make run        build, serve examples/live on PORT (default $(PORT)), show every change in it'
 	@echo 'make test       everything that has to pass; ends with one line of numbers'
 	@echo 'make bench      build, then measure the engine, and the server beside others'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
@@ -77,6 +81,7 @@ help:
 	@echo '                100,000 files, long fuzzing'
 	@echo 'make format     format the C files in place'
 	@echo 'make reference  write the options of config files into docs/ and man/'
+	@echo 'make picture    draw what make run shows, for the README'
 	@echo 'make install    install under PREFIX (default $(PREFIX)); DESTDIR is honoured'
 	@echo 'make clean      remove everything that was built'
 	@echo
