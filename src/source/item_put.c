@@ -90,6 +90,7 @@ int tdg__source_prepare(tdg__source_t *source, const char *uri,
     if (prepared->item == NULL)
         goto fail;
     prepared->item->held++;
+    tdg__item_recall(prepared->item); /* what is remembered may be forgotten any time */
     prepared->seen.known = content->status == 0 ? PRESENT : ABSENT;
     rv = content->status == 0 ? copy(prepared, content) : 0;
     if (rv < 0)

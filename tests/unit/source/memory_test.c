@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
 #include "support.h"
 #include "unit/source/harness.h"
 
@@ -96,6 +98,47 @@ static void what_is_prepared_counts(void **state) {
     harness_close(&harness);
 }
 
+/* What was deleted is remembered while the template is watched; what is put there again
+ * stays, whatever becomes of the watching. */
+static void what_is_put_again_outlives_the_watching(void **state) {
+    tdg__content_t gone = {.status = TDG_ENOTFOUND};
+    struct harness harness;
+
+    (void)state;
+    harness_open(&harness, "memory: 'm:{x}'\n");
+    harness_watch(&harness, "m:{x}");
+    assert_int_equal(put(&harness, "m:1", "one"), 0);
+    assert_int_equal(tdg__source_put(harness.source, "m:1", &gone, false), 0);
+    assert_int_equal(put(&harness, "m:1", "two"), 0);
+    tdg__source_unwatch(harness.source, "m:{x}");
+    harness_expect(&harness, "m:1", "two");
+    harness_close(&harness);
+}
+
+/* Nor is it forgotten for others between its two steps. */
+static void what_is_prepared_is_not_forgotten(void **state) {
+    enum { MORE_THAN_REMEMBERED = 10001 };
+    tdg__content_t gone = {.status = TDG_ENOTFOUND}, content = text("one");
+    struct harness harness;
+    tdg__prepared_t *prepared, *other;
+    char uri[32];
+
+    (void)state;
+    harness_open(&harness, "memory: 'm:{x}'\n");
+    harness_watch(&harness, "m:{x}");
+    assert_int_equal(tdg__source_prepare(harness.source, "m:1", &gone, &other), 0);
+    tdg__source_commit(other);
+    assert_int_equal(tdg__source_prepare(harness.source, "m:1", &content, &prepared), 0);
+    for (int i = 0; i < MORE_THAN_REMEMBERED; i++) {
+        snprintf(uri, sizeof(uri), "m:other%d", i);
+        assert_int_equal(tdg__source_prepare(harness.source, uri, &gone, &other), 0);
+        tdg__source_commit(other);
+    }
+    tdg__source_commit(prepared);
+    harness_expect(&harness, "m:1", "one");
+    harness_close(&harness);
+}
+
 static void its_uri_is_its_value(void **state) {
     (void)state;
     harness_refuses("memory: m:1\nuri: m:2\n", "after memory:");
@@ -109,6 +152,8 @@ int main(void) {
         cmocka_unit_test(it_has_limits),
         cmocka_unit_test(what_is_prepared_is_not_seen_before_its_time),
         cmocka_unit_test(what_is_prepared_counts),
+        cmocka_unit_test(what_is_put_again_outlives_the_watching),
+        cmocka_unit_test(what_is_prepared_is_not_forgotten),
         cmocka_unit_test(its_uri_is_its_value),
     };
 
