@@ -40,8 +40,20 @@ static char *entry_text(const char *path) {
     return NULL;
 }
 
-/* Two entries cannot have the same URI. (Those of a template and of a folder may meet;
- * the first has them then.) */
+/* Whether the URIs that one entry lists by itself lie among those of the other: a folder
+ * inside a folder. Both would list the same files, and one that goes would take them
+ * along.
+ */
+static bool lies_inside(const tdg__source_t *inner, const tdg__source_t *outer) {
+    const char *brace = strchr(outer->entry.uri, '{');
+    size_t len = brace != NULL ? (size_t)(brace - outer->entry.uri) : 0;
+
+    return (inner->kind->flags & outer->kind->flags & TDG__SOURCE_LISTS) != 0 &&
+           len > 0 && strncmp(inner->entry.uri, outer->entry.uri, len) == 0;
+}
+
+/* Two entries cannot have the same URI. (Those of a template and of a resource may meet;
+ * the resource has them then.) */
 static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
                        const tdg__live_entry_t *list, size_t count,
                        tdg__problems_t *problems) {
@@ -52,10 +64,18 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
     for (size_t i = 0; i < count && source->entry.uri != NULL; i++) {
         const char *other = list[i].source->entry.uri;
 
-        if (other == NULL || strcmp(other, source->entry.uri) != 0)
+        if (other == NULL)
             continue;
-        tdg__node_problem(problems, place, "an entry before has the same URI");
-        return TDG_EINVAL;
+        if (strcmp(other, source->entry.uri) == 0) {
+            tdg__node_problem(problems, place, "an entry before has the same URI");
+            return TDG_EINVAL;
+        }
+        if (lies_inside(source, list[i].source) || lies_inside(list[i].source, source)) {
+            tdg__node_problem(problems, place,
+                              "this and an entry before serve the same files; a `uri` of "
+                              "its own keeps them apart");
+            return TDG_EINVAL;
+        }
     }
     return 0;
 }
@@ -105,6 +125,7 @@ static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry
                     size_t *count) {
     char *full = realpath(path, NULL);
     tdg__node_t *node = NULL;
+    tdg__problems_t own;
     char *text;
     int rv;
 
@@ -119,12 +140,15 @@ static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry
     }
     text = entry_text(full);
     free(full);
-    rv = text != NULL ? tdg__node_read_text(text, strlen(text), problems, &node)
-                      : TDG_ENOMEM;
+    tdg__problems_init(&own, NULL);
+    rv = text != NULL ? tdg__node_read_text(text, strlen(text), &own, &node) : TDG_ENOMEM;
     tdg__free(text);
     if (rv == 0)
-        rv = add_entry(node, problems, list, count);
+        rv = add_entry(node, &own, list, count);
     tdg__node_destroy(node);
+    for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */
+        tdg__problems_add(problems, 0, 0, "%s: %s", path, own.list[i].text);
+    tdg__problems_done(&own);
     return rv;
 }
 

@@ -369,7 +369,19 @@ EOF
 check_finds_the_same_uri_twice() {
     printf 'resources:\n  - memory: a://b\n  - memory: a://b\n' >"$work/twice.yaml"
     run check "$work/twice.yaml"
-    exits 1 && err_has 'twice.yaml:3:13: resources\[1\].memory: an entry before has the same URI'
+    exits 1 && err_has 'twice.yaml:3:13: resources\[1\].memory: an entry before has the same URI' ||
+        return 1
+    mkdir -p "$work/outer/inner"
+    printf 'resources:\n  - files: outer/inner\n  - files: outer\n' >"$work/twice.yaml"
+    run check "$work/twice.yaml"
+    exits 1 && err_has 'twice.yaml:3:12: resources\[1\].files: this and an entry before serve' ||
+        return 1
+    printf 'resources:\n  - files: outer/inner\n  - files: outer\n    uri: o://{+path}\n' \
+        >"$work/twice.yaml"
+    run check "$work/twice.yaml"
+    exits 0 || return 1
+    run serve "$work/outer" "$work/outer/inner"
+    exits 1 && err_has 'outer/inner: files: this and an entry before serve the same files'
 }
 
 check_says_what_cannot_be_read() {
