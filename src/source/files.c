@@ -250,11 +250,13 @@ static bool owns(tdg__source_t *source, const char *uri) {
     return is_same;
 }
 
-void tdg__files_touch(tdg__files_t *files, const char *path) {
+void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new) {
     char *uri = tdg__files_uri_of(files, path);
 
     if (uri == NULL)
         tdg__source_touch_all(&files->source); /* rather too much than nothing */
+    else if (is_new)
+        tdg__source_came(&files->source, uri);
     else
         tdg__source_touch(&files->source, uri);
     tdg__free(uri);

@@ -99,7 +99,8 @@ typedef struct tdg__files {
 char *tdg__files_uri_of(const tdg__files_t *files, const char *path); /* new, or NULL */
 /* The path of a URI that is ours, into TDG__FILES_MAX_PATH bytes. */
 bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out);
-void tdg__files_touch(tdg__files_t *files, const char *path);
+/* Its content may differ; `is_new`: it was not there before. */
+void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_schedule(tdg__files_t *files); /* sets the timer anew */
 void tdg__files_check_closed(tdg__files_t *files);
 void tdg__files_handle_closed(uv_handle_t *handle);

@@ -89,6 +89,12 @@ static void on_folder(tdg__files_t *files, uint32_t id, uint32_t mask) {
     }
 }
 
+/* What the tree does not know came now, unless the tree has left something out. */
+static bool is_new(const tdg__files_t *files, const char *path) {
+    return files->settled && !files->truncated && !files->incomplete &&
+           tdg__files_find(&files->tree, path) == 0;
+}
+
 static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char *name) {
     char path[TDG__FILES_MAX_PATH];
     bool is_folder = (mask & IN_ISDIR) != 0;
@@ -109,7 +115,7 @@ static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char 
     if (!tdg__files_in_scope(&files->scope, path, is_folder))
         return;
     if (!is_folder)
-        tdg__files_touch(files, path);
+        tdg__files_touch(files, path, is_new(files, path));
     if (is_folder || (mask & STRUCTURE) != 0) {
         tdg__files_look(files, path, 0);
     } else {

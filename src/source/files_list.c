@@ -195,7 +195,7 @@ static void touch_unsure(tdg__files_t *files) {
     while (count-- > 0 && files->unsure.count > 0) {
         tdg__files_task_t task = queue_take(&files->unsure);
 
-        tdg__files_touch(files, task.path);
+        tdg__files_touch(files, task.path, false);
         tdg__free(task.path);
     }
     if (files->all_unsure) {
@@ -319,7 +319,7 @@ static void set_link(tdg__files_t *files, tdg__files_node_t *node, bool is_link)
 }
 
 static void update(tdg__files_t *files, tdg__files_node_t *node, const char *path,
-                   const tdg__files_report_t *r, bool tell) {
+                   const tdg__files_report_t *r, bool tell, bool is_new) {
     bool differs = node->sign != r->sign || r->sign == 0;
     bool is_listed = (node->flags & TDG__NODE_LISTED) != 0 &&
                      node->u.file.size == r->size &&
@@ -332,7 +332,7 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
     if (!is_listed)
         list(files, node, path);
     if (tell && differs && files->settled)
-        tdg__files_touch(files, path);
+        tdg__files_touch(files, path, is_new);
 }
 
 static void say_truncated(tdg__files_t *files) {
@@ -383,7 +383,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
     if (!is_folder)
-        update(files, node, path, r, tell);
+        update(files, node, path, r, tell, is_new);
     else if (is_new || deep)
         put(files, &files->queue, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     return true;
@@ -438,8 +438,8 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
     parent[len] = '\0';
     id = tdg__files_find(&files->tree, parent);
     if (r->type == TDG__FILE_NONE && tdg__files_find(&files->tree, r->text) == 0)
-        tdg__files_touch(files,
-                         r->text); /* it came and went: somebody may have seen it */
+        /* It came and went: somebody may have seen it. */
+        tdg__files_touch(files, r->text, false);
     if (id == 0 || (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0)
         return true; /* the folder will be read */
     return apply_found(files, id, slash != NULL ? slash + 1 : r->text, r,

@@ -220,7 +220,10 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
 
     /* Where content is pushed, what was never seen was not there. */
     bool was_absent = before->known == ABSENT ||
-                      (before->known == UNKNOWN && tdg__source_is_pushed(source));
+                      (before->known == UNKNOWN && tdg__source_is_pushed(source)) ||
+                      ((before->known == UNKNOWN || owed) && item->came);
+
+    item->came = false;
 
     return tell(item, content, now->checksum,
                 now->known == ABSENT                  ? "deleted"

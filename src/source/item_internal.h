@@ -63,6 +63,7 @@ struct tdg__item {
     bool only_read;    /* seen, and who watches the template was told nothing */
     bool touched;      /* since the last fetch began */
     bool was_touched;  /* before that */
+    bool came;         /* the kind says that it was not there before */
     bool again;        /* asked while FETCHING */
     bool remembered;   /* in by_use */
     unsigned held;     /* by whoever needs it for a while, whatever happens */

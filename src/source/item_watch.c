@@ -165,7 +165,7 @@ void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn 
 
 /* ---- For the kinds ------------------------------------------------------ */
 
-void tdg__source_touch(tdg__source_t *source, const char *uri) {
+static void touch(tdg__source_t *source, const char *uri, bool came) {
     struct tdg__items *items = source->items;
     tdg__item_t *item = tdg__item_find(source, uri);
 
@@ -179,7 +179,16 @@ void tdg__source_touch(tdg__source_t *source, const char *uri) {
     if (item == NULL || !(item->watched || items->template_watched))
         return;
     item->touched = true;
+    item->came = item->came || came;
     tdg__item_look(item);
+}
+
+void tdg__source_touch(tdg__source_t *source, const char *uri) {
+    touch(source, uri, false);
+}
+
+void tdg__source_came(tdg__source_t *source, const char *uri) {
+    touch(source, uri, true);
 }
 
 void tdg__source_touch_all(tdg__source_t *source) {

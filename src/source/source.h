@@ -240,6 +240,10 @@ void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn 
 void tdg__source_touch(tdg__source_t *source, const char *uri);
 void tdg__source_touch_all(tdg__source_t *source);
 
+/* Touches what was not there when the kind looked last: where nothing else is known of
+ * it, it is told as created. */
+void tdg__source_came(tdg__source_t *source, const char *uri);
+
 /* Here is what the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads
  * (kinds that are PUSHED; within max-size), and told if it differs. With `always` it is
  * told even if it does not. Returns as tdg__source_prepare(), or why it could not be

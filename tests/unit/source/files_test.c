@@ -479,6 +479,38 @@ static void whoever_watches_the_template_hears_of_all(void **state) {
     assert_int_equal(harness_count(&f->harness, CHANGED, uri(f, ".hidden")), 0);
 }
 
+static void what_comes_is_created_and_what_was_there_is_not(void **state) {
+    static const struct {
+        const char *name, *change_type;
+    } expected[] = {
+        {"old.txt",     "content_update"},
+        {"new.txt",     "created"       },
+        {"sub/new.txt", "created"       },
+        {"moved.txt",   "created"       },
+    };
+    struct fixture *f = *state;
+
+    folder_write(&f->folder, "root/old.txt", "o");
+    folder_write(&f->folder, "outside.txt", "m");
+    serve(f, "");
+    harness_watch(&f->harness, f->harness.source->entry.uri);
+    folder_write(&f->folder, "root/old.txt", "p");
+    folder_write(&f->folder, "root/new.txt", "n");
+    folder_mkdir(&f->folder, "root/sub");
+    folder_write(&f->folder, "root/sub/new.txt", "n");
+    folder_rename(&f->folder, "outside.txt", "root/moved.txt");
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        struct happening *told =
+            harness_wait(&f->harness, CHANGED, uri(f, expected[i].name));
+
+        assert_string_equal(change_type(told), expected[i].change_type);
+    }
+    folder_write(&f->folder, "root/moved.txt", "again");
+    assert_string_equal(
+        change_type(harness_wait(&f->harness, CHANGED, uri(f, "moved.txt"))),
+        "content_update");
+}
+
 /* ---- Folders ------------------------------------------------------------ */
 
 static void files_in_new_folders_are_never_missed(void **state) {
@@ -758,6 +790,7 @@ int main(void) {
         TEST(deleting_and_making_anew_are_told),
         TEST(a_file_that_does_not_exist_yet_can_be_watched),
         TEST(whoever_watches_the_template_hears_of_all),
+        TEST(what_comes_is_created_and_what_was_there_is_not),
         TEST(files_in_new_folders_are_never_missed),
         TEST(folders_move_in_around_and_out),
         TEST(a_folder_moved_often_stays_watched),
