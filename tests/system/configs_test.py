@@ -71,7 +71,7 @@ def prepare_log(path, uri, sql):
 
 def prepare_sqlite(path, uri, sql):
     """The page has to say how its database is made."""
-    if sql:
+    if sql and not os.path.exists(path):
         with contextlib.closing(sqlite3.connect(path)) as database:
             database.executescript(sql)
     return bool(sql)
