@@ -80,17 +80,10 @@ void tdg__item_forget_kept(tdg__item_t *item) {
     tdg__kept_done(&item->kept);
 }
 
-void tdg__item_forget_stale(tdg__item_t *item) {
-    tdg__free(item->stale_why);
-    item->stale_why = NULL;
-    item->stale_since_ms = 0;
-}
-
 void tdg__item_destroy(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
 
     tdg__item_forget_kept(item);
-    tdg__item_forget_stale(item);
     if (item->remembered) {
         tdg__list_remove(&items->by_use, &items->pool, LINK(by_use), item->id);
         items->remembered--;

@@ -248,13 +248,14 @@ void tdg__item_check_armed(tdg__item_t *item, int status) {
  * says that the whole backend is away, its return is what to wait for. */
 static void failed(tdg__item_t *item, const tdg__content_t *content) {
     tdg__source_t *source = item->source;
-    bool wanted = item->watched || (source->items->template_watched && item->was_touched);
+    /* Of what was seen, whoever watches the template hears if it differs now. */
+    bool wanted = item->watched ||
+                  (source->items->template_watched &&
+                   (item->was_touched || item->seen.known != UNKNOWN));
 
     item->touched = item->touched || item->was_touched;
     if (item->stale_since_ms == 0)
         item->stale_since_ms = tdg__wall_ms();
-    tdg__free(item->stale_why);
-    item->stale_why = tdg__copy_text(content->error);
     if (wanted && !source->away && !source->closing) {
         int64_t wait = tdg__source_wait_ms(source, item->tries);
 
@@ -271,7 +272,7 @@ static void recovered(tdg__item_t *item) {
         tdg__source_log(item->source, TDG_LOG_NOTICE, "%s: is back after %u tries",
                         item->uri, item->tries);
     item->tries = 0;
-    tdg__item_forget_stale(item);
+    item->stale_since_ms = 0;
 }
 
 /* As if it had not been seen: the next look finds it different once more. */

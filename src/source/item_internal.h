@@ -72,7 +72,6 @@ struct tdg__item {
     struct seen seen; /* last */
     struct kept kept;
     int64_t stale_since_ms; /* 0: it is not */
-    char *stale_why;
     unsigned tries;
 
     enum state state;
@@ -127,7 +126,6 @@ void tdg__kept_done(struct kept *kept);
 /* Keeps such a copy, in the place of the one before; *kept is empty then. */
 void tdg__item_take_kept(tdg__item_t *item, struct kept *kept);
 void tdg__item_forget_kept(tdg__item_t *item);
-void tdg__item_forget_stale(tdg__item_t *item);
 
 /* ---- item_fetch.c ------------------------------------------------------- */
 

@@ -203,7 +203,12 @@ void tdg__source_touch_all(tdg__source_t *source) {
     for (uint32_t id = 1; id < tdg__pool_end(&items->pool); id++) {
         tdg__item_t *item = tdg__pool_get(&items->pool, id);
 
-        if (item != NULL && item->uri != NULL && (item->watched || item->remembered))
+        if (item == NULL || item->uri == NULL)
+            continue;
+        /* What a template has is not remembered while it is fetched, and that fetch may
+         * have begun too early. */
+        if (item->watched || item->remembered ||
+            (items->template_watched && item->state == FETCHING))
             tdg__item_look(item);
     }
     items->pumping = pumping;

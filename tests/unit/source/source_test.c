@@ -453,6 +453,45 @@ static void a_read_before_the_touch_hides_nothing(void **state) {
     harness_close(&harness);
 }
 
+/* The kind has lost track while a look was under way, which began too early. */
+static void touching_all_is_not_lost_on_what_is_fetched(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    harness_watch(&harness, "a:{id}");
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    script_of(&harness)->manual = true;
+    tdg__source_touch(harness.source, "a:1");
+    tdg__source_touch_all(harness.source);
+    script_of(&harness)->manual = false;
+    hold(&harness, "two");
+    finish(&harness, text("one"));
+    harness_wait(&harness, CHANGED, "a:1");
+    harness_close(&harness);
+}
+
+static void what_a_template_has_is_tried_again(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind,
+                      "script: x\nuri: 'a:{id}'\nretry: 1ms\nretry-max: 4ms\n");
+    hold(&harness, "one");
+    harness_watch(&harness, "a:{id}");
+    tdg__source_touch(harness.source, "a:1");
+    harness_wait(&harness, CHANGED, "a:1");
+    script_of(&harness)->manual = true;
+    tdg__source_touch_all(harness.source);
+    script_of(&harness)->manual = false; /* from the second try on */
+    hold(&harness, "two");
+    finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
+    harness_wait(&harness, CHANGED, "a:1");
+    harness_close(&harness);
+}
+
 /* ---- Pushed content ----------------------------------------------------- */
 
 static void pushed_content_is_kept_and_told(void **state) {
@@ -520,6 +559,8 @@ int main(void) {
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
         cmocka_unit_test(a_watched_template_tells_what_is_touched),
         cmocka_unit_test(a_read_before_the_touch_hides_nothing),
+        cmocka_unit_test(touching_all_is_not_lost_on_what_is_fetched),
+        cmocka_unit_test(what_a_template_has_is_tried_again),
         cmocka_unit_test(pushed_content_is_kept_and_told),
         cmocka_unit_test(closing_answers_everybody),
     };
