@@ -123,10 +123,22 @@ const json_t *tdg__prepared_metadata(const tdg__prepared_t *prepared) {
     return prepared->kept.metadata;
 }
 
-/* Lists what has come, and takes from the list what has gone, where a template stands for
- * many; one resource of its own is always listed. */
+static bool is_same_text(const char *a, const char *b) {
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Whether the list says of it already what it would say afterwards. */
+static bool is_listed_so(const tdg__item_t *item, const tdg__prepared_t *prepared) {
+    return item->seen.known == prepared->seen.known &&
+           item->kept.len == prepared->kept.len &&
+           is_same_text(item->kept.mime_type, prepared->kept.mime_type);
+}
+
+/* Lists what has come, corrects what the list says of it, and takes from the list what
+ * has gone, where a template stands for many; one resource of its own is always listed.
+ */
 static void list(tdg__source_t *source, const tdg__item_t *item, enum known before) {
-    if (source->template_ == NULL || before == item->seen.known)
+    if (source->template_ == NULL)
         return;
     if (item->seen.known == PRESENT)
         tdg__source_list(source, &(tdg__listed_t){.uri = item->uri,
@@ -139,13 +151,15 @@ static void list(tdg__source_t *source, const tdg__item_t *item, enum known befo
 void tdg__source_commit(tdg__prepared_t *prepared) {
     tdg__item_t *item = prepared->item;
     enum known before = item->seen.known;
+    bool is_listed = is_listed_so(item, prepared);
 
     count_out(prepared);
     item->seen = prepared->seen;
     tdg__item_forget_kept(item);
     if (prepared->kept.data != NULL)
         tdg__item_take_kept(item, &prepared->kept);
-    list(item->source, item, before);
+    if (!is_listed)
+        list(item->source, item, before);
     let_go(prepared);
 }
 

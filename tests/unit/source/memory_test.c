@@ -26,6 +26,8 @@ static void what_is_put_is_listed_and_read(void **state) {
     harness_expect(&harness, "build://a", "one");
     assert_int_equal(put(&harness, "build://a", "two"), 0);
     assert_int_equal(harness_count(&harness, LISTED, NULL), 0);
+    assert_int_equal(put(&harness, "build://a", "three"), 0);
+    assert_int_equal(harness_wait(&harness, LISTED, "build://a")->size, 5);
     assert_int_equal(tdg__source_put(harness.source, "build://a", &gone, false), 0);
     harness_wait(&harness, UNLISTED, "build://a");
     harness_wait(&harness, DELETED, "build://a");
