@@ -22,6 +22,7 @@ struct slot {
     tdg__listing_t *listing;
     char *identity;
     bool stays;    /* while the sources are being replaced */
+    bool is_new;   /* in the last replacement */
     bool unlisted; /* memory ran out when its entry was to be listed */
 };
 
@@ -257,20 +258,29 @@ struct watch_task {
     char target[];
 };
 
+static void start_watch(tdg__live_t *live, const char *target) {
+    tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
+
+    if (watch != NULL) { /* there was no memory to stop it */
+        if (watch->answered)
+            tdg_server_watch_done(live->server, target, 0);
+        return;
+    }
+    watch = tdg__wanted_add(&live->watches, target);
+    if (watch == NULL)
+        tdg_server_watch_done(live->server, target, TDG_ENOMEM);
+    else if (is_list(target))
+        watch_lists(live, watch);
+    else
+        begin(live, watch, NULL);
+}
+
 static void run_watch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
-    tdg__wanted_t *watch =
-        task->refused ? NULL : tdg__wanted_add(&live->watches, wish->target);
 
-    if (watch == NULL) {
-        if (!task->refused)
-            tdg_server_watch_done(live->server, wish->target, TDG_ENOMEM);
-    } else if (is_list(watch->target)) {
-        watch_lists(live, watch);
-    } else {
-        begin(live, watch, NULL);
-    }
+    if (!task->refused)
+        start_watch(live, wish->target);
     tdg__free(wish);
 }
 
@@ -552,6 +562,14 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     begin(live, watch, watch->answered ? told : NULL);
 }
 
+/* Begins anew, so that all are asked once, whoever has not answered yet. */
+static void move_lists(tdg__live_t *live, tdg__wanted_t *watch) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (!slot->is_new && (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0)
+            tdg__source_unwatch(slot->source, watch->target);
+    watch_lists(live, watch);
+}
+
 static void move_watches(tdg__live_t *live) {
     tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
@@ -559,7 +577,7 @@ static void move_watches(tdg__live_t *live) {
         uint32_t id = watch->id;
 
         if (is_list(watch->target))
-            watch_lists(live, watch);
+            move_lists(live, watch);
         else
             move_watch(live, watch);
         watch = tdg__wanted_next(&live->watches, id);
@@ -595,6 +613,7 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
         struct slot *slot = slots[i];
         bool works = true;
 
+        slot->is_new = !slot->stays;
         if (slot->stays) {
             free_entries(&entries[i], 1);
         } else {

@@ -203,6 +203,26 @@ static void what_stays_keeps_its_subscribers_and_is_not_opened_again(void **stat
     scene_close(&scene);
 }
 
+static void lists_are_watched_once_however_often_it_is_replaced(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &short_linger, "- lister: some\n  uri: 'l:{x}'\n" MARK);
+
+    struct script *script = scene_script(&scene, "l:1");
+
+    listen_to(&scene, &client, "'mark:1'");
+    SCENE_UNTIL(&scene, script->watches == 1);
+    scene_replace(&scene, "- lister: some\n  uri: 'l:{x}'\n" MARK ONE);
+    scene_replace(&scene, "- lister: some\n  uri: 'l:{x}'\n" MARK);
+    assert_ptr_equal(scene_script(&scene, "l:1"), script);
+    assert_int_equal(script->watches - script->unwatches, 1);
+    client_done(&client);
+    SCENE_UNTIL(&scene, script->watches == script->unwatches);
+    scene_close(&scene);
+}
+
 static void an_equal_config_changes_nothing(void **state) {
     struct client client;
     struct scene scene;
@@ -472,6 +492,7 @@ int main(void) {
         cmocka_unit_test(a_template_is_watched_too),
         cmocka_unit_test(what_a_source_lists_is_listed),
         cmocka_unit_test(what_stays_keeps_its_subscribers_and_is_not_opened_again),
+        cmocka_unit_test(lists_are_watched_once_however_often_it_is_replaced),
         cmocka_unit_test(an_equal_config_changes_nothing),
         cmocka_unit_test(a_changed_entry_is_compared_with_what_was_told),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
