@@ -67,7 +67,8 @@ typedef struct tdg__files {
     /* files_list.c */
     tdg__files_tree_t tree;
     tdg__files_queue_t queue;
-    size_t scans; /* folders to be read, in the queue and in the walk */
+    size_t scans;      /* folders to be read, in the queue and in the walk */
+    bool rescan_waits; /* the reading of everything, in the queue */
     tdg__files_walk_t *walk;
     uv_work_t work;
     bool working;  /* a piece is in the thread pool */
@@ -112,7 +113,7 @@ void tdg__files_armed(tdg__files_t *files);
 
 /* Begins to listen, or to poll where that is not possible. */
 void tdg__files_events_open(tdg__files_t *files);
-void tdg__files_events_close(tdg__files_t *files);
+void tdg__files_events_close(tdg__files_t *files); /* again, after a walk that ran */
 
 /* There are no more watches to be had (an errno of inotify): polls from now on. */
 void tdg__files_fall_back(tdg__files_t *files, int error);

@@ -169,11 +169,15 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     }
 }
 
-static void stop_listening(tdg__files_t *files) {
+void tdg__files_events_close(tdg__files_t *files) {
     if (files->notify_fd < 0)
         return;
-    uv_poll_stop(&files->poll);
-    uv_close((uv_handle_t *)&files->poll, tdg__files_handle_closed);
+    if (!uv_is_closing((uv_handle_t *)&files->poll)) {
+        uv_poll_stop(&files->poll);
+        uv_close((uv_handle_t *)&files->poll, tdg__files_handle_closed);
+    }
+    if (files->working)
+        return; /* the walk adds watches, to whatever has this number */
     close(files->notify_fd);
     files->notify_fd = -1;
 }
@@ -226,7 +230,7 @@ void tdg__files_fall_back(tdg__files_t *files, int error) {
                                      : " does not work here",
                         files->poll_ms);
     files->polling = true;
-    stop_listening(files);
+    tdg__files_events_close(files);
 }
 
 void tdg__files_events_open(tdg__files_t *files) {
@@ -248,10 +252,6 @@ void tdg__files_events_open(tdg__files_t *files) {
     files->poll.data = files;
     files->handles++;
     uv_poll_start(&files->poll, UV_READABLE, on_readable);
-}
-
-void tdg__files_events_close(tdg__files_t *files) {
-    stop_listening(files);
 }
 
 void tdg__files_unwatch_folder(tdg__files_t *files, int wd) {

@@ -71,6 +71,7 @@ static void drop_tasks(tdg__files_t *files) {
     files->walk->n_tasks = 0;
     tdg__files_walk_stop(files->walk);
     files->scans = 0;
+    files->rescan_waits = false;
 }
 
 static tdg__files_node_t *node_at(tdg__files_t *files, const char *path) {
@@ -113,7 +114,10 @@ static void put(tdg__files_t *files, tdg__files_queue_t *queue, const char *path
 
     if (node != NULL)
         node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
+    if (is_scan && path[0] == '\0')
+        files->rescan_waits = false;
     files->incomplete = true;
+    tdg__files_schedule(files);
 }
 
 void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags) {
@@ -211,9 +215,12 @@ void tdg__files_look_at_root(tdg__files_t *files) {
     tdg__files_pump(files);
 }
 
+/* One that has not begun serves all who ask: while the kernel loses events again and
+ * again, a walk of a large tree would otherwise be followed by as many more. */
 void tdg__files_rescan(tdg__files_t *files) {
-    if (files->closing)
+    if (files->closing || files->rescan_waits)
         return;
+    files->rescan_waits = true;
     tdg__files_look(files, "", TDG__TASK_SCAN | TDG__TASK_DEEP);
 }
 
@@ -581,6 +588,7 @@ static void after_walk(uv_work_t *work, int status) {
     (void)status;
     files->working = false;
     if (files->closing) {
+        tdg__files_events_close(files);
         tdg__files_check_closed(files);
         return;
     }
@@ -619,6 +627,8 @@ void tdg__files_pump(tdg__files_t *files) {
 
         if (node != NULL)
             node->flags &= ~(unsigned)TDG__NODE_QUEUED;
+        if ((task.flags & TDG__TASK_DEEP) != 0 && task.path[0] == '\0')
+            files->rescan_waits = false;
         walk->tasks[walk->n_tasks++] = task;
     }
     if (walk->n_tasks == 0 && !files->care)

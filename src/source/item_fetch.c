@@ -249,9 +249,8 @@ void tdg__item_check_armed(tdg__item_t *item, int status) {
 static void failed(tdg__item_t *item, const tdg__content_t *content) {
     tdg__source_t *source = item->source;
     /* Of what was seen, whoever watches the template hears if it differs now. */
-    bool wanted = item->watched ||
-                  (source->items->template_watched &&
-                   (item->was_touched || item->seen.known != UNKNOWN));
+    bool wanted = item->watched || (source->items->template_watched &&
+                                    (item->was_touched || item->seen.known != UNKNOWN));
 
     item->touched = item->touched || item->was_touched;
     if (item->stale_since_ms == 0)

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "source/files.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
@@ -512,6 +513,41 @@ static void unmounting_is_not_hindered_and_noticed(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- From inside -------------------------------------------------------- */
+
+static void one_walk_of_everything_serves_all_who_ask(void **state) {
+    struct fixture *f = *state;
+
+    open_root(f, "");
+
+    tdg__files_t *files = (tdg__files_t *)f->harness.source;
+
+    assert_true(files->working); /* the first one */
+    for (int i = 0; i < 3; i++)
+        tdg__files_rescan(files);
+    assert_int_equal(files->queue.count, 1);
+    harness_wait(&f->harness, READY, NULL);
+    assert_int_equal(files->queue.count, 0);
+    assert_false(files->rescan_waits);
+}
+
+/* Its number would soon be somebody else's. */
+static void a_walk_that_runs_keeps_its_inotify(void **state) {
+    struct fixture *f = *state;
+
+    open_root(f, "");
+
+    tdg__files_t *files = (tdg__files_t *)f->harness.source;
+    int fd = files->notify_fd;
+
+    assert_true(files->working);
+    tdg__source_close(f->harness.source);
+    assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+    harness_close(&f->harness);
+    f->is_open = false;
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_last_of_many_replaces_is_told),
@@ -524,6 +560,8 @@ int main(void) {
         TEST(a_root_that_is_a_link_may_lead_elsewhere),
         TEST(closes_at_any_time),
         TEST(a_lack_of_memory_loses_nothing),
+        TEST(one_walk_of_everything_serves_all_who_ask),
+        TEST(a_walk_that_runs_keeps_its_inotify),
         cmocka_unit_test(too_few_watches_are_said_and_polling_helps),
         cmocka_unit_test(no_instance_is_said_and_polling_helps),
         cmocka_unit_test(unmounting_is_not_hindered_and_noticed),
