@@ -332,13 +332,25 @@ static int listen_on_given(tdg__serve_t *serve) {
     return 0;
 }
 
+static bool needs_http(const tdg__serve_t *serve) {
+    for (size_t i = 0; i < serve->count; i++)
+        if (serve->entries[i].source->kind->hook != NULL)
+            return true;
+    return serve->config->publish.key != NULL;
+}
+
 static int listen_all(tdg__serve_t *serve) {
     int rv = 0;
 
     if (serve->opts.listen != NULL)
         return listen_on_given(serve);
-    if (serve->opts.stdio)
+    if (serve->opts.stdio) {
+        if (needs_http(serve))
+            say(serve, TDG_LOG_WARNING,
+                "webhooks and publishing need HTTP, which is off with --stdio; --listen "
+                "URL switches it on");
         return 0;
+    }
     for (size_t i = 0; i < serve->config->listen_count && rv == 0; i++)
         rv = listen_on(serve, &serve->config->listen[i]);
     return rv;

@@ -567,6 +567,7 @@ def a_pipe_carries_the_protocol_and_nothing_else():
         assert line is not None, 'the pipe has ended'
         return json.loads(line)
 
+    assert any('publishing need HTTP' in str(line) for line in serve.log), serve.log
     hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
              'clientInfo': {'name': 'test', 'version': '1'}}
     send({'id': 1, 'method': 'initialize', 'params': hello})
