@@ -15,6 +15,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/template_expand.h"
 
 enum {
     BUSY_MS = 2000, /* for others to finish writing; a thread waits for so long */
@@ -254,22 +255,19 @@ void tdg__sqlite_db_version(tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret) {
 
 /* ---- The query ------------------------------------------------------------ */
 
-static bool has_variable(const tdg__sqlite_db_t *db, const char *uri, const char *name) {
-    tdg__template_value_t values[TDG__TEMPLATE_MAX_NAMES];
-    size_t count = 0;
+static bool has_variable(const tdg__sqlite_db_t *db, const char *wanted) {
+    const char *name;
+    size_t len;
 
-    if (db->opts.template_ == NULL ||
-        !tdg__template_extract(db->opts.template_, uri, strlen(uri), values, &count))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (values[i].name_len == strlen(name) &&
-            memcmp(values[i].name, name, values[i].name_len) == 0)
+    for (size_t i = 0; db->opts.template_ != NULL &&
+                       (name = tdg__template_name(db->opts.template_, i, &len)) != NULL;
+         i++)
+        if (len == strlen(wanted) && memcmp(name, wanted, len) == 0)
             return true;
     return false;
 }
 
-static bool check_parameters(const tdg__sqlite_db_t *db, const char *uri,
-                             tdg__sqlite_result_t *ret) {
+static bool check_parameters(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret) {
     int count = sqlite3_bind_parameter_count(db->query);
 
     for (int i = 1; i <= count; i++) {
@@ -278,7 +276,7 @@ static bool check_parameters(const tdg__sqlite_db_t *db, const char *uri,
         if (name == NULL || name[0] == '?')
             fail(ret, TDG_EINVAL,
                  "the query has a parameter without a name; write :name");
-        else if (!has_variable(db, uri, name + 1))
+        else if (!has_variable(db, name + 1))
             fail(ret, TDG_EINVAL,
                  "the query has the parameter %s, which is no variable of the uri", name);
         if (ret->status != 0)
@@ -292,7 +290,7 @@ static bool is_blank(const char *sql) {
     return sql[strspn(sql, " \t\r\n;")] == '\0';
 }
 
-static bool prepare(tdg__sqlite_db_t *db, const char *uri, tdg__sqlite_result_t *ret) {
+static bool prepare(tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret) {
     const char *rest = "";
     int rv;
 
@@ -306,7 +304,7 @@ static bool prepare(tdg__sqlite_db_t *db, const char *uri, tdg__sqlite_result_t 
         fail(ret, TDG_EINVAL, "the query must be one statement");
     else if (!sqlite3_stmt_readonly(db->query) || sqlite3_column_count(db->query) == 0)
         fail(ret, TDG_EINVAL, "the query must be a SELECT");
-    else if (check_parameters(db, uri, ret))
+    else if (check_parameters(db, ret))
         return true;
     sqlite3_finalize(db->query);
     db->query = NULL;
@@ -431,7 +429,7 @@ void tdg__sqlite_db_query(tdg__sqlite_db_t *db, const char *uri,
     tdg__variables_t *variables = NULL;
 
     /* The version first: what is written after it makes another one. */
-    if (begin(db, ret) && read_version(db, ret) && prepare(db, uri, ret)) {
+    if (begin(db, ret) && read_version(db, ret) && prepare(db, ret)) {
         int rv =
             db->opts.template_ != NULL
                 ? tdg__variables_create(db->opts.template_, uri, strlen(uri), &variables)

@@ -29,6 +29,21 @@ static int setup(void **state) {
     return 0;
 }
 
+/* The same, with all memory counted. */
+static int counted_setup(void **state) {
+    struct fixture *f = state_create(state, sizeof(*f));
+
+    folder_create(&f->folder);
+    return 0;
+}
+
+static int counted_teardown(void **state) {
+    struct fixture *f = *state;
+
+    folder_destroy(&f->folder);
+    return state_destroy(state);
+}
+
 static int teardown(void **state) {
     struct fixture *f = *state;
 
@@ -53,6 +68,20 @@ static void expect_failure(struct fixture *f, const char *uri, int status,
         strstr(reading.error, part) == NULL)
         fail_msg("%d %s", reading.status, reading.error != NULL ? reading.error : "-");
     reading_done(&reading);
+}
+
+/* Reads until it is this text. */
+static void until_text(struct fixture *f, const char *uri, const char *text) {
+    for (int i = 0; i < 60000; i++) {
+        struct reading reading = harness_read(&f->harness, uri);
+        bool same = reading.status == 0 && strcmp(reading.data, text) == 0;
+
+        reading_done(&reading);
+        if (same)
+            return;
+        usleep(1000);
+    }
+    fail_msg("%s is never %s", uri, text);
 }
 
 static bool file_is_there(const struct fixture *f, const char *name) {
@@ -522,6 +551,59 @@ static void a_template_of_feeds(void **state) {
     no_children_are_left();
 }
 
+/* ---- No memory ---------------------------------------------------------- */
+
+/* Whatever fails, a read is answered, nothing stays, and the next one works. */
+static void any_allocation_of_a_read_may_fail(void **state) {
+    struct fixture *f = *state;
+
+    for (size_t nth = 1;; nth++) {
+        struct reading reading;
+        bool failed;
+
+        open_in(f, "command: [echo, 'is {n}']\nuri: 'c:{n}'\nenv: {A: b}\n");
+        memory_fail(nth, MEMORY_ONCE);
+        reading = harness_read(&f->harness, "c:1");
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        if (reading.status == 0)
+            assert_string_equal(reading.data, "is 1\n");
+        else
+            assert_int_equal(reading.status, TDG_ENOMEM);
+        reading_done(&reading);
+        harness_expect(&f->harness, "c:1", "is 1\n");
+        harness_close(&f->harness);
+        if (!failed)
+            return;
+    }
+}
+
+/* A line that there was no memory for is lost, and says so until the next one. */
+static void any_allocation_of_a_feed_may_fail(void **state) {
+    struct fixture *f = *state;
+
+    for (size_t nth = 1;; nth++) {
+        bool failed;
+        int rv;
+
+        open_in(f, "command: [sh, -c, 'echo one; while sleep 0.02; do echo two; done']\n"
+                   "mode: lines\nuri: c:x\nretry: 1ms\nretry-max: 5ms\n");
+        memory_fail(nth, MEMORY_ONCE);
+        rv = tdg__source_watch(f->harness.source, "c:x", NULL);
+        if (rv == TDG_EAGAIN)
+            rv = harness_wait(&f->harness, WATCHED, "c:x")->status;
+        if (rv == 0)
+            until_text(f, "c:x", "two");
+        else
+            assert_int_equal(rv, TDG_ENOMEM);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        harness_close(&f->harness);
+        if (!failed)
+            return;
+    }
+}
+
 /* ---- Configuration ------------------------------------------------------ */
 
 static void what_makes_no_sense_is_refused(void **state) {
@@ -535,6 +617,8 @@ static void what_makes_no_sense_is_refused(void **state) {
     harness_refuses("command: [a]\n", "needs a uri");
 }
 
+#define MEMORY(name)                                                                     \
+    cmocka_unit_test_setup_teardown(name, counted_setup, counted_teardown)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -560,6 +644,8 @@ int main(void) {
         CASE(a_read_takes_the_first_line),
         CASE(unwatching_ends_it),
         CASE(a_template_of_feeds),
+        MEMORY(any_allocation_of_a_read_may_fail),
+        MEMORY(any_allocation_of_a_feed_may_fail),
         CASE(what_makes_no_sense_is_refused),
     };
 

@@ -9,6 +9,7 @@
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
+#include "unit/source/namespace.h"
 
 struct fixture {
     struct folder folder;
@@ -365,6 +366,37 @@ static void closing_at_any_moment(void **state) {
     }
 }
 
+/* ---- In a namespace ----------------------------------------------------- */
+
+static void without_inotify_inside(void **state) {
+    struct fixture *f = *state;
+
+    folder_write(&f->folder, "a.log", "one\n");
+    open_log(f, "a.log", "");
+    harness_watch(&f->harness, "log:x");
+    assert_int_equal(harness_count(&f->harness, LOGGED, "inotify does not work"), 1);
+    folder_append(&f->folder, "a.log", "two\n");
+    harness_wait_for_text(&f->harness, "log:x", "one\ntwo\n");
+    folder_rename(&f->folder, "a.log", "a.log.1");
+    folder_write(&f->folder, "a.log", "new\n");
+    harness_wait_for_text(&f->harness, "log:x", "new\n");
+    folder_remove(&f->folder, "a.log");
+    harness_wait(&f->harness, DELETED, "log:x");
+    assert_int_equal(harness_count(&f->harness, LOGGED, "inotify does not work"), 1);
+    harness_close(&f->harness);
+}
+
+static void polling_helps_without_instances(void **state) {
+    (void)state;
+    in_namespace("without_inotify_inside", 0, "/proc/sys/user/max_inotify_instances",
+                 "0");
+}
+
+static void polling_helps_without_watches(void **state) {
+    (void)state;
+    in_namespace("without_inotify_inside", 0, "/proc/sys/user/max_inotify_watches", "0");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -383,8 +415,15 @@ int main(void) {
         CASE(a_long_line_is_cut_between_characters),
         CASE(what_is_no_file_says_so),
         CASE(closing_at_any_moment),
+        cmocka_unit_test(polling_helps_without_instances),
+        cmocka_unit_test(polling_helps_without_watches),
+    };
+    const struct CMUnitTest inside[] = {
+        CASE(without_inotify_inside),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
-    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+    return is_in_namespace()
+               ? cmocka_run_group_tests_name("log_inside", inside, NULL, NULL)
+               : cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

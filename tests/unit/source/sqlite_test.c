@@ -9,6 +9,7 @@
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
+#include "unit/source/namespace.h"
 
 struct fixture {
     struct folder folder;
@@ -391,6 +392,25 @@ static void closing_at_any_moment(void **state) {
     }
 }
 
+/* ---- In a namespace ----------------------------------------------------- */
+
+static void without_inotify_inside(void **state) {
+    struct fixture *f = *state;
+
+    open_db(f, "a.db", ALL "every: 50ms\n");
+    harness_watch(&f->harness, "db:t");
+    harness_wait(&f->harness, LOGGED, "inotify does not work");
+    sql(f, "UPDATE t SET name = 'two'");
+    harness_wait_for_text(&f->harness, "db:t", "[{\"id\":1,\"name\":\"two\"}]");
+    harness_close(&f->harness);
+}
+
+static void asking_helps_without_inotify(void **state) {
+    (void)state;
+    in_namespace("without_inotify_inside", 0, "/proc/sys/user/max_inotify_instances",
+                 "0");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -410,8 +430,14 @@ int main(void) {
         CASE(what_is_no_database_says_so),
         CASE(the_connection_goes_with_the_watchers),
         CASE(closing_at_any_moment),
+        cmocka_unit_test(asking_helps_without_inotify),
+    };
+    const struct CMUnitTest inside[] = {
+        CASE(without_inotify_inside),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
-    return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL);
+    return is_in_namespace()
+               ? cmocka_run_group_tests_name("sqlite_inside", inside, NULL, NULL)
+               : cmocka_run_group_tests_name("sqlite", tests, NULL, NULL);
 }
