@@ -97,7 +97,7 @@ export class Watched {
     const metadata = await this.update();
     assert.equal(metadata.change_type, type);
     const now = await read(this.peer, this.uri);
-    assert.equal(metadata.checksum, now.checksum ?? now.metadata.checksum);
+    assert.equal(metadata.checksum, now.metadata.checksum);
     assert.equal(metadata.size, now.metadata.size);
     assert.ok(!now.metadata.stale);
     if (typeof text === 'function') text(now.text);
@@ -112,14 +112,16 @@ export class Watched {
     assert.ok(await isGone(this.peer, this.uri));
   }
 
-  // The newest state is learnt from updates: waits for one that announces `text`.
-  async learns(text) {
-    const wanted = sha256(text);
+  // The newest state is learnt from updates: waits for one that announces it. `wanted` is the
+  // text, or says whether a text is the one.
+  async learns(wanted) {
+    const isIt = typeof wanted === 'function' ? wanted : (text) => text === wanted;
     for (;;) {
-      const metadata = await this.update(`${this.uri} is ${JSON.stringify(text)}`);
-      if (metadata.checksum === wanted && !metadata.stale) break;
+      const { checksum } = await this.update(`${this.uri} is ${wanted}`);
+      if (typeof wanted !== 'function' && checksum !== sha256(wanted)) continue;
+      const now = await read(this.peer, this.uri);
+      if (now.metadata.checksum === checksum && isIt(now.text)) return;
     }
-    assert.equal((await read(this.peer, this.uri)).text, text);
   }
 
   // What can be read, without an update: whether it is out of date.
