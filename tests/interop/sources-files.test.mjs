@@ -28,7 +28,7 @@ const replaceOften = `
   }`;
 
 describe('a folder', () => {
-  let program, dir;
+  let program, unhurried, dir; // the second with the timing that is the default
 
   const path = (name) => join(dir, name);
 
@@ -37,12 +37,18 @@ describe('a folder', () => {
     mkdirSync(dir);
     writeFileSync(path('quiet.txt'), 'quiet');
     program = await Program.start(resources(dir));
+    unhurried = await Program.start(resources(dir),
+      { server: 'server:\n  listen: "http://127.0.0.1:0"\n' });
   });
-  after(() => program.stop());
+  after(async () => {
+    await program?.stop();
+    await unhurried?.stop();
+  });
 
   it('the last of 10,000 replacements is told', async () => {
     writeFileSync(path('a.txt'), '0');
-    const all = await openAll(program, 'notes://a.txt');
+    const all = [...await openAll(program, 'notes://a.txt'),
+      ...await openAll(unhurried, 'notes://a.txt')];
     const writer = spawn(process.execPath,
       ['-e', replaceOften, path('.a'), path('a.txt'), '10000'], { stdio: 'inherit' });
     const ended = once(writer, 'exit');

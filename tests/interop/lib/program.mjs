@@ -28,7 +28,8 @@ export function documented(name) {
   return found[1];
 }
 
-// What a test forgets must not outlive it.
+// What a test forgets must not outlive it, however that ends.
+const mortal = ['setpriv', '--pdeathsig', 'KILL'];
 const last = [];
 process.once('exit', () => { for (const task of last.reverse()) task(); });
 export const atExit = (task) => last.push(task);
@@ -63,7 +64,7 @@ export class Program {
 
   // Starts it; where it ran before, at the same address.
   async start() {
-    const argv = [...this.wrap, tidings, 'serve', '--json', '--config', this.config];
+    const argv = [...this.wrap, ...mortal, tidings, 'serve', '--json', '--config', this.config];
     if (this.url) argv.push('--listen', new URL(this.url).origin);
     this.child = spawn(argv[0], argv.slice(1),
       { stdio: ['ignore', 'ignore', 'pipe'], env: this.env });
