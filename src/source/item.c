@@ -94,6 +94,16 @@ void tdg__item_destroy(tdg__item_t *item) {
     tdg__pool_free(&items->pool, item->id);
 }
 
+/* One that is touched is owed a look that it will not get: it counts as changed. */
+static void forget_oldest(tdg__source_t *source) {
+    struct tdg__items *items = source->items;
+    tdg__item_t *item = tdg__pool_get(&items->pool, items->by_use.first);
+
+    if (item->touched && !source->closing)
+        source->host.ops->changed(source->host.user, source, item->uri, NULL);
+    tdg__item_destroy(item);
+}
+
 /* Remembers an item that only a watched template is interested in; the oldest goes. */
 static void remember(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
@@ -105,7 +115,7 @@ static void remember(tdg__item_t *item) {
     item->remembered = true;
     tdg__list_append(&items->by_use, &items->pool, LINK(by_use), item->id);
     if (items->remembered > REMEMBERED)
-        tdg__item_destroy(tdg__pool_get(&items->pool, items->by_use.first));
+        forget_oldest(item->source);
 }
 
 void tdg__item_recall(tdg__item_t *item) {

@@ -64,7 +64,13 @@ static void start(tdg__item_t *item) {
         source->kind->fetch(source, &item->fetch);
 }
 
-/* A fetch may end inside its start, so this is a loop and never nests. */
+static bool is_wanted(const tdg__item_t *item) {
+    return item->watched || item->next_readers != NULL ||
+           item->source->items->template_watched;
+}
+
+/* A fetch may end inside its start, so this is a loop and never nests. What nobody wants
+ * any more is not fetched. */
 void tdg__items_pump(tdg__source_t *source) {
     struct tdg__items *items = source->items;
 
@@ -75,7 +81,13 @@ void tdg__items_pump(tdg__source_t *source) {
         tdg__item_t *item = tdg__pool_get(&items->pool, items->queue.first);
 
         tdg__list_remove(&items->queue, &items->pool, LINK(queue), item->id);
-        start(item);
+        items->queued--;
+        if (is_wanted(item)) {
+            start(item);
+        } else {
+            item->state = IDLE;
+            tdg__item_release(item);
+        }
     }
     items->pumping = false;
 }
@@ -93,6 +105,7 @@ void tdg__item_look(tdg__item_t *item) {
     tdg__heap_disarm(&items->timers, &item->timer);
     item->state = QUEUED;
     tdg__list_append(&items->queue, &items->pool, LINK(queue), item->id);
+    items->queued++;
     tdg__items_pump(item->source);
 }
 

@@ -19,6 +19,7 @@
 enum {
     PARALLEL = 16,                 /* fetches of one source at a time */
     REMEMBERED = 10000,            /* items that only a template's watching keeps */
+    QUEUED_MAX = 100000,           /* beyond, what only a template has is not looked at */
     KEEP_EACH = 1024 * 1024,       /* of content, for when the backend is away */
     KEEP_TOTAL = 16 * 1024 * 1024, /* in one source */
 };
@@ -93,7 +94,7 @@ struct tdg__items {
     bool template_watched;
     bool pumping;
     tdg__list_t queue;
-    unsigned fetching;
+    unsigned queued, fetching;
     tdg__list_t by_use; /* remembered ones, the longest unused first */
     unsigned remembered;
     tdg__list_t by_keep; /* those with kept content, the oldest first */

@@ -172,7 +172,7 @@ static void touch(tdg__source_t *source, const char *uri, bool came) {
     if (source->closing)
         return;
     if (item == NULL && items->template_watched && tdg__source_owns(source, uri)) {
-        item = tdg__item_make(source, uri);
+        item = items->queued < QUEUED_MAX ? tdg__item_make(source, uri) : NULL;
         if (item == NULL) /* rather once too often than never */
             source->host.ops->changed(source->host.user, source, uri, NULL);
     }

@@ -453,6 +453,54 @@ static void a_read_before_the_touch_hides_nothing(void **state) {
     harness_close(&harness);
 }
 
+static void touch_many(struct harness *harness, int count) {
+    char uri[32];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(uri, sizeof(uri), "a:%d", i);
+        tdg__source_touch(harness->source, uri);
+    }
+}
+
+/* So many are touched while nobody can look that not all of them are remembered. */
+static void what_is_owed_a_look_is_not_forgotten_silently(void **state) {
+    enum { REMEMBERED = 10000, MORE = 3 };
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_EAWAY, .error = "away"};
+    harness_watch(&harness, "a:{id}");
+    tdg__source_is_away(harness.source, "away");
+    touch_many(&harness, REMEMBERED);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    touch_many(&harness, REMEMBERED + MORE);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), MORE);
+    harness_close(&harness);
+}
+
+static void what_waits_to_be_looked_at_is_bounded(void **state) {
+    enum { AT_A_TIME = 16, WAITING = 100000, MORE = 3 };
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    script_of(&harness)->manual = true;
+    harness_watch(&harness, "a:{id}");
+    touch_many(&harness, AT_A_TIME + WAITING);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    touch_many(&harness, AT_A_TIME + WAITING + MORE);
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), MORE);
+
+    /* And when nobody is interested any more, none of it is fetched. */
+    tdg__source_unwatch(harness.source, "a:{id}");
+    while (script_of(&harness)->waiting > 0)
+        finish(&harness, text("two"));
+    assert_int_equal(script_of(&harness)->fetched, AT_A_TIME);
+    harness_close(&harness);
+}
+
 /* The kind has lost track while a look was under way, which began too early. */
 static void touching_all_is_not_lost_on_what_is_fetched(void **state) {
     struct harness harness;
@@ -559,6 +607,8 @@ int main(void) {
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
         cmocka_unit_test(a_watched_template_tells_what_is_touched),
         cmocka_unit_test(a_read_before_the_touch_hides_nothing),
+        cmocka_unit_test(what_is_owed_a_look_is_not_forgotten_silently),
+        cmocka_unit_test(what_waits_to_be_looked_at_is_bounded),
         cmocka_unit_test(touching_all_is_not_lost_on_what_is_fetched),
         cmocka_unit_test(what_a_template_has_is_tried_again),
         cmocka_unit_test(pushed_content_is_kept_and_told),
