@@ -92,12 +92,16 @@ static void settle_uris(tdg__pg_source_t *p) {
     }
 }
 
+static void rest_unless_watched(tdg__pg_source_t *p);
+
 static void settle_template(tdg__pg_source_t *p, int status) {
     if (!p->template_pending)
         return;
     p->template_pending = false;
-    if (status < 0)
+    if (status < 0) {
         p->template_watched = false;
+        rest_unless_watched(p);
+    }
     tdg__source_watched(&p->source, p->source.entry.uri, status);
 }
 
@@ -477,6 +481,15 @@ static void unwatch_template(tdg__pg_source_t *p) {
     }
 }
 
+static void rest_unless_watched(tdg__pg_source_t *p) {
+    if (is_watched(p))
+        return;
+    uv_timer_stop(&p->timers[TDG__PG_EVERY]);
+    uv_timer_stop(&p->timers[TDG__PG_PROBE]);
+    unlisten(p);
+    tdg__pg_source_rest(p);
+}
+
 void tdg__pg_source_unwatch(tdg__source_t *source, const char *target) {
     tdg__pg_source_t *p = (tdg__pg_source_t *)source;
 
@@ -486,12 +499,7 @@ void tdg__pg_source_unwatch(tdg__source_t *source, const char *target) {
         p->uris--;
         forget_pending(p, target);
     }
-    if (is_watched(p))
-        return;
-    uv_timer_stop(&p->timers[TDG__PG_EVERY]);
-    uv_timer_stop(&p->timers[TDG__PG_PROBE]);
-    unlisten(p);
-    tdg__pg_source_rest(p);
+    rest_unless_watched(p);
 }
 
 void tdg__pg_source_forget(tdg__pg_source_t *p) {

@@ -595,13 +595,15 @@ static void a_missing_trigger_is_logged(void **state) {
 
 static void a_template_of_a_missing_table_cannot_be_watched(void **state) {
     struct harness *h =
-        open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n");
+        open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n"
+                            "idle: 50ms\n");
 
     assert_int_equal(tdg__source_watch(h->source, "pg://shop/missing/{id}", NULL),
                      TDG_EAGAIN);
     assert_int_equal(harness_wait(h, WATCHED, "pg://shop/missing/{id}")->status,
                      TDG_EREFUSED);
     harness_wait(h, LOGGED, "\"public.missing\" does not exist");
+    wait_for_number(h, OURS, 0); /* nobody has use for the connection */
 }
 
 /* ---- The connection ----------------------------------------------------- */
