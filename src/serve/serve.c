@@ -138,7 +138,7 @@ static void reload(tdg__serve_t *serve) {
 
     if (serve->stopping || !serve->started)
         return;
-    if (serve->opts.config_file == NULL) {
+    if (serve->opts.config_file == NULL || strcmp(serve->opts.config_file, "-") == 0) {
         say(serve, TDG_LOG_NOTICE, "SIGHUP: there is no config file to read again");
         return;
     }
