@@ -223,18 +223,12 @@ static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opt
 
 static int check_together(const tdg__config_t *config, const tdg__node_t *section,
                           tdg__problems_t *problems) {
-    const tdg_settings_t *settings = &config->opts.settings;
-    int rv = 0;
+    int rv = tdg__timing_check(&config->opts.settings, section, problems);
 
     if (!config->server.legacy && !config->server.modern) {
         tdg__node_problem(
             problems, tdg__node_get(section, "modern"),
             "legacy and modern are both off; nothing would be left to speak");
-        rv = TDG_EINVAL;
-    }
-    if (settings->longest_ms > 0 && settings->longest_ms < settings->window_ms) {
-        tdg__node_problem(problems, tdg__node_get(section, "longest-wait"),
-                          "the longest wait is shorter than the window");
         rv = TDG_EINVAL;
     }
     return rv;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/timing.h"
 
+#include <tidings/error.h>
+
 tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
                                     int64_t longest_ms, int64_t rate_limit_ms) {
     static const uint32_t windows[] = {[TDG_TIMING_BATCH] = 100,
@@ -16,4 +18,33 @@ tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
                              : rate_limit_ms == 0 ? TDG_RATE_OFF
                                                   : (int32_t)rate_limit_ms;
     return settings;
+}
+
+/* An option that would mean nothing without `timing`. */
+static int check_use(const tdg_settings_t *settings, const tdg__node_t *option,
+                     tdg__problems_t *problems) {
+    if (option == NULL || settings->timing > TDG_TIMING_IMMEDIATE)
+        return 0;
+    tdg__node_problem(problems, option,
+                      settings->timing == TDG_TIMING_INHERIT
+                          ? "this belongs to `timing`, which is not given; write batch, "
+                            "debounce or throttle there"
+                          : "with `timing: immediate` nothing waits");
+    return TDG_EINVAL;
+}
+
+int tdg__timing_check(const tdg_settings_t *settings, const tdg__node_t *section,
+                      tdg__problems_t *problems) {
+    const tdg__node_t *longest = tdg__node_get(section, "longest-wait");
+    int rv = check_use(settings, tdg__node_get(section, "window"), problems);
+    int other = check_use(settings, longest, problems);
+
+    if (rv < 0 || other < 0)
+        return TDG_EINVAL;
+    if (settings->longest_ms > 0 && settings->longest_ms < settings->window_ms) {
+        tdg__node_problem(problems, longest,
+                          "the longest wait is shorter than the window");
+        return TDG_EINVAL;
+    }
+    return 0;
 }

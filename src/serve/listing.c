@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/text.h"
-#include "config/timing.h"
 #include "server/worker.h"
 
 /* ---- Counted ------------------------------------------------------------ */
@@ -40,11 +39,6 @@ static void user_free(void *user) {
 
 /* ---- Lists -------------------------------------------------------------- */
 
-static tdg_settings_t settings_of(const tdg__source_entry_t *entry) {
-    return tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
-                                entry->longest_ms, entry->rate_limit_ms);
-}
-
 int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                            const tdg__source_t *source, tdg_read_fn read) {
     const tdg__source_entry_t *entry = &source->entry;
@@ -63,7 +57,7 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                     .read = read,
                                     .user = listing,
                                     .user_free = user_free,
-                                    .settings = settings_of(entry)};
+                                    .settings = tdg__source_settings(source)};
 
         rv = tdg_server_add_template(server, &template_);
     } else {
@@ -75,7 +69,7 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                    .read = read,
                                    .user = listing,
                                    .user_free = user_free,
-                                   .settings = settings_of(entry)};
+                                   .settings = tdg__source_settings(source)};
 
         rv = tdg_server_add_resource(server, &resource);
     }
@@ -124,7 +118,7 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                                .user_free = user_free};
 
     if (source->template_ == NULL) /* else the template's settings hold for all of them */
-        resource.settings = settings_of(&source->entry);
+        resource.settings = tdg__source_settings(source);
     ref(listing);
 
     /* That size and time moved on is no news for whoever has the list. */

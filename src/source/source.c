@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/uri.h"
+#include "config/timing.h"
 #include "source/item.h"
 
 /* ---- Options of every kind ---------------------------------------------- */
@@ -100,6 +101,7 @@ const tdg__option_t tdg__source_options[] = {
     {.name = "longest-wait",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(longest_ms),
+     .min = 1,
      .max = DAY_MS,
      .example = "5s",
      .help = "With `timing: debounce`, how long a resource that is never quiet may wait. "
@@ -164,6 +166,26 @@ static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
     return TDG_EINVAL;
 }
 
+tdg_settings_t tdg__source_settings(const tdg__source_t *source) {
+    const tdg__source_entry_t *entry = &source->entry;
+
+    return tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
+                                entry->longest_ms, entry->rate_limit_ms);
+}
+
+/* What the tables cannot say. Everything that is wrong is told. */
+static int check(tdg__source_t *source, const tdg__node_t *entry,
+                 tdg__problems_t *problems) {
+    const tdg__source_kind_t *kind = source->kind;
+    tdg_settings_t settings = tdg__source_settings(source);
+    int codes[] = {
+        kind->check != NULL ? kind->check(source, entry, problems) : 0,
+        tdg__timing_check(&settings, entry, problems),
+    };
+
+    return codes[0] < 0 ? codes[0] : codes[1];
+}
+
 /* "files /srv/docs"; a main value that may hold a secret is left out. */
 static char *label_of(const tdg__source_t *source) {
     const tdg__option_t *main_option = source->kind->options;
@@ -206,8 +228,8 @@ int tdg__source_create_kind(const tdg__source_kind_t *kind, const tdg__node_t *e
     source->kind = kind;
 
     rv = tdg__options_read(tables, entry, source, problems);
-    if (rv == 0 && kind->check != NULL)
-        rv = kind->check(source, entry, problems);
+    if (rv == 0)
+        rv = check(source, entry, problems);
     failed = rv;
     rv = check_uri(source, entry, problems);
     if (failed == 0)

@@ -179,6 +179,9 @@ typedef struct tdg__source_entry {
 
 extern const tdg__option_t tdg__source_options[];
 
+/* When its subscribers are told. */
+tdg_settings_t tdg__source_settings(const tdg__source_t *source);
+
 struct tdg__source {
     const tdg__source_kind_t *kind;
     tdg__source_entry_t entry;

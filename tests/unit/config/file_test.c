@@ -198,6 +198,8 @@ static void every_message(void **state) {
         {"server:\n  legacy: false\n  modern: false\n",
          "3:11: server.modern: legacy and modern are both off; nothing would be left to "
          "speak"                                                                                                             },
+        {"server:\n  timing: immediate\n  window: 2s\n",
+         "3:11: server.window: with `timing: immediate` nothing waits"                                                       },
         {"server:\n  window: 2s\n  longest-wait: 1s\n",
          "3:17: server.longest-wait: the longest wait is shorter than the window"                                            },
         {"publish:\n  key: ''\n",

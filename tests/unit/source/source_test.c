@@ -540,6 +540,17 @@ static void what_a_template_has_is_tried_again(void **state) {
     harness_close(&harness);
 }
 
+/* ---- Options ------------------------------------------------------------ */
+
+static void timing_that_means_nothing_is_refused(void **state) {
+    (void)state;
+    harness_refuses("memory: m:1\nwindow: 2s\n", "window: this belongs to `timing`");
+    harness_refuses("memory: m:1\ntiming: immediate\nlongest-wait: 2s\n",
+                    "nothing waits");
+    harness_refuses("memory: m:1\ntiming: debounce\nwindow: 2s\nlongest-wait: 1s\n",
+                    "shorter than the window");
+}
+
 /* ---- Pushed content ----------------------------------------------------- */
 
 static void pushed_content_is_kept_and_told(void **state) {
@@ -611,6 +622,7 @@ int main(void) {
         cmocka_unit_test(what_waits_to_be_looked_at_is_bounded),
         cmocka_unit_test(touching_all_is_not_lost_on_what_is_fetched),
         cmocka_unit_test(what_a_template_has_is_tried_again),
+        cmocka_unit_test(timing_that_means_nothing_is_refused),
         cmocka_unit_test(pushed_content_is_kept_and_told),
         cmocka_unit_test(closing_answers_everybody),
     };
