@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "command.h"
 #include "config.h"
@@ -56,7 +57,10 @@ static const char *const level_names[] = {
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
 };
 
+/* One line; the time is added. */
 static void print_json(json_t *object) {
+    json_object_set_new(object, "time", json_integer(tdg__wall_ms()));
+
     char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
 
     if (text != NULL)
@@ -72,21 +76,22 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
                         : level >= TDG_LOG_ERROR   ? "\033[31m"
                         : level >= TDG_LOG_WARNING ? "\033[33m"
                                                    : "\033[2m";
-    time_t now = time(NULL);
+    int64_t now_ms = tdg__wall_ms();
+    time_t now = (time_t)(now_ms / 1000);
     struct tm local;
-    char when[16];
+    char when[32];
 
     if (level < (serving->options.quiet     ? TDG_LOG_WARNING
                  : serving->options.verbose ? TDG_LOG_DEBUG
                                             : TDG_LOG_NOTICE))
         return;
     if (serving->options.json) {
-        print_json(json_pack("{s:s, s:I, s:s}", "level", level_names[level], "time",
-                             (json_int_t)now * 1000, "message", message));
+        print_json(
+            json_pack("{s:s, s:s}", "level", level_names[level], "message", message));
         return;
     }
     localtime_r(&now, &local);
-    strftime(when, sizeof(when), "%H:%M:%S", &local);
+    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
     fprintf(stderr, "%s %s%-7s%s %s\n", when, color, level_names[level],
             color[0] != '\0' ? "\033[0m" : "", message);
 }
@@ -109,27 +114,35 @@ static void on_problems(void *user, tdg__problems_t *problems) {
 
 /* ---- The greeting ------------------------------------------------------- */
 
-/* The address of the i-th listener, "http://127.0.0.1:8808"; false where there is none.
- */
-static bool url_of(struct serving *serving, tdg__serve_t *serve, size_t i, char *url,
-                   size_t room) {
+/* Where the i-th listener listens; false where there is none. */
+static bool listener_at(struct serving *serving, tdg__serve_t *serve, size_t i,
+                        tdg__listen_t *ret) {
     const tdg__config_t *config = tdg__serve_config(serve);
     uint16_t port = tdg_server_port(tdg__serve_server(serve), i);
-    tdg__listen_t listen = {.host = "127.0.0.1"};
     tdg__parse_error_t error;
 
     if (port == 0)
         return false;
     if (serving->options.listen != NULL)
-        tdg__listen_parse(serving->options.listen, &listen, &error);
-    else if (i < config->listen_count)
-        listen = config->listen[i];
-    if (strcmp(listen.host, "0.0.0.0") == 0 || strcmp(listen.host, "::") == 0)
-        strcpy(listen.host, "127.0.0.1");
-    snprintf(url, room,
-             strchr(listen.host, ':') != NULL ? "http://[%s]:%u" : "http://%s:%u",
-             listen.host, port);
+        tdg__listen_parse(serving->options.listen, ret, &error);
+    else
+        *ret = config->listen[i];
+    ret->port = port;
     return true;
+}
+
+static bool is_loopback(const char *host) {
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+/* "http://127.0.0.1:8808", as a client on this machine would call it. */
+static void put_url(const tdg__listen_t *listen, char *url, size_t room) {
+    bool any = strcmp(listen->host, "0.0.0.0") == 0 || strcmp(listen->host, "::") == 0;
+    const char *host = any ? "127.0.0.1" : listen->host;
+
+    snprintf(url, room, strchr(host, ':') != NULL ? "http://[%s]:%u" : "http://%s:%u",
+             host, listen->port);
 }
 
 static void print_source(void *arg, tdg__source_t *source) {
@@ -167,13 +180,31 @@ static void print_arguments(struct serving *serving) {
     tdg__text_done(&text);
 }
 
+/* Where this program is: hosts with a window often have another PATH than shells. */
+static void print_program(void) {
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    if (len > 0 && (size_t)len < sizeof(path) && tdg__utf8_is_valid(path, (size_t)len))
+        tdg__text_put_quoted(&text, path, (size_t)len);
+    else
+        tdg__text_put(&text, "\"tidings\"");
+    if (text.error == 0)
+        fprintf(stderr, "%s", text.data);
+    tdg__text_done(&text);
+}
+
 static void print_hosts(struct serving *serving, const char *url) {
     fprintf(
         stderr,
         "\nFor a host, one of these in its .mcp.json:\n"
         "  {\"mcpServers\": {\"tidings\": {\"type\": \"http\", \"url\": \"%s/mcp\"}}}\n"
-        "  {\"mcpServers\": {\"tidings\": {\"command\": \"tidings\", \"args\": [",
+        "  {\"mcpServers\": {\"tidings\": {\"command\": ",
         url);
+    print_program();
+    fprintf(stderr, ", \"args\": [");
     print_arguments(serving);
     fprintf(stderr, "]}}}\n\nCtrl-C stops it%s.\n",
             serving->options.config != NULL ? "; SIGHUP reads the config again" : "");
@@ -184,30 +215,61 @@ static size_t resources_of(tdg__serve_t *serve) {
                                 TDG__RESOURCE);
 }
 
-static void on_started(void *user, tdg__serve_t *serve) {
-    struct serving *serving = user;
+static void started_json(struct serving *serving, tdg__serve_t *serve) {
+    json_t *urls = json_array();
+    tdg__listen_t listen;
+    char url[320];
+
+    for (size_t i = 0; listener_at(serving, serve, i, &listen); i++) {
+        put_url(&listen, url, sizeof(url));
+        json_array_append_new(urls, json_sprintf("%s/mcp", url));
+    }
+    print_json(json_pack("{s:s, s:s, s:I, s:o}", "level", "info", "message", "serving",
+                         "resources", (json_int_t)resources_of(serve), "urls", urls));
+}
+
+static void started_text(struct serving *serving, tdg__serve_t *serve) {
     size_t count = resources_of(serve), listeners = 0;
+    tdg__listen_t listen;
     char url[320] = "";
 
-    if (serving->options.json) {
-        json_t *urls = json_array();
-
-        for (; url_of(serving, serve, listeners, url, sizeof(url)); listeners++)
-            json_array_append_new(urls, json_sprintf("%s/mcp", url));
-        print_json(json_pack("{s:s, s:s, s:I, s:o}", "level", "info", "message",
-                             "serving", "resources", (json_int_t)count, "urls", urls));
-        return;
-    }
-    if (serving->options.quiet)
-        return;
-    fprintf(stderr, "tidings serves %zu resource%s:\n", count, count == 1 ? "" : "s");
+    fprintf(stderr, "tidings serves %zu resource%s from:\n", count,
+            count == 1 ? "" : "s");
     tdg__live_each(tdg__serve_live(serve), print_source, NULL);
-    for (; url_of(serving, serve, listeners, url, sizeof(url)); listeners++)
+    for (; listener_at(serving, serve, listeners, &listen); listeners++) {
+        put_url(&listen, url, sizeof(url));
         fprintf(stderr, "%s %s/mcp\n", listeners == 0 ? "at" : "and", url);
+    }
     if (serving->options.stdio)
         fprintf(stderr, "%s standard input and output\n", listeners == 0 ? "on" : "and");
     else
         print_hosts(serving, url);
+}
+
+/* Nobody has to log in, so whoever asks for more than this machine should know. */
+static void warn_if_open(struct serving *serving, tdg__serve_t *serve) {
+    tdg__listen_t listen;
+    char message[400];
+
+    for (size_t i = 0; listener_at(serving, serve, i, &listen); i++) {
+        if (is_loopback(listen.host))
+            continue;
+        snprintf(message, sizeof(message),
+                 "it listens on %s: whoever reaches port %u of this machine can read all "
+                 "that is served",
+                 listen.host, listen.port);
+        on_log(serving, TDG_LOG_WARNING, message);
+    }
+}
+
+static void on_started(void *user, tdg__serve_t *serve) {
+    struct serving *serving = user;
+
+    if (serving->options.json)
+        started_json(serving, serve);
+    else if (!serving->options.quiet)
+        started_text(serving, serve);
+    warn_if_open(serving, serve);
 }
 
 static void on_reloaded(void *user, tdg__serve_t *serve) {

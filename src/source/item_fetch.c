@@ -257,9 +257,18 @@ void tdg__item_check_armed(tdg__item_t *item, int status) {
         source->host.ops->watched(source->host.user, source, item->uri, status);
 }
 
+/* Which of many it is, "a:1: "; where the source is one resource its label says it. */
+static const char *name_in_log(const tdg__item_t *item, char *name, size_t room) {
+    if (item->source->template_ == NULL)
+        return "";
+    snprintf(name, room, "%s: ", item->uri);
+    return name;
+}
+
 /* Nobody could look. It is tried again as long as somebody is interested; where the kind
  * says that the whole backend is away, its return is what to wait for. */
 static void failed(tdg__item_t *item, const tdg__content_t *content) {
+    char name[256];
     tdg__source_t *source = item->source;
     /* Of what was seen, whoever watches the template hears if it differs now. */
     bool wanted = item->watched || (source->items->template_watched &&
@@ -273,16 +282,18 @@ static void failed(tdg__item_t *item, const tdg__content_t *content) {
 
         if (item->tries++ == 0)
             tdg__source_log(source, TDG_LOG_WARNING,
-                            "%s: %s; trying again in %" PRId64 " ms, then less often",
-                            item->uri, content->error, wait);
+                            "%s%s; trying again in %" PRId64 " ms, then less often",
+                            name_in_log(item, name, sizeof(name)), content->error, wait);
         arm(item, wait);
     }
 }
 
 static void recovered(tdg__item_t *item) {
+    char name[256];
+
     if (item->tries > 0)
-        tdg__source_log(item->source, TDG_LOG_NOTICE, "%s: is back after %u tries",
-                        item->uri, item->tries);
+        tdg__source_log(item->source, TDG_LOG_NOTICE, "%sis back after %u tries",
+                        name_in_log(item, name, sizeof(name)), item->tries);
     item->tries = 0;
     item->stale_since_ms = 0;
 }
