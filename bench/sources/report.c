@@ -125,17 +125,18 @@ static json_t *spread_object(const sources_spread_t *spread) {
 static void print_seen(const sources_outcome_t *outcome, int run, int id, int client) {
     const sources_seen_t *seen = &outcome->seen[id][client];
     json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:I, s:f, s:o, s:I, s:I}", "run", sources_run_names[run],
-        "source", sources_kinds[id].name, "client", sources_audience_names[client],
-        "changes", (json_int_t)outcome->changes, "minutes", outcome->minutes,
-        "content_ns", spread_object(&seen->known), "requests", (json_int_t)seen->requests,
-        "bytes", (json_int_t)seen->bytes);
+        "{s:s, s:s, s:s, s:I, s:f, s:I, s:I}", "run", sources_run_names[run], "source",
+        sources_kinds[id].name, "client", sources_audience_names[client], "changes",
+        (json_int_t)outcome->changes, "minutes", outcome->minutes, "requests",
+        (json_int_t)seen->requests, "bytes", (json_int_t)seen->bytes);
 
-    if (client == SUBSCRIBER) {
+    if (outcome->changes > 0)
+        json_object_set_new(object, "content_ns", spread_object(&seen->known));
+    if (outcome->changes > 0 && client == SUBSCRIBER)
         json_object_set_new(object, "notification_ns", spread_object(&seen->told));
+    if (client == SUBSCRIBER)
         json_object_set_new(object, "opening_bytes",
                             json_integer((json_int_t)seen->opening_bytes));
-    }
     print_object(object);
 }
 
