@@ -490,7 +490,7 @@ describe('sqlite', () => {
         }
         run(`BEGIN; UPDATE orders SET total = 0 WHERE id = ${id}; ROLLBACK`);
         await unfinished.follows(() => run(`UPDATE orders SET state = 'done' WHERE id = ${id}`),
-          (text) => assert.ok(JSON.parse(text).every((open) => open.id !== id)));
+          (text) => assert.ok(JSON.parse(text).every((other) => other.id !== id)));
         assert.equal((await order.update()).change_type, 'content_update');
         const gone = await order.follows(() => run(`DELETE FROM orders WHERE id = ${id}`),
           (text) => assert.deepEqual(JSON.parse(text), []));
