@@ -101,7 +101,8 @@ describe('a PostgreSQL server', () => {
     const rows = await openAll(program, 'pg://shop/orders/1');
     const stop = changing();
     for (let i = 0; i < 10; i++) {
-      await server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'reader'");
+      await server.run(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE usename = 'reader'`);
       await rows[i % 2].update();
     }
     const total = await stop();
