@@ -24,6 +24,7 @@ struct slot {
     bool stays;    /* while the sources are being replaced */
     bool is_new;   /* in the last replacement */
     bool unlisted; /* memory ran out when its entry was to be listed */
+    bool arming;   /* its template is to be watched, and it is not ready for that yet */
 };
 
 struct tdg__live {
@@ -33,6 +34,7 @@ struct tdg__live {
     tdg_server_t *server;
     tdg__handover_t handover;
     struct slot *slots;       /* served, in the order of the config */
+    struct slot *retiring;    /* go on until those that follow them notice changes */
     struct slot *leaving;     /* closing */
     tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
     tdg__wanted_set_t watches;
@@ -73,11 +75,14 @@ tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri) {
     return slot != NULL ? slot->source : NULL;
 }
 
+static bool is_template_of(const tdg__source_t *source, const char *target) {
+    return source->template_ != NULL && strcmp(source->entry.uri, target) == 0;
+}
+
 /* The same for what is watched: a URI or one of the templates. */
 static struct slot *watcher_of(tdg__live_t *live, const char *target) {
     for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (slot->source->template_ != NULL &&
-            strcmp(slot->source->entry.uri, target) == 0)
+        if (is_template_of(slot->source, target))
             return slot;
     return owner_of(live, target);
 }
@@ -179,6 +184,8 @@ static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool t
 
 /* ---- Watching ----------------------------------------------------------- */
 
+static void check_retiring(tdg__live_t *live);
+
 /* Tells the server, once, how its wish ended. One that was refused is not stopped later.
  */
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
@@ -192,9 +199,14 @@ static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
 
 static void on_watched(void *user, tdg__source_t *source, const char *target,
                        int status) {
-    tdg__live_t *live = ((struct slot *)user)->live;
+    struct slot *slot = user;
+    tdg__live_t *live = slot->live;
     tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
 
+    if (is_template_of(source, target)) {
+        slot->arming = false;
+        check_retiring(live);
+    }
     if (watch == NULL || (watch->source != NULL && watch->source != source))
         return;
     if (watch->pending > 0 && --watch->pending > 0)
@@ -231,6 +243,7 @@ static void begin(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum)
     }
 
     int rv = tdg__source_watch(slot->source, watch->target, checksum);
+    slot->arming |= rv == TDG_EAGAIN && is_template_of(slot->source, watch->target);
     watch->again = rv == TDG_ENOMEM && watch->answered;
     if (watch->again) {
         watch->source = NULL; /* which is not to be told to stop */
@@ -284,6 +297,12 @@ static void run_watch(tdg__errand_t *task) {
     tdg__free(wish);
 }
 
+static void unwatch(struct slot *slot, const char *target) {
+    if (is_template_of(slot->source, target))
+        slot->arming = false;
+    tdg__source_unwatch(slot->source, target);
+}
+
 static void run_unwatch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     tdg__live_t *live = wish->live;
@@ -295,8 +314,9 @@ static void run_unwatch(tdg__errand_t *task) {
             if (slot->source == watch->source ||
                 (is_list(wish->target) &&
                  (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
-                tdg__source_unwatch(slot->source, wish->target);
+                unwatch(slot, wish->target);
         tdg__wanted_remove(&live->watches, watch);
+        check_retiring(live);
     }
     tdg__free(wish);
 }
@@ -368,6 +388,16 @@ static void on_log(void *user, tdg__source_t *source, tdg_log_level_t level,
     log_line(((struct slot *)user)->live, source, level, message);
 }
 
+static void drop_outdated(tdg__live_t *live) {
+    while (live->outdated != NULL) {
+        tdg__listing_t *listing = live->outdated;
+
+        live->outdated = listing->next;
+        tdg__listing_remove_all(listing, live->server);
+        tdg__listing_unref(listing);
+    }
+}
+
 /* Once all have their lists, what only those had that left is gone. Not earlier: what is
  * listed by another one now has not been away. */
 static void check_ready(tdg__live_t *live) {
@@ -377,19 +407,16 @@ static void check_ready(tdg__live_t *live) {
     if (!live->waits_for_ready)
         return;
     live->waits_for_ready = false;
-    while (live->outdated != NULL) {
-        tdg__listing_t *listing = live->outdated;
-
-        live->outdated = listing->next;
-        tdg__listing_remove_all(listing, live->server);
-        tdg__listing_unref(listing);
-    }
+    drop_outdated(live);
     live->ops.ready(live->user);
 }
 
 static void on_ready(void *user, tdg__source_t *source) {
+    tdg__live_t *live = ((struct slot *)user)->live;
+
     (void)source;
-    check_ready(((struct slot *)user)->live);
+    check_ready(live);
+    check_retiring(live);
 }
 
 static const tdg__source_host_ops_t host_ops = {
@@ -408,6 +435,40 @@ static void leave(struct slot *slot) {
     live->outdated = slot->listing;
     slot->listing = NULL;
     tdg__source_close(slot->source);
+}
+
+static void leave_all(struct slot *list) {
+    while (list != NULL) {
+        struct slot *slot = list;
+
+        list = slot->next;
+        leave(slot);
+    }
+}
+
+/* Who watches a template is told of what is noticed, and there is nothing to compare with
+ * later: the old source goes on noticing until the new one has begun to. */
+static bool has_to_stay(tdg__live_t *live, const struct slot *old) {
+    const tdg__wanted_t *watch =
+        old->source->template_ != NULL
+            ? tdg__wanted_find(&live->watches, old->source->entry.uri)
+            : NULL;
+
+    return watch != NULL && watch->source != NULL && watch->source != old->source &&
+           (old->source->kind->flags & TDG__SOURCE_PUSHED) == 0;
+}
+
+static void check_retiring(tdg__live_t *live) {
+    struct slot *retiring = live->retiring;
+
+    if (live->waits_for_ready || retiring == NULL)
+        return;
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (!slot->source->ready || slot->arming)
+            return;
+    live->retiring = NULL;
+    leave_all(retiring);
+    drop_outdated(live);
 }
 
 static void list_entry(struct slot *slot) {
@@ -555,7 +616,8 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
         checksum = tdg__source_checksum(before, watch->target);
         if (checksum != NULL)
             memcpy(told, checksum, sizeof(told));
-        tdg__source_unwatch(before, watch->target);
+        if (slot == NULL || !is_template_of(before, watch->target))
+            tdg__source_unwatch(before, watch->target);
         if (slot == NULL && told[0] != '\0')
             tell_gone(live, before, watch->target);
     }
@@ -634,16 +696,21 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
     for (struct slot *list = old; list != NULL; list = list->next)
         adopt(live, list);
     move_watches(live);
-    for (struct slot *list = old, *next; list != NULL; list = next) {
-        next = list->next;
-        leave(list);
+    leave_all(live->retiring); /* of a reload before */
+    live->retiring = NULL;
+    for (struct slot *slot = old, *next; slot != NULL; slot = next) {
+        next = slot->next;
+        if (has_to_stay(live, slot)) {
+            slot->next = live->retiring;
+            live->retiring = slot;
+        } else {
+            leave(slot);
+        }
     }
-    for (struct slot *list = failed, *next; list != NULL; list = next) {
-        next = list->next;
-        leave(list);
-    }
+    leave_all(failed);
     live->waits_for_ready = true;
     check_ready(live);
+    check_retiring(live);
 }
 
 int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t count) {
@@ -707,12 +774,12 @@ void tdg__live_close(tdg__live_t *live) {
     live->closing = true;
     uv_close((uv_handle_t *)&live->again, NULL);
     tdg__handover_close(&live->handover);
-    while (live->slots != NULL) {
-        struct slot *slot = live->slots;
 
-        live->slots = slot->next;
-        leave(slot);
-    }
+    struct slot *served = live->slots, *retiring = live->retiring;
+
+    live->slots = live->retiring = NULL;
+    leave_all(served);
+    leave_all(retiring);
     check_closed(live);
 }
 

@@ -262,6 +262,33 @@ static void a_changed_entry_is_compared_with_what_was_told(void **state) {
 }
 
 /* The next update; list changes may come before it. */
+/* Whoever watches a template has nothing to compare with: nothing may be missed. */
+static void
+a_template_is_noticed_by_the_old_source_until_the_new_one_is_ready(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- lister: one\n  uri: 't:{x}'\n");
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}']}");
+
+    struct script *old = scene_script(&scene, "t:1");
+
+    assert_int_equal(
+        scene_try_replace(&scene, "- lister: later\n  uri: 't:{x}'\n  timeout: 7s\n"), 0);
+    assert_ptr_not_equal(scene_script(&scene, "t:1"), old);
+    assert_int_equal(scene.closing, 0);
+    tdg__source_touch(&old->source, "t:1");
+    expect_change(&client, "t:1");
+    tdg__source_ready(&scene_script(&scene, "t:1")->source);
+    assert_int_equal(scene.closing, 1);
+    tdg__source_touch(&scene_script(&scene, "t:1")->source, "t:2");
+    expect_change(&client, "t:2");
+    client_done(&client);
+    scene_close(&scene);
+}
+
 static void expect_update(struct client *client, const char *uri) {
     char text[256];
 
@@ -495,6 +522,8 @@ int main(void) {
         cmocka_unit_test(lists_are_watched_once_however_often_it_is_replaced),
         cmocka_unit_test(an_equal_config_changes_nothing),
         cmocka_unit_test(a_changed_entry_is_compared_with_what_was_told),
+        cmocka_unit_test(
+            a_template_is_noticed_by_the_old_source_until_the_new_one_is_ready),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
