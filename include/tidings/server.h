@@ -88,8 +88,9 @@ enum {
  * somebody wants to know. `target` is a URI, a listed template or "list:resources" (also
  * tools, prompts); borrowed. start() returns 0 (changes from now on are notified),
  * TDG_EAGAIN (tdg_server_watch_done() follows; the subscriber is acknowledged then) or
- * another error, which refuses the subscription. stop() comes after a linger time. Called
- * from the server's threads, for one target never two at a time; may call
+ * any other code, which refuses the subscription to this target alone; clients see only
+ * TDG_ENOTSUP (not subscribable) as such. stop() comes after a linger time. Called from
+ * the server's threads, for one target never two at a time; may call
  * tdg_server_notify_updated() and tdg_server_watch_done(). */
 typedef struct tdg_watcher {
     int (*start)(void *user, tdg_server_t *server, const char *target);
@@ -394,8 +395,9 @@ TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
 /* The answer to a watcher.start() that returned TDG_EAGAIN: 0 when changes from now on
- * are notified, or the (negative) error for its subscribers. May call watcher.stop()
- * where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody waits). */
+ * are notified, or a negative code as of start(), but not TDG_EAGAIN. May call
+ * watcher.stop() where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody
+ * waits). */
 TDG_API int tdg_server_watch_done(tdg_server_t *server, const char *target, int error);
 
 /* Changes the settings of a URI or template while running; all zero removes them. Returns

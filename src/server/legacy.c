@@ -154,6 +154,12 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     session->waiting = waiting;
 }
 
+/* A watcher may know better than the catalogue what can be watched. */
+static tdg__fault_t fault_of_watcher(int code) {
+    return code == TDG_ENOTSUP ? TDG__FAULT_NOT_SUBSCRIBABLE
+                               : TDG__FAULT_SUBSCRIBE_FAILED;
+}
+
 static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const char *uri,
                              int code, const tdg__parse_error_t *why) {
     tdg__rpc_error_t error = {0};
@@ -161,7 +167,7 @@ static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const c
     if (tdg__wishes_blamed(code, why, &error))
         tdg__call_refuse(call, &error);
     else
-        refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, uri, tdg_strerror(code));
+        refuse(call, session, fault_of_watcher(code), uri, tdg_strerror(code));
 }
 
 static void subscribe(tdg__session_t *session, tdg__call_t *call,
@@ -241,12 +247,11 @@ static tdg__waiting_t *take_waiting(tdg__session_t *session,
 }
 
 static void fail_waiting(tdg__session_t *session, const tdg__target_t *target,
-                         const char *detail) {
+                         tdg__fault_t fault, const char *detail) {
     tdg__waiting_t *waiting;
 
     while ((waiting = take_waiting(session, target)) != NULL) {
-        refuse(waiting->call, session, TDG__FAULT_SUBSCRIBE_FAILED, waiting->name,
-               detail);
+        refuse(waiting->call, session, fault, waiting->name, detail);
         tdg__free(waiting);
     }
 }
@@ -265,7 +270,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
     int rv = tdg__resolve_subscribed(&session->feed, request->uri, &resolved);
     if (rv == 0) {
         tdg__engine_unsubscribe(engine, session->feed.stream, &resolved.target);
-        fail_waiting(session, &resolved.target,
+        fail_waiting(session, &resolved.target, TDG__FAULT_SUBSCRIBE_FAILED,
                      "unsubscribed before it was acknowledged");
         tdg__resolved_done(&resolved);
     }
@@ -337,7 +342,7 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
         return;
     }
     if (failed) {
-        fail_waiting(session, target, tdg_strerror(status));
+        fail_waiting(session, target, fault_of_watcher(status), tdg_strerror(status));
         return;
     }
     while ((waiting = take_waiting(session, target)) != NULL) {

@@ -170,12 +170,20 @@ void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
 
 /* ---- Creating ----------------------------------------------------------- */
 
+/* What the program's watcher answers must not be taken for a code of our own, such as
+ * that a client's wishes are wrong, or that the time is over. Only "not supported" is
+ * worth passing on. */
+static int answer_of_watcher(int code) {
+    return code >= 0 || code == TDG_EAGAIN || code == TDG_ENOTSUP ? code : TDG_EREFUSED;
+}
+
 static int watch_start(void *user, const tdg__target_t *target) {
     tdg_server_t *server = user;
     char name[TDG__TARGET_TEXT_MAX];
     const tdg_watcher_t *watcher = &server->opts.watcher;
 
-    return watcher->start(watcher->user, server, tdg__target_text(target, name));
+    return answer_of_watcher(
+        watcher->start(watcher->user, server, tdg__target_text(target, name)));
 }
 
 static void watch_stop(void *user, const tdg__target_t *target) {
@@ -796,9 +804,7 @@ int tdg_server_watch_done(tdg_server_t *server, const char *target, int error) {
         return TDG_EINVAL;
 
     tdg__target_t watched = tdg__target_from_text(target);
-    if (error == TDG_ETIMEDOUT) /* which would count as armed later */
-        return TDG_EINVAL;
-    return tdg__hub_watch_done(server->hub, &watched, error);
+    return tdg__hub_watch_done(server->hub, &watched, answer_of_watcher(error));
 }
 
 int tdg_server_configure(tdg_server_t *server, const char *target,

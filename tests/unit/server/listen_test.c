@@ -11,7 +11,8 @@ struct fixture {
     struct served served;
     struct client one, two;
     atomic_int starts, stops;
-    int answer; /* of start(), for targets other than lists */
+    atomic_int answer;  /* of start(), for targets other than lists */
+    const char *spared; /* the target that start() accepts anyhow */
     char last[64];
 };
 
@@ -19,6 +20,8 @@ static int start(void *user, tdg_server_t *server, const char *target) {
     struct fixture *f = user;
 
     (void)server;
+    if (f->spared != NULL && strcmp(target, f->spared) == 0)
+        return 0;
     if (strncmp(target, "list:", 5) == 0 && f->answer != TDG_ESTREAMS)
         return 0;
     atomic_fetch_add(&f->starts, 1);
@@ -269,6 +272,57 @@ static void a_watcher_that_refuses_is_left_out(void **state) {
     assert_body(&f->two, "-32006");
 }
 
+static const int all_codes[] = {
+#define CODE(name, code, text) TDG_##name,
+    TDG_ERROR_MAP(CODE)
+#undef CODE
+};
+
+/* Whatever it is called: also codes that mean something else to the engine, such as that
+ * the client's options are wrong, and those that are none of ours. */
+static void every_code_of_start_refuses_its_target_alone(void **state) {
+    struct fixture *f = *state;
+    const size_t count = sizeof(all_codes) / sizeof(all_codes[0]);
+
+    f->spared = "a:2";
+    open_watched(state, 1, 0);
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    for (size_t i = 0; i <= count; i++) {
+        int code = i < count ? all_codes[i] : -12345;
+
+        if (code == TDG_EAGAIN || code == TDG_ESTREAMS) /* the latter is `start`'s own */
+            continue;
+        f->answer = code;
+        modern_listen(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
+        assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
+        client_connect(&f->one, f->served.port);
+        legacy_post(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                             "'params':{'uri':'a:1'}}");
+        assert_body(&f->two, code == TDG_ENOTSUP ? "'not_subscribable'" : "-32006");
+    }
+}
+
+static void every_code_of_an_answer_refuses_its_target_alone(void **state) {
+    struct fixture *f = *state;
+    const size_t count = sizeof(all_codes) / sizeof(all_codes[0]);
+
+    f->spared = "a:2";
+    open_watched(state, 1, TDG_EAGAIN);
+    for (size_t i = 0; i <= count; i++) {
+        int code = i < count ? all_codes[i] : -12345;
+        int before = f->starts;
+
+        if (code == TDG_EAGAIN)
+            continue;
+        listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
+        WAIT_UNTIL(&f->one, f->starts == before + 1);
+        assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", code), 0);
+        client_expect(&f->one, "subscriptions/acknowledged");
+        assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
+        client_connect(&f->one, f->served.port);
+    }
+}
+
 /* A list whose watcher fails is not acknowledged either. */
 static void a_list_whose_watcher_fails_is_left_out(void **state) {
     struct fixture *f = open_watched(state, 1, TDG_ESTREAMS);
@@ -414,6 +468,8 @@ int main(void) {
         CASE(waits_for_its_watcher),
         CASE(a_watcher_that_fails_is_left_out),
         CASE(a_watcher_that_refuses_is_left_out),
+        CASE(every_code_of_start_refuses_its_target_alone),
+        CASE(every_code_of_an_answer_refuses_its_target_alone),
         CASE(a_list_whose_watcher_fails_is_left_out),
         CASE(a_legacy_subscribe_waits_for_its_watcher),
         CASE(a_watcher_that_never_answers_is_not_waited_for),
