@@ -186,9 +186,12 @@ static int read_server(tdg__config_t *config, const tdg__node_t *section,
                        tdg__problems_t *problems) {
     tables_t tables = {tdg__config_sections[SERVER].options, NULL};
     int rv = tdg__options_read(tables, section, &config->server, problems);
+    int derived = 0;
 
-    /* What is derived needs every option to be there. */
-    return rv < 0 ? rv : tdg__config_finish_server(config, section, problems);
+    /* An option that is wrong has its default here, so the others can be judged. */
+    if (rv != TDG_ENOMEM)
+        derived = tdg__config_finish_server(config, section, rv == 0, problems);
+    return rv < 0 && derived != TDG_ENOMEM ? rv : derived;
 }
 
 static int read_parts(tdg__config_t *config, const tdg__section_t *kinds,

@@ -75,8 +75,9 @@ int tdg__config_read_text(const char *text, size_t len, const tdg__section_t *ki
 
 void tdg__config_destroy(tdg__config_t *config); /* NULL is accepted */
 
-/* For file.c: fills `opts` and `listen` from `server`. */
+/* For file.c: fills `opts` and `listen` from `server`. `complete`: none of its options
+ * was wrong; those that were have their defaults. */
 int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
-                              tdg__problems_t *problems);
+                              bool complete, tdg__problems_t *problems);
 
 #endif

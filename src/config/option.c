@@ -67,8 +67,15 @@ static int read_one(const tdg__option_t *option, const tdg__node_t *node, void *
                     tdg__problems_t *problems) {
     const tdg__node_t *value = tdg__node_get(node, option->name);
 
-    if (value != NULL)
-        return tdg__option_read(option, value, fields, problems);
+    if (value != NULL) {
+        int rv = tdg__option_read(option, value, fields, problems);
+
+        /* So that the rest can be looked at, without a second word about this one. */
+        if (rv == TDG_EINVAL &&
+            tdg__option_fall_back(option, fields, problems) == TDG_ENOMEM)
+            return TDG_ENOMEM;
+        return rv;
+    }
     if (option->flags & TDG__OPTION_REQUIRED)
         return missing(option, node, problems);
     return tdg__option_fall_back(option, fields, problems);

@@ -66,11 +66,11 @@ typedef struct tdg__section {
 } tdg__section_t;
 
 /* Reads a mapping into the record at `fields`, which is all zero; every option that is
- * not given takes its fallback. The node may be NULL: nothing is given. `tables` are the
- * tables that hold together, ends with NULL (a source has its own and the common ones; a
- * name appears once). What is wrong is added to `problems`, with its place, and reading
- * goes on. Returns 0, TDG_EINVAL where something was wrong, or TDG_ENOMEM; free the
- * record with tdg__options_done() in any case. */
+ * not given, or is wrong, takes its fallback. The node may be NULL: nothing is given.
+ * `tables` are the tables that hold together, ends with NULL (a source has its own and
+ * the common ones; a name appears once). What is wrong is added to `problems`, with its
+ * place, and reading goes on. Returns 0, TDG_EINVAL where something was wrong, or
+ * TDG_ENOMEM; free the record with tdg__options_done() in any case. */
 int tdg__options_read(const tdg__option_t *const *tables, const tdg__node_t *node,
                       void *fields, tdg__problems_t *problems);
 

@@ -221,10 +221,13 @@ static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opt
             opts->flags |= switches[i].flag;
 }
 
+/* `complete`: no option was wrong. Where one was, it may have been the timing. */
 static int check_together(const tdg__config_t *config, const tdg__node_t *section,
-                          tdg__problems_t *problems) {
-    int rv = tdg__timing_check(&config->opts.settings, section, problems);
+                          bool complete, tdg__problems_t *problems) {
+    int rv = 0;
 
+    if (complete)
+        rv = tdg__timing_check(&config->opts.settings, section, problems);
     if (!config->server.legacy && !config->server.modern) {
         tdg__node_problem(
             problems, tdg__node_get(section, "modern"),
@@ -273,14 +276,14 @@ static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
 }
 
 int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
-                              tdg__problems_t *problems) {
+                              bool complete, tdg__problems_t *problems) {
     int rv, together;
 
     fill_opts(&config->server, &config->opts);
     config->opts.settings = tdg__timing_settings(
         (tdg_timing_mode_t)(config->server.timing + 1), config->server.window,
         config->server.longest_wait, config->server.rate_limit);
-    together = check_together(config, section, problems);
+    together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
     return rv < 0 ? rv : together;
 }

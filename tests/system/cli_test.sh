@@ -310,14 +310,15 @@ EOF
     exits 1 && is_silent out &&
         err_has 'wrong.yaml:1:1: sever: there is no such part; did you mean server' &&
         err_has 'wrong.yaml:3:12: server.workers: "many" is no whole number' &&
+        err_has 'wrong.yaml:4:11: server.listen: this is no address to listen on' &&
         err_has 'wrong.yaml:6:8: publish.key: .* TIDINGS_TEST_UNSET is not set' &&
         err_has 'wrong.yaml:8:5: resources\[0\].memry: .* did you mean memory' &&
         err_has 'wrong.yaml:10:5: resources\[1\].titel: .* did you mean title' &&
         err_has 'wrong.yaml:11:15: resources\[1\].max-size: "10MB" is no size' &&
-        err_has '^tidings: check: 6 problems in .*wrong.yaml' || return 1
+        err_has '^tidings: check: 7 problems in .*wrong.yaml' || return 1
     run check --json "$work/wrong.yaml"
     exits 1 && is_silent err && json_holds "$work/out" '
-        not rows[0]["ok"] and len(rows[0]["problems"]) == 6 and rows[0]["resources"] == [] and
+        not rows[0]["ok"] and len(rows[0]["problems"]) == 7 and rows[0]["resources"] == [] and
         (rows[0]["problems"][1]["line"], rows[0]["problems"][1]["column"]) == (3, 12)'
 }
 

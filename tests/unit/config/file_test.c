@@ -264,6 +264,36 @@ static void sound_entries_of_a_wrong_file_can_be_looked_at(void **state) {
     free(what);
 }
 
+/* What is wrong with one option keeps nobody from looking at the others, nor is it the
+ * reason of a complaint about others. */
+static void everything_wrong_is_told_at_once(void **state) {
+    char *what;
+    int rv;
+    tdg__config_t *config =
+        read_text("server:\n  workers: many\n  listen: 8808\n  legacy: false\n"
+                  "  modern: false\n  window: soon\n  longest-wait: 10ms\n"
+                  "publish:\n  key: ''\nresources: {}\n",
+                  &rv, &what);
+
+    (void)state;
+    assert_int_equal(rv, TDG_EINVAL);
+    assert_non_null(strstr(what, "server.workers: "));
+    assert_non_null(strstr(what, "server.listen: this is no address to listen on"));
+    assert_non_null(strstr(what, "server.modern: legacy and modern are both off"));
+    assert_non_null(strstr(what, "server.window: "));
+    assert_null(strstr(what, "server.longest-wait: "));
+    assert_non_null(strstr(what, "publish.key: "));
+    assert_non_null(strstr(what, "resources: "));
+    free(what);
+    tdg__config_destroy(config);
+
+    config = read_text("server: {legacy: false, modern: maybe}\n", &rv, &what);
+    assert_non_null(strstr(what, "server.modern: \"maybe\""));
+    assert_null(strstr(what, "both off"));
+    free(what);
+    tdg__config_destroy(config);
+}
+
 static void files_are_read(void **state) {
     char path[] = "file_test_XXXXXX";
     int fd = mkstemp(path);
@@ -329,6 +359,7 @@ int main(void) {
         TEST(the_server_takes_every_timing),
         TEST(every_message),
         TEST(sound_entries_of_a_wrong_file_can_be_looked_at),
+        TEST(everything_wrong_is_told_at_once),
         TEST(files_are_read),
         TEST(every_allocation_may_fail),
     };
