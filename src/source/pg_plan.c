@@ -200,6 +200,8 @@ static void write_snapshot(struct maker *m) {
     plan->snapshot = steal(m, &out);
 }
 
+/* Names the table as a table, too, for nothing but the error where it does not exist or
+ * may not be read. */
 static void write_has_trigger(struct maker *m) {
     tdg__text_t out, table;
 
@@ -209,7 +211,10 @@ static void write_has_trigger(struct maker *m) {
     tdg__text_put(&out, "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = "
                         "pg_catalog.to_regclass(");
     tdg__pg_put_literal(&out, table.data != NULL ? table.data : "");
-    tdg__text_put(&out, ") AND tgname = '" TDG__PG_ROW_TRIGGER "'");
+    tdg__text_put(&out, ") AND tgname = '" TDG__PG_ROW_TRIGGER "' AND NOT EXISTS "
+                        "(SELECT 1 FROM ");
+    tdg__text_put(&out, table.data != NULL ? table.data : "");
+    tdg__text_put(&out, " LIMIT 0)");
     if (table.error < 0)
         m->failed = table.error;
     tdg__text_done(&table);

@@ -48,7 +48,8 @@ typedef struct tdg__pg_plan {
     char *read;          /* reads a URI */
     char *snapshot;      /* by_table and a template: keys and digest of every row */
     char *listen;
-    char *has_trigger; /* derived: one row if the trigger is there */
+    char *has_trigger; /* derived: one row if the trigger is there; an error if the table
+                          cannot be looked at */
 
     char *variables[TDG__TEMPLATE_MAX_NAMES]; /* of the template */
     const char

@@ -63,6 +63,7 @@ struct tdg__pg_source {
     tdg__pg_seen_t seen_now; /* being taken */
     bool comparing;          /* that query is under way */
     bool compare_again;
+    bool said_table; /* why the table cannot be looked at */
     tdg__pg_query_t snapshot;
     tdg__pg_seen_t ops; /* what was last told to happen to a URI */
     tdg__text_t uri;    /* scratch */

@@ -113,6 +113,14 @@ static void armed(tdg__pg_source_t *p) {
     tdg__source_is_back(&p->source);
 }
 
+/* Once, until it can be looked at again. */
+static void say_table_failed(tdg__pg_source_t *p, const char *why) {
+    if (!p->said_table)
+        tdg__source_log(&p->source, TDG_LOG_ERROR, "cannot look at %s: %s",
+                        p->plan.table_name, why);
+    p->said_table = true;
+}
+
 /* ---- What the table holds ----------------------------------------------- */
 
 static void touch(void *arg, const char *uri) {
@@ -182,8 +190,7 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         return;
     }
     if (!taken) {
-        tdg__source_log(&p->source, TDG_LOG_ERROR, "cannot look at %s: %s",
-                        p->plan.table_name, end->error);
+        say_table_failed(p, end->error);
         settle_template(p, TDG_EREFUSED);
     } else if (p->template_watched) {
         compare(p);
@@ -224,7 +231,14 @@ static void on_checked(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     tdg__pg_source_t *p = query->user;
 
     p->checking = false;
-    if (end->status == 0 && query->count == 0)
+    if (end->status == TDG_EAWAY)
+        return; /* asked again by the next connection */
+    if (end->status < 0) {
+        say_table_failed(p, end->error);
+        return;
+    }
+    p->said_table = false;
+    if (query->count == 0)
         tdg__source_log(&p->source, TDG_LOG_WARNING,
                         "%s has no trigger that tells its changes; `tidings postgres "
                         "install --table ...` makes one",

@@ -593,6 +593,27 @@ static void a_missing_trigger_is_logged(void **state) {
     harness_wait(h, LOGGED, "has no trigger");
 }
 
+/* Not that it has no trigger, which is true, but no help. */
+static void why_a_table_cannot_be_looked_at_is_logged(void **state) {
+    struct harness *h =
+        open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n");
+
+    harness_watch(h, "pg://shop/missing/1");
+    harness_wait(h, LOGGED, "cannot look at public.missing: ");
+    assert_int_equal(harness_count(h, LOGGED, "trigger"), 0);
+}
+
+static void a_table_that_may_not_be_read_is_logged(void **state) {
+    struct harness *h;
+
+    install("orders", "id", NULL);
+    pg_run(&server, "REVOKE SELECT ON orders FROM PUBLIC");
+    h = open_source(*state, ROWS);
+    harness_watch(h, "pg://shop/orders/1");
+    harness_wait(h, LOGGED, "cannot look at public.orders: permission denied");
+    assert_int_equal(harness_count(h, LOGGED, "trigger"), 0);
+}
+
 static void a_template_of_a_missing_table_cannot_be_watched(void **state) {
     struct harness *h =
         open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n"
@@ -691,6 +712,8 @@ int main(void) {
         TEST(a_query_without_a_channel_is_polled),
         TEST(the_template_of_a_polled_query_cannot_be_watched),
         TEST(a_missing_trigger_is_logged),
+        TEST(why_a_table_cannot_be_looked_at_is_logged),
+        TEST(a_table_that_may_not_be_read_is_logged),
         TEST(a_template_of_a_missing_table_cannot_be_watched),
         TEST(a_connection_is_there_while_it_is_needed),
         TEST(an_idle_connection_may_be_lost),
