@@ -24,7 +24,7 @@ struct log {
     struct job *job;          /* of the fetch that runs; NULL: none does */
     unsigned jobs;            /* with those whose fetch was cancelled */
     uv_timer_t timer;         /* a missing file is looked for again */
-    bool timer_open, closing, said_inotify;
+    bool timer_open, closing, said_inotify, said_missing;
 
     bool present; /* when it was last read */
     uint64_t gone_since_ms;
@@ -126,6 +126,11 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
     switch (status) {
     case TDG_ENOTFOUND:
         log->present = false;
+        /* Perhaps a slip in the path. One that was there before is no slip. */
+        if (log->inode == 0 && !log->said_missing)
+            tdg__source_log(&log->source, TDG_LOG_NOTICE,
+                            "the file is not there yet; it is waited for");
+        log->said_missing = true;
         tdg__fetch_failed(fetch, status, "%s does not exist", log->path);
         break;
     case TDG_EINVAL:

@@ -171,12 +171,25 @@ static void missing_at_the_start_with_its_folder(void **state) {
     assert_int_equal(reading.status, TDG_ENOTFOUND);
     assert_non_null(strstr(reading.error, "does not exist"));
     reading_done(&reading);
+    harness_wait(&f->harness, LOGGED, "the file is not there yet");
     harness_watch(&f->harness, "log:x");
+    reading = harness_read(&f->harness, "log:x");
+    reading_done(&reading);
+    assert_int_equal(harness_count(&f->harness, LOGGED, "not there"), 0); /* once */
     folder_mkdir(&f->folder, "later");
     folder_write(&f->folder, "later/a.log", "here\n");
     harness_wait_for_text(&f->harness, "log:x", "here\n");
     folder_append(&f->folder, "later/a.log", "again\n");
     harness_wait_for_text(&f->harness, "log:x", "here\nagain\n");
+    harness_close(&f->harness);
+}
+
+static void a_missing_file_that_is_watched_is_logged(void **state) {
+    struct fixture *f = *state;
+
+    open_log(f, "a.lgo", "");
+    harness_watch(&f->harness, "log:x");
+    harness_wait(&f->harness, LOGGED, "the file is not there yet");
     harness_close(&f->harness);
 }
 
@@ -407,6 +420,7 @@ int main(void) {
         CASE(rotation_by_copying_and_truncating),
         CASE(deleted_and_made_anew),
         CASE(missing_at_the_start_with_its_folder),
+        CASE(a_missing_file_that_is_watched_is_logged),
         CASE(links_are_followed),
         CASE(a_link_on_the_way),
         CASE(a_huge_file_is_read_from_its_end),
