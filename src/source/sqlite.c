@@ -227,6 +227,9 @@ static int watch(tdg__source_t *source, const char *target) {
     struct waiting *waiting;
     int rv;
 
+    /* Nobody could say which URIs there are to query. */
+    if (source->template_ != NULL && strcmp(target, source->entry.uri) == 0)
+        return TDG_ENOTSUP;
     if (sqlite->watched > 0 && sqlite->armed) {
         sqlite->watched++;
         return 0;
