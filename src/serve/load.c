@@ -2,8 +2,10 @@
  *
  * From a file and paths to sources. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -152,6 +154,42 @@ static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry
     return rv;
 }
 
+/* As it was given, not resolved: a link may lead to another file by the next reload. */
+static int absolute_path(const char *path, char **ret) {
+    char folder[PATH_MAX] = "";
+    tdg__text_t text;
+
+    if (path[0] != '/' && getcwd(folder, sizeof(folder)) == NULL)
+        return TDG_ESYSTEM;
+    tdg__text_init(&text, SIZE_MAX);
+    tdg__text_put(&text, folder);
+    tdg__text_put(&text, path[0] != '/' ? "/" : "");
+    tdg__text_put(&text, path);
+    if (text.error != 0) {
+        tdg__text_done(&text);
+        return TDG_ENOMEM;
+    }
+    *ret = text.data;
+    return 0;
+}
+
+/* No entry may serve the config itself, which often has keys in it. */
+static int keep_config_back(const char *config_file, tdg__problems_t *problems,
+                            const tdg__live_entry_t *list, size_t count) {
+    if (config_file == NULL || strcmp(config_file, "-") == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        int rv = absolute_path(config_file, &list[i].source->never);
+
+        if (rv == TDG_ESYSTEM)
+            tdg__problems_add(problems, 0, 0, "the current folder is not known: %s",
+                              strerror(errno));
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
 static size_t count_of(const char *const *paths) {
     size_t count = 0;
 
@@ -195,6 +233,7 @@ int tdg__serve_load(const char *config_file, const char *const *paths,
         note(add_entry(config->entries[i], problems, list, &count), &result);
     for (size_t i = 0; i < count_of(paths) && result != TDG_ENOMEM; i++)
         note(add_path(paths[i], problems, list, &count), &result);
+    note(keep_config_back(config_file, problems, list, count), &result);
     if (result < 0)
         goto fail;
     *ret_config = config;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/files.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -228,7 +229,7 @@ bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out)
         if (strcmp(uri, files->source.entry.uri) != 0)
             return false;
         memcpy(out, files->only, strlen(files->only) + 1);
-        return true;
+        return tdg__files_in_scope(&files->scope, out, false);
     }
     return strncmp(uri, files->prefix, len) == 0 &&
            tdg__files_path(uri + len, strlen(uri + len), out) &&
@@ -359,6 +360,26 @@ void tdg__files_schedule(tdg__files_t *files) {
 
 /* ---- Life --------------------------------------------------------------- */
 
+/* By which name the file that is never served is known here. Where that cannot be said,
+ * because the folder is not there yet, it is known by its inode alone. */
+static void set_never(tdg__files_t *files) {
+    const char *never = files->source.never;
+    char *root = never != NULL ? realpath(files->root, NULL) : NULL;
+    size_t len = root != NULL ? strlen(root) : 0;
+
+    files->scope.never = never;
+    files->never = root != NULL ? realpath(never, NULL) : NULL;
+    if (len == 1)
+        len = 0; /* the root of all */
+    if (files->never != NULL && strncmp(files->never, root, len) == 0 &&
+        files->never[len] == '/')
+        files->scope.never_path = files->never + len + 1;
+    free(root);
+    if (files->only != NULL && !tdg__files_in_scope(&files->scope, files->only, false))
+        tdg__source_log(&files->source, TDG_LOG_WARNING,
+                        "this is the config itself, which is never served");
+}
+
 static int open_(tdg__source_t *source) {
     tdg__files_t *files = (tdg__files_t *)source;
     int rv;
@@ -370,6 +391,7 @@ static int open_(tdg__source_t *source) {
     files->timer.data = files->later_timer.data = files->idle.data = files;
     files->handles = 3;
     files->notify_fd = -1;
+    set_never(files);
 
     files->walk = tdg__calloc(1, sizeof(*files->walk));
     if (files->walk == NULL)
@@ -422,6 +444,7 @@ static void free_(tdg__source_t *source) {
     tdg__free(files->arming);
     tdg__globs_destroy(files->include_globs);
     tdg__globs_destroy(files->exclude_globs);
+    free(files->never); /* of realpath() */
     tdg__free(files->root);
     tdg__free(files->only);
     tdg__free(files->prefix);

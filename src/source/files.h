@@ -43,6 +43,7 @@ typedef struct tdg__files {
     char *root, *only, *prefix; /* folder; single file in it or NULL; of all URIs */
     tdg__globs_t *include_globs, *exclude_globs;
     tdg__files_scope_t scope;
+    char *never; /* real path of source.never; scope.never_path is in it */
 
     /* files.c */
     size_t watching; /* targets */

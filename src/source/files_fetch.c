@@ -47,8 +47,14 @@ static int open_file(struct reading *r) {
         r->fd = -1;
         return -1;
     }
+
+    struct stat never;
+
+    tdg__files_find_never(&r->files->scope, &never);
     if (fstat(r->fd, &r->st) < 0)
         r->error = -errno;
+    else if (tdg__files_is_never(&never, &r->st))
+        r->error = -ENOENT;
     else if (!S_ISREG(r->st.st_mode))
         r->error = -ENOENT; /* a folder, a FIFO, a device: not one of ours */
     else if (r->st.st_size > r->files->source.entry.max_size)

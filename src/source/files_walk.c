@@ -24,6 +24,8 @@ enum {
 
 bool tdg__files_in_scope(const tdg__files_scope_t *scope, const char *path,
                          bool is_folder) {
+    if (scope->never_path != NULL && strcmp(path, scope->never_path) == 0)
+        return false;
     if (scope->only != NULL)
         return !is_folder && strcmp(path, scope->only) == 0;
     if (!tdg__utf8_is_valid(path, strlen(path)))
@@ -34,6 +36,16 @@ bool tdg__files_in_scope(const tdg__files_scope_t *scope, const char *path,
         return false;
     return is_folder || tdg__globs_are_empty(scope->include) ||
            tdg__globs_match(scope->include, path);
+}
+
+void tdg__files_find_never(const tdg__files_scope_t *scope, struct stat *ret) {
+    if (scope->never == NULL || stat(scope->never, ret) < 0)
+        *ret = (struct stat){.st_ino = 0};
+}
+
+bool tdg__files_is_never(const struct stat *never, const struct stat *st) {
+    return never->st_ino != 0 && never->st_ino == st->st_ino &&
+           never->st_dev == st->st_dev;
 }
 
 /* ---- Reports ------------------------------------------------------------ */
@@ -96,7 +108,8 @@ static void describe_link(tdg__files_walk_t *walk, const char *path,
 
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        !tdg__files_is_never(&walk->never, &st)) {
         describe(r, &st);
         r->is_link = true;
     }
@@ -111,7 +124,8 @@ static void inspect(tdg__files_walk_t *walk, int folder, const char *name,
         return;
     if (S_ISDIR(st.st_mode) && tdg__files_in_scope(walk->scope, path, true))
         r->type = TDG__FILE_FOLDER;
-    else if (!tdg__files_in_scope(walk->scope, path, false))
+    else if (!tdg__files_in_scope(walk->scope, path, false) ||
+             tdg__files_is_never(&walk->never, &st))
         return;
     else if (S_ISREG(st.st_mode))
         describe(r, &st);
@@ -233,6 +247,7 @@ void tdg__files_walk(tdg__files_walk_t *walk) {
     if (walk->root_fd < 0 || fstat(walk->root_fd, &st) < 0) {
         walk->root_error = errno;
     } else {
+        tdg__files_find_never(walk->scope, &walk->never);
         walk->root_dev = st.st_dev;
         walk->root_ino = st.st_ino;
         for (; walk->n_done < walk->n_tasks && !is_full(walk); walk->n_done++) {

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "source/files_glob.h"
@@ -32,10 +33,18 @@ typedef struct tdg__files_scope {
     const char *only; /* the one name in it that counts; NULL: all */
     const tdg__globs_t *include, *exclude;
     bool hidden;
+    const char *never;      /* absolute path of the file that is never served; or NULL */
+    const char *never_path; /* the same below the root; NULL: it was elsewhere */
 } tdg__files_scope_t;
 
 bool tdg__files_in_scope(const tdg__files_scope_t *scope, const char *path,
                          bool is_folder);
+
+/* The file that is never served may have other names: links, hard and symbolic, and the
+ * root may be a link that leads elsewhere now. So it is known by its inode, too. For any
+ * thread; `ret` is all zero where there is none. */
+void tdg__files_find_never(const tdg__files_scope_t *scope, struct stat *ret);
+bool tdg__files_is_never(const struct stat *never, const struct stat *st);
 
 enum {
     TDG__TASK_SCAN = 1 << 0, /* read the folder; otherwise look at one path */
@@ -88,6 +97,7 @@ typedef struct tdg__files_walk {
     int watch_error; /* errno of the watch that could not be made */
     dev_t root_dev;
     ino_t root_ino;
+    struct stat never; /* of scope->never, all zero where it is not there */
     tdg__files_report_t reports[TDG__WALK_REPORTS];
     size_t n_reports;
     char text[TDG__WALK_TEXT];

@@ -259,6 +259,7 @@ void tdg__source_destroy(tdg__source_t *source) {
     tdg__template_destroy(source->template_);
     tdg__free((char *)(uintptr_t)source->label);
     tdg__free(source->away_why);
+    tdg__free(source->never);
     tdg__options_done(tables, source);
     tdg__free(source);
 }

@@ -187,7 +187,9 @@ struct tdg__source {
     tdg__source_entry_t entry;
     const char *label; /* "files /srv/docs": for logs and lists; owned */
     tdg__source_host_t host;
-    tdg__template_t *template_;   /* of entry.uri, where that is one; else NULL */
+    tdg__template_t *template_; /* of entry.uri, where that is one; else NULL */
+    char *never; /* absolute path of a file that must not be served, by whatever name: the
+                    config itself; NULL: none. Set before opening; owned */
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     bool closing;

@@ -538,6 +538,59 @@ def a_changed_file_is_read_again_where_that_is_asked_for():
     assert serve.end() == 0
 
 
+def the_config_itself_is_never_served():
+    """Neither by an entry nor by a path on the command line, nor after a reload."""
+    config = "publish: {key: literal-secret}\nresources:\n- files: .\n  uri: 'd:{+path}'\n"
+    other = tempfile.mkdtemp(dir=work)
+    serve = Serve(config)
+    folder = os.path.dirname(serve.path)
+    with open(os.path.join(folder, 'a.md'), 'w', encoding='utf-8') as file:
+        file.write('here')
+    os.link(serve.path, os.path.join(folder, 'hard'))
+    os.symlink('tidings.yaml', os.path.join(folder, 'soft'))
+    stream = listen(serve, 'd:{+path}', 'd:a.md', 'd:tidings.yaml')
+    for turn in range(2):
+        assert read(serve, 'd:a.md') == 'here'
+        for name in ('tidings.yaml', 'hard', 'soft', './tidings.yaml', '%74idings.yaml'):
+            if turn == 0 or name != 'hard':  # which is the file of before then
+                assert read(serve, 'd:' + name) is None, name
+        assert 'd:tidings.yaml' not in listed(serve)
+        serve.reload(config + "- memory: 'm:1'\n")
+        serve.wait_log('was read again')
+    stream.close()
+    assert serve.end() == 0
+
+    link = os.path.join(other, 'link.yaml')
+    os.symlink(serve.path, link)
+    serve.write('publish: {key: literal-secret}\n')
+    by_path = Serve('', ('--listen', 'http://127.0.0.1:0', '--config', link, folder))
+    assert read(by_path, f'file://{folder}/a.md') == 'here'
+    assert read(by_path, f'file://{folder}/tidings.yaml') is None
+    assert not [uri for uri in listed(by_path) if uri.endswith(('.yaml', '/soft'))]
+    assert by_path.end() == 0
+
+
+def a_template_that_cannot_be_watched_is_not_subscribable():
+    serve = Serve("resources:\n- sqlite: shop.db\n  query: SELECT :id\n  uri: 's:{id}'\n")
+    method = 'subscriptions/listen'
+    wishes = {'notifications': {'resourceSubscriptions': ['s:{id}', 's:1']}}
+    stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+    honoured = stream.next()['params']['notifications']['resourceSubscriptions']
+    assert honoured == ['s:1'], honoured
+    stream.close()
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+    _, fields, _ = request(serve, 'POST', '/mcp', json.dumps(
+        {'jsonrpc': '2.0', 'id': 1, 'method': 'initialize',
+         'params': {'protocolVersion': '2025-06-18', 'capabilities': {},
+                    'clientInfo': {'name': 'test', 'version': '1'}}}), headers)
+    _, _, body = request(serve, 'POST', '/mcp', json.dumps(
+        {'jsonrpc': '2.0', 'id': 2, 'method': 'resources/subscribe',
+         'params': {'uri': 's:{id}'}}),
+        {**headers, 'Mcp-Session-Id': fields['Mcp-Session-Id']})
+    assert json.loads(body)['error']['data']['error_type'] == 'not_subscribable', body
+    assert serve.end() == 0
+
+
 # ---- Beginning and end --------------------------------------------------------------------
 
 def signals_end_it_and_streams_end_well():
@@ -630,6 +683,8 @@ TESTS = [
     a_broken_config_keeps_the_old_one,
     a_good_config_is_taken,
     a_changed_file_is_read_again_where_that_is_asked_for,
+    the_config_itself_is_never_served,
+    a_template_that_cannot_be_watched_is_not_subscribable,
     signals_end_it_and_streams_end_well,
     a_pipe_carries_the_protocol_and_nothing_else,
     a_port_in_use_is_said_to_be,

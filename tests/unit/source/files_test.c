@@ -75,6 +75,26 @@ static const char *change_type(const struct happening *happening) {
     return json_string_value(json_object_get(happening->metadata, "change_type"));
 }
 
+static void hard_link(struct fixture *f, const char *from, const char *to) {
+    char old[FOLDER_PATH], new[FOLDER_PATH];
+
+    folder_path(&f->folder, from, old);
+    folder_path(&f->folder, to, new);
+    assert_int_equal(link(old, new), 0);
+}
+
+/* Serves "root" (or another name) but for one file in the folder of the test. */
+static void serve_without(struct fixture *f, const char *name, const char *never,
+                          const char *options) {
+    char yaml[2048], path[FOLDER_PATH];
+
+    snprintf(yaml, sizeof(yaml), "files: %s/%s\n%s", f->folder.path, name, options);
+    folder_path(&f->folder, never, path);
+    harness_open_without(&f->harness, yaml, path);
+    f->is_open = true;
+    harness_wait(&f->harness, READY, NULL);
+}
+
 /* ---- The list ----------------------------------------------------------- */
 
 static void lists_what_is_there(void **state) {
@@ -94,6 +114,62 @@ static void lists_what_is_there(void **state) {
     struct happening *b = harness_wait(&f->harness, LISTED, uri(f, "sub/deep/b.json"));
     assert_string_equal(b->mime_type, "application/json");
     assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+}
+
+/* The config itself: by no name, and not after it was replaced either. */
+static void one_file_is_never_served(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "root/sub");
+    folder_write(&f->folder, "root/sub/t.yaml", "key: secret");
+    folder_write(&f->folder, "root/sub/u.yaml", "key: none");
+    folder_link(&f->folder, "sub/t.yaml", "root/soft");
+    hard_link(f, "root/sub/t.yaml", "root/hard");
+    serve_without(f, "root", "root/sub/t.yaml", "");
+    harness_wait(&f->harness, LISTED, uri(f, "sub/u.yaml"));
+    assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+    assert_false(tdg__source_owns(f->harness.source, uri(f, "sub/t.yaml")));
+    assert_int_equal(status_of(f, uri(f, "sub/t.yaml"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "soft"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "hard"), NULL), TDG_ENOTFOUND);
+
+    char template_[FOLDER_PATH];
+
+    snprintf(template_, sizeof(template_), "file://%s/root/{+path}", f->folder.path);
+    harness_watch(&f->harness, template_);
+    folder_replace(&f->folder, "root/sub/t.yaml", "key: another");
+    folder_write(&f->folder, "root/last", "x");
+    harness_wait(&f->harness, CHANGED, uri(f, "last"));
+    assert_int_equal(harness_count(&f->harness, LISTED, uri(f, "sub/t.yaml")), 0);
+    assert_int_equal(harness_count(&f->harness, CHANGED, uri(f, "sub/t.yaml")), 0);
+    assert_int_equal(status_of(f, uri(f, "sub/t.yaml"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "soft"), NULL), TDG_ENOTFOUND);
+}
+
+/* Its name below the root is not known then. */
+static void nor_is_it_in_a_folder_that_comes_later(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "aside");
+    folder_write(&f->folder, "aside/t.yaml", "key: secret");
+    folder_write(&f->folder, "aside/u.yaml", "key: none");
+    folder_remove(&f->folder, "root");
+    serve_without(f, "root", "aside/t.yaml", "");
+    folder_link(&f->folder, "aside", "root");
+    harness_wait(&f->harness, LISTED, uri(f, "u.yaml"));
+    harness_expect(&f->harness, uri(f, "u.yaml"), "key: none");
+    assert_int_equal(listed(f, "t.yaml"), 0);
+    assert_int_equal(status_of(f, uri(f, "t.yaml"), NULL), TDG_ENOTFOUND);
+}
+
+static void nor_is_it_by_an_entry_of_its_own(void **state) {
+    struct fixture *f = *state;
+
+    folder_write(&f->folder, "root/t.yaml", "key: secret");
+    serve_without(f, "root/t.yaml", "root/t.yaml", "uri: x:config\n");
+    harness_wait(&f->harness, LOGGED, "never served");
+    assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+    assert_int_equal(status_of(f, "x:config", NULL), TDG_ENOTFOUND);
 }
 
 static void lists_hidden_names_when_asked(void **state) {
@@ -773,6 +849,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(lists_what_is_there),
         TEST(lists_hidden_names_when_asked),
+        TEST(one_file_is_never_served),
+        TEST(nor_is_it_in_a_folder_that_comes_later),
+        TEST(nor_is_it_by_an_entry_of_its_own),
         TEST(globs_choose),
         TEST(the_list_follows_without_a_watcher),
         TEST(more_than_max_files_are_left_out_until_there_is_room),

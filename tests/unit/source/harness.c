@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "support.h"
 
 enum { PATIENCE_MS = 60000 };
@@ -109,8 +110,8 @@ static int make(const tdg__source_kind_t *kind, const char *yaml,
     return rv;
 }
 
-void harness_open_kind(struct harness *harness, const tdg__source_kind_t *kind,
-                       const char *yaml) {
+static void open_without(struct harness *harness, const tdg__source_kind_t *kind,
+                         const char *yaml, const char *never) {
     tdg__problems_t problems;
 
     *harness = (struct harness){0};
@@ -122,14 +123,28 @@ void harness_open_kind(struct harness *harness, const tdg__source_kind_t *kind,
                problems.list[i].text);
     assert_int_equal(rv, 0);
     tdg__problems_done(&problems);
+    if (never != NULL) {
+        harness->source->never = tdg__malloc(strlen(never) + 1);
+        assert_non_null(harness->source->never);
+        strcpy(harness->source->never, never);
+    }
 
     tdg__source_host_t host = {&ops, harness, &harness->loop};
 
     assert_int_equal(tdg__source_open(harness->source, &host), 0);
 }
 
+void harness_open_kind(struct harness *harness, const tdg__source_kind_t *kind,
+                       const char *yaml) {
+    open_without(harness, kind, yaml, NULL);
+}
+
+void harness_open_without(struct harness *harness, const char *yaml, const char *never) {
+    open_without(harness, NULL, yaml, never);
+}
+
 void harness_open(struct harness *harness, const char *yaml) {
-    harness_open_kind(harness, NULL, yaml);
+    open_without(harness, NULL, yaml, NULL);
 }
 
 static bool is_closed(void *arg) {

@@ -45,6 +45,9 @@ void harness_open(struct harness *harness, const char *yaml);
 void harness_open_kind(struct harness *harness, const tdg__source_kind_t *kind,
                        const char *yaml);
 
+/* With a file that is never served. */
+void harness_open_without(struct harness *harness, const char *yaml, const char *never);
+
 /* Closes the source and waits for it; frees all. */
 void harness_close(struct harness *harness);
 
