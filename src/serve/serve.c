@@ -34,6 +34,7 @@ struct tdg__serve {
     uv_stat_t config_seen; /* what it was like before it was last read */
     bool has_terminal;
     bool started, stopping;
+    bool replacing, replaced; /* a reload is under way; its sources are ready already */
     int result;
 
     pthread_t waiter; /* waits for the server's end */
@@ -160,7 +161,10 @@ static void reload(tdg__serve_t *serve) {
         say(serve, TDG_LOG_WARNING,
             "%s: what changed under `server` takes effect after a restart",
             serve->opts.config_file);
+    serve->replacing = true;
+    serve->replaced = false;
     rv = tdg__live_replace(serve->live, entries, count);
+    serve->replacing = false;
     tdg__free(entries);
     if (rv < 0) {
         say(serve, TDG_LOG_ERROR, "the new config was not taken: %s", tdg_strerror(rv));
@@ -173,6 +177,8 @@ static void reload(tdg__serve_t *serve) {
             tdg_strerror(rv));
     tdg__config_destroy(serve->config);
     serve->config = config;
+    if (serve->replaced) /* not said before the key is the new one, too */
+        serve->opts.reloaded(serve->opts.user, serve);
 }
 
 static bool same_file(const uv_stat_t *a, const uv_stat_t *b) {
@@ -267,6 +273,8 @@ static void on_ready(void *user) {
         return;
     if (!serve->started)
         start(serve);
+    else if (serve->replacing)
+        serve->replaced = true;
     else
         serve->opts.reloaded(serve->opts.user, serve);
 }
