@@ -191,18 +191,39 @@ static void ignore(uv_handle_t *handle) {
     *(bool *)handle->data = true;
 }
 
+struct waiting {
+    bool (*is_true)(void *arg);
+    void *arg;
+};
+
+/* A timer may have done it at the beginning of this very turn of the loop, which must
+ * not go to sleep then. */
+static void on_prepare(uv_prepare_t *prepare) {
+    struct waiting *waiting = prepare->data;
+
+    if (waiting->is_true(waiting->arg))
+        uv_stop(prepare->loop);
+}
+
 void harness_until(struct harness *harness, bool (*is_true)(void *arg), void *arg) {
-    bool over = false, closed = false;
+    bool over = false, patience_closed = false, prepare_closed = false;
+    struct waiting waiting = {is_true, arg};
+    uv_prepare_t prepare;
     uv_timer_t patience;
 
+    uv_prepare_init(&harness->loop, &prepare);
+    prepare.data = &waiting;
+    uv_prepare_start(&prepare, on_prepare);
     uv_timer_init(&harness->loop, &patience);
     patience.data = &over;
     uv_timer_start(&patience, on_patience, PATIENCE_MS, 0);
     while (!is_true(arg) && !over)
         uv_run(&harness->loop, UV_RUN_ONCE);
-    patience.data = &closed;
+    prepare.data = &prepare_closed;
+    uv_close((uv_handle_t *)&prepare, ignore);
+    patience.data = &patience_closed;
     uv_close((uv_handle_t *)&patience, ignore);
-    while (!closed)
+    while (!patience_closed || !prepare_closed)
         uv_run(&harness->loop, UV_RUN_NOWAIT);
     if (over)
         fail_msg("what was waited for did not come");
