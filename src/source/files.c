@@ -89,6 +89,7 @@ static int compile_globs(const tdg__node_t *node, const char *option,
                          tdg__globs_t **ret) {
     const tdg__node_t *place = tdg__node_get(node, option);
     tdg__parse_error_t error = {0};
+    char quoted[TDG__QUOTED_MAX];
     size_t bad = 0;
     int rv = tdg__globs_create((const char *const *)patterns, ret, &bad, &error);
 
@@ -101,8 +102,10 @@ static int compile_globs(const tdg__node_t *node, const char *option,
         for (size_t i = 0; i < bad && place->next != NULL; i++)
             place = place->next;
     }
-    tdg__problems_add(problems, place->line, place->column, "%s: \"%s\" is no glob: %s",
-                      option, patterns[bad], error.text);
+    /* As it is written: what the environment put in may be a secret. */
+    tdg__problems_add(problems, place->line, place->column, "%s: %s is no glob: %s",
+                      option, tdg__quoted(quoted, place->text != NULL ? place->text : ""),
+                      error.text);
     return TDG_EINVAL;
 }
 

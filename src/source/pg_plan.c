@@ -87,7 +87,8 @@ static void read_keys(struct maker *m) {
         }
         if (tdg__pg_name_parse(*key, '\0', trigger->keys[trigger->key_count], &error) ==
             NULL)
-            problem(m, "key", "key: \"%s\" is no name of a column: %s", *key, error.text);
+            problem(m, "key", "key: number %d of it is no name of a column: %s",
+                    (int)(key - m->wish->keys) + 1, error.text);
         else
             trigger->key_count++;
     }
@@ -228,8 +229,8 @@ static void plan_table(struct maker *m) {
 
     plan->by_table = true;
     if (tdg__pg_table_parse(m->wish->table, &plan->trigger.table, &error) < 0)
-        problem(m, "table", "table: \"%s\" is no name of a table: %s", m->wish->table,
-                error.text);
+        /* Not what it is: it may come from the environment, and be a secret. */
+        problem(m, "table", "table: this is no name of a table: %s", error.text);
     read_keys(m);
     pair_variables(m);
     if (m->failed < 0)

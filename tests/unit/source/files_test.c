@@ -462,6 +462,10 @@ static void bad_entries_are_refused(void **state) {
     harness_refuses(yaml, "include: \"[b\" is no glob");
     snprintf(yaml, sizeof(yaml), "files: %s\nexclude: '{a'\n", f->folder.path);
     harness_refuses(yaml, "exclude: \"{a\" is no glob");
+    assert_int_equal(setenv("TDG_TEST_SECRET", "hidden", 1), 0);
+    snprintf(yaml, sizeof(yaml), "files: %s\ninclude: '[${TDG_TEST_SECRET}'\n",
+             f->folder.path);
+    harness_refuses(yaml, "include: \"[${TDG_TEST_SECRET}\" is no glob");
 }
 
 /* ---- Changes ------------------------------------------------------------ */

@@ -329,7 +329,7 @@ static const struct {
     {"uri: pg://a/{x}\nquery: SELECT 1",               "does not use the variable {x}"},
     {"uri: pg://a\nquery: SELECT 'a",                  "this string does not end"     },
     {"uri: pg://a/{x}\nquery: SELECT $1",              "have names here"              },
-    {"uri: pg://a\ntable: a b\nkey: x",                "is no name of a table"        },
+    {"uri: pg://a\ntable: a b\nkey: x",                "table: this is no name"       },
 };
 
 static void a_wrong_entry_is_refused(void **state) {
