@@ -55,3 +55,22 @@ void tdg__free(void *ptr) {
     if (ptr != NULL)
         allocator.free_fn(ptr);
 }
+
+char *tdg__strndup(const char *text, size_t len) {
+    char *copy = text != NULL ? tdg__malloc(len + 1) : NULL;
+
+    if (copy != NULL) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+    }
+    return copy;
+}
+
+char *tdg__strdup(const char *text) {
+    return text != NULL ? tdg__strndup(text, strlen(text)) : NULL;
+}
+
+bool tdg__copy(const char *text, char **ret) {
+    *ret = tdg__strdup(text);
+    return text == NULL || *ret != NULL;
+}

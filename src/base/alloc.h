@@ -5,6 +5,7 @@
 #ifndef TDG_BASE_ALLOC_H
 #define TDG_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void *tdg__malloc(size_t size);
@@ -13,5 +14,12 @@ void *tdg__realloc(void *ptr, size_t size);
 /* As realloc for an array; NULL on overflow, with `ptr` still valid. */
 void *tdg__reallocarray(void *ptr, size_t count, size_t size);
 void tdg__free(void *ptr); /* NULL is accepted */
+
+/* A copy of a text, or of its first bytes; NULL where memory is out, or for NULL. */
+char *tdg__strdup(const char *text);
+char *tdg__strndup(const char *text, size_t len);
+
+/* The same into *ret, for a text that may be NULL. False: memory is out. */
+bool tdg__copy(const char *text, char **ret);
 
 #endif

@@ -110,15 +110,9 @@ static void complain(builder_t *b, const yaml_event_t *event, const char *what) 
 }
 
 static int copy_text(const yaml_event_t *event, char **ret) {
-    size_t len = event->data.scalar.length;
-    char *copy = tdg__malloc(len + 1);
-
-    if (copy == NULL)
-        return TDG_ENOMEM;
-    memcpy(copy, event->data.scalar.value, len);
-    copy[len] = '\0';
-    *ret = copy;
-    return 0;
+    *ret =
+        tdg__strndup((const char *)event->data.scalar.value, event->data.scalar.length);
+    return *ret != NULL ? 0 : TDG_ENOMEM;
 }
 
 static bool wants_key(const builder_t *b) {

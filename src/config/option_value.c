@@ -65,13 +65,8 @@ static int read_text(const reading_t *r, const tdg__node_t *node, char **ret) {
     if (node->kind != TDG__NODE_SCALAR || tdg__node_is_null(node))
         return wrong_shape(r, node, "a text");
     if (r->is_fallback || (r->option->flags & TDG__OPTION_RAW)) {
-        size_t size = strlen(node->text) + 1;
-
-        *ret = tdg__malloc(size);
-        if (*ret == NULL)
-            return TDG_ENOMEM;
-        memcpy(*ret, node->text, size);
-        return 0;
+        *ret = tdg__strdup(node->text);
+        return *ret != NULL ? 0 : TDG_ENOMEM;
     }
     rv = tdg__expand(node->text, ret, &error);
     if (rv == TDG_EINVAL)

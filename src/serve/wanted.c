@@ -43,12 +43,11 @@ tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const char *target) {
     watch = tdg__pool_alloc(&watches->pool, &id);
     if (watch == NULL)
         return NULL;
-    watch->target = tdg__malloc(strlen(target) + 1);
+    watch->target = tdg__strdup(target);
     if (watch->target == NULL) {
         tdg__pool_free(&watches->pool, id);
         return NULL;
     }
-    strcpy(watch->target, target);
     watch->id = id;
     watch->hash = (uint32_t)tdg__hash(&watches->key, target, strlen(target));
     tdg__map_insert(&watches->by_target, watch->hash, id);

@@ -260,12 +260,11 @@ static int redirect(tdg__transfer_t *transfer, const char *to, const char **ret_
         *ret_error = "the server redirects too often";
         return TDG_EINVAL;
     }
-    url = tdg__malloc(strlen(to) + 1);
+    url = tdg__strdup(to);
     if (url == NULL) {
         *ret_error = tdg_strerror(TDG_ENOMEM);
         return TDG_ENOMEM;
     }
-    strcpy(url, to);
     tdg__free(transfer->url);
     transfer->url = url;
     /* Also on the way back, which the other host has chosen. */
@@ -308,15 +307,6 @@ void tdg__transfer_finished(tdg__transfer_t *transfer, CURLcode code) {
         if (rv < 0)
             finish(transfer, rv, error);
     }
-}
-
-static bool copy(const char *text, char **ret) {
-    if (text == NULL)
-        return true;
-    *ret = tdg__malloc(strlen(text) + 1);
-    if (*ret != NULL)
-        strcpy(*ret, text);
-    return *ret != NULL;
 }
 
 static int set_up(tdg__transfer_t *transfer, const tdg__curl_wish_t *wish) {
@@ -373,10 +363,10 @@ int tdg__curl_get(tdg__curl_t *curl, const tdg__curl_wish_t *wish, tdg__curl_don
     transfer->arg = arg;
     tdg__text_init(&transfer->body, wish->max_bytes);
     transfer->easy = curl_easy_init();
-    if (transfer->easy != NULL && copy(wish->url, &transfer->first_url) &&
-        copy(wish->url, &transfer->url) && copy(wish->etag, &transfer->etag) &&
-        copy(wish->last_modified, &transfer->last_modified) &&
-        copy(wish->known_url, &transfer->known_url))
+    if (transfer->easy != NULL && tdg__copy(wish->url, &transfer->first_url) &&
+        tdg__copy(wish->url, &transfer->url) && tdg__copy(wish->etag, &transfer->etag) &&
+        tdg__copy(wish->last_modified, &transfer->last_modified) &&
+        tdg__copy(wish->known_url, &transfer->known_url))
         rv = set_up(transfer, wish);
     if (rv == 0)
         rv = start(transfer);

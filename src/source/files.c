@@ -132,16 +132,6 @@ static bool is_folder(const tdg__files_t *files, const char *path) {
     return uri == NULL || strchr(uri, '{') != NULL;
 }
 
-static char *copy_of(const char *text, size_t len) {
-    char *copy = tdg__malloc(len + 1);
-
-    if (copy != NULL) {
-        memcpy(copy, text, len);
-        copy[len] = '\0';
-    }
-    return copy;
-}
-
 static int set_folder(tdg__files_t *files, char *path, const tdg__node_t *place,
                       tdg__problems_t *problems) {
     tdg__source_entry_t *entry = &files->source.entry;
@@ -165,7 +155,7 @@ static int set_folder(tdg__files_t *files, char *path, const tdg__node_t *place,
                           "{+path}, such as docs://handbook/{+path}");
         return TDG_EINVAL;
     }
-    files->prefix = copy_of(entry->uri, strcspn(entry->uri, "{"));
+    files->prefix = tdg__strndup(entry->uri, strcspn(entry->uri, "{"));
     return files->prefix != NULL ? 0 : TDG_ENOMEM;
 }
 
@@ -175,7 +165,7 @@ static int set_file(tdg__files_t *files, char *path, const tdg__node_t *place,
     size_t slash = (size_t)(strrchr(path, '/') - path);
 
     files->root = path;
-    files->only = copy_of(path + slash + 1, strlen(path + slash + 1));
+    files->only = tdg__strdup(path + slash + 1);
     if (files->only == NULL)
         return TDG_ENOMEM;
     if (entry->uri == NULL)
@@ -219,9 +209,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 /* ---- URIs --------------------------------------------------------------- */
 
 char *tdg__files_uri_of(const tdg__files_t *files, const char *path) {
-    const char *own = files->source.entry.uri;
-
-    return files->only != NULL ? copy_of(own, strlen(own))
+    return files->only != NULL ? tdg__strdup(files->source.entry.uri)
                                : tdg__files_uri(files->prefix, path);
 }
 
@@ -285,7 +273,7 @@ static int watch(tdg__source_t *source, const char *target) {
         files->arming = arming;
         files->arming_room = room;
     }
-    copy = copy_of(target, strlen(target));
+    copy = tdg__strdup(target);
     if (copy == NULL)
         return TDG_ENOMEM;
     files->arming[files->n_arming++] = copy;

@@ -57,11 +57,11 @@ static struct found *found_make(tdg__curl_answer_t *answer, bool is_part) {
         answer->modified_ms > 0 && answer->modified_ms < now ? answer->modified_ms : now;
     found->sure =
         answer->modified_ms > 0 && answer->date_ms - answer->modified_ms >= SURE_MS;
-    if (!tdg__http_copy(is_part ? "application/json" : answer->content_type,
-                        &found->mime_type) ||
-        !tdg__http_copy(answer->etag, &found->etag) ||
-        !tdg__http_copy(answer->last_modified, &found->last_modified) ||
-        !tdg__http_copy(answer->url, &found->url)) {
+    if (!tdg__copy(is_part ? "application/json" : answer->content_type,
+                   &found->mime_type) ||
+        !tdg__copy(answer->etag, &found->etag) ||
+        !tdg__copy(answer->last_modified, &found->last_modified) ||
+        !tdg__copy(answer->url, &found->url)) {
         tdg__http_found_unref(found);
         return NULL;
     }

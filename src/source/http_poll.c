@@ -26,15 +26,6 @@ void tdg__http_found_unref(struct found *found) {
     tdg__free(found);
 }
 
-bool tdg__http_copy(const char *text, char **ret) {
-    if (text == NULL)
-        return true;
-    *ret = tdg__malloc(strlen(text) + 1);
-    if (*ret != NULL)
-        strcpy(*ret, text);
-    return *ret != NULL;
-}
-
 /* ---- URIs that are watched ---------------------------------------------- */
 
 static bool has_uri(const void *ctx, uint32_t id, const void *uri) {
@@ -82,7 +73,7 @@ int tdg__http_poll_create(struct http *http, const char *uri) {
     poll = tdg__pool_alloc(&http->pool, &id);
     if (poll == NULL)
         return TDG_ENOMEM;
-    if (!tdg__http_copy(uri, &poll->uri) ||
+    if (!tdg__copy(uri, &poll->uri) ||
         tdg__heap_add(&http->timers, &poll->timer, 0) < 0) {
         tdg__free(poll->uri);
         tdg__pool_free(&http->pool, id);

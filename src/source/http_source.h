@@ -55,8 +55,6 @@ struct http {
     unsigned handles; /* that are to be closed: timer, curl */
 };
 
-bool tdg__http_copy(const char *text, char **ret); /* NULL stays NULL; false: no memory */
-
 /* ---- http_poll.c -------------------------------------------------------- */
 
 struct found *tdg__http_found_ref(struct found *found);

@@ -38,12 +38,6 @@ tdg__item_t *tdg__item_find(const tdg__source_t *source, const char *uri) {
     return id != 0 ? tdg__pool_get(&items->pool, id) : NULL;
 }
 
-char *tdg__copy_text(const char *text) {
-    char *copy = text != NULL ? tdg__malloc(strlen(text) + 1) : NULL;
-
-    return copy != NULL ? strcpy(copy, text) : NULL;
-}
-
 tdg__item_t *tdg__item_make(tdg__source_t *source, const char *uri) {
     struct tdg__items *items = source->items;
     tdg__item_t *item = tdg__item_find(source, uri);
@@ -56,7 +50,7 @@ tdg__item_t *tdg__item_make(tdg__source_t *source, const char *uri) {
     item = tdg__pool_alloc(&items->pool, &id);
     if (item == NULL)
         return NULL;
-    item->uri = tdg__copy_text(uri);
+    item->uri = tdg__strdup(uri);
     if (item->uri == NULL || tdg__heap_add(&items->timers, &item->timer, 0) < 0) {
         tdg__free(item->uri);
         tdg__pool_free(&items->pool, id);
@@ -147,7 +141,7 @@ int tdg__kept_copy(const tdg__source_t *source, const tdg__content_t *content,
     const char *mime_type = tdg__item_mime(source, content);
     struct kept kept = {.data = tdg__malloc(content->len + 1),
                         .len = content->len,
-                        .mime_type = tdg__copy_text(mime_type),
+                        .mime_type = tdg__strdup(mime_type),
                         .metadata = json_incref(metadata),
                         .updated_ms = content->updated_ms};
 

@@ -107,7 +107,6 @@ struct tdg__items {
 #define LINK(field) offsetof(tdg__item_t, field)
 
 bool tdg__source_is_pushed(const tdg__source_t *source);
-char *tdg__copy_text(const char *text); /* NULL for NULL, or where memory is out */
 
 /* ---- item.c ------------------------------------------------------------- */
 

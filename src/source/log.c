@@ -215,11 +215,10 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
         job->fetch = fetch;
         job->lines = (uint64_t)log->lines;
         job->max_size = (size_t)source->entry.max_size;
-        job->path = tdg__malloc(strlen(log->path) + 1);
+        job->path = tdg__strdup(log->path);
         log->jobs++;
     }
-    if (job == NULL || job->path == NULL ||
-        (strcpy(job->path, log->path), queue(job) < 0)) {
+    if (job == NULL || job->path == NULL || queue(job) < 0) {
         fail(log, fetch, TDG_ENOMEM, 0);
         if (job != NULL)
             job_free(job);

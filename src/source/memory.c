@@ -2,8 +2,6 @@
  *
  * Resources that exist only because somebody published them: POST /publish and
  * `tidings publish`. What is here is gone with the process. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "source/source.h"
 
@@ -48,10 +46,9 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
         tdg__node_key_problem(problems, uri, "a memory entry says its URI after memory:");
         return TDG_EINVAL;
     }
-    source->entry.uri = tdg__malloc(strlen(memory->uri) + 1);
+    source->entry.uri = tdg__strdup(memory->uri);
     if (source->entry.uri == NULL)
         return TDG_ENOMEM;
-    strcpy(source->entry.uri, memory->uri);
     source->max_items = memory->max_items;
     source->max_total = memory->max_total;
     return 0;

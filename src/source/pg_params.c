@@ -47,16 +47,6 @@ static const char *given_or_env(const tdg__pg_params_t *params, const char *keyw
     return value != NULL ? value : getenv(variable);
 }
 
-static char *copy_of(const char *text, size_t len) {
-    char *copy = tdg__malloc(len + 1);
-
-    if (copy != NULL) {
-        memcpy(copy, text, len);
-        copy[len] = '\0';
-    }
-    return copy;
-}
-
 /* Cuts a list at its commas. Returns the number of items, or a code. */
 static int split(const char *list, char **items) {
     int count = 0;
@@ -66,7 +56,7 @@ static int split(const char *list, char **items) {
 
         if (count == TDG__PG_MAX_HOSTS)
             return TDG_EINVAL;
-        items[count] = copy_of(list, len);
+        items[count] = tdg__strndup(list, len);
         if (items[count] == NULL)
             return TDG_ENOMEM;
         count++;
@@ -102,7 +92,7 @@ static int read_hosts(tdg__pg_params_t *params) {
     if (port_count != 1 && port_count != count)
         return TDG_EINVAL;
     for (int i = port_count; i < count; i++) {
-        params->ports[i] = copy_of(params->ports[0], strlen(params->ports[0]));
+        params->ports[i] = tdg__strdup(params->ports[0]);
         if (params->ports[i] == NULL)
             return TDG_ENOMEM;
     }

@@ -367,9 +367,8 @@ void tdg__source_is_away(tdg__source_t *source, const char *why) {
                         why);
     }
 
-    char *copy = tdg__malloc(strlen(why) + 1);
+    char *copy = tdg__strdup(why);
     if (copy != NULL) {
-        strcpy(copy, why);
         tdg__free(source->away_why);
         source->away_why = copy;
     }

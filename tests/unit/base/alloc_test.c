@@ -98,6 +98,24 @@ static void refuses_an_incomplete_allocator(void **state) {
     assert_int_equal(calls.mallocs, 0); /* the one before is still in place */
 }
 
+static void copies_texts(void **state) {
+    char word[] = "something", *copy, *none = word;
+
+    (void)state;
+    copy = tdg__strdup("text");
+    assert_string_equal(copy, "text");
+    tdg__free(copy);
+    copy = tdg__strndup("text", 2);
+    assert_string_equal(copy, "te");
+    tdg__free(copy);
+    assert_null(tdg__strdup(NULL));
+    assert_true(tdg__copy(NULL, &none));
+    assert_null(none);
+    assert_true(tdg__copy("", &copy));
+    assert_string_equal(copy, "");
+    tdg__free(copy);
+}
+
 static void zeroes_what_calloc_returns(void **state) {
     static const char zeroes[24];
     void *ptr = tdg__calloc(3, 8);
@@ -140,6 +158,7 @@ int main(void) {
         TEST(uses_the_replaced_allocator_for_json),
         TEST(goes_back_to_malloc),
         TEST(refuses_an_incomplete_allocator),
+        TEST(copies_texts),
         TEST(zeroes_what_calloc_returns),
         TEST(refuses_sizes_that_overflow),
         TEST(frees_null_without_asking_the_allocator),
