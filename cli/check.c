@@ -50,11 +50,7 @@ static int examine(const char *path, check_report_t *report, tdg__config_t **ret
         return rv;
     report->config = *ret;
     rv = make_rows(report, entries, count);
-    for (size_t i = 0; i < count; i++) {
-        tdg__free(entries[i].identity);
-        tdg__source_destroy(entries[i].source);
-    }
-    tdg__free(entries);
+    tdg__live_free_entries(entries, count);
     return rv;
 }
 

@@ -15,10 +15,9 @@
 #include "base/text.h"
 #include "command.h"
 #include "config.h"
+#include "mcp/notice.h"
 #include "serve/serve.h"
 #include "server/worker.h"
-
-static const char default_config[] = "tidings.yaml";
 
 struct options {
     const char *config, *listen;
@@ -53,10 +52,6 @@ static const cli_option_t options[] = {
 
 /* ---- Logs --------------------------------------------------------------- */
 
-static const char *const level_names[] = {
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
-};
-
 /* One line; the time is added. */
 static void print_json(json_t *object) {
     json_object_set_new(object, "time", json_integer(tdg__wall_ms()));
@@ -86,13 +81,13 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
                                             : TDG_LOG_NOTICE))
         return;
     if (serving->options.json) {
-        print_json(
-            json_pack("{s:s, s:s}", "level", level_names[level], "message", message));
+        print_json(json_pack("{s:s, s:s}", "level", tdg__log_level_name(level), "message",
+                             message));
         return;
     }
     localtime_r(&now, &local);
     strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
-    fprintf(stderr, "%s %s%-7s%s %s\n", when, color, level_names[level],
+    fprintf(stderr, "%s %s%-7s%s %s\n", when, color, tdg__log_level_name(level),
             color[0] != '\0' ? "\033[0m" : "", message);
 }
 
@@ -289,12 +284,12 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     if (!cli_parse(self, argc, argv, &serving.options, &serving.path_count, &exit_code))
         return exit_code;
     if (serving.path_count == 0 && serving.options.config == NULL) {
-        if (access(default_config, R_OK) != 0) {
+        if (access(CLI_CONFIG_FILE, R_OK) != 0) {
             cli_error("serve: nothing to serve; give it a file or folder, or a config "
                       "(`tidings init` writes one to start from)");
             return CLI_USAGE;
         }
-        serving.options.config = default_config;
+        serving.options.config = CLI_CONFIG_FILE;
     }
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;

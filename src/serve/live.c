@@ -544,11 +544,15 @@ char *tdg__live_identity(const tdg__node_t *entry) {
     return NULL;
 }
 
-static void free_entries(tdg__live_entry_t *entries, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        tdg__free(entries[i].identity);
-        tdg__source_destroy(entries[i].source);
-    }
+static void destroy_entry(tdg__live_entry_t *entry) {
+    tdg__free(entry->identity);
+    tdg__source_destroy(entry->source);
+}
+
+void tdg__live_free_entries(tdg__live_entry_t *entries, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        destroy_entry(&entries[i]);
+    tdg__free(entries);
 }
 
 static struct slot *find_same(tdg__live_t *live, const char *identity) {
@@ -677,7 +681,7 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
 
         slot->is_new = !slot->stays;
         if (slot->stays) {
-            free_entries(&entries[i], 1);
+            destroy_entry(&entries[i]);
         } else {
             slot->source = entries[i].source;
             slot->identity = entries[i].identity;
@@ -722,7 +726,8 @@ int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t coun
     } else {
         if (slots != NULL)
             undo_slots(live, slots, count);
-        free_entries(entries, count);
+        for (size_t i = 0; i < count; i++)
+            destroy_entry(&entries[i]);
     }
     tdg__free(slots);
     return rv;

@@ -54,6 +54,9 @@ typedef struct tdg__live_entry {
     tdg__source_t *source;
 } tdg__live_entry_t;
 
+/* Destroys entries that are not served, and the array. */
+void tdg__live_free_entries(tdg__live_entry_t *entries, size_t count);
+
 /* The text to compare with; new, NULL where memory is out. */
 char *tdg__live_identity(const tdg__node_t *entry);
 

@@ -242,11 +242,7 @@ int tdg__serve_load(const char *config_file, const char *const *paths,
     return 0;
 
 fail:
-    for (size_t i = 0; i < count; i++) {
-        tdg__free(list[i].identity);
-        tdg__source_destroy(list[i].source);
-    }
-    tdg__free(list);
+    tdg__live_free_entries(list, count);
     tdg__config_destroy(config);
     return result;
 }

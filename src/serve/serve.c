@@ -67,14 +67,6 @@ static void say(tdg__serve_t *serve, tdg_log_level_t level, const char *format, 
     serve->opts.log(serve->opts.user, level, message);
 }
 
-static void free_entries(tdg__live_entry_t *entries, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        tdg__free(entries[i].identity);
-        tdg__source_destroy(entries[i].source);
-    }
-    tdg__free(entries);
-}
-
 /* ---- The end ------------------------------------------------------------ */
 
 static void close_handles(tdg__serve_t *serve) {
@@ -456,7 +448,7 @@ fail_live:
 fail_loop:
     uv_loop_close(&serve->loop);
 fail_load:
-    free_entries(serve->entries, serve->count);
+    tdg__live_free_entries(serve->entries, serve->count);
     tdg__config_destroy(serve->config);
 fail_serve:
     tdg__free(serve);
@@ -487,7 +479,7 @@ void tdg__serve_destroy(tdg__serve_t *serve) {
     tdg__live_destroy(serve->live);
     tdg_server_destroy(serve->server);
     uv_loop_close(&serve->loop);
-    free_entries(serve->entries, serve->count);
+    tdg__live_free_entries(serve->entries, serve->count);
     tdg__config_destroy(serve->config);
     tdg__free(serve);
 }

@@ -42,9 +42,9 @@ const tdg__config_t *tdg__serve_config(tdg__serve_t *serve);
 tdg__live_t *tdg__serve_live(tdg__serve_t *serve);
 
 /* The sources of a config, and of paths: reads and checks everything, for `tidings check`
- * as well. Stores a new config in *ret_config, and a new array in *ret (free each entry,
- * then the array). Everything that is wrong is in `problems`. Returns 0, TDG_EINVAL or
- * TDG_ENOMEM. `config_file` may be NULL. */
+ * as well. Stores a new config in *ret_config, and a new array in *ret, for
+ * tdg__live_free_entries(). Everything that is wrong is in `problems`. Returns 0,
+ * TDG_EINVAL or TDG_ENOMEM. `config_file` may be NULL. */
 int tdg__serve_load(const char *config_file, const char *const *paths,
                     tdg__problems_t *problems, tdg__config_t **ret_config,
                     tdg__live_entry_t **ret, size_t *ret_count);
