@@ -1,35 +1,117 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a URI: one statement, whose rows become text as they arrive. */
+ * Reads a URI: one statement, whose rows become text as they arrive. In JSON numbers,
+ * booleans, json and null are what they are (NaN and the infinities are strings), all
+ * else is the text that PostgreSQL writes. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "source/pg_rows.h"
 #include "source/pg_source.h"
+#include "source/rows.h"
 
 /* What the server says when it ends a statement that takes too long. */
 #define QUERY_CANCELED "57014"
+
+/* Types whose text is JSON as it is. Their numbers are part of PostgreSQL's catalogue and
+ * never change. */
+enum {
+    OID_BOOL = 16,
+    OID_INT8 = 20,
+    OID_INT2 = 21,
+    OID_INT4 = 23,
+    OID_OID = 26,
+    OID_JSON = 114,
+    OID_FLOAT4 = 700,
+    OID_FLOAT8 = 701,
+    OID_NUMERIC = 1700,
+    OID_JSONB = 3802,
+};
 
 /* One fetch under way. */
 struct look {
     tdg__pg_query_t query;
     tdg__pg_source_t *p;
     tdg__fetch_t *fetch;
-    tdg__pg_rows_t rows;
+    tdg__rows_t rows;
+    bool digests; /* the last column is one, and is not shown */
     uint64_t digest;
     tdg__pg_op_t op;
     bool told; /* a notification is the reason */
     const char *values[TDG__PG_MAX_PARAMS_SQL];
 };
 
+/* ---- Rows --------------------------------------------------------------- */
+
+static int begin_rows(struct look *look, const PGresult *result) {
+    int fields = PQnfields(result), count = fields > 0 ? fields - look->digests : 0, rv;
+    const char **names = tdg__calloc((size_t)count + 1, sizeof(*names));
+
+    if (names == NULL)
+        return look->rows.error = TDG_ENOMEM;
+    for (int i = 0; i < count; i++)
+        names[i] = PQfname(result, i);
+    rv = tdg__rows_begin(&look->rows, names, (size_t)count);
+    tdg__free(names);
+    return rv;
+}
+
+static void put_value(tdg__rows_t *rows, Oid type, const char *value, size_t len) {
+    switch (type) {
+    case OID_BOOL:
+        if (rows->format == TDG__ROWS_CSV)
+            break;
+        value = value[0] == 't' ? "true" : "false";
+        tdg__rows_json(rows, value, strlen(value));
+        return;
+    case OID_FLOAT4:
+    case OID_FLOAT8:
+    case OID_NUMERIC:
+        if (strpbrk(value, "NI") != NULL) /* NaN, Infinity, -Infinity */
+            break;
+        /* fall through */
+    case OID_INT2:
+    case OID_INT4:
+    case OID_INT8:
+    case OID_OID:
+    case OID_JSON:
+    case OID_JSONB:
+        tdg__rows_json(rows, value, len);
+        return;
+    default:
+        break;
+    }
+    tdg__rows_utf8(rows, value, len);
+}
+
 static bool on_row(tdg__pg_query_t *query, const PGresult *row) {
     struct look *look = query->user;
+    tdg__rows_t *rows = &look->rows;
 
-    if (look->rows.hidden > 0)
+    if (look->digests && PQnfields(row) > 0)
         look->digest += tdg__pg_digest(PQgetvalue(row, 0, PQnfields(row) - 1));
-    return tdg__pg_rows_add(&look->rows, row) == 0;
+    if (rows->count == 0 && begin_rows(look, row) < 0)
+        return false;
+    if (tdg__rows_next(rows) < 0)
+        return false;
+    for (int i = 0; i < (int)rows->columns; i++) {
+        if (PQgetisnull(row, 0, i)) /* or there is no such column in this row */
+            tdg__rows_null(rows);
+        else
+            put_value(rows, PQftype(row, i), PQgetvalue(row, 0, i),
+                      (size_t)PQgetlength(row, 0, i));
+    }
+    return rows->error == 0;
 }
+
+/* Where there was no row, `result` tells the columns. */
+static int end_rows(struct look *look, const PGresult *result) {
+    int rv = look->rows.count == 0 ? begin_rows(look, result) : 0;
+
+    return rv < 0 ? rv : tdg__rows_end(&look->rows);
+}
+
+/* ---- The answer --------------------------------------------------------- */
 
 /* Remembers what was found. That it differs from what we knew is news for those who watch
  * the template, if no notification has told us: a read may come before one. */
@@ -86,12 +168,12 @@ static void answer(struct look *look, const PGresult *result) {
     const tdg__pg_plan_t *plan = &look->p->plan;
     bool is_new;
     tdg__content_t content = {
-        .mime_type = look->p->format == TDG__PG_CSV ? "text/csv" : "application/json"};
+        .mime_type = look->p->format == TDG__ROWS_CSV ? "text/csv" : "application/json"};
 
     if (look->rows.count == 0 && (plan->one || plan->template_ != NULL)) {
         content.status = TDG_ENOTFOUND;
         content.error = "there is no such row";
-    } else if (tdg__pg_rows_end(&look->rows, result) < 0) {
+    } else if (end_rows(look, result) < 0) {
         return;
     }
     content.data = look->rows.text.data != NULL ? look->rows.text.data : "";
@@ -110,7 +192,7 @@ static void refuse_rows(struct look *look) {
     if (status == TDG_EINVAL)
         tdg__fetch_failed(look->fetch, status,
                           "two columns are called %s; give them names with AS",
-                          look->rows.name);
+                          look->rows.twice);
     else if (status == TDG_ETOOLARGE && look->rows.text.error < 0)
         tdg__fetch_failed(look->fetch, status,
                           "the rows are more than max-size (%" PRId64 " bytes)",
@@ -153,10 +235,12 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     }
     if (look->fetch != NULL)
         refuse_rows(look);
-    tdg__pg_rows_done(&look->rows);
+    tdg__rows_done(&look->rows);
     tdg__free(look);
     tdg__pg_source_rest(p);
 }
+
+/* ---- Life --------------------------------------------------------------- */
 
 static void take_op(struct look *look, const char *uri) {
     uint64_t op;
@@ -185,9 +269,10 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
 
     look->p = p;
     look->fetch = fetch;
-    tdg__pg_rows_init(&look->rows, (tdg__pg_format_t)p->format, p->plan.one,
-                      p->plan.by_table && p->plan.template_ != NULL,
-                      p->plan.one ? 1 : p->max_rows, (size_t)source->entry.max_size);
+    look->digests = p->plan.by_table && p->plan.template_ != NULL;
+    tdg__rows_init(&look->rows, (tdg__rows_format_t)p->format,
+                   p->plan.one ? 1 : p->max_rows, (size_t)source->entry.max_size);
+    look->rows.one = p->plan.one;
     for (size_t i = 0; i < p->plan.param_count; i++)
         look->values[i] = tdg__fetch_variable(fetch, p->plan.params[i]);
     take_op(look, fetch->uri);
@@ -211,7 +296,7 @@ void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     if (look == NULL)
         return;
     tdg__pg_abandon(p->pg, &look->query);
-    tdg__pg_rows_done(&look->rows);
+    tdg__rows_done(&look->rows);
     tdg__free(look);
     fetch->state = NULL;
     tdg__fetch_failed(fetch, TDG_EAWAY, "no answer in time");

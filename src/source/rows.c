@@ -20,6 +20,7 @@ void tdg__rows_init(tdg__rows_t *rows, tdg__rows_format_t format, int64_t max_ro
 
 void tdg__rows_done(tdg__rows_t *rows) {
     tdg__text_done(&rows->text);
+    tdg__free(rows->names);
 }
 
 static int error_of(tdg__rows_t *rows) {
@@ -71,14 +72,38 @@ static void check_names(tdg__rows_t *rows) {
             }
 }
 
+static int copy_names(tdg__rows_t *rows, const char *const *names, size_t count) {
+    size_t size = count * sizeof(*names);
+    char *text;
+
+    for (size_t i = 0; i < count; i++)
+        size += strlen(names[i]) + 1;
+    rows->names = tdg__malloc(size + 1);
+    if (rows->names == NULL)
+        return TDG_ENOMEM;
+    text = (char *)(rows->names + count);
+    for (size_t i = 0; i < count; i++) {
+        rows->names[i] = strcpy(text, names[i]);
+        text += strlen(text) + 1;
+    }
+    rows->columns = count;
+    return 0;
+}
+
 /* ---- Rows --------------------------------------------------------------- */
 
+static bool is_list(const tdg__rows_t *rows) {
+    return rows->format == TDG__ROWS_JSON && !rows->one;
+}
+
 int tdg__rows_begin(tdg__rows_t *rows, const char *const *names, size_t count) {
-    rows->names = names;
-    rows->columns = count;
+    rows->error = copy_names(rows, names, count);
+    if (rows->error != 0)
+        return rows->error;
+    if (is_list(rows))
+        tdg__text_put(&rows->text, "[");
     if (rows->format == TDG__ROWS_JSON) {
         check_names(rows);
-        tdg__text_put(&rows->text, "[");
         return error_of(rows);
     }
     for (size_t i = 0; i < count; i++) {
@@ -90,15 +115,21 @@ int tdg__rows_begin(tdg__rows_t *rows, const char *const *names, size_t count) {
     return error_of(rows);
 }
 
+static void close_row(tdg__rows_t *rows) {
+    tdg__text_put(&rows->text, rows->format == TDG__ROWS_JSON ? "}" : "\r\n");
+}
+
 int tdg__rows_next(tdg__rows_t *rows) {
     if (rows->error == 0 && rows->count == rows->max_rows)
         rows->error = TDG_ETOOLARGE;
     if (rows->error != 0)
         return rows->error;
-    if (rows->format == TDG__ROWS_JSON && rows->count > 0)
-        tdg__text_put(&rows->text, ",\n");
+    if (rows->format == TDG__ROWS_JSON)
+        tdg__text_put(&rows->text, rows->count > 0 ? ",\n{" : "{");
     rows->count++;
     rows->column = 0;
+    if (rows->columns == 0)
+        close_row(rows);
     return error_of(rows);
 }
 
@@ -106,19 +137,18 @@ int tdg__rows_next(tdg__rows_t *rows) {
 static void open_value(tdg__rows_t *rows) {
     const char *name = rows->names[rows->column];
 
+    if (rows->column > 0)
+        tdg__text_put(&rows->text, ",");
     if (rows->format == TDG__ROWS_JSON) {
-        tdg__text_put(&rows->text, rows->column == 0 ? "{" : ",");
         tdg__text_put_quoted(&rows->text, name, strlen(name));
         tdg__text_put(&rows->text, ":");
-    } else if (rows->column > 0) {
-        tdg__text_put(&rows->text, ",");
     }
 }
 
 /* And behind it. */
 static void close_value(tdg__rows_t *rows) {
     if (++rows->column == rows->columns)
-        tdg__text_put(&rows->text, rows->format == TDG__ROWS_JSON ? "}" : "\r\n");
+        close_row(rows);
     (void)error_of(rows);
 }
 
@@ -179,11 +209,24 @@ static void put_base64(tdg__rows_t *rows, const void *value, size_t len) {
 }
 
 void tdg__rows_text(tdg__rows_t *rows, const char *value, size_t len) {
-    open_value(rows);
     if (tdg__utf8_is_valid(value, len))
-        put_text(rows, value, len);
+        tdg__rows_utf8(rows, value, len);
     else
-        put_base64(rows, value, len);
+        tdg__rows_bytes(rows, value, len);
+}
+
+void tdg__rows_utf8(tdg__rows_t *rows, const char *value, size_t len) {
+    open_value(rows);
+    put_text(rows, value, len);
+    close_value(rows);
+}
+
+void tdg__rows_json(tdg__rows_t *rows, const char *value, size_t len) {
+    open_value(rows);
+    if (rows->format == TDG__ROWS_JSON)
+        tdg__text_add(&rows->text, value, len);
+    else
+        put_csv(&rows->text, value, len);
     close_value(rows);
 }
 
@@ -194,7 +237,7 @@ void tdg__rows_bytes(tdg__rows_t *rows, const void *value, size_t len) {
 }
 
 int tdg__rows_end(tdg__rows_t *rows) {
-    if (rows->format == TDG__ROWS_JSON)
+    if (is_list(rows))
         tdg__text_put(&rows->text, "]");
     return error_of(rows);
 }

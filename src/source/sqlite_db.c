@@ -415,13 +415,13 @@ static void run(tdg__sqlite_db_t *db, const tdg__variables_t *variables,
     else
         read_rows(db, &rows, ret);
     (void)sqlite3_reset(db->query);
-    if (ret->status != 0) {
-        tdg__rows_done(&rows);
-        return;
+    if (ret->status == 0) {
+        ret->data = rows.text.data; /* its own from now on */
+        ret->len = rows.text.len;
+        ret->rows = rows.count;
+        rows.text.data = NULL;
     }
-    ret->data = rows.text.data;
-    ret->len = rows.text.len;
-    ret->rows = rows.count;
+    tdg__rows_done(&rows);
 }
 
 void tdg__sqlite_db_query(tdg__sqlite_db_t *db, const char *uri,

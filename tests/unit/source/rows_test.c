@@ -58,6 +58,68 @@ static void nothing_is_an_empty_list(void **state) {
     tdg__rows_done(&rows);
 }
 
+static void one_row_is_an_object(void **state) {
+    static const char *const names[] = {"n"};
+    tdg__rows_t rows;
+
+    (void)state;
+    tdg__rows_init(&rows, TDG__ROWS_JSON, 1, 1000);
+    rows.one = true;
+    assert_int_equal(tdg__rows_begin(&rows, names, 1), 0);
+    assert_int_equal(tdg__rows_next(&rows), 0);
+    tdg__rows_integer(&rows, 7);
+    assert_int_equal(tdg__rows_end(&rows), 0);
+    assert_string_equal(rows.text.data, "{\"n\":7}");
+    tdg__rows_done(&rows);
+}
+
+static void rows_may_have_no_columns(void **state) {
+    static const struct {
+        tdg__rows_format_t format;
+        const char *text;
+    } cases[] = {
+        {TDG__ROWS_JSON, "[{},\n{}]"   },
+        {TDG__ROWS_CSV,  "\r\n\r\n\r\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__rows_t rows;
+
+        tdg__rows_init(&rows, cases[i].format, 10, 1000);
+        assert_int_equal(tdg__rows_begin(&rows, NULL, 0), 0);
+        assert_int_equal(tdg__rows_next(&rows), 0);
+        assert_int_equal(tdg__rows_next(&rows), 0);
+        assert_int_equal(tdg__rows_end(&rows), 0);
+        assert_string_equal(rows.text.data, cases[i].text);
+        tdg__rows_done(&rows);
+    }
+}
+
+static void json_is_left_as_it_is(void **state) {
+    static const char *const names[] = {"j"};
+    static const struct {
+        tdg__rows_format_t format;
+        const char *text;
+    } cases[] = {
+        {TDG__ROWS_JSON, "[{\"j\":{\"a\":1}}]"       },
+        {TDG__ROWS_CSV,  "j\r\n\"{\"\"a\"\":1}\"\r\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__rows_t rows;
+
+        tdg__rows_init(&rows, cases[i].format, 10, 1000);
+        (void)tdg__rows_begin(&rows, names, 1);
+        (void)tdg__rows_next(&rows);
+        tdg__rows_json(&rows, "{\"a\":1}", 7);
+        assert_int_equal(tdg__rows_end(&rows), 0);
+        assert_string_equal(rows.text.data, cases[i].text);
+        tdg__rows_done(&rows);
+    }
+}
+
 static void numbers_come_back_as_they_were(void **state) {
     static const char *const names[] = {"n"};
     static const struct {
@@ -172,6 +234,9 @@ int main(void) {
         cmocka_unit_test(as_json),
         cmocka_unit_test(as_csv),
         cmocka_unit_test(nothing_is_an_empty_list),
+        cmocka_unit_test(one_row_is_an_object),
+        cmocka_unit_test(rows_may_have_no_columns),
+        cmocka_unit_test(json_is_left_as_it_is),
         cmocka_unit_test(numbers_come_back_as_they_were),
         cmocka_unit_test(text_that_is_none_is_base64),
         cmocka_unit_test(limits_are_kept),
