@@ -9,54 +9,21 @@ if (($# < 1)) || [[ ! -x $1 ]]; then
     echo "usage: $0 PATH_TO_TIDINGS [PART_OF_A_NAME]" >&2
     exit 2
 fi
+# shellcheck source=tests/system/lib.sh
+source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
 only=${2-}
 man_page=$(dirname "$0")/../../man/tidings.1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 unset NO_COLOR
-export LC_ALL=C.UTF-8 TERM=xterm
-
-count=0
-failed=0
-
-# Runs the program; leaves its exit code in $code, its output in $work/out and $work/err.
-run() {
-    "$tidings" "$@" >"$work/out" 2>"$work/err" </dev/null
-    code=$?
-}
-
-why() {
-    printf '# %s\n' "$@" >&2
-    return 1
-}
-
-exits() {
-    ((code == $1)) || why "exit code $code instead of $1" "$(head -3 "$work/err")"
-}
-
-out_has() {
-    grep -qE -- "$1" "$work/out" || why "no '$1' on stdout"
-}
-
-err_has() {
-    grep -qE -- "$1" "$work/err" || why "no '$1' on stderr:" "$(head -3 "$work/err")"
-}
+export TERM=xterm
 
 is_silent() { # out or err
     [[ ! -s $work/$1 ]] || why "std$1 is not empty:" "$(head -3 "$work/$1")"
 }
 
-check() { # NAME: runs the function of that name
-    [[ $1 == *"$only"* ]] || return 0
-    count=$((count + 1))
+missing() {
     if [[ $1 == *terminal_* || $1 == live_plays* ]] && ! command -v script >/dev/null; then
-        echo "ok $count - $1 # SKIP script(1) is not installed"
-    elif "$1"; then
-        echo "ok $count - $1"
-    else
-        echo "not ok $count - $1"
-        failed=$((failed + 1))
+        echo 'script(1) is not installed'
     fi
 }
 
@@ -77,7 +44,7 @@ sys.exit(not eval("(" + sys.argv[2] + ")"))' "$1" "$2" || why "does not hold: $2
 }
 
 on_a_terminal() { # ENVIRONMENT COMMAND: runs it under script(1), output in $work/out
-    env "$1" script -qec "$2" /dev/null >"$work/out" 2>&1 </dev/null
+    env "$1" script -qec "$2" /dev/null >"$work/out" 2>&1
 }
 
 # Takes every # away that stands before an option, as the file of `init` says one may.
@@ -95,7 +62,7 @@ interrupt_once_it_plays() { # PID-FILE: a minute at most
     done
 }
 
-# ---- Help and version ----
+# ---- Tests: help and version ----
 
 help_lists_the_commands() {
     run --help
@@ -595,9 +562,5 @@ live_interrupted_restores_the_terminal() {
     ! grep -q 'The last change arrived' "$work/out" || why 'it went on to the end'
 }
 
-tests=$(sed -nE '/^# ---- Help/,$s/^([a-z0-9_]+)\(\) \{.*/\1/p' "$0")
-for name in $tests; do
-    check "$name"
-done
-echo "1..$count"
-((failed == 0))
+check_all
+finish

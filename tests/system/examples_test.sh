@@ -1,22 +1,13 @@
-#!/bin/sh
+#!/bin/bash
 # The examples from outside, in TAP: `examples_test.sh FOLDER-OF-PROGRAMS`. Each is started on a
 # free port, a modern and a legacy client (curl) see a change, and SIGTERM ends it well.
 set -u
 folder=$1
-work=$(mktemp -d)
+# shellcheck source=tests/system/lib.sh
+source "$(dirname "$0")/lib.sh"
 server=
-trap 'kill $server 2>/dev/null; rm -rf "$work"' EXIT
-count=0 failed=0
 
-ok() { # DESCRIPTION COMMAND...
-    what=$1
-    shift
-    count=$((count + 1))
-    if "$@"; then echo "ok $count - $what"; else
-        echo "not ok $count - $what"
-        failed=1
-    fi
-}
+end() { kill $server; }
 
 # Waits until FILE has a line with TEXT; a minute at most.
 has() {
@@ -67,5 +58,4 @@ for row in weather=weather://city/san-francisco metrics=data://metrics; do
     ok "$name tells a legacy client of a change" legacy "$uri"
     ok "$name ends its streams and itself on SIGTERM" ends_well
 done
-echo "1..$count"
-exit "$failed"
+finish

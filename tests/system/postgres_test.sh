@@ -9,11 +9,11 @@ if (($# < 1)) || [[ ! -x $1 ]]; then
     echo "usage: $0 PATH_TO_TIDINGS [PART_OF_A_NAME]" >&2
     exit 2
 fi
+# shellcheck source=tests/system/lib.sh
+source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
 only=${2-}
-work=$(mktemp -d)
 server=''
-export LC_ALL=C.UTF-8
 unset PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGSERVICE PGOPTIONS
 
 programs=$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -1)
@@ -24,10 +24,7 @@ end() {
         kill -QUIT "$server"
         wait "$server"
     fi
-    rm -rf "$work"
-} 2>/dev/null
-trap end EXIT
-trap 'exit 1' INT TERM HUP
+}
 
 # ---- A server ----
 
@@ -67,48 +64,15 @@ sql() {
     psql -X -q -A -t -v ON_ERROR_STOP=1 -d "$admin" -c "$1"
 }
 
-count=0
-failed=0
-
-run() {
-    "$tidings" postgres "$@" >"$work/out" 2>"$work/err" </dev/null
-    code=$?
-}
-
-why() {
-    printf '# %s\n' "$@" >&2
-    return 1
-}
-
-exits() {
-    ((code == $1)) || why "exit code $code instead of $1" "$(head -3 "$work/err")"
-}
-
-out_has() {
-    grep -qE -- "$1" "$work/out" || why "no '$1' on stdout:" "$(head -3 "$work/out")"
-}
-
-err_has() {
-    grep -qE -- "$1" "$work/err" || why "no '$1' on stderr:" "$(head -3 "$work/err")"
-}
-
 gives() { # QUERY EXPECTED
     local got
     got=$(sql "$1") || return 1
     [[ $got == "$2" ]] || why "$1 gives '$got' instead of '$2'"
 }
 
-check() { # NAME: runs the function of that name on a fresh table
-    [[ $1 == *"$only"* ]] || return 0
-    count=$((count + 1))
+set_up() { # a fresh table
     sql 'SET client_min_messages = error; DROP SCHEMA IF EXISTS shop CASCADE;
          CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY, item text)'
-    if "$1"; then
-        echo "ok $count - $1"
-    else
-        echo "not ok $count - $1"
-        failed=$((failed + 1))
-    fi
 }
 
 ours='SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgname LIKE '\''tidings%'\'''
@@ -124,10 +88,10 @@ heard() {
 # ---- Tests ----
 
 without_apply_it_prints_sql_that_works() {
-    run install --table shop.orders --key id
+    run postgres install --table shop.orders --key id
     exits 0 && psql -X -q -v ON_ERROR_STOP=1 -d "$admin" -f "$work/out" 2>/dev/null &&
         gives "$ours" 2 && gives "$functions" 1 || return 1
-    run uninstall --table shop.orders
+    run postgres uninstall --table shop.orders
     exits 0 && psql -X -q -v ON_ERROR_STOP=1 -d "$admin" -f "$work/out" 2>/dev/null &&
         gives "$ours" 0 && gives "$functions" 0
 }
@@ -135,35 +99,35 @@ without_apply_it_prints_sql_that_works() {
 apply_installs_and_uninstall_removes_exactly_that() {
     sql 'CREATE FUNCTION shop.mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL;
          END $$; CREATE TRIGGER mine AFTER INSERT ON shop.orders EXECUTE FUNCTION shop.mine()'
-    run install --table shop.orders --key id --apply "$admin"
+    run postgres install --table shop.orders --key id --apply "$admin"
     exits 0 && out_has 'shop.orders tells its changes on the channel tidings_shop_orders' &&
         gives "$ours" 2 && gives "$functions" 1 || return 1
-    run uninstall --table shop.orders --apply "$admin"
+    run postgres uninstall --table shop.orders --apply "$admin"
     exits 0 && gives "$ours" 0 && gives "$functions" 0 &&
         gives "SELECT count(*) FROM pg_trigger WHERE tgname = 'mine'" 1
 }
 
 installing_twice_and_removing_twice_is_fine() {
     for _ in 1 2; do
-        run install --table shop.orders --key id --apply "$admin"
+        run postgres install --table shop.orders --key id --apply "$admin"
         exits 0 && gives "$ours" 2 && gives "$functions" 1 || return 1
     done
-    run install --table shop.orders --key id,item --channel other --apply "$admin"
+    run postgres install --table shop.orders --key id,item --channel other --apply "$admin"
     exits 0 && gives "$ours" 2 && gives "$functions" 1 || return 1
     for _ in 1 2; do
-        run uninstall --table shop.orders --apply "$admin"
+        run postgres uninstall --table shop.orders --apply "$admin"
         exits 0 && gives "$ours" 0 || return 1
     done
 }
 
 the_connection_may_come_from_the_environment() {
     PGHOST=$work/socket PGUSER=postgres PGDATABASE=postgres \
-        run install --table shop.orders --key id --apply
+        run postgres install --table shop.orders --key id --apply
     exits 0 && gives "$ours" 2
 }
 
 each_change_is_notified_with_its_key() {
-    run install --table shop.orders --key id --apply "$admin"
+    run postgres install --table shop.orders --key id --apply "$admin"
     exits 0 || return 1
     heard "INSERT INTO shop.orders VALUES (1, 'a')" >"$work/heard"
     heard "UPDATE shop.orders SET item = 'b'" >>"$work/heard"
@@ -183,7 +147,7 @@ END
 }
 
 a_key_too_long_for_a_payload_is_left_out() {
-    run install --table shop.orders --key item --channel other --apply "$admin"
+    run postgres install --table shop.orders --key item --channel other --apply "$admin"
     exits 0 || return 1
     [[ $(heard "INSERT INTO shop.orders VALUES (1, repeat('x', 9000))") == \
         'other {"op":"INSERT"}' ]] || why 'not as expected'
@@ -191,8 +155,8 @@ a_key_too_long_for_a_payload_is_left_out() {
 
 columns_without_equality_and_odd_names_work() {
     sql 'CREATE TABLE shop."It'\''s ""odd"" $tidings$" ("the key" int PRIMARY KEY, j json)'
-    run install --table 'shop."It'\''s ""odd"" $tidings$"' --key '"the key"' --channel other \
-        --apply "$admin"
+    run postgres install --table 'shop."It'\''s ""odd"" $tidings$"' --key '"the key"' \
+        --channel other --apply "$admin"
     exits 0 || return 1
     sql 'INSERT INTO shop."It'\''s ""odd"" $tidings$" VALUES (1, '\''{}'\'')'
     [[ $(heard 'UPDATE shop."It'\''s ""odd"" $tidings$" SET j = NULL') == \
@@ -200,16 +164,17 @@ columns_without_equality_and_odd_names_work() {
 }
 
 what_is_missing_is_named() {
-    run install --table shop.missing --key id --apply "$admin"
+    run postgres install --table shop.missing --key id --apply "$admin"
     exits 1 && err_has 'there is no table shop.missing in the database postgres' || return 1
-    run install --table shop.orders --key id,nothing --apply "$admin"
+    run postgres install --table shop.orders --key id,nothing --apply "$admin"
     exits 1 && err_has 'the table shop.orders has no column nothing' && gives "$ours" 0
 }
 
 without_permission_nothing_is_done() {
     sql 'SET client_min_messages = error; DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN;
          GRANT ALL ON SCHEMA shop TO guest'
-    run install --table shop.orders --key id --apply "host=$work/socket user=guest dbname=postgres"
+    run postgres install --table shop.orders --key id --apply \
+        "host=$work/socket user=guest dbname=postgres"
     exits 1 && err_has 'the role guest has to own shop.orders' && gives "$functions" 0
     local result=$?
     sql 'DROP OWNED BY guest; DROP ROLE guest'
@@ -217,25 +182,21 @@ without_permission_nothing_is_done() {
 }
 
 wrong_command_lines_are_explained() {
-    run
+    run postgres
     exits 2 && err_has 'install or uninstall' || return 1
-    run install --key id
+    run postgres install --key id
     exits 2 && err_has -- '--table TABLE is missing' || return 1
-    run install --table orders
+    run postgres install --table orders
     exits 2 && err_has -- '--key is missing' || return 1
-    run install --table 'a b' --key id
+    run postgres install --table 'a b' --key id
     exits 2 && err_has 'double quotes' || return 1
-    run uninstall --table a --key id
+    run postgres uninstall --table a --key id
     exits 2 && err_has 'takes --table only' || return 1
-    run install --table a --key id "$admin"
+    run postgres install --table a --key id "$admin"
     exits 2 && err_has 'with --apply only' || return 1
-    run install --table a --key id --apply 'nonsense hunter2'
+    run postgres install --table a --key id --apply 'nonsense hunter2'
     exits 1 && err_has 'no connection string' && ! grep -q hunter2 "$work/err"
 }
 
-tests=$(sed -nE '/^# ---- Tests/,$s/^([a-z0-9_]+)\(\) \{.*/\1/p' "$0")
-for name in $tests; do
-    check "$name"
-done
-echo "1..$count"
-((failed == 0))
+check_all
+finish

@@ -8,16 +8,14 @@ if (($# < 2)) || [[ ! -x $1 || ! -x $2 ]]; then
     echo "usage: $0 PATH_TO_TIDINGS PATH_TO_SERVER [PART_OF_A_NAME]" >&2
     exit 2
 fi
+# shellcheck source=tests/system/lib.sh
+source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
 server=$(realpath "$2")
 only=${3-}
-work=$(mktemp -d)
-export LC_ALL=C.UTF-8
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TIDINGS_PUBLISH_KEY
 
-count=0
-failed=0
 pid=''
 
 # Starts the server; its address is $url, what it keeps comes to $work/kept.
@@ -42,47 +40,20 @@ stop() {
     pid=''
     return $ended
 }
-trap 'stop; rm -rf "$work"' EXIT
+end() { stop; }
+tear_down() { stop; }
 
-run() {
-    "$tidings" publish "$@" >"$work/out" 2>"$work/err"
-    code=$?
-}
-
-why() {
-    printf '# %s\n' "$@" >&2
-    return 1
-}
-exits() {
-    ((code == $1)) || why "exit code $code instead of $1" "$(head -3 "$work/err")"
-}
-out_has() {
-    grep -qE -- "$1" "$work/out" || why "no '$1' on stdout:" "$(head -3 "$work/out")"
-}
-err_has() {
-    grep -qE -- "$1" "$work/err" || why "no '$1' on stderr:" "$(head -3 "$work/err")"
-}
 kept() {
     grep -qxF -- "$1" "$work/kept" || why "'$1' was not kept:" "$(cat "$work/kept")"
 }
 
-check() {
-    [[ $1 == *"$only"* ]] || return 0
-    count=$((count + 1))
-    if "$1" && stop; then
-        echo "ok $count - $1"
-    else
-        echo "not ok $count - $1"
-        failed=$((failed + 1))
-    fi
-    stop
-}
+# ---- Tests ----
 
 a_change_is_published() {
     start 'the key'
-    TIDINGS_PUBLISH_KEY='the key' run "$url" a:1 --metadata '{"by":"cron"}' </dev/null
+    TIDINGS_PUBLISH_KEY='the key' run publish "$url" a:1 --metadata '{"by":"cron"}'
     exits 0 && out_has '^published a:1: change [0-9]+, version [0-9]+; 0 subscriptions match now$' || return
-    MINE='the key' run "$url/mcp" a:2 --deleted --key-env MINE --json </dev/null
+    MINE='the key' run publish "$url/mcp" a:2 --deleted --key-env MINE --json
     exits 0 && out_has '^\{"changes":\[\{"uri":"a:2","number":[0-9]+,.*"subscriptions":0\}\]\}$' || return
     stop
     kept 'heard of a:1 with {"by":"cron"}' && kept 'heard of a:2, deleted'
@@ -93,13 +64,13 @@ content_comes_from_a_file_or_from_input() {
     export TIDINGS_PUBLISH_KEY=key
     printf 'ab\303\251' >"$work/text"
     printf 'a\0b\377' >"$work/bytes"
-    run "$url/" memory://1 --content "$work/text" --mime-type text/plain </dev/null
+    run publish "$url/" memory://1 --content "$work/text" --mime-type text/plain
     exits 0 || return
-    run "$url" memory://2 --content "$work/bytes" </dev/null
+    run publish "$url" memory://2 --content "$work/bytes"
     exits 0 || return
-    run "$url/publish" memory://3 --content - <<<'in'
+    run publish "$url/publish" memory://3 --content - <<<'in'
     exits 0 || return
-    run "$url" memory://4 --content /dev/null </dev/null
+    run publish "$url" memory://4 --content /dev/null
     exits 0 || return
     stop
     unset TIDINGS_PUBLISH_KEY
@@ -110,14 +81,14 @@ content_comes_from_a_file_or_from_input() {
 what_the_server_refuses_is_said() {
     start key
     export TIDINGS_PUBLISH_KEY=key
-    run "$url" a:1 --content /dev/null </dev/null
+    run publish "$url" a:1 --content /dev/null
     exits 1 && err_has '^tidings: publish: refused: content can be published for memory: only \(status 409\)$' || return
-    run "$url" 'no uri' </dev/null
+    run publish "$url" 'no uri'
     exits 1 && err_has 'refused: uri is not a valid URI' || return
-    TIDINGS_PUBLISH_KEY=wrong run "$url" a:1 </dev/null
+    TIDINGS_PUBLISH_KEY=wrong run publish "$url" a:1
     exits 1 && err_has 'does not take the key in TIDINGS_PUBLISH_KEY' || return
     grep -q wrong "$work/err" && why 'the key was printed' && return 1
-    run "$url/elsewhere" a:1 </dev/null
+    run publish "$url/elsewhere" a:1
     exits 1 && err_has 'publishing is not enabled at' || return
     unset TIDINGS_PUBLISH_KEY
     stop
@@ -126,47 +97,41 @@ what_the_server_refuses_is_said() {
 
 a_server_without_a_key_says_so() {
     start
-    TIDINGS_PUBLISH_KEY=key run "$url" a:1 </dev/null
+    TIDINGS_PUBLISH_KEY=key run publish "$url" a:1
     exits 1 && err_has 'publishing is not enabled at .*: give that server a publish key'
 }
 
 nobody_waits_for_ever() {
     start key hang
-    TIDINGS_PUBLISH_KEY=key run "$url" a:1 --timeout 1 </dev/null
+    TIDINGS_PUBLISH_KEY=key run publish "$url" a:1 --timeout 1
     exits 1 && err_has 'no answer from .* in time'
 }
 
 what_cannot_work_is_said_before() {
     export TIDINGS_PUBLISH_KEY=key
-    run http://127.0.0.1:1 a:1 </dev/null
+    run publish http://127.0.0.1:1 a:1
     exits 1 && err_has 'cannot connect to http://127.0.0.1:1/publish' || return
-    run ftp://127.0.0.1 a:1 </dev/null
+    run publish ftp://127.0.0.1 a:1
     exits 2 && err_has 'not the address of a server' || return
-    run http://127.0.0.1:1 </dev/null
+    run publish http://127.0.0.1:1
     exits 2 && err_has 'needs the address of a server and a URI' || return
-    run http://127.0.0.1:1 a:1 --metadata '{' </dev/null
+    run publish http://127.0.0.1:1 a:1 --metadata '{'
     exits 2 && err_has '--metadata is not JSON' || return
-    run http://127.0.0.1:1 a:1 --metadata 7 </dev/null
+    run publish http://127.0.0.1:1 a:1 --metadata 7
     exits 2 && err_has 'not a JSON object' || return
-    run http://127.0.0.1:1 a:1 --deleted --content - </dev/null
+    run publish http://127.0.0.1:1 a:1 --deleted --content -
     exits 2 && err_has 'do not go together' || return
-    run http://127.0.0.1:1 a:1 --mime-type a/b </dev/null
+    run publish http://127.0.0.1:1 a:1 --mime-type a/b
     exits 2 && err_has 'only with --content' || return
-    run http://127.0.0.1:1 a:1 --content "$work/nothing" </dev/null
+    run publish http://127.0.0.1:1 a:1 --content "$work/nothing"
     exits 1 && err_has 'cannot read .*nothing: No such file' || return
     head -c 5000000 /dev/zero >"$work/large"
-    run http://127.0.0.1:1 a:1 --content "$work/large" </dev/null
+    run publish http://127.0.0.1:1 a:1 --content "$work/large"
     exits 1 && err_has 'more than 4 MiB' || return
     unset TIDINGS_PUBLISH_KEY
-    run http://127.0.0.1:1 a:1 </dev/null
+    run publish http://127.0.0.1:1 a:1
     exits 1 && err_has 'no publish key: put it into the environment variable TIDINGS_PUBLISH_KEY'
 }
 
-check a_change_is_published
-check content_comes_from_a_file_or_from_input
-check what_the_server_refuses_is_said
-check a_server_without_a_key_says_so
-check nobody_waits_for_ever
-check what_cannot_work_is_said_before
-echo "1..$count"
-exit $((failed > 0))
+check_all
+finish
