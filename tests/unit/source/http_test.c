@@ -359,6 +359,10 @@ static void a_proxy_is_used_only_where_one_is_named(void **state) {
 
 /* ---- Memory, config ----------------------------------------------------- */
 
+static bool is_done(void *reading) {
+    return ((struct reading *)reading)->done;
+}
+
 static void says_when_memory_is_out(void **state) {
     struct fixture *f = *state;
     bool failed = true;
@@ -379,8 +383,7 @@ static void says_when_memory_is_out(void **state) {
             assert_true(n < 1000);
             memory_fail(n, MEMORY_ONCE);
             harness_start_read(&f->harness, PAGE, &reading);
-            while (!reading.done)
-                uv_run(&f->harness.loop, UV_RUN_ONCE);
+            harness_until(&f->harness, is_done, &reading);
             failed = memory_failed();
             memory_fail(0, MEMORY_ONCE);
             assert_true(reading.status == 0 || (failed && reading.status == TDG_ENOMEM) ||
