@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/text.h"
 
 enum { SAY_AGAIN_MS = 10000 };
@@ -276,15 +275,9 @@ static bool is_interval(const tdg__command_t *command) {
 
 static void on_turn(uv_timer_t *timer);
 
-/* Give or take a tenth, so that many do not run at the same moment. */
 static void set_timer(tdg__command_t *command) {
-    uint64_t every = (uint64_t)command->every_ms, spread = every / 5;
-    uint32_t random = 0;
-
-    if (tdg__random(&random, sizeof(random)) < 0)
-        random = UINT32_MAX / 2;
-    uv_timer_start(&command->timer, on_turn, every - spread / 2 + (random * spread >> 32),
-                   0);
+    uv_timer_start(&command->timer, on_turn,
+                   (uint64_t)tdg__source_turn_ms(command->every_ms), 0);
 }
 
 static void on_turn(uv_timer_t *timer) {
@@ -348,15 +341,13 @@ static void on_timer_closed(uv_handle_t *handle) {
 }
 
 void tdg__command_check_closed(tdg__command_t *command) {
-    if (command->closing && !command->timer_open && command->runs == NULL &&
-        command->feeds == NULL)
+    if (!command->timer_open && command->runs == NULL && command->feeds == NULL)
         tdg__source_closed(&command->source);
 }
 
 static void close_(tdg__source_t *source) {
     tdg__command_t *command = (tdg__command_t *)source;
 
-    command->closing = true;
     for (struct run *run = command->runs; run != NULL; run = run->next)
         if (run->process != NULL)
             tdg__process_stop(run->process);

@@ -21,10 +21,9 @@ typedef struct tdg__command {
     struct tdg__feed *feeds; /* command_lines.c's */
     unsigned watched;        /* targets */
     uv_timer_t timer;        /* the next turn of the interval */
-    bool timer_open;
-    bool closing;
-    uint64_t said_ms; /* when a line of standard error was last logged */
-    unsigned unsaid;  /* lines since then */
+    bool timer_open;         /* until it all ends */
+    uint64_t said_ms;        /* when a line of standard error was last logged */
+    unsigned unsaid;         /* lines since then */
 } tdg__command_t;
 
 enum { TDG__COMMAND_INTERVAL, TDG__COMMAND_LINES, TDG__COMMAND_NUL };

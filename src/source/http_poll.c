@@ -104,15 +104,6 @@ int64_t tdg__http_now(const struct http *http) {
     return (int64_t)uv_now(http->source.host.loop);
 }
 
-/* Evenly from 0 to `limit`. */
-static int64_t random_ms(int64_t limit) {
-    uint32_t random;
-
-    if (tdg__random(&random, sizeof(random)) < 0)
-        random = UINT32_MAX / 2;
-    return (int64_t)((uint64_t)random * (uint64_t)(limit + 1) >> 32);
-}
-
 static void on_time(uv_timer_t *timer);
 
 void tdg__http_set_timer(struct http *http) {
@@ -150,9 +141,9 @@ void tdg__http_schedule(struct http *http, struct poll *poll) {
 
     poll->not_before_ms = 0;
     if (!poll->begun)
-        arm(http, poll, 1 + random_ms(every - 1));
+        arm(http, poll, 1 + tdg__source_random_ms(every - 1));
     else
-        arm(http, poll, every - every / 10 + random_ms(every / 5));
+        arm(http, poll, tdg__source_turn_ms(every));
     poll->begun = true;
 }
 
@@ -169,5 +160,5 @@ void tdg__http_postpone(struct http *http, struct poll *poll, int64_t retry_afte
         wait = http->source.entry.retry_ms; /* "0" is no reason to hurry */
     uv_update_time(http->source.host.loop); /* from the answer on, not from before it */
     poll->not_before_ms = tdg__http_now(http) + wait;
-    arm(http, poll, wait + random_ms(wait / 10));
+    arm(http, poll, wait + tdg__source_random_ms(wait / 10));
 }

@@ -24,7 +24,8 @@ struct log {
     struct job *job;          /* of the fetch that runs; NULL: none does */
     unsigned jobs;            /* with those whose fetch was cancelled */
     uv_timer_t timer;         /* a missing file is looked for again */
-    bool timer_open, closing, said_inotify, said_missing;
+    bool timer_open;          /* until it all ends */
+    bool said_inotify, said_missing;
 
     bool present; /* when it was last read */
     uint64_t gone_since_ms;
@@ -77,7 +78,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 }
 
 static void check_closed(struct log *log) {
-    if (log->closing && log->jobs == 0 && log->watches == 0 && !log->timer_open)
+    if (!log->timer_open && log->jobs == 0 && log->watches == 0)
         tdg__source_closed(&log->source);
 }
 
@@ -316,7 +317,6 @@ static void on_timer_closed(uv_handle_t *handle) {
 static void close_(tdg__source_t *source) {
     struct log *log = (struct log *)source;
 
-    log->closing = true;
     unwatch(source, NULL);
     uv_close((uv_handle_t *)&log->timer, on_timer_closed);
 }

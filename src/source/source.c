@@ -345,15 +345,24 @@ void tdg__source_unlist(tdg__source_t *source, const char *uri) {
 
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {
     int64_t wait = source->entry.retry_ms, longest = source->entry.retry_max_ms;
-    uint32_t random = 0;
 
     while (tries-- > 0 && wait < longest)
         wait *= 2;
     if (wait > longest)
         wait = longest;
+    return wait - tdg__source_random_ms(wait / 2);
+}
+
+int64_t tdg__source_turn_ms(int64_t every_ms) {
+    return every_ms - every_ms / 10 + tdg__source_random_ms(every_ms / 5);
+}
+
+int64_t tdg__source_random_ms(int64_t limit) {
+    uint32_t random;
+
     if (tdg__random(&random, sizeof(random)) < 0)
-        random = 0;
-    return wait - (int64_t)((uint64_t)random * (uint64_t)(wait / 2) >> 32);
+        random = UINT32_MAX / 2;
+    return (int64_t)((uint64_t)random * (uint64_t)(limit + 1) >> 32);
 }
 
 void tdg__source_is_away(tdg__source_t *source, const char *why) {

@@ -294,6 +294,11 @@ void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *f
  * counts from 0. */
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries);
 
+/* How long to wait for the next turn of what happens every so often: give or take a
+ * tenth, for the same reason. */
+int64_t tdg__source_turn_ms(int64_t every_ms);
+int64_t tdg__source_random_ms(int64_t limit); /* evenly from 0 to `limit` */
+
 /* ---- A fetch ------------------------------------------------------------ */
 
 struct tdg__fetch {

@@ -42,7 +42,8 @@ struct sqlite {
     bool version_known;
     int64_t version;
     uv_timer_t timer;
-    bool timer_open, closing, said_inotify;
+    bool timer_open; /* until it all ends */
+    bool said_inotify;
     struct waiting *waiting; /* targets that are not armed yet */
 };
 
@@ -119,8 +120,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 static void pump(struct sqlite *sqlite);
 
 static void check_closed(struct sqlite *sqlite) {
-    if (sqlite->closing && sqlite->job == NOTHING && sqlite->watches == 0 &&
-        !sqlite->timer_open)
+    if (!sqlite->timer_open && sqlite->job == NOTHING && sqlite->watches == 0)
         tdg__source_closed(&sqlite->source);
 }
 
@@ -151,7 +151,7 @@ static void on_timer(uv_timer_t *timer) {
 static void set_timer(struct sqlite *sqlite) {
     uint64_t every = (uint64_t)sqlite->every_ms, soon = every;
 
-    if (sqlite->watched == 0 || sqlite->closing)
+    if (sqlite->watched == 0 || sqlite->source.closing)
         return;
     if (sqlite->looks_left > 0)
         soon = sqlite->looks_left-- == LOOKS ? FIRST_LOOK_MS : SECOND_LOOK_MS;
@@ -374,12 +374,12 @@ static void worked(uv_work_t *request, int status) {
     (void)status; /* never cancelled */
     sqlite->job = NOTHING;
     sqlite->result = (tdg__sqlite_result_t){0};
-    tdg__sqlite_db_stop(sqlite->db, sqlite->closing);
+    tdg__sqlite_db_stop(sqlite->db, sqlite->source.closing);
     if (job != CLOSE)
         tell_reach(sqlite, &result);
     if (job == QUERY)
         on_query(sqlite, &result);
-    else if (job == VERSION && sqlite->watched > 0 && !sqlite->closing)
+    else if (job == VERSION && sqlite->watched > 0 && !sqlite->source.closing)
         on_version(sqlite, &result);
     tdg__free(result.data);
     pump(sqlite);
@@ -452,7 +452,6 @@ static void on_timer_closed(uv_handle_t *handle) {
 static void close_(tdg__source_t *source) {
     struct sqlite *sqlite = (struct sqlite *)source;
 
-    sqlite->closing = true;
     sqlite->watched = 0;
     stop_watching(sqlite);
     uv_close((uv_handle_t *)&sqlite->timer, on_timer_closed);
