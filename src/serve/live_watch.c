@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/live_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { AGAIN_MS = 100 };
+
+/* Tells the server, once, how its wish ended. One that was refused is not stopped later.
+ */
+static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
+    if (watch->answered)
+        return;
+    watch->answered = true;
+    tdg_server_watch_done(live->server, watch->target, status);
+    if (status < 0)
+        tdg__wanted_remove(&live->watches, watch);
+}
+
+void tdg__live_on_watched(void *user, tdg__source_t *source, const char *target,
+                          int status) {
+    struct slot *slot = user;
+    tdg__live_t *live = slot->live;
+    tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
+
+    if (tdg__is_template_of(source, target)) {
+        slot->arming = false;
+        tdg__live_check_retiring(live);
+    }
+    if (watch == NULL || (watch->source != NULL && watch->source != source))
+        return;
+    if (watch->pending > 0 && --watch->pending > 0)
+        return;
+    answer(live, watch, tdg__is_list(target) ? 0 : status);
+}
+
+/* All that list by themselves; that some of them cannot is no reason to refuse. */
+void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
+    watch->pending = 1;
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
+            tdg__source_watch(slot->source, watch->target, NULL) == TDG_EAGAIN)
+            watch->pending++;
+    if (--watch->pending == 0)
+        answer(live, watch, 0);
+}
+
+void tdg__live_try_again(tdg__live_t *live) {
+    if (!live->closing)
+        uv_timer_start(&live->again, tdg__live_on_again, AGAIN_MS, 0);
+}
+
+/* Lets the source that has the target watch it. `checksum` is what was last told. */
+void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
+                           const char *checksum) {
+    struct slot *slot = tdg__live_slot_of(live, watch->target);
+
+    watch->source = slot != NULL ? slot->source : NULL;
+    if (slot == NULL) { /* what the server lists and no source has: a tool's, say */
+        answer(live, watch, 0);
+        return;
+    }
+
+    int rv = tdg__source_watch(slot->source, watch->target, checksum);
+    slot->arming |= rv == TDG_EAGAIN && tdg__is_template_of(slot->source, watch->target);
+    watch->again = rv == TDG_ENOMEM && watch->answered;
+    if (watch->again) {
+        watch->source = NULL; /* which is not to be told to stop */
+        tdg__live_try_again(live);
+    } else if (rv != TDG_EAGAIN) {
+        answer(live, watch, rv);
+    }
+}
+
+/* What changed meanwhile nobody knows, so it counts as changed. */
+void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
+    tdg__live_begin_watch(live, watch, NULL);
+    if (watch->source == NULL || strchr(watch->target, '{') != NULL ||
+        tdg_server_notify_updated(live->server, watch->target, NULL) == 0)
+        return;
+    tdg__source_unwatch(watch->source, watch->target);
+    watch->source = NULL;
+    watch->again = true;
+    tdg__live_try_again(live);
+}
+
+struct watch_task {
+    tdg__errand_t task;
+    tdg__live_t *live;
+    char target[];
+};
+
+static void start_watch(tdg__live_t *live, const char *target) {
+    tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
+
+    if (watch != NULL) { /* there was no memory to stop it */
+        if (watch->answered)
+            tdg_server_watch_done(live->server, target, 0);
+        return;
+    }
+    watch = tdg__wanted_add(&live->watches, target);
+    if (watch == NULL)
+        tdg_server_watch_done(live->server, target, TDG_ENOMEM);
+    else if (tdg__is_list(target))
+        tdg__live_watch_lists(live, watch);
+    else
+        tdg__live_begin_watch(live, watch, NULL);
+}
+
+static void run_watch(tdg__errand_t *task) {
+    struct watch_task *wish = (struct watch_task *)task;
+    tdg__live_t *live = wish->live;
+
+    if (!task->refused)
+        start_watch(live, wish->target);
+    tdg__free(wish);
+}
+
+static void unwatch(struct slot *slot, const char *target) {
+    if (tdg__is_template_of(slot->source, target))
+        slot->arming = false;
+    tdg__source_unwatch(slot->source, target);
+}
+
+static void run_unwatch(tdg__errand_t *task) {
+    struct watch_task *wish = (struct watch_task *)task;
+    tdg__live_t *live = wish->live;
+    tdg__wanted_t *watch =
+        task->refused ? NULL : tdg__wanted_find(&live->watches, wish->target);
+
+    if (watch != NULL) {
+        for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+            if (slot->source == watch->source ||
+                (tdg__is_list(wish->target) &&
+                 (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
+                unwatch(slot, wish->target);
+        tdg__wanted_remove(&live->watches, watch);
+        tdg__live_check_retiring(live);
+    }
+    tdg__free(wish);
+}
+
+static int post_watch(tdg__live_t *live, const char *target,
+                      void (*run)(tdg__errand_t *task)) {
+    struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target) + 1);
+
+    if (wish == NULL)
+        return TDG_ENOMEM;
+    *wish = (struct watch_task){.task.run = run, .live = live};
+    strcpy(wish->target, target);
+    tdg__handover_post(&live->handover, &wish->task);
+    return 0;
+}
+
+/* On a worker's thread, as the next one. */
+static int watcher_start(void *user, tdg_server_t *server, const char *target) {
+    (void)server;
+    int rv = post_watch(user, target, run_watch);
+    return rv < 0 ? rv : TDG_EAGAIN;
+}
+
+/* Without memory the watching goes on, and costs what it costs. */
+static void watcher_stop(void *user, tdg_server_t *server, const char *target) {
+    (void)server;
+    post_watch(user, target, run_unwatch);
+}
+
+tdg_watcher_t tdg__live_watcher(tdg__live_t *live) {
+    return (tdg_watcher_t){watcher_start, watcher_stop, live};
+}
