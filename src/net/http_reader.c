@@ -23,6 +23,7 @@ enum {
     FIRST_ROOM = 512,
     KEEP_BYTES = 4096, /* of head and body each, over a reset */
     KEEP_FIELDS = 64,
+    SMALL_ROOM = TDG__HTTP_SMALL_BODY + 1, /* with the NUL */
 };
 
 enum state { HEAD, BODY, READY, REFUSED };
@@ -40,7 +41,8 @@ struct tdg__http_reader {
     struct bytes head;
     struct bytes body;
     size_t body_max;
-    tdg__http_field_t *fields; /* pointers into the head */
+    tdg__http_budget_t *budget; /* where the body counts; NULL: nowhere */
+    tdg__http_field_t *fields;  /* pointers into the head */
     size_t field_room;
     tdg__http_request_t request;
     char *target; /* in the head */
@@ -59,24 +61,33 @@ static const tdg__http_refusal_t
     long_head = {431, "the header block is too long"},
     bad_method = {501, "the method is not known here"},
     unclear = {400, "the request could be read in several ways"},
-    no_memory = {500, "the server is out of memory"};
+    no_memory = {500, "the server is out of memory"},
+    no_budget = {503, "too many large requests are being read"};
 
 /* ---- Bytes -------------------------------------------------------------- */
 
-/* Grows by doubling, up to `max` bytes. There is always a NUL behind the last byte. */
-static int append(struct bytes *bytes, const char *data, size_t len, size_t max) {
+/* The room that so many more bytes, and the NUL behind them, take: it doubles, up to
+ * `max` bytes. What is small does not get the room of something large. */
+static size_t room_for(const struct bytes *bytes, size_t len, size_t max) {
     size_t need = bytes->len + len + 1;
+    size_t room = 2 * bytes->room < FIRST_ROOM ? FIRST_ROOM : 2 * bytes->room;
 
-    if (need > bytes->room) {
-        size_t room = 2 * bytes->room < FIRST_ROOM ? FIRST_ROOM : 2 * bytes->room;
-        char *grown;
+    if (need <= bytes->room)
+        return bytes->room;
+    if (room < need)
+        room = need;
+    if (room > SMALL_ROOM && need <= SMALL_ROOM)
+        room = SMALL_ROOM;
+    return room > max + 1 ? max + 1 : room;
+}
 
-        if (room < need)
-            room = need;
-        if (room > max + 1)
-            room = max + 1;
+/* There is always a NUL behind the last byte. */
+static int append(struct bytes *bytes, const char *data, size_t len, size_t max) {
+    size_t room = room_for(bytes, len, max);
 
-        grown = tdg__realloc(bytes->data, room);
+    if (room > bytes->room) {
+        char *grown = tdg__realloc(bytes->data, room);
+
         if (grown == NULL)
             return TDG_ENOMEM;
         bytes->data = grown;
@@ -91,6 +102,37 @@ static int append(struct bytes *bytes, const char *data, size_t len, size_t max)
 static void release(struct bytes *bytes) {
     tdg__free(bytes->data);
     *bytes = (struct bytes){NULL, 0, 0};
+}
+
+/* ---- Budget ------------------------------------------------------------- */
+
+static size_t cost(size_t room) {
+    return room > SMALL_ROOM ? room : 0;
+}
+
+static bool can_afford(const tdg__http_reader_t *reader, size_t room) {
+    const tdg__http_budget_t *budget = reader->budget;
+    size_t others;
+
+    if (budget == NULL || budget->max_bytes == 0 || cost(room) == 0)
+        return true;
+    others = budget->used_bytes - cost(reader->body.room);
+    return others == 0 ||
+           (others < budget->max_bytes && room <= budget->max_bytes - others);
+}
+
+/* The body has other room than before. */
+static void recount(tdg__http_reader_t *reader, size_t before) {
+    if (reader->budget != NULL)
+        reader->budget->used_bytes += cost(reader->body.room) - cost(before);
+}
+
+void tdg__http_reader_charge(tdg__http_reader_t *reader, tdg__http_budget_t *budget) {
+    if (reader->budget != NULL)
+        reader->budget->used_bytes -= cost(reader->body.room);
+    reader->budget = budget;
+    if (budget != NULL)
+        budget->used_bytes += cost(reader->body.room);
 }
 
 /* ---- What llhttp reports ------------------------------------------------ */
@@ -138,10 +180,15 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len) {
 static int on_body(llhttp_t *parser, const char *at, size_t len) {
     tdg__http_reader_t *reader = parser->data;
 
-    if (append(&reader->body, at, len, reader->body_max) == 0)
-        return 0;
-    reader->refusal = &no_memory;
-    return HPE_USER;
+    size_t before = reader->body.room;
+
+    if (!can_afford(reader, room_for(&reader->body, len, reader->body_max)))
+        reader->refusal = &no_budget;
+    else if (append(&reader->body, at, len, reader->body_max) < 0)
+        reader->refusal = &no_memory;
+    else
+        recount(reader, before);
+    return reader->refusal == NULL ? 0 : HPE_USER;
 }
 
 /* Pausing makes llhttp stop before the bytes of the next request. */
@@ -389,6 +436,7 @@ int tdg__http_reader_create(const tdg__http_limits_t *limits, tdg__http_reader_t
 void tdg__http_reader_destroy(tdg__http_reader_t *reader) {
     if (reader == NULL)
         return;
+    tdg__http_reader_charge(reader, NULL);
     release(&reader->head);
     release(&reader->body);
     tdg__free(reader->fields);
@@ -441,6 +489,8 @@ const char *tdg__http_reader_reason(const tdg__http_reader_t *reader) {
 }
 
 void tdg__http_reader_reset(tdg__http_reader_t *reader) {
+    size_t before = reader->body.room;
+
     reader->state = HEAD;
     reader->blank_lines = reader->line = 0;
     reader->head.len = reader->body.len = 0;
@@ -454,6 +504,7 @@ void tdg__http_reader_reset(tdg__http_reader_t *reader) {
         release(&reader->head);
     if (reader->body.room > KEEP_BYTES)
         release(&reader->body);
+    recount(reader, before);
     if (reader->field_room > KEEP_FIELDS) {
         tdg__free(reader->fields);
         reader->fields = NULL;

@@ -58,6 +58,16 @@ typedef struct tdg__http_limits {
     void *user;
 } tdg__http_limits_t;
 
+/* What the bodies that several readers of one thread hold may have in all. Those of up to
+ * TDG__HTTP_SMALL_BODY bytes do not count and are always read, so that small requests go
+ * on while large ones take all there is; so is one that nobody has to share with. */
+typedef struct tdg__http_budget {
+    size_t max_bytes; /* 0: no limit */
+    size_t used_bytes;
+} tdg__http_budget_t;
+
+enum { TDG__HTTP_SMALL_BODY = 64 * 1024 };
+
 typedef struct tdg__http_reader tdg__http_reader_t;
 
 typedef enum tdg__http_step {
@@ -71,6 +81,10 @@ typedef enum tdg__http_step {
 /* Stores a new reader in *ret. Returns 0 or TDG_ENOMEM. */
 int tdg__http_reader_create(const tdg__http_limits_t *limits, tdg__http_reader_t **ret);
 void tdg__http_reader_destroy(tdg__http_reader_t *reader); /* NULL is accepted */
+
+/* From now on its body counts in `budget` (borrowed; NULL: nowhere), and no more in the
+ * one before. What it has already is taken over whatever the budget says. */
+void tdg__http_reader_charge(tdg__http_reader_t *reader, tdg__http_budget_t *budget);
 
 /* Reads on. *ret_used tells how many bytes were taken; after READY the rest belongs to
  * what follows the request (a pipelined one, say), after CONTINUE to its body: feed it
@@ -87,8 +101,9 @@ bool tdg__http_reader_begun(const tdg__http_reader_t *reader);
 const tdg__http_request_t *tdg__http_reader_request(const tdg__http_reader_t *reader);
 
 /* After REFUSED: 400, 413 (body), 414 (request line), 417 (Expect), 431 (header block),
- * 501 (method or transfer coding), 505 (version) or 500 (out of memory), and a sentence
- * for the client, without a full stop and without anything that the client has sent. */
+ * 501 (method or transfer coding), 503 (budget), 505 (version) or 500 (out of memory),
+ * and a constant sentence for the client, without a full stop and without anything that
+ * the client has sent. */
 int tdg__http_reader_status(const tdg__http_reader_t *reader);
 const char *tdg__http_reader_reason(const tdg__http_reader_t *reader);
 

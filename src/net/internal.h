@@ -55,7 +55,8 @@ struct tdg__net {
     uv_idle_t resumer;                     /* runs while there are such */
     tdg__http_reader_t *spare[SPARE_READERS];
     size_t spare_count;
-    size_t holders; /* records whose handles are not closed yet */
+    tdg__http_budget_t bodies; /* of the readers that are here */
+    size_t holders;            /* records whose handles are not closed yet */
     bool finishing;
     bool closing;
     void (*done)(void *arg);
@@ -157,7 +158,8 @@ void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len);
  * come to their end: requests do not pile up on the stack. */
 void tdg__conn_resume(tdg__conn_t *conn);
 
-/* Answers in plain text, then closes. `reason` is a sentence. */
+/* Answers in plain text, then closes, and gives its reader back. `reason` is a sentence,
+ * which is not the reader's. */
 void tdg__conn_refuse(tdg__conn_t *conn, int status, const char *reason);
 
 /* Looks whether a time is over. */

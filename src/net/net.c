@@ -37,6 +37,7 @@ int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **r
     net->loop = loop;
     net->opts = *opts;
     net->tick_ms = tick_of(opts);
+    net->bodies.max_bytes = opts->max_body_total;
     net->date_s = -1;
     if (uv_timer_init(loop, &net->ticker) < 0) {
         tdg__free(net);
@@ -109,7 +110,10 @@ tdg__http_reader_t *tdg__net_take_reader(tdg__net_t *net) {
 
     if (net->spare_count > 0)
         return net->spare[--net->spare_count];
-    return tdg__http_reader_create(&net->opts.limits, &reader) == 0 ? reader : NULL;
+    if (tdg__http_reader_create(&net->opts.limits, &reader) < 0)
+        return NULL;
+    tdg__http_reader_charge(reader, &net->bodies);
+    return reader;
 }
 
 void tdg__net_give_reader(tdg__net_t *net, tdg__http_reader_t *reader) {

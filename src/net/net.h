@@ -58,6 +58,8 @@ typedef struct tdg__net_opts {
     uint32_t write_timeout_ms;   /* for a reader that does not read: without progress for
                                     this long while bytes are queued, it is closed */
     uint32_t max_connections;    /* beyond it: 503 and close */
+    size_t max_body_total;       /* bytes of all large bodies that are being read; beyond
+                                    it: 503 and close; 0: no limit (http_request.h) */
 } tdg__net_opts_t;
 
 /* Stores a new net on `loop` in *ret. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

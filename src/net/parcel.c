@@ -42,6 +42,7 @@ int tdg__conn_move(tdg__conn_t *conn, tdg__parcel_t **ret) {
     if (parcel->fd < 0)
         goto fail_input;
 
+    tdg__http_reader_charge(conn->reader, NULL); /* the budget stays with its thread */
     conn->reader = NULL;
     conn->moved = true;
     tdg__conn_abort(conn);
@@ -83,6 +84,7 @@ int tdg__net_adopt(tdg__net_t *net, tdg__parcel_t *parcel) {
     }
 
     conn->reader = parcel->reader;
+    tdg__http_reader_charge(conn->reader, &net->bodies);
     conn->input = parcel->input;
     conn->eof = parcel->eof;
     tdg__free(parcel);

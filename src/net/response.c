@@ -164,13 +164,18 @@ void tdg__conn_refuse(tdg__conn_t *conn, int status, const char *reason) {
     char text[256];
     int len = snprintf(text, sizeof(text), "%s\n", reason);
 
+    if (conn->reader != NULL) /* its body is of no use while the client lingers */
+        tdg__net_give_reader(conn->outlet.net, conn->reader);
+    conn->reader = NULL;
+
     conn->phase = ANSWERING;
     conn->keep_alive = false;
     conn->head = false;
     conn->lingers = true;
     if (len >= (int)sizeof(text))
         len = sizeof(text) - 1;
-    tdg__conn_respond(conn, status, "text/plain; charset=utf-8", NULL, text, (size_t)len);
+    tdg__conn_respond(conn, status, "text/plain; charset=utf-8",
+                      status == 503 ? "Retry-After: 1\r\n" : NULL, text, (size_t)len);
 }
 
 int tdg__conn_begin(tdg__conn_t *conn, const char *fields, const void *first,

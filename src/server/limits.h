@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much one message of a client may be. */
+ * How much one message of a client may be, and those that are being read together. */
 #ifndef TDG_SERVER_LIMITS_H
 #define TDG_SERVER_LIMITS_H
 
@@ -11,7 +11,10 @@
 #include "base/json.h"
 #include "mcp/rpc.h"
 
-enum { TDG__MESSAGE_DEPTH = 64 };
+enum {
+    TDG__MESSAGE_DEPTH = 64,
+    TDG__BODIES_MAX = 64 << 20, /* bytes of all large bodies that one worker reads */
+};
 
 /* A value costs up to some 230 bytes of memory (an empty object does): one for every 32
  * bytes of the largest message is beyond what people send, and keeps the cost of a

@@ -16,6 +16,7 @@
 #include "net/conn.h"
 #include "server/feed.h"
 #include "server/http.h"
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/occupant.h"
 #include "server/pipe.h"
@@ -360,6 +361,7 @@ static int create_net(tdg__worker_t *worker) {
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,
         .max_connections = (opts->max_connections - 1) / opts->workers + 1,
+        .max_body_total = TDG__BODIES_MAX,
     };
 
     return tdg__net_create(worker->loop, &net, &worker->net);
