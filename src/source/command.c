@@ -48,6 +48,15 @@ static const tdg__option_t options[] = {
      .example = "30s",
      .help = "How often it runs while somebody watches, give or take a tenth; a read "
              "runs it at once. With `mode: interval` only."},
+    {.name = "max-programs",
+     .type = TDG__OPTION_NUMBER,
+     .offset = AT(max_programs),
+     .fallback = "16",
+     .min = 1,
+     .max = 1000,
+     .help = "How many programs of this entry run at the same time. With `lines` and "
+             "`nul`, what needs one more is refused; with `interval` it waits, and more "
+             "than 16 never run."},
     {.name = "cwd",
      .type = TDG__OPTION_PATH,
      .offset = AT(cwd),
@@ -60,7 +69,7 @@ static const tdg__option_t options[] = {
      .example = "{LC_ALL: C}",
      .help = "What its environment has beside our own. The place for secrets: arguments "
              "can be seen by every user of the machine."},
-    {.name = NULL                       },
+    {.name = NULL},
 };
 
 static int wrong(tdg__problems_t *problems, const tdg__node_t *node, const char *name,
@@ -96,10 +105,16 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
         if (name[0] == '\0' || strchr(name, '=') != NULL)
             rv = wrong(problems, node, "env", "a name cannot be empty or hold =");
     }
+    if (command->mode == TDG__COMMAND_INTERVAL)
+        source->max_fetches = (unsigned)command->max_programs;
     return rv;
 }
 
 /* ---- For both ways ------------------------------------------------------ */
+
+bool tdg__command_has_room(const tdg__command_t *command) {
+    return command->running < command->max_programs;
+}
 
 int tdg__command_start(tdg__command_t *command, const char *uri,
                        const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
@@ -117,7 +132,9 @@ int tdg__command_start(tdg__command_t *command, const char *uri,
             ret);
     tdg__command_strings_free(argv);
     tdg__command_strings_free(env);
-    if (rv < 0)
+    if (rv == 0)
+        command->running++;
+    else
         snprintf(why, TDG__COMMAND_WHY, "%s",
                  rv == TDG_ENOTFOUND ? "the URI has a value that the program cannot be "
                                        "given"
@@ -170,13 +187,16 @@ void tdg__command_said(tdg__command_t *command, tdg__command_words_t *words,
     command->unsaid = 0;
 }
 
-/* ---- Programs that run and end ------------------------------------------ */
+/* ---- Programs that run and end ------------------------------------------
+ *
+ * No more are fetched than may run. But one whose time was over may still be on its way
+ * out; until it is gone, the next one waits. */
 
 struct run {
     tdg__command_t *command;
     struct run *next, **self;
-    tdg__process_t *process;
-    tdg__fetch_t *fetch; /* NULL: nobody waits for it any more */
+    tdg__process_t *process; /* NULL: it waits for its turn */
+    tdg__fetch_t *fetch;     /* NULL: nobody waits for it any more */
     tdg__text_t out;
     tdg__command_words_t words;
 };
@@ -196,6 +216,8 @@ static void run_give_up(struct run *run, int status, const char *why) {
     run->fetch = NULL;
     if (run->process != NULL)
         tdg__process_stop(run->process);
+    else
+        run_free(run);
     if (fetch != NULL)
         tdg__fetch_failed(fetch, status, "%s", why);
 }
@@ -216,14 +238,17 @@ static void on_said(void *user, const char *line) {
     tdg__command_said(run->command, &run->words, line);
 }
 
+static void start_waiting(tdg__command_t *command);
+
 static void on_ended(void *user, const tdg__process_end_t *end) {
     struct run *run = user;
     tdg__command_t *command = run->command;
     tdg__fetch_t *fetch = run->fetch;
     char why[TDG__COMMAND_WHY];
 
-    run->process = NULL;
     run->fetch = NULL;
+    command->running--;
+    start_waiting(command);
     if (fetch != NULL && end->error == 0 && end->signal == 0 && end->exit_status == 0) {
         tdg__content_t content = {.data = run->out.data,
                                   .len = run->out.len,
@@ -242,8 +267,37 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
 
 static const tdg__process_ops_t run_ops = {on_output, on_said, on_ended};
 
-static void run_start(tdg__command_t *command, tdg__fetch_t *fetch) {
+static void run_begin(struct run *run) {
+    tdg__fetch_t *fetch = run->fetch;
     char why[TDG__COMMAND_WHY];
+    int rv =
+        tdg__command_start(run->command, fetch->uri, &run_ops, run, &run->process, why);
+
+    if (rv < 0) {
+        run_free(run);
+        tdg__fetch_failed(fetch, rv, "%s", why);
+    }
+}
+
+/* The one that waits for the longest; they are in the order of the last first. */
+static struct run *next_waiting(const tdg__command_t *command) {
+    struct run *found = NULL;
+
+    for (struct run *run = command->runs; run != NULL; run = run->next)
+        if (run->process == NULL)
+            found = run;
+    return found;
+}
+
+static void start_waiting(tdg__command_t *command) {
+    struct run *run;
+
+    while (!command->source.closing && tdg__command_has_room(command) &&
+           (run = next_waiting(command)) != NULL)
+        run_begin(run);
+}
+
+static void run_start(tdg__command_t *command, tdg__fetch_t *fetch) {
     struct run *run = tdg__calloc(1, sizeof(*run));
 
     if (run == NULL) {
@@ -259,12 +313,7 @@ static void run_start(tdg__command_t *command, tdg__fetch_t *fetch) {
         run->next->self = &run->next;
     command->runs = run;
     fetch->state = run;
-
-    int rv = tdg__command_start(command, fetch->uri, &run_ops, run, &run->process, why);
-    if (rv < 0) {
-        run_free(run);
-        tdg__fetch_failed(fetch, rv, "%s", why);
-    }
+    start_waiting(command);
 }
 
 /* ---- The table ---------------------------------------------------------- */

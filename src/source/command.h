@@ -14,11 +14,13 @@ typedef struct tdg__command {
     bool shell;
     int mode;
     int64_t every_ms;
+    int64_t max_programs;
     char *cwd;
     json_t *env;
 
     struct run *runs;        /* command.c's */
     struct tdg__feed *feeds; /* command_lines.c's */
+    int64_t running;         /* programs, also those that were told to end */
     unsigned watched;        /* targets */
     uv_timer_t timer;        /* the next turn of the interval */
     bool timer_open;         /* until it all ends */
@@ -46,7 +48,11 @@ void tdg__command_strings_free(char **strings);
 
 /* ---- command.c ---------------------------------------------------------- */
 
-/* Starts the program for a URI. Returns 0, or a code with a text in `why`. */
+/* Whether one more program may run now. */
+bool tdg__command_has_room(const tdg__command_t *command);
+
+/* Starts the program for a URI; whoever hears of its end counts it off `running`. Returns
+ * 0, or a code with a text in `why`. */
 int tdg__command_start(tdg__command_t *command, const char *uri,
                        const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
                        char why[TDG__COMMAND_WHY]);

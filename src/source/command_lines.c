@@ -5,6 +5,10 @@
  * when it ends, with growing waits. A read that finds none starts one, takes its first
  * line and stops it.
  *
+ * There are no more feeds than programs may run; what would need another is refused. One
+ * that was told to end still counts as a program until it is gone, and a new feed waits
+ * for that.
+ *
  * Every line is told, unless more than TOLD come at once: then only the last of those
  * beyond, and the program has to wait a little. */
 #include <inttypes.h>
@@ -30,6 +34,7 @@ struct tdg__feed {
     bool watched;
     bool dropped;            /* not found any more; freed when nothing of it runs */
     tdg__process_t *process; /* NULL: it does not run now */
+    bool waiting;            /* to be started as soon as another has ended */
     tdg__command_words_t words;
     tdg__fetch_t *fetch; /* that waits for the first line; or NULL */
     uv_timer_t timer;    /* no first line; time to start again */
@@ -58,6 +63,14 @@ static struct tdg__feed *find(const tdg__command_t *command, const char *uri) {
     while (feed != NULL && (feed->dropped || strcmp(feed->uri, uri) != 0))
         feed = feed->next;
     return feed;
+}
+
+static bool is_full(const tdg__command_t *command) {
+    int64_t count = 0;
+
+    for (const struct tdg__feed *feed = command->feeds; feed != NULL; feed = feed->next)
+        count += !feed->dropped;
+    return count >= command->max_programs;
 }
 
 static void free_feed(struct tdg__feed *feed) {
@@ -215,11 +228,20 @@ static void start_later(struct tdg__feed *feed) {
     uv_timer_start(&feed->timer, on_timer, (uint64_t)wait, 0);
 }
 
+/* A program is gone. All that wait may try; who finds no room waits on. */
+static void let_start(tdg__command_t *command) {
+    command->running--;
+    for (struct tdg__feed *feed = command->feeds; feed != NULL; feed = feed->next)
+        if (feed->waiting && !feed->dropped)
+            uv_timer_start(&feed->timer, on_timer, 0, 0);
+}
+
 static void on_ended(void *user, const tdg__process_end_t *end) {
     struct tdg__feed *feed = user;
     bool badly = end->error != 0 || end->signal != 0 || end->exit_status != 0;
 
     feed->process = NULL;
+    let_start(feed->command);
     if (feed->dropped) {
         check_gone(feed);
         return;
@@ -254,6 +276,9 @@ static void start(struct tdg__feed *feed) {
     feed->words.first[0] = '\0';
     tdg__text_clear(&feed->part);
     feed->started_ms = uv_now(source->host.loop);
+    feed->waiting = !tdg__command_has_room(feed->command);
+    if (feed->waiting)
+        return;
 
     int rv =
         tdg__command_start(feed->command, feed->uri, &ops, feed, &feed->process, why);
@@ -274,6 +299,8 @@ static void on_timer(uv_timer_t *timer) {
 
     if (feed->process == NULL) {
         start(feed);
+        if (feed->process == NULL && !feed->waiting && feed->fetch != NULL)
+            tell(feed); /* it cannot be started */
     } else if (feed->watched && (feed->failed != 0 || feed->fetch != NULL)) {
         feed->failed = 0;
         tell(feed);
@@ -288,6 +315,8 @@ int tdg__feed_watch(tdg__command_t *command, const char *uri) {
     if (command->source.template_ != NULL && strcmp(uri, command->source.entry.uri) == 0)
         return TDG_ENOTSUP; /* which program should run? */
     feed = find(command, uri);
+    if (feed == NULL && is_full(command))
+        return TDG_ETOTAL;
     if (feed == NULL)
         feed = create(command, uri);
     if (feed == NULL)
@@ -304,7 +333,7 @@ void tdg__feed_unwatch(tdg__command_t *command, const char *uri) {
     if (feed == NULL)
         return;
     feed->watched = false;
-    if (feed->fetch == NULL || feed->process == NULL)
+    if (feed->fetch == NULL)
         drop(feed);
 }
 
@@ -312,6 +341,11 @@ void tdg__feed_fetch(tdg__command_t *command, tdg__fetch_t *fetch) {
     struct tdg__feed *feed = find(command, fetch->uri);
     uint64_t now = uv_now(command->source.host.loop);
 
+    if (feed == NULL && is_full(command)) {
+        tdg__fetch_failed(fetch, TDG_EAWAY,
+                          "as many programs as max-programs allows run already");
+        return;
+    }
     if (feed == NULL) {
         feed = create(command, fetch->uri);
         if (feed == NULL) {
@@ -320,7 +354,8 @@ void tdg__feed_fetch(tdg__command_t *command, tdg__fetch_t *fetch) {
         }
         start(feed);
     }
-    if (feed->has_line || feed->failed != 0 || feed->process == NULL ||
+    if (feed->has_line || feed->failed != 0 ||
+        (feed->process == NULL && !feed->waiting) ||
         (feed->watched && now - feed->started_ms >= FIRST_LINE_MS)) {
         answer(feed, fetch);
         return;

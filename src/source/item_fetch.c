@@ -69,6 +69,12 @@ static bool is_wanted(const tdg__item_t *item) {
            item->source->items->template_watched;
 }
 
+static bool has_room(const tdg__source_t *source) {
+    unsigned most = source->max_fetches;
+
+    return source->items->fetching < (most != 0 && most < PARALLEL ? most : PARALLEL);
+}
+
 /* A fetch may end inside its start, so this is a loop and never nests. What nobody wants
  * any more is not fetched. */
 void tdg__items_pump(tdg__source_t *source) {
@@ -77,7 +83,7 @@ void tdg__items_pump(tdg__source_t *source) {
     if (items->pumping)
         return;
     items->pumping = true;
-    while (items->queue.first != 0 && items->fetching < PARALLEL && !source->closing) {
+    while (items->queue.first != 0 && has_room(source) && !source->closing) {
         tdg__item_t *item = tdg__pool_get(&items->pool, items->queue.first);
 
         tdg__list_remove(&items->queue, &items->pool, LINK(queue), item->id);

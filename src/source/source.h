@@ -192,6 +192,7 @@ struct tdg__source {
                     config itself; NULL: none. Set before opening; owned */
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
+    unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
     bool closing;
     bool ready;
     bool away;             /* the backend cannot be asked now */

@@ -390,6 +390,53 @@ static void many_runs_leave_nothing(void **state) {
     no_children_are_left();
 }
 
+/* No more than two are between their beginning and their end at any time. */
+static void max_programs_is_kept_to(void **state) {
+    struct fixture *f = *state;
+    struct reading readings[9];
+    char uri[32];
+
+    open_in(f, "command: 'mkdir a 2>/dev/null && D=a || { mkdir b && D=b; } || exit 1; "
+               "sleep 0.02; rmdir $D; echo fine'\nshell: true\nuri: 'c:{n}'\n"
+               "max-programs: 2\n");
+    for (size_t i = 0; i < COUNT(readings); i++) {
+        snprintf(uri, sizeof(uri), "c:%zu", i);
+        harness_start_read(&f->harness, uri, &readings[i]);
+    }
+    for (size_t i = 0; i < COUNT(readings); i++) {
+        snprintf(uri, sizeof(uri), "c:%zu", i);
+        harness_expect(&f->harness, uri, "fine\n");
+        assert_true(readings[i].done);
+        assert_int_equal(readings[i].status, 0);
+        reading_done(&readings[i]);
+    }
+    harness_close(&f->harness);
+    no_children_are_left();
+}
+
+/* The next one does not begin before the one that was told to end is gone. The lock is
+ * held by the shell alone: of its children nobody tells when they are dead. */
+static void who_will_not_end_still_counts(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+
+    open_in(f, "command: 'test $TIDINGS_n = 1 || exec echo two; trap \"\" TERM; " HOLDER
+               "echo much too long; while :; do sleep 0.1 9>&-; done'\n"
+               "shell: true\nuri: 'c:{n}'\nmax-programs: 1\nmax-size: 10\n");
+    expect_failure(f, "c:1", TDG_ETOOLARGE, "max-size");
+    assert_false(lock_is_free(&(struct file_wait){f, "lock"}));
+    harness_expect(&f->harness, "c:2", "two\n");
+    assert_true(lock_is_free(&(struct file_wait){f, "lock"}));
+
+    /* And what waits when all is closed is answered. */
+    expect_failure(f, "c:1", TDG_ETOOLARGE, "max-size");
+    harness_start_read(&f->harness, "c:2", &reading);
+    harness_close(&f->harness);
+    assert_int_equal(reading.status, TDG_EAWAY);
+    reading_done(&reading);
+    no_children_are_left();
+}
+
 /* ---- Lines -------------------------------------------------------------- */
 
 /* A program that writes what comes through a FIFO. */
@@ -559,6 +606,37 @@ static void a_template_of_feeds(void **state) {
     no_children_are_left();
 }
 
+static void more_feeds_than_max_programs_are_refused(void **state) {
+    struct fixture *f = *state;
+
+    /* They do not end when they are asked to. */
+    open_in(f, "command: 'trap \"\" TERM; exec 9>lock$TIDINGS_n; flock 9; "
+               "echo is $TIDINGS_n; while :; do sleep 0.1 9>&-; done'\nshell: true\n"
+               "mode: lines\nuri: 'c:{n}'\nmax-programs: 2\n");
+    harness_watch(&f->harness, "c:1");
+    harness_watch(&f->harness, "c:2");
+    harness_expect(&f->harness, "c:1", "is 1");
+    harness_expect(&f->harness, "c:2", "is 2");
+    assert_int_equal(tdg__source_watch(f->harness.source, "c:3", NULL), TDG_ETOTAL);
+    expect_failure(f, "c:3", TDG_EAWAY, "max-programs");
+    harness_expect(&f->harness, "c:1", "is 1"); /* what runs already can be read */
+
+    /* There is a place now, but the program waits until the one before is gone. */
+    tdg__source_unwatch(f->harness.source, "c:1");
+    assert_int_equal(tdg__source_watch(f->harness.source, "c:3", NULL), TDG_EAGAIN);
+    assert_false(lock_is_free(&(struct file_wait){f, "lock1"}));
+    assert_int_equal(harness_wait(&f->harness, WATCHED, "c:3")->status, 0);
+    assert_true(lock_is_free(&(struct file_wait){f, "lock1"}));
+    harness_expect(&f->harness, "c:3", "is 3");
+
+    /* Nobody wants it any more while it waits, and all is closed. */
+    tdg__source_unwatch(f->harness.source, "c:2");
+    assert_int_equal(tdg__source_watch(f->harness.source, "c:4", NULL), TDG_EAGAIN);
+    tdg__source_unwatch(f->harness.source, "c:4");
+    harness_close(&f->harness);
+    no_children_are_left();
+}
+
 /* ---- No memory ---------------------------------------------------------- */
 
 /* Whatever fails, a read is answered, nothing stays, and the next one works. */
@@ -622,6 +700,7 @@ static void what_makes_no_sense_is_refused(void **state) {
     harness_refuses("command: ['{x}', -h]\nuri: c:{x}\n", "cannot be a variable");
     harness_refuses("command: [a]\nmode: lines\nevery: 1s\nuri: c:x\n", "interval");
     harness_refuses("command: [a]\nenv: {'A=B': c}\nuri: c:x\n", "hold =");
+    harness_refuses("command: [a]\nmax-programs: 0\nuri: c:x\n", "max-programs");
     harness_refuses("command: [a]\n", "needs a uri");
 }
 
@@ -644,6 +723,8 @@ int main(void) {
         CASE(endless_output_is_cut),
         CASE(closing_ends_what_runs),
         CASE(many_runs_leave_nothing),
+        CASE(max_programs_is_kept_to),
+        CASE(who_will_not_end_still_counts),
         CASE(every_line_is_an_update),
         CASE(nul_bytes_separate_as_well),
         CASE(a_line_too_long_says_so),
@@ -652,6 +733,7 @@ int main(void) {
         CASE(a_read_takes_the_first_line),
         CASE(unwatching_ends_it),
         CASE(a_template_of_feeds),
+        CASE(more_feeds_than_max_programs_are_refused),
         MEMORY(any_allocation_of_a_read_may_fail),
         MEMORY(any_allocation_of_a_feed_may_fail),
         CASE(what_makes_no_sense_is_refused),
