@@ -10,7 +10,8 @@
  * for that.
  *
  * Every line is told, unless more than TOLD come at once: then only the last of those
- * beyond, and the program has to wait a little. */
+ * beyond, and the program has to wait a little. So it has when much of a line is thrown
+ * away that is too long. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -202,6 +203,8 @@ static void on_output(void *user, const char *data, size_t len) {
             return;
     }
     tdg__text_add(&feed->part, data, (size_t)(end - data));
+    if (feed->part.error != 0)
+        tdg__process_wasted(feed->process, (size_t)(end - data));
     if (lines > TOLD) {
         tell(feed);
         tdg__process_rest(feed->process, REST_MS);

@@ -10,7 +10,15 @@
 
 enum {
     READ_BYTES = 32 * 1024,
-    GRACE_MS = 2000, /* between SIGTERM and SIGKILL; for output after the end */
+    GRACE_MS = 2000,           /* between SIGTERM and SIGKILL; for output after the end */
+    WASTE_BYTES = 1024 * 1024, /* that nobody needs; more of them within WASTE_MS, and */
+    WASTE_MS = 100,            /* nothing is read for as long: the pipe gets full */
+};
+
+/* What was read and thrown away. */
+struct waste {
+    uint64_t since_ms;
+    size_t bytes;
 };
 
 struct tdg__process {
@@ -18,7 +26,8 @@ struct tdg__process {
     void *user;
     uv_process_t child;
     uv_pipe_t out, err;
-    uv_timer_t grace, rest;
+    uv_timer_t grace, rest, err_rest;
+    struct waste out_waste, err_waste;
     unsigned handles; /* that are not closed yet */
     bool out_ended, err_ended;
     bool exited, stopping, closing;
@@ -44,7 +53,7 @@ static void close_all(tdg__process_t *process) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&process->child, (uv_handle_t *)&process->out,
         (uv_handle_t *)&process->err,   (uv_handle_t *)&process->grace,
-        (uv_handle_t *)&process->rest,
+        (uv_handle_t *)&process->rest,  (uv_handle_t *)&process->err_rest,
     };
 
     if (process->closing)
@@ -126,6 +135,25 @@ static void on_output(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf) {
     check_ended(process);
 }
 
+/* Counts it, and says whether that is too much. */
+static bool is_too_much(tdg__process_t *process, struct waste *waste, size_t bytes) {
+    uint64_t now = uv_now(process->rest.loop);
+
+    if (now - waste->since_ms >= WASTE_MS)
+        *waste = (struct waste){.since_ms = now};
+    waste->bytes += bytes;
+    return waste->bytes > WASTE_BYTES;
+}
+
+static void on_error_output(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf);
+
+static void on_error_rested(uv_timer_t *timer) {
+    tdg__process_t *process = timer->data;
+
+    if (!process->closing && !process->err_ended)
+        uv_read_start((uv_stream_t *)&process->err, on_room, on_error_output);
+}
+
 static void end_line(tdg__process_t *process) {
     if (process->line_len == 0)
         return;
@@ -146,8 +174,13 @@ static void on_error_output(uv_stream_t *stream, ssize_t len, const uv_buf_t *bu
             process->line[process->line_len++] =
                 (char)(byte < ' ' || byte == 127 ? ' ' : byte);
     }
-    if (len >= 0)
+    if (len >= 0) {
+        if (is_too_much(process, &process->err_waste, (size_t)len)) {
+            uv_read_stop(stream);
+            uv_timer_start(&process->err_rest, on_error_rested, WASTE_MS, 0);
+        }
         return;
+    }
     end_line(process);
     uv_read_stop(stream);
     process->err_ended = true;
@@ -166,6 +199,11 @@ void tdg__process_rest(tdg__process_t *process, uint64_t ms) {
         return;
     uv_read_stop((uv_stream_t *)&process->out);
     uv_timer_start(&process->rest, on_rested, ms, 0);
+}
+
+void tdg__process_wasted(tdg__process_t *process, size_t bytes) {
+    if (is_too_much(process, &process->out_waste, bytes))
+        tdg__process_rest(process, WASTE_MS);
 }
 
 /* ---- The beginning ------------------------------------------------------ */
@@ -241,9 +279,10 @@ int tdg__process_start(uv_loop_t *loop, const tdg__process_opts_t *opts,
     uv_pipe_init(loop, &process->err, 0);
     uv_timer_init(loop, &process->grace);
     uv_timer_init(loop, &process->rest);
+    uv_timer_init(loop, &process->err_rest);
     process->out.data = process->err.data = process;
-    process->grace.data = process->rest.data = process;
-    process->handles = 4;
+    process->grace.data = process->rest.data = process->err_rest.data = process;
+    process->handles = 5;
     process->started_ns = uv_hrtime();
 
     process->end.error = spawn(process, loop, opts);

@@ -58,4 +58,8 @@ void tdg__process_stop(tdg__process_t *process);
 /* Takes no output for a while, so that a program that writes without end waits. */
 void tdg__process_rest(tdg__process_t *process, uint64_t ms);
 
+/* So many bytes of the output that just came were of no use. A program that writes much
+ * of that has to wait, as it has with much standard error. */
+void tdg__process_wasted(tdg__process_t *process, size_t bytes);
+
 #endif

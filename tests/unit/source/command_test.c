@@ -540,6 +540,34 @@ static void a_flood_of_lines_ends_with_the_last(void **state) {
     no_children_are_left();
 }
 
+/* Eight times what is read without a pause: no program gets rid of it in less. */
+enum { MUCH = 8 << 20, MUCH_MS = 500 };
+
+static void what_nobody_needs_is_read_slowly(void **state) {
+    struct fixture *f = *state;
+    char yaml[512];
+    uint64_t start = uv_hrtime();
+
+    snprintf(yaml, sizeof(yaml),
+             "command: 'head -c %d /dev/zero; echo; echo done; exec sleep 1000'\n"
+             "shell: true\nmode: lines\nuri: c:x\nmax-size: 100\n",
+             MUCH);
+    open_in(f, yaml);
+    harness_watch(&f->harness, "c:x");
+    until_text(f, "c:x", "done");
+    assert_true(uv_hrtime() - start >= (uint64_t)MUCH_MS * 1000000);
+    harness_close(&f->harness);
+
+    snprintf(yaml, sizeof(yaml),
+             "command: 'yes | head -c %d >&2; echo done'\nshell: true\nuri: c:x\n", MUCH);
+    open_in(f, yaml);
+    start = uv_hrtime();
+    harness_expect(&f->harness, "c:x", "done\n");
+    assert_true(uv_hrtime() - start >= (uint64_t)MUCH_MS * 1000000);
+    harness_close(&f->harness);
+    no_children_are_left();
+}
+
 static void it_is_started_again(void **state) {
     struct fixture *f = *state;
 
@@ -729,6 +757,7 @@ int main(void) {
         CASE(nul_bytes_separate_as_well),
         CASE(a_line_too_long_says_so),
         CASE(a_flood_of_lines_ends_with_the_last),
+        CASE(what_nobody_needs_is_read_slowly),
         CASE(it_is_started_again),
         CASE(a_read_takes_the_first_line),
         CASE(unwatching_ends_it),
