@@ -316,16 +316,42 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri) {
 
 /* ---- For the kinds ------------------------------------------------------ */
 
+enum { LOG_MESSAGES = 20, LOG_MS = 10000 };
+
+/* Whether one more message may be logged now. Else it is counted: a backend that comes
+ * and goes, with ten thousand URIs, would fill the log. */
+static bool may_log(tdg__source_t *source) {
+    uint64_t now = uv_now(source->host.loop);
+    unsigned left_out = source->not_logged;
+    char message[64];
+
+    if (now - source->logged_since_ms >= LOG_MS) {
+        source->logged_since_ms = now;
+        source->logged = source->not_logged = 0;
+        if (left_out > 0) {
+            snprintf(message, sizeof(message), "%u messages were left out", left_out);
+            source->host.ops->log(source->host.user, source, TDG_LOG_NOTICE, message);
+        }
+    }
+    if (source->logged < LOG_MESSAGES) {
+        source->logged++;
+        return true;
+    }
+    source->not_logged++;
+    return false;
+}
+
 void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *format,
                      ...) {
     char message[1024];
     va_list args;
 
+    if (source->host.ops == NULL || source->host.ops->log == NULL || !may_log(source))
+        return;
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    if (source->host.ops != NULL && source->host.ops->log != NULL)
-        source->host.ops->log(source->host.user, source, level, message);
+    source->host.ops->log(source->host.user, source, level, message);
 }
 
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed) {

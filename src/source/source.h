@@ -198,6 +198,8 @@ struct tdg__source {
     bool away;             /* the backend cannot be asked now */
     int64_t away_since_ms; /* wall clock */
     char *away_why;
+    uint64_t logged_since_ms;    /* of the loop: from when messages are counted */
+    unsigned logged, not_logged; /* since then */
 };
 
 /* Makes a source from one entry of the config. Adds what is wrong to `problems`. Nothing
@@ -287,6 +289,9 @@ void tdg__source_unlist(tdg__source_t *source,
 void tdg__source_ready(tdg__source_t *source);
 void tdg__source_watched(tdg__source_t *source, const char *target, int status);
 void tdg__source_closed(tdg__source_t *source);
+
+/* No more than 20 messages in 10 s; the first one after that is preceded by how many were
+ * left out. On the loop. */
 void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 

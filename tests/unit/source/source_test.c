@@ -581,6 +581,30 @@ static void pushed_content_is_kept_and_told(void **state) {
     harness_close(&harness);
 }
 
+/* ---- The log ------------------------------------------------------------ */
+
+static void messages_are_bounded_and_counted(void **state) {
+    struct harness harness;
+
+    (void)state;
+    open_plain(&harness);
+    for (int i = 0; i < 27; i++)
+        tdg__source_log(harness.source, TDG_LOG_WARNING, "message %d.", i);
+    assert_int_equal(harness_count(&harness, LOGGED, NULL), 20);
+    harness_wait(&harness, LOGGED, "message 19.");
+
+    /* As if their time were over. */
+    harness.source->logged_since_ms -= 10000;
+    tdg__source_log(harness.source, TDG_LOG_WARNING, "message 27.");
+    harness_wait(&harness, LOGGED, "7 messages were left out");
+    harness_wait(&harness, LOGGED, "message 27.");
+    harness.source->logged_since_ms -= 10000;
+    tdg__source_log(harness.source, TDG_LOG_WARNING, "message 28.");
+    harness_wait(&harness, LOGGED, "message 28.");
+    assert_int_equal(harness_count(&harness, LOGGED, NULL), 19);
+    harness_close(&harness);
+}
+
 /* ---- The end ------------------------------------------------------------ */
 
 static void closing_answers_everybody(void **state) {
@@ -624,6 +648,7 @@ int main(void) {
         cmocka_unit_test(what_a_template_has_is_tried_again),
         cmocka_unit_test(timing_that_means_nothing_is_refused),
         cmocka_unit_test(pushed_content_is_kept_and_told),
+        cmocka_unit_test(messages_are_bounded_and_counted),
         cmocka_unit_test(closing_answers_everybody),
     };
 
