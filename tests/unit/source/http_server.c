@@ -173,9 +173,10 @@ static bool answer(struct visit *visit, const char *path, const char *request) {
     size_t room = strlen(page->headers) + 1024;
     char *head = malloc(room);
     time_t now = time(NULL);
+    struct tm utc;
     bool same, ok;
 
-    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime(&now));
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
     snprintf(condition, sizeof(condition), "If-None-Match: %s\r\n", page->etag);
     same = page->etag[0] != '\0' && strstr(request, condition) != NULL;
     if (same) {
