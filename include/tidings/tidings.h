@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include <tidings/client.h>
 #include <tidings/error.h>
 #include <tidings/export.h>
 #include <tidings/server.h>

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A client: connects to an MCP server of either era by URL or by starting a program, and
+ * from then on looks after the connection itself. What is subscribed stays subscribed,
+ * through broken streams, restarted servers and lost sessions; and what may have changed
+ * meanwhile is told.
+ *
+ *     tdg_client_opts_t opts = {.url = "http://127.0.0.1:8808/mcp"};
+ *     tdg_client_t *client;
+ *     tdg_event_t *event;
+ *
+ *     tdg_client_connect(&opts, &client, NULL);
+ *     tdg_client_subscribe(client, "weather://city/oslo", NULL, NULL);
+ *     while (tdg_client_next(client, -1, &event) == 0) {
+ *         printf("%s has changed\n", event->uri);
+ *         tdg_event_free(event);
+ *     }
+ *     tdg_client_close(client);
+ *
+ * Threads: a client has a thread of its own, which does all its work. Every function may
+ * be called from any thread, also several at a time, except that functions that wait for
+ * the server must not be called from a callback of the same client (TDG_EINVAL): use
+ * tdg_client_send() there. Calls that wait do so up to the client's `timeout_ms`.
+ *
+ * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
+ * from then on, even on failure; "borrowed" is valid during the call; "new" is yours to
+ * release. What a server sends is bounded (see `max_message_bytes`) and checked before it
+ * reaches you; texts are valid UTF-8, and may still contain anything. */
+#ifndef TIDINGS_CLIENT_H
+#define TIDINGS_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <tidings/error.h>
+#include <tidings/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tdg_client tdg_client_t;
+
+/* ---- What went wrong ---------------------------------------------------- */
+
+/* Why a call failed, beyond its code. Functions that wait take one and may be given NULL.
+ * It is written on failure only. `data` is new: free it with tdg_failure_done(). */
+typedef struct tdg_failure {
+    int code;          /* what the function returned */
+    int rpc_code;      /* of the server's JSON-RPC error; 0: it was none */
+    int http_status;   /* of the answer, where that was the trouble; else 0 */
+    char message[512]; /* one line for people: what happened, and where */
+    json_t *data;      /* of the JSON-RPC error, or NULL */
+} tdg_failure_t;
+
+TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
+
+/* What functions that talk to the server return, besides 0, TDG_EINVAL and TDG_ENOMEM:
+ *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or it asks who we
+ *                  are (`http_status` 401 or 403)
+ *   TDG_ENOTFOUND  there is no such resource
+ *   TDG_ENOTSUP    the server does not offer this at all
+ *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
+ *   TDG_EAWAY      the server cannot be reached, or was lost before it answered
+ *   TDG_EJSON      it answered with what is no MCP
+ *   TDG_ETOOLARGE  it answered with more than `max_message_bytes`
+ *   TDG_EENDED     the client is being closed */
+
+/* ---- Events ------------------------------------------------------------- */
+
+typedef enum tdg_event_kind {
+    TDG_EVENT_UPDATED, /* a subscribed resource has changed, or may have */
+    TDG_EVENT_DELETED, /* it is gone; the subscription stays, as it may return */
+    TDG_EVENT_LOST,    /* the subscription is over: refused after a return. See code */
+    TDG_EVENT_LIST_CHANGED, /* what the server offers has changed, or may have: `list` */
+    TDG_EVENT_DOWN,         /* updates do not arrive for now. See code and message */
+    TDG_EVENT_UP,           /* they do again; what may have changed is told after this */
+    TDG_EVENT_MESSAGE,      /* the server logs: `metadata` has level, logger and data */
+    TDG_EVENT_CLOSED,       /* given up for good (TDG_CLIENT_ONE_LIFE, or the server asks
+                               who we are): the last one */
+} tdg_event_kind_t;
+
+typedef enum tdg_list {
+    TDG_LIST_RESOURCES,
+    TDG_LIST_TEMPLATES, /* changes with the resources; for tdg_client_list() */
+    TDG_LIST_TOOLS,
+    TDG_LIST_PROMPTS,
+} tdg_list_t;
+
+/* One thing that happened. Fields that do not apply are zero. Events that nobody has
+ * fetched yet merge: there is at most one waiting per resource, and it tells the newest.
+ */
+typedef struct tdg_event {
+    tdg_event_kind_t kind;
+    tdg_list_t list;
+    const char *uri;        /* the resource; may differ from what was subscribed to, where
+                               that was a template */
+    int64_t version;        /* the server's dev.tidings/version; 0: it gives none */
+    uint32_t merged;        /* earlier changes that this one stands for as well */
+    bool maybe;             /* nobody can tell whether it changed: there was a gap */
+    bool polled;            /* found by looking, not told by the server */
+    int64_t at_ms;          /* when it arrived, since 1970 */
+    const json_t *metadata; /* of the change, an object; NULL: none was given */
+    const json_t *contents; /* with reread: array of what was read after the change */
+    int code;               /* DOWN, LOST, CLOSED: why; UPDATED with reread: why it could
+                               not be read; else 0 */
+    const char *message;    /* the same for people; NULL where code is 0 */
+} tdg_event_t;
+
+TDG_API void tdg_event_free(tdg_event_t *event); /* NULL is accepted */
+
+/* Called on the client's thread; `event` is borrowed. Must not wait. */
+typedef void (*tdg_event_fn)(void *user, tdg_client_t *client, const tdg_event_t *event);
+
+/* The server asks for something before it can answer: `method` is "elicitation/create",
+ * "sampling/createMessage" or "roots/list" with its params (borrowed; may be NULL).
+ * Returns the result, stolen by the client; NULL declines. Called on the client's thread;
+ * it must not wait for this client. */
+typedef json_t *(*tdg_input_fn)(void *user, const char *method, const json_t *params);
+
+/* Lines for people about what the client does: connects, waits, gives up; and what a
+ * program says on its standard error (level TDG_CLIENT_LOG_PROGRAM). */
+typedef enum tdg_client_log_level {
+    TDG_CLIENT_LOG_DEBUG,
+    TDG_CLIENT_LOG_INFO,
+    TDG_CLIENT_LOG_WARNING,
+    TDG_CLIENT_LOG_PROGRAM,
+} tdg_client_log_level_t;
+typedef void (*tdg_client_log_fn)(void *user, tdg_client_log_level_t level,
+                                  const char *line);
+
+/* ---- Connecting --------------------------------------------------------- */
+
+typedef enum tdg_era {
+    TDG_ERA_FIND,   /* ask the server, and remember */
+    TDG_ERA_MODERN, /* 2026-07-28 and nothing else */
+    TDG_ERA_LEGACY, /* 2025-11-25 and older */
+} tdg_era_t;
+
+enum {
+    TDG_CLIENT_PATIENT = 1 << 0,  /* a server that is not there yet is tried again, until
+                                     the time for connecting is over */
+    TDG_CLIENT_ONE_LIFE = 1 << 1, /* a lost connection is not made again: CLOSED */
+    TDG_CLIENT_LOGS = 1 << 2,     /* ask for the server's log messages */
+    TDG_CLIENT_INSECURE_TOKEN = 1
+                                << 3, /* send credentials over http: to other machines */
+};
+
+/* Zero means the default, given in brackets. One of `url` and `argv` is required. */
+typedef struct tdg_client_opts {
+    const char *url;         /* http:// or https://; a path-less one gets /mcp */
+    const char *const *argv; /* a program to start, looked up in PATH; ends with NULL */
+    const char *const *env;  /* its whole environment, "NAME=value"; [ours] */
+    const char *cwd;         /* [ours] */
+
+    const char *const *headers; /* more headers, "Name: value"; ends with NULL. They are
+                                   sent to the scheme, host and port of `url` only */
+    const char *token_file; /* sent as Authorization: Bearer; read again when the server
+                               does not take it any more, and for every new connection */
+    const char *ca_file;    /* certificates to trust [the system's] */
+    const char *proxy;      /* URL of an HTTP proxy [none] */
+
+    const char *name, *version; /* who we say we are ["tidings", ours] */
+    tdg_era_t era;
+    unsigned flags;
+
+    uint32_t connect_timeout_ms; /* until connected, all in all [30,000] */
+    uint32_t timeout_ms;         /* of a request [60,000] */
+    uint32_t quiet_ms;         /* a stream that shows no sign of life for so long is dead
+                                  [three of its keep-alives, once it has shown any] */
+    uint32_t retry_ms;         /* first wait before connecting again; grows, with jitter,
+                                  never below what the server asks for [500] */
+    uint32_t retry_max_ms;     /* up to this [30,000] */
+    uint32_t retry_per_minute; /* attempts, at most [20] */
+
+    size_t max_message_bytes; /* of one message from the server [16 MiB] */
+    size_t max_subscriptions; /* [100,000] */
+
+    tdg_event_fn on_event; /* NULL: events wait for tdg_client_next() */
+    tdg_input_fn on_input; /* NULL: the server is told that we cannot */
+    tdg_client_log_fn log; /* NULL: nobody is told */
+    void *user;            /* given to all three */
+} tdg_client_opts_t;
+
+/* Connects and finds out which era the server speaks. Stores a new client in *ret.
+ * Besides the codes above returns TDG_ESYSTEM (no thread, no descriptors). `failure` may
+ * be NULL. */
+TDG_API int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                               tdg_failure_t *failure);
+
+/* Unsubscribes, says goodbye (a legacy session is deleted, a program gets the end of its
+ * input, SIGTERM after 2 s and SIGKILL after 2 more), waits for that no longer than 5 s,
+ * and frees the client. Calls that wait return TDG_EENDED. NULL is accepted. Not from a
+ * callback. */
+TDG_API void tdg_client_close(tdg_client_t *client);
+
+/* What is known of the server. Strings are borrowed and live as long as the client. */
+typedef struct tdg_server_facts {
+    tdg_era_t era;              /* MODERN or LEGACY */
+    const char *protocol;       /* such as "2025-11-25" */
+    const char *transport;      /* "http", "sse" (that of 2024-11-05) or "stdio" */
+    const char *name, *version; /* as the server says; "" where it does not */
+    json_t *info;               /* serverInfo; new reference */
+    json_t *capabilities;       /* new reference */
+    json_t *supported;          /* versions it has named, an array; new reference */
+    const char *instructions;   /* NULL: none */
+    bool subscribe;             /* it says that resources can be subscribed to */
+    bool ours;                  /* it has shown cursors: gaps are exact */
+} tdg_server_facts_t;
+
+/* Fills *ret. Release with tdg_server_facts_done(). Returns 0 or TDG_ENOMEM. */
+TDG_API int tdg_client_facts(tdg_client_t *client, tdg_server_facts_t *ret);
+TDG_API void tdg_server_facts_done(tdg_server_facts_t *facts);
+
+/* How the connection has fared so far. */
+typedef struct tdg_client_counts {
+    uint64_t updates;     /* notifications of resources that arrived */
+    uint64_t repeated;    /* of these: dropped, as known or older than known */
+    uint64_t reconnects;  /* streams that were opened again after a loss */
+    uint64_t streams;     /* streams opened in all */
+    uint64_t initialised; /* legacy: sessions begun */
+    uint64_t requests;    /* sent */
+    uint64_t keepalives;  /* signs of life on silent streams */
+    uint64_t reads;       /* made for reread and polling */
+    size_t subscriptions; /* now */
+    size_t waiting;       /* events that nobody has fetched yet */
+} tdg_client_counts_t;
+TDG_API void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret);
+
+/* ---- Subscriptions ------------------------------------------------------ */
+
+/* All zero: as the server does it. The first six are for servers that know
+ * dev.tidings/options and are ignored by others. */
+typedef struct tdg_subscribe_opts {
+    int64_t batch_ms, debounce_ms,
+        throttle_ms;       /* one of them; 0: not said, -1: at once */
+    int64_t rate_limit_ms; /* 0: not said, -1: none */
+    json_t *filter;        /* an object as docs/engine.md has it; borrowed; NULL: none */
+    int64_t since_ms;      /* also tell what changed in the last so many ms */
+    bool reread; /* read after every update, and tell with the contents; what turns out
+                    the same after a gap is not told */
+    uint32_t poll_ms; /* as a backup: read when nothing was heard for so long, and tell if
+                         it differs; also how a server without subscriptions is watched.
+                         0: never */
+} tdg_subscribe_opts_t;
+
+/* Subscribes to a resource, or to a template that the server lists (every resource that
+ * it matches is told then). Returns when the server has acknowledged it: a change from
+ * then on is told. Again with other options replaces them. `opts` may be NULL. Where the
+ * server has no subscriptions: TDG_ENOTSUP, unless `poll_ms` is given. */
+TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
+                                 const tdg_subscribe_opts_t *opts,
+                                 tdg_failure_t *failure);
+
+/* The same for many at once, which costs one request where the era allows. `codes`, of
+ * `count` elements, gets the outcome of each; may be NULL. Returns 0 when all were
+ * acknowledged, else the first code that is not 0; the others are subscribed then. */
+TDG_API int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris,
+                                     size_t count, const tdg_subscribe_opts_t *opts,
+                                     int *codes, tdg_failure_t *failure);
+
+/* No event about it comes after this returned, and those that wait are gone. Returns 0,
+ * or TDG_ENOTFOUND where it was not subscribed. What the server says to it does not
+ * matter. */
+TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
+                                   tdg_failure_t *failure);
+
+/* What is subscribed now: an array of strings, new; NULL when memory is out. */
+TDG_API json_t *tdg_client_subscriptions(tdg_client_t *client);
+
+/* Wants to be told when lists change: one bit, 1 << TDG_LIST_..., for each; replaces what
+ * was wanted before; 0: none (from the start). Templates go with resources. */
+TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
+                                   tdg_failure_t *failure);
+
+/* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
+ * Returns 0, TDG_ETIMEDOUT, TDG_EENDED (closed for good, and all events are fetched),
+ * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM. */
+TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
+
+/* A descriptor that is readable while events wait, for poll(2) and loops of your own. Do
+ * not read from it. -1 where there is `on_event`. */
+TDG_API int tdg_client_fd(tdg_client_t *client);
+
+/* ---- Requests ----------------------------------------------------------- */
+
+/* Everything in a list, all its pages: an array of what the protocol has, new. A tool
+ * whose x-mcp-header annotations are invalid is left out over HTTP, and logged. A server
+ * without that list: an empty array. */
+TDG_API int tdg_client_list(tdg_client_t *client, tdg_list_t list, json_t **ret,
+                            tdg_failure_t *failure);
+
+/* The result of resources/read, new: an object with "contents". */
+TDG_API int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
+                            tdg_failure_t *failure);
+
+/* The results of tools/call and prompts/get, new. `arguments` is an object, stolen, or
+ * NULL. A tool that says isError has answered: that is in the result. Over HTTP the
+ * tool's definition is looked up for the headers that it may ask for. */
+TDG_API int tdg_client_call(tdg_client_t *client, const char *tool, json_t *arguments,
+                            json_t **ret, tdg_failure_t *failure);
+TDG_API int tdg_client_prompt(tdg_client_t *client, const char *prompt, json_t *arguments,
+                              json_t **ret, tdg_failure_t *failure);
+
+/* What could complete an argument: the "completion" object of the answer, new. `ref` is a
+ * prompt's name, or a URI template (which contains "://" or "{"). `context` holds other
+ * arguments, an object of strings, stolen, or NULL. */
+TDG_API int tdg_client_complete(tdg_client_t *client, const char *ref,
+                                const char *argument, const char *value, json_t *context,
+                                json_t **ret, tdg_failure_t *failure);
+
+/* Asks the server for a sign of life: ping, or in the modern era server/discover. */
+TDG_API int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure);
+
+/* Any request, for what has no function here: its result, new. `params` is an object,
+ * stolen, or NULL; what the era wants in `_meta` is added. `timeout_ms` 0: the client's.
+ */
+TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
+                               uint32_t timeout_ms, json_t **ret, tdg_failure_t *failure);
+
+/* The same without waiting, also from callbacks. `done` is called once, on the client's
+ * thread: `result` is NULL on failure, `failure` on success; both borrowed. Where this
+ * itself returns a code, `done` is not called. */
+typedef void (*tdg_done_fn)(void *user, const json_t *result,
+                            const tdg_failure_t *failure);
+TDG_API int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,
+                            uint32_t timeout_ms, tdg_done_fn done, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

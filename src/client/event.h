@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Events as the public header has them: made here, merged here, and kept in a queue until
+ * somebody fetches them. The queue holds at most one event per resource (the newest, with
+ * a count of what it stands for), one per list, one for the state of the connection and a
+ * bounded number of log messages, so that a reader that does not read costs no more than
+ * its subscriptions. Order: an event keeps the place of the first one that it stands for.
+ *
+ * Making and merging is of any thread; the queue has a lock of its own. */
+#ifndef TDG_CLIENT_EVENT_H
+#define TDG_CLIENT_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidings/client.h>
+
+enum { TDG__EVENTS_MAX_MESSAGES = 256 }; /* log messages that wait; the oldest goes */
+
+/* A new event of a kind, at the time of now; `uri`, which may be NULL, and `message` are
+ * copied; a reference to `metadata` and `contents` is taken where not NULL. NULL when
+ * memory is out. Free with tdg_event_free(). */
+tdg_event_t *tdg__event_create(tdg_event_kind_t kind, const char *uri, json_t *metadata,
+                               json_t *contents, int code, const char *message);
+
+typedef struct tdg__events tdg__events_t;
+
+/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__events_create(tdg__events_t **ret);
+void tdg__events_destroy(tdg__events_t *events);
+
+/* Adds or merges; the event is stolen, even on failure. Returns 0 or TDG_ENOMEM: then the
+ * loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED after UPDATED
+ * and the other way round: the newer kind, the counts added. A `maybe` stays only while
+ * all that were merged are. DOWN and UP replace each other. */
+int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
+
+void tdg__events_forget(tdg__events_t *events,
+                        const char *uri);    /* those that wait for it */
+void tdg__events_end(tdg__events_t *events); /* after what waits: TDG_EENDED */
+
+/* As tdg_client_next(). `timeout_ms` as there. */
+int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret);
+int tdg__events_fd(const tdg__events_t *events);
+size_t tdg__events_waiting(tdg__events_t *events);
+
+#endif

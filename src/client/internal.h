@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the core owe each other; core.h says which does what.
+ *
+ *     connect.c ──▶ subs.c    up, down                        (tdg__subs_...)
+ *     calls.c   ──▶ updates.c notifications                   (tdg__updates_...)
+ *     subs.c    ──▶ listen.c (modern), session.c (legacy), or polling alone
+ *     those     ──▶ calls.c   requests and streams            (tdg__ask...)
+ *               ──▶ connect.c the session is lost             (tdg__connect_lost)
+ */
+#ifndef TDG_CLIENT_INTERNAL_H
+#define TDG_CLIENT_INTERNAL_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "client/backoff.h"
+#include "client/core.h"
+#include "client/event.h"
+
+/* ---- Time --------------------------------------------------------------- */
+
+/* Lives inside its owner. Added with tdg__core_timer_init() (which may fail), removed
+ * with _done() before the owner goes. */
+typedef struct tdg__core_timer tdg__core_timer_t;
+struct tdg__core_timer {
+    tdg__timer_t timer;
+    void (*due)(tdg__core_t *core, tdg__core_timer_t *timer);
+};
+
+int tdg__core_timer_init(tdg__core_t *core, tdg__core_timer_t *timer,
+                         void (*due)(tdg__core_t *core, tdg__core_timer_t *timer));
+void tdg__core_timer_done(tdg__core_t *core, tdg__core_timer_t *timer);
+void tdg__core_timer_at(tdg__core_t *core, tdg__core_timer_t *timer, int64_t at_ms);
+void tdg__core_timer_stop(tdg__core_t *core, tdg__core_timer_t *timer);
+int64_t tdg__core_now(const tdg__core_t *core);
+
+/* ---- Requests (calls.c) ------------------------------------------------- */
+
+typedef struct tdg__asked tdg__asked_t;
+
+/* For a request whose answer stays open (listen). All may be called until `done`. */
+typedef struct tdg__stream_calls {
+    void (*opened)(void *user, tdg__asked_t *asked);
+    void (*message)(void *user,
+                    const tdg__rpc_message_t *message); /* not the response; on
+                      shared wires found by the subscription id, see calls.c */
+    void (*alive)(void *user);
+    void (*retry)(void *user, uint32_t ms);
+} tdg__stream_calls_t;
+
+/* How a request ended, with all that is known. Borrowed. */
+typedef struct tdg__outcome {
+    int code;                     /* 0: `result` is there; else as client.h has them */
+    json_t *result;               /* may be kept: take a reference */
+    const tdg_failure_t *failure; /* where code is not 0 */
+    tdg__carry_end_t end;         /* of the wire */
+    int64_t retry_after_ms;       /* -1: not said */
+} tdg__outcome_t;
+typedef void (*tdg__asked_fn)(void *user, const tdg__outcome_t *outcome);
+
+typedef struct tdg__ask {
+    const char *method;
+    json_t *params;      /* stolen, even on failure; NULL: none */
+    uint32_t timeout_ms; /* 0: the client's; of a stream: until it is opened */
+    const tdg__stream_calls_t *stream; /* NULL: an ordinary request */
+    uint32_t quiet_ms;                 /* of a stream */
+    const tdg__web_field_t *headers;   /* Mcp-Param-..., encoded; copied */
+    size_t header_count;
+    bool early; /* sent although the session is not up: probe, initialize, ping */
+    tdg__version_t version; /* early: to be spoken; else ignored: that of the session */
+} tdg__ask_t;
+
+/* Sends it, or keeps it until the session is up. `done` once, never from inside. Where a
+ * legacy session was lost before it could have been processed, or the token has to be
+ * renewed, it is sent again by itself, once. Returns 0 or TDG_ENOMEM (no call then). */
+int tdg__ask(tdg__core_t *core, const tdg__ask_t *ask, tdg__asked_fn done, void *user,
+             tdg__asked_t **ret);
+
+/* Cancels: no call comes any more; the server is told as its transport wants it. */
+void tdg__asked_drop(tdg__core_t *core, tdg__asked_t *asked);
+
+/* The JSON text of its id. */
+const char *tdg__asked_id(const tdg__asked_t *asked);
+
+void tdg__asked_set_quiet(tdg__core_t *core, tdg__asked_t *asked, uint32_t quiet_ms);
+
+/* A notification to the server; lost where there is no connection. `params` is stolen. */
+void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
+                      tdg__version_t version);
+
+/* All that is under way, early ones apart, fails with this code (EENDED, EAWAY); those
+ * that only wait for the session stay, unless `waiting_too`. */
+void tdg__calls_fail(tdg__core_t *core, int code, const char *why, bool waiting_too);
+
+void tdg__calls_up(tdg__core_t *core); /* sends what waited for the session */
+
+/* Every message that arrived: answers are matched, requests of the server are answered
+ * (ping; input; -32601), notifications go to tdg__updates_notification(). `on` is what it
+ * came with; NULL: with nothing in particular. */
+void tdg__calls_message(tdg__core_t *core, tdg__asked_t *on, tdg__rpc_message_t *message);
+
+/* ---- Messages (compose.c) ----------------------------------------------- */
+
+/* Appends a request as the version wants it: modern ones get their `_meta` (what is there
+ * already stays). Failure is sticky in `text`. */
+void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char *id,
+                          const char *method, json_t *params, tdg__version_t version);
+
+/* A header value in plain or `=?base64?…?=` form, new; NULL: no memory. */
+char *tdg__compose_header(const char *value);
+
+/* Whether a tool's x-mcp-header annotations are valid; else `why` says what is wrong. */
+bool tdg__tool_headers_valid(const json_t *tool, char *why, size_t why_size);
+
+/* ---- Connection (connect.c) --------------------------------------------- */
+
+typedef enum tdg__core_state {
+    TDG__CORE_NEW,
+    TDG__CORE_CONNECTING, /* opening the wire, probing, initialising */
+    TDG__CORE_UP,         /* requests go through */
+    TDG__CORE_WAITING,    /* to connect again */
+    TDG__CORE_STOPPING,
+    TDG__CORE_OVER, /* closed for good */
+} tdg__core_state_t;
+
+/* The legacy session, or the shared channel, is gone: connects again in due time, with
+ * the era that is known. In the state UP only; else nothing happens. */
+void tdg__connect_lost(tdg__core_t *core, int code, const char *why);
+
+/* Never again: CLOSED is told, everything fails with `code`. */
+void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);
+
+/* ---- Subscriptions (subs.c) --------------------------------------------- */
+
+enum {
+    TDG__SUB_ASKED = 1 << 0,    /* a request about it is under way */
+    TDG__SUB_LIVE = 1 << 1,     /* acknowledged in the current session or stream */
+    TDG__SUB_ONCE = 1 << 2,     /* has been live at least once */
+    TDG__SUB_TEMPLATE = 1 << 3, /* its updates are of other URIs */
+    TDG__SUB_POLLED = 1 << 4,   /* the server has no subscriptions: only polled */
+    TDG__SUB_GONE = 1 << 5,     /* unsubscribed; stays until the server knows */
+};
+
+typedef struct tdg__sub tdg__sub_t;             /* one subscribed URI or template */
+typedef struct tdg__sub_group tdg__sub_group_t; /* those with the same options: modern,
+                                                   one stream */
+
+/* Requests go through: for the first time, or again. Sets up streams and subscriptions;
+ * then, after a loss, tells what may have changed. */
+void tdg__subs_up(tdg__core_t *core);
+
+/* They do not any more: streams are gone, nothing is acknowledged. Tells DOWN. */
+void tdg__subs_down(tdg__core_t *core, int code, const char *why);
+
+/* Everything under way about subscriptions fails with TDG_EENDED; modern streams are
+ * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
+void tdg__subs_stop(tdg__core_t *core);
+
+int tdg__subs_init(tdg__core_t *core);
+void tdg__subs_done(tdg__core_t *core);
+
+/* NULL: there is none. */
+tdg__sub_t *tdg__subs_find(const tdg__core_t *core, const char *uri);
+
+/* ---- Updates (updates.c) ------------------------------------------------ */
+
+/* A notification from the server, of either era or dialect; also progress and log
+ * messages. `on` as for tdg__calls_message(). */
+void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
+                               const tdg__rpc_message_t *message);
+
+/* ---- The core ----------------------------------------------------------- */
+
+/* Of subs.c, listen.c, session.c, updates.c and reread.c: what they keep. */
+struct tdg__subs;
+
+struct tdg__core {
+    tdg__core_opts_t opts;
+    const tdg_client_opts_t *client;
+    tdg__heap_t timers;
+    tdg__core_state_t state;
+
+    tdg__wire_t *wire;
+    tdg__wire_kind_t wire_kind;
+    tdg_era_t era;          /* FIND until it is known */
+    tdg__version_t version; /* that is spoken */
+    tdg__backoff_t backoff; /* of everything that connects anew */
+
+    json_t *server_info, *capabilities, *supported; /* NULL until known */
+    char *instructions;
+    bool ours; /* the server has shown a cursor */
+
+    tdg_client_counts_t counts;
+
+    struct tdg__calls *calls;     /* calls.c */
+    struct tdg__connect *connect; /* connect.c */
+    struct tdg__subs *subs;       /* subs.c */
+};
+
+void tdg__core_log(tdg__core_t *core, tdg_client_log_level_t level, const char *format,
+                   ...) __attribute__((format(printf, 3, 4)));
+
+#endif
