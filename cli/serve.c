@@ -132,12 +132,12 @@ static bool is_loopback(const char *host) {
 }
 
 /* "http://127.0.0.1:8808", as a client on this machine would call it. */
-static void put_url(const tdg__listen_t *listen, char *url, size_t room) {
-    bool any = strcmp(listen->host, "0.0.0.0") == 0 || strcmp(listen->host, "::") == 0;
-    const char *host = any ? "127.0.0.1" : listen->host;
+static void put_url(const tdg__listen_t *listen, char url[TDG__LISTEN_URL_MAX]) {
+    tdg__listen_t near = *listen;
 
-    snprintf(url, room, strchr(host, ':') != NULL ? "http://[%s]:%u" : "http://%s:%u",
-             host, listen->port);
+    if (strcmp(near.host, "0.0.0.0") == 0 || strcmp(near.host, "::") == 0)
+        strcpy(near.host, "127.0.0.1");
+    tdg__listen_put(&near, url);
 }
 
 static void print_source(void *arg, tdg__source_t *source) {
@@ -213,10 +213,10 @@ static size_t resources_of(tdg__serve_t *serve) {
 static void started_json(struct serving *serving, tdg__serve_t *serve) {
     json_t *urls = json_array();
     tdg__listen_t listen;
-    char url[320];
+    char url[TDG__LISTEN_URL_MAX];
 
     for (size_t i = 0; listener_at(serving, serve, i, &listen); i++) {
-        put_url(&listen, url, sizeof(url));
+        put_url(&listen, url);
         json_array_append_new(urls, json_sprintf("%s/mcp", url));
     }
     print_json(json_pack("{s:s, s:s, s:I, s:o}", "level", "info", "message", "serving",
@@ -226,13 +226,13 @@ static void started_json(struct serving *serving, tdg__serve_t *serve) {
 static void started_text(struct serving *serving, tdg__serve_t *serve) {
     size_t count = resources_of(serve), listeners = 0;
     tdg__listen_t listen;
-    char url[320] = "";
+    char url[TDG__LISTEN_URL_MAX] = "";
 
     fprintf(stderr, "tidings serves %zu resource%s from:\n", count,
             count == 1 ? "" : "s");
     tdg__live_each(tdg__serve_live(serve), print_source, NULL);
     for (; listener_at(serving, serve, listeners, &listen); listeners++) {
-        put_url(&listen, url, sizeof(url));
+        put_url(&listen, url);
         fprintf(stderr, "%s %s/mcp\n", listeners == 0 ? "at" : "and", url);
     }
     if (serving->options.stdio)

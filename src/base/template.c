@@ -265,11 +265,3 @@ size_t tdg__template_unescape(const char *text, size_t len, char *out) {
 size_t tdg__template_literal_len(const tdg__template_t *template_) {
     return template_->literal_len;
 }
-
-bool tdg__template_has(const tdg__template_t *template_, const char *name, size_t len) {
-    for (size_t i = 0; i < template_->name_count; i++)
-        if (template_->names[i].len == len &&
-            memcmp(template_->text + template_->names[i].at, name, len) == 0)
-            return true;
-    return false;
-}

@@ -37,9 +37,6 @@ const char *tdg__template_text(const tdg__template_t *template_, size_t *ret_len
  * specific one. */
 size_t tdg__template_literal_len(const tdg__template_t *template_);
 
-/* Whether it has a variable of that name. */
-bool tdg__template_has(const tdg__template_t *template_, const char *name, size_t len);
-
 /* Writes a template that was spelled with %7B and %7D, as some URI libraries do, with
  * braces; `out` has room for `len` bytes and gets no NUL. Returns its length: `len` where
  * there was nothing to do. */

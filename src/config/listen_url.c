@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -76,4 +77,11 @@ int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *e
     }
     *ret = listen;
     return 0;
+}
+
+void tdg__listen_put(const tdg__listen_t *listen, char url[TDG__LISTEN_URL_MAX]) {
+    bool brackets = strchr(listen->host, ':') != NULL;
+
+    snprintf(url, TDG__LISTEN_URL_MAX, brackets ? "http://[%s]:%u" : "http://%s:%u",
+             listen->host, listen->port);
 }

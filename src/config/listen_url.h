@@ -21,4 +21,8 @@ typedef struct tdg__listen {
  * sentence without the URL itself. */
 int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *error);
 
+/* Writes it as a URL, and a NUL; an IPv6 address gets its brackets. */
+enum { TDG__LISTEN_URL_MAX = TDG__LISTEN_HOST_MAX + 20 };
+void tdg__listen_put(const tdg__listen_t *listen, char url[TDG__LISTEN_URL_MAX]);
+
 #endif

@@ -86,14 +86,6 @@ void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg) {
 
 /* ---- What connections share --------------------------------------------- */
 
-uv_loop_t *tdg__net_loop(const tdg__net_t *net) {
-    return net->loop;
-}
-
-void *tdg__net_user(const tdg__net_t *net) {
-    return net->opts.user;
-}
-
 char *tdg__net_scratch(tdg__net_t *net) {
     return net->output + CHUNK_HEAD_BYTES;
 }

@@ -70,9 +70,6 @@ int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **r
  * which their owner closes, frees itself and calls done(arg). */
 void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg);
 
-uv_loop_t *tdg__net_loop(const tdg__net_t *net);
-void *tdg__net_user(const tdg__net_t *net);
-
 /* Where messages are put together before tdg__outlet_flush(): TDG__NET_SCRATCH bytes,
  * shared by all outlets of the loop, so fill and flush without anything in between. */
 char *tdg__net_scratch(tdg__net_t *net);

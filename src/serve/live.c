@@ -92,12 +92,24 @@ struct read_task {
     tdg__errand_t task;
     tdg__live_t *live;
     tdg_request_t *request;
+    const tdg__source_t *source; /* that was asked last */
     char uri[];
 };
+
+/* Whether a reload has given the resource to another source, or to none. */
+static bool has_moved(const struct read_task *read) {
+    return !read->live->closing && read->source != NULL &&
+           tdg__live_owner(read->live, read->uri) != read->source;
+}
 
 static void on_read(void *arg, const tdg__content_t *content) {
     struct read_task *read = arg;
 
+    if (content->status == TDG_EAWAY && has_moved(read)) {
+        read->source = NULL;
+        tdg__handover_post(&read->live->handover, &read->task);
+        return;
+    }
     tdg__reply_content(read->request, read->uri, content);
     tdg__free(read);
 }
@@ -107,6 +119,7 @@ static void run_read(tdg__errand_t *task) {
     struct slot *slot = task->refused ? NULL : owner_of(read->live, read->uri);
 
     if (slot != NULL) {
+        read->source = slot->source;
         tdg__source_read(slot->source, read->uri, on_read, read);
         return;
     }

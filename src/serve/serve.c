@@ -301,18 +301,21 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
         .allowed_origins = (const char *const *)config->allowed_origins,
         .erlmcp = config->dialect == 1,
     };
+    char url[TDG__LISTEN_URL_MAX];
 
     int rv = tdg_server_listen(serve->server, &opts);
     if (rv == 0)
         return 0;
-    if (rv == TDG_ESYSTEM && errno == EADDRINUSE)
+    int error = errno;
+    tdg__listen_put(listen, url);
+    if (rv == TDG_ESYSTEM && error == EADDRINUSE)
         say(serve, TDG_LOG_ERROR,
-            "cannot listen on http://%s:%u: something else does, another tidings maybe; "
+            "cannot listen on %s: something else does, another tidings maybe; "
             "`--listen http://127.0.0.1:0` takes any free port",
-            listen->host, listen->port);
+            url);
     else
-        say(serve, TDG_LOG_ERROR, "cannot listen on http://%s:%u: %s", listen->host,
-            listen->port, rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
+        say(serve, TDG_LOG_ERROR, "cannot listen on %s: %s", url,
+            rv == TDG_ESYSTEM ? strerror(error) : tdg_strerror(rv));
     return rv;
 }
 

@@ -184,7 +184,7 @@ void tdg__session_touch(tdg__session_t *session) {
     if (session->ending) /* it is in no list any more */
         return;
     session->used_ms = tdg__worker_now(session->feed.worker);
-    if (session->ending || sessions->by_age.last == session->number)
+    if (sessions->by_age.last == session->number)
         return;
     tdg__list_remove(&sessions->by_age, &sessions->pool, offset, session->number);
     tdg__list_append(&sessions->by_age, &sessions->pool, offset, session->number);

@@ -30,6 +30,21 @@ static void addresses_are_read(void **state) {
     }
 }
 
+static void addresses_are_written_as_they_are_read(void **state) {
+    static const char *const urls[] = {TDG__LISTEN_DEFAULT, "http://[::1]:0",
+                                       "http://a-b.c_d:65535"};
+    char url[TDG__LISTEN_URL_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(urls); i++) {
+        tdg__listen_t listen;
+
+        assert_int_equal(tdg__listen_parse(urls[i], &listen, NULL), 0);
+        tdg__listen_put(&listen, url);
+        assert_string_equal(url, urls[i]);
+    }
+}
+
 static void what_is_no_address_is_said(void **state) {
     static const char no_host[] =
         "there is no host in it; write an address or a name, such as "
@@ -86,6 +101,7 @@ static void what_is_no_address_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read),
+        cmocka_unit_test(addresses_are_written_as_they_are_read),
         cmocka_unit_test(what_is_no_address_is_said),
     };
 

@@ -410,11 +410,11 @@ static void an_entry_that_cannot_work_does_not_hold_up_the_others(void **state) 
 
 /* ---- The end ------------------------------------------------------------ */
 
-static void reads_in_flight_are_answered_when_their_source_goes(void **state) {
+/* Reads a:1, whose source does not answer before the entries are replaced. */
+static void expect_after_replace(const char *yaml, const char *answer) {
     struct client client;
     struct scene scene;
 
-    (void)state;
     scene_open(&scene, NULL, ONE TWO);
 
     struct script *script = scene_script(&scene, "a:1");
@@ -423,11 +423,17 @@ static void reads_in_flight_are_answered_when_their_source_goes(void **state) {
     scene_client(&scene, &client);
     modern_send(&client, "resources/read", "a:1", "'uri':'a:1'");
     SCENE_UNTIL(&scene, script->waiting_count == 1);
-    scene_replace(&scene, TWO);
+    scene_replace(&scene, yaml);
     assert_int_equal(client_response(&client), 200);
-    assert_body(&client, "'error_type':'unavailable'");
+    assert_body(&client, answer);
     client_done(&client);
     scene_close(&scene);
+}
+
+static void reads_in_flight_go_where_their_resource_went(void **state) {
+    (void)state;
+    expect_after_replace("- {script: other, uri: 'a:1'}\n" TWO, "'text':'other'");
+    expect_after_replace(TWO, "'code':-32602");
 }
 
 /* Waits until a read gives this text. */
@@ -529,7 +535,7 @@ int main(void) {
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
         cmocka_unit_test(what_is_listed_again_was_never_away),
         cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
-        cmocka_unit_test(reads_in_flight_are_answered_when_their_source_goes),
+        cmocka_unit_test(reads_in_flight_go_where_their_resource_went),
         cmocka_unit_test(memory_may_run_out_in_a_reload), /* counts memory from here on */
     };
 
