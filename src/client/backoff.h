@@ -16,8 +16,8 @@ typedef struct tdg__backoff {
     uint32_t floor_ms;   /* what the server asked for last; 0: nothing */
     uint32_t failures;   /* in a row */
     int64_t up_since_ms; /* -1: not up */
-    int64_t attempts[TDG__BACKOFF_MAX_PER_MINUTE]; /* when; a ring */
-    uint32_t attempt_count, attempt_next;
+    int64_t attempts[TDG__BACKOFF_MAX_PER_MINUTE]; /* when: the last ones, sorted */
+    uint32_t attempt_count;
 } tdg__backoff_t;
 
 void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_ms,

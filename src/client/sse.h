@@ -33,11 +33,22 @@ typedef struct tdg__sse {
     tdg__sse_calls_t calls;
     void *user;
     size_t max_bytes;
-    tdg__text_t line, data, name, id;
-    bool started, after_cr, has_data, has_id, touched, failed;
+    tdg__text_t line; /* one that has not ended yet */
+    tdg__text_t data; /* of the event so far, behind `data_from` bytes */
+    tdg__text_t name, id;
+    size_t data_from;
+    bool started;          /* the first line is over */
+    bool after_cr;         /* a LF that comes now belongs to the line before */
+    bool has_data, has_id; /* has_id: of the stream */
+    bool touched;          /* the event has an id line */
+    bool stopped;
+    int failed; /* why; 0: it has not */
 } tdg__sse_t;
 
-/* `max_bytes`: of one event's data, and of one line. */
+/* An id line that is longer is ignored: ids travel back in a header. */
+enum { TDG__SSE_MAX_ID = 1024 };
+
+/* `max_bytes`: of one event's data; a line may have a few more, for the field's name. */
 void tdg__sse_init(tdg__sse_t *sse, size_t max_bytes, const tdg__sse_calls_t *calls,
                    void *user);
 void tdg__sse_done(tdg__sse_t *sse);
