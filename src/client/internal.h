@@ -34,8 +34,17 @@ void tdg__core_timer_done(tdg__core_t *core, tdg__core_timer_t *timer);
 void tdg__core_timer_at(tdg__core_t *core, tdg__core_timer_t *timer, int64_t at_ms);
 void tdg__core_timer_stop(tdg__core_t *core, tdg__core_timer_t *timer);
 int64_t tdg__core_now(const tdg__core_t *core);
+uint64_t tdg__core_random(tdg__core_t *core);
 
 /* ---- Requests (calls.c) ------------------------------------------------- */
+
+enum {
+    TDG__CALLS_MAX = 10000,    /* requests under way, those that wait included */
+    TDG__CALLS_MAX_LOOSE = 64, /* notifications and responses of ours on their way */
+};
+
+int tdg__calls_init(tdg__core_t *core);
+void tdg__calls_done(tdg__core_t *core); /* drops what is left, without calls */
 
 typedef struct tdg__asked tdg__asked_t;
 
@@ -115,6 +124,9 @@ bool tdg__tool_headers_valid(const json_t *tool, char *why, size_t why_size);
 
 /* ---- Connection (connect.c) --------------------------------------------- */
 
+int tdg__connect_init(tdg__core_t *core);
+void tdg__connect_done(tdg__core_t *core);
+
 typedef enum tdg__core_state {
     TDG__CORE_NEW,
     TDG__CORE_CONNECTING, /* opening the wire, probing, initialising */
@@ -172,6 +184,16 @@ void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
 
 /* ---- The core ----------------------------------------------------------- */
 
+/* What tdg__core_odd() tells apart. */
+typedef enum tdg__odd {
+    TDG__ODD_MESSAGE, /* malformed, or not to be expected here */
+    TDG__ODD_ANSWER,  /* to nothing that was asked */
+    TDG__ODD_REQUEST, /* one of the server's that we cannot answer */
+    TDG__ODD_UPDATE,  /* a notification that makes no sense */
+    TDG__ODD_WIRE,    /* what a wire has put up with */
+    TDG__ODD_COUNT,
+} tdg__odd_t;
+
 /* Of subs.c, listen.c, session.c, updates.c and reread.c: what they keep. */
 struct tdg__subs;
 
@@ -192,13 +214,19 @@ struct tdg__core {
     bool ours; /* the server has shown a cursor */
 
     tdg_client_counts_t counts;
+    int64_t odd_at[TDG__ODD_COUNT]; /* when one was logged last */
 
     struct tdg__calls *calls;     /* calls.c */
     struct tdg__connect *connect; /* connect.c */
     struct tdg__subs *subs;       /* subs.c */
 };
 
+/* Control characters, which may come from a server, are replaced; too long is cut. */
 void tdg__core_log(tdg__core_t *core, tdg_client_log_level_t level, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
+
+/* A warning about what a server sends and should not: one line per second and kind. */
+void tdg__core_odd(tdg__core_t *core, tdg__odd_t kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

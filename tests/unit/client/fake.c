@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit/client/fake.h"
+
+#include <stdio.h>
+
+enum { MAX_ROUNDS = 100000 }; /* of one fake_run(): more is an endless loop */
+
+/* ---- Memory that is the fake's own --------------------------------------- */
+
+static char *own_text(const char *text) {
+    char *copy = text != NULL ? strdup(text) : NULL;
+
+    assert_true(text == NULL || copy != NULL);
+    return copy;
+}
+
+static void *own(size_t size) {
+    void *ptr = calloc(1, size);
+
+    assert_non_null(ptr);
+    return ptr;
+}
+
+static void add_text(char **text, const char *more) {
+    size_t len = *text != NULL ? strlen(*text) : 0;
+    char *longer = realloc(*text, len + strlen(more) + 1);
+
+    assert_non_null(longer);
+    strcpy(longer + len, more);
+    *text = longer;
+}
+
+/* ---- The wire ----------------------------------------------------------- */
+
+static struct fake_sent *write_down(struct fake_wire *wire) {
+    struct fake *f = wire->fake;
+    struct fake_sent *sent = own(sizeof(*sent));
+
+    assert_true(f->sent_count < FAKE_MAX_SENT);
+    assert_false(wire->closed);
+    f->sent[f->sent_count++] = sent;
+    sent->fake = f;
+    sent->wire = wire;
+    sent->at_ms = f->now;
+    return sent;
+}
+
+static int wire_open(tdg__wire_t *base,
+                     void (*opened)(void *user, int code, const char *why)) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+
+    assert_null(wire->opening);
+    assert_false(wire->open);
+    wire->opening = opened;
+    return 0;
+}
+
+static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
+                     const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+    struct fake_sent *sent;
+
+    if (wire->fake->send_code != 0)
+        return wire->fake->send_code;
+    assert_true(wire->open);
+    assert_false(wire->lost);
+    assert_int_equal(strlen(out->text), out->len);
+    assert_null(strchr(out->text, '\n'));
+
+    sent = write_down(wire);
+    sent->text = own_text(out->text);
+    sent->id = own_text(out->id);
+    sent->method = own_text(out->method != NULL ? out->method : "");
+    sent->name = own_text(out->name);
+    sent->headers = own_text("");
+    for (size_t i = 0; i < out->param_count; i++) {
+        add_text(&sent->headers, out->params[i].name);
+        add_text(&sent->headers, ": ");
+        add_text(&sent->headers, out->params[i].value);
+        add_text(&sent->headers, "\n");
+    }
+    sent->version = out->version;
+    sent->stream = out->stream;
+    sent->timeout_ms = out->timeout_ms;
+    sent->quiet_ms = out->quiet_ms;
+    sent->own_calls = *calls;
+    sent->calls = &sent->own_calls;
+    sent->user = user;
+    *ret = (tdg__carry_t *)sent;
+    return 0;
+}
+
+static int wire_listen(tdg__wire_t *base, const char *after, uint32_t quiet_ms,
+                       tdg__version_t version,
+                       void (*event_id)(void *user, const char *id),
+                       const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+    struct fake_sent *sent;
+
+    if (wire->fake->send_code != 0)
+        return wire->fake->send_code;
+
+    sent = write_down(wire);
+    sent->text = own_text(after);
+    sent->method = own_text("GET");
+    sent->headers = own_text("");
+    sent->version = version;
+    sent->stream = true;
+    sent->quiet_ms = quiet_ms;
+    sent->event_id = event_id;
+    sent->own_calls = *calls;
+    sent->calls = &sent->own_calls;
+    sent->user = user;
+    *ret = (tdg__carry_t *)sent;
+    return 0;
+}
+
+static void wire_cancel(tdg__wire_t *base, tdg__carry_t *carry) {
+    struct fake_sent *sent = (struct fake_sent *)carry;
+
+    assert_ptr_equal(sent->wire, base);
+    assert_false(sent->over);
+    assert_false(sent->cancelled);
+    sent->cancelled = true;
+}
+
+static void wire_set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
+    struct fake_sent *sent = (struct fake_sent *)carry;
+
+    assert_ptr_equal(sent->wire, base);
+    assert_false(sent->over);
+    sent->quiet_ms = quiet_ms;
+}
+
+static void wire_end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+
+    wire->sessions_ended++;
+    wire->sessions_said += say_so ? 1 : 0;
+    wire->ending = done;
+}
+
+static bool wire_renew(tdg__wire_t *base) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+
+    wire->fake->renewed++;
+    return wire->fake->token;
+}
+
+static void wire_close(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
+    struct fake_wire *wire = (struct fake_wire *)base;
+    struct fake *f = wire->fake;
+
+    assert_false(wire->closed);
+    wire->closed = true;
+    wire->opening = NULL;
+    wire->ending = NULL;
+    wire->closing = closed;
+    wire->closing_arg = arg;
+    for (size_t i = 0; i < f->sent_count; i++) {
+        if (f->sent[i]->wire == wire && !f->sent[i]->over)
+            f->sent[i]->cancelled = true;
+    }
+}
+
+#define OPS(kind_name, is_shared, listen_fn)                                             \
+    {                                                                                    \
+        .name = (kind_name), .shared = (is_shared), .open = wire_open,                   \
+        .send = wire_send, .listen = (listen_fn), .cancel = wire_cancel,                 \
+        .set_quiet = wire_set_quiet, .end_session = wire_end_session,                    \
+        .renew = wire_renew, .close = wire_close                                         \
+    }
+
+static const tdg__wire_ops_t all_ops[] = {
+    [TDG__WIRE_HTTP] = OPS("http", false, wire_listen),
+    [TDG__WIRE_SSE] = OPS("sse", true, NULL),
+    [TDG__WIRE_STDIO] = OPS("stdio", true, NULL),
+};
+
+/* ---- What the core is given --------------------------------------------- */
+
+static int64_t give_now(void *user) {
+    return ((struct fake *)user)->now;
+}
+
+static uint64_t give_random(void *user) {
+    struct fake *f = user;
+
+    return (uint64_t)roll(&f->dice, UINT32_MAX) << 32 | roll(&f->dice, UINT32_MAX);
+}
+
+static int give_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t *calls,
+                     void *wire_user, tdg__wire_t **ret) {
+    struct fake *f = user;
+    struct fake_wire *wire;
+
+    if (f->make_code != 0)
+        return f->make_code;
+
+    assert_true(f->wire_count < FAKE_MAX_WIRES);
+    wire = own(sizeof(*wire));
+    wire->base = (tdg__wire_t){&all_ops[kind], calls, wire_user, 16 << 20};
+    wire->fake = f;
+    wire->kind = kind;
+    f->wires[f->wire_count++] = wire;
+    *ret = &wire->base;
+    return 0;
+}
+
+static void take_event(void *user, tdg_event_t *event) {
+    struct fake *f = user;
+
+    if (f->event_count < COUNT(f->events))
+        f->events[f->event_count++] = event;
+    else
+        tdg_event_free(event);
+}
+
+static void take_forget(void *user, const char *uri) {
+    struct fake *f = user;
+
+    for (size_t i = 0; i < f->event_count; i++) {
+        if (f->events[i]->uri == NULL || strcmp(f->events[i]->uri, uri) != 0)
+            continue;
+        tdg_event_free(f->events[i]);
+        memmove(&f->events[i], &f->events[i + 1],
+                (--f->event_count - i) * sizeof(f->events[0]));
+        i--;
+    }
+}
+
+static void take_line(void *user, tdg_client_log_level_t level, const char *line) {
+    struct fake *f = user;
+
+    (void)level;
+    if (f->line_count < COUNT(f->lines))
+        f->lines[f->line_count++] = own_text(line);
+}
+
+static json_t *give_input(void *user, const char *method, const json_t *params) {
+    struct fake *f = user;
+    char *text = params != NULL ? json_dumps(params, JSON_COMPACT) : NULL, *copy;
+    json_t *result;
+
+    add_text(&f->input_asked, method);
+    add_text(&f->input_asked, " ");
+    add_text(&f->input_asked, text != NULL ? text : "-");
+    add_text(&f->input_asked, "\n");
+    tdg__free(text);
+    if (f->input_result == NULL)
+        return NULL;
+
+    copy = requote(f->input_result);
+    result = json_loads(copy, JSON_DECODE_ANY, NULL);
+    free(copy);
+    return result;
+}
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+void fake_init(struct fake *f, tdg__wire_kind_t kind) {
+    static const char *const argv[] = {"server", NULL};
+
+    f->kind = kind;
+    f->now = 1000;
+    f->dice = dice_from_env();
+    f->client = (tdg_client_opts_t){
+        .url = kind == TDG__WIRE_STDIO ? NULL : "http://127.0.0.1/mcp",
+        .argv = kind == TDG__WIRE_STDIO ? argv : NULL,
+        .name = "fake",
+        .version = "1",
+        .connect_timeout_ms = 30000,
+        .timeout_ms = 60000,
+        .retry_ms = 500,
+        .retry_max_ms = 30000,
+        .retry_per_minute = 20,
+        .max_message_bytes = 16 << 20,
+        .max_subscriptions = 100000,
+    };
+}
+
+int fake_create(struct fake *f) {
+    const tdg__core_opts_t opts = {
+        .client = &f->client,
+        .now = give_now,
+        .random = give_random,
+        .make_wire = give_wire,
+        .event = take_event,
+        .forget = take_forget,
+        .log = take_line,
+        .input = f->inputs ? give_input : NULL,
+        .user = f,
+    };
+
+    return tdg__core_create(&opts, &f->core);
+}
+
+void fake_start(struct fake *f) {
+    if (f->core == NULL)
+        assert_int_equal(fake_create(f), 0);
+    f->connected = fake_note(f);
+    tdg__core_connect(f->core, fake_done, f->connected);
+    assert_int_equal(f->connected->calls, 0);
+    fake_run(f);
+}
+
+void fake_modern_server(struct fake *f, struct fake_sent *sent) {
+    if (strcmp(sent->method, "server/discover") == 0)
+        fake_result(f, sent,
+                    "{'resultType':'complete','supportedVersions':['2026-07-28'],"
+                    "'capabilities':{'resources':{'subscribe':true,'listChanged':true},"
+                    "'tools':{},'prompts':{}},"
+                    "'_meta':{'io.modelcontextprotocol/serverInfo':"
+                    "{'name':'modern','version':'2'}}}");
+    else if (strcmp(sent->method, "initialize") == 0)
+        fake_status(f, sent, 400, "{'code':-32601,'message':'Method not found'}");
+}
+
+void fake_legacy_server(struct fake *f, struct fake_sent *sent) {
+    if (strcmp(sent->method, "server/discover") == 0)
+        fake_error(f, sent, -32601, "Method not found", NULL);
+    else if (strcmp(sent->method, "initialize") == 0)
+        fake_result(f, sent,
+                    "{'protocolVersion':'2025-11-25','capabilities':"
+                    "{'resources':{'subscribe':true,'listChanged':true},"
+                    "'tools':{},'prompts':{}},"
+                    "'serverInfo':{'name':'legacy','version':'1'}}");
+}
+
+void fake_up(struct fake *f, tdg_era_t era) {
+    f->answer = era == TDG_ERA_MODERN ? fake_modern_server : fake_legacy_server;
+    fake_start(f);
+    assert_int_equal(fake_code(f->connected), 0);
+    assert_int_equal(f->core->state, TDG__CORE_UP);
+}
+
+static void note_stopped(void *user) {
+    struct fake *f = user;
+
+    assert_false(f->stopped);
+    f->stopped = true;
+}
+
+static void release(struct fake *f) {
+    for (size_t i = 0; i < f->sent_count; i++) {
+        free(f->sent[i]->text);
+        free(f->sent[i]->id);
+        free(f->sent[i]->method);
+        free(f->sent[i]->name);
+        free(f->sent[i]->headers);
+        free(f->sent[i]);
+    }
+    for (size_t i = 0; i < f->wire_count; i++)
+        free(f->wires[i]);
+    for (size_t i = 0; i < f->note_count; i++) {
+        free(f->notes[i]->result);
+        free(f->notes[i]);
+    }
+    for (size_t i = 0; i < f->event_count; i++)
+        tdg_event_free(f->events[i]);
+    for (size_t i = 0; i < f->line_count; i++)
+        free(f->lines[i]);
+    free(f->input_asked);
+}
+
+void fake_end(struct fake *f) {
+    if (f->core != NULL) {
+        if (f->core->state != TDG__CORE_NEW && !f->stopped) {
+            tdg__core_stop(f->core, note_stopped, f);
+            assert_false(f->stopped);
+            fake_run(f);
+            if (!f->stopped)
+                fake_pass(f, 5000);
+            assert_true(f->stopped);
+        }
+        tdg__core_destroy(f->core);
+        f->core = NULL;
+    }
+
+    for (size_t i = 0; i < f->wire_count; i++)
+        assert_true(f->wires[i]->closed && f->wires[i]->closing == NULL);
+    for (size_t i = 0; i < f->note_count; i++)
+        assert_int_equal(f->notes[i]->calls, 1);
+    release(f);
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+/* Whether the wire had something to do. */
+static bool run_wire(struct fake *f, struct fake_wire *wire) {
+    void (*opening)(void *user, int code, const char *why) = wire->opening;
+    void (*ending)(void *user) = wire->ending;
+    void (*closing)(void *arg) = wire->closing;
+
+    if (opening != NULL && !f->hold_open) {
+        wire->opening = NULL;
+        wire->open = f->open_code == 0;
+        opening(wire->base.user, f->open_code,
+                f->open_code == 0 ? "" : "cannot be opened");
+    } else if (ending != NULL && !f->hold_session_end) {
+        wire->ending = NULL;
+        ending(wire->base.user);
+    } else if (closing != NULL) {
+        wire->closing = NULL;
+        closing(wire->closing_arg);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void end_carry(struct fake_sent *sent, const tdg__carry_report_t *report) {
+    assert_false(sent->over);
+    assert_false(sent->cancelled);
+    sent->over = true;
+    sent->calls->ended(sent->user, report);
+}
+
+/* Notifications and responses are taken; requests are shown to whoever answers. */
+static void show(struct fake *f, struct fake_sent *sent) {
+    const tdg__carry_report_t taken = {.end = TDG__CARRY_DONE,
+                                       .status = 202,
+                                       .error = "",
+                                       .retry_after_ms = -1,
+                                       .sent = true};
+
+    if (sent->over || sent->cancelled)
+        return;
+    if (sent->id == NULL && strcmp(sent->method, "GET") != 0) {
+        if (!f->hold_notifications)
+            end_carry(sent, &taken);
+    } else if (f->answer != NULL) {
+        f->answer(f, sent);
+    }
+}
+
+void fake_run(struct fake *f) {
+    bool busy = true;
+
+    for (int round = 0; busy; round++) {
+        assert_true(round < MAX_ROUNDS);
+        busy = false;
+        for (size_t i = 0; i < f->wire_count; i++)
+            busy = run_wire(f, f->wires[i]) || busy;
+        while (f->answered < f->sent_count) {
+            busy = true;
+            show(f, f->sent[f->answered++]);
+        }
+        if (tdg__core_deadline(f->core) <= f->now) {
+            busy = true;
+            tdg__core_tick(f->core);
+        }
+    }
+}
+
+int64_t fake_next(struct fake *f, int64_t max_ms) {
+    int64_t at, before = f->now;
+
+    fake_run(f);
+    at = tdg__core_deadline(f->core);
+    if (at == INT64_MAX || at - f->now > max_ms)
+        return -1;
+
+    f->now = at;
+    fake_run(f);
+    return at - before;
+}
+
+void fake_pass(struct fake *f, int64_t ms) {
+    int64_t end = f->now + ms;
+
+    for (int round = 0; fake_next(f, end - f->now) >= 0; round++)
+        assert_true(round < MAX_ROUNDS);
+    f->now = end;
+    fake_run(f);
+}
+
+/* ---- What was sent ------------------------------------------------------ */
+
+struct fake_sent *fake_seek(struct fake *f, const char *method) {
+    for (size_t i = f->sent_count; i > 0; i--) {
+        struct fake_sent *sent = f->sent[i - 1];
+
+        if (!sent->over && !sent->cancelled && strcmp(sent->method, method) == 0)
+            return sent;
+    }
+    return NULL;
+}
+
+struct fake_sent *fake_find(struct fake *f, const char *method) {
+    struct fake_sent *sent = fake_seek(f, method);
+
+    if (sent == NULL)
+        fail_msg("no %s is under way", method);
+    return sent;
+}
+
+size_t fake_count(const struct fake *f, const char *method) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < f->sent_count; i++)
+        count += strcmp(f->sent[i]->method, method) == 0;
+    return count;
+}
+
+struct fake_sent *fake_last(struct fake *f) {
+    assert_true(f->sent_count > 0);
+    return f->sent[f->sent_count - 1];
+}
+
+json_t *fake_message(const struct fake_sent *sent) {
+    json_t *message = json_loads(sent->text, 0, NULL);
+
+    assert_non_null(message);
+    return message;
+}
+
+json_t *fake_params(const struct fake_sent *sent) {
+    json_t *message = fake_message(sent);
+    json_t *params = json_incref(json_object_get(message, "params"));
+
+    json_decref(message);
+    return params;
+}
+
+/* ---- What the server does ----------------------------------------------- */
+
+/* A message from text; false: there was no memory for it. */
+static bool read_message(const char *text, tdg__rpc_message_t *ret) {
+    tdg__rpc_error_t error = {0};
+    char *copy = requote(text);
+    json_error_t where;
+    json_t *json = json_loads(copy, 0, &where);
+    int rv;
+
+    if (json == NULL && json_error_code(&where) != json_error_out_of_memory &&
+        !memory_failed())
+        fail_msg("%s: %s", copy, where.text);
+    free(copy);
+    if (json == NULL)
+        return false;
+
+    rv = tdg__rpc_read(json, ret, &error);
+    json_decref(json);
+    if (rv < 0)
+        fail_msg("%s: %s", text, error.message);
+    return true;
+}
+
+void fake_broken(struct fake *f, struct fake_sent *sent, tdg__carry_end_t end,
+                 bool was_sent) {
+    static const int statuses[] = {
+        [TDG__CARRY_DONE] = 200, [TDG__CARRY_NO_SESSION] = 404};
+    const tdg__carry_report_t report = {
+        .end = end,
+        .status = end <= TDG__CARRY_NO_SESSION ? statuses[end] : 0,
+        .error = end == TDG__CARRY_DONE ? "" : "it broke",
+        .retry_after_ms = -1,
+        .sent = was_sent};
+
+    end_carry(sent, &report);
+    fake_run(f);
+}
+
+/* Delivers the response and ends it in order. */
+static void respond(struct fake *f, struct fake_sent *sent, const char *text) {
+    const tdg__carry_report_t report = {.end = TDG__CARRY_DONE,
+                                        .status = 200,
+                                        .error = "",
+                                        .retry_after_ms = -1,
+                                        .sent = true};
+    tdg__rpc_message_t message;
+
+    if (!read_message(text, &message)) {
+        fake_broken(f, sent, TDG__CARRY_NO_MEMORY, true);
+        return;
+    }
+    sent->calls->message(sent->user, &message);
+    tdg__rpc_message_done(&message);
+    if (!sent->cancelled)
+        end_carry(sent, &report);
+    fake_run(f);
+}
+
+/* printf into memory of the fake's own. */
+static char *print(const char *format, ...) {
+    va_list args;
+    char *text = own(1 << 20);
+
+    va_start(args, format);
+    assert_true(vsnprintf(text, 1 << 20, format, args) < 1 << 20);
+    va_end(args);
+    return text;
+}
+
+void fake_result(struct fake *f, struct fake_sent *sent, const char *result) {
+    char *text = print("{'jsonrpc':'2.0','id':%s,'result':%s}", sent->id, result);
+
+    respond(f, sent, text);
+    free(text);
+}
+
+static char *error_text(const char *id, const char *error) {
+    return id != NULL ? print("{'jsonrpc':'2.0','id':%s,'error':%s}", id, error)
+                      : print("{'jsonrpc':'2.0','error':%s}", error);
+}
+
+void fake_error(struct fake *f, struct fake_sent *sent, int code, const char *message,
+                const char *data) {
+    char *error = print("{'code':%d,'message':'%s'%s%s}", code, message,
+                        data != NULL ? ",'data':" : "", data != NULL ? data : "");
+    char *text = error_text(sent->id, error);
+
+    respond(f, sent, text);
+    free(text);
+    free(error);
+}
+
+static void end_with_status(struct fake *f, struct fake_sent *sent, int status,
+                            const char *body, int64_t retry_after_ms) {
+    tdg__carry_report_t report = {.end = TDG__CARRY_STATUS,
+                                  .status = status,
+                                  .error = "the server does not want it",
+                                  .retry_after_ms = retry_after_ms,
+                                  .sent = true};
+    char *text = body != NULL ? error_text(sent->id, body) : NULL;
+    tdg__rpc_message_t message = {0};
+
+    if (text != NULL && read_message(text, &message))
+        report.body = &message;
+    free(text);
+    end_carry(sent, &report);
+    tdg__rpc_message_done(&message);
+    fake_run(f);
+}
+
+void fake_status(struct fake *f, struct fake_sent *sent, int status, const char *body) {
+    end_with_status(f, sent, status, body, -1);
+}
+
+void fake_retry_after(struct fake *f, struct fake_sent *sent, int status, int64_t ms) {
+    end_with_status(f, sent, status, NULL, ms);
+}
+
+void fake_opened(struct fake *f, struct fake_sent *sent) {
+    if (sent->calls->opened != NULL)
+        sent->calls->opened(sent->user, 200, 1);
+    fake_run(f);
+}
+
+void fake_says(struct fake *f, struct fake_sent *sent, const char *text) {
+    tdg__rpc_message_t message;
+
+    if (!read_message(text, &message)) {
+        fake_broken(f, sent, TDG__CARRY_NO_MEMORY, true);
+        return;
+    }
+    sent->calls->message(sent->user, &message);
+    tdg__rpc_message_done(&message);
+    fake_run(f);
+}
+
+void fake_alive(struct fake *f, struct fake_sent *sent) {
+    if (sent->calls->alive != NULL)
+        sent->calls->alive(sent->user);
+    fake_run(f);
+}
+
+void fake_retry(struct fake *f, struct fake_sent *sent, uint32_t ms) {
+    if (sent->calls->retry != NULL)
+        sent->calls->retry(sent->user, ms);
+    fake_run(f);
+}
+
+void fake_event_id(struct fake *f, struct fake_sent *sent, const char *id) {
+    sent->event_id(sent->user, id);
+    fake_run(f);
+}
+
+struct fake_wire *fake_wire(struct fake *f) {
+    assert_true(f->wire_count > 0);
+    return f->wires[f->wire_count - 1];
+}
+
+void fake_tells(struct fake *f, const char *text) {
+    tdg__wire_t *wire = &fake_wire(f)->base;
+    tdg__rpc_message_t message;
+
+    if (!read_message(text, &message))
+        return;
+    wire->calls->message(wire->user, &message);
+    tdg__rpc_message_done(&message);
+    fake_run(f);
+}
+
+void fake_lost(struct fake *f, const char *why) {
+    const tdg__carry_report_t report = {
+        .end = TDG__CARRY_BROKEN, .error = why, .retry_after_ms = -1, .sent = true};
+    struct fake_wire *wire = fake_wire(f);
+
+    assert_true(wire->base.ops->shared);
+    assert_false(wire->lost);
+    wire->lost = true;
+    for (size_t i = 0; i < f->sent_count; i++) {
+        struct fake_sent *sent = f->sent[i];
+
+        if (sent->wire == wire && !sent->over && !sent->cancelled)
+            end_carry(sent, &report);
+    }
+    if (!wire->closed)
+        wire->base.calls->lost(wire->base.user, why);
+    fake_run(f);
+}
+
+/* ---- What was told ------------------------------------------------------ */
+
+struct fake_note *fake_note(struct fake *f) {
+    struct fake_note *note = own(sizeof(*note));
+
+    assert_true(f->note_count < FAKE_MAX_NOTES);
+    f->notes[f->note_count++] = note;
+    note->fake = f;
+    return note;
+}
+
+static void write_note(struct fake_note *note, int code, json_t *result,
+                       const tdg_failure_t *failure) {
+    char *text;
+
+    note->calls++;
+    note->code = code;
+    if (code != 0) {
+        assert_non_null(failure);
+        assert_int_equal(failure->code, code);
+        note->rpc_code = failure->rpc_code;
+        note->http_status = failure->http_status;
+        strcpy(note->message, failure->message);
+    }
+    if (result != NULL) {
+        text = json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY);
+        free(note->result);
+        note->result = own_text(text);
+        tdg__free(text);
+    }
+}
+
+void fake_done(void *user, int code, json_t *result, const tdg_failure_t *failure) {
+    write_note(user, code, result, failure);
+}
+
+void fake_asked(void *user, const tdg__outcome_t *outcome) {
+    write_note(user, outcome->code, outcome->result, outcome->failure);
+}
+
+int fake_code(const struct fake_note *note) {
+    assert_int_equal(note->calls, 1);
+    return note->code;
+}
+
+char *fake_told(struct fake *f) {
+    static const char *const kinds[] = {
+        [TDG_EVENT_UPDATED] = "UPDATED", [TDG_EVENT_DELETED] = "DELETED",
+        [TDG_EVENT_LOST] = "LOST",       [TDG_EVENT_LIST_CHANGED] = "LIST_CHANGED",
+        [TDG_EVENT_DOWN] = "DOWN",       [TDG_EVENT_UP] = "UP",
+        [TDG_EVENT_MESSAGE] = "MESSAGE", [TDG_EVENT_CLOSED] = "CLOSED",
+    };
+    char *text = own_text("");
+
+    for (size_t i = 0; i < f->event_count; i++) {
+        const tdg_event_t *event = f->events[i];
+
+        add_text(&text, kinds[event->kind]);
+        if (event->uri != NULL) {
+            add_text(&text, " ");
+            add_text(&text, event->uri);
+        }
+        add_text(&text, event->maybe ? " maybe\n" : "\n");
+        tdg_event_free(f->events[i]);
+    }
+    f->event_count = 0;
+    return text;
+}
+
+bool fake_logged(const struct fake *f, const char *part) {
+    for (size_t i = 0; i < f->line_count; i++) {
+        if (strstr(f->lines[i], part) != NULL)
+            return true;
+    }
+    return false;
+}
