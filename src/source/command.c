@@ -265,7 +265,8 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
     tdg__command_check_closed(command);
 }
 
-static const tdg__process_ops_t run_ops = {on_output, on_said, on_ended};
+static const tdg__process_ops_t run_ops = {
+    .output = on_output, .said = on_said, .ended = on_ended};
 
 static void run_begin(struct run *run) {
     tdg__fetch_t *fetch = run->fetch;

@@ -5,7 +5,7 @@
 #ifndef TDG_SOURCE_COMMAND_H
 #define TDG_SOURCE_COMMAND_H
 
-#include "source/process.h"
+#include "net/process.h"
 #include "source/source.h"
 
 typedef struct tdg__command {

@@ -270,7 +270,8 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
         tell(feed);
 }
 
-static const tdg__process_ops_t ops = {on_output, on_said, on_ended};
+static const tdg__process_ops_t ops = {
+    .output = on_output, .said = on_said, .ended = on_ended};
 
 static void start(struct tdg__feed *feed) {
     tdg__source_t *source = &feed->command->source;

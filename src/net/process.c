@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/process.h"
+#include "net/process.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tidings/error.h>
@@ -10,7 +11,7 @@
 
 enum {
     READ_BYTES = 32 * 1024,
-    GRACE_MS = 2000,           /* between SIGTERM and SIGKILL; for output after the end */
+    GRACE_MS = 2000,           /* where nothing else is said */
     WASTE_BYTES = 1024 * 1024, /* that nobody needs; more of them within WASTE_MS, and */
     WASTE_MS = 100,            /* nothing is read for as long: the pipe gets full */
 };
@@ -25,16 +26,18 @@ struct tdg__process {
     const tdg__process_ops_t *ops;
     void *user;
     uv_process_t child;
-    uv_pipe_t out, err;
+    uv_pipe_t in, out, err;
     uv_timer_t grace, rest, err_rest;
+    uint64_t grace_ms;
+    size_t max_input;
     struct waste out_waste, err_waste;
     unsigned handles; /* that are not closed yet */
-    bool out_ended, err_ended;
-    bool exited, stopping, closing;
+    bool in_ended, out_ended, err_ended;
+    bool exited, finishing, stopping, closing;
     uint64_t started_ns;
     tdg__process_end_t end;
-    char line[TDG__PROCESS_LINE + 1]; /* of standard error, so far */
-    size_t line_len;
+    char line[TDG__PROCESS_LONG_LINE + 1]; /* of standard error, so far */
+    size_t line_len, line_max;
     char buffer[READ_BYTES];
 };
 
@@ -51,16 +54,17 @@ static void on_closed(uv_handle_t *handle) {
 
 static void close_all(tdg__process_t *process) {
     uv_handle_t *handles[] = {
-        (uv_handle_t *)&process->child, (uv_handle_t *)&process->out,
-        (uv_handle_t *)&process->err,   (uv_handle_t *)&process->grace,
-        (uv_handle_t *)&process->rest,  (uv_handle_t *)&process->err_rest,
+        (uv_handle_t *)&process->child,    (uv_handle_t *)&process->in,
+        (uv_handle_t *)&process->out,      (uv_handle_t *)&process->err,
+        (uv_handle_t *)&process->grace,    (uv_handle_t *)&process->rest,
+        (uv_handle_t *)&process->err_rest,
     };
 
     if (process->closing)
         return;
     process->closing = true;
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
-        if (handles[i]->data != NULL)
+        if (handles[i]->data != NULL && !uv_is_closing(handles[i]))
             uv_close(handles[i], on_closed);
 }
 
@@ -83,7 +87,8 @@ static void on_grace_over(uv_timer_t *timer) {
 static void check_ended(tdg__process_t *process) {
     if (!process->exited || process->closing)
         return;
-    if (process->stopping || (process->out_ended && process->err_ended)) {
+    if (process->stopping || process->finishing ||
+        (process->out_ended && process->err_ended)) {
         signal_group(process, SIGKILL);
         close_all(process);
     }
@@ -96,7 +101,7 @@ static void on_exit(uv_process_t *child, int64_t exit_status, int number) {
     process->end.exit_status = (int)exit_status;
     process->end.signal = number;
     process->end.duration_ms = (int64_t)((uv_hrtime() - process->started_ns) / 1000000);
-    uv_timer_start(&process->grace, on_grace_over, GRACE_MS, 0);
+    uv_timer_start(&process->grace, on_grace_over, process->grace_ms, 0);
     check_ended(process);
 }
 
@@ -109,8 +114,81 @@ void tdg__process_stop(tdg__process_t *process) {
     if (!process->exited) {
         signal_group(process, SIGTERM);
         signal_group(process, SIGCONT); /* one that is stopped could not end */
-        uv_timer_start(&process->grace, on_grace_over, GRACE_MS, 0);
+        uv_timer_start(&process->grace, on_grace_over, process->grace_ms, 0);
     }
+    check_ended(process);
+}
+
+bool tdg__process_exited(const tdg__process_t *process, tdg__process_end_t *ret) {
+    *ret = process->end;
+    return process->exited;
+}
+
+int tdg__process_pid(const tdg__process_t *process) {
+    return process->child.pid;
+}
+
+/* ---- What it reads ------------------------------------------------------ */
+
+struct input {
+    uv_write_t write;
+    char data[];
+};
+
+static void close_input(tdg__process_t *process) {
+    process->in_ended = true;
+    if (!process->closing && !uv_is_closing((uv_handle_t *)&process->in))
+        uv_close((uv_handle_t *)&process->in, on_closed);
+}
+
+static void on_written(uv_write_t *write, int status) {
+    tdg__process_t *process = write->handle->data;
+
+    tdg__free(write->data);
+    if (status < 0 || (process->finishing &&
+                       uv_stream_get_write_queue_size((uv_stream_t *)&process->in) == 0))
+        close_input(process);
+}
+
+int tdg__process_write_line(tdg__process_t *process, const char *line, size_t len) {
+    uv_stream_t *stream = (uv_stream_t *)&process->in;
+    struct input *input;
+    uv_buf_t buf;
+
+    if (process->in_ended || process->finishing || process->stopping || process->closing)
+        return TDG_EENDED;
+    if (len >= process->max_input ||
+        uv_stream_get_write_queue_size(stream) >= process->max_input - len)
+        return TDG_ETOOLARGE;
+
+    input = tdg__malloc(sizeof(*input) + len + 1);
+    if (input == NULL)
+        return TDG_ENOMEM;
+    memcpy(input->data, line, len);
+    input->data[len] = '\n';
+    input->write.data = input;
+    buf = uv_buf_init(input->data, (unsigned)len + 1);
+    if (uv_write(&input->write, stream, &buf, 1, on_written) == 0)
+        return 0;
+    tdg__free(input);
+    close_input(process);
+    return TDG_EENDED;
+}
+
+static void on_finish_over(uv_timer_t *timer) {
+    tdg__process_stop(timer->data);
+}
+
+void tdg__process_finish(tdg__process_t *process) {
+    if (process->finishing || process->stopping)
+        return;
+    process->finishing = true;
+    if (process->closing)
+        return;
+    if (uv_stream_get_write_queue_size((uv_stream_t *)&process->in) == 0)
+        close_input(process);
+    if (!process->exited)
+        uv_timer_start(&process->grace, on_finish_over, process->grace_ms, 0);
     check_ended(process);
 }
 
@@ -126,12 +204,16 @@ static void on_room(uv_handle_t *handle, size_t wanted, uv_buf_t *ret) {
 static void on_output(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf) {
     tdg__process_t *process = stream->data;
 
-    if (len > 0 && !process->stopping)
+    bool heard = !process->stopping && !process->finishing;
+
+    if (len > 0 && heard)
         process->ops->output(process->user, buf->base, (size_t)len);
     if (len >= 0)
         return;
     uv_read_stop(stream);
     process->out_ended = true;
+    if (heard && process->ops->output_ended != NULL)
+        process->ops->output_ended(process->user);
     check_ended(process);
 }
 
@@ -170,7 +252,7 @@ static void on_error_output(uv_stream_t *stream, ssize_t len, const uv_buf_t *bu
 
         if (byte == '\n')
             end_line(process);
-        else if (process->line_len < TDG__PROCESS_LINE)
+        else if (process->line_len < process->line_max)
             process->line[process->line_len++] =
                 (char)(byte < ' ' || byte == 127 ? ' ' : byte);
     }
@@ -215,10 +297,55 @@ static void close_fd(uv_file *fd) {
 }
 
 /* Pipes rather than what libuv would make, which are sockets: those cannot be opened by
- * the name of /dev/stdout. */
+ * the name of /dev/stdout. `pair` gets our end first; that of the program blocks. */
+static int make_pipe(uv_file pair[2], bool we_write) {
+    uv_file ends[2];
+    int rv = we_write ? uv_pipe(ends, 0, UV_NONBLOCK_PIPE)
+                      : uv_pipe(ends, UV_NONBLOCK_PIPE, 0);
+
+    if (rv < 0)
+        return rv;
+    pair[0] = ends[we_write];
+    pair[1] = ends[!we_write];
+    return 0;
+}
+
+/* The pipe is the handle's from now on. */
+static int open_pipe(uv_pipe_t *pipe, uv_file *fd) {
+    int rv = uv_pipe_open(pipe, *fd);
+
+    if (rv == 0)
+        *fd = -1;
+    return rv;
+}
+
+static int open_pipes(tdg__process_t *process, uv_file pipes[3][2]) {
+    int rv = 0;
+
+    if (process->max_input > 0)
+        rv = open_pipe(&process->in, &pipes[0][0]);
+    if (rv == 0)
+        rv = open_pipe(&process->out, &pipes[1][0]);
+    if (rv == 0)
+        rv = open_pipe(&process->err, &pipes[2][0]);
+    if (rv == 0)
+        rv = uv_read_start((uv_stream_t *)&process->out, on_room, on_output);
+    if (rv == 0)
+        rv = uv_read_start((uv_stream_t *)&process->err, on_room, on_error_output);
+    if (rv < 0) {
+        process->stopping = true;
+        signal_group(process, SIGKILL);
+    }
+    return rv;
+}
+
 static int spawn(tdg__process_t *process, uv_loop_t *loop,
                  const tdg__process_opts_t *opts) {
-    uv_file out[2] = {-1, -1}, err[2] = {-1, -1};
+    uv_file pipes[3][2] = {
+        {-1, -1},
+        {-1, -1},
+        {-1, -1}
+    };
     uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE}};
     uv_process_options_t how = {
         .exit_cb = on_exit,
@@ -230,40 +357,27 @@ static int spawn(tdg__process_t *process, uv_loop_t *loop,
         .stdio_count = 3,
         .stdio = stdio,
     };
-    int rv;
+    int rv = 0;
 
-    if ((rv = uv_pipe(out, UV_NONBLOCK_PIPE, 0)) < 0 ||
-        (rv = uv_pipe(err, UV_NONBLOCK_PIPE, 0)) < 0)
-        goto done;
-    stdio[1] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = out[1]};
-    stdio[2] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = err[1]};
+    for (int i = process->max_input > 0 ? 0 : 1; i < 3; i++) {
+        if ((rv = make_pipe(pipes[i], i == 0)) < 0)
+            goto done;
+        stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = pipes[i][1]};
+    }
 
     rv = uv_spawn(loop, &process->child, &how);
     process->child.data = process; /* to be closed, also where it was not started */
     process->handles++;
-    if (rv < 0) {
+    if (rv < 0)
         process->child.pid = 0;
-        goto done;
-    }
-
-    if ((rv = uv_pipe_open(&process->out, out[0])) == 0)
-        out[0] = -1;
-    if (rv == 0 && (rv = uv_pipe_open(&process->err, err[0])) == 0)
-        err[0] = -1;
-    if (rv == 0)
-        rv = uv_read_start((uv_stream_t *)&process->out, on_room, on_output);
-    if (rv == 0)
-        rv = uv_read_start((uv_stream_t *)&process->err, on_room, on_error_output);
-    if (rv < 0) {
-        process->stopping = true;
-        signal_group(process, SIGKILL);
-    }
+    else
+        rv = open_pipes(process, pipes);
 
 done:
-    close_fd(&out[0]);
-    close_fd(&out[1]);
-    close_fd(&err[0]);
-    close_fd(&err[1]);
+    for (int i = 0; i < 3; i++) {
+        close_fd(&pipes[i][0]);
+        close_fd(&pipes[i][1]);
+    }
     return rv;
 }
 
@@ -275,14 +389,19 @@ int tdg__process_start(uv_loop_t *loop, const tdg__process_opts_t *opts,
 
     process->ops = opts->ops;
     process->user = opts->user;
+    process->max_input = opts->max_input;
+    process->in_ended = opts->max_input == 0;
+    process->line_max = opts->line_bytes != 0 ? opts->line_bytes : TDG__PROCESS_LINE;
+    process->grace_ms = opts->grace_ms != 0 ? opts->grace_ms : GRACE_MS;
+    uv_pipe_init(loop, &process->in, 0);
     uv_pipe_init(loop, &process->out, 0);
     uv_pipe_init(loop, &process->err, 0);
     uv_timer_init(loop, &process->grace);
     uv_timer_init(loop, &process->rest);
     uv_timer_init(loop, &process->err_rest);
-    process->out.data = process->err.data = process;
+    process->in.data = process->out.data = process->err.data = process;
     process->grace.data = process->rest.data = process->err_rest.data = process;
-    process->handles = 5;
+    process->handles = 6;
     process->started_ns = uv_hrtime();
 
     process->end.error = spawn(process, loop, opts);
