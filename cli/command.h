@@ -9,10 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What the program exits with. Scripts rely on them: the man page lists them all, and
+ * none changes its meaning. Those after CLI_USAGE come from commands that talk to a
+ * server (target.h). */
 enum {
     CLI_OK = 0,
-    CLI_FAILED = 1, /* it was understood, and did not work */
-    CLI_USAGE = 2,  /* the command line is wrong; nothing was done */
+    CLI_FAILED = 1,      /* it was understood, and did not work */
+    CLI_USAGE = 2,       /* the command line is wrong; nothing was done */
+    CLI_UNREACHABLE = 3, /* the server cannot be reached, or was lost for good */
+    CLI_TIMEOUT = 4,     /* the time was over before it happened */
+    CLI_DENIED = 5,      /* the server asks who we are, or does not let us */
+    CLI_NOT_FOUND = 6,   /* the server has no such thing, or does not offer it */
 };
 
 typedef enum cli_kind {
@@ -21,7 +28,18 @@ typedef enum cli_kind {
     CLI_CHOICE, /* one of `choices`; its field is an int, the position in the list */
     CLI_STRING, /* any text, also an empty one; its field is a const char *, borrowed from
                    argv. Given twice, the last one counts */
+    CLI_TEXTS,  /* the same, but every one counts; its field is a cli_texts_t */
+    CLI_TIME,   /* such as 500ms, 2s or 5m, from `min` to `max` ms; its field is a long */
+    CLI_PROGRAM, /* everything after "--"; its name is "" and its field a char **, which
+                    ends with NULL and is borrowed from argv */
 } cli_kind_t;
+
+/* The values of an option that may be given several times. */
+enum { CLI_TEXTS_MAX = 64 };
+typedef struct cli_texts {
+    const char *items[CLI_TEXTS_MAX + 1]; /* ends with NULL */
+    size_t count;
+} cli_texts_t;
 
 typedef struct cli_option {
     const char *name; /* without its dashes; NULL ends the table */
@@ -29,7 +47,7 @@ typedef struct cli_option {
     size_t offset;              /* of its field in what cli_parse() fills */
     const char *value;          /* what the help calls its value; NULL for a flag */
     const char *help;           /* may run over several lines, parted by \n */
-    long min, max;              /* of a number */
+    long min, max;              /* of a number or a time */
     const char *const *choices; /* ends with NULL */
 } cli_option_t;
 
@@ -42,6 +60,12 @@ typedef struct cli_option {
     { name, CLI_CHOICE, offsetof(type, field), value, help, 0, 0, choices }
 #define CLI_STRING_OPTION(type, field, name, value, help)                                \
     { name, CLI_STRING, offsetof(type, field), value, help, 0, 0, NULL }
+#define CLI_TEXTS_OPTION(type, field, name, value, help)                                 \
+    { name, CLI_TEXTS, offsetof(type, field), value, help, 0, 0, NULL }
+#define CLI_TIME_OPTION(type, field, name, value, min, max, help)                        \
+    { name, CLI_TIME, offsetof(type, field), value, help, min, max, NULL }
+#define CLI_PROGRAM_OPTION(type, field, help)                                            \
+    { "", CLI_PROGRAM, offsetof(type, field), "PROGRAM [ARG]...", help, 0, 0, NULL }
 #define CLI_END                                                                          \
     { NULL, CLI_FLAG, 0, NULL, NULL, 0, 0, NULL }
 
@@ -68,8 +92,9 @@ extern const cli_command_t cli_publish;
 extern const cli_command_t cli_init;
 
 /* Reads the command line into the struct at `fields`, whose defaults the caller has set.
- * Options may be spelled `--name value` and `--name=value`; `--` ends them. What is no
- * option is moved to the front of argv and counted in *ret_operands (may be NULL).
+ * Options may be spelled `--name value` and `--name=value`; `--` ends them, and what is
+ * after it belongs to a CLI_PROGRAM where the table has one. What is no option is moved
+ * to the front of argv and counted in *ret_operands (may be NULL).
  * Returns true to go on. Returns false when the command is over: help was asked for and
  * printed, or something was wrong and has been said; *ret_exit is the exit code then. */
 bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields,

@@ -13,6 +13,7 @@
 #include <tidings/tidings.h>
 
 #include "command.h"
+#include "terminal.h"
 
 enum {
     DEFAULT_DEBOUNCE_MS = 500,
@@ -21,10 +22,6 @@ enum {
     MAX_WIDTH = 400,
     MAX_CHANGES = 100000,
 };
-
-enum { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
-
-static const char *const colors[] = {"auto", "always", "never", NULL};
 
 #define FLAG(...) CLI_FLAG_OPTION(demo_options_t, __VA_ARGS__)
 #define NUMBER(...) CLI_NUMBER_OPTION(demo_options_t, __VA_ARGS__)
@@ -53,7 +50,7 @@ static const cli_option_t options[] = {
            "second group"),
     NUMBER(width, "width", "COLUMNS", DEMO_MIN_WIDTH, MAX_WIDTH,
            "how wide to draw (default: as the terminal, else 80)"),
-    CHOICE(color, "color", "WHEN", colors,
+    CHOICE(color, "color", "WHEN", cli_colors,
            "auto (the default: on a terminal, unless NO_COLOR is\n"
            "set), always or never"),
     FLAG(ascii, "ascii", "draw without UTF-8 (the default where the locale has none)"),
@@ -91,15 +88,6 @@ static bool complete_options(demo_options_t *opts) {
         return false;
     }
     return true;
-}
-
-static bool wants_color(int when) {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-
-    if (when != COLOR_AUTO)
-        return when == COLOR_ALWAYS;
-    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
-           term != NULL && strcmp(term, "dumb") != 0;
 }
 
 static int wanted_width(long width) {
@@ -144,7 +132,7 @@ static int show(const demo_t *demo, const demo_options_t *opts) {
     demo_pen_t pen = {
         .out = stdout,
         .width = wanted_width(opts->width),
-        .color = wants_color(opts->color),
+        .color = cli_wants_color(opts->color, STDOUT_FILENO),
         .utf8 = !opts->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
     };
 

@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "command.h"
+#include "config/value.h"
 
 void cli_error(const char *format, ...) {
     va_list args;
@@ -27,7 +28,8 @@ static const cli_option_t *find_option(const cli_command_t *command, const char 
     const cli_option_t *option = command->options;
 
     for (; option != NULL && option->name != NULL; option++)
-        if (strlen(option->name) == len && memcmp(option->name, name, len) == 0)
+        if (option->kind != CLI_PROGRAM && strlen(option->name) == len &&
+            memcmp(option->name, name, len) == 0)
             return option;
     return NULL;
 }
@@ -40,6 +42,8 @@ static void unknown_option(const cli_command_t *command, const char *name, size_
         memcpy(word, name, len);
         word[len] = '\0';
         nearest = tdg__nearest(word, option_at, command->options);
+        if (nearest != NULL && nearest[0] == '\0')
+            nearest = NULL; /* the row of a program */
     }
 
     if (nearest != NULL)
@@ -87,6 +91,39 @@ static bool set_choice(const cli_command_t *command, const cli_option_t *option,
     return false;
 }
 
+static bool set_time(const cli_command_t *command, const cli_option_t *option,
+                     const char *value, long *ret) {
+    char least[TDG__VALUE_TEXT_MAX], most[TDG__VALUE_TEXT_MAX];
+    int64_t ms;
+
+    if (!tdg__duration_parse(value, &ms)) {
+        cli_error("%s: --%s takes a time such as 500ms, 2s or 5m, not '%s'",
+                  command->name, option->name, value);
+        return false;
+    }
+    if (ms < option->min || ms > option->max) {
+        tdg__duration_write(option->min, least);
+        tdg__duration_write(option->max, most);
+        cli_error("%s: --%s takes a time from %s to %s, not '%s'", command->name,
+                  option->name, least, most, value);
+        return false;
+    }
+    *ret = (long)ms;
+    return true;
+}
+
+static bool add_text(const cli_command_t *command, const cli_option_t *option,
+                     const char *value, cli_texts_t *texts) {
+    if (texts->count == CLI_TEXTS_MAX) {
+        cli_error("%s: --%s can be given %d times, not more", command->name, option->name,
+                  CLI_TEXTS_MAX);
+        return false;
+    }
+    texts->items[texts->count++] = value;
+    texts->items[texts->count] = NULL;
+    return true;
+}
+
 static bool set_option(const cli_command_t *command, const cli_option_t *option,
                        const char *value, void *fields) {
     void *field = (char *)fields + option->offset;
@@ -102,7 +139,26 @@ static bool set_option(const cli_command_t *command, const cli_option_t *option,
     case CLI_STRING:
         *(const char **)field = value;
         return true;
+    case CLI_TEXTS:
+        return add_text(command, option, value, field);
+    case CLI_TIME:
+        return set_time(command, option, value, field);
+    case CLI_PROGRAM:
+        break; /* has no name, and so is not found as an option */
     }
+    return false;
+}
+
+/* Hands the arguments after "--" to the command that takes a program. Returns false where
+ * the table has none. */
+static bool take_program(const cli_command_t *command, char **rest, void *fields) {
+    const cli_option_t *option = command->options;
+
+    for (; option != NULL && option->name != NULL; option++)
+        if (option->kind == CLI_PROGRAM) {
+            *(char ***)(void *)((char *)fields + option->offset) = rest;
+            return true;
+        }
     return false;
 }
 
@@ -128,6 +184,8 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
             continue;
         }
         if (strcmp(arg, "--") == 0) {
+            if (take_program(command, argv + i + 1, fields))
+                break;
             only_operands = true;
             continue;
         }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The server that a command talks to: an address, or a program to start; and how. What
+ * all commands with a TARGET share: their options, connecting, what to say when that goes
+ * wrong, and the exit code that scripts get then.
+ *
+ *     struct options {
+ *         cli_target_t target;
+ *         bool json;
+ *     };
+ *     static const cli_option_t options[] = {
+ *         CLI_TARGET_OPTIONS(struct options, target),
+ *         CLI_TARGET_TIMEOUT(struct options, target),
+ *         CLI_FLAG_OPTION(struct options, json, "json", "..."),
+ *         CLI_END,
+ *     };
+ *
+ *     cli_target_init(&opts.target, self);
+ *     if (!cli_parse(self, argc, argv, &opts, &operands, &code))
+ *         return code;
+ *     code = cli_target_take(&opts.target, &argv, &operands);
+ *     if (code == CLI_OK)
+ *         code = cli_target_connect(&opts.target, NULL, &client);
+ *     if (code == CLI_OK) {
+ *         rv = tdg_client_read(client, argv[0], &result, &failure);
+ *         if (rv < 0)
+ *             code = cli_target_failed(&opts.target, argv[0], rv, &failure);
+ *         tdg_client_close(client);
+ *     }
+ *     cli_target_done(&opts.target);
+ *
+ * cli_target_take() takes TARGET away: argv[0] is the first operand after it then. */
+#ifndef TDG_CLI_TARGET_H
+#define TDG_CLI_TARGET_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidings/client.h>
+
+#include "command.h"
+
+enum { CLI_TARGET_SAID = 8, CLI_TARGET_SAID_MAX = 300, CLI_TARGET_NAME_MAX = 512 };
+
+typedef struct cli_target {
+    const cli_command_t *command;
+
+    cli_texts_t headers; /* options */
+    const char *token_file, *ca_file, *proxy;
+    int era; /* a tdg_era_t */
+    bool insecure_token, verbose;
+    long timeout_ms; /* of a request; 0: the client's */
+    char **program;  /* NULL: it is an address */
+
+    const char *url;                /* borrowed from argv; NULL: it is a program */
+    char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
+    void *user;                     /* for the command; the client's is the target */
+
+    pthread_mutex_t lock; /* guards what the program said last, on standard error */
+    char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
+    size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */
+} cli_target_t;
+
+extern const char *const cli_eras[];
+
+enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
+
+#define CLI_TARGET_OPTIONS(type, target)                                                 \
+    CLI_PROGRAM_OPTION(type, target.program,                                             \
+                       "instead of a URL: start this program and talk to it over its\n"  \
+                       "standard input and output"),                                     \
+        CLI_TEXTS_OPTION(type, target.headers, "header", "TEXT",                         \
+                         "send 'Name: value' with every request; can be given several\n" \
+                         "times"),                                                       \
+        CLI_STRING_OPTION(                                                               \
+            type, target.token_file, "token-file", "FILE",                               \
+            "send the token in this file as Authorization: Bearer; it is\n"              \
+            "read again when the server does not take it any more"),                     \
+        CLI_CHOICE_OPTION(type, target.era, "era", "NAME", cli_eras,                     \
+                          "the protocol: auto (the default: ask), modern (2026-07-28)\n" \
+                          "or legacy (2025-11-25 and older)"),                           \
+        CLI_STRING_OPTION(type, target.ca_file, "ca-file", "FILE",                       \
+                          "trust these certificates instead of the system's"),           \
+        CLI_STRING_OPTION(type, target.proxy, "proxy", "URL",                            \
+                          "connect through this HTTP proxy"),                            \
+        CLI_FLAG_OPTION(type, target.insecure_token, "insecure-token",                   \
+                        "send tokens and headers also over http: to other machines"),    \
+        CLI_FLAG_OPTION(type, target.verbose, "verbose",                                 \
+                        "say on standard error what the connection does, and what the\n" \
+                        "program says")
+
+/* For commands that ask and get an answer. */
+#define CLI_TARGET_TIMEOUT(type, target)                                                 \
+    CLI_TIME_OPTION(type, target.timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,      \
+                    "how long to wait for the server, such as 5s [1m]")
+
+/* A line about TARGET, and one about exit codes, for the descriptions of commands. */
+#define CLI_TARGET_HELP                                                                  \
+    "TARGET is the address of a server, such as http://127.0.0.1:8808, or, at the end\n" \
+    "of the line, -- and a program that is one: -- tidings serve --stdio notes"
+#define CLI_TARGET_EXITS                                                                 \
+    "Exit codes: 0 it worked, 1 it did not, 2 the command line is wrong, 3 the server\n" \
+    "cannot be reached, 4 the time was over, 5 the server asks who you are or does "     \
+    "not\n"                                                                              \
+    "let you, 6 it has no such thing or does not offer it."
+
+/* Before cli_parse(). Afterwards cli_target_done(), in any case. */
+void cli_target_init(cli_target_t *target, const cli_command_t *command);
+void cli_target_done(cli_target_t *target);
+
+/* After cli_parse(): finds out what TARGET is. An address is taken off the operands:
+ * *argv and *operands are moved on. Returns CLI_OK, or CLI_USAGE with the reason said. */
+int cli_target_take(cli_target_t *target, char ***argv, int *operands);
+
+/* Fills options for a client of this target: all zero but for what the command line says
+ * and the log. `user` is the target. */
+void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret);
+
+/* Connects. `opts` as cli_target_opts() made them, perhaps changed; NULL: as made.
+ * Returns CLI_OK and a new client, or another exit code, with the reason said. */
+int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
+                       tdg_client_t **ret);
+
+/* Says what went wrong, on standard error: what was asked (NULL: nothing), what happened,
+ * and what to do about it. Ends `failure`, which may be all zero. Returns the exit code.
+ */
+int cli_target_failed(cli_target_t *target, const char *what, int code,
+                      tdg_failure_t *failure);
+
+/* The exit code for a code of the library. `failure` may be NULL. */
+int cli_exit_code(int code, const tdg_failure_t *failure);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What goes to a terminal: colours where they are wanted, and text of strangers without
+ * the characters by which it could move the cursor, rename the window or worse. */
+#ifndef TDG_CLI_TERMINAL_H
+#define TDG_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/text.h"
+
+/* For an option --color WHEN: the position in the list is its value. */
+enum { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER };
+extern const char *const cli_colors[];
+
+/* Whether to write in colours to this descriptor. AUTO: if it is a terminal that is not
+ * "dumb", and NO_COLOR is not set. */
+bool cli_wants_color(int when, int fd);
+
+/* Appends a text (UTF-8) so that a terminal only shows it: control characters become
+ * visible (^[ for escape, <U+009B> and such), and so do those that turn the direction of
+ * writing. `lines`: line ends and tabs stay; else it stays one line. */
+void cli_put_plain(tdg__text_t *out, const char *text, size_t len, bool lines);
+
+#endif
