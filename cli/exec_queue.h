@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which command runs when, for `tidings watch --exec`. Per URI as many run at a time as
+ * allowed, one unless asked for more; what comes meanwhile collapses into one run, which
+ * has the newest and knows how many it stands for; URIs take turns in the order in which
+ * they came. It starts nothing and knows no clock: whoever runs the commands asks for the
+ * next run and tells when one is over. */
+#ifndef TDG_CLI_EXEC_QUEUE_H
+#define TDG_CLI_EXEC_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/pool.h"
+
+typedef struct exec_queue {
+    size_t max_running, max_per_uri, max_bytes;
+    void (*release)(void *payload);
+    size_t running, waiting, bytes; /* now; bytes are those of what waits */
+    tdg__pool_t uris;               /* those about which something runs or waits */
+    tdg__map_t by_uri;
+    tdg__list_t ready; /* those about which something waits */
+    tdg__hash_key_t key;
+} exec_queue_t;
+
+/* One run. */
+typedef struct exec_run {
+    uint32_t id;     /* for exec_queue_over() */
+    void *payload;   /* yours from now on */
+    uint64_t merged; /* earlier ones that it stands for as well */
+} exec_run_t;
+
+/* At most `max_running` in all and `max_per_uri` of one URI run; more than `max_bytes` of
+ * what waits make it full. `release` frees a payload. */
+void exec_queue_init(exec_queue_t *queue, size_t max_running, size_t max_per_uri,
+                     size_t max_bytes, void (*release)(void *payload));
+void exec_queue_done(exec_queue_t *queue);
+
+/* Something about a URI wants a run. The payload is stolen; `bytes` is what it costs to
+ * keep, and `merged` how many changes it stands for besides its own. Returns 0 or
+ * TDG_ENOMEM. */
+int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t bytes,
+                   uint64_t merged);
+
+/* Whether so much waits that no more should come for now. */
+bool exec_queue_is_full(const exec_queue_t *queue);
+
+/* Stores what may run now; false: nothing, for now. It counts as running until it is told
+ * to be over. */
+bool exec_queue_next(exec_queue_t *queue, exec_run_t *ret);
+void exec_queue_over(exec_queue_t *queue, uint32_t id);
+
+/* Drops what waits, and nothing that runs. */
+void exec_queue_drop(exec_queue_t *queue);
+
+#endif
