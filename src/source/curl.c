@@ -8,7 +8,6 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
-#include "source/curl_loop.h"
 #include "source/http_url.h"
 
 /* The body of an answer that we do not want is read up to here, so that the connection
@@ -16,6 +15,7 @@
 enum { UNWANTED = 64 * 1024 };
 
 struct tdg__transfer {
+    tdg__curl_job_t job; /* first */
     tdg__curl_t *curl;
     CURL *easy;
     bool added;
@@ -281,7 +281,8 @@ static const char *why(const tdg__transfer_t *transfer, CURLcode code) {
     return transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
 }
 
-void tdg__transfer_finished(tdg__transfer_t *transfer, CURLcode code) {
+static void on_finished(tdg__curl_job_t *job, CURLcode code) {
+    tdg__transfer_t *transfer = (tdg__transfer_t *)job;
     const char *error = NULL;
     char *to = NULL;
     int rv;
@@ -329,7 +330,7 @@ static int set_up(tdg__transfer_t *transfer, const tdg__curl_wish_t *wish) {
     if (wish->ca_file != NULL &&
         curl_easy_setopt(easy, CURLOPT_CAINFO, wish->ca_file) != CURLE_OK)
         return TDG_ENOMEM;
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, &transfer->job);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, transfer->error);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
@@ -355,6 +356,7 @@ int tdg__curl_get(tdg__curl_t *curl, const tdg__curl_wish_t *wish, tdg__curl_don
 
     if (transfer == NULL)
         return TDG_ENOMEM;
+    transfer->job.finished = on_finished;
     transfer->curl = curl;
     transfer->headers = wish->headers;
     transfer->max_bytes = wish->max_bytes;

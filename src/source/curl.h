@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP requests on a libuv loop: libcurl's multi interface, driven by the loop's polls
- * and one timer. GET only, http and https only, certificates always verified, nothing
- * taken from the environment (no proxy, no .netrc, no cookies).
+ * HTTP requests of sources, on the loop (net/curl_loop.h). GET only, http and https only,
+ * certificates always verified, nothing taken from the environment (no proxy, no .netrc,
+ * no cookies).
  *
  * Redirects are followed here and not by libcurl, because the configured headers are
  * secrets: libcurl would keep back Authorization and Cookie from another host and send
  * all the rest. Nothing of them leaves the scheme, host and port that they were written
- * for.
- *
- * libcurl's own memory does not come from our allocator. */
+ * for. */
 #ifndef TDG_SOURCE_CURL_H
 #define TDG_SOURCE_CURL_H
 
@@ -18,11 +16,10 @@
 #include <stdint.h>
 
 #include <jansson.h>
-#include <uv.h>
 
 #include "base/text.h"
+#include "net/curl_loop.h"
 
-typedef struct tdg__curl tdg__curl_t;         /* what the requests of one source share */
 typedef struct tdg__transfer tdg__transfer_t; /* one request, with its redirects */
 
 enum {
@@ -69,15 +66,6 @@ typedef struct tdg__curl_answer {
 
 /* The transfer is gone when this returns. */
 typedef void (*tdg__curl_done_fn)(void *arg, tdg__curl_answer_t *answer);
-
-/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
-int tdg__curl_create(uv_loop_t *loop, tdg__curl_t **ret);
-
-/* Ends; all transfers are done or cancelled. `closed` is called later, from the loop. */
-void tdg__curl_close(tdg__curl_t *curl, void (*closed)(void *arg), void *arg);
-
-/* Closes the connections that were kept open, as soon as no transfer runs. */
-void tdg__curl_rest(tdg__curl_t *curl);
 
 /* Begins a transfer. `done` is called once, from the loop, never from inside. Returns 0
  * or TDG_ENOMEM. */

@@ -3,9 +3,10 @@
  * libcurl says which sockets it waits for and for how long; the loop waits and calls it
  * back. Finished transfers are collected after each such call, outside of libcurl, so
  * that whoever is told may begin and cancel others. */
-#include "source/curl_loop.h"
+#include "net/curl_loop.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include <tidings/error.h>
 
@@ -28,6 +29,8 @@ struct tdg__curl {
     size_t handles; /* of the loop, the timer among them, until they are closed */
     size_t running;
     bool collecting, resting, closing;
+    void (*turn)(void *arg); /* may be NULL */
+    void *turn_arg;
     void (*closed)(void *arg);
     void *arg;
 };
@@ -61,13 +64,13 @@ static void collect(tdg__curl_t *curl) {
            (message = curl_multi_info_read(curl->multi, &left)) != NULL) {
         CURL *easy = message->easy_handle;
         CURLcode code = message->data.result;
-        tdg__transfer_t *transfer = NULL;
+        tdg__curl_job_t *job = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;
-        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&job);
         tdg__curl_remove(curl, easy); /* the message is gone with it */
-        tdg__transfer_finished(transfer, code);
+        job->finished(job, code);
     }
     curl->collecting = false;
     rest(curl);
@@ -79,6 +82,8 @@ static void act(tdg__curl_t *curl, curl_socket_t fd, int flags) {
     if (curl->closing || curl->multi == NULL)
         return;
     curl_multi_socket_action(curl->multi, fd, flags, &running);
+    if (curl->turn != NULL)
+        curl->turn(curl->turn_arg);
     collect(curl);
 }
 
@@ -212,6 +217,11 @@ int tdg__curl_create(uv_loop_t *loop, tdg__curl_t **ret) {
     curl->handles = 1;
     *ret = curl;
     return 0;
+}
+
+void tdg__curl_on_turn(tdg__curl_t *curl, void (*turn)(void *arg), void *arg) {
+    curl->turn = turn;
+    curl->turn_arg = arg;
 }
 
 static void timer_closed(uv_handle_t *handle) {
