@@ -33,6 +33,8 @@ struct tdg__child {
 
 /* ---- What it writes ----------------------------------------------------- */
 
+static void tell_ended(tdg__child_t *child, const char *why);
+
 static void skip(tdg__child_t *child) {
     child->skipping = true;
     tdg__text_done(&child->line);
@@ -44,7 +46,11 @@ static void add(tdg__child_t *child, const char *data, size_t len) {
         tdg__text_add(&child->line, data, len);
         if (child->line.error == 0)
             return;
-        skip(child); /* also where memory is out */
+        if (child->line.error == TDG_ENOMEM) { /* what comes later makes no sense alone */
+            tell_ended(child, tdg_strerror(TDG_ENOMEM));
+            return;
+        }
+        skip(child);
     }
     if (child->process != NULL)
         tdg__process_wasted(child->process, len);
@@ -67,14 +73,18 @@ static void end_line(tdg__child_t *child) {
     tdg__text_clear(line);
 }
 
+static bool is_over(const tdg__child_t *child) {
+    return child->stopping || child->told;
+}
+
 static void on_output(void *user, const char *data, size_t len) {
     tdg__child_t *child = user;
     const char *end = data + len, *newline;
 
-    while (data < end && !child->stopping) {
+    while (data < end && !is_over(child)) {
         newline = memchr(data, '\n', (size_t)(end - data));
         add(child, data, (size_t)((newline != NULL ? newline : end) - data));
-        if (newline == NULL || child->stopping)
+        if (newline == NULL || is_over(child))
             return;
         end_line(child);
         data = newline + 1;
@@ -113,7 +123,7 @@ static void describe(const tdg__child_t *child, const tdg__process_end_t *end,
 }
 
 static void tell_ended(tdg__child_t *child, const char *why) {
-    if (child->told || child->stopping)
+    if (is_over(child))
         return;
     child->told = true;
     uv_timer_stop(&child->timer);
@@ -135,8 +145,9 @@ static void on_settled(uv_timer_t *timer) {
 static void on_output_ended(void *user) {
     tdg__child_t *child = user;
 
-    end_line(child); /* one whose end is missing */
-    if (!child->stopping)
+    if (!is_over(child))
+        end_line(child); /* one whose end is missing */
+    if (!is_over(child))
         uv_timer_start(&child->timer, on_settled, SETTLE_MS, 0);
 }
 

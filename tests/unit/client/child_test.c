@@ -502,12 +502,12 @@ static void memory_may_run_out(void **state) {
         if (rv == 0) {
             sent = tdg__child_send(f->child, "a", 1);
             if (sent == 0)
-                RUN_UNTIL(f, f->lines + f->too_long > 0);
+                RUN_UNTIL(f, f->lines + f->ended > 0);
             stop(f);
         } else {
             assert_int_equal(rv, TDG_ENOMEM);
         }
-        f->gone = f->lines = f->too_long = 0;
+        f->gone = f->lines = f->ended = 0;
         if (!memory_failed())
             break;
     }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the wires have in common that carry everything over one channel (stdio, the pair
+ * of 2024-11-05): the carries that wait for the response with their id, their time-outs,
+ * and turns of the loop for what must not be told from inside of a function. */
+#ifndef TDG_CLIENT_CONDUIT_H
+#define TDG_CLIENT_CONDUIT_H
+
+#include "base/heap.h"
+#include "client/wire.h"
+
+typedef struct tdg__conduit tdg__conduit_t;
+
+struct tdg__carry {
+    tdg__carry_t *next, **self; /* in the order of sending */
+    tdg__timer_t alarm;
+    tdg__carry_calls_t calls;
+    void *user;
+    uint64_t began_ms;
+    uint32_t timeout_ms; /* 0: none */
+    bool told_opened;
+    bool sent;
+    tdg__carry_end_t fate; /* BROKEN and such: ends so at its next turn; DONE: waits */
+    const char *why;       /* with it */
+    tdg__exchange_t *exchange; /* of a wire that has such */
+    tdg__conduit_t *conduit;
+    char id[]; /* JSON text; "": no response is waited for */
+};
+
+struct tdg__conduit {
+    tdg__wire_t base; /* first */
+    uv_timer_t timer;
+    tdg__heap_t alarms;
+    tdg__timer_t soon;
+    void (*on_soon)(tdg__conduit_t *conduit); /* see tdg__conduit_soon() */
+    void (*release)(tdg__carry_t *carry);     /* what the wire has of it; may be NULL */
+    tdg__carry_t *first, **last;
+    tdg__carry_t *current; /* whose call runs; NULL again when it was dropped meanwhile */
+    bool closing;          /* nothing is told any more */
+};
+
+/* The memory is the caller's, all zero. Returns 0 or TDG_ENOMEM (nothing to undo). */
+int tdg__conduit_init(tdg__conduit_t *conduit, uv_loop_t *loop,
+                      const tdg__wire_ops_t *ops, const tdg__wire_calls_t *calls,
+                      void *user, size_t max_message_bytes);
+
+/* Drops all carries; nothing is told any more. */
+void tdg__conduit_silence(tdg__conduit_t *conduit);
+
+/* After that: closes its handle; `closed` may free the memory. */
+void tdg__conduit_done(tdg__conduit_t *conduit, uv_close_cb closed);
+
+/* A carry for this message. Returns 0 or TDG_ENOMEM. */
+int tdg__conduit_add(tdg__conduit_t *conduit, const tdg__parcel_out_t *out,
+                     const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret);
+
+/* It was written, or will never be (`fate` other than DONE): its next turn comes soon. */
+void tdg__conduit_sent(tdg__carry_t *carry, tdg__carry_end_t fate, const char *why);
+
+/* Tells how it ended, and frees it. */
+void tdg__conduit_end(tdg__carry_t *carry, const tdg__carry_report_t *report);
+
+/* Frees it without a word. */
+void tdg__conduit_drop(tdg__carry_t *carry);
+
+/* on_soon() comes at the next turn of the loop. */
+void tdg__conduit_soon(tdg__conduit_t *conduit);
+
+/* Bytes of one message, or of a batch: responses end their carries, all else goes to the
+ * wire's `message`. What is no message is warned of. Returns 0, or TDG_ENOMEM: a message
+ * is lost, so the channel is. */
+int tdg__conduit_read(tdg__conduit_t *conduit, const char *text, size_t len);
+
+/* All carries end as BROKEN. */
+void tdg__conduit_break(tdg__conduit_t *conduit, const char *why);
+
+void tdg__conduit_warn(const tdg__conduit_t *conduit, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "wires.h"
+
+#include <stdio.h>
+
+static void copy_json(char ret[WIRES_TEXT], const json_t *json) {
+    size_t len = json_dumpb(json, ret, WIRES_TEXT - 1, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    ret[len < WIRES_TEXT ? len : WIRES_TEXT - 1] = '\0';
+}
+
+static void copy_text(char ret[WIRES_TEXT], const char *text) {
+    snprintf(ret, WIRES_TEXT, "%s", text != NULL ? text : "");
+}
+
+/* ---- The wire ----------------------------------------------------------- */
+
+static void on_wire_closed(void *arg) {
+    struct wires *w = arg;
+
+    w->closed++;
+    w->wire = NULL;
+    w->closing = false;
+}
+
+void wires_begin_close(struct wires *w) {
+    assert_false(w->closing);
+    w->closing = true;
+    w->wire->ops->close(w->wire, on_wire_closed, w);
+    assert_non_null(w->wire); /* not from inside */
+}
+
+static void at(struct wires *w, enum moment moment) {
+    assert_false(w->closing);
+    if (w->close_at == moment)
+        wires_begin_close(w);
+}
+
+static void on_message(void *user, tdg__rpc_message_t *message) {
+    struct wires *w = user;
+
+    copy_json(w->message[w->messages++ % WIRES_LOG], message->root);
+    at(w, IN_MESSAGE);
+}
+
+static void on_lost(void *user, const char *why) {
+    struct wires *w = user;
+
+    w->lost++;
+    copy_text(w->why, why);
+    at(w, IN_LOST);
+}
+
+static void on_alive(void *user) {
+    struct wires *w = user;
+
+    w->alive++;
+    at(w, IN_ALIVE);
+}
+
+static void on_retry(void *user, uint32_t ms) {
+    struct wires *w = user;
+
+    w->retries++;
+    w->retry_ms = ms;
+    at(w, IN_RETRY);
+}
+
+static void on_said(void *user, const char *line) {
+    struct wires *w = user;
+
+    w->said++;
+    copy_text(w->word, line);
+}
+
+static void on_warn(void *user, const char *line) {
+    struct wires *w = user;
+
+    w->warned++;
+    copy_text(w->warning, line);
+}
+
+const tdg__wire_calls_t wires_calls = {on_message, on_lost, on_alive,
+                                       on_retry,   on_said, on_warn};
+
+void wires_opened(void *user, int code, const char *why) {
+    struct wires *w = user;
+
+    w->opened++;
+    w->open_code = code;
+    copy_text(w->why, why);
+    at(w, IN_OPENED);
+}
+
+void wires_session_ended(void *user) {
+    struct wires *w = user;
+
+    w->sessions_ended++;
+}
+
+static void on_id(void *user, const char *id) {
+    struct wires *w = user;
+
+    w->ids++;
+    copy_text(w->last_id, id);
+}
+
+void wires_open(struct wires *w) {
+    assert_int_equal(w->wire->ops->open(w->wire, wires_opened), 0);
+    assert_int_equal(w->opened, 0);
+    RUN_UNTIL(w, w->opened == 1);
+    assert_int_equal(w->open_code, 0);
+}
+
+/* ---- Parcels ------------------------------------------------------------ */
+
+static void note_at(struct note *note, enum moment moment) {
+    assert_non_null(note->carry);
+    assert_false(note->w->closing);
+    assert_int_equal(note->ended, 0);
+    if (moment == NEVER)
+        return;
+    if (note->cancel_at == moment)
+        wires_cancel(note);
+    else if (note->w->close_at == moment)
+        wires_begin_close(note->w);
+}
+
+static void note_opened(void *user, int status, uint32_t elapsed_ms) {
+    struct note *note = user;
+
+    (void)elapsed_ms;
+    note->opened++;
+    note->open_status = status;
+    note_at(note, IN_OPENED);
+}
+
+static void note_message(void *user, tdg__rpc_message_t *message) {
+    struct note *note = user;
+
+    copy_json(note->message[note->messages++ % WIRES_LOG], message->root);
+    note_at(note, IN_MESSAGE);
+}
+
+static void note_alive(void *user) {
+    struct note *note = user;
+
+    note->alive++;
+    note_at(note, IN_ALIVE);
+}
+
+static void note_retry(void *user, uint32_t ms) {
+    struct note *note = user;
+
+    note->retries++;
+    note->retry_ms = ms;
+    note_at(note, IN_RETRY);
+}
+
+static void note_ended(void *user, const tdg__carry_report_t *report) {
+    struct note *note = user;
+
+    note_at(note, NEVER);
+    note->carry = NULL;
+    note->ended++;
+    note->end = report->end;
+    note->status = report->status;
+    note->sent = report->sent;
+    note->retry_after_ms = report->retry_after_ms;
+    copy_text(note->error, report->error);
+    copy_text(note->authenticate, report->authenticate);
+    if (report->body != NULL)
+        copy_json(note->body, report->body->root);
+    assert_true(report->end == TDG__CARRY_DONE ? report->error[0] == '\0'
+                                               : report->error[0] != '\0');
+    assert_null(strchr(report->error, '\n'));
+    if (note->w->close_at == IN_ENDED)
+        wires_begin_close(note->w);
+}
+
+static const tdg__carry_calls_t note_calls = {note_opened, note_message, note_alive,
+                                              note_retry, note_ended};
+
+tdg__parcel_out_t wires_parcel(const char *id, const char *method, const char *text) {
+    return (tdg__parcel_out_t){
+        .id = id,
+        .method = method,
+        .text = text,
+        .len = strlen(text),
+        .version = TDG__V_LATEST_LEGACY,
+        .timeout_ms = WIRES_PATIENCE_MS,
+    };
+}
+
+static void begin(struct wires *w, struct note *note) {
+    enum moment moment = note->cancel_at;
+
+    *note = (struct note){.w = w, .cancel_at = moment};
+}
+
+void wires_send(struct wires *w, struct note *note, const tdg__parcel_out_t *out) {
+    int rv;
+
+    begin(w, note);
+    rv = w->wire->ops->send(w->wire, out, &note_calls, note, &note->carry);
+    if (rv == TDG_ENOMEM && memory_failed()) {
+        w->refused++;
+        note->ended++;
+        note->end = TDG__CARRY_NO_MEMORY;
+        return;
+    }
+    assert_int_equal(rv, 0);
+    assert_int_equal(note->ended + note->opened + note->messages, 0);
+}
+
+void wires_ask(struct wires *w, struct note *note, int id, const char *method,
+               const char *params) {
+    char text[4096], id_text[16];
+    tdg__parcel_out_t out;
+
+    snprintf(id_text, sizeof(id_text), "%d", id);
+    snprintf(text, sizeof(text), "{'jsonrpc':'2.0','id':%d,'method':'%s'%s%s}", id,
+             method, params != NULL ? ",'params':" : "", params != NULL ? params : "");
+    for (char *c = text; *c != '\0'; c++)
+        *c = *c == '\'' ? '"' : *c;
+    out = wires_parcel(id_text, method, text);
+    wires_send(w, note, &out);
+}
+
+void wires_listen(struct wires *w, struct note *note, const char *after,
+                  tdg__version_t version) {
+    begin(w, note);
+    assert_int_equal(w->wire->ops->listen(w->wire, after, 0, version, on_id, &note_calls,
+                                          note, &note->carry),
+                     0);
+}
+
+void wires_cancel(struct note *note) {
+    note->w->wire->ops->cancel(note->w->wire, note->carry);
+    note->carry = NULL;
+}
+
+bool wires_has(const char *text, const char *part) {
+    char *quoted = requote(part);
+    bool found = strstr(text, quoted) != NULL;
+
+    free(quoted);
+    return found;
+}
+
+void wires_expect(struct note *note, tdg__carry_end_t end, const char *part) {
+    RUN_UNTIL(note->w, note->ended == 1);
+    if (note->end != end)
+        fail_msg("ended as %d, status %d: %s", (int)note->end, note->status, note->error);
+    if (part == NULL)
+        return;
+    assert_int_not_equal(note->messages, 0);
+    if (!wires_has(note->message[(note->messages - 1) % WIRES_LOG], part))
+        fail_msg("%s is not in %s", part,
+                 note->message[(note->messages - 1) % WIRES_LOG]);
+}
+
+/* ---- The world ---------------------------------------------------------- */
+
+static void on_pulse(uv_timer_t *timer) {
+    (void)timer;
+}
+
+void wires_init(struct wires *w) {
+    assert_int_equal(uv_loop_init(&w->loop), 0);
+    uv_timer_init(&w->loop, &w->pulse);
+    uv_timer_start(&w->pulse, on_pulse, 10, 10);
+}
+
+void wires_close(struct wires *w) {
+    if (!w->closing)
+        wires_begin_close(w);
+    RUN_UNTIL(w, w->wire == NULL);
+}
+
+void wires_done(struct wires *w) {
+    if (w->wire != NULL)
+        wires_close(w);
+    uv_close((uv_handle_t *)&w->pulse, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+}
+
+void wires_run_ms(struct wires *w, uint64_t ms) {
+    uint64_t until = uv_hrtime() + ms * 1000000;
+
+    while (uv_hrtime() < until)
+        uv_run(&w->loop, UV_RUN_ONCE);
+}
