@@ -8,7 +8,12 @@
  * Redirects: 307 and 308 are followed, up to five, to the same scheme, host and port, or
  * from http to https of the same host; whatever else is an answer like any other, so that
  * headers, which are secrets, and bodies go nowhere else. Where the target has moved by
- * 308, later exchanges go there at once.
+ * 308, later exchanges go there at once, until that fails.
+ *
+ * All exchanges go to the place of the first one: the same scheme, host and port, or
+ * https of the same host. For any other URL the answer is TDG_EREFUSED, because a server
+ * that names one (2024-11-05) must not get hold of what was meant for another. A user
+ * name in the first URL is sent as Basic authorization, and shown nowhere.
  *
  * Every exchange has its time limits: connecting, the head, silence, all in all. TCP
  * keep-alive is on, so a peer that has vanished is found out. */
@@ -37,6 +42,8 @@ typedef struct tdg__web_opts {
     bool insecure_token; /* credentials may go over http: to other machines */
     const char *agent;   /* User-Agent */
     uint32_t connect_timeout_ms;
+    const char *abstract_socket; /* tests: a Unix socket, in the place of the host; NULL:
+                                    none */
 } tdg__web_opts_t;
 
 typedef enum tdg__web_method {
@@ -54,7 +61,8 @@ typedef struct tdg__web_wish {
     tdg__web_method_t method;
     const char *url;
     const char *accept;
-    const tdg__web_field_t *fields; /* of the protocol: Mcp-..., Last-Event-ID */
+    const tdg__web_field_t *fields; /* of the protocol: Mcp-..., Last-Event-ID; empty ones
+                                       are not sent */
     size_t field_count;
     const char *body; /* JSON; NULL: none */
     size_t body_len;
