@@ -76,6 +76,7 @@ void tdg__core_destroy(tdg__core_t *core) {
     json_decref(core->server_info);
     json_decref(core->capabilities);
     json_decref(core->supported);
+    json_decref(core->tool_schemas);
     tdg__free(core->instructions);
     tdg__free(core);
 }

@@ -6,7 +6,9 @@
  * chance are given, so tests simulate both.
  *
  *     connect.c    probe, initialise, reconnect, remember the era
- *     calls.c      requests: ids, time-outs, answers; requests of the server to us
+ *     calls.c      requests: ids, time-outs, sending; carried.c: how they end
+ *     messages.c   what arrives, and where it goes; input.c: questions of the server
+ *     lists.c      lists by pages; tools.c: calls, with the headers that tools ask for
  *     compose.c    messages as each era wants them, with mirrored headers
  *     subs.c       what is wanted, and what the server has acknowledged
  *     listen.c     modern: streams, replaced without a gap
@@ -15,8 +17,10 @@
  *     reread.c     reading after updates, and polling
  *
  * Calls to whoever owns the core never come from inside of tdg__core_...() functions that
- * have a `done`, but the owner may call any function from inside of a call, except
- * destroy. */
+ * have a `done`, except of `done` itself with TDG_ENOMEM or TDG_EAGAIN (10,000 requests
+ * are under way), where there is nothing left to remember it with, and of a tool's call
+ * with TDG_EINVAL (an argument that cannot go into a header); but the owner may call
+ * any function from inside of a call, except destroy. */
 #ifndef TDG_CLIENT_CORE_H
 #define TDG_CLIENT_CORE_H
 

@@ -48,7 +48,8 @@ void tdg__calls_done(tdg__core_t *core); /* drops what is left, without calls */
 
 typedef struct tdg__asked tdg__asked_t;
 
-/* For a request whose answer stays open (listen). All may be called until `done`. */
+/* For a request whose answer stays open (listen). All may be called until `done`, with
+ * the same `user`, and all have to be there. It is never sent again by itself. */
 typedef struct tdg__stream_calls {
     void (*opened)(void *user, tdg__asked_t *asked);
     void (*message)(void *user,
@@ -82,7 +83,8 @@ typedef struct tdg__ask {
 
 /* Sends it, or keeps it until the session is up. `done` once, never from inside. Where a
  * legacy session was lost before it could have been processed, or the token has to be
- * renewed, it is sent again by itself, once. Returns 0 or TDG_ENOMEM (no call then). */
+ * renewed, it is sent again by itself, once. Returns 0, TDG_ENOMEM or TDG_EAGAIN
+ * (TDG__CALLS_MAX are under way); no call then. `ret` may be NULL. */
 int tdg__ask(tdg__core_t *core, const tdg__ask_t *ask, tdg__asked_fn done, void *user,
              tdg__asked_t **ret);
 
@@ -103,11 +105,23 @@ void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
 void tdg__calls_fail(tdg__core_t *core, int code, const char *why, bool waiting_too);
 
 void tdg__calls_up(tdg__core_t *core); /* sends what waited for the session */
+void tdg__calls_forget_wire(tdg__core_t *core, const tdg__wire_t *wire); /* it goes */
+
+/* `done` with TDG_ENOMEM or TDG_EAGAIN, where not even a request could be made. */
+void tdg__core_refuse(tdg__core_done_fn done, void *user, int code);
 
 /* Every message that arrived: answers are matched, requests of the server are answered
- * (ping; input; -32601), notifications go to tdg__updates_notification(). `on` is what it
- * came with; NULL: with nothing in particular. */
+ * (ping; input; -32601), notifications go to the stream that they belong to (by what they
+ * came with, or by the subscription's id), else to tdg__updates_notification(). `on` is
+ * what it came with; NULL: with nothing in particular. */
 void tdg__calls_message(tdg__core_t *core, tdg__asked_t *on, tdg__rpc_message_t *message);
+
+/* ---- Failures (failure.c) ----------------------------------------------- */
+
+void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4), nonnull(1, 3)));
+/* From a JSON-RPC error; `data` is borrowed from it. */
+void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *error);
 
 /* ---- Messages (compose.c) ----------------------------------------------- */
 
@@ -119,8 +133,19 @@ void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char
 /* A header value in plain or `=?base64?…?=` form, new; NULL: no memory. */
 char *tdg__compose_header(const char *value);
 
-/* Whether a tool's x-mcp-header annotations are valid; else `why` says what is wrong. */
-bool tdg__tool_headers_valid(const json_t *tool, char *why, size_t why_size);
+/* What Mcp-Name mirrors of a request, borrowed from its parameters; NULL: nothing. */
+const char *tdg__compose_name(const char *method, const json_t *params);
+
+/* The parameters of initialize; who we are, and what we can do. New; NULL: no memory. */
+json_t *tdg__compose_initialize(const tdg__core_t *core, tdg__version_t version);
+json_t *tdg__compose_identity(const tdg__core_t *core);
+json_t *tdg__compose_capabilities(const tdg__core_t *core);
+
+/* ---- Lists and tools (lists.c, tools.c) --------------------------------- */
+
+/* All tools were listed, over HTTP: leaves out those with invalid annotations, remembers
+ * which ask for headers. Returns 0 or TDG_ENOMEM. */
+int tdg__tools_listed(tdg__core_t *core, json_t *tools);
 
 /* ---- Connection (connect.c) --------------------------------------------- */
 
@@ -139,6 +164,10 @@ typedef enum tdg__core_state {
 /* The legacy session, or the shared channel, is gone: connects again in due time, with
  * the era that is known. In the state UP only; else nothing happens. */
 void tdg__connect_lost(tdg__core_t *core, int code, const char *why);
+
+/* A request of the session has failed: where that looks as if the server were of the
+ * other era by now, that is looked into. */
+void tdg__connect_doubt(tdg__core_t *core, const tdg__outcome_t *outcome);
 
 /* Never again: CLOSED is told, everything fails with `code`. */
 void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);
@@ -211,7 +240,8 @@ struct tdg__core {
 
     json_t *server_info, *capabilities, *supported; /* NULL until known */
     char *instructions;
-    bool ours; /* the server has shown a cursor */
+    json_t *tool_schemas; /* tools.c: of tools that ask for headers; NULL: not known */
+    bool ours;            /* the server has shown a cursor */
 
     tdg_client_counts_t counts;
     int64_t odd_at[TDG__ODD_COUNT]; /* when one was logged last */

@@ -47,6 +47,8 @@ typedef enum tdg__carry_end {
 /* Borrowed for the call. */
 typedef struct tdg__carry_report {
     tdg__carry_end_t end;
+    int code;                       /* NONSENSE: TDG_EJSON or TDG_ETOOLARGE; REFUSED:
+                                       TDG_EREFUSED or TDG_EINVAL; 0: the first */
     int status;                     /* HTTP, where there was an answer; else 0 */
     const tdg__rpc_message_t *body; /* STATUS, NO_SESSION: the JSON-RPC error in the body,
                                        or NULL */

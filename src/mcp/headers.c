@@ -124,6 +124,14 @@ static const struct named {
     {TDG__M_READ,   "uri" },
 };
 
+const char *tdg__mcp_name_field(const char *method) {
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        if (strcmp(method, tdg__method_name(named[i].method)) == 0)
+            return named[i].field;
+    }
+    return NULL;
+}
+
 static int check_name(const char *value, const tdg__rpc_message_t *message,
                       const char *field, tdg__rpc_error_t *error) {
     const char *body = json_string_value(json_object_get(message->params, field));
@@ -149,6 +157,7 @@ int tdg__mcp_check_headers(const tdg__mcp_headers_t *headers,
     const json_t *meta = json_object_get(message->params, "_meta");
     const char *version = json_string_value(
         json_object_get(meta, "io.modelcontextprotocol/protocolVersion"));
+    const char *field = tdg__mcp_name_field(message->method);
 
     if (headers->protocol_version == NULL ||
         (version != NULL && strcmp(headers->protocol_version, version) != 0))
@@ -157,11 +166,7 @@ int tdg__mcp_check_headers(const tdg__mcp_headers_t *headers,
     if (headers->method == NULL || strcmp(headers->method, message->method) != 0)
         return mismatch(error, "Mcp-Method", headers->method, message->method);
 
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
-        if (strcmp(message->method, tdg__method_name(named[i].method)) == 0)
-            return check_name(headers->name, message, named[i].field, error);
-    }
-    return 0;
+    return field != NULL ? check_name(headers->name, message, field, error) : 0;
 }
 
 /* ---- Headers from the parameters of tools ------------------------------- */

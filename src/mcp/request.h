@@ -120,6 +120,9 @@ typedef struct tdg__mcp_headers {
     const char *name;
 } tdg__mcp_headers_t;
 
+/* The field of a method's parameters that Mcp-Name mirrors; NULL: it has none. */
+const char *tdg__mcp_name_field(const char *method);
+
 /* Compares them with a modern request (not for notifications). Returns 0 or TDG_EINVAL
  * with -32020 and a message that names header and both values (cut to a sane length). */
 int tdg__mcp_check_headers(const tdg__mcp_headers_t *headers,

@@ -111,7 +111,7 @@ struct fake {
     char *input_asked; /* "method params\n" of each */
 
     struct fake_note *connected; /* of fake_start() */
-    bool stopped;
+    bool stopping, stopped;
 };
 
 /* Options and simulated surroundings; the core is made by fake_create(), or by those
@@ -128,6 +128,8 @@ void fake_up(struct fake *f, tdg_era_t era);
 /* What a server of that era answers to server/discover and initialize; for `answer`. */
 void fake_modern_server(struct fake *f, struct fake_sent *sent);
 void fake_legacy_server(struct fake *f, struct fake_sent *sent);
+
+void fake_stop(struct fake *f); /* begins to; `stopped` says when it is over */
 
 /* Stops, frees, and fails where a `done` was not called exactly once. */
 void fake_end(struct fake *f);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Messages as each era wants them. A modern request says in its `_meta` which version it
+ * speaks, who asks and what the client can do; a legacy one has said so in `initialize`.
+ * Pure: nothing here knows of connections. */
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "client/internal.h"
+#include "mcp/request.h"
+
+#define META "io.modelcontextprotocol/"
+
+/* ---- Who we are --------------------------------------------------------- */
+
+json_t *tdg__compose_identity(const tdg__core_t *core) {
+    return json_pack("{s:s, s:s}", "name", core->client->name, "version",
+                     core->client->version);
+}
+
+json_t *tdg__compose_capabilities(const tdg__core_t *core) {
+    if (core->opts.input == NULL)
+        return json_object();
+    return json_pack("{s:{}, s:{}, s:{}}", "elicitation", "roots", "sampling");
+}
+
+/* ---- Requests ----------------------------------------------------------- */
+
+/* Adds what is not there yet; `value` is stolen. */
+static int set_missing(json_t *object, const char *key, json_t *value) {
+    if (value == NULL)
+        return TDG_ENOMEM;
+    if (json_object_get(object, key) != NULL) {
+        json_decref(value);
+        return 0;
+    }
+    return json_object_set_new(object, key, value) == 0 ? 0 : TDG_ENOMEM;
+}
+
+static int fill_meta(const tdg__core_t *core, json_t *meta, tdg__version_t version) {
+    int rv;
+
+    rv = set_missing(meta, META "protocolVersion",
+                     json_string(tdg__version_text(version)));
+    if (rv == 0)
+        rv = set_missing(meta, META "clientInfo", tdg__compose_identity(core));
+    if (rv == 0)
+        rv =
+            set_missing(meta, META "clientCapabilities", tdg__compose_capabilities(core));
+    if (rv == 0 && (core->client->flags & TDG_CLIENT_LOGS) != 0)
+        rv = set_missing(meta, META "logLevel", json_string("debug"));
+    return rv;
+}
+
+/* A copy of the parameters with all of `_meta`, new; NULL: no memory. The original stays
+ * as it is: it may have to be sent again in the other era. */
+static json_t *with_meta(const tdg__core_t *core, json_t *params,
+                         tdg__version_t version) {
+    json_t *given = json_object_get(params, "_meta");
+    json_t *copy = params != NULL ? json_copy(params) : json_object();
+    json_t *meta = json_is_object(given) ? json_copy(given) : json_object();
+
+    if (copy == NULL || meta == NULL || fill_meta(core, meta, version) < 0) {
+        json_decref(copy);
+        json_decref(meta);
+        return NULL;
+    }
+    if (json_object_set_new(copy, "_meta", meta) < 0) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+static void put_request(tdg__text_t *text, const char *id, const char *method,
+                        const json_t *params) {
+    tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"id\":");
+    tdg__text_put(text, id);
+    tdg__text_put(text, ",\"method\":");
+    tdg__text_put_quoted(text, method, strlen(method));
+    if (params != NULL) {
+        tdg__text_put(text, ",\"params\":");
+        tdg__text_put_json(text, params);
+    }
+    tdg__text_put(text, "}");
+}
+
+void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char *id,
+                          const char *method, json_t *params, tdg__version_t version) {
+    json_t *full;
+
+    if (!tdg__version_modern(version)) {
+        put_request(text, id, method, params);
+        return;
+    }
+
+    full = with_meta(core, params, version);
+    if (full == NULL) {
+        text->error = TDG_ENOMEM;
+        return;
+    }
+    put_request(text, id, method, full);
+    json_decref(full);
+}
+
+const char *tdg__compose_name(const char *method, const json_t *params) {
+    const char *field = tdg__mcp_name_field(method);
+
+    return field != NULL ? json_string_value(json_object_get(params, field)) : NULL;
+}
+
+json_t *tdg__compose_initialize(const tdg__core_t *core, tdg__version_t version) {
+    json_t *identity = tdg__compose_identity(core);
+    json_t *capabilities = tdg__compose_capabilities(core);
+
+    if (identity == NULL || capabilities == NULL) {
+        json_decref(identity);
+        json_decref(capabilities);
+        return NULL;
+    }
+    return json_pack("{s:s, s:o, s:o}", "protocolVersion", tdg__version_text(version),
+                     "capabilities", capabilities, "clientInfo", identity);
+}
+
+/* ---- Header values ------------------------------------------------------ */
+
+/* Whether a value may stand in a header as it is: printable, no blanks at its ends, and
+ * not to be taken for an encoded one. */
+static bool is_safe(const char *value, size_t len) {
+    if (len == 0)
+        return true;
+    if (value[0] == ' ' || value[0] == '\t' || value[len - 1] == ' ' ||
+        value[len - 1] == '\t')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (value[i] != '\t' && (value[i] < 0x20 || value[i] > 0x7e))
+            return false;
+    }
+    return strncmp(value, "=?base64?", 9) != 0;
+}
+
+char *tdg__compose_header(const char *value) {
+    size_t len = strlen(value);
+    char *encoded, *header;
+    tdg__text_t text;
+
+    if (is_safe(value, len))
+        return tdg__strdup(value);
+
+    encoded = tdg__base64_encode(value, len);
+    if (encoded == NULL)
+        return NULL;
+
+    tdg__text_init(&text, strlen(encoded) + 16);
+    tdg__text_put(&text, "=?base64?");
+    tdg__text_put(&text, encoded);
+    tdg__text_put(&text, "?=");
+    tdg__free(encoded);
+    header = text.error == 0 ? tdg__strdup(text.data) : NULL;
+    tdg__text_done(&text);
+    return header;
+}

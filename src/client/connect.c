@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The connection: made, lost, made again, ended. One attempt opens a wire and shakes
+ * hands (handshake.c). All waits between attempts come from the one backoff of the
+ * client, so that no server is met with a storm, whatever it does.
+ *
+ *     NEW ─▶ CONNECTING ─▶ UP ─▶ WAITING ─▶ CONNECTING …
+ *                 │                             any ─▶ STOPPING ─▶ OVER
+ *                 └─▶ OVER, or WAITING where the client is patient
+ *
+ * The first connect fails for good unless the client is patient; later ones are repeated
+ * for ever, except where the server asks who we are. */
+#include <inttypes.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/connect_internal.h"
+
+enum { GOODBYE_MS = 2500 }; /* for the server to answer to the end of a session */
+
+static const tdg__wire_calls_t wire_calls;
+
+static void on_next(tdg__core_t *core, tdg__core_timer_t *timer);
+static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer);
+
+int tdg__connect_init(tdg__core_t *core) {
+    struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
+    int rv;
+
+    if (connect == NULL)
+        return TDG_ENOMEM;
+
+    rv = tdg__core_timer_init(core, &connect->next, on_next);
+    if (rv < 0)
+        goto fail_connect;
+
+    rv = tdg__core_timer_init(core, &connect->limit, on_limit);
+    if (rv < 0)
+        goto fail_next;
+
+    core->wire_kind = core->client->argv != NULL ? TDG__WIRE_STDIO : TDG__WIRE_HTTP;
+    core->connect = connect;
+    return 0;
+
+fail_next:
+    tdg__core_timer_done(core, &connect->next);
+fail_connect:
+    tdg__free(connect);
+    return rv;
+}
+
+void tdg__connect_done(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+
+    if (connect == NULL)
+        return;
+
+    tdg__core_timer_done(core, &connect->next);
+    tdg__core_timer_done(core, &connect->limit);
+    json_decref(connect->failure.data);
+    tdg__free(connect);
+    core->connect = NULL;
+}
+
+/* ---- Wires -------------------------------------------------------------- */
+
+static void finish_stop(tdg__core_t *core);
+
+static void on_closed(void *arg) {
+    tdg__core_t *core = arg;
+
+    core->connect->closing--;
+    if (core->state == TDG__CORE_STOPPING && core->connect->said_goodbye)
+        finish_stop(core);
+}
+
+static void close_wire(tdg__core_t *core) {
+    tdg__wire_t *wire = core->wire;
+
+    if (wire == NULL)
+        return;
+
+    tdg__calls_forget_wire(core, wire);
+    core->wire = NULL;
+    core->connect->wire_open = false;
+    core->connect->closing++;
+    wire->ops->close(wire, on_closed, core);
+}
+
+static void on_session_forgotten(void *user) {
+    (void)user;
+}
+
+/* What an attempt, or a lost session, leaves behind. */
+static void clean_up(tdg__core_t *core) {
+    tdg__handshake_drop(core);
+    if (core->wire == NULL)
+        return;
+    if (core->wire->ops->shared || !core->connect->wire_open)
+        close_wire(core);
+    else
+        core->wire->ops->end_session(core->wire, false, on_session_forgotten);
+}
+
+static void on_message(void *user, tdg__rpc_message_t *message) {
+    tdg__calls_message(user, NULL, message);
+}
+
+static void on_lost(void *user, const char *why) {
+    tdg__core_t *core = user;
+    struct tdg__connect *connect = core->connect;
+    tdg_failure_t failure;
+
+    if (core->state == TDG__CORE_UP) {
+        tdg__connect_lost(core, TDG_EAWAY, why);
+    } else if (core->state == TDG__CORE_CONNECTING) {
+        if (connect->phase == TDG__PHASE_PROBING && core->client->era == TDG_ERA_FIND &&
+            !connect->ends_when_probed) {
+            tdg__connect_restart(core);
+            return;
+        }
+        connect->ends_when_probed = false;
+        tdg__failure_set(&failure, TDG_EAWAY, "%s", why);
+        tdg__connect_failed(core, &failure);
+    }
+}
+
+static void on_alive(void *user) {
+    tdg__core_t *core = user;
+
+    core->counts.keepalives++;
+}
+
+static void on_retry(void *user, uint32_t ms) {
+    tdg__core_t *core = user;
+
+    core->connect->floor_asked = false;
+    tdg__backoff_floor(&core->backoff, ms);
+}
+
+static void on_said(void *user, const char *line) {
+    tdg__core_log(user, TDG_CLIENT_LOG_PROGRAM, "%s", line);
+}
+
+static void on_warning(void *user, const char *line) {
+    tdg__core_odd(user, TDG__ODD_WIRE, "%s", line);
+}
+
+static const tdg__wire_calls_t wire_calls = {
+    .message = on_message,
+    .lost = on_lost,
+    .alive = on_alive,
+    .retry = on_retry,
+    .said = on_said,
+    .warn = on_warning,
+};
+
+/* ---- An attempt --------------------------------------------------------- */
+
+static void on_opened(void *user, int code, const char *why) {
+    tdg__core_t *core = user;
+    struct tdg__connect *connect = core->connect;
+    tdg_failure_t failure;
+
+    if (connect->phase != TDG__PHASE_OPENING)
+        return;
+
+    connect->phase = TDG__PHASE_NONE;
+    if (code == 0) {
+        connect->wire_open = true;
+        tdg__handshake_begin(core);
+        return;
+    }
+
+    tdg__failure_set(&failure, code, "%s", why);
+    /* What was answered to POST says more about a wrong address. */
+    if (core->wire_kind == TDG__WIRE_SSE && connect->initialised) {
+        core->wire_kind = TDG__WIRE_HTTP;
+        failure = connect->failure;
+        failure.data = NULL;
+    }
+    tdg__connect_failed(core, &failure);
+}
+
+static int open_wire(tdg__core_t *core) {
+    int rv;
+
+    rv = core->opts.make_wire(core->opts.user, core->wire_kind, &wire_calls, core,
+                              &core->wire);
+    if (rv < 0)
+        return rv;
+
+    core->connect->phase = TDG__PHASE_OPENING;
+    rv = core->wire->ops->open(core->wire, on_opened);
+    if (rv < 0)
+        core->connect->phase = TDG__PHASE_NONE;
+    return rv;
+}
+
+static void attempt(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+    tdg_failure_t failure;
+    int rv = 0;
+
+    core->state = TDG__CORE_CONNECTING;
+    connect->probes = 0;
+    connect->initialised = false;
+    connect->silent = false;
+    connect->offer = TDG__V_LATEST_LEGACY;
+    if (connect->ever_up)
+        tdg__core_timer_at(core, &connect->limit,
+                           tdg__core_now(core) + core->client->connect_timeout_ms);
+
+    if (core->wire != NULL)
+        tdg__handshake_begin(core);
+    else
+        rv = open_wire(core);
+    if (rv < 0) {
+        tdg__failure_set(&failure, rv, "no connection could be begun: %s",
+                         tdg_strerror(rv));
+        tdg__connect_failed(core, &failure);
+    }
+}
+
+void tdg__connect_use_sse(tdg__core_t *core) {
+    tdg_failure_t failure;
+    int rv;
+
+    tdg__core_log(core, TDG_CLIENT_LOG_DEBUG,
+                  "no MCP at this URL by POST; trying the transport of 2024-11-05");
+    close_wire(core);
+    core->wire_kind = TDG__WIRE_SSE;
+    rv = open_wire(core);
+    if (rv < 0) {
+        tdg__failure_set(&failure, rv, "no connection could be begun: %s",
+                         tdg_strerror(rv));
+        core->wire_kind = TDG__WIRE_HTTP;
+        tdg__connect_failed(core, &failure);
+    }
+}
+
+void tdg__connect_up(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+    tdg__core_done_fn done = connect->done;
+
+    core->state = TDG__CORE_UP;
+    connect->phase = TDG__PHASE_NONE;
+    connect->ever_up = true;
+    connect->ends_when_probed = false;
+    tdg__core_timer_stop(core, &connect->limit);
+    tdg__backoff_up(&core->backoff, tdg__core_now(core));
+    if (connect->floor_asked)
+        tdg__backoff_floor(&core->backoff, 0);
+    connect->floor_asked = false;
+    tdg__core_log(core, TDG_CLIENT_LOG_INFO, "connected: %s over %s",
+                  tdg__version_text(core->version), core->wire->ops->name);
+
+    tdg__subs_up(core);
+    tdg__calls_up(core);
+    connect->done = NULL;
+    if (done != NULL)
+        done(connect->user, 0, NULL, NULL);
+}
+
+/* ---- When it fails ------------------------------------------------------ */
+
+/* What waiting may help against; and what nothing helps against. */
+static bool is_passing(const tdg_failure_t *failure) {
+    return failure->code == TDG_EAWAY || failure->code == TDG_ETIMEDOUT ||
+           failure->code == TDG_ENOMEM || failure->code == TDG_ESYSTEM;
+}
+
+static bool is_stranger(const tdg_failure_t *failure) {
+    return failure->http_status == 401 || failure->http_status == 403;
+}
+
+static void keep_failure(struct tdg__connect *connect, const tdg_failure_t *failure) {
+    json_t *data = json_incref(failure->data);
+
+    json_decref(connect->failure.data);
+    connect->failure = *failure;
+    connect->failure.data = data;
+}
+
+/* The first connect has failed for good. */
+static void report(tdg__core_t *core, const tdg_failure_t *failure) {
+    struct tdg__connect *connect = core->connect;
+    tdg__core_done_fn done = connect->done;
+
+    if (core->state != TDG__CORE_STOPPING)
+        core->state = TDG__CORE_OVER;
+    tdg__core_timer_stop(core, &connect->next);
+    tdg__core_timer_stop(core, &connect->limit);
+    clean_up(core);
+    close_wire(core);
+    tdg__calls_fail(core, failure->code, failure->message, true);
+    connect->done = NULL;
+    if (done != NULL)
+        done(connect->user, failure->code, NULL, failure);
+}
+
+/* Waits for the next attempt; false: it would fall behind the end of the first connect.
+ */
+static bool schedule(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+    int64_t now = tdg__core_now(core);
+    int64_t at = tdg__backoff_next(&core->backoff, now, tdg__core_random(core));
+
+    if (!connect->ever_up && at >= connect->give_up_at)
+        return false;
+
+    core->state = TDG__CORE_WAITING;
+    if (connect->ever_up)
+        tdg__core_timer_stop(core, &connect->limit);
+    tdg__core_timer_at(core, &connect->next, at);
+    tdg__core_log(core, TDG_CLIENT_LOG_DEBUG, "trying again in %" PRId64 " ms", at - now);
+    return true;
+}
+
+void tdg__connect_failed(tdg__core_t *core, const tdg_failure_t *failure) {
+    struct tdg__connect *connect = core->connect;
+
+    keep_failure(connect, failure);
+    clean_up(core);
+    tdg__core_log(core, TDG_CLIENT_LOG_WARNING, "not connected: %s",
+                  connect->failure.message);
+
+    if (!connect->ever_up) {
+        bool patient = (core->client->flags & TDG_CLIENT_PATIENT) != 0;
+
+        if (!patient || !is_passing(failure) || !schedule(core))
+            report(core, &connect->failure);
+        return;
+    }
+
+    if (is_stranger(failure)) {
+        tdg__connect_give_up(core, TDG_EREFUSED, connect->failure.message);
+        return;
+    }
+    /* The server may have been replaced by one of the other era. */
+    if (!is_passing(failure)) {
+        core->era = core->client->era;
+        if (core->wire_kind == TDG__WIRE_SSE) {
+            close_wire(core);
+            core->wire_kind = TDG__WIRE_HTTP;
+        }
+    }
+    schedule(core);
+}
+
+void tdg__connect_restart(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+    tdg_failure_t failure;
+
+    clean_up(core);
+    connect->ends_when_probed = true;
+    tdg__core_log(core, TDG_CLIENT_LOG_DEBUG,
+                  "the program ended when it was probed; starting it again");
+    if (!schedule(core)) {
+        tdg__failure_set(&failure, TDG_EAWAY, "the program ends by itself");
+        report(core, &failure);
+    }
+}
+
+void tdg__connect_lost(tdg__core_t *core, int code, const char *why) {
+    if (core->state != TDG__CORE_UP)
+        return;
+
+    core->state = TDG__CORE_WAITING;
+    tdg__core_log(core, TDG_CLIENT_LOG_INFO, "connection lost: %s", why);
+    if ((core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+        tdg__connect_give_up(core, code, why);
+        return;
+    }
+
+    tdg__subs_down(core, code, why);
+    clean_up(core);
+    schedule(core);
+}
+
+void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
+    tdg_event_t *event;
+
+    if (core->state >= TDG__CORE_STOPPING || core->state == TDG__CORE_NEW)
+        return;
+
+    core->state = TDG__CORE_OVER;
+    tdg__core_log(core, TDG_CLIENT_LOG_WARNING, "given up: %s", why);
+    tdg__core_timer_stop(core, &core->connect->next);
+    tdg__core_timer_stop(core, &core->connect->limit);
+    tdg__subs_down(core, code, why);
+    tdg__subs_stop(core);
+    tdg__calls_fail(core, code, why, true);
+    clean_up(core);
+    close_wire(core);
+
+    event = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, code, why);
+    if (event != NULL)
+        core->opts.event(core->opts.user, event);
+}
+
+/* ---- Doubt about the era ------------------------------------------------ */
+
+static void forget_era(tdg__core_t *core) {
+    core->era = TDG_ERA_FIND;
+    tdg__connect_lost(core, TDG_EAWAY, "the server speaks another era by now");
+}
+
+static void on_doubt_settled(void *user, const tdg__outcome_t *outcome) {
+    tdg__core_t *core = user;
+
+    core->connect->doubt = NULL;
+    if (core->state == TDG__CORE_UP && tdg__handshake_denies_modern(outcome))
+        forget_era(core);
+}
+
+/* What a server of the legacy era answers to a modern request: 400 for want of a session,
+ * or nothing that it would call MCP. */
+static bool looks_legacy(const tdg_failure_t *failure) {
+    bool odd = failure->http_status == 400 || failure->http_status == 404 ||
+               failure->http_status == 405;
+
+    return odd && (failure->rpc_code == 0 || failure->rpc_code == -32000 ||
+                   failure->rpc_code == TDG__RPC_INVALID_REQUEST);
+}
+
+static bool names_versions(const tdg_failure_t *failure) {
+    return failure->rpc_code == TDG__RPC_UNSUPPORTED_VERSION &&
+           json_is_array(json_object_get(failure->data, "supported"));
+}
+
+void tdg__connect_doubt(tdg__core_t *core, const tdg__outcome_t *outcome) {
+    const tdg_failure_t *failure = outcome->failure;
+    const tdg__ask_t probe = {.method = "server/discover",
+                              .timeout_ms = core->client->connect_timeout_ms,
+                              .early = true,
+                              .version = TDG__V_MODERN};
+
+    if (core->state != TDG__CORE_UP || core->client->era != TDG_ERA_FIND ||
+        core->wire->ops->shared || core->connect->doubt != NULL)
+        return;
+
+    if (core->era == TDG_ERA_LEGACY) {
+        if (failure->rpc_code == TDG__RPC_HEADER_MISMATCH ||
+            failure->rpc_code == TDG__RPC_MISSING_CAPABILITY || names_versions(failure))
+            forget_era(core);
+    } else if (looks_legacy(failure) || names_versions(failure)) {
+        (void)tdg__ask(core, &probe, on_doubt_settled, core, &core->connect->doubt);
+    }
+}
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+void tdg__core_connect(tdg__core_t *core, tdg__core_done_fn done, void *user) {
+    struct tdg__connect *connect = core->connect;
+    int64_t now = tdg__core_now(core);
+
+    connect->done = done;
+    connect->user = user;
+    connect->give_up_at = now + core->client->connect_timeout_ms;
+    core->state = TDG__CORE_CONNECTING;
+    tdg__core_timer_at(core, &connect->next, now);
+    tdg__core_timer_at(core, &connect->limit, connect->give_up_at);
+}
+
+static void finish_stop(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+
+    if (core->wire != NULL || connect->closing > 0)
+        return; /* on_closed() comes back here */
+
+    core->state = TDG__CORE_OVER;
+    connect->stopped(connect->stop_user);
+}
+
+static void on_session_ended(void *user) {
+    tdg__core_t *core = user;
+
+    if (core->state == TDG__CORE_STOPPING)
+        close_wire(core);
+}
+
+/* Everything under way ends, then the connection does. */
+static void say_goodbye(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+    bool session = core->era == TDG_ERA_LEGACY && connect->ever_up;
+    tdg_failure_t ended;
+
+    tdg__subs_stop(core);
+    tdg__handshake_drop(core);
+    tdg__failure_set(&ended, TDG_EENDED, "the client is being closed");
+    tdg__calls_fail(core, TDG_EENDED, ended.message, true);
+    if (connect->done != NULL) {
+        report(core, &ended);
+    } else if (core->wire != NULL && !core->wire->ops->shared && session) {
+        tdg__core_timer_at(core, &connect->limit, tdg__core_now(core) + GOODBYE_MS);
+        core->wire->ops->end_session(core->wire, true, on_session_ended);
+    } else {
+        close_wire(core);
+    }
+
+    /* Behind the timers that tell everybody that it is over. */
+    connect->said_goodbye = true;
+    tdg__core_timer_at(core, &connect->next, tdg__core_now(core));
+}
+
+void tdg__core_stop(tdg__core_t *core, void (*done)(void *user), void *user) {
+    struct tdg__connect *connect = core->connect;
+
+    connect->stopped = done;
+    connect->stop_user = user;
+    core->state = TDG__CORE_STOPPING;
+    tdg__core_timer_stop(core, &connect->limit);
+    tdg__core_timer_at(core, &connect->next, tdg__core_now(core));
+}
+
+static void on_next(tdg__core_t *core, tdg__core_timer_t *timer) {
+    (void)timer;
+    if (core->state != TDG__CORE_STOPPING)
+        attempt(core);
+    else if (!core->connect->said_goodbye)
+        say_goodbye(core);
+    else
+        finish_stop(core);
+}
+
+static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer) {
+    struct tdg__connect *connect = core->connect;
+    tdg_failure_t failure;
+
+    (void)timer;
+    if (core->state == TDG__CORE_STOPPING) {
+        close_wire(core);
+        return;
+    }
+
+    tdg__failure_set(&failure, TDG_ETIMEDOUT, "not connected within %" PRIu32 " ms",
+                     core->client->connect_timeout_ms);
+    if (connect->ever_up)
+        tdg__connect_failed(core, &failure);
+    else
+        report(core, connect->failure.code != 0 ? &connect->failure : &failure);
+}

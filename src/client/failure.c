@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Why something failed, in the words of the public header. Texts of servers end up in
+ * them: control characters are replaced, what is too long is cut at a character. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "client/internal.h"
+
+static void make_clean(char *text) {
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = '?';
+    }
+    for (int cut = 0; cut < 4 && len > 0 && !tdg__utf8_is_valid(text, len); cut++)
+        text[--len] = '\0';
+}
+
+void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...) {
+    va_list args;
+
+    *failure = (tdg_failure_t){.code = code};
+    va_start(args, format);
+    (void)vsnprintf(failure->message, sizeof(failure->message), format, args);
+    va_end(args);
+    make_clean(failure->message);
+}
+
+/* ---- Errors of JSON-RPC ------------------------------------------------- */
+
+/* A row holds for methods that begin like this; "": all. */
+static const struct meaning {
+    int rpc_code;
+    const char *method;
+    bool names_uri; /* only where data.uri says what is missing */
+    int code;
+} meanings[] = {
+    {TDG__RPC_METHOD_NOT_FOUND,  "",           false, TDG_ENOTSUP  },
+    {TDG__RPC_NOT_FOUND,         "",           false, TDG_ENOTFOUND},
+    {TDG__RPC_INVALID_PARAMS,    "resources/", true,  TDG_ENOTFOUND}, /* modern */
+    {TDG__RPC_ERLMCP_NOT_FOUND,  "resources/", true,  TDG_ENOTFOUND},
+    {TDG__RPC_SUBSCRIPTIONS_OFF, "resources/", false, TDG_ENOTSUP  },
+};
+
+static int meaning_of(int rpc_code, const char *method, const json_t *data) {
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+        const struct meaning *m = &meanings[i];
+
+        if (m->rpc_code == rpc_code &&
+            strncmp(method, m->method, strlen(m->method)) == 0 &&
+            (!m->names_uri || json_is_string(json_object_get(data, "uri"))))
+            return m->code;
+    }
+    return TDG_EREFUSED;
+}
+
+void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *error) {
+    const char *message = json_string_value(json_object_get(error, "message"));
+    json_int_t rpc_code = json_integer_value(json_object_get(error, "code"));
+    json_t *data = json_object_get(error, "data");
+
+    /* 0 would say that there was no error; beyond 32 bits it is nobody's. */
+    if (rpc_code == 0 || rpc_code < INT32_MIN || rpc_code > INT32_MAX)
+        rpc_code = TDG__RPC_INTERNAL;
+    tdg__failure_set(failure, meaning_of((int)rpc_code, method, data),
+                     "%s: the server answered with error %d: %s", method, (int)rpc_code,
+                     message != NULL ? message : "");
+    failure->rpc_code = (int)rpc_code;
+    failure->data = data;
+}

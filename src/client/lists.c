@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whole lists, page by page. A server that never comes to an end, or gives the same
+ * cursor twice, is not followed for ever: that is no MCP. */
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "client/internal.h"
+
+enum { MAX_PAGES = 1000, MAX_ENTRIES = 100000 };
+
+static const struct kind {
+    const char *method, *field, *capability;
+} kinds[] = {
+    [TDG_LIST_RESOURCES] = {"resources/list",           "resources",         "resources"},
+    [TDG_LIST_TEMPLATES] = {"resources/templates/list", "resourceTemplates", "resources"},
+    [TDG_LIST_TOOLS] = {"tools/list",               "tools",             "tools"    },
+    [TDG_LIST_PROMPTS] = {"prompts/list",             "prompts",           "prompts"  },
+};
+
+struct listing {
+    tdg__core_t *core;
+    tdg_list_t list;
+    json_t *entries;             /* so far */
+    uint64_t cursors[MAX_PAGES]; /* hashes of those seen */
+    size_t pages;
+    tdg__core_done_fn done;
+    void *user;
+};
+
+static void finish(struct listing *listing, int code, const tdg_failure_t *failure) {
+    json_t *entries = listing->entries;
+    tdg__core_done_fn done = listing->done;
+    void *user = listing->user;
+
+    tdg__free(listing);
+    done(user, code, code == 0 ? entries : NULL, failure);
+    json_decref(entries);
+}
+
+static void fail(struct listing *listing, int code, const char *why) {
+    tdg_failure_t failure;
+
+    tdg__failure_set(&failure, code, "%s: %s", kinds[listing->list].method, why);
+    finish(listing, code, &failure);
+}
+
+/* ---- Pages -------------------------------------------------------------- */
+
+static void on_page(void *user, const tdg__outcome_t *outcome);
+
+static int ask_for_page(struct listing *listing, const char *cursor) {
+    tdg__ask_t ask = {.method = kinds[listing->list].method};
+
+    if (cursor != NULL) {
+        ask.params = json_pack("{s:s}", "cursor", cursor);
+        if (ask.params == NULL)
+            return TDG_ENOMEM;
+    }
+    return tdg__ask(listing->core, &ask, on_page, listing, NULL);
+}
+
+/* Whether a cursor was there before; else it is remembered. */
+static bool is_known(struct listing *listing, const char *cursor) {
+    static const tdg__hash_key_t key = {1, 2}; /* a collision harms only its maker */
+    uint64_t hash = tdg__hash(&key, cursor, strlen(cursor));
+
+    for (size_t i = 0; i < listing->pages; i++) {
+        if (listing->cursors[i] == hash)
+            return true;
+    }
+    listing->cursors[listing->pages] = hash;
+    return false;
+}
+
+/* Everything is there. */
+static void complete(struct listing *listing) {
+    tdg__core_t *core = listing->core;
+    int rv = 0;
+
+    if (listing->list == TDG_LIST_TOOLS && core->wire_kind == TDG__WIRE_HTTP &&
+        core->era == TDG_ERA_MODERN)
+        rv = tdg__tools_listed(core, listing->entries);
+    if (rv < 0)
+        fail(listing, rv, tdg_strerror(rv));
+    else
+        finish(listing, 0, NULL);
+}
+
+static void take_page(struct listing *listing, const json_t *result) {
+    json_t *page = json_object_get(result, kinds[listing->list].field);
+    const json_t *next = json_object_get(result, "nextCursor");
+    const char *cursor = json_string_value(next);
+    int rv;
+
+    if (!json_is_array(page) || (next != NULL && cursor == NULL && !json_is_null(next))) {
+        fail(listing, TDG_EJSON, "the answer is no page of a list");
+    } else if (json_array_size(listing->entries) + json_array_size(page) > MAX_ENTRIES) {
+        fail(listing, TDG_ETOOLARGE, "the list has too many entries");
+    } else if (json_array_extend(listing->entries, page) < 0) {
+        fail(listing, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+    } else if (cursor == NULL) {
+        complete(listing);
+    } else if (listing->pages + 1 == MAX_PAGES || is_known(listing, cursor)) {
+        fail(listing, TDG_EJSON, "the list does not come to an end");
+    } else {
+        listing->pages++;
+        rv = ask_for_page(listing, cursor);
+        if (rv < 0)
+            fail(listing, rv, tdg_strerror(rv));
+    }
+}
+
+/* A server that does not have this kind of thing has none of them. */
+static bool has_none(const struct listing *listing, const tdg__outcome_t *outcome) {
+    const json_t *capabilities = listing->core->capabilities;
+
+    return outcome->code == TDG_ENOTSUP ||
+           (outcome->failure->rpc_code != 0 && capabilities != NULL &&
+            json_object_get(capabilities, kinds[listing->list].capability) == NULL);
+}
+
+static void on_page(void *user, const tdg__outcome_t *outcome) {
+    struct listing *listing = user;
+
+    if (outcome->code == 0)
+        take_page(listing, outcome->result);
+    else if (listing->pages == 0 && has_none(listing, outcome))
+        finish(listing, 0, NULL);
+    else
+        finish(listing, outcome->code, outcome->failure);
+}
+
+void tdg__core_list(tdg__core_t *core, tdg_list_t list, tdg__core_done_fn done,
+                    void *user) {
+    struct listing *listing = tdg__malloc(sizeof(*listing));
+    int rv = TDG_ENOMEM;
+
+    if (listing != NULL) {
+        *listing = (struct listing){.core = core,
+                                    .list = list,
+                                    .entries = json_array(),
+                                    .done = done,
+                                    .user = user};
+        if (listing->entries != NULL)
+            rv = ask_for_page(listing, NULL);
+    }
+    if (rv < 0) {
+        if (listing != NULL)
+            json_decref(listing->entries);
+        tdg__free(listing);
+        tdg__core_refuse(done, user, rv);
+    }
+}
