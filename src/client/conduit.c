@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/conduit.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 enum { ALARM_SOON, ALARM_CARRY };
 
-static uint64_t now_ms(void) {
+uint64_t tdg__conduit_now(void) {
     return uv_hrtime() / 1000000;
 }
 
@@ -32,8 +33,9 @@ void tdg__conduit_warn(const tdg__conduit_t *conduit, const char *format, ...) {
 int tdg__conduit_add(tdg__conduit_t *conduit, const tdg__parcel_out_t *out,
                      const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
     const char *id = out->id != NULL ? out->id : "";
-    tdg__carry_t *carry = tdg__calloc(1, sizeof(*carry) + strlen(id) + 1);
+    tdg__carry_t *carry = tdg__calloc(1, conduit->kind->carry_size);
 
+    assert(strlen(id) <= TDG__RPC_MAX_ID);
     if (carry == NULL)
         return TDG_ENOMEM;
     if (tdg__heap_add(&conduit->alarms, &carry->alarm, ALARM_CARRY) < 0) {
@@ -43,7 +45,7 @@ int tdg__conduit_add(tdg__conduit_t *conduit, const tdg__parcel_out_t *out,
     carry->conduit = conduit;
     carry->calls = *calls;
     carry->user = user;
-    carry->began_ms = now_ms();
+    carry->began_ms = tdg__conduit_now();
     carry->timeout_ms = out->stream ? 0 : out->timeout_ms;
     strcpy(carry->id, id);
     carry->self = conduit->last;
@@ -64,19 +66,26 @@ static void unlink_carry(tdg__carry_t *carry) {
     tdg__heap_remove(&conduit->alarms, &carry->alarm);
     if (conduit->current == carry)
         conduit->current = NULL;
-    if (conduit->release != NULL)
-        conduit->release(carry);
+    if (conduit->kind->stop != NULL)
+        conduit->kind->stop(carry);
+}
+
+static void free_carry(tdg__carry_t *carry) {
+    if (carry->conduit->kind->release != NULL)
+        carry->conduit->kind->release(carry);
+    else
+        tdg__free(carry);
 }
 
 void tdg__conduit_drop(tdg__carry_t *carry) {
     unlink_carry(carry);
-    tdg__free(carry);
+    free_carry(carry);
 }
 
 void tdg__conduit_end(tdg__carry_t *carry, const tdg__carry_report_t *report) {
     unlink_carry(carry);
     carry->calls.ended(carry->user, report);
-    tdg__free(carry);
+    free_carry(carry);
 }
 
 static void end_as(tdg__carry_t *carry, tdg__carry_end_t end, const char *why) {
@@ -101,7 +110,7 @@ void tdg__conduit_break(tdg__conduit_t *conduit, const char *why) {
 static void on_timer(uv_timer_t *timer);
 
 static void set_timer(tdg__conduit_t *conduit) {
-    int64_t at = tdg__heap_next(&conduit->alarms), now = (int64_t)now_ms();
+    int64_t at = tdg__heap_next(&conduit->alarms), now = (int64_t)tdg__conduit_now();
 
     if (at == INT64_MAX) {
         uv_timer_stop(&conduit->timer);
@@ -116,53 +125,76 @@ static void arm(tdg__conduit_t *conduit, tdg__timer_t *alarm, uint64_t at) {
     set_timer(conduit);
 }
 
+void tdg__conduit_alarm(tdg__carry_t *carry, uint64_t at_ms) {
+    arm(carry->conduit, &carry->alarm, at_ms);
+}
+
 void tdg__conduit_soon(tdg__conduit_t *conduit) {
-    arm(conduit, &conduit->soon, now_ms());
+    arm(conduit, &conduit->soon, tdg__conduit_now());
 }
 
 void tdg__conduit_sent(tdg__carry_t *carry, tdg__carry_end_t fate, const char *why) {
     carry->sent = fate == TDG__CARRY_DONE;
     carry->fate = fate;
     carry->why = why;
-    arm(carry->conduit, &carry->alarm, now_ms());
+    arm(carry->conduit, &carry->alarm, tdg__conduit_now());
 }
 
-static void carry_turn(tdg__carry_t *carry) {
+bool tdg__conduit_tell(tdg__carry_t *carry, tdg__rpc_message_t *message) {
     tdg__conduit_t *conduit = carry->conduit;
-    uint64_t now = now_ms();
+    bool stays;
 
+    conduit->current = carry;
+    carry->calls.message(carry->user, message);
+    stays = conduit->current == carry;
+    conduit->current = NULL;
+    return stays;
+}
+
+bool tdg__conduit_opened(tdg__carry_t *carry, int status) {
+    tdg__conduit_t *conduit = carry->conduit;
+    bool stays;
+
+    if (carry->told_opened || carry->calls.opened == NULL)
+        return true;
+    carry->told_opened = true;
+    conduit->current = carry;
+    carry->calls.opened(carry->user, status,
+                        (uint32_t)(tdg__conduit_now() - carry->began_ms));
+    stays = conduit->current == carry;
+    conduit->current = NULL;
+    return stays;
+}
+
+/* Of a carry on a channel: first it was written, then its time is over. */
+static void carry_turn(tdg__carry_t *carry) {
     if (carry->fate != TDG__CARRY_DONE) {
         end_as(carry, carry->fate, carry->why);
-        return;
-    }
-    if (!carry->told_opened) {
-        carry->told_opened = true;
-        conduit->current = carry;
-        if (carry->calls.opened != NULL)
-            carry->calls.opened(carry->user, 0, (uint32_t)(now - carry->began_ms));
-        if (conduit->current != carry)
-            return;
-        conduit->current = NULL;
+    } else if (carry->written) {
+        end_as(carry, TDG__CARRY_TIMEOUT, "no response in time");
+    } else if (tdg__conduit_opened(carry, 0)) {
+        carry->written = true;
         if (carry->id[0] == '\0')
             end_as(carry, TDG__CARRY_DONE, "");
         else if (carry->timeout_ms != 0)
-            arm(conduit, &carry->alarm, carry->began_ms + carry->timeout_ms);
-        return;
+            tdg__conduit_alarm(carry, carry->began_ms + carry->timeout_ms);
     }
-    end_as(carry, TDG__CARRY_TIMEOUT, "no response in time");
 }
 
 static void on_timer(uv_timer_t *timer) {
     tdg__conduit_t *conduit = timer->data;
-    int64_t now = (int64_t)now_ms();
+    int64_t now = (int64_t)tdg__conduit_now();
     tdg__timer_t *alarm;
 
     while (!conduit->closing && (alarm = tdg__heap_pop(&conduit->alarms, now)) != NULL) {
+        void *carry = (char *)alarm - offsetof(tdg__carry_t, alarm);
+
         if (alarm->kind == ALARM_SOON)
-            conduit->on_soon(conduit);
+            conduit->kind->soon(conduit);
+        else if (conduit->kind->turn != NULL)
+            conduit->kind->turn(carry);
         else
-            carry_turn(
-                (tdg__carry_t *)(void *)((char *)alarm - offsetof(tdg__carry_t, alarm)));
+            carry_turn(carry);
     }
     if (!conduit->closing)
         set_timer(conduit);
@@ -191,12 +223,8 @@ static void on_message(void *arg, tdg__rpc_message_t *message) {
         return;
     }
     carry->sent = true;
-    conduit->current = carry;
-    carry->calls.message(carry->user, message);
-    if (conduit->current != carry)
-        return;
-    conduit->current = NULL;
-    end_as(carry, TDG__CARRY_DONE, "");
+    if (tdg__conduit_tell(carry, message))
+        end_as(carry, TDG__CARRY_DONE, "");
 }
 
 int tdg__conduit_read(tdg__conduit_t *conduit, const char *text, size_t len) {
@@ -212,13 +240,16 @@ int tdg__conduit_read(tdg__conduit_t *conduit, const char *text, size_t len) {
 /* ---- Beginning and end -------------------------------------------------- */
 
 int tdg__conduit_init(tdg__conduit_t *conduit, uv_loop_t *loop,
-                      const tdg__wire_ops_t *ops, const tdg__wire_calls_t *calls,
+                      const tdg__conduit_kind_t *kind, const tdg__wire_calls_t *calls,
                       void *user, size_t max_message_bytes) {
     tdg__heap_init(&conduit->alarms);
     if (tdg__heap_add(&conduit->alarms, &conduit->soon, ALARM_SOON) < 0)
         return TDG_ENOMEM;
-    conduit->base = (tdg__wire_t){
-        .ops = ops, .calls = calls, .user = user, .max_message_bytes = max_message_bytes};
+    conduit->base = (tdg__wire_t){.ops = &kind->ops,
+                                  .calls = calls,
+                                  .user = user,
+                                  .max_message_bytes = max_message_bytes};
+    conduit->kind = kind;
     conduit->last = &conduit->first;
     uv_timer_init(loop, &conduit->timer);
     conduit->timer.data = conduit;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the wires have in common that carry everything over one channel (stdio, the pair
- * of 2024-11-05): the carries that wait for the response with their id, their time-outs,
- * and turns of the loop for what must not be told from inside of a function. */
+ * What the wires have in common: the list of their carries, alarms, and turns of the loop
+ * for what must not be told from inside of a function. And for those that carry
+ * everything over one channel (stdio, the pair of 2024-11-05): which carry a response
+ * belongs to, time-outs, and the end of all when the channel is lost. */
 #ifndef TDG_CLIENT_CONDUIT_H
 #define TDG_CLIENT_CONDUIT_H
 
@@ -18,22 +19,30 @@ struct tdg__carry {
     void *user;
     uint64_t began_ms;
     uint32_t timeout_ms; /* 0: none */
-    bool told_opened;
-    bool sent;
+    bool told_opened, written;
+    bool sent;             /* the server may have got it */
     tdg__carry_end_t fate; /* BROKEN and such: ends so at its next turn; DONE: waits */
     const char *why;       /* with it */
-    tdg__exchange_t *exchange; /* of a wire that has such */
     tdg__conduit_t *conduit;
-    char id[]; /* JSON text; "": no response is waited for */
+    char id[TDG__RPC_MAX_ID + 1]; /* JSON text; "": no response is waited for */
 };
+
+/* How the carries of a wire differ. */
+typedef struct tdg__conduit_kind {
+    tdg__wire_ops_t ops;
+    size_t carry_size;                     /* of a struct that begins with a carry */
+    void (*soon)(tdg__conduit_t *conduit); /* see tdg__conduit_soon() */
+    void (*turn)(tdg__carry_t *carry);     /* its alarm; NULL: as for one channel */
+    void (*stop)(tdg__carry_t *carry);     /* nothing is to come any more; may be NULL */
+    void (*release)(tdg__carry_t *carry);  /* frees it; NULL: memory is all it has */
+} tdg__conduit_kind_t;
 
 struct tdg__conduit {
     tdg__wire_t base; /* first */
     uv_timer_t timer;
     tdg__heap_t alarms;
     tdg__timer_t soon;
-    void (*on_soon)(tdg__conduit_t *conduit); /* see tdg__conduit_soon() */
-    void (*release)(tdg__carry_t *carry);     /* what the wire has of it; may be NULL */
+    const tdg__conduit_kind_t *kind;
     tdg__carry_t *first, **last;
     tdg__carry_t *current; /* whose call runs; NULL again when it was dropped meanwhile */
     bool closing;          /* nothing is told any more */
@@ -41,7 +50,7 @@ struct tdg__conduit {
 
 /* The memory is the caller's, all zero. Returns 0 or TDG_ENOMEM (nothing to undo). */
 int tdg__conduit_init(tdg__conduit_t *conduit, uv_loop_t *loop,
-                      const tdg__wire_ops_t *ops, const tdg__wire_calls_t *calls,
+                      const tdg__conduit_kind_t *kind, const tdg__wire_calls_t *calls,
                       void *user, size_t max_message_bytes);
 
 /* Drops all carries; nothing is told any more. */
@@ -57,11 +66,21 @@ int tdg__conduit_add(tdg__conduit_t *conduit, const tdg__parcel_out_t *out,
 /* It was written, or will never be (`fate` other than DONE): its next turn comes soon. */
 void tdg__conduit_sent(tdg__carry_t *carry, tdg__carry_end_t fate, const char *why);
 
+/* Its next turn comes then. */
+void tdg__conduit_alarm(tdg__carry_t *carry, uint64_t at_ms);
+uint64_t tdg__conduit_now(void); /* milliseconds that never go back */
+
 /* Tells how it ended, and frees it. */
 void tdg__conduit_end(tdg__carry_t *carry, const tdg__carry_report_t *report);
 
 /* Frees it without a word. */
 void tdg__conduit_drop(tdg__carry_t *carry);
+
+/* A message that came with it. False: the carry is gone. */
+bool tdg__conduit_tell(tdg__carry_t *carry, tdg__rpc_message_t *message);
+
+/* Likewise: its answer has begun. */
+bool tdg__conduit_opened(tdg__carry_t *carry, int status);
 
 /* on_soon() comes at the next turn of the loop. */
 void tdg__conduit_soon(tdg__conduit_t *conduit);

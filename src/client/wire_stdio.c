@@ -232,16 +232,21 @@ static void close_(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
         finish_close(wire);
 }
 
-static const tdg__wire_ops_t ops = {
-    .name = "stdio",
-    .shared = true,
-    .open = open_,
-    .send = send_,
-    .cancel = cancel,
-    .set_quiet = set_quiet,
-    .end_session = end_session,
-    .renew = renew,
-    .close = close_,
+static const tdg__conduit_kind_t kind = {
+    .ops =
+        {
+              .name = "stdio",
+              .shared = true,
+              .open = open_,
+              .send = send_,
+              .cancel = cancel,
+              .set_quiet = set_quiet,
+              .end_session = end_session,
+              .renew = renew,
+              .close = close_,
+              },
+    .carry_size = sizeof(tdg__carry_t),
+    .soon = on_soon,
 };
 
 int tdg__wire_stdio_create(uv_loop_t *loop, const char *const *argv,
@@ -257,7 +262,7 @@ int tdg__wire_stdio_create(uv_loop_t *loop, const char *const *argv,
         return TDG_ENOMEM;
     if (!copy_strings(argv, &wire->argv) || !copy_strings(env, &wire->env) ||
         !tdg__copy(cwd, &wire->cwd) ||
-        tdg__conduit_init(&wire->conduit, loop, &ops, calls, user, max_message_bytes) <
+        tdg__conduit_init(&wire->conduit, loop, &kind, calls, user, max_message_bytes) <
             0) {
         free_strings(wire->argv);
         free_strings(wire->env);
@@ -266,7 +271,6 @@ int tdg__wire_stdio_create(uv_loop_t *loop, const char *const *argv,
         return TDG_ENOMEM;
     }
     wire->loop = loop;
-    wire->conduit.on_soon = on_soon;
     *ret = &wire->conduit.base;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "mcp/request.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -50,16 +51,22 @@ static int decode(const char *text, size_t len, char **ret) {
     return 0;
 }
 
+static const char opening[] = "=?base64?", closing[] = "?=";
+enum { OPENING_LEN = sizeof(opening) - 1, CLOSING_LEN = sizeof(closing) - 1 };
+
+static bool is_encoded(const char *value, size_t len) {
+    return len >= OPENING_LEN + CLOSING_LEN && memcmp(value, opening, OPENING_LEN) == 0 &&
+           memcmp(value + len - CLOSING_LEN, closing, CLOSING_LEN) == 0;
+}
+
 int tdg__mcp_header_text(const char *value, char **ret) {
-    static const char prefix[] = "=?base64?", suffix[] = "?=";
-    size_t len = strlen(value), before = sizeof(prefix) - 1, after = sizeof(suffix) - 1;
+    size_t len = strlen(value);
     char *copy;
 
     if (!is_plain(value))
         return TDG_EINVAL;
-    if (len >= before + after && memcmp(value, prefix, before) == 0 &&
-        memcmp(value + len - after, suffix, after) == 0)
-        return decode(value + before, len - before - after, ret);
+    if (is_encoded(value, len))
+        return decode(value + OPENING_LEN, len - OPENING_LEN - CLOSING_LEN, ret);
 
     copy = tdg__malloc(len + 1);
     if (copy == NULL)
@@ -67,6 +74,26 @@ int tdg__mcp_header_text(const char *value, char **ret) {
     memcpy(copy, value, len + 1);
     *ret = copy;
     return 0;
+}
+
+/* Spaces at either end would be lost on the way, and so would a header without value. */
+char *tdg__mcp_header_value(const char *text) {
+    size_t len = strlen(text), size;
+    char *encoded, *value;
+
+    if (len > 0 && is_plain(text) && !is_encoded(text, len) &&
+        strchr(" \t", text[0]) == NULL && strchr(" \t", text[len - 1]) == NULL)
+        return tdg__strdup(text);
+
+    encoded = tdg__base64_encode(text, len);
+    if (encoded == NULL)
+        return NULL;
+    size = OPENING_LEN + strlen(encoded) + CLOSING_LEN + 1;
+    value = tdg__malloc(size);
+    if (value != NULL)
+        snprintf(value, size, "%s%s%s", opening, encoded, closing);
+    tdg__free(encoded);
+    return value;
 }
 
 /* ---- Errors ------------------------------------------------------------- */

@@ -140,4 +140,8 @@ int tdg__mcp_check_param_headers(const json_t *input_schema, const json_t *argum
  * TDG_ENOMEM. */
 int tdg__mcp_header_text(const char *value, char **ret);
 
+/* The other way round: the value of a header for a text, in plain form where that can be.
+ * New; NULL: no memory. */
+char *tdg__mcp_header_value(const char *text);
+
 #endif

@@ -90,6 +90,37 @@ static int check(const char *method, const char *params,
     return rv;
 }
 
+static void a_text_becomes_a_value_and_back(void **state) {
+    static const struct {
+        const char *text, *value;
+    } cases[] = {
+        {"tool",                "tool"                                   },
+        {"file:///a b",         "file:///a b"                            },
+        {"",                    "=?base64?\?="                           },
+        {" a",                  "=?base64?IGE=?="                        },
+        {"a ",                  "=?base64?YSA=?="                        },
+        {"a\nb",                "=?base64?YQpi?="                        },
+        {"\xc3\xa4",            "=?base64?w6Q=?="                        },
+        {"=?base64?SGVsbG8=?=", "=?base64?PT9iYXNlNjQ/U0dWc2JHOD0/PQ==?="},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char *value = tdg__mcp_header_value(cases[i].text), *text;
+
+        assert_string_equal(value, cases[i].value);
+        assert_int_equal(tdg__mcp_header_text(value, &text), 0);
+        assert_string_equal(text, cases[i].text);
+        tdg__free(value);
+        tdg__free(text);
+    }
+    for (size_t n = 1; n <= 2; n++) {
+        memory_fail(n, MEMORY_ONCE);
+        assert_null(tdg__mcp_header_value(" "));
+    }
+    memory_fail(0, MEMORY_ONCE);
+}
+
 static void expect_taken(const char *method, const char *params, const char *version,
                          const char *method_header, const char *name) {
     const tdg__mcp_headers_t headers = {version, method_header, name};
@@ -393,6 +424,7 @@ int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, memory_setup, memory_teardown)
     const struct CMUnitTest tests[] = {
         CASE(reads_plain_and_base64_values),
+        CASE(a_text_becomes_a_value_and_back),
         CASE(refuses_values_that_no_client_may_send),
         CASE(says_when_memory_is_out),
         CASE(takes_headers_that_mirror_the_body),
