@@ -84,7 +84,7 @@ struct tdg__exchange {
     size_t header_bytes, unwanted;
     bool answered; /* the head is there of what is not a redirect that we follow */
     bool head_new; /* it is to be handed over */
-    bool enough, too_large, no_memory;
+    bool enough, too_large, odd, no_memory;
     char said[CURL_ERROR_SIZE];
 
     uint64_t begun_ms, last_ms; /* last_ms: when something came */
@@ -358,6 +358,10 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg) {
         exchange->unwanted += len;
         exchange->enough = exchange->unwanted > UNWANTED;
         return exchange->enough ? 0 : len;
+    }
+    if (!exchange->answered) { /* a body without a head, as after 101 */
+        exchange->odd = true;
+        return 0;
     }
     tdg__text_add(&exchange->incoming, data, len);
     exchange->no_memory = exchange->incoming.error < 0;
@@ -726,8 +730,8 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
     } else if (code == CURLE_OK && exchange->facts.complete) {
         end(exchange, 0, NULL);
     } else {
-        if (code == CURLE_OK)
-            trouble.code = CURLE_GOT_NOTHING;
+        if (code == CURLE_OK || exchange->odd)
+            trouble.code = CURLE_UNSUPPORTED_PROTOCOL;
         curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &trouble.system);
         rv = tdg__web_explain(&trouble, exchange->why, WHY);
         end(exchange, rv, exchange->why);

@@ -64,7 +64,7 @@ static void on_type(tdg__web_facts_t *facts, const char *value, size_t len) {
 
     while (end < len && strchr("; \t,", value[end]) == NULL)
         end++; /* also at a NUL, which strchr() finds */
-    if (end == 0)
+    if (end == 0 || !is_text(value, end, '!'))
         return;
     keep(facts, text, value, end);
     for (size_t i = 0; i < text->len; i++)

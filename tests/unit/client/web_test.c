@@ -364,6 +364,8 @@ static bool answer(peer_visit_t *visit, const char *path, const char *head,
         return false;
     if (strcmp(path, "/garbage") == 0)
         return peer_send(visit, "220 mail.example ESMTP\r\n") && false;
+    if (strcmp(path, "/switch") == 0)
+        return peer_send(visit, "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nx") && false;
     if (strcmp(path, "/continue") == 0)
         return peer_send(visit, "HTTP/1.1 100 Continue\r\nMcp-Session-Id: x\r\n\r\n") &&
                say(visit, "200 OK", "", "after");
@@ -645,6 +647,7 @@ static void broken_answers_end_as_away(void **state) {
         {"/cut",     "in the middle of its answer", 1},
         {"/closes",  "without an answer",           0},
         {"/garbage", "does not answer in HTTP",     0},
+        {"/switch",  "does not answer in HTTP",     0},
         {"/headers", "headers from 127.0.0.1",      0},
     };
     struct fixture *f = *state;
