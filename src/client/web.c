@@ -6,98 +6,20 @@
  * the loop, so a pointer to one that has just ended is never wild. */
 #include "client/web.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <tidings/error.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "client/web_error.h"
-#include "client/web_head.h"
-#include "client/web_secret.h"
-#include "client/web_url.h"
-#include "net/curl_loop.h"
+#include "client/web_internal.h"
 
 enum {
     MAX_HOPS = 5,
-    MOVED = 4,            /* targets that are remembered as moved */
     UNWANTED = 64 * 1024, /* body of a redirect that is read, to keep the connection */
-    WHY = 512,
-    KEEPALIVE_IDLE_S = 20, /* a peer that has vanished is found out after about 50 s */
-    KEEPALIVE_EVERY_S = 10,
-    KEEPALIVE_PROBES = 3,
     MAX_TURN = 256 * 1024 * 1024, /* bytes of one turn: far more than libcurl reads */
-};
-
-struct move {
-    char *from, *to;
-};
-
-struct tdg__web {
-    uv_loop_t *loop;
-    tdg__curl_t *curl;
-    char **headers;
-    size_t header_count;
-    char *token_file, *token; /* token: as the file had it last; NULL: to be read */
-    char *ca_file, *proxy, *agent, *abstract_socket;
-    bool insecure;
-    uint32_t connect_timeout_ms;
-
-    tdg__web_url_t home; /* where everything goes: that of the first exchange */
-    struct move moved[MOVED];
-    size_t moved_next;
-
-    tdg__exchange_t *exchanges;          /* that have not ended */
-    tdg__exchange_t *ready, **ready_end; /* of these, those with something new */
-    size_t memories;                     /* exchanges whose memory is not free yet */
-    bool closing;
-    void (*closed)(void *arg);
-    void *arg;
-};
-
-struct tdg__exchange {
-    tdg__curl_job_t job; /* first */
-    tdg__web_t *web;
-    tdg__exchange_t *next, **at;
-    tdg__exchange_t *ready_next, **ready_at; /* ready_at NULL: is not ready */
-    uv_timer_t timer;
-    CURL *easy;
-    bool added;
-
-    char *first_url; /* as wished */
-    tdg__web_url_t target;
-    tdg__web_url_t redirect; /* where to go next; its url NULL: nowhere */
-    unsigned hops;
-    bool for_good; /* all redirects so far were 308 */
-    tdg__web_method_t method;
-    struct curl_slist *lines;
-    char *body;
-    size_t body_len, body_at;
-
-    tdg__web_facts_t facts;
-    tdg__text_t incoming;
-    size_t header_bytes, unwanted;
-    bool answered; /* the head is there of what is not a redirect that we follow */
-    bool head_new; /* it is to be handed over */
-    bool enough, too_large, odd, no_memory;
-    char said[CURL_ERROR_SIZE];
-
-    uint64_t begun_ms, last_ms; /* last_ms: when something came */
-    uint32_t head_ms, quiet_ms, total_ms;
-    bool late; /* a time was over when last looked at */
-
-    int code; /* it cannot begin: why */
-    char why[WHY];
-    bool delivering; /* inside of its calls */
-    bool gone;       /* no more calls */
-
-    tdg__exchange_calls_t calls;
-    void *user;
 };
 
 /* ---- Lists -------------------------------------------------------------- */
@@ -145,7 +67,7 @@ static void ready_remove(tdg__exchange_t *exchange) {
 static void web_free(tdg__web_t *web) {
     for (size_t i = 0; i < web->header_count; i++)
         tdg__free(web->headers[i]);
-    for (size_t i = 0; i < MOVED; i++) {
+    for (size_t i = 0; i < TDG__WEB_MOVED; i++) {
         tdg__free(web->moved[i].from);
         tdg__free(web->moved[i].to);
     }
@@ -218,13 +140,11 @@ static bool may_have_been_sent(const tdg__exchange_t *exchange) {
     return bytes > 0 || exchange->facts.status != 0;
 }
 
-static void forget_move(tdg__web_t *web, const char *from);
-
 static void end(tdg__exchange_t *exchange, int code, const char *why) {
     tdg__web_end_t report = {code, code != 0 ? why : NULL, may_have_been_sent(exchange)};
 
     if (code != 0) /* where it moved to does not work, so ask at the old place again */
-        forget_move(exchange->web, exchange->first_url);
+        tdg__web_forget_move(exchange->web, exchange->first_url);
     detach(exchange);
     exchange->calls.done(exchange->user, &report);
     release(exchange);
@@ -288,7 +208,7 @@ static void on_time(uv_timer_t *timer) {
         uv_timer_start(timer, on_time, 1, 0);
         return;
     }
-    snprintf(exchange->why, WHY, "%s port %u %s %u ms", exchange->target.host,
+    snprintf(exchange->why, TDG__WEB_WHY, "%s port %u %s %u ms", exchange->target.host,
              exchange->target.port, limit.what, limit.ms);
     end(exchange, TDG_ETIMEDOUT, exchange->why);
 }
@@ -414,266 +334,6 @@ static void on_turn(void *arg) {
     }
 }
 
-/* ---- What goes out ------------------------------------------------------ */
-
-static size_t on_read(char *out, size_t size, size_t count, void *arg) {
-    tdg__exchange_t *exchange = arg;
-    size_t left = exchange->body_len - exchange->body_at, len = size * count;
-
-    len = len < left ? len : left;
-    if (len > 0)
-        memcpy(out, exchange->body + exchange->body_at, len);
-    exchange->body_at += len;
-    return len;
-}
-
-/* libcurl would send a request again by itself where a connection that was kept open
- * breaks before the first byte of the answer. The server may have acted on it already, so
- * that is not for libcurl to decide. */
-static int on_seek(void *arg, curl_off_t offset, int origin) {
-    tdg__exchange_t *exchange = arg;
-
-    (void)offset;
-    (void)origin;
-    return exchange->body_at == 0 ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
-}
-
-static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
-    int probes = KEEPALIVE_PROBES;
-
-    (void)arg;
-    (void)purpose;
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-    return CURL_SOCKOPT_OK;
-}
-
-/* ---- Preparing ---------------------------------------------------------- */
-
-static int refuse(tdg__exchange_t *exchange, int code, const char *why) {
-    if (why != exchange->why)
-        snprintf(exchange->why, WHY, "%s", why);
-    return code;
-}
-
-static const char *moved_to(const tdg__web_t *web, const char *url) {
-    for (size_t i = 0; i < MOVED; i++)
-        if (web->moved[i].from != NULL && strcmp(web->moved[i].from, url) == 0)
-            return web->moved[i].to;
-    return url;
-}
-
-static void forget_move(tdg__web_t *web, const char *from) {
-    for (size_t i = 0; i < MOVED && from != NULL; i++)
-        if (web->moved[i].from != NULL && strcmp(web->moved[i].from, from) == 0) {
-            tdg__free(web->moved[i].from);
-            tdg__free(web->moved[i].to);
-            web->moved[i] = (struct move){NULL, NULL};
-        }
-}
-
-/* Without memory it is not remembered, and asked again. */
-static void remember_move(tdg__exchange_t *exchange) {
-    tdg__web_t *web = exchange->web;
-    struct move move = {tdg__strdup(exchange->first_url),
-                        tdg__strdup(exchange->target.url)};
-    struct move *at;
-
-    if (move.from == NULL || move.to == NULL) {
-        tdg__free(move.from);
-        tdg__free(move.to);
-        return;
-    }
-    forget_move(web, move.from);
-    at = &web->moved[web->moved_next++ % MOVED];
-    tdg__free(at->from);
-    tdg__free(at->to);
-    *at = move;
-}
-
-/* Where to: the place of the first exchange, or near it. */
-static int set_target(tdg__exchange_t *exchange) {
-    tdg__web_t *web = exchange->web;
-    const char *why, *url = moved_to(web, exchange->first_url);
-    int rv = tdg__web_url_read(url, NULL, &exchange->target, &why);
-
-    if (rv == 0 && web->home.url == NULL)
-        rv = tdg__web_url_read(url, NULL, &web->home, &why);
-    if (rv < 0)
-        return refuse(exchange, rv, why);
-    if (tdg__web_url_near(&web->home, &exchange->target))
-        return 0;
-    snprintf(exchange->why, WHY,
-             "%s port %u is not where this client was told to connect: %s port %u",
-             exchange->target.host, exchange->target.port, web->home.host,
-             web->home.port);
-    return TDG_EREFUSED;
-}
-
-static int check_secrets(tdg__exchange_t *exchange) {
-    tdg__web_t *web = exchange->web;
-    bool secrets = web->header_count > 0 || web->token_file != NULL ||
-                   web->home.user != NULL || web->home.password != NULL;
-    int rv;
-
-    for (size_t i = 0; i < web->header_count; i++)
-        if (!tdg__web_header_is_fine(web->headers[i], exchange->why, WHY))
-            return TDG_EINVAL;
-    if (secrets && !web->insecure && !exchange->target.secure &&
-        (web->proxy != NULL || !tdg__web_url_is_here(&exchange->target))) {
-        snprintf(
-            exchange->why, WHY,
-            "credentials would go unprotected over http to %s port %u: use https, or "
-            "allow it (insecure token)",
-            exchange->target.host, exchange->target.port);
-        return TDG_EREFUSED;
-    }
-    if (web->token_file != NULL && web->token == NULL) {
-        rv = tdg__web_token_read(web->token_file, &web->token, exchange->why, WHY);
-        if (rv < 0)
-            return rv;
-    }
-    return 0;
-}
-
-/* ---- Headers ------------------------------------------------------------ */
-
-static int add_text(tdg__exchange_t *exchange, const char *line) {
-    struct curl_slist *lines = curl_slist_append(exchange->lines, line);
-
-    if (lines == NULL)
-        return TDG_ENOMEM;
-    exchange->lines = lines;
-    return 0;
-}
-
-static int add_line(tdg__exchange_t *exchange, const char *name, const char *value) {
-    size_t room = strlen(name) + strlen(value) + 3;
-    char *line = tdg__malloc(room);
-    int rv = TDG_ENOMEM;
-
-    if (line != NULL) {
-        snprintf(line, room, "%s: %s", name, value);
-        rv = add_text(exchange, line);
-        explicit_bzero(line, room);
-        tdg__free(line);
-    }
-    return rv;
-}
-
-static int add_token(tdg__exchange_t *exchange) {
-    const char *token = exchange->web->token;
-    size_t room;
-    char *value;
-    int rv;
-
-    if (token == NULL)
-        return 0;
-    room = strlen(token) + sizeof("Bearer ");
-    value = tdg__malloc(room);
-    if (value == NULL)
-        return TDG_ENOMEM;
-    snprintf(value, room, "Bearer %s", token);
-    rv = add_line(exchange, "Authorization", value);
-    explicit_bzero(value, room);
-    tdg__free(value);
-    return rv;
-}
-
-static int add_lines(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
-    tdg__web_t *web = exchange->web;
-    int rv = add_text(exchange, "Expect:");
-
-    if (rv == 0)
-        rv = add_text(exchange, wish->body != NULL ? "Content-Type: application/json"
-                                                   : "Content-Type:");
-    if (rv == 0 && wish->accept != NULL)
-        rv = add_line(exchange, "Accept", wish->accept);
-    for (size_t i = 0; i < wish->field_count && rv == 0; i++) {
-        const tdg__web_field_t *field = &wish->fields[i];
-
-        if (!tdg__web_field_is_fine(field->name, field->value)) {
-            snprintf(exchange->why, WHY, "the header %.100s cannot be sent", field->name);
-            return TDG_EINVAL;
-        }
-        if (field->value[0] != '\0')
-            rv = add_line(exchange, field->name, field->value);
-    }
-    for (size_t i = 0; i < web->header_count && rv == 0; i++)
-        rv = add_text(exchange, web->headers[i]);
-    return rv == 0 ? add_token(exchange) : rv;
-}
-
-/* ---- Options ------------------------------------------------------------ */
-
-static int set_texts(tdg__exchange_t *exchange) {
-    const tdg__web_t *web = exchange->web;
-    const struct {
-        CURLoption option;
-        const char *text; /* NULL: left as it is */
-    } texts[] = {
-        {CURLOPT_PROTOCOLS_STR,        "http,https"                                         },
-        {CURLOPT_USERAGENT,            web->agent                                           },
-        {CURLOPT_PROXY,                web->proxy != NULL ? web->proxy : ""                 },
-        {CURLOPT_NOPROXY,              ""                                                   },
-        {CURLOPT_CAINFO,               web->ca_file                                         },
-        {CURLOPT_USERNAME,             web->home.user                                       },
-        {CURLOPT_PASSWORD,             web->home.password                                   },
-        {CURLOPT_ABSTRACT_UNIX_SOCKET, web->abstract_socket                                 },
-        {CURLOPT_CUSTOMREQUEST,        exchange->method == TDG__WEB_DELETE ? "DELETE" : NULL},
-    };
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (texts[i].text != NULL &&
-            curl_easy_setopt(exchange->easy, texts[i].option, texts[i].text) != CURLE_OK)
-            return TDG_ENOMEM;
-    return 0;
-}
-
-static void set_numbers(tdg__exchange_t *exchange) {
-    const struct {
-        CURLoption option;
-        long number;
-    } numbers[] = {
-        {CURLOPT_CONNECTTIMEOUT_MS,        (long)exchange->web->connect_timeout_ms},
-        {CURLOPT_FOLLOWLOCATION,           0                                      },
-        {CURLOPT_HEADEROPT,                CURLHEADER_SEPARATE                    },
-        {CURLOPT_HTTP_VERSION,             CURL_HTTP_VERSION_2TLS                 },
-        {CURLOPT_NOSIGNAL,                 1                                      },
-        {CURLOPT_QUICK_EXIT,               1                                      },
-        {CURLOPT_SSL_VERIFYPEER,           1                                      },
-        {CURLOPT_SSL_VERIFYHOST,           2                                      },
-        {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1                                      },
-        {CURLOPT_TCP_KEEPALIVE,            1                                      },
-        {CURLOPT_TCP_KEEPIDLE,             KEEPALIVE_IDLE_S                       },
-        {CURLOPT_TCP_KEEPINTVL,            KEEPALIVE_EVERY_S                      },
-        {CURLOPT_TCP_NODELAY,              1                                      },
-    };
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        curl_easy_setopt(exchange->easy, numbers[i].option, numbers[i].number);
-}
-
-static void set_calls(tdg__exchange_t *exchange) {
-    CURL *easy = exchange->easy;
-
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, &exchange->job);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->said);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
-    if (exchange->method != TDG__WEB_POST)
-        return;
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body_len);
-    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(easy, CURLOPT_READDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
-    curl_easy_setopt(easy, CURLOPT_SEEKDATA, exchange);
-}
-
 /* ---- Beginning, and going on -------------------------------------------- */
 
 /* One hop. */
@@ -700,7 +360,7 @@ static void follow(tdg__exchange_t *exchange) {
     exchange->target = exchange->redirect;
     exchange->redirect = (tdg__web_url_t){.url = NULL};
     if (exchange->for_good)
-        remember_move(exchange);
+        tdg__web_remember_move(exchange);
     rv = start(exchange);
     if (rv < 0)
         end(exchange, rv, tdg_strerror(rv));
@@ -721,7 +381,7 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
     if (exchange->no_memory) {
         end(exchange, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
     } else if (exchange->too_large) {
-        snprintf(exchange->why, WHY,
+        snprintf(exchange->why, TDG__WEB_WHY,
                  "the headers from %s port %u are larger than %d bytes",
                  exchange->target.host, exchange->target.port, TDG__WEB_MAX_HEADERS);
         end(exchange, TDG_EAWAY, exchange->why);
@@ -733,26 +393,20 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
         if (code == CURLE_OK || exchange->odd)
             trouble.code = CURLE_UNSUPPORTED_PROTOCOL;
         curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &trouble.system);
-        rv = tdg__web_explain(&trouble, exchange->why, WHY);
+        rv = tdg__web_explain(&trouble, exchange->why, TDG__WEB_WHY);
         end(exchange, rv, exchange->why);
     }
 }
 
-/* Returns 0, or why it cannot begin, with `why`. */
-static int prepare(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
-    int rv = set_target(exchange);
+static void listen_to(tdg__exchange_t *exchange) {
+    CURL *easy = exchange->easy;
 
-    if (rv == 0)
-        rv = check_secrets(exchange);
-    if (rv == 0)
-        rv = add_lines(exchange, wish);
-    if (rv == 0)
-        rv = set_texts(exchange);
-    if (rv < 0)
-        return rv;
-    set_numbers(exchange);
-    set_calls(exchange);
-    return start(exchange);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, &exchange->job);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->said);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
 }
 
 static tdg__exchange_t *exchange_new(tdg__web_t *web, const tdg__web_wish_t *wish) {
@@ -797,7 +451,11 @@ int tdg__web_begin(tdg__web_t *web, const tdg__web_wish_t *wish,
          (exchange->body = tdg__malloc(exchange->body_len)) != NULL)) {
         if (exchange->body_len > 0)
             memcpy(exchange->body, wish->body, exchange->body_len);
-        rv = prepare(exchange, wish);
+        rv = tdg__exchange_prepare(exchange, wish);
+        if (rv == 0) {
+            listen_to(exchange);
+            rv = start(exchange);
+        }
     }
     if (rv == TDG_ENOMEM) {
         tdg__exchange_cancel(exchange);
