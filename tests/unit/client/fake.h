@@ -17,6 +17,8 @@
 #ifndef TDG_TESTS_UNIT_CLIENT_FAKE_H
 #define TDG_TESTS_UNIT_CLIENT_FAKE_H
 
+#include <stdio.h>
+
 #include "support.h"
 
 #include "base/alloc.h"
@@ -71,6 +73,7 @@ struct fake_note {
     int rpc_code, http_status;
     char message[512];
     char *result; /* JSON text, or NULL */
+    void *own;    /* for the test */
 };
 
 struct fake {
