@@ -140,7 +140,7 @@ typedef struct tdg__wire_ops {
 struct tdg__wire {
     const tdg__wire_ops_t *ops;
     const tdg__wire_calls_t *calls;
-    void *user; /* of calls, and of opened, lost, event_id, done */
+    void *user; /* of calls, and of opened, lost, done; event_id has the carry's */
     size_t max_message_bytes;
 };
 

@@ -98,13 +98,6 @@ void wires_session_ended(void *user) {
     w->sessions_ended++;
 }
 
-static void on_id(void *user, const char *id) {
-    struct wires *w = user;
-
-    w->ids++;
-    copy_text(w->last_id, id);
-}
-
 void wires_open(struct wires *w) {
     assert_int_equal(w->wire->ops->open(w->wire, wires_opened), 0);
     assert_int_equal(w->opened, 0);
@@ -225,6 +218,13 @@ void wires_ask(struct wires *w, struct note *note, int id, const char *method,
         *c = *c == '\'' ? '"' : *c;
     out = wires_parcel(id_text, method, text);
     wires_send(w, note, &out);
+}
+
+static void on_id(void *user, const char *id) {
+    struct note *note = user;
+
+    note->w->ids++;
+    copy_text(note->w->last_id, id);
 }
 
 void wires_listen(struct wires *w, struct note *note, const char *after,
