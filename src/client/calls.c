@@ -173,7 +173,7 @@ static int compose(tdg__asked_t *asked, tdg__version_t version, tdg__text_t *tex
 
     if (asked->answers != NULL) {
         json_decref(params);
-        params = asked->params != NULL ? json_copy(asked->params) : json_object();
+        params = tdg__compose_copy(asked->params);
         if (params == NULL || json_object_update(params, asked->answers) < 0) {
             json_decref(params);
             return TDG_ENOMEM;

@@ -7,8 +7,6 @@
 
 #include <tidings/error.h>
 
-#include "base/alloc.h"
-#include "base/base64.h"
 #include "client/internal.h"
 #include "mcp/request.h"
 
@@ -55,13 +53,24 @@ static int fill_meta(const tdg__core_t *core, json_t *meta, tdg__version_t versi
     return rv;
 }
 
+json_t *tdg__compose_copy(json_t *object) {
+    json_t *copy = object != NULL ? json_copy(object) : json_object();
+
+    /* jansson does not say when it had no memory for all of it. */
+    if (copy != NULL && json_object_size(copy) != json_object_size(object)) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 /* A copy of the parameters with all of `_meta`, new; NULL: no memory. The original stays
  * as it is: it may have to be sent again in the other era. */
 static json_t *with_meta(const tdg__core_t *core, json_t *params,
                          tdg__version_t version) {
     json_t *given = json_object_get(params, "_meta");
-    json_t *copy = params != NULL ? json_copy(params) : json_object();
-    json_t *meta = json_is_object(given) ? json_copy(given) : json_object();
+    json_t *copy = tdg__compose_copy(params);
+    json_t *meta = tdg__compose_copy(json_is_object(given) ? given : NULL);
 
     if (copy == NULL || meta == NULL || fill_meta(core, meta, version) < 0) {
         json_decref(copy);
@@ -123,43 +132,4 @@ json_t *tdg__compose_initialize(const tdg__core_t *core, tdg__version_t version)
     }
     return json_pack("{s:s, s:o, s:o}", "protocolVersion", tdg__version_text(version),
                      "capabilities", capabilities, "clientInfo", identity);
-}
-
-/* ---- Header values ------------------------------------------------------ */
-
-/* Whether a value may stand in a header as it is: printable, no blanks at its ends, and
- * not to be taken for an encoded one. */
-static bool is_safe(const char *value, size_t len) {
-    if (len == 0)
-        return true;
-    if (value[0] == ' ' || value[0] == '\t' || value[len - 1] == ' ' ||
-        value[len - 1] == '\t')
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (value[i] != '\t' && (value[i] < 0x20 || value[i] > 0x7e))
-            return false;
-    }
-    return strncmp(value, "=?base64?", 9) != 0;
-}
-
-char *tdg__compose_header(const char *value) {
-    size_t len = strlen(value);
-    char *encoded, *header;
-    tdg__text_t text;
-
-    if (is_safe(value, len))
-        return tdg__strdup(value);
-
-    encoded = tdg__base64_encode(value, len);
-    if (encoded == NULL)
-        return NULL;
-
-    tdg__text_init(&text, strlen(encoded) + 16);
-    tdg__text_put(&text, "=?base64?");
-    tdg__text_put(&text, encoded);
-    tdg__text_put(&text, "?=");
-    tdg__free(encoded);
-    header = text.error == 0 ? tdg__strdup(text.data) : NULL;
-    tdg__text_done(&text);
-    return header;
 }

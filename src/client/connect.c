@@ -512,6 +512,7 @@ void tdg__core_stop(tdg__core_t *core, void (*done)(void *user), void *user) {
     connect->stopped = done;
     connect->stop_user = user;
     core->state = TDG__CORE_STOPPING;
+    tdg__handshake_drop(core); /* an answer to it would have us connect after all */
     tdg__core_timer_stop(core, &connect->limit);
     tdg__core_timer_at(core, &connect->next, tdg__core_now(core));
 }

@@ -130,8 +130,8 @@ void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *
 void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char *id,
                           const char *method, json_t *params, tdg__version_t version);
 
-/* A header value in plain or `=?base64?…?=` form, new; NULL: no memory. */
-char *tdg__compose_header(const char *value);
+/* An object with the same members, new; an empty one for NULL. NULL: no memory. */
+json_t *tdg__compose_copy(json_t *object);
 
 /* What Mcp-Name mirrors of a request, borrowed from its parameters; NULL: nothing. */
 const char *tdg__compose_name(const char *method, const json_t *params);

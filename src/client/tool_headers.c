@@ -11,7 +11,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
-#include "client/internal.h"
+#include "mcp/request.h"
 
 enum { MAX_NESTING = 64 };
 
@@ -216,7 +216,7 @@ static int add_header(tdg__tool_headers_t *headers, const char *name, const char
         return TDG_EINVAL;
 
     snprintf(full, sizeof(full), "Mcp-Param-%s", name);
-    field = (tdg__web_field_t){tdg__strdup(full), tdg__compose_header(text)};
+    field = (tdg__web_field_t){tdg__strdup(full), tdg__mcp_header_value(text)};
     headers->fields[headers->count++] = field;
     return field.name != NULL && field.value != NULL ? 0 : TDG_ENOMEM;
 }

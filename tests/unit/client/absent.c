@@ -71,31 +71,6 @@ ABSENT void tdg_event_free(tdg_event_t *event) {
     tdg__free(event);
 }
 
-/* ---- Waiting ------------------------------------------------------------ */
-
-ABSENT void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_ms,
-                              uint32_t per_minute) {
-    *backoff = (tdg__backoff_t){.first_ms = first_ms,
-                                .max_ms = max_ms,
-                                .per_minute = per_minute,
-                                .up_since_ms = -1};
-}
-
-ABSENT void tdg__backoff_floor(tdg__backoff_t *backoff, uint32_t ms) {
-    backoff->floor_ms = ms;
-}
-
-ABSENT void tdg__backoff_up(tdg__backoff_t *backoff, int64_t now_ms) {
-    backoff->up_since_ms = now_ms;
-}
-
-ABSENT int64_t tdg__backoff_next(tdg__backoff_t *backoff, int64_t now_ms,
-                                 uint64_t random) {
-    (void)random;
-    return now_ms + (backoff->floor_ms > backoff->first_ms ? backoff->floor_ms
-                                                           : backoff->first_ms);
-}
-
 /* ---- Requests and the connection ---------------------------------------- */
 
 ABSENT int tdg__calls_init(tdg__core_t *core) {

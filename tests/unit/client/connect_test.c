@@ -778,6 +778,23 @@ static void everything_ends_before_the_stop_does(void **state) {
     assert_true(f->stopped);
 }
 
+static void set_stopped(void *user) {
+    ((struct fake *)user)->stopped = true;
+}
+
+static void no_answer_brings_us_up_once_we_stop(void **state) {
+    struct fake *f = *state;
+
+    fake_start(f);
+    f->stopping = true;
+    tdg__core_stop(f->core, set_stopped, f);
+    assert_null(fake_seek(f, "server/discover"));
+    assert_int_equal(f->connected->calls, 0);
+    fake_run(f);
+    assert_int_equal(fake_code(f->connected), TDG_EENDED);
+    assert_true(f->stopped);
+}
+
 static void a_modern_server_needs_no_goodbye(void **state) {
     struct fake *f = *state;
 
@@ -889,6 +906,7 @@ int main(void) {
         STDIO(a_program_that_ends_when_probed_meets_no_storm),
         cmocka_unit_test(stopping_works_in_every_state),
         HTTP(everything_ends_before_the_stop_does),
+        HTTP(no_answer_brings_us_up_once_we_stop),
         HTTP(a_modern_server_needs_no_goodbye),
         cmocka_unit_test(nothing_leaks_or_hangs_without_memory),
     };

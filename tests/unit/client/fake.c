@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
+
 enum { MAX_ROUNDS = 100000 }; /* of one fake_run(): more is an endless loop */
 
 /* ---- Memory that is the fake's own --------------------------------------- */
@@ -28,6 +30,21 @@ static void add_text(char **text, const char *more) {
     assert_non_null(longer);
     strcpy(longer + len, more);
     *text = longer;
+}
+
+/* As a wire reads it, as jansson's own reader writes where it must not when memory is
+ * out. NULL: no memory. */
+static json_t *read_json(const char *text) {
+    static const tdg__json_limits_t limits = {
+        .max_bytes = 16 << 20, .max_depth = 64, .max_values = 1000000};
+    char *copy = requote(text);
+    json_t *json = NULL;
+    int rv = tdg__json_parse(copy, strlen(copy), &limits, &json, NULL);
+
+    if (rv < 0 && rv != TDG_ENOMEM)
+        fail_msg("%s: %s", copy, tdg_strerror(rv));
+    free(copy);
+    return json;
 }
 
 /* ---- The wire ----------------------------------------------------------- */
@@ -240,21 +257,14 @@ static void take_line(void *user, tdg_client_log_level_t level, const char *line
 
 static json_t *give_input(void *user, const char *method, const json_t *params) {
     struct fake *f = user;
-    char *text = params != NULL ? json_dumps(params, JSON_COMPACT) : NULL, *copy;
-    json_t *result;
+    char *text = params != NULL ? json_dumps(params, JSON_COMPACT) : NULL;
 
     add_text(&f->input_asked, method);
     add_text(&f->input_asked, " ");
     add_text(&f->input_asked, text != NULL ? text : "-");
     add_text(&f->input_asked, "\n");
     tdg__free(text);
-    if (f->input_result == NULL)
-        return NULL;
-
-    copy = requote(f->input_result);
-    result = json_loads(copy, JSON_DECODE_ANY, NULL);
-    free(copy);
-    return result;
+    return f->input_result != NULL ? read_json(f->input_result) : NULL;
 }
 
 /* ---- Beginning and end -------------------------------------------------- */
@@ -535,15 +545,9 @@ json_t *fake_params(const struct fake_sent *sent) {
 /* A message from text; false: there was no memory for it. */
 static bool read_message(const char *text, tdg__rpc_message_t *ret) {
     tdg__rpc_error_t error = {0};
-    char *copy = requote(text);
-    json_error_t where;
-    json_t *json = json_loads(copy, 0, &where);
+    json_t *json = read_json(text);
     int rv;
 
-    if (json == NULL && json_error_code(&where) != json_error_out_of_memory &&
-        !memory_failed())
-        fail_msg("%s: %s", copy, where.text);
-    free(copy);
     if (json == NULL)
         return false;
 

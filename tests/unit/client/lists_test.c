@@ -273,6 +273,66 @@ static void a_legacy_call_needs_no_list(void **state) {
     assert_int_equal(fake_code(note), 0);
 }
 
+/* ---- Without memory ----------------------------------------------------- */
+
+static void script(struct fake *f, struct fake_sent *sent) {
+    if (strcmp(sent->method, "tools/list") == 0)
+        fake_result(f, sent, "{'tools':[" REGION "," BROKEN "]}");
+    else if (strcmp(sent->method, "tools/call") == 0 &&
+             strstr(sent->text, "requestState") == NULL)
+        fake_result(f, sent,
+                    "{'resultType':'input_required','requestState':'s','inputRequests':"
+                    "{'a':{'method':'roots/list'}}}");
+    else if (strcmp(sent->method, "tools/call") == 0)
+        fake_result(f, sent, "{'content':[]}");
+    else
+        fake_modern_server(f, sent);
+}
+
+/* A call with its lookup and a round of input; the n-th allocation from the call on
+ * fails. Returns whether one did. */
+static bool call_without_memory(size_t nth, int how) {
+    struct fake_note *note;
+    json_t *arguments;
+    struct fake *f;
+    void *state;
+    bool failed;
+
+    fake_init(state_create(&state, sizeof(*f)), TDG__WIRE_HTTP);
+    f = state;
+    f->inputs = true;
+    f->input_result = "{'roots':[]}";
+    fake_up(f, TDG_ERA_MODERN);
+    f->answer = script;
+    note = fake_note(f);
+    arguments = json_pack("{s:s}", "region", "\xc3\xa4");
+    memory_fail(nth, how);
+    tdg__core_call(f->core, "sql", arguments, 0, fake_done, note);
+    fake_run(f);
+    fake_pass(f, 60000);
+    failed = memory_failed();
+    memory_fail(0, MEMORY_ONCE);
+    assert_true(note->calls == 1 && (failed || note->code == 0));
+    for (size_t i = 0; i < f->sent_count; i++) /* no call goes out in part */
+        assert_true(strcmp(f->sent[i]->method, "tools/call") != 0 ||
+                    (strstr(f->sent[i]->text, "region") != NULL &&
+                     strstr(f->sent[i]->text, "clientInfo") != NULL));
+    fake_end(f);
+    state_destroy(&state);
+    return failed;
+}
+
+static void calls_end_once_without_memory(void **state) {
+    (void)state;
+    for (int how = MEMORY_ONCE; how <= MEMORY_FROM_THEN_ON; how++) {
+        size_t nth = 1;
+
+        while (call_without_memory(nth, how))
+            nth++;
+        assert_true(nth > 50);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
@@ -290,6 +350,7 @@ int main(void) {
         HTTP(a_missing_header_makes_us_look_again),
         HTTP(a_call_goes_through_where_the_list_does_not),
         HTTP(a_legacy_call_needs_no_list),
+        cmocka_unit_test(calls_end_once_without_memory),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
