@@ -50,7 +50,8 @@ typedef struct tdg__core_opts {
     int (*make_wire)(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t *calls,
                      void *wire_user, tdg__wire_t **ret);
 
-    void (*event)(void *user, tdg_event_t *event); /* stolen; to be told now */
+    void (*event)(void *user, tdg_event_t *event); /* stolen; to be told now. NULL: there
+                                                      was no memory for one */
     void (*forget)(void *user, const char *uri);   /* events that wait for it are void */
     void (*log)(void *user, tdg_client_log_level_t level, const char *line);
     json_t *(*input)(void *user, const char *method, const json_t *params); /* or NULL */

@@ -228,7 +228,9 @@ static int give_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t 
 static void take_event(void *user, tdg_event_t *event) {
     struct fake *f = user;
 
-    if (f->event_count < COUNT(f->events))
+    if (event == NULL)
+        f->events_lost++;
+    else if (f->event_count < COUNT(f->events))
         f->events[f->event_count++] = event;
     else
         tdg_event_free(event);

@@ -93,7 +93,8 @@ struct fake {
 
     tdg_event_t *events[1024]; /* the first ones */
     size_t event_count;
-    char *lines[256]; /* of the log, the first ones */
+    size_t events_lost; /* for want of memory */
+    char *lines[256];   /* of the log, the first ones */
     size_t line_count;
 
     /* Shown every request once, from fake_run(); may answer it. NULL: nobody. */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What may have been missed: resources and lists that nobody watched for a while, where
+ * the server cannot tell what happened meanwhile. Each is told once, with `maybe`, as
+ * soon as it is watched again. */
+#include "client/subs_internal.h"
+
+void tdg__gap_mark(tdg__sub_t *sub) {
+    sub->flags |= TDG__SUB_GAP;
+    sub->core->subs->gaps = true;
+}
+
+static void tell_lists(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    unsigned lists = subs->list_gap & subs->lists;
+
+    if (core->era == TDG_ERA_MODERN ? subs->groups->live == NULL : !tdg__get_ready(core))
+        return;
+    subs->list_gap = 0;
+    for (unsigned list = 0; list <= TDG_LIST_PROMPTS; list++) {
+        if (lists & 1u << list)
+            tdg__update_list(core, (tdg_list_t)list, true);
+    }
+}
+
+void tdg__gaps_tell(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
+
+    if (!subs->up || (!subs->gaps && subs->list_gap == 0))
+        return;
+    /* UP comes first, which in a legacy session takes as long as all its requests. */
+    if (core->era != TDG_ERA_MODERN && subs->told_down &&
+        (subs->asked > 0 || subs->todo.first != 0))
+        return;
+
+    tell_lists(core);
+    subs->gaps = false;
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
+        tdg_event_t *event;
+
+        if ((sub->flags & TDG__SUB_GAP) == 0)
+            continue;
+        if ((sub->flags & TDG__SUB_LIVE) == 0) {
+            subs->gaps = true;
+            continue;
+        }
+        sub->flags &= ~(unsigned)TDG__SUB_GAP;
+        event = tdg__event_create(TDG_EVENT_UPDATED, sub->uri, NULL, NULL, 0, NULL);
+        if (event != NULL)
+            event->maybe = true;
+        tdg__update_tell(core, sub, event);
+    }
+}

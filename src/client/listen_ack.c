@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What an acknowledgement says: which subscriptions are live, which were left out and so
+ * are refused, where the stream begins, and whether anything was missed before. */
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "client/subs_internal.h"
+
+/* The record that an acknowledged URI stands for. A server may spell a template with
+ * braces that we spelled with %7B and %7D, or the other way round. */
+static tdg__sub_t *find_named(const tdg__listen_t *listen, const json_t *uri) {
+    const struct tdg__subs *subs = listen->core->subs;
+    const char *text = json_string_value(uri);
+    size_t len = json_string_length(uri);
+    tdg__sub_t *sub;
+
+    if (text == NULL)
+        return NULL;
+    sub = tdg__subs_lookup(subs, text, len);
+    if (sub != NULL || subs->template_count == 0 || len > TDG__TEMPLATE_MAX_LEN)
+        return sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
+        if ((sub->flags & TDG__SUB_TEMPLATE) &&
+            tdg__cover_same(sub->uri, sub->len, text, len))
+            return sub;
+    }
+    return NULL;
+}
+
+static void note_named(tdg__listen_t *listen, const json_t *uris) {
+    tdg__sub_t *sub;
+    const json_t *uri;
+    size_t index;
+
+    json_array_foreach(uris, index, uri) {
+        sub = find_named(listen, uri);
+        if (sub != NULL && sub->group == listen->group && sub->serial == listen->serial)
+            sub->acked = listen->serial;
+    }
+}
+
+/* Lists: those who wait for the wish are told; so is whoever waits for an unsubscribe. */
+static void settle_waiters(tdg__listen_t *listen, unsigned honoured) {
+    tdg__core_t *core = listen->core;
+    tdg_failure_t failure;
+
+    while (listen->waiters != NULL) {
+        tdg__waiter_t *waiter = listen->waiters;
+        bool missing =
+            waiter->call->kind == TDG__CALL_LISTS && (listen->lists & ~honoured) != 0;
+
+        tdg__waiter_settle(core, waiter, missing ? TDG_ENOTSUP : 0,
+                           missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
+                                                       "the server does not tell when "
+                                                       "that list changes")
+                                   : NULL);
+    }
+}
+
+/* Whether what happened since the last stream may be unknown to us. Without a loss that
+ * can only be where the server itself says so. */
+static bool was_gap(tdg__listen_t *listen, const json_t *meta) {
+    const json_t *resumed = json_object_get(meta, "dev.tidings/resumed");
+    char cursor[TDG__CURSOR_MAX + 1] = "";
+    bool shown = tdg__update_cursor(listen->core, meta, cursor);
+
+    if (!shown)
+        listen->core->ours = false;
+    memcpy(listen->group->cursor, cursor, sizeof(cursor));
+    if (listen->had_cursor && json_is_false(resumed))
+        return true;
+    return listen->group->gap && !(listen->had_cursor && shown && json_is_true(resumed));
+}
+
+/* It takes the place of the stream before. */
+static void take_over(tdg__listen_t *listen) {
+    tdg__core_t *core = listen->core;
+    tdg__sub_group_t *group = listen->group;
+
+    tdg__listen_drop(core, &group->old);
+    group->old = group->live;
+    group->live = listen;
+    group->fresh = NULL;
+    group->gap = group->left = false;
+    if (group->old != NULL && core->ours)
+        tdg__listen_drop(core, &group->old);
+    else if (group->old != NULL)
+        tdg__core_timer_at(core, &group->old->timer,
+                           tdg__core_now(core) + TDG__SUBS_OVERLAP_MS);
+    tdg__core_timer_stop(core, &listen->timer);
+    core->subs->suspected = false;
+    tdg__backoff_up(&core->backoff, tdg__core_now(core));
+}
+
+static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
+                      bool gap) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group != group || sub->serial != serial || sub->acked != serial)
+            continue;
+        if (gap && (sub->flags & TDG__SUB_ONCE))
+            tdg__gap_mark(sub);
+        tdg__sub_live(core, sub);
+    }
+}
+
+/* Last: this tells, and whoever is told may do anything. */
+static void refuse_rest(tdg__core_t *core, const tdg__sub_group_t *group,
+                        uint32_t serial) {
+    tdg_failure_t failure;
+    tdg__sub_t *sub;
+
+    tdg__failure_make(&failure, TDG_EREFUSED, "the server did not acknowledge it");
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group == group && sub->serial == serial && sub->acked != serial)
+            tdg__sub_refused(core, sub, TDG_EREFUSED, &failure);
+    }
+}
+
+void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
+    tdg__core_t *core = listen->core;
+    tdg__sub_group_t *group = listen->group;
+    const json_t *meta = json_object_get(params, "_meta");
+    json_t *notifications = json_object_get(params, "notifications");
+    uint32_t serial = listen->serial;
+    bool gap;
+
+    if (listen != group->fresh)
+        return; /* once is enough */
+
+    note_named(listen, json_object_get(notifications, "resourceSubscriptions"));
+    settle_waiters(listen, tdg__listen_lists(notifications));
+    gap = was_gap(listen, meta);
+    if (gap)
+        core->subs->list_gap |= listen->lists;
+    take_over(listen);
+    make_live(core, group, serial, gap);
+    tdg__subs_kick(core);
+
+    tdg__subs_check_up(core);
+    refuse_rest(core, group, serial);
+    tdg__gaps_tell(core);
+}

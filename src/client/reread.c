@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads that the client makes by itself: after an update, where the contents are wanted
+ * with it, and by the clock, where a server cannot be relied upon, or has no
+ * subscriptions. One read per URI at a time and MAX_READS in all; updates meanwhile make
+ * one more. What was read is known by its hash, so that a gap in which nothing changed
+ * need not be told, and a poll that finds nothing new is silent. */
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/subs_internal.h"
+
+/* ---- Telling ------------------------------------------------------------ */
+
+/* The event again, with what was read; the one given is stolen, and may be NULL: there
+ * was no update, the difference was found by looking. */
+static void tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
+                 tdg_event_kind_t kind, json_t *contents, const tdg_failure_t *failure) {
+    json_t *metadata = update != NULL ? (json_t *)(uintptr_t)update->metadata : NULL;
+    tdg_event_t *event = tdg__event_create(
+        kind, sub->uri, metadata, sub->flags & TDG__SUB_REREAD ? contents : NULL,
+        failure != NULL ? failure->code : 0, failure != NULL ? failure->message : NULL);
+
+    if (event != NULL && update != NULL) {
+        event->version = update->version;
+        event->merged = update->merged;
+        event->maybe = update->maybe;
+        event->polled = update->polled;
+        event->at_ms = update->at_ms;
+    } else if (event != NULL) {
+        event->polled = true;
+    }
+    tdg_event_free(update);
+    tdg__update_emit(core, event);
+}
+
+/* ---- What a read brings ------------------------------------------------- */
+
+static bool hash_of(const tdg__core_t *core, const json_t *contents, uint64_t *ret) {
+    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY;
+    size_t len = json_dumpb(contents, NULL, 0, flags);
+    char *text = len != 0 ? tdg__malloc(len) : NULL;
+    bool done = text != NULL && json_dumpb(contents, text, len, flags) == len;
+
+    if (done)
+        *ret = tdg__hash(&core->subs->key, text, len);
+    tdg__free(text);
+    return done;
+}
+
+/* Notes what was read. Returns whether it is the same as the last time. */
+static bool compare(tdg__core_t *core, tdg__sub_t *sub, const json_t *contents,
+                    bool absent) {
+    const unsigned before = sub->flags;
+    uint64_t hash = 0;
+    bool same;
+
+    sub->flags &= ~(unsigned)(TDG__SUB_KNOWN | TDG__SUB_ABSENT);
+    if (absent) {
+        sub->flags |= TDG__SUB_KNOWN | TDG__SUB_ABSENT;
+        return (before & TDG__SUB_KNOWN) && (before & TDG__SUB_ABSENT);
+    }
+    if (!hash_of(core, contents, &hash))
+        return false; /* no memory: counts as another */
+    same = (before & TDG__SUB_KNOWN) && (before & TDG__SUB_ABSENT) == 0 &&
+           sub->contents == hash;
+    sub->contents = hash;
+    sub->flags |= TDG__SUB_KNOWN;
+    return same;
+}
+
+/* Polled only: the first read decides whether there is a subscription at all. */
+static void on_base(tdg__core_t *core, tdg__sub_t *sub, const tdg__outcome_t *outcome) {
+    if (outcome->code == 0) {
+        sub->flags &= ~(unsigned)TDG__SUB_BASE;
+        sub->flags |= TDG__SUB_ONCE;
+        tdg__waiters_settle(core, &sub->waiters, 0, NULL);
+    } else if (tdg__subs_transient(outcome) || (sub->flags & TDG__SUB_ONCE)) {
+        tdg__core_timer_at(core, &sub->poll, tdg__core_now(core) + sub->poll_ms);
+    } else {
+        tdg__sub_refused(core, sub, outcome->code, outcome->failure);
+    }
+}
+
+static void on_contents(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
+                        const tdg__outcome_t *outcome) {
+    const bool known = (sub->flags & TDG__SUB_KNOWN) != 0;
+    const bool absent = outcome->code == TDG_ENOTFOUND;
+    json_t *contents = json_object_get(outcome->result, "contents");
+    bool same = compare(core, sub, contents, absent);
+
+    if (update != NULL ? update->maybe && same : !known || same)
+        tdg_event_free(update);
+    else
+        tell(core, sub, update, absent ? TDG_EVENT_DELETED : TDG_EVENT_UPDATED, contents,
+             NULL);
+}
+
+static void on_read(void *user, const tdg__outcome_t *outcome) {
+    tdg__sub_t *sub = user;
+    tdg__core_t *core = sub->core;
+    tdg_event_t *update = sub->told_read;
+    bool base = (sub->flags & TDG__SUB_BASE) != 0;
+    bool answered = outcome->code == 0 || outcome->code == TDG_ENOTFOUND;
+
+    sub->read = NULL;
+    sub->told_read = NULL;
+    core->subs->reads--;
+    if (sub->held != NULL)
+        tdg__reread_queue(core, sub, false);
+    tdg__subs_kick(core);
+    if (outcome->code == TDG_EENDED) {
+        tdg_event_free(update);
+        return;
+    }
+    sub->heard_ms = tdg__core_now(core);
+
+    /* Both may be the last thing that happens to the record. */
+    if (base && update == NULL) {
+        if (outcome->code == 0)
+            compare(core, sub, json_object_get(outcome->result, "contents"), false);
+        on_base(core, sub, outcome);
+    } else if (answered) {
+        on_contents(core, sub, update, outcome);
+    } else if (update != NULL) {
+        tell(core, sub, update, TDG_EVENT_UPDATED, NULL, outcome->failure);
+    }
+}
+
+/* ---- Reading ------------------------------------------------------------ */
+
+void tdg__reread_queue(tdg__core_t *core, tdg__sub_t *sub, bool look) {
+    struct tdg__subs *subs = core->subs;
+
+    if (sub->flags & TDG__SUB_TO_READ)
+        return;
+    if (sub->read != NULL && (look || sub->held != NULL))
+        return; /* one at a time: what is held is read after this one */
+    sub->flags |= TDG__SUB_TO_READ;
+    tdg__list_append(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
+                     sub->id);
+    tdg__subs_kick(core);
+}
+
+static void unqueue(struct tdg__subs *subs, tdg__sub_t *sub) {
+    if ((sub->flags & TDG__SUB_TO_READ) == 0)
+        return;
+    sub->flags &= ~(unsigned)TDG__SUB_TO_READ;
+    tdg__list_remove(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
+                     sub->id);
+}
+
+static int start(tdg__core_t *core, tdg__sub_t *sub) {
+    tdg__ask_t ask = {.method = "resources/read", .params = json_object()};
+
+    if (json_object_set_new(ask.params, "uri", json_stringn(sub->uri, sub->len)) < 0) {
+        json_decref(ask.params);
+        return TDG_ENOMEM;
+    }
+    return tdg__ask(core, &ask, on_read, sub, &sub->read);
+}
+
+void tdg__reread_work(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    tdg_failure_t failure;
+    tdg_event_t *update;
+
+    while (subs->up && subs->to_read.first != 0 && subs->reads < TDG__SUBS_MAX_READS) {
+        tdg__sub_t *sub = tdg__sub_get(subs, subs->to_read.first);
+
+        unqueue(subs, sub);
+        update = sub->held;
+        sub->held = NULL;
+        if (start(core, sub) == 0) {
+            sub->told_read = update;
+            subs->reads++;
+            core->counts.reads++;
+        } else if (update != NULL) {
+            tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
+                 tdg__failure_make(&failure, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM)));
+        } else if (sub->flags & TDG__SUB_BASE) {
+            tdg__sub_refused(core, sub, TDG_ENOMEM, NULL);
+        }
+    }
+}
+
+static void stop_read(tdg__core_t *core, tdg__sub_t *sub) {
+    if (sub->read == NULL)
+        return;
+    tdg__asked_drop(core, sub->read);
+    sub->read = NULL;
+    core->subs->reads--;
+}
+
+void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub) {
+    stop_read(core, sub);
+    unqueue(core->subs, sub);
+    tdg_event_free(sub->told_read);
+    tdg_event_free(sub->held);
+    sub->told_read = sub->held = NULL;
+}
+
+/* Reads under way are made again when requests go through. */
+void tdg__reread_down(tdg__core_t *core) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->read == NULL)
+            continue;
+        stop_read(core, sub);
+        sub->held = tdg__update_merge(sub->told_read, sub->held);
+        sub->told_read = NULL;
+        if (sub->held != NULL || (sub->flags & TDG__SUB_BASE))
+            tdg__reread_queue(core, sub, sub->held == NULL);
+    }
+}
+
+/* ---- By the clock ------------------------------------------------------- */
+
+/* So that many that were subscribed to at once are not read at once. */
+static int64_t jittered(tdg__core_t *core, uint32_t poll_ms) {
+    uint32_t share = poll_ms / 4;
+
+    return poll_ms -
+           (int64_t)(share > 0 ? core->opts.random(core->opts.user) % share : 0);
+}
+
+static void on_poll(tdg__core_t *core, tdg__core_timer_t *timer) {
+    tdg__sub_t *sub = (void *)((char *)timer - offsetof(tdg__sub_t, poll));
+    int64_t now = tdg__core_now(core);
+    int64_t due = sub->heard_ms + sub->poll_ms - sub->poll_ms / 4;
+
+    if (now < due && (sub->flags & TDG__SUB_BASE) == 0) {
+        tdg__core_timer_at(core, timer, sub->heard_ms + jittered(core, sub->poll_ms));
+        return;
+    }
+    if (core->subs->up && tdg__sub_wanted(sub))
+        tdg__reread_queue(core, sub, true);
+    tdg__core_timer_at(core, timer, now + jittered(core, sub->poll_ms));
+}
+
+int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms) {
+    if (sub->flags & TDG__SUB_TEMPLATE)
+        poll_ms = 0;
+    if (poll_ms != 0 && !sub->poll_ready) {
+        if (tdg__core_timer_init(core, &sub->poll, on_poll) < 0)
+            return TDG_ENOMEM;
+        sub->poll_ready = true;
+    }
+    if (poll_ms != 0 && poll_ms != sub->poll_ms)
+        tdg__core_timer_at(core, &sub->poll,
+                           tdg__core_now(core) + jittered(core, poll_ms));
+    else if (poll_ms == 0 && sub->poll_ready)
+        tdg__core_timer_stop(core, &sub->poll);
+    sub->poll_ms = poll_ms;
+    return 0;
+}
+
+void tdg__poll_heard(tdg__core_t *core, tdg__sub_t *sub) {
+    sub->heard_ms = tdg__core_now(core);
+}

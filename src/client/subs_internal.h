@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the half of the core that looks after subscriptions keeps, and which of its files
+ * does what:
+ *
+ *     subs.c      records by URI; subscribe and unsubscribe, up and down
+ *     sub_call.c  who waits for an outcome: one `done` for many URIs
+ *     groups.c    wire options: which subscriptions share a listen stream
+ *     listen.c    modern streams;  listen_ack.c  what an acknowledgement says
+ *     session.c   legacy requests; session_get.c the GET stream
+ *     updates.c   notifications;   gaps.c        what may have been missed
+ *     cover.c     URIs that are told because of a template or of what is above them
+ *     reread.c    reads after updates, and polling
+ *     lifesign.c  how much silence of a stream means that it is dead
+ *
+ * One rule keeps this free of surprises: functions that the owner calls only note what is
+ * wanted and arm the timer `soon`; groups, streams and finished calls are dealt with when
+ * it is due. So the owner may call anything from inside of an event: records may go then
+ * (loops look each of them up anew, by number), groups and streams do not. */
+#ifndef TDG_CLIENT_SUBS_INTERNAL_H
+#define TDG_CLIENT_SUBS_INTERNAL_H
+
+#include "base/hash.h"
+#include "base/pool.h"
+#include "base/template_index.h"
+#include "client/internal.h"
+#include "client/lifesign.h"
+#include "mcp/cursor.h"
+
+enum {
+    TDG__SUBS_MAX_GROUPS = 64,   /* distinct options: as many streams */
+    TDG__SUBS_MAX_ASKED = 32,    /* legacy: subscribe requests in flight */
+    TDG__SUBS_MAX_READS = 16,    /* in flight */
+    TDG__SUBS_MAX_URI = 65536,   /* bytes of a URI to subscribe to */
+    TDG__SUBS_MAX_HEARD = 65536, /* URIs known through templates alone */
+    TDG__SUBS_MAX_HEARD_URI = 8192,
+    TDG__SUBS_OVERLAP_MS = 100,    /* after two streams: what one told may come again */
+    TDG__SUBS_COLLECT_MS = 1000,   /* no update waits longer for that */
+    TDG__SUBS_LAZY_HEAD_MS = 2000, /* a GET stream without a head counts as open */
+    TDG__SUBS_MAX_LATE = 16,       /* calls that there was no memory for */
+};
+
+/* Besides those in internal.h. */
+enum {
+    TDG__SUB_HEARD = 1 << 8,    /* not subscribed to by itself: something covers it */
+    TDG__SUB_GAP = 1 << 9,      /* may have changed unseen; still to be told */
+    TDG__SUB_REREAD = 1 << 10,  /* read after every update */
+    TDG__SUB_STALE = 1 << 11,   /* legacy: live with other options than wanted */
+    TDG__SUB_QUEUED = 1 << 12,  /* legacy: in `todo` */
+    TDG__SUB_KNOWN = 1 << 13,   /* `contents` is that of the last read */
+    TDG__SUB_ABSENT = 1 << 14,  /* the last read found nothing */
+    TDG__SUB_BASE = 1 << 16,    /* polled only: its first read is still to come */
+    TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
+};
+
+typedef struct tdg__sub_call tdg__sub_call_t;
+typedef struct tdg__waiter tdg__waiter_t;
+typedef struct tdg__listen tdg__listen_t;
+
+/* One of the things that a call waits for. Lives inside its call. */
+struct tdg__waiter {
+    tdg__sub_call_t *call;
+    tdg__waiter_t *next;  /* of those that wait for the same thing */
+    tdg__waiter_t **list; /* that it is in; NULL: it has its outcome */
+    uint32_t sub;         /* subscribe: the record */
+    int code;
+};
+
+typedef enum tdg__sub_call_kind {
+    TDG__CALL_SUBSCRIBE,
+    TDG__CALL_UNSUBSCRIBE,
+    TDG__CALL_LISTS,
+} tdg__sub_call_kind_t;
+
+struct tdg__sub_call {
+    tdg__sub_call_t *next, *prev; /* among all calls that are not finished */
+    tdg__core_timer_t timeout;
+    tdg__sub_call_kind_t kind;
+    tdg__core_done_fn done;
+    void *user;
+    int *codes; /* the caller's, or NULL */
+    size_t count, left;
+    size_t failed_at; /* the first that failed; `count`: none did */
+    tdg_failure_t failure;
+    tdg__waiter_t waiters[];
+};
+
+/* One URI: subscribed to, or heard of. Lives in a pool; `uri` is NULL where it is free.
+ */
+struct tdg__sub {
+    uint32_t id; /* first: it survives in a free record */
+    uint32_t hash;
+    tdg__core_t *core;
+    char *uri;
+    size_t len;
+    unsigned flags;
+    tdg__waiter_t *waiters;
+
+    tdg__sub_group_t *group;   /* whose options it has */
+    tdg__sub_group_t *leaving; /* modern: whose stream has it until the group's has */
+    uint32_t serial;           /* modern: the newest listen of the group that names it */
+    uint32_t acked;            /* the newest acknowledgement that does */
+    tdg__asked_t *asked;       /* legacy: (un)subscribe under way */
+
+    tdg__template_t *template_; /* TEMPLATE; NULL: by the text before the first brace */
+    size_t prefix_len;
+
+    int64_t version; /* last seen, in this epoch; 0: none */
+    uint64_t epoch;
+
+    tdg_event_t *collected; /* told when streams do not overlap any more */
+    tdg_event_t *held;      /* told when it has been read */
+    tdg_event_t *told_read; /* the one that the read under way is for */
+    tdg__asked_t *read;
+    uint64_t contents; /* hash of the last read */
+    uint32_t poll_ms;
+    int64_t heard_ms; /* last update or read */
+    bool poll_ready;  /* the timer exists */
+    tdg__core_timer_t poll;
+
+    tdg__link_t in_todo, in_reads, in_collected, in_heard;
+};
+
+/* Subscriptions with the same wire options, and in the modern era their streams. */
+struct tdg__sub_group {
+    tdg__sub_group_t *next;
+    json_t *options; /* dev.tidings/options; NULL: none */
+    char *key;       /* the same as text; "" for none */
+    int64_t since_ms;
+    size_t count; /* subscriptions */
+
+    tdg__listen_t *live;    /* acknowledged */
+    tdg__listen_t *fresh;   /* not yet */
+    tdg__listen_t *old;     /* was replaced, and is still listened to for a moment */
+    bool dirty;             /* what it has differs from what the newest listen asks for */
+    bool gap;               /* nobody listened for a while */
+    bool waits;             /* for the retry timer */
+    bool left;              /* a subscription has gone to another group */
+    tdg__waiter_t *waiters; /* for the next listen to be acknowledged */
+    char cursor[TDG__CURSOR_MAX + 1]; /* "": none */
+};
+
+struct tdg__listen {
+    tdg__core_t *core;
+    tdg__sub_group_t *group;
+    tdg__asked_t *asked;
+    uint32_t serial;
+    bool had_cursor;
+    unsigned lists;          /* asked for */
+    tdg__waiter_t *waiters;  /* for its acknowledgement */
+    tdg__core_timer_t timer; /* until the acknowledgement; of an old one: until its end */
+    tdg__lifesign_t life;
+};
+
+/* The GET stream of a legacy session. */
+struct tdg__get {
+    tdg__wire_t *wire; /* that has the carry */
+    tdg__carry_t *carry;
+    bool open;
+    bool gap;       /* nobody listened for a while */
+    bool missing;   /* the server has none */
+    bool waits;     /* for the retry timer */
+    bool renewed;   /* the token, since it was open last */
+    char *event_id; /* the last one; NULL: none */
+    tdg__core_timer_t lazy;
+    tdg__lifesign_t life;
+};
+
+struct tdg__subs {
+    tdg__hash_key_t key;
+    tdg__map_t by_uri;
+    tdg__pool_t pool;
+    tdg__template_index_t *templates;
+    size_t template_count, wild_count; /* wild: templates that we cannot read */
+
+    tdg__core_timer_t soon;   /* see above */
+    tdg__core_timer_t retry;  /* of everything that is down */
+    tdg__core_timer_t settle; /* collected events are due */
+    bool retry_wanted;        /* it is to be armed soon */
+    bool up;                  /* requests go through */
+    bool stopped;
+    bool told_down;
+    bool suspected; /* the server may have changed: it was asked to connect anew */
+
+    tdg__sub_call_t *calls;    /* not finished */
+    tdg__sub_call_t *finished; /* `done` is to be called, in order */
+    tdg__sub_call_t **finished_end;
+    struct {
+        tdg__core_done_fn done;
+        void *user;
+        int code;
+    } late[TDG__SUBS_MAX_LATE];
+    size_t late_count;
+
+    tdg__sub_group_t *groups; /* the first has no options */
+    uint32_t serials;
+    int64_t overlap_end; /* when two streams were open last */
+
+    unsigned lists;    /* wanted */
+    unsigned list_gap; /* may have changed unseen; still to be told */
+    unsigned list_collected;
+    int64_t collected_ms;        /* since when something is collected */
+    bool gaps;                   /* some subscription has GAP */
+    tdg__waiter_t *list_waiters; /* legacy */
+
+    tdg__list_t todo; /* legacy: to be (un)subscribed */
+    size_t asked;     /* of these in flight */
+    size_t failed;    /* to be tried again with the retry timer */
+    struct tdg__get get;
+    char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
+    char resume[TDG__CURSOR_MAX + 1]; /* where the last one ended */
+    uint64_t epoch;                   /* seen last */
+
+    tdg__list_t to_read, collected, heard;
+    size_t reads, heard_count;
+};
+
+/* ---- subs.c ------------------------------------------------------------- */
+
+void tdg__subs_kick(tdg__core_t *core); /* the timer `soon` */
+
+/* The record of a URI, also one that is only heard of, or gone; NULL: there is none. */
+tdg__sub_t *tdg__subs_lookup(const struct tdg__subs *subs, const char *uri, size_t len);
+
+/* A new record without flags. NULL when memory is out. */
+tdg__sub_t *tdg__sub_create(tdg__core_t *core, const char *uri, size_t len);
+void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub); /* with all that is under way */
+
+static inline tdg__sub_t *tdg__sub_get(const struct tdg__subs *subs, uint32_t id) {
+    return tdg__pool_get(&subs->pool, id);
+}
+
+/* The next record in use above *id; NULL: none is left. Begin with 0. */
+tdg__sub_t *tdg__subs_next(const struct tdg__subs *subs, uint32_t *id);
+
+static inline bool tdg__sub_wanted(const tdg__sub_t *sub) {
+    return (sub->flags & (TDG__SUB_HEARD | TDG__SUB_GONE)) == 0;
+}
+
+/* Does whatever its server allows so that it becomes live. */
+void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub);
+
+void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub);
+
+/* It is over: nothing is told about it any more, and it is freed. */
+void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);
+
+/* The server does not want it. The subscription is over, unless it can be polled, or
+ * lives on with the options that it had. */
+void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
+                      const tdg_failure_t *failure);
+
+/* DOWN, where it was not told yet; UP, where everything is well again. */
+void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why);
+void tdg__subs_check_up(tdg__core_t *core);
+
+/* Tries what is down again in due time. */
+void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
+
+/* Whether an attempt that ended so may well succeed later. */
+bool tdg__subs_transient(const tdg__outcome_t *outcome);
+
+/* Whether we are asked who we are, and the answer does not do. */
+bool tdg__subs_barred(const tdg__outcome_t *outcome);
+
+/* ---- sub_call.c --------------------------------------------------------- */
+
+/* NULL when memory is out: then `done` is called with that, later. */
+tdg__sub_call_t *tdg__sub_call_create(tdg__core_t *core, tdg__sub_call_kind_t kind,
+                                      size_t count, tdg__core_done_fn done, void *user);
+void tdg__sub_call_late(tdg__core_t *core, int code, tdg__core_done_fn done, void *user);
+
+void tdg__waiter_add(tdg__waiter_t **list, tdg__waiter_t *waiter);
+void tdg__waiter_settle(tdg__core_t *core, tdg__waiter_t *waiter, int code,
+                        const tdg_failure_t *failure);
+void tdg__waiters_settle(tdg__core_t *core, tdg__waiter_t **list, int code,
+                         const tdg_failure_t *failure);
+void tdg__waiters_move(tdg__waiter_t **from, tdg__waiter_t **to);
+
+void tdg__sub_calls_flush(tdg__core_t *core); /* calls `done` of those that finished */
+void tdg__sub_calls_end(tdg__core_t *core);   /* all that wait: TDG_EENDED */
+
+/* Fills in a failure of our own making. */
+const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
+                                       const char *message);
+
+/* ---- groups.c ----------------------------------------------------------- */
+
+/* The group for these options, made where there is none. Returns 0, TDG_EINVAL,
+ * TDG_ESTREAMS or TDG_ENOMEM. */
+int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
+                    tdg__sub_group_t **ret);
+void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group);
+
+/* Its options, and a cursor where not empty, as the `_meta` of a request: new, or NULL
+ * where there is nothing to say. *ret_failed: memory is out. */
+json_t *tdg__group_meta(const tdg__sub_group_t *group, const char *cursor, bool since,
+                        bool *ret_failed);
+
+/* ---- listen.c, listen_ack.c --------------------------------------------- */
+
+void tdg__listen_work(tdg__core_t *core); /* opens and ends streams as wanted */
+void tdg__listen_down(tdg__core_t *core); /* all streams are gone */
+void tdg__listen_drop(tdg__core_t *core, tdg__listen_t **listen);
+
+/* The stream with that subscription id (a JSON value); NULL: none. */
+tdg__listen_t *tdg__listen_find(const tdg__core_t *core, const json_t *id);
+tdg__listen_t *tdg__listen_of(const tdg__core_t *core, const tdg__asked_t *asked);
+
+unsigned tdg__listen_lists(const json_t *notifications); /* bits of those named */
+void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params);
+void tdg__listen_cancelled(tdg__listen_t *listen); /* by the server */
+bool tdg__listens_overlap(const tdg__core_t *core);
+
+/* ---- session.c, session_get.c ------------------------------------------- */
+
+void tdg__session_work(tdg__core_t *core);
+void tdg__session_down(tdg__core_t *core);
+void tdg__session_queue(tdg__core_t *core, tdg__sub_t *sub);
+bool tdg__session_well(const tdg__core_t *core);
+
+int tdg__get_init(tdg__core_t *core);
+void tdg__get_done(tdg__core_t *core);
+void tdg__get_work(tdg__core_t *core); /* opens the GET stream where there is to be one */
+void tdg__get_drop(tdg__core_t *core);
+bool tdg__get_ready(const tdg__core_t *core); /* it is open, or none is needed */
+
+/* ---- updates.c, gaps.c -------------------------------------------------- */
+
+/* Tells it, after a read where that is wanted. The event is stolen; NULL stands for one
+ * that there was no memory for. */
+void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);
+/* Straight to the owner. */
+void tdg__update_emit(tdg__core_t *core, tdg_event_t *event);
+/* The newer one, with what the older stood for; both stolen, either may be NULL. */
+tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
+void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is told */
+void tdg__updates_flush(tdg__core_t *core);  /* tells it */
+void tdg__update_list(tdg__core_t *core, tdg_list_t list, bool maybe);
+
+/* Keeps a cursor that the server has shown: in `ret`, of TDG__CURSOR_MAX + 1 bytes. */
+bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
+
+void tdg__gap_mark(tdg__sub_t *sub);
+void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
+
+/* ---- cover.c ------------------------------------------------------------ */
+
+/* A subscription that is one for a template, as its text says. Returns 0 or TDG_ENOMEM.
+ */
+int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub);
+void tdg__cover_remove(tdg__core_t *core, tdg__sub_t *sub);
+
+/* Whether something that is subscribed to covers the URI; *ret_flags gets what these
+ * have in common with it (REREAD). */
+bool tdg__covered(tdg__core_t *core, const char *uri, size_t len, unsigned *ret_flags);
+
+/* Whether two texts are one template, spelled with braces or with %7B and %7D. */
+bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* The record of a URI that is covered, made where there is none; NULL: no memory. */
+tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len);
+/* Those that nothing covers any more, now that this one is GONE. */
+void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone);
+
+/* ---- reread.c ----------------------------------------------------------- */
+
+void tdg__reread_queue(tdg__core_t *core, tdg__sub_t *sub, bool look);
+void tdg__reread_work(tdg__core_t *core);
+void tdg__reread_down(tdg__core_t *core);
+void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub); /* drops all about it */
+int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms);
+void tdg__poll_heard(tdg__core_t *core, tdg__sub_t *sub);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Notifications of both eras and of the erlmcp dialect become events. One costs a look-up
+ * by hash and the JSON values that were parsed anyway, however much is subscribed.
+ *
+ * Told once: a version that is not above the last one of that URI, in the same epoch, was
+ * told before. Without versions nothing is ever dropped; but while two streams are open,
+ * and for a moment after, what arrives is collected per URI and told once. */
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "client/subs_internal.h"
+
+/* ---- To the owner ------------------------------------------------------- */
+
+void tdg__update_emit(tdg__core_t *core, tdg_event_t *event) {
+    if (core->subs->stopped)
+        tdg_event_free(event);
+    else
+        core->opts.event(core->opts.user, event);
+}
+
+tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer) {
+    if (older == NULL || newer == NULL)
+        return newer != NULL ? newer : older;
+    newer->merged += older->merged + 1;
+    newer->maybe = newer->maybe && older->maybe;
+    if (newer->version == 0)
+        newer->version = older->version;
+    tdg_event_free(older);
+    return newer;
+}
+
+void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
+    if (event == NULL) {
+        tdg__update_emit(core, NULL);
+        return;
+    }
+    if (event->kind == TDG_EVENT_UPDATED && (sub->flags & TDG__SUB_REREAD) &&
+        (sub->flags & TDG__SUB_TEMPLATE) == 0) {
+        sub->held = tdg__update_merge(sub->held, event);
+        tdg__reread_queue(core, sub, false);
+        return;
+    }
+    if (event->kind == TDG_EVENT_DELETED) { /* there is nothing to read any more */
+        event = tdg__update_merge(sub->told_read, tdg__update_merge(sub->held, event));
+        sub->held = sub->told_read = NULL;
+        tdg__reread_end(core, sub);
+        sub->flags |= TDG__SUB_KNOWN | TDG__SUB_ABSENT;
+    }
+    tdg__update_emit(core, event);
+}
+
+/* ---- While streams overlap ---------------------------------------------- */
+
+static bool collecting(const tdg__core_t *core) {
+    return tdg__listens_overlap(core) ||
+           tdg__core_now(core) < core->subs->overlap_end + TDG__SUBS_OVERLAP_MS;
+}
+
+/* What is collected is told when the overlap has been over for a moment, and no later
+ * than COLLECT_MS after the first: a server that takes its time must not delay updates
+ * that another stream brings. */
+void tdg__updates_settle(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    int64_t due = subs->collected_ms + TDG__SUBS_COLLECT_MS;
+
+    if (subs->collected.first == 0 && subs->list_collected == 0)
+        return;
+    if (!tdg__listens_overlap(core) && subs->overlap_end + TDG__SUBS_OVERLAP_MS < due)
+        due = subs->overlap_end + TDG__SUBS_OVERLAP_MS;
+    tdg__core_timer_at(core, &subs->settle, due);
+}
+
+static void begin_collecting(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+
+    if (subs->collected.first == 0 && subs->list_collected == 0)
+        subs->collected_ms = tdg__core_now(core);
+}
+
+static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
+    struct tdg__subs *subs = core->subs;
+
+    if (event == NULL) {
+        tdg__update_emit(core, NULL);
+        return;
+    }
+    begin_collecting(core);
+    if (sub->collected == NULL)
+        tdg__list_append(&subs->collected, &subs->pool,
+                         offsetof(tdg__sub_t, in_collected), sub->id);
+    else
+        core->counts.repeated++;
+    tdg_event_free(sub->collected);
+    sub->collected = event;
+    tdg__updates_settle(core);
+}
+
+void tdg__updates_flush(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    unsigned lists = subs->list_collected;
+
+    subs->list_collected = 0;
+    for (unsigned list = 0; list <= TDG_LIST_PROMPTS; list++) {
+        if (lists & 1u << list)
+            tdg__update_list(core, (tdg_list_t)list, false);
+    }
+    while (subs->collected.first != 0) {
+        tdg__sub_t *sub = tdg__sub_get(subs, subs->collected.first);
+        tdg_event_t *event = sub->collected;
+
+        tdg__list_remove(&subs->collected, &subs->pool,
+                         offsetof(tdg__sub_t, in_collected), sub->id);
+        sub->collected = NULL;
+        tdg__update_tell(core, sub, event);
+    }
+}
+
+/* ---- Cursors and versions ----------------------------------------------- */
+
+bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret) {
+    const json_t *value = json_object_get(meta, "dev.tidings/cursor");
+    const char *text = json_string_value(value);
+    uint64_t number;
+
+    if (text == NULL || json_string_length(value) > TDG__CURSOR_MAX ||
+        tdg__cursor_read(text, &core->subs->epoch, &number) < 0)
+        return false;
+    core->ours = true;
+    memcpy(ret, text, json_string_length(value) + 1);
+    return true;
+}
+
+/* Keeps the cursor of the stream; not of one that was replaced. */
+static void keep_cursor(tdg__core_t *core, const tdg__listen_t *listen,
+                        const json_t *meta) {
+    char aside[TDG__CURSOR_MAX + 1];
+    char *place = aside;
+
+    if (listen != NULL && listen == listen->group->live)
+        place = listen->group->cursor;
+    else if (listen == NULL && core->era == TDG_ERA_LEGACY)
+        place = core->subs->cursor;
+    tdg__update_cursor(core, meta, place);
+}
+
+/* Whether it is news; remembers it then. */
+static bool is_newer(tdg__core_t *core, tdg__sub_t *sub, int64_t version) {
+    uint64_t epoch = core->subs->epoch;
+
+    if (version > 0 && sub->version >= version && sub->epoch == epoch) {
+        core->counts.repeated++;
+        return false;
+    }
+    if (version > 0) {
+        sub->version = version;
+        sub->epoch = epoch;
+    }
+    return true;
+}
+
+/* ---- Notifications ------------------------------------------------------ */
+
+struct notice {
+    tdg__core_t *core;
+    tdg__listen_t *listen; /* that it came on; NULL: on none, or nobody knows */
+    json_t *params;
+    const json_t *meta;
+    int list; /* of the row in the table */
+};
+
+/* The record that an update is about; NULL: nobody has asked for it. */
+static tdg__sub_t *addressee(tdg__core_t *core, const json_t *uri) {
+    const char *text = json_string_value(uri);
+    size_t len = json_string_length(uri);
+    tdg__sub_t *sub;
+
+    if (text == NULL || len == 0)
+        return NULL;
+    sub = tdg__subs_lookup(core->subs, text, len);
+    if (sub != NULL && tdg__sub_wanted(sub))
+        return sub;
+    return tdg__cover_hear(core, text, len);
+}
+
+static json_t *metadata_of(const struct notice *notice) {
+    json_t *metadata = json_object_get(notice->params, "metadata");
+
+    if (!json_is_object(metadata))
+        metadata = json_object_get(notice->meta, "dev.tidings/metadata");
+    return json_is_object(metadata) ? metadata : NULL;
+}
+
+static void on_changed(const struct notice *notice, bool deleted) {
+    tdg__core_t *core = notice->core;
+    tdg__sub_t *sub = addressee(core, json_object_get(notice->params, "uri"));
+    json_int_t merged =
+        json_integer_value(json_object_get(notice->meta, "dev.tidings/merged"));
+    int64_t version =
+        json_integer_value(json_object_get(notice->meta, "dev.tidings/version"));
+    json_t *metadata = metadata_of(notice);
+    const char *type = json_string_value(json_object_get(metadata, "change_type"));
+    tdg_event_t *event;
+
+    core->counts.updates++;
+    keep_cursor(core, notice->listen, notice->meta);
+    if (sub == NULL)
+        return;
+    tdg__poll_heard(core, sub);
+    if (!is_newer(core, sub, version))
+        return;
+
+    deleted = deleted || (type != NULL && strcmp(type, "deleted") == 0);
+    event = tdg__event_create(deleted ? TDG_EVENT_DELETED : TDG_EVENT_UPDATED, sub->uri,
+                              metadata, NULL, 0, NULL);
+    if (event != NULL) {
+        event->version = version > 0 ? version : 0;
+        event->merged = merged > 0 && merged < UINT32_MAX ? (uint32_t)merged : 0;
+    }
+    if (sub->flags & TDG__SUB_LIVE) /* who is told now knows what a gap would tell */
+        sub->flags &= ~(unsigned)TDG__SUB_GAP;
+    if (version <= 0 && collecting(core))
+        collect(core, sub, event);
+    else
+        tdg__update_tell(core, sub, event);
+}
+
+static void on_updated(const struct notice *notice) {
+    on_changed(notice, false);
+}
+
+static void on_deleted(const struct notice *notice) {
+    on_changed(notice, true);
+}
+
+void tdg__update_list(tdg__core_t *core, tdg_list_t list, bool maybe) {
+    tdg_event_t *event =
+        tdg__event_create(TDG_EVENT_LIST_CHANGED, NULL, NULL, NULL, 0, NULL);
+
+    if (event != NULL) {
+        event->list = list;
+        event->maybe = maybe;
+    }
+    tdg__update_emit(core, event);
+}
+
+static void on_list_changed(const struct notice *notice) {
+    tdg__core_t *core = notice->core;
+    struct tdg__subs *subs = core->subs;
+    unsigned bit = 1u << notice->list;
+
+    keep_cursor(core, notice->listen, notice->meta);
+    if ((subs->lists & bit) == 0)
+        return;
+    subs->list_gap &= ~bit;
+    if (collecting(core)) {
+        begin_collecting(core);
+        subs->list_collected |= bit;
+        tdg__updates_settle(core);
+    } else {
+        tdg__update_list(core, (tdg_list_t)notice->list, false);
+    }
+}
+
+static void on_log(const struct notice *notice) {
+    tdg__core_t *core = notice->core;
+
+    if ((core->client->flags & TDG_CLIENT_LOGS) && notice->params != NULL)
+        tdg__update_emit(core, tdg__event_create(TDG_EVENT_MESSAGE, NULL, notice->params,
+                                                 NULL, 0, NULL));
+}
+
+static void on_acknowledged(const struct notice *notice) {
+    if (notice->listen != NULL)
+        tdg__listen_acknowledged(notice->listen, notice->params);
+}
+
+/* A server that ends a stream of a pipe cancels it, after the response or without. */
+static void on_cancelled(const struct notice *notice) {
+    tdg__listen_t *listen =
+        tdg__listen_find(notice->core, json_object_get(notice->params, "requestId"));
+
+    if (listen != NULL)
+        tdg__listen_cancelled(listen);
+}
+
+static void on_ignored(const struct notice *notice) {
+    (void)notice;
+}
+
+static const struct kind {
+    const char *method;
+    void (*take)(const struct notice *notice);
+    int list;
+} kinds[] = {
+    {"notifications/resources/updated",          on_updated,      0                 },
+    {"notifications/resources/deleted",          on_deleted,      0                 },
+    {"notifications/resources/list_changed",     on_list_changed, TDG_LIST_RESOURCES},
+    {"notifications/tools/list_changed",         on_list_changed, TDG_LIST_TOOLS    },
+    {"notifications/prompts/list_changed",       on_list_changed, TDG_LIST_PROMPTS  },
+    {"notifications/subscriptions/acknowledged", on_acknowledged, 0                 },
+    {"notifications/message",                    on_log,          0                 },
+    {"notifications/progress",                   on_ignored,      0                 },
+    {"notifications/cancelled",                  on_cancelled,    0                 },
+    {"resources/updated",                        on_updated,      0                 },
+    {"resources/deleted",                        on_deleted,      0                 },
+    {"resources/list_changed",                   on_list_changed, TDG_LIST_RESOURCES},
+    {"tools/list_changed",                       on_list_changed, TDG_LIST_TOOLS    },
+    {"prompts/list_changed",                     on_list_changed, TDG_LIST_PROMPTS  },
+};
+
+static const struct kind *find_kind(const char *method) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].method, method) == 0)
+            return &kinds[i];
+    }
+    return NULL;
+}
+
+void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
+                               const tdg__rpc_message_t *message) {
+    const struct kind *kind = find_kind(message->method);
+    struct notice notice = {
+        .core = core,
+        .params = message->params,
+        .meta = json_object_get(message->params, "_meta"),
+    };
+    const json_t *id;
+
+    if (kind == NULL || core->subs->stopped)
+        return;
+    notice.list = kind->list;
+    if (on != NULL) {
+        notice.listen = tdg__listen_of(core, on);
+    } else if (core->era == TDG_ERA_MODERN) {
+        id = json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId");
+        notice.listen = tdg__listen_find(core, id);
+        if (id != NULL && notice.listen == NULL && kind->take != on_cancelled)
+            return; /* of a stream that is over */
+    }
+    if (notice.listen != NULL)
+        tdg__lifesign_message(&notice.listen->life, tdg__core_now(core));
+    kind->take(&notice);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include <tidings/error.h>
+
+#include "unit/client/play.h"
+
+#define CURSOR(n) "'dev.tidings/cursor':'a-" #n "'"
+#define RESUMED(yes) "'dev.tidings/resumed':" #yes
+#define VERSION(n) "'dev.tidings/version':" #n
+
+static const unsigned all_lists =
+    1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TOOLS | 1u << TDG_LIST_PROMPTS;
+
+/* ---- Subscribing -------------------------------------------------------- */
+
+static void returns_when_it_is_acknowledged(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "a:1", NULL);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(json_object_get(params, "notifications"),
+                      "{'resourceSubscriptions':['a:1']}");
+    json_decref(params);
+    assert_int_equal(note->calls, 0);
+
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static void what_is_left_out_is_refused(void **state) {
+    struct fake *f = *state;
+    const char *uris[] = {"a:1", "a:2", "a:3"};
+    int codes[3] = {9, 9, 9};
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, 3, NULL, codes, fake_done, note);
+    fake_run(f);
+    play_ack(f, fake_find(f, LISTEN), "a:2", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], TDG_EREFUSED);
+    assert_int_equal(codes[2], 0);
+    assert_int_equal(f->core->counts.subscriptions, 2);
+    assert_null(tdg__subs_find(f->core, "a:2"));
+    assert_told(f, "");
+}
+
+static void many_cost_one_listen(void **state) {
+    struct fake *f = *state;
+    enum { MANY = 10000 };
+    const char **uris = test_calloc(MANY, sizeof(*uris));
+    char(*texts)[16] = test_calloc(MANY, sizeof(*texts));
+    struct fake_note *note;
+    size_t work;
+
+    fake_up(f, TDG_ERA_MODERN);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "a:%d", i);
+        uris[i] = texts[i];
+    }
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, MANY, NULL, NULL, fake_done, note);
+    fake_run(f);
+    assert_int_equal(fake_count(f, LISTEN), 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(f->core->counts.subscriptions, MANY);
+
+    /* An update costs the same as with one subscription. */
+    work = memory_calls();
+    play_update(f, fake_find(f, LISTEN), "a:77", "");
+    assert_true(memory_calls() - work < 200);
+    assert_told(f, "UPDATED a:77\n");
+    test_free(uris);
+    test_free(texts);
+}
+
+static void a_server_without_subscriptions_is_not_supported(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    json_object_clear(f->core->capabilities);
+    note = play_subscribe(f, "a:1", NULL);
+    assert_int_equal(fake_code(note), TDG_ENOTSUP);
+    assert_int_equal(fake_count(f, LISTEN), 0);
+}
+
+static void an_error_refuses_what_is_new(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    note = play_subscribe(f, "a:2", NULL);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no such option", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(note->rpc_code, -32602);
+    assert_told(f, "");
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    fake_pass(f, 2000);
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void it_gives_up_when_nobody_acknowledges(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_pass(f, 61000);
+    assert_int_equal(fake_code(note), TDG_ETIMEDOUT);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+    fake_pass(f, 600000);
+    assert_int_equal(play_open(f, LISTEN), 0);
+}
+
+static void subscribing_before_the_connection_waits_for_it(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    assert_int_equal(fake_create(f), 0);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, (const char *[]){"a:1"}, 1, NULL, NULL, fake_done, note);
+    fake_up(f, TDG_ERA_MODERN);
+    assert_int_equal(note->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+}
+
+/* ---- Options ------------------------------------------------------------ */
+
+static void options_make_groups(void **state) {
+    struct fake *f = *state;
+    json_t *filter = json_from("{'metadata.size':{'gt':10}}");
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200, .rate_limit_ms = -1};
+    const tdg_subscribe_opts_t again = {
+        .throttle_ms = -1, .filter = filter, .since_ms = 60000};
+    const tdg_subscribe_opts_t both = {.batch_ms = 1, .debounce_ms = 1};
+    struct fake_note *note;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", &slow, "");
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(json_object_get(params, "notifications"),
+                      "{'resourceSubscriptions':['a:2']}");
+    assert_json_equal(
+        json_object_get(json_object_get(params, "_meta"), "dev.tidings/options"),
+        "{'batchMs':200,'rateLimitMs':0}");
+    json_decref(params);
+    assert_int_equal(play_open(f, LISTEN), 2);
+
+    play_live(f, "a:3", &again, "");
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(
+        json_object_get(json_object_get(params, "_meta"), "dev.tidings/options"),
+        "{'throttleMs':0,'filter':{'metadata.size':{'gt':10}}}");
+    assert_json_equal(
+        json_object_get(json_object_get(params, "_meta"), "dev.tidings/sinceMs"),
+        "60000");
+    json_decref(params);
+    assert_int_equal(play_open(f, LISTEN), 3);
+
+    note = play_subscribe(f, "a:4", &both);
+    assert_int_equal(fake_code(note), TDG_EINVAL);
+    json_decref(filter);
+}
+
+static void other_options_move_it_without_a_gap(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake_sent *first, *second;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    note = play_subscribe(f, "a:1", &slow);
+    second = fake_find(f, LISTEN);
+    assert_ptr_not_equal(first, second);
+    assert_false(first->cancelled);
+    play_ack(f, second, NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    fake_pass(f, 1000);
+    assert_true(first->cancelled);
+    assert_int_equal(play_open(f, LISTEN), 1);
+    assert_told(f, "");
+}
+
+static void refused_options_leave_those_it_had(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    note = play_subscribe(f, "a:1", &slow);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_pass(f, 1000);
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    fake_pass(f, 2000);
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+/* ---- Replacing ---------------------------------------------------------- */
+
+static void the_old_stream_stays_until_the_new_one_is_acknowledged(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first, *second;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(5));
+    first = fake_find(f, LISTEN);
+    play_subscribe(f, "a:2", NULL);
+    second = fake_find(f, LISTEN);
+    params = fake_params(second);
+    assert_string_equal(json_string_value(json_object_get(
+                            json_object_get(params, "_meta"), "dev.tidings/cursor")),
+                        "a-5");
+    json_decref(params);
+
+    /* What comes meanwhile waits for the next replacement. */
+    play_subscribe(f, "a:3", NULL);
+    play_subscribe(f, "a:4", NULL);
+    assert_int_equal(fake_count(f, LISTEN), 2);
+    assert_false(first->cancelled);
+    play_ack(f, second, NULL, CURSOR(5) "," RESUMED(true));
+    assert_true(first->cancelled);
+    assert_int_equal(fake_count(f, LISTEN), 3);
+    play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
+    assert_true(second->cancelled);
+    assert_int_equal(play_open(f, LISTEN), 1);
+    assert_told(f, "");
+}
+
+static void both_streams_tell_once_by_version(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first, *second;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(5));
+    first = fake_find(f, LISTEN);
+    play_subscribe(f, "a:2", NULL);
+    second = fake_find(f, LISTEN);
+    play_update(f, first, "a:1", VERSION(6) "," CURSOR(6));
+    play_ack(f, second, NULL, CURSOR(5) "," RESUMED(true));
+    play_update(f, second, "a:1", VERSION(6) "," CURSOR(6));
+    play_update(f, second, "a:1", VERSION(5) "," CURSOR(6));
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(f->core->counts.repeated, 2);
+    play_update(f, second, "a:1", VERSION(7) "," CURSOR(7));
+    assert_told(f, "UPDATED a:1\n");
+    /* Another life of the server counts from the beginning. */
+    play_update(f, second, "a:1", VERSION(2) ",'dev.tidings/cursor':'b-2'");
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void both_streams_tell_once_without_versions(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first, *second;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    play_subscribe(f, "a:2", NULL);
+    second = fake_find(f, LISTEN);
+    play_update(f, first, "a:1", "");
+    assert_told(f, "");
+    play_ack(f, second, NULL, "");
+    play_update(f, second, "a:1", "");
+    assert_false(first->cancelled);
+    play_update(f, first, "a:1", "");
+    fake_pass(f, 500);
+    assert_true(first->cancelled);
+    assert_told(f, "UPDATED a:1\n");
+    play_update(f, second, "a:1", "");
+    play_update(f, second, "a:1", "");
+    assert_told(f, "UPDATED a:1\nUPDATED a:1\n");
+}
+
+static void a_slow_acknowledgement_delays_no_update(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    play_subscribe(f, "a:2", NULL);
+    play_update(f, first, "a:1", "");
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void the_last_unsubscribe_ends_the_stream(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    note = play_unsubscribe(f, "a:1");
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(play_open(f, LISTEN), 0);
+    assert_int_equal(fake_count(f, LISTEN), 1);
+    assert_int_equal(fake_code(play_unsubscribe(f, "a:1")), TDG_ENOTFOUND);
+}
+
+static void nothing_is_told_after_an_unsubscribe(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    fake_pass(f, 1000);
+    first = fake_find(f, LISTEN);
+    play_update(f, first, "a:1", "");
+    note = play_unsubscribe(f, "a:1");
+    play_update(f, first, "a:1", "");
+    play_update(f, first, "a:2", "");
+    assert_int_equal(note->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:2\n");
+}
+
+static void unsubscribing_ends_a_subscribe_that_waits(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "a:1", NULL);
+    assert_int_equal(fake_code(play_unsubscribe(f, "a:1")), 0);
+    assert_int_equal(fake_code(note), TDG_EENDED);
+    assert_int_equal(play_open(f, LISTEN), 0);
+}
+
+/* ---- Losses ------------------------------------------------------------- */
+
+static void a_foreign_server_leaves_doubts_after_a_break(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    assert_int_equal(play_lists(f, all_lists)->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    assert_told(f, "DOWN\n");
+    assert_int_equal(play_open(f, LISTEN), 0);
+    fake_pass(f, 1000);
+    assert_int_equal(play_open(f, LISTEN), 1);
+    assert_told(f, "");
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "UP\nLIST_CHANGED maybe\nLIST_CHANGED maybe\nLIST_CHANGED maybe\n"
+                   "UPDATED a:1 maybe\n");
+    assert_int_equal(f->core->counts.reconnects, 1);
+}
+
+static void our_server_tells_exactly(void **state) {
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(5));
+    play_update(f, fake_find(f, LISTEN), "a:1", VERSION(8) "," CURSOR(8));
+    fake_result(f, fake_find(f, LISTEN), "{'resultType':'complete'}");
+    assert_told(f, "UPDATED a:1\nDOWN\n");
+    fake_pass(f, 1000);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_string_equal(json_string_value(json_object_get(
+                            json_object_get(params, "_meta"), "dev.tidings/cursor")),
+                        "a-8");
+    json_decref(params);
+    play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(8) "," RESUMED(true));
+    assert_told(f, "UP\n");
+    play_update(f, fake_find(f, LISTEN), "a:1", VERSION(9) "," CURSOR(9));
+    assert_told(f, "UPDATED a:1\n");
+    assert_true(f->core->ours);
+}
+
+static void not_resumed_leaves_doubts(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(5));
+    play_live(f, "a:{x}", NULL, CURSOR(5) "," RESUMED(true));
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_QUIET, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "'dev.tidings/cursor':'b-1'," RESUMED(false));
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\nUPDATED a:{x} maybe\n");
+}
+
+static void refused_after_a_return_is_lost(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    fake_pass(f, 1000);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), "a:1", "");
+    assert_told(f, "DOWN\nUP\nLOST a:1\nUPDATED a:2 maybe\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static void trouble_on_return_is_retried(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 60000);
+    fake_error(f, fake_find(f, LISTEN), -32603, "starting", NULL);
+    fake_pass(f, 60000);
+    fake_status(f, fake_find(f, LISTEN), 503, NULL);
+    fake_pass(f, 60000);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_AWAY, false);
+    fake_pass(f, 60000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
+static void refuse_listens(struct fake *f, struct fake_sent *sent) {
+    if (strcmp(sent->method, LISTEN) == 0)
+        fake_broken(f, sent, TDG__CARRY_AWAY, false);
+    else
+        fake_modern_server(f, sent);
+}
+
+static void one_timer_and_no_storm(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200}, slower = {.batch_ms = 300};
+    size_t before;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", &slow, "");
+    play_live(f, "a:3", &slower, "");
+    f->answer = refuse_listens;
+    for (int i = 0; i < 3; i++)
+        fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    assert_told(f, "DOWN\n");
+    before = fake_count(f, LISTEN);
+    fake_pass(f, 60000);
+    assert_true(fake_count(f, LISTEN) - before <= 3 * 20);
+    assert_true(fake_count(f, LISTEN) - before >= 3);
+    assert_int_equal((fake_count(f, LISTEN) - before) % 3, 0);
+    assert_told(f, "");
+}
+
+static void a_server_that_ends_streams_at_once_meets_no_storm(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    for (int64_t end = f->now + 60000; f->now < end;) {
+        struct fake_sent *listen = fake_seek(f, LISTEN);
+
+        if (listen != NULL) {
+            play_ack(f, listen, NULL, "");
+            fake_result(f, listen, "{'resultType':'complete'}");
+        } else {
+            fake_pass(f, 100);
+        }
+    }
+    assert_true(fake_count(f, LISTEN) <= 22);
+}
+
+static void who_is_barred_on_return_gives_up(void **state) {
+    struct fake *f = *state;
+    char *told;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    fake_status(f, fake_find(f, LISTEN), 403, NULL);
+    told = fake_told(f);
+    assert_non_null(strstr(told, "CLOSED"));
+    free(told);
+    assert_int_equal(fake_code(play_subscribe(f, "a:2", NULL)), TDG_EENDED);
+}
+
+/* ---- Silence ------------------------------------------------------------ */
+
+static void keep_alives_teach_what_is_too_much_silence(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    listen = fake_find(f, LISTEN);
+    assert_int_equal(listen->quiet_ms, 0);
+    fake_alive(f, listen);
+    for (int i = 0; i < 2; i++) {
+        fake_pass(f, 15000);
+        fake_alive(f, listen);
+    }
+    assert_int_equal(listen->quiet_ms, 0);
+    fake_pass(f, 15000);
+    fake_alive(f, listen);
+    assert_int_equal(listen->quiet_ms, 45000);
+    assert_int_equal(f->core->counts.keepalives, 2);
+    fake_pass(f, 1);
+    play_update(f, listen, "a:1", "");
+    assert_int_equal(listen->quiet_ms, 45000);
+}
+
+static void pieces_of_a_message_teach_nothing(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    listen = fake_find(f, LISTEN);
+    for (int i = 0; i < 20; i++) {
+        fake_pass(f, i % 4 == 0 ? 5000 : 20);
+        fake_alive(f, listen);
+        if (i % 4 == 3)
+            play_update(f, listen, "a:1", "");
+    }
+    assert_int_equal(listen->quiet_ms, 0);
+    assert_int_equal(f->core->counts.keepalives, 0);
+}
+
+/* ---- One channel for everything ----------------------------------------- */
+
+static int stdio_setup(void **state) {
+    struct fake *f = state_create(state, sizeof(*f));
+
+    fake_init(f, TDG__WIRE_STDIO);
+    return 0;
+}
+
+static void on_a_pipe_the_id_says_which_stream_it_is(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first;
+    char meta[100];
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(1));
+    first = fake_find(f, LISTEN);
+    snprintf(meta, sizeof(meta), "'io.modelcontextprotocol/subscriptionId':%s",
+             first->id);
+    play_update(f, NULL, "a:1", meta);
+    assert_told(f, "UPDATED a:1\n");
+    play_update(f, NULL, "a:1", "'io.modelcontextprotocol/subscriptionId':'other'");
+    assert_told(f, "");
+
+    fake_lost(f, "the program has ended");
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 30000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "'dev.tidings/cursor':'b-1'," RESUMED(false));
+    assert_told(f, "UP\nUPDATED a:1 maybe\n");
+}
+
+static void a_cancelled_stream_is_over(void **state) {
+    struct fake *f = *state;
+    char params[100];
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    snprintf(params, sizeof(params), "{'requestId':%s}", fake_find(f, LISTEN)->id);
+    play_notify(f, NULL, "notifications/cancelled", params);
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "UP\nUPDATED a:1 maybe\n");
+}
+
+int main(void) {
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+#define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, play_teardown)
+    const struct CMUnitTest tests[] = {
+        HTTP(returns_when_it_is_acknowledged),
+        HTTP(what_is_left_out_is_refused),
+        HTTP(many_cost_one_listen),
+        HTTP(a_server_without_subscriptions_is_not_supported),
+        HTTP(an_error_refuses_what_is_new),
+        HTTP(it_gives_up_when_nobody_acknowledges),
+        HTTP(subscribing_before_the_connection_waits_for_it),
+        HTTP(options_make_groups),
+        HTTP(other_options_move_it_without_a_gap),
+        HTTP(refused_options_leave_those_it_had),
+        HTTP(the_old_stream_stays_until_the_new_one_is_acknowledged),
+        HTTP(both_streams_tell_once_by_version),
+        HTTP(both_streams_tell_once_without_versions),
+        HTTP(a_slow_acknowledgement_delays_no_update),
+        HTTP(the_last_unsubscribe_ends_the_stream),
+        HTTP(nothing_is_told_after_an_unsubscribe),
+        HTTP(unsubscribing_ends_a_subscribe_that_waits),
+        HTTP(a_foreign_server_leaves_doubts_after_a_break),
+        HTTP(our_server_tells_exactly),
+        HTTP(not_resumed_leaves_doubts),
+        HTTP(refused_after_a_return_is_lost),
+        HTTP(trouble_on_return_is_retried),
+        HTTP(one_timer_and_no_storm),
+        HTTP(a_server_that_ends_streams_at_once_meets_no_storm),
+        HTTP(who_is_barred_on_return_gives_up),
+        HTTP(keep_alives_teach_what_is_too_much_silence),
+        HTTP(pieces_of_a_message_teach_nothing),
+        PIPE(on_a_pipe_the_id_says_which_stream_it_is),
+        PIPE(a_cancelled_stream_is_over),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
+}

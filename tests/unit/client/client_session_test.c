@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include <tidings/error.h>
+
+#include "unit/client/play.h"
+
+#define SUBSCRIBE "resources/subscribe"
+#define UNSUBSCRIBE "resources/unsubscribe"
+
+static int pipe_setup(void **state) {
+    struct fake *f = state_create(state, sizeof(*f));
+
+    fake_init(f, TDG__WIRE_STDIO);
+    return 0;
+}
+
+/* ---- Subscribing -------------------------------------------------------- */
+
+static void the_stream_is_open_before_it_returns(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    assert_non_null(fake_find(f, "GET"));
+    assert_int_equal(fake_count(f, SUBSCRIBE), 0);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_int_equal(note->calls, 0);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(note), 0);
+    play_update(f, fake_find(f, "GET"), "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void a_stream_whose_head_is_late_counts_as_open(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_pass(f, 2000);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(note), 0);
+}
+
+static void without_a_stream_there_are_no_subscriptions(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    assert_int_equal(fake_code(note), TDG_ENOTSUP);
+    assert_int_equal(fake_count(f, SUBSCRIBE), 0);
+    assert_int_equal(fake_code(play_subscribe(f, "a:2", NULL)), TDG_ENOTSUP);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+}
+
+static void thirty_two_at_a_time(void **state) {
+    struct fake *f = *state;
+    enum { MANY = 100 };
+    char texts[MANY][16];
+    const char *uris[MANY];
+    int codes[MANY];
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "a:%d", i);
+        uris[i] = texts[i];
+    }
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, MANY, NULL, codes, fake_done, note);
+    fake_run(f);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_int_equal(play_open(f, SUBSCRIBE), 32);
+    for (int i = 0; i < MANY; i++) {
+        struct fake_sent *sent = fake_find(f, SUBSCRIBE);
+
+        assert_true(play_open(f, SUBSCRIBE) <= 32);
+        if (i == 50)
+            fake_error(f, sent, -32002, "not found", NULL);
+        else
+            fake_result(f, sent, "{}");
+    }
+    assert_int_equal(fake_code(note), TDG_ENOTFOUND);
+    assert_int_equal(f->core->counts.subscriptions, MANY - 1);
+}
+
+static void options_go_with_the_request(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
+    json_t *params;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    params = fake_params(fake_last(f));
+    assert_json_equal(params, "{'uri':'a:1'}");
+    json_decref(params);
+
+    play_live(f, "a:1", &slow, "");
+    params = fake_params(fake_last(f));
+    assert_json_equal(params,
+                      "{'uri':'a:1','_meta':{'dev.tidings/options':{'debounceMs':5}}}");
+    json_decref(params);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static void refused_options_leave_it_as_it_was(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    note = play_subscribe(f, "a:1", &slow);
+    fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    play_update(f, fake_find(f, "GET"), "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+}
+
+/* ---- Unsubscribing ------------------------------------------------------ */
+
+static void unsubscribing_is_silent_at_once(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    play_update(f, fake_find(f, "GET"), "a:1", "");
+    note = play_unsubscribe(f, "a:1");
+    play_update(f, fake_find(f, "GET"), "a:1", "");
+    assert_told(f, "");
+    fake_error(f, fake_find(f, UNSUBSCRIBE), -32006, "never heard of it", NULL);
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static void subscribing_again_waits_for_the_unsubscribe(void **state) {
+    struct fake *f = *state;
+    struct fake_note *gone, *again;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    gone = play_unsubscribe(f, "a:1");
+    again = play_subscribe(f, "a:1", NULL);
+    assert_int_equal(fake_code(gone), 0);
+    assert_null(fake_seek(f, SUBSCRIBE));
+    fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(again), 0);
+}
+
+static void unsubscribing_while_it_is_asked_for(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note, *gone;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_opened(f, fake_find(f, "GET"));
+    gone = play_unsubscribe(f, "a:1");
+    assert_int_equal(fake_code(note), TDG_EENDED);
+    assert_int_equal(gone->calls, 0);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+    assert_int_equal(fake_code(gone), 0);
+    assert_int_equal(play_open(f, "GET"), 0);
+}
+
+/* ---- Losses ------------------------------------------------------------- */
+
+static void the_stream_goes_on_after_the_last_event(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *get;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    get = fake_find(f, "GET");
+    assert_null(get->text);
+    fake_event_id(f, get, "g1.1.ab-5");
+    assert_true(f->core->ours);
+    fake_broken(f, get, TDG__CARRY_BROKEN, true);
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 1000);
+    get = fake_find(f, "GET");
+    assert_string_equal(get->text, "g1.1.ab-5");
+    fake_opened(f, get);
+    assert_told(f, "UP\n");
+    assert_int_equal(fake_count(f, SUBSCRIBE), 1);
+}
+
+static void a_foreign_stream_leaves_doubts(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_RESOURCES)), 0);
+    fake_event_id(f, fake_find(f, "GET"), "17");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_DONE, true);
+    fake_pass(f, 1000);
+    assert_string_equal(fake_find(f, "GET")->text, "17");
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "DOWN\nUP\nLIST_CHANGED maybe\nUPDATED a:1 maybe\n");
+}
+
+static void a_lost_session_is_made_again_from_the_cursor(void **state) {
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    play_update(f, fake_find(f, "GET"), "a:1",
+                "'dev.tidings/version':5,'dev.tidings/cursor':'ab-5'");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    assert_told(f, "UPDATED a:1\nDOWN\n");
+    fake_pass(f, 1000);
+    assert_null(fake_find(f, "GET")->text);
+    fake_opened(f, fake_find(f, "GET"));
+    params = fake_params(fake_find(f, SUBSCRIBE));
+    assert_json_equal(params, "{'uri':'a:2','_meta':{'dev.tidings/cursor':'ab-5'}}");
+    json_decref(params);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':false}}");
+    assert_told(f, "");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':true}}");
+    assert_told(f, "UP\nUPDATED a:2 maybe\n");
+}
+
+static void refused_after_a_return_is_lost(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_error(f, fake_find(f, SUBSCRIBE), -32002, "gone", NULL);
+    assert_told(f, "DOWN\nLOST a:1\nUP\n");
+    assert_int_equal(f->core->counts.subscriptions, 0);
+}
+
+static void trouble_on_return_is_retried(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_error(f, fake_find(f, SUBSCRIBE), -32603, "starting", NULL);
+    assert_told(f, "DOWN\n");
+    assert_null(fake_seek(f, SUBSCRIBE));
+    fake_pass(f, 5000);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_told(f, "UP\nUPDATED a:1 maybe\n");
+}
+
+static void a_program_that_ends_is_started_again(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    assert_int_equal(fake_count(f, "GET"), 0);
+    play_update(f, NULL, "a:1", "");
+    fake_lost(f, "it has ended");
+    assert_told(f, "UPDATED a:1\nDOWN\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_told(f, "UP\nUPDATED a:1 maybe\n");
+}
+
+static void keep_alives_of_the_stream_teach(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *get;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    get = fake_find(f, "GET");
+    for (int i = 0; i < 4; i++) {
+        fake_pass(f, 1000);
+        fake_alive(f, get);
+    }
+    assert_int_equal(get->quiet_ms, 5000);
+}
+
+static void lists_need_a_server_that_tells(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_lists(f, 1u << TDG_LIST_TOOLS);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_int_equal(fake_code(note), TDG_ENOTSUP);
+    note = play_lists(f, 1u << TDG_LIST_TEMPLATES);
+    assert_int_equal(fake_code(note), 0);
+    play_notify(f, fake_find(f, "GET"), "notifications/resources/list_changed", "{}");
+    play_notify(f, fake_find(f, "GET"), "notifications/tools/list_changed", "{}");
+    assert_told(f, "LIST_CHANGED\n");
+}
+
+int main(void) {
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+#define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, play_teardown)
+    const struct CMUnitTest tests[] = {
+        HTTP(the_stream_is_open_before_it_returns),
+        HTTP(a_stream_whose_head_is_late_counts_as_open),
+        HTTP(without_a_stream_there_are_no_subscriptions),
+        HTTP(thirty_two_at_a_time),
+        HTTP(options_go_with_the_request),
+        HTTP(refused_options_leave_it_as_it_was),
+        HTTP(unsubscribing_is_silent_at_once),
+        HTTP(subscribing_again_waits_for_the_unsubscribe),
+        HTTP(unsubscribing_while_it_is_asked_for),
+        HTTP(the_stream_goes_on_after_the_last_event),
+        HTTP(a_foreign_stream_leaves_doubts),
+        HTTP(a_lost_session_is_made_again_from_the_cursor),
+        HTTP(refused_after_a_return_is_lost),
+        HTTP(trouble_on_return_is_retried),
+        PIPE(a_program_that_ends_is_started_again),
+        HTTP(keep_alives_of_the_stream_teach),
+        HTTP(lists_need_a_server_that_tells),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("client_session", tests, NULL, NULL);
+}

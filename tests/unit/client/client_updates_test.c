@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include <tidings/error.h>
+
+#include "unit/client/play.h"
+
+static struct fake_sent *up(struct fake *f, const char *uri) {
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, uri, NULL, "");
+    return fake_find(f, LISTEN);
+}
+
+static void all_dialects_are_understood(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+
+    play_notify(f, listen, "resources/updated", "{'uri':'a:1'}");
+    play_notify(f, listen, "resources/deleted", "{'uri':'a:1'}");
+    play_notify(f, listen, "notifications/resources/deleted", "{'uri':'a:1'}");
+    play_notify(f, listen, "notifications/resources/updated",
+                "{'uri':'a:1','metadata':{'change_type':'deleted'}}");
+    play_notify(
+        f, listen, "notifications/resources/updated",
+        "{'uri':'a:1','_meta':{'dev.tidings/metadata':{'change_type':'deleted'}}}");
+    assert_told(f, "UPDATED a:1\nDELETED a:1\nDELETED a:1\nDELETED a:1\nDELETED a:1\n");
+}
+
+static void an_update_has_version_metadata_and_count(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+    const tdg_event_t *event;
+
+    play_notify(f, listen, "notifications/resources/updated",
+                "{'uri':'a:1','metadata':{'size':3},'_meta':{'dev.tidings/version':7,"
+                "'dev.tidings/merged':2,'dev.tidings/cursor':'a-7'}}");
+    assert_int_equal(f->event_count, 1);
+    event = f->events[0];
+    assert_int_equal(event->version, 7);
+    assert_int_equal(event->merged, 2);
+    assert_false(event->maybe);
+    assert_json_equal(event->metadata, "{'size':3}");
+    assert_int_equal(f->core->counts.updates, 1);
+}
+
+static void nonsense_is_ignored(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+    static const char *const params[] = {
+        "{}",
+        "{'uri':7}",
+        "{'uri':''}",
+        "{'uri':'a:2'}",
+        "{'uri':'a:12'}",
+        "{'uri':null,'_meta':7}",
+    };
+
+    for (size_t i = 0; i < COUNT(params); i++)
+        play_notify(f, listen, "notifications/resources/updated", params[i]);
+    play_notify(f, listen, "notifications/nobody/knows", "{'uri':'a:1'}");
+    play_notify(f, listen, "notifications/subscriptions/acknowledged", "{}");
+    play_notify(f, listen, "notifications/cancelled", "{'requestId':[1]}");
+    play_notify(f, listen, "notifications/progress", "{'progressToken':1}");
+    play_notify(f, listen, "notifications/tools/list_changed", "{}");
+    assert_told(f, "");
+    play_notify(f, listen, "notifications/resources/updated",
+                "{'uri':'a:1','metadata':[1],'_meta':{'dev.tidings/version':'x',"
+                "'dev.tidings/cursor':'nonsense','dev.tidings/merged':-1}}");
+    assert_told(f, "UPDATED a:1\n");
+    assert_false(f->core->ours);
+}
+
+static void a_template_tells_what_it_matches(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "w://city/{name}");
+
+    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':3");
+    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':3");
+    play_update(f, listen, "w://country/norway", "");
+    play_update(f, listen, "w://city/rome", "'dev.tidings/version':3");
+    assert_told(f, "UPDATED w://city/oslo\nUPDATED w://city/rome\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
+    assert_null(tdg__subs_find(f->core, "w://city/oslo"));
+
+    /* Events that wait go with the template. */
+    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':4");
+    play_unsubscribe(f, "w://city/{name}");
+    assert_told(f, "");
+}
+
+static void a_template_may_be_spelled_in_two_ways(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "w://city/%7Bname%7D", NULL);
+    play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                "{'notifications':{'resourceSubscriptions':['w://city/{name}']}}");
+    assert_int_equal(fake_code(note), 0);
+    play_update(f, fake_find(f, LISTEN), "w://city/oslo", "");
+    assert_told(f, "UPDATED w://city/oslo\n");
+}
+
+static void template_and_resource_tell_once(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    up(f, "w://city/{name}");
+    play_live(f, "w://city/oslo", NULL, "");
+    fake_pass(f, 1000);
+    listen = fake_find(f, LISTEN);
+    play_update(f, listen, "w://city/oslo", "");
+    assert_told(f, "UPDATED w://city/oslo\n");
+    play_unsubscribe(f, "w://city/oslo");
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    play_update(f, fake_find(f, LISTEN), "w://city/oslo", "");
+    assert_told(f, "UPDATED w://city/oslo\n");
+}
+
+static void what_is_below_is_told_as_well(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "file:///project");
+
+    play_update(f, listen, "file:///project/src/main.c", "");
+    play_update(f, listen, "file:///project2/main.c", "");
+    play_update(f, listen, "file:///project", "");
+    assert_told(f, "UPDATED file:///project/src/main.c\nUPDATED file:///project\n");
+    play_update(f, listen, "file:///project/src/main.c", "");
+    play_unsubscribe(f, "file:///project");
+    assert_told(f, "");
+}
+
+static void only_wanted_lists_are_told(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_lists(f, 1u << TDG_LIST_TOOLS);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    play_notify(f, fake_find(f, LISTEN), "notifications/tools/list_changed", "{}");
+    play_notify(f, fake_find(f, LISTEN), "prompts/list_changed", "{}");
+    assert_int_equal(f->event_count, 1);
+    assert_int_equal(f->events[0]->list, TDG_LIST_TOOLS);
+    assert_told(f, "LIST_CHANGED\n");
+
+    note = play_lists(f, 0);
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(play_open(f, LISTEN), 0);
+    assert_int_equal(fake_code(play_lists(f, 1u << 9)), TDG_EINVAL);
+}
+
+static void a_list_that_is_not_acknowledged_is_not_supported(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_lists(f, 1u << TDG_LIST_TOOLS | 1u << TDG_LIST_PROMPTS);
+    play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                "{'notifications':{'toolsListChanged':true}}");
+    assert_int_equal(fake_code(note), TDG_ENOTSUP);
+}
+
+static void log_messages_are_told_where_wanted(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    f->client.flags = TDG_CLIENT_LOGS;
+    listen = up(f, "a:1");
+    play_notify(f, listen, "notifications/message", "{'level':'info','data':'hello'}");
+    assert_int_equal(f->event_count, 1);
+    assert_json_equal(f->events[0]->metadata, "{'level':'info','data':'hello'}");
+    assert_told(f, "MESSAGE\n");
+    f->client.flags = 0;
+    play_notify(f, listen, "notifications/message", "{'level':'info','data':'hello'}");
+    assert_told(f, "");
+}
+
+static void what_is_subscribed_can_be_listed(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "w://city/{name}");
+    json_t *uris;
+
+    play_update(f, listen, "w://city/oslo", "");
+    uris = tdg__core_subscriptions(f->core);
+    assert_json_equal(uris, "['w://city/{name}']");
+    json_decref(uris);
+}
+
+int main(void) {
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+    const struct CMUnitTest tests[] = {
+        HTTP(all_dialects_are_understood),
+        HTTP(an_update_has_version_metadata_and_count),
+        HTTP(nonsense_is_ignored),
+        HTTP(a_template_tells_what_it_matches),
+        HTTP(a_template_may_be_spelled_in_two_ways),
+        HTTP(template_and_resource_tell_once),
+        HTTP(what_is_below_is_told_as_well),
+        HTTP(only_wanted_lists_are_told),
+        HTTP(a_list_that_is_not_acknowledged_is_not_supported),
+        HTTP(log_messages_are_told_where_wanted),
+        HTTP(what_is_subscribed_can_be_listed),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("client_updates", tests, NULL, NULL);
+}

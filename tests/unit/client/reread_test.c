@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include <tidings/error.h>
+
+#include "unit/client/play.h"
+
+#define READ "resources/read"
+
+static const tdg_subscribe_opts_t reread = {.reread = true};
+static const tdg_subscribe_opts_t poll = {.poll_ms = 10000};
+
+static const char one[] =
+    "{'resultType':'complete','contents':[{'uri':'a:1','text':'1'}]}";
+static const char two[] =
+    "{'resultType':'complete','contents':[{'uri':'a:1','text':'2'}]}";
+
+static struct fake_sent *up(struct fake *f, const tdg_subscribe_opts_t *opts) {
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", opts, "");
+    return fake_find(f, LISTEN);
+}
+
+/* ---- After updates ------------------------------------------------------ */
+
+static void an_update_is_told_with_its_contents(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    play_update(f, listen, "a:1", "'dev.tidings/version':4");
+    assert_told(f, "");
+    fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(f->event_count, 1);
+    assert_int_equal(f->events[0]->version, 4);
+    assert_json_equal(f->events[0]->contents, "[{'uri':'a:1','text':'1'}]");
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void updates_meanwhile_make_one_more_read(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    for (int i = 0; i < 5; i++)
+        play_update(f, listen, "a:1", "");
+    assert_int_equal(fake_count(f, READ), 1);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(fake_count(f, READ), 2);
+    fake_result(f, fake_find(f, READ), two);
+    assert_int_equal(f->events[0]->merged, 3);
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(fake_count(f, READ), 2);
+    assert_int_equal(f->core->counts.reads, 2);
+}
+
+static void sixteen_reads_at_a_time(void **state) {
+    struct fake *f = *state;
+    enum { MANY = 40 };
+    char texts[MANY][16];
+    const char *uris[MANY];
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "a:%d", i);
+        uris[i] = texts[i];
+    }
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, MANY, &reread, NULL, fake_done, note);
+    fake_run(f);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    for (int i = 0; i < MANY; i++)
+        play_update(f, fake_find(f, LISTEN), texts[i], "");
+    assert_int_equal(play_open(f, READ), 16);
+    for (int i = 0; i < MANY; i++)
+        fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(f->event_count, MANY);
+    assert_int_equal(play_open(f, READ), 0);
+}
+
+static void what_cannot_be_read_is_told_all_the_same(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    play_update(f, listen, "a:1", "");
+    fake_error(f, fake_find(f, READ), -32603, "trouble", NULL);
+    assert_int_equal(f->events[0]->code, TDG_EREFUSED);
+    assert_non_null(f->events[0]->message);
+    assert_null(f->events[0]->contents);
+    assert_told(f, "UPDATED a:1\n");
+
+    play_update(f, listen, "a:1", "");
+    fake_error(f, fake_find(f, READ), -32602, "gone", "{'uri':'a:1'}");
+    assert_told(f, "DELETED a:1\n");
+}
+
+static void a_deletion_needs_no_read(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    play_update(f, listen, "a:1", "");
+    play_notify(f, listen, "resources/deleted", "{'uri':'a:1'}");
+    assert_int_equal(play_open(f, READ), 0);
+    assert_told(f, "DELETED a:1\n");
+}
+
+static void the_same_after_a_gap_is_not_told(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    play_update(f, listen, "a:1", "");
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+    for (int i = 0; i < 2; i++) {
+        fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+        fake_pass(f, 10000);
+        play_ack(f, fake_find(f, LISTEN), NULL, "");
+        fake_result(f, fake_find(f, READ), i == 0 ? one : two);
+        assert_told(f, i == 0 ? "DOWN\nUP\n" : "DOWN\nUP\nUPDATED a:1 maybe\n");
+    }
+}
+
+static void unsubscribing_drops_the_read(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+    struct fake_sent *read;
+
+    play_update(f, listen, "a:1", "");
+    read = fake_find(f, READ);
+    play_unsubscribe(f, "a:1");
+    assert_true(read->cancelled);
+    assert_told(f, "");
+}
+
+static void a_template_reads_what_it_matches(void **state) {
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    params = fake_params(fake_find(f, READ));
+    assert_string_equal(json_string_value(json_object_get(params, "uri")), "a:7");
+    json_decref(params);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:7\n");
+}
+
+/* ---- By the clock ------------------------------------------------------- */
+
+static void polling_finds_what_was_not_told(void **state) {
+    struct fake *f = *state;
+
+    up(f, &poll);
+    fake_result(f, fake_find(f, READ), one);
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_true(f->events[0]->polled);
+    assert_null(f->events[0]->contents);
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, 10000);
+    fake_error(f, fake_find(f, READ), -32603, "trouble", NULL);
+    assert_told(f, "");
+    fake_pass(f, 10000);
+    fake_error(f, fake_find(f, READ), -32602, "gone", "{'uri':'a:1'}");
+    assert_told(f, "DELETED a:1\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void what_is_heard_of_is_not_polled(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &poll);
+
+    fake_result(f, fake_find(f, READ), one);
+    for (int i = 0; i < 20; i++) {
+        fake_pass(f, 5000);
+        play_update(f, listen, "a:1", "");
+    }
+    assert_int_equal(fake_count(f, READ), 1);
+}
+
+static void without_subscriptions_it_is_polled_only(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    json_object_clear(f->core->capabilities);
+    note = play_subscribe(f, "a:1", &poll);
+    assert_int_equal(note->calls, 0);
+    fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(fake_count(f, LISTEN), 0);
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(fake_code(play_unsubscribe(f, "a:1")), 0);
+    fake_pass(f, 60000);
+    assert_int_equal(play_open(f, READ), 0);
+
+    note = play_subscribe(f, "a:2", &poll);
+    fake_error(f, fake_find(f, READ), -32602, "no such", "{'uri':'a:2'}");
+    assert_int_equal(fake_code(note), TDG_ENOTFOUND);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+}
+
+static void a_legacy_server_without_a_stream_is_polled(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", &poll);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(fake_code(note), 0);
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+}
+
+static void many_polls_do_not_fall_together(void **state) {
+    struct fake *f = *state;
+    enum { MANY = 200 };
+    char texts[MANY][16];
+    const char *uris[MANY];
+    size_t most = 0;
+
+    fake_up(f, TDG_ERA_MODERN);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "a:%d", i);
+        uris[i] = texts[i];
+    }
+    tdg__core_subscribe(f->core, uris, MANY, &poll, NULL, fake_done, fake_note(f));
+    fake_run(f);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    while (fake_seek(f, READ) != NULL)
+        fake_result(f, fake_find(f, READ), one);
+    for (int ms = 0; ms < 20000; ms += 100) {
+        size_t before = fake_count(f, READ);
+
+        fake_pass(f, 100);
+        while (fake_seek(f, READ) != NULL)
+            fake_result(f, fake_find(f, READ), one);
+        if (fake_count(f, READ) - before > most)
+            most = fake_count(f, READ) - before;
+    }
+    assert_true(fake_count(f, READ) >= 2 * MANY);
+    assert_true(most < MANY / 5);
+    assert_told(f, "");
+}
+
+int main(void) {
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+    const struct CMUnitTest tests[] = {
+        HTTP(an_update_is_told_with_its_contents),
+        HTTP(updates_meanwhile_make_one_more_read),
+        HTTP(sixteen_reads_at_a_time),
+        HTTP(what_cannot_be_read_is_told_all_the_same),
+        HTTP(a_deletion_needs_no_read),
+        HTTP(the_same_after_a_gap_is_not_told),
+        HTTP(unsubscribing_drops_the_read),
+        HTTP(a_template_reads_what_it_matches),
+        HTTP(polling_finds_what_was_not_told),
+        HTTP(what_is_heard_of_is_not_polled),
+        HTTP(without_subscriptions_it_is_polled_only),
+        HTTP(a_legacy_server_without_a_stream_is_polled),
+        HTTP(many_polls_do_not_fall_together),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("reread", tests, NULL, NULL);
+}
