@@ -149,12 +149,6 @@ static void after_the_end_everything_is_over(void **state) {
 
 /* ---- Memory ------------------------------------------------------------- */
 
-/* Called from inside where there is no memory to remember it with. */
-static void note_call(struct fake *f, struct fake_note *note) {
-    fake_run(f);
-    (void)note;
-}
-
 static void scenario(struct fake *f) {
     const tdg_subscribe_opts_t opts = {.reread = true, .batch_ms = 5};
     static const char *const uris[] = {"a:1", "b:{x}", "c:3"};
@@ -165,7 +159,7 @@ static void scenario(struct fake *f) {
 
         tdg__core_subscribe(f->core, &uris[i], 1, i == 0 ? &opts : NULL, &codes[i],
                             fake_done, note);
-        note_call(f, note);
+        fake_run(f);
     }
     for (int round = 0; round < 6; round++) {
         struct fake_sent *listen;
@@ -178,6 +172,14 @@ static void scenario(struct fake *f) {
             if (round == 2 && fake_seek(f, LISTEN) == listen)
                 fake_broken(f, listen, TDG__CARRY_BROKEN, true);
         }
+        for (int i = 0; i < 4 && fake_seek(f, "resources/subscribe") != NULL; i++)
+            fake_result(f, fake_find(f, "resources/subscribe"), "{}");
+        if (fake_seek(f, "GET") != NULL) {
+            fake_opened(f, fake_find(f, "GET"));
+            play_update(f, fake_find(f, "GET"), round % 2 == 0 ? "b:7" : "a:1", "");
+            if (round == 3 && fake_seek(f, "GET") != NULL)
+                fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+        }
         if (fake_seek(f, "resources/read") != NULL)
             fake_result(f, fake_find(f, "resources/read"), "{'contents':[]}");
         fake_pass(f, 3000);
@@ -186,22 +188,21 @@ static void scenario(struct fake *f) {
         struct fake_note *note = fake_note(f);
 
         tdg__core_unsubscribe(f->core, uris[i], fake_done, note);
-        note_call(f, note);
+        fake_run(f);
     }
     fake_pass(f, 61000);
 }
 
 /* Whatever allocation fails, every `done` is called once and nothing is leaked. */
-static void memory_may_run_out(void **state) {
+static void run_short_of_memory(tdg_era_t era) {
     bool failed = true;
 
-    (void)state;
     for (size_t nth = 1; failed && nth < 3000; nth++) {
         void *inner = NULL;
         struct fake *f = state_create(&inner, sizeof(*f));
 
         fake_init(f, TDG__WIRE_HTTP);
-        fake_up(f, TDG_ERA_MODERN);
+        fake_up(f, era);
         memory_fail(nth, MEMORY_ONCE);
         scenario(f);
         failed = memory_failed();
@@ -210,6 +211,16 @@ static void memory_may_run_out(void **state) {
         state_destroy(&inner);
     }
     assert_false(failed);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    run_short_of_memory(TDG_ERA_MODERN);
+}
+
+static void memory_may_run_out_in_a_session(void **state) {
+    (void)state;
+    run_short_of_memory(TDG_ERA_LEGACY);
 }
 
 int main(void) {
@@ -222,6 +233,7 @@ int main(void) {
         cmocka_unit_test(it_can_end_in_every_state),
         HTTP(after_the_end_everything_is_over),
         cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(memory_may_run_out_in_a_session),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
