@@ -191,13 +191,20 @@ typedef struct tdg_client_opts {
 TDG_API int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
                                tdg_failure_t *failure);
 
+/* Begins to close, and does not wait for it. From then on every function of this client
+ * returns TDG_EENDED, also those that wait already, and nothing is told any more. For the
+ * thread that wants to end others: stop, wait until they have left, close. From any
+ * thread, also from a callback; again does nothing. NULL is accepted. */
+TDG_API void tdg_client_stop(tdg_client_t *client);
+
 /* Unsubscribes, says goodbye (a legacy session is deleted, a program gets the end of its
  * input, SIGTERM after 2 s and SIGKILL after 2 more), waits for that no longer than 5 s,
- * and frees the client. Calls that wait return TDG_EENDED. NULL is accepted. Not from a
- * callback. */
+ * and frees the client. Calls that wait return TDG_EENDED; a call that begins later uses
+ * freed memory, so where other threads go on calling, see tdg_client_stop(). NULL is
+ * accepted. Not from a callback, where it does nothing. */
 TDG_API void tdg_client_close(tdg_client_t *client);
 
-/* What is known of the server. Strings are borrowed and live as long as the client. */
+/* What is known of the server. All of it is released by tdg_server_facts_done(). */
 typedef struct tdg_server_facts {
     tdg_era_t era;              /* MODERN or LEGACY */
     const char *protocol;       /* such as "2025-11-25" */
@@ -211,7 +218,9 @@ typedef struct tdg_server_facts {
     bool ours;                  /* it has shown cursors: gaps are exact */
 } tdg_server_facts_t;
 
-/* Fills *ret. Release with tdg_server_facts_done(). Returns 0 or TDG_ENOMEM. */
+/* Fills *ret with what is known now; a server may have been replaced by another one since
+ * the last time. Does not wait for the server, and works in callbacks. Returns 0,
+ * TDG_ENOMEM or TDG_EENDED. */
 TDG_API int tdg_client_facts(tdg_client_t *client, tdg_server_facts_t *ret);
 TDG_API void tdg_server_facts_done(tdg_server_facts_t *facts);
 
@@ -228,6 +237,7 @@ typedef struct tdg_client_counts {
     size_t subscriptions; /* now */
     size_t waiting;       /* events that nobody has fetched yet */
 } tdg_client_counts_t;
+/* All zero while the client is being closed. Works in callbacks. */
 TDG_API void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret);
 
 /* ---- Subscriptions ------------------------------------------------------ */
@@ -268,7 +278,8 @@ TDG_API int tdg_client_subscribe_all(tdg_client_t *client, const char *const *ur
 TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                                    tdg_failure_t *failure);
 
-/* What is subscribed now: an array of strings, new; NULL when memory is out. */
+/* What is subscribed now: an array of strings, new; NULL when memory is out, or the
+ * client is being closed. Works in callbacks. */
 TDG_API json_t *tdg_client_subscriptions(tdg_client_t *client);
 
 /* Wants to be told when lists change: one bit, 1 << TDG_LIST_..., for each; replaces what
@@ -278,11 +289,13 @@ TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
 
 /* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
  * Returns 0, TDG_ETIMEDOUT, TDG_EENDED (closed for good, and all events are fetched),
- * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM. */
+ * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM (an event was lost for want of
+ * memory, and anything may have changed; told once, and the next call goes on). */
 TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
 
-/* A descriptor that is readable while events wait, for poll(2) and loops of your own. Do
- * not read from it. -1 where there is `on_event`. */
+/* A descriptor that is readable while tdg_client_next() would not have to wait, for
+ * poll(2) and loops of your own. Do not read from it, nor close it. -1 where there is
+ * `on_event`. */
 TDG_API int tdg_client_fd(tdg_client_t *client);
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -323,7 +336,8 @@ TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t 
 
 /* The same without waiting, also from callbacks. `done` is called once, on the client's
  * thread: `result` is NULL on failure, `failure` on success; both borrowed. Where this
- * itself returns a code, `done` is not called. */
+ * itself returns a code (TDG_EINVAL, TDG_ENOMEM, TDG_EENDED, or TDG_EAGAIN where too many
+ * wait already), `done` is not called. It may be NULL. */
 typedef void (*tdg_done_fn)(void *user, const json_t *result,
                             const tdg_failure_t *failure);
 TDG_API int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,

@@ -15,7 +15,10 @@
 
 #include <tidings/client.h>
 
-enum { TDG__EVENTS_MAX_MESSAGES = 256 }; /* log messages that wait; the oldest goes */
+enum {
+    TDG__EVENTS_MAX_MESSAGES = 256,      /* log messages that wait; the oldest goes */
+    TDG__EVENTS_MAX_RESOURCES = 1000000, /* resources; more are refused, see put */
+};
 
 /* A new event of a kind, at the time of now; `uri`, which may be NULL, and `message` are
  * copied; a reference to `metadata` and `contents` is taken where not NULL. NULL when
@@ -29,17 +32,20 @@ typedef struct tdg__events tdg__events_t;
 int tdg__events_create(tdg__events_t **ret);
 void tdg__events_destroy(tdg__events_t *events);
 
-/* Adds or merges; the event is stolen, even on failure. Returns 0 or TDG_ENOMEM: then the
- * loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED after UPDATED
- * and the other way round: the newer kind, the counts added. A `maybe` stays only while
- * all that were merged are. DOWN and UP replace each other. */
+/* Adds or merges; the event is stolen, even on failure. NULL stands for one that there
+ * was no memory for. Returns 0 or TDG_ENOMEM (that, or too many resources wait): then the
+ * loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED, LOST and
+ * UPDATED of one resource: the newer kind, the counts added. A `maybe` stays only while
+ * all that were merged are; so does `polled`. DOWN and UP replace each other; CLOSED
+ * takes the place of both, behind all others. After the end nothing is added. */
 int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
 
 void tdg__events_forget(tdg__events_t *events,
                         const char *uri);    /* those that wait for it */
 void tdg__events_end(tdg__events_t *events); /* after what waits: TDG_EENDED */
 
-/* As tdg_client_next(). `timeout_ms` as there. */
+/* As tdg_client_next(). `timeout_ms` as there. The descriptor is readable while the next
+ * fetch would not have to wait: also when it would give TDG_ENOMEM or TDG_EENDED. */
 int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret);
 int tdg__events_fd(const tdg__events_t *events);
 size_t tdg__events_waiting(tdg__events_t *events);

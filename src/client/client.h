@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The client that programs hold: a core (core.h) on a thread of its own, with its wires,
+ * its clock and a queue of events.
+ *
+ *     client_opts.c   defaults, and what is wrong with options
+ *     client.c        the thread, and what it does for others
+ *     client_wait.c   the functions that wait for it
+ *
+ * Threads meet in one place: a command goes into a list under a lock, and the loop is
+ * woken. All that the core and the wires are is touched by the client's thread alone. */
+#ifndef TDG_CLIENT_CLIENT_H
+#define TDG_CLIENT_CLIENT_H
+
+#include <stdbool.h>
+
+#include <tidings/client.h>
+
+#include "client/core.h"
+
+/* ---- Options (client_opts.c) -------------------------------------------- */
+
+enum { TDG__CLIENT_MAX_URL = 8192, TDG__CLIENT_MAX_HEADERS = 100 };
+
+/* A copy of the options that owns all its texts, with defaults filled in. */
+typedef struct tdg__client_opts {
+    tdg_client_opts_t opts;
+    void **kept; /* what `opts` points to */
+    size_t kept_count;
+} tdg__client_opts_t;
+
+/* Checks and copies. Returns 0, TDG_ENOMEM, or TDG_EINVAL with what is wrong in *failure.
+ * Release with _done(), which also takes what is all zero. */
+int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *given,
+                          tdg_failure_t *failure);
+void tdg__client_opts_done(tdg__client_opts_t *own);
+
+/* Fills a failure, which may be NULL, and returns its code. */
+int tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- Commands (client.c) ------------------------------------------------ */
+
+/* Something for the client's thread to do. Lives until `run` has been called. */
+typedef struct tdg__command tdg__command_t;
+struct tdg__command {
+    tdg__command_t *next;
+    /* On the client's thread. */
+    void (*run)(tdg__core_t *core, tdg__command_t *command);
+};
+
+/* Whether this is the client's own thread. */
+bool tdg__client_is_here(const tdg_client_t *client);
+
+/* A call from outside begins, and ends. Between the two the client is not freed. False:
+ * it is being closed. */
+bool tdg__client_enter(tdg_client_t *client);
+void tdg__client_leave(tdg_client_t *client);
+
+/* Has it run, in order. Returns 0, TDG_EENDED (it is being closed) or TDG_EAGAIN (too
+ * much waits already). Between enter and leave, or on the client's thread. */
+int tdg__client_post(tdg_client_t *client, tdg__command_t *command);
+
+/* Waits until the core is connected (client_wait.c). */
+int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure);
+
+size_t tdg__client_waiting(tdg_client_t *client);    /* events */
+tdg__core_t *tdg__client_core(tdg_client_t *client); /* on the client's thread only */
+uint32_t tdg__client_timeout(const tdg_client_t *client);
+
+#endif
