@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The thread of a client. One turn of its loop:
+ *
+ *     commands ─▶ core ─▶ wires       woken by uv_async_send()
+ *     sockets, pipes ─▶ wires ─▶ core ─▶ events, answers
+ *     timer ─▶ core                   armed before every wait, for the core's deadline
+ *
+ * Who may still touch a client is counted: its thread, its owner, and every call that is
+ * inside. The last one frees it. So calls that wait may outlive tdg_client_close() by the
+ * moment that they need to return, and a thread that hangs (in a name look-up, say) does
+ * not keep the owner waiting: it is left to itself. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include <uv.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "client/event.h"
+
+enum { MAX_COMMANDS = 100000, CLOSE_MS = 5000 };
+
+struct tdg_client {
+    tdg__client_opts_t own;
+    tdg__events_t *events; /* NULL: there is a callback */
+
+    /* Of the thread. */
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_prepare_t before_wait;
+    uv_timer_t timer;
+    tdg__core_t *core;
+    bool stopping; /* nothing is told any more */
+
+    pthread_t thread;
+    pthread_mutex_t lock; /* for what follows */
+    pthread_cond_t ended;
+    tdg__command_t *first, **last;
+    size_t commands;
+    size_t users; /* thread, owner, calls inside */
+    bool closing; /* no call comes in any more */
+    bool over;    /* the thread has done all its work */
+    bool left;    /* the owner is gone, and hears nothing any more */
+    tdg__command_t stop;
+};
+
+/* The client whose thread this is. */
+static _Thread_local const tdg_client_t *here;
+
+bool tdg__client_is_here(const tdg_client_t *client) {
+    return here == client;
+}
+
+tdg__core_t *tdg__client_core(tdg_client_t *client) {
+    return client->core;
+}
+
+uint32_t tdg__client_timeout(const tdg_client_t *client) {
+    return client->own.opts.timeout_ms;
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static void client_free(tdg_client_t *client) {
+    tdg__events_destroy(client->events);
+    tdg__client_opts_done(&client->own);
+    pthread_cond_destroy(&client->ended);
+    pthread_mutex_destroy(&client->lock);
+    tdg__free(client);
+}
+
+bool tdg__client_enter(tdg_client_t *client) {
+    bool open;
+
+    pthread_mutex_lock(&client->lock);
+    open = !client->closing;
+    client->users += open;
+    pthread_mutex_unlock(&client->lock);
+    return open;
+}
+
+void tdg__client_leave(tdg_client_t *client) {
+    bool last;
+
+    pthread_mutex_lock(&client->lock);
+    last = --client->users == 0;
+    pthread_mutex_unlock(&client->lock);
+    if (last)
+        client_free(client);
+}
+
+/* ---- Commands ----------------------------------------------------------- */
+
+/* Under the lock, so that the loop is not closed meanwhile. */
+static void push(tdg_client_t *client, tdg__command_t *command) {
+    command->next = NULL;
+    *client->last = command;
+    client->last = &command->next;
+    client->commands++;
+    uv_async_send(&client->wake);
+}
+
+int tdg__client_post(tdg_client_t *client, tdg__command_t *command) {
+    int rv = 0;
+
+    pthread_mutex_lock(&client->lock);
+    if (client->closing)
+        rv = TDG_EENDED;
+    else if (client->commands >= MAX_COMMANDS)
+        rv = TDG_EAGAIN;
+    else
+        push(client, command);
+    pthread_mutex_unlock(&client->lock);
+    return rv;
+}
+
+static void run_commands(uv_async_t *wake) {
+    tdg_client_t *client = wake->data;
+    tdg__command_t *command, *next;
+
+    pthread_mutex_lock(&client->lock);
+    command = client->first;
+    client->first = NULL;
+    client->last = &client->first;
+    client->commands = 0;
+    pthread_mutex_unlock(&client->lock);
+
+    uv_update_time(&client->loop);
+    for (; command != NULL; command = next) {
+        next = command->next; /* it is gone once it has run */
+        command->run(client->core, command);
+    }
+}
+
+/* ---- What the core wants ------------------------------------------------ */
+
+static int64_t core_now(void *user) {
+    tdg_client_t *client = user;
+
+    return (int64_t)uv_now(&client->loop);
+}
+
+static uint64_t core_random(void *user) {
+    uint64_t number;
+
+    (void)user;
+    /* It spreads attempts over time and is no secret. */
+    if (tdg__random(&number, sizeof(number)) < 0)
+        number = uv_hrtime();
+    return number;
+}
+
+static tdg__web_opts_t web_opts(const tdg_client_opts_t *opts) {
+    return (tdg__web_opts_t){.headers = opts->headers,
+                             .token_file = opts->token_file,
+                             .ca_file = opts->ca_file,
+                             .proxy = opts->proxy,
+                             .insecure_token =
+                                 (opts->flags & TDG_CLIENT_INSECURE_TOKEN) != 0,
+                             .agent = "tidings/" TDG_VERSION,
+                             .connect_timeout_ms = opts->connect_timeout_ms};
+}
+
+static int make_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t *calls,
+                     void *wire_user, tdg__wire_t **ret) {
+    tdg_client_t *client = user;
+    const tdg_client_opts_t *opts = &client->own.opts;
+    tdg__web_opts_t web = web_opts(opts);
+
+    switch (kind) {
+    case TDG__WIRE_HTTP:
+        return tdg__wire_http_create(&client->loop, opts->url, &web, calls, wire_user,
+                                     opts->max_message_bytes, ret);
+    case TDG__WIRE_SSE:
+        return tdg__wire_sse_create(&client->loop, opts->url, &web, calls, wire_user,
+                                    opts->max_message_bytes, ret);
+    case TDG__WIRE_STDIO:
+        return tdg__wire_stdio_create(&client->loop, opts->argv, opts->env, opts->cwd,
+                                      calls, wire_user, opts->max_message_bytes, ret);
+    }
+    return TDG_EINVAL;
+}
+
+static void core_log(void *user, tdg_client_log_level_t level, const char *line) {
+    tdg_client_t *client = user;
+    bool left;
+
+    pthread_mutex_lock(&client->lock);
+    left = client->left;
+    pthread_mutex_unlock(&client->lock);
+    if (!left && client->own.opts.log != NULL)
+        client->own.opts.log(client->own.opts.user, level, line);
+}
+
+static void core_event(void *user, tdg_event_t *event) {
+    tdg_client_t *client = user;
+    bool last = event != NULL && event->kind == TDG_EVENT_CLOSED;
+
+    if (client->stopping) {
+        tdg_event_free(event);
+        return;
+    }
+
+    if (client->events != NULL) {
+        tdg__events_put(client->events, event);
+        if (last)
+            tdg__events_end(client->events);
+    } else if (event != NULL) {
+        client->own.opts.on_event(client->own.opts.user, client, event);
+        tdg_event_free(event);
+    } else {
+        core_log(client, TDG_CLIENT_LOG_WARNING, "out of memory: an event was lost");
+    }
+}
+
+static void core_forget(void *user, const char *uri) {
+    tdg_client_t *client = user;
+
+    if (client->events != NULL)
+        tdg__events_forget(client->events, uri);
+}
+
+static json_t *core_input(void *user, const char *method, const json_t *params) {
+    tdg_client_t *client = user;
+
+    if (client->stopping)
+        return NULL;
+    return client->own.opts.on_input(client->own.opts.user, method, params);
+}
+
+/* ---- The thread --------------------------------------------------------- */
+
+static void tick(uv_timer_t *timer) {
+    tdg_client_t *client = timer->data;
+
+    tdg__core_tick(client->core);
+}
+
+static void arm(uv_prepare_t *before_wait) {
+    tdg_client_t *client = before_wait->data;
+    int64_t deadline = tdg__core_deadline(client->core);
+    int64_t now = core_now(client);
+
+    if (deadline == INT64_MAX)
+        uv_timer_stop(&client->timer);
+    else
+        uv_timer_start(&client->timer, tick,
+                       deadline > now ? (uint64_t)(deadline - now) : 0, 0);
+}
+
+static void stopped(void *user) {
+    tdg_client_t *client = user;
+
+    uv_stop(&client->loop);
+}
+
+static void run_stop(tdg__core_t *core, tdg__command_t *command) {
+    tdg_client_t *client =
+        (tdg_client_t *)((char *)command - offsetof(tdg_client_t, stop));
+
+    client->stopping = true;
+    tdg__core_stop(core, stopped, client);
+}
+
+/* Nobody posts any more: `closing` is set. Also for a loop that never ran. */
+static void close_loop(tdg_client_t *client) {
+    uv_close((uv_handle_t *)&client->wake, NULL);
+    uv_close((uv_handle_t *)&client->before_wait, NULL);
+    uv_close((uv_handle_t *)&client->timer, NULL);
+    uv_run(&client->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&client->loop);
+}
+
+static void *client_thread(void *arg) {
+    tdg_client_t *client = arg;
+
+    here = client;
+    uv_update_time(&client->loop);
+    uv_run(&client->loop, UV_RUN_DEFAULT); /* until stopped() */
+    tdg__core_destroy(client->core);
+    close_loop(client);
+
+    pthread_mutex_lock(&client->lock);
+    client->over = true;
+    pthread_cond_broadcast(&client->ended);
+    pthread_mutex_unlock(&client->lock);
+    tdg__client_leave(client);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. SIGCHLD alone comes through, and only where
+ * there is a child: the handler is libuv's, and a program may block it everywhere else.
+ */
+static int start_thread(tdg_client_t *client) {
+    sigset_t none, before;
+    int rv;
+
+    sigfillset(&none);
+    if (client->own.opts.argv != NULL)
+        sigdelset(&none, SIGCHLD);
+    pthread_sigmask(SIG_SETMASK, &none, &before);
+    rv = pthread_create(&client->thread, NULL, client_thread, client);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rv != 0) {
+        errno = rv;
+        return TDG_ESYSTEM;
+    }
+    pthread_setname_np(client->thread, "tidings-client");
+    return 0;
+}
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+static void init_lock(tdg_client_t *client) {
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->ended, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&client->lock, NULL);
+    client->last = &client->first;
+    client->stop.run = run_stop;
+}
+
+static int open_loop(tdg_client_t *client) {
+    if (uv_loop_init(&client->loop) < 0)
+        return TDG_ESYSTEM;
+    if (uv_async_init(&client->loop, &client->wake, run_commands) < 0) {
+        uv_loop_close(&client->loop);
+        return TDG_ESYSTEM;
+    }
+
+    uv_prepare_init(&client->loop, &client->before_wait);
+    uv_timer_init(&client->loop, &client->timer);
+    client->wake.data = client->before_wait.data = client->timer.data = client;
+    uv_prepare_start(&client->before_wait, arm);
+    return 0;
+}
+
+static int make_core(tdg_client_t *client) {
+    const tdg_client_opts_t *opts = &client->own.opts;
+    tdg__core_opts_t core = {.client = opts,
+                             .now = core_now,
+                             .random = core_random,
+                             .make_wire = make_wire,
+                             .event = core_event,
+                             .forget = core_forget,
+                             .log = core_log,
+                             .input = opts->on_input != NULL ? core_input : NULL,
+                             .user = client};
+
+    return tdg__core_create(&core, &client->core);
+}
+
+/* Stores a client whose thread runs, and which is not connected yet. */
+static int create(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                  tdg_failure_t *failure) {
+    tdg_client_t *client = tdg__calloc(1, sizeof(*client));
+    int rv;
+
+    if (client == NULL)
+        return tdg__failure_set(failure, TDG_ENOMEM, "out of memory");
+
+    rv = tdg__client_opts_init(&client->own, opts, failure);
+    if (rv < 0) {
+        tdg__free(client);
+        return rv;
+    }
+    init_lock(client);
+    if (opts->on_event == NULL)
+        rv = tdg__events_create(&client->events);
+    if (rv == 0)
+        rv = open_loop(client);
+    if (rv < 0)
+        goto fail;
+
+    rv = make_core(client);
+    if (rv < 0)
+        goto fail_loop;
+
+    client->users = 2; /* the thread, and the owner */
+    rv = start_thread(client);
+    if (rv < 0)
+        goto fail_core;
+
+    *ret = client;
+    return 0;
+
+fail_core:
+    tdg__core_destroy(client->core);
+fail_loop:
+    close_loop(client);
+fail:
+    tdg__failure_set(failure, rv, "a client cannot be made: %s",
+                     rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
+    client_free(client);
+    return rv;
+}
+
+int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                       tdg_failure_t *failure) {
+    tdg_client_t *client = NULL;
+    int rv;
+
+    if (opts == NULL || ret == NULL)
+        return tdg__failure_set(failure, TDG_EINVAL, "no options, or nowhere to store");
+
+    rv = create(opts, &client, failure);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__client_connect(client, failure);
+    if (rv < 0) {
+        tdg_client_close(client);
+        return rv;
+    }
+    *ret = client;
+    return 0;
+}
+
+void tdg_client_stop(tdg_client_t *client) {
+    if (client == NULL)
+        return;
+
+    pthread_mutex_lock(&client->lock);
+    if (!client->closing) {
+        client->closing = true;
+        push(client, &client->stop);
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (client->events != NULL)
+        tdg__events_end(client->events);
+}
+
+static struct timespec in_ms(int ms) {
+    struct timespec at;
+
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += ms / 1000;
+    return at;
+}
+
+void tdg_client_close(tdg_client_t *client) {
+    struct timespec until = in_ms(CLOSE_MS);
+    int rv = 0;
+    bool over;
+
+    if (client == NULL || tdg__client_is_here(client))
+        return; /* a thread cannot wait for itself */
+
+    tdg_client_stop(client);
+    pthread_mutex_lock(&client->lock);
+    while (!client->over && rv != ETIMEDOUT)
+        rv = pthread_cond_timedwait(&client->ended, &client->lock, &until);
+    over = client->over;
+    client->left = true;
+    pthread_mutex_unlock(&client->lock);
+
+    if (over)
+        pthread_join(client->thread, NULL);
+    else
+        pthread_detach(client->thread);
+    tdg__client_leave(client);
+}
+
+/* ---- Events ------------------------------------------------------------- */
+
+int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret) {
+    int rv;
+
+    if (client == NULL || ret == NULL || client->events == NULL ||
+        tdg__client_is_here(client))
+        return TDG_EINVAL;
+    if (!tdg__client_enter(client))
+        return TDG_EENDED;
+
+    rv = tdg__events_next(client->events, timeout_ms, ret);
+    tdg__client_leave(client);
+    return rv;
+}
+
+int tdg_client_fd(tdg_client_t *client) {
+    return client != NULL && client->events != NULL ? tdg__events_fd(client->events) : -1;
+}
+
+size_t tdg__client_waiting(tdg_client_t *client) {
+    return client->events != NULL ? tdg__events_waiting(client->events) : 0;
+}
