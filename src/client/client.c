@@ -366,7 +366,7 @@ static int create(const tdg_client_opts_t *opts, tdg_client_t **ret,
     int rv;
 
     if (client == NULL)
-        return tdg__failure_set(failure, TDG_ENOMEM, "out of memory");
+        return tdg__client_fail(failure, TDG_ENOMEM, "out of memory");
 
     rv = tdg__client_opts_init(&client->own, opts, failure);
     if (rv < 0) {
@@ -398,7 +398,7 @@ fail_core:
 fail_loop:
     close_loop(client);
 fail:
-    tdg__failure_set(failure, rv, "a client cannot be made: %s",
+    tdg__client_fail(failure, rv, "a client cannot be made: %s",
                      rv == TDG_ESYSTEM ? strerror(errno) : tdg_strerror(rv));
     client_free(client);
     return rv;
@@ -410,7 +410,7 @@ int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
     int rv;
 
     if (opts == NULL || ret == NULL)
-        return tdg__failure_set(failure, TDG_EINVAL, "no options, or nowhere to store");
+        return tdg__client_fail(failure, TDG_EINVAL, "no options, or nowhere to store");
 
     rv = create(opts, &client, failure);
     if (rv < 0)

@@ -36,7 +36,7 @@ int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *give
 void tdg__client_opts_done(tdg__client_opts_t *own);
 
 /* Fills a failure, which may be NULL, and returns its code. */
-int tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
+int tdg__client_fail(tdg_failure_t *failure, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- Commands (client.c) ------------------------------------------------ */

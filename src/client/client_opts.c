@@ -17,7 +17,7 @@ enum {
                 TDG_CLIENT_INSECURE_TOKEN,
 };
 
-int tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...) {
+int tdg__client_fail(tdg_failure_t *failure, int code, const char *format, ...) {
     va_list args;
 
     if (failure == NULL)
@@ -38,7 +38,7 @@ void tdg_failure_done(tdg_failure_t *failure) {
 }
 
 static int invalid(tdg_failure_t *failure, const char *what) {
-    return tdg__failure_set(failure, TDG_EINVAL, "%s", what);
+    return tdg__client_fail(failure, TDG_EINVAL, "%s", what);
 }
 
 /* ---- The URL ------------------------------------------------------------ */
@@ -133,7 +133,7 @@ static int check_url(const char *url, tdg_failure_t *failure) {
     if (rv == TDG_EURI)
         return invalid(failure, "the URL holds characters that it must not, or a % "
                                 "without two hexadecimal digits");
-    return rv < 0 ? tdg__failure_set(failure, rv, "%s", tdg_strerror(rv)) : 0;
+    return rv < 0 ? tdg__client_fail(failure, rv, "%s", tdg_strerror(rv)) : 0;
 }
 
 /* ---- Headers ------------------------------------------------------------ */
@@ -156,11 +156,14 @@ static bool is_reserved(const char *name, size_t len) {
     return false;
 }
 
+static size_t name_length(const char *header) {
+    return strspn(header, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
 /* What is wrong with a header, or NULL. Values are secrets, and are not said. */
 static const char *wrong_header(const char *header) {
-    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    size_t name = strspn(header, token);
+    size_t name = name_length(header);
 
     if (name == 0 || header[name] != ':')
         return "a header must look like \"Name: value\"";
@@ -185,9 +188,8 @@ static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) 
         if (count == TDG__CLIENT_MAX_HEADERS)
             return invalid(failure, "too many headers");
         if (wrong != NULL)
-            return tdg__failure_set(failure, TDG_EINVAL, "header %zu (%.*s): %s",
-                                    count + 1, (int)strcspn(header, ": \t\r\n"), header,
-                                    wrong);
+            return tdg__client_fail(failure, TDG_EINVAL, "header %zu (%.*s): %s",
+                                    count + 1, (int)name_length(header), header, wrong);
         if (opts->token_file != NULL && strncasecmp(header, "Authorization:", 14) == 0)
             return invalid(failure, "an Authorization header and a token file exclude "
                                     "each other");
@@ -223,15 +225,15 @@ static int check_target(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
 
 static int check_rest(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
     if ((opts->flags & ~(unsigned)ALL_FLAGS) != 0)
-        return tdg__failure_set(failure, TDG_EINVAL, "unknown flags: 0x%x",
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown flags: 0x%x",
                                 opts->flags & ~(unsigned)ALL_FLAGS);
     if ((unsigned)opts->era > TDG_ERA_LEGACY)
-        return tdg__failure_set(failure, TDG_EINVAL, "unknown era: %d", (int)opts->era);
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown era: %d", (int)opts->era);
     if (opts->retry_per_minute > TDG__BACKOFF_MAX_PER_MINUTE)
-        return tdg__failure_set(failure, TDG_EINVAL, "retry_per_minute is at most %d",
+        return tdg__client_fail(failure, TDG_EINVAL, "retry_per_minute is at most %d",
                                 TDG__BACKOFF_MAX_PER_MINUTE);
     if (opts->max_message_bytes != 0 && opts->max_message_bytes < MIN_MESSAGE_BYTES)
-        return tdg__failure_set(failure, TDG_EINVAL, "max_message_bytes is at least %d",
+        return tdg__client_fail(failure, TDG_EINVAL, "max_message_bytes is at least %d",
                                 MIN_MESSAGE_BYTES);
     if (opts->retry_max_ms != 0 && opts->retry_ms > opts->retry_max_ms)
         return invalid(failure, "retry_ms is larger than retry_max_ms");
@@ -348,7 +350,7 @@ int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *give
     *own = (tdg__client_opts_t){.opts = *given};
     if (!copy_texts(own)) {
         tdg__client_opts_done(own);
-        return tdg__failure_set(failure, TDG_ENOMEM, "out of memory");
+        return tdg__client_fail(failure, TDG_ENOMEM, "out of memory");
     }
     fill_in(&own->opts);
     return 0;

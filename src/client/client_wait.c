@@ -52,7 +52,7 @@ static void answered(void *user, int code, json_t *result, const tdg_failure_t *
     else if (failure != NULL)
         wait->failure = *failure;
     else
-        tdg__failure_set(&wait->failure, code, "%s", tdg_strerror(code));
+        tdg__client_fail(&wait->failure, code, "%s", tdg_strerror(code));
     wait->failure.code = code;
     json_incref(wait->failure.data);
     wait->done = true;
@@ -82,7 +82,7 @@ static int wait_inside(tdg_client_t *client, wait_t *wait) {
         rv = wait->code;
     } else {
         json_decref(wait->params);
-        tdg__failure_set(&wait->failure, rv, "%s",
+        tdg__client_fail(&wait->failure, rv, "%s",
                          rv == TDG_EENDED ? "the client is being closed"
                                           : "too many requests wait");
     }
@@ -116,11 +116,11 @@ static int wait_for(tdg_client_t *client, wait_t *wait, tdg_failure_t *failure) 
 
     if (wrong != NULL) {
         json_decref(wait->params);
-        return tdg__failure_set(failure, TDG_EINVAL, "%s", wrong);
+        return tdg__client_fail(failure, TDG_EINVAL, "%s", wrong);
     }
     if (!tdg__client_enter(client)) {
         json_decref(wait->params);
-        return tdg__failure_set(failure, TDG_EENDED, "the client is being closed");
+        return tdg__client_fail(failure, TDG_EENDED, "the client is being closed");
     }
 
     rv = wait_inside(client, wait);
@@ -140,14 +140,14 @@ static int wait_for_result(tdg_client_t *client, wait_t *wait, json_t **ret,
     if (rv < 0)
         return rv;
     if (wait->result == NULL)
-        return tdg__failure_set(failure, TDG_EJSON, "the answer has no result");
+        return tdg__client_fail(failure, TDG_EJSON, "the answer has no result");
     *ret = wait->result;
     return 0;
 }
 
 static int no_argument(json_t *stolen, tdg_failure_t *failure) {
     json_decref(stolen);
-    return tdg__failure_set(failure, TDG_EINVAL, "a required argument is NULL");
+    return tdg__client_fail(failure, TDG_EINVAL, "a required argument is NULL");
 }
 
 /* ---- Connecting and what is known --------------------------------------- */
@@ -278,7 +278,7 @@ int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris, size
         if (uris[i] == NULL)
             return no_argument(NULL, failure);
         if (!is_text(uris[i]))
-            return tdg__failure_set(failure, TDG_EINVAL, "URI %zu is not UTF-8", i + 1);
+            return tdg__client_fail(failure, TDG_EINVAL, "URI %zu is not UTF-8", i + 1);
     }
     if (count == 0)
         return 0;
@@ -332,7 +332,7 @@ int tdg_client_watch_lists(tdg_client_t *client, unsigned lists, tdg_failure_t *
     int rv;
 
     if (lists >= 1U << (TDG_LIST_PROMPTS + 1))
-        return tdg__failure_set(failure, TDG_EINVAL, "unknown lists: 0x%x", lists);
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown lists: 0x%x", lists);
 
     rv = wait_for(client, &wait, failure);
     json_decref(wait.result);
@@ -379,7 +379,7 @@ int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
 static int request_packed(tdg_client_t *client, const char *method, json_t *params,
                           json_t **ret, tdg_failure_t *failure) {
     if (params == NULL)
-        return tdg__failure_set(failure, TDG_ENOMEM, "out of memory");
+        return tdg__client_fail(failure, TDG_ENOMEM, "out of memory");
     return tdg_client_request(client, method, params, 0, ret, failure);
 }
 
@@ -391,7 +391,7 @@ static int request_with(tdg_client_t *client, const char *method, json_t *made,
     if (arguments != NULL && !json_is_object(arguments)) {
         json_decref(made);
         json_decref(arguments);
-        return tdg__failure_set(failure, TDG_EINVAL, "arguments must be an object");
+        return tdg__client_fail(failure, TDG_EINVAL, "arguments must be an object");
     }
     if (arguments != NULL && json_object_set_new(made, key, arguments) < 0) {
         json_decref(made);
@@ -402,7 +402,7 @@ static int request_with(tdg_client_t *client, const char *method, json_t *made,
 
 static int no_text(json_t *stolen, tdg_failure_t *failure) {
     json_decref(stolen);
-    return tdg__failure_set(failure, TDG_EINVAL, "a name or text is not UTF-8");
+    return tdg__client_fail(failure, TDG_EINVAL, "a name or text is not UTF-8");
 }
 
 int tdg_client_list(tdg_client_t *client, tdg_list_t list, json_t **ret,
@@ -412,7 +412,7 @@ int tdg_client_list(tdg_client_t *client, tdg_list_t list, json_t **ret,
     if (ret == NULL)
         return no_argument(NULL, failure);
     if ((unsigned)list > TDG_LIST_PROMPTS)
-        return tdg__failure_set(failure, TDG_EINVAL, "unknown list: %d", (int)list);
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown list: %d", (int)list);
     return wait_for_result(client, &wait, ret, failure);
 }
 
@@ -432,7 +432,7 @@ int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
         return rv;
     if (!json_is_array(json_object_get(result, "contents"))) {
         json_decref(result);
-        return tdg__failure_set(failure, TDG_EJSON, "the answer has no \"contents\"");
+        return tdg__client_fail(failure, TDG_EJSON, "the answer has no \"contents\"");
     }
     *ret = result;
     return 0;
@@ -480,7 +480,7 @@ int tdg_client_complete(tdg_client_t *client, const char *ref, const char *argum
 
     arguments = context != NULL ? json_pack("{s:o}", "arguments", context) : NULL;
     if (context != NULL && arguments == NULL)
-        return tdg__failure_set(failure, TDG_ENOMEM, "out of memory");
+        return tdg__client_fail(failure, TDG_ENOMEM, "out of memory");
     rv = request_with(client, "completion/complete",
                       completion_params(ref, argument, value), "context", arguments,
                       &result, failure);
@@ -491,7 +491,7 @@ int tdg_client_complete(tdg_client_t *client, const char *ref, const char *argum
     if (json_is_object(completion))
         *ret = json_incref(completion);
     else
-        rv = tdg__failure_set(failure, TDG_EJSON, "the answer has no \"completion\"");
+        rv = tdg__client_fail(failure, TDG_EJSON, "the answer has no \"completion\"");
     json_decref(result);
     return rv;
 }
@@ -526,7 +526,7 @@ static void errand_done(void *user, int code, json_t *result,
     tdg_failure_t made;
 
     if (code != 0 && failure == NULL) {
-        tdg__failure_set(&made, code, "%s", tdg_strerror(code));
+        tdg__client_fail(&made, code, "%s", tdg_strerror(code));
         failure = &made;
     }
     if (errand->done != NULL)
