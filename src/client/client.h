@@ -6,6 +6,7 @@
  *     client_opts.c   defaults, and what is wrong with options
  *     client.c        the thread, and what it does for others
  *     client_wait.c   the functions that wait for it
+ *     client_send.c   the one that does not
  *
  * Threads meet in one place: a command goes into a list under a lock, and the loop is
  * woken. All that the core and the wires are is touched by the client's thread alone. */
@@ -38,6 +39,9 @@ void tdg__client_opts_done(tdg__client_opts_t *own);
 /* Fills a failure, which may be NULL, and returns its code. */
 int tdg__client_fail(tdg_failure_t *failure, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Whether a text can go into JSON: it is UTF-8, or NULL. */
+bool tdg__client_is_text(const char *text);
 
 /* ---- Commands (client.c) ------------------------------------------------ */
 

@@ -199,7 +199,7 @@ static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) 
 
 /* ---- All ---------------------------------------------------------------- */
 
-static bool is_text(const char *text) {
+bool tdg__client_is_text(const char *text) {
     return text == NULL || tdg__utf8_is_valid(text, strlen(text));
 }
 
@@ -237,7 +237,7 @@ static int check_rest(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
                                 MIN_MESSAGE_BYTES);
     if (opts->retry_max_ms != 0 && opts->retry_ms > opts->retry_max_ms)
         return invalid(failure, "retry_ms is larger than retry_max_ms");
-    if (!is_text(opts->name) || !is_text(opts->version))
+    if (!tdg__client_is_text(opts->name) || !tdg__client_is_text(opts->version))
         return invalid(failure, "name and version must be UTF-8");
     return check_headers(opts, failure);
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 
 typedef struct wait wait_t;
 struct wait {
@@ -91,18 +90,13 @@ static int wait_inside(tdg_client_t *client, wait_t *wait) {
     return rv;
 }
 
-/* Texts go into JSON. NULL is fine. */
-static bool is_text(const char *text) {
-    return text == NULL || tdg__utf8_is_valid(text, strlen(text));
-}
-
 /* What is wrong with a call, or NULL. */
 static const char *wrong_call(const tdg_client_t *client, const wait_t *wait) {
     if (client == NULL)
         return "no client";
     if (tdg__client_is_here(client))
         return "a callback must not wait for its own client";
-    if (!is_text(wait->name))
+    if (!tdg__client_is_text(wait->name))
         return "a name or URI is not UTF-8";
     if (wait->params != NULL && !json_is_object(wait->params))
         return "params and arguments must be an object";
@@ -277,7 +271,7 @@ int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris, size
     for (size_t i = 0; i < count; i++) {
         if (uris[i] == NULL)
             return no_argument(NULL, failure);
-        if (!is_text(uris[i]))
+        if (!tdg__client_is_text(uris[i]))
             return tdg__client_fail(failure, TDG_EINVAL, "URI %zu is not UTF-8", i + 1);
     }
     if (count == 0)
@@ -423,7 +417,7 @@ int tdg_client_read(tdg_client_t *client, const char *uri, json_t **ret,
 
     if (uri == NULL || ret == NULL)
         return no_argument(NULL, failure);
-    if (!is_text(uri))
+    if (!tdg__client_is_text(uri))
         return no_text(NULL, failure);
 
     rv = request_packed(client, "resources/read", json_pack("{s:s}", "uri", uri), &result,
@@ -452,7 +446,7 @@ int tdg_client_prompt(tdg_client_t *client, const char *prompt, json_t *argument
                       json_t **ret, tdg_failure_t *failure) {
     if (prompt == NULL || ret == NULL)
         return no_argument(arguments, failure);
-    if (!is_text(prompt))
+    if (!tdg__client_is_text(prompt))
         return no_text(arguments, failure);
     return request_with(client, "prompts/get", json_pack("{s:s}", "name", prompt),
                         "arguments", arguments, ret, failure);
@@ -475,7 +469,8 @@ int tdg_client_complete(tdg_client_t *client, const char *ref, const char *argum
 
     if (ref == NULL || argument == NULL || value == NULL || ret == NULL)
         return no_argument(context, failure);
-    if (!is_text(ref) || !is_text(argument) || !is_text(value))
+    if (!tdg__client_is_text(ref) || !tdg__client_is_text(argument) ||
+        !tdg__client_is_text(value))
         return no_text(context, failure);
 
     arguments = context != NULL ? json_pack("{s:o}", "arguments", context) : NULL;
@@ -506,81 +501,5 @@ int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure) {
     wait.timeout_ms = tdg__client_timeout(client);
     rv = wait_for(client, &wait, failure);
     json_decref(wait.result);
-    return rv;
-}
-
-/* ---- Without waiting ---------------------------------------------------- */
-
-typedef struct errand {
-    tdg__command_t command; /* first: a command is an errand */
-    json_t *params;
-    uint32_t timeout_ms;
-    tdg_done_fn done;
-    void *user;
-    char method[];
-} errand_t;
-
-static void errand_done(void *user, int code, json_t *result,
-                        const tdg_failure_t *failure) {
-    errand_t *errand = user;
-    tdg_failure_t made;
-
-    if (code != 0 && failure == NULL) {
-        tdg__client_fail(&made, code, "%s", tdg_strerror(code));
-        failure = &made;
-    }
-    if (errand->done != NULL)
-        errand->done(errand->user, code == 0 ? result : NULL, code == 0 ? NULL : failure);
-    tdg__free(errand);
-}
-
-static void run_errand(tdg__core_t *core, tdg__command_t *command) {
-    errand_t *errand = (errand_t *)command;
-
-    tdg__core_request(core, errand->method, errand->params, errand->timeout_ms,
-                      errand_done, errand);
-}
-
-static int post_errand(tdg_client_t *client, errand_t *errand) {
-    int rv;
-
-    if (tdg__client_is_here(client))
-        return tdg__client_post(client, &errand->command);
-    if (!tdg__client_enter(client))
-        return TDG_EENDED;
-
-    rv = tdg__client_post(client, &errand->command);
-    tdg__client_leave(client);
-    return rv;
-}
-
-int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,
-                    uint32_t timeout_ms, tdg_done_fn done, void *user) {
-    errand_t *errand;
-    int rv;
-
-    if (client == NULL || method == NULL || !is_text(method) ||
-        (params != NULL && !json_is_object(params))) {
-        json_decref(params);
-        return TDG_EINVAL;
-    }
-    errand = tdg__malloc(sizeof(*errand) + strlen(method) + 1);
-    if (errand == NULL) {
-        json_decref(params);
-        return TDG_ENOMEM;
-    }
-
-    *errand = (errand_t){.command = {.run = run_errand},
-                         .params = params,
-                         .timeout_ms =
-                             timeout_ms != 0 ? timeout_ms : tdg__client_timeout(client),
-                         .done = done,
-                         .user = user};
-    strcpy(errand->method, method);
-    rv = post_errand(client, errand);
-    if (rv < 0) {
-        json_decref(params);
-        tdg__free(errand);
-    }
     return rv;
 }
