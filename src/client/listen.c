@@ -39,7 +39,7 @@ tdg__listen_t *tdg__listen_of(const tdg__core_t *core, const tdg__asked_t *asked
     return NULL;
 }
 
-tdg__listen_t *tdg__listen_find(const tdg__core_t *core, const json_t *id) {
+tdg__listen_t *tdg__listen_by_id(const tdg__core_t *core, const json_t *id) {
     char text[TDG__RPC_MAX_ID + 1];
     tdg__listen_t **slot;
 

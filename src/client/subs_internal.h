@@ -304,7 +304,7 @@ void tdg__listen_down(tdg__core_t *core); /* all streams are gone */
 void tdg__listen_drop(tdg__core_t *core, tdg__listen_t **listen);
 
 /* The stream with that subscription id (a JSON value); NULL: none. */
-tdg__listen_t *tdg__listen_find(const tdg__core_t *core, const json_t *id);
+tdg__listen_t *tdg__listen_by_id(const tdg__core_t *core, const json_t *id);
 tdg__listen_t *tdg__listen_of(const tdg__core_t *core, const tdg__asked_t *asked);
 
 unsigned tdg__listen_lists(const json_t *notifications); /* bits of those named */

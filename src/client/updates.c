@@ -280,7 +280,7 @@ static void on_acknowledged(const struct notice *notice) {
 /* A server that ends a stream of a pipe cancels it, after the response or without. */
 static void on_cancelled(const struct notice *notice) {
     tdg__listen_t *listen =
-        tdg__listen_find(notice->core, json_object_get(notice->params, "requestId"));
+        tdg__listen_by_id(notice->core, json_object_get(notice->params, "requestId"));
 
     if (listen != NULL)
         tdg__listen_cancelled(listen);
@@ -336,7 +336,7 @@ void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
         notice.listen = tdg__listen_of(core, on);
     } else if (core->era == TDG_ERA_MODERN) {
         id = json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId");
-        notice.listen = tdg__listen_find(core, id);
+        notice.listen = tdg__listen_by_id(core, id);
         if (id != NULL && notice.listen == NULL && kind->take != on_cancelled)
             return; /* of a stream that is over */
     }
