@@ -256,15 +256,27 @@ int tdg__conduit_init(tdg__conduit_t *conduit, uv_loop_t *loop,
     return 0;
 }
 
-void tdg__conduit_silence(tdg__conduit_t *conduit) {
+void tdg__conduit_silence(tdg__conduit_t *conduit, void (*closed)(void *arg), void *arg) {
     conduit->closing = true;
+    conduit->closed = closed;
+    conduit->closed_arg = arg;
     uv_timer_stop(&conduit->timer);
     while (conduit->first != NULL)
         tdg__conduit_drop(conduit->first);
 }
 
-void tdg__conduit_done(tdg__conduit_t *conduit, uv_close_cb closed) {
+static void on_closed(uv_handle_t *handle) {
+    tdg__conduit_t *conduit = handle->data;
+    void (*closed)(void *arg) = conduit->closed;
+    void *arg = conduit->closed_arg;
+
+    conduit->kind->destroy(conduit);
+    if (closed != NULL)
+        closed(arg);
+}
+
+void tdg__conduit_done(tdg__conduit_t *conduit) {
     tdg__heap_remove(&conduit->alarms, &conduit->soon);
     tdg__heap_done(&conduit->alarms);
-    uv_close((uv_handle_t *)&conduit->timer, closed);
+    uv_close((uv_handle_t *)&conduit->timer, on_closed);
 }

@@ -35,6 +35,7 @@ typedef struct tdg__conduit_kind {
     void (*turn)(tdg__carry_t *carry);     /* its alarm; NULL: as for one channel */
     void (*stop)(tdg__carry_t *carry);     /* nothing is to come any more; may be NULL */
     void (*release)(tdg__carry_t *carry);  /* frees it; NULL: memory is all it has */
+    void (*destroy)(tdg__conduit_t *conduit); /* frees the wire */
 } tdg__conduit_kind_t;
 
 struct tdg__conduit {
@@ -46,6 +47,8 @@ struct tdg__conduit {
     tdg__carry_t *first, **last;
     tdg__carry_t *current; /* whose call runs; NULL again when it was dropped meanwhile */
     bool closing;          /* nothing is told any more */
+    void (*closed)(void *arg);
+    void *closed_arg;
 };
 
 /* The memory is the caller's, all zero. Returns 0 or TDG_ENOMEM (nothing to undo). */
@@ -53,11 +56,11 @@ int tdg__conduit_init(tdg__conduit_t *conduit, uv_loop_t *loop,
                       const tdg__conduit_kind_t *kind, const tdg__wire_calls_t *calls,
                       void *user, size_t max_message_bytes);
 
-/* Drops all carries; nothing is told any more. */
-void tdg__conduit_silence(tdg__conduit_t *conduit);
+/* Drops all carries; nothing is told any more. closed(arg) is called at the very end. */
+void tdg__conduit_silence(tdg__conduit_t *conduit, void (*closed)(void *arg), void *arg);
 
-/* After that: closes its handle; `closed` may free the memory. */
-void tdg__conduit_done(tdg__conduit_t *conduit, uv_close_cb closed);
+/* After that, or for a wire that nobody has seen: closes its handle and destroys it. */
+void tdg__conduit_done(tdg__conduit_t *conduit);
 
 /* A carry for this message. Returns 0 or TDG_ENOMEM. */
 int tdg__conduit_add(tdg__conduit_t *conduit, const tdg__parcel_out_t *out,

@@ -44,8 +44,6 @@ struct http {
     tdg__exchange_t *goodbye;
     void (*opening)(void *user, int code, const char *why); /* to be called soon */
     void (*ending)(void *user); /* likewise, or after DELETE */
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 /* What the body of the answer is. */
@@ -712,30 +710,24 @@ static bool renew(tdg__wire_t *base) {
     return tdg__web_renew_token(((struct http *)base)->web);
 }
 
-static void on_closed(uv_handle_t *handle) {
-    struct http *wire = handle->data;
-    void (*closed)(void *arg) = wire->closed;
-    void *arg = wire->closed_arg;
+static void destroy(tdg__conduit_t *conduit) {
+    struct http *wire = (struct http *)conduit;
 
     tdg__free(wire->url);
     tdg__free(wire->session);
     tdg__free(wire);
-    if (closed != NULL)
-        closed(arg);
 }
 
 static void on_web_closed(void *arg) {
     struct http *wire = arg;
 
-    tdg__conduit_done(&wire->conduit, on_closed);
+    tdg__conduit_done(&wire->conduit);
 }
 
 static void close_(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
     struct http *wire = (struct http *)base;
 
-    wire->closed = closed;
-    wire->closed_arg = arg;
-    tdg__conduit_silence(&wire->conduit);
+    tdg__conduit_silence(&wire->conduit, closed, arg);
     tdg__web_close(wire->web, on_web_closed, wire);
 }
 
@@ -754,6 +746,7 @@ static const tdg__conduit_kind_t kind = {
               },
     .carry_size = sizeof(struct post),
     .soon = on_soon,
+    .destroy = destroy,
     .turn = on_turn,
     .stop = stop,
     .release = release,
@@ -779,7 +772,7 @@ int tdg__wire_http_create(uv_loop_t *loop, const char *url, const tdg__web_opts_
     }
     rv = tdg__web_create(loop, opts, &wire->web);
     if (rv < 0) {
-        tdg__conduit_done(&wire->conduit, on_closed); /* frees it */
+        tdg__conduit_done(&wire->conduit); /* frees it */
         return rv;
     }
     *ret = &wire->conduit.base;

@@ -29,8 +29,6 @@ struct pair {
     bool over; /* the stream is lost, or nobody wants it any more */
     void (*opening)(void *user, int code, const char *why); /* until it was called */
     void (*ending)(void *user);                             /* to be called soon */
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 struct post {
@@ -341,33 +339,27 @@ static bool renew(tdg__wire_t *base) {
     return tdg__web_renew_token(((struct pair *)base)->web);
 }
 
-static void on_closed(uv_handle_t *handle) {
-    struct pair *wire = handle->data;
-    void (*closed)(void *arg) = wire->closed;
-    void *arg = wire->closed_arg;
+static void destroy(tdg__conduit_t *conduit) {
+    struct pair *wire = (struct pair *)conduit;
 
     tdg__sse_done(&wire->sse);
     tdg__free(wire->url);
     tdg__free(wire->answered);
     tdg__free(wire->endpoint);
     tdg__free(wire);
-    if (closed != NULL)
-        closed(arg);
 }
 
 static void on_web_closed(void *arg) {
     struct pair *wire = arg;
 
-    tdg__conduit_done(&wire->conduit, on_closed);
+    tdg__conduit_done(&wire->conduit);
 }
 
 static void close_(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
     struct pair *wire = (struct pair *)base;
 
-    wire->closed = closed;
-    wire->closed_arg = arg;
     leave_stream(wire);
-    tdg__conduit_silence(&wire->conduit);
+    tdg__conduit_silence(&wire->conduit, closed, arg);
     tdg__web_close(wire->web, on_web_closed, wire);
 }
 
@@ -386,6 +378,7 @@ static const tdg__conduit_kind_t kind = {
               },
     .carry_size = sizeof(struct post),
     .soon = on_soon,
+    .destroy = destroy,
     .turn = on_turn,
     .stop = stop,
 };
@@ -411,7 +404,7 @@ int tdg__wire_sse_create(uv_loop_t *loop, const char *url, const tdg__web_opts_t
     tdg__sse_init(&wire->sse, max_message_bytes, &sse_calls, wire);
     rv = tdg__web_create(loop, opts, &wire->web);
     if (rv < 0) {
-        tdg__conduit_done(&wire->conduit, on_closed); /* frees it */
+        tdg__conduit_done(&wire->conduit); /* frees it */
         return rv;
     }
     *ret = &wire->conduit.base;

@@ -23,8 +23,6 @@ struct stdio {
     bool over;                /* its output has ended, or nobody wants it any more */
     void (*opening)(void *user, int code, const char *why); /* to be called soon */
     void (*ending)(void *user); /* to be called when it is gone */
-    void (*closed)(void *arg);
-    void *closed_arg;
 };
 
 /* ---- Lists of strings --------------------------------------------------- */
@@ -204,28 +202,23 @@ static bool renew(tdg__wire_t *base) {
     return false;
 }
 
-static void on_closed(uv_handle_t *handle) {
-    struct stdio *wire = handle->data;
-    void (*closed)(void *arg) = wire->closed;
-    void *arg = wire->closed_arg;
+static void destroy(tdg__conduit_t *conduit) {
+    struct stdio *wire = (struct stdio *)conduit;
 
     free_strings(wire->argv);
     free_strings(wire->env);
     tdg__free(wire->cwd);
     tdg__free(wire);
-    closed(arg);
 }
 
 static void finish_close(struct stdio *wire) {
-    tdg__conduit_done(&wire->conduit, on_closed);
+    tdg__conduit_done(&wire->conduit);
 }
 
 static void close_(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
     struct stdio *wire = (struct stdio *)base;
 
-    wire->closed = closed;
-    wire->closed_arg = arg;
-    tdg__conduit_silence(&wire->conduit);
+    tdg__conduit_silence(&wire->conduit, closed, arg);
     if (wire->child != NULL)
         tdg__child_stop(wire->child);
     else
@@ -247,6 +240,7 @@ static const tdg__conduit_kind_t kind = {
               },
     .carry_size = sizeof(tdg__carry_t),
     .soon = on_soon,
+    .destroy = destroy,
 };
 
 int tdg__wire_stdio_create(uv_loop_t *loop, const char *const *argv,
