@@ -237,10 +237,12 @@ void tdg__listen_cancelled(tdg__listen_t *listen) {
 static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
     tdg__listen_t *listen = (void *)((char *)timer - offsetof(tdg__listen_t, timer));
 
-    if (listen == listen->group->old)
+    if (listen == listen->group->old) {
         tdg__listen_drop(core, &listen->group->old);
-    else
+        tdg__subs_kick(core);
+    } else {
         end_myself(listen, TDG_ETIMEDOUT, "the server did not acknowledge the stream");
+    }
 }
 
 /* ---- Opening ------------------------------------------------------------ */
@@ -452,6 +454,10 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
     json_t *uris;
 
     if (!group->dirty || (group->count > 0 && (group->fresh != NULL || group->waits)))
+        return;
+
+    /* What the one before may still bring is waited for. */
+    if (group->old != NULL && (group->count > 0 || group->left))
         return;
 
     serial = ++core->subs->serials;

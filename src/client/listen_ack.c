@@ -37,7 +37,9 @@ static void note_named(tdg__listen_t *listen, const json_t *uris) {
 
     json_array_foreach(uris, index, uri) {
         sub = find_named(listen, uri);
-        if (sub != NULL && sub->group == listen->group && sub->serial == listen->serial)
+        if (sub != NULL &&
+            (sub->leaving == listen->group ||
+             (sub->group == listen->group && sub->serial == listen->serial)))
             sub->acked = listen->serial;
     }
 }
@@ -100,6 +102,12 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->leaving == group && sub->acked != serial) {
+            /* Left out while it is on its way to another group: nobody has it now. */
+            sub->leaving = NULL;
+            sub->flags &= ~(unsigned)TDG__SUB_LIVE;
+            tdg__gap_mark(sub);
+        }
         if (sub->group != group || sub->serial != serial || sub->acked != serial)
             continue;
         if (gap && (sub->flags & TDG__SUB_ONCE))
