@@ -8,14 +8,18 @@
 #include "base/nearest.h"
 #include "command.h"
 #include "config/value.h"
+#include "safe_text.h"
 
+/* What is said may quote a server, so it is made safe for a terminal. */
 void cli_error(const char *format, ...) {
+    char text[2048];
     va_list args;
 
-    fputs("tidings: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    fputs("tidings: ", stderr);
+    cli_put_line(stderr, text);
     fputc('\n', stderr);
 }
 

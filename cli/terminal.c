@@ -22,12 +22,14 @@ bool cli_wants_color(int when, int fd) {
 static const struct range {
     uint32_t first, last;
 } active[] = {
-    {0x80,   0x9f  }, /* C1: 0x9b is as good as escape and [ */
-    {0x61c,  0x61c },
-    {0x200e, 0x200f},
-    {0x2028, 0x202e}, /* line and paragraph ends, and the directions of writing */
-    {0x2066, 0x2069},
-    {0xfff9, 0xfffb},
+    {0x80,    0x9f   }, /* C1: 0x9b is as good as escape and [ */
+    {0x61c,   0x61c  },
+    {0x200e,  0x200f },
+    {0x2028,  0x202e }, /* line and paragraph ends, and the directions of writing */
+    {0x2066,  0x2069 },
+    {0xfeff,  0xfeff },
+    {0xfff9,  0xfffb },
+    {0xe0000, 0xe007f}, /* tags: text that nobody sees */
 };
 
 static bool is_active(uint32_t character) {
@@ -40,6 +42,7 @@ static bool is_active(uint32_t character) {
 /* Decodes the character at the start of valid UTF-8; its length is stored. What is cut
  * off or no UTF-8 at all counts as one byte, which is then active. */
 static uint32_t decode(const unsigned char *text, size_t len, size_t *ret_len) {
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t need = text[0] < 0xc0 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
     uint32_t character = text[0] & (0xffu >> (need + 1));
 
@@ -51,6 +54,9 @@ static uint32_t decode(const unsigned char *text, size_t len, size_t *ret_len) {
             return 0x80;
         character = character << 6 | (text[i] & 0x3f);
     }
+    if (character < smallest[need] || character > 0x10ffff ||
+        (character >= 0xd800 && character <= 0xdfff))
+        return 0x80;
     *ret_len = need;
     return character;
 }
