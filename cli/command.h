@@ -90,6 +90,15 @@ extern const cli_command_t cli_help;
 extern const cli_command_t cli_postgres;
 extern const cli_command_t cli_publish;
 extern const cli_command_t cli_init;
+extern const cli_command_t cli_ls;
+extern const cli_command_t cli_read;
+extern const cli_command_t cli_call;
+extern const cli_command_t cli_prompt;
+extern const cli_command_t cli_info;
+extern const cli_command_t cli_completion;
+
+/* All of them, as the help lists them; ends with NULL. */
+extern const cli_command_t *const cli_commands[];
 
 /* Reads the command line into the struct at `fields`, whose defaults the caller has set.
  * Options may be spelled `--name value` and `--name=value`; `--` ends them, and what is

@@ -14,9 +14,10 @@
 #include "command.h"
 #include "config.h"
 
-static const cli_command_t *const commands[] = {
-    &cli_init, &cli_check,   &cli_serve, &cli_postgres,
-    &cli_demo, &cli_publish, &cli_help,  NULL,
+const cli_command_t *const cli_commands[] = {
+    &cli_init,    &cli_check,      &cli_serve, &cli_postgres, &cli_demo,
+    &cli_publish, &cli_ls,         &cli_read,  &cli_call,     &cli_prompt,
+    &cli_info,    &cli_completion, &cli_help,  NULL,
 };
 
 static const char *command_at(const void *table, size_t i) {
@@ -26,14 +27,14 @@ static const char *command_at(const void *table, size_t i) {
 }
 
 static const cli_command_t *find_command(const char *name) {
-    for (size_t i = 0; commands[i] != NULL; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
+    for (size_t i = 0; cli_commands[i] != NULL; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
     return NULL;
 }
 
 static int unknown_command(const char *name) {
-    const char *nearest = tdg__nearest(name, command_at, commands);
+    const char *nearest = tdg__nearest(name, command_at, cli_commands);
 
     if (nearest != NULL)
         cli_error("there is no command '%s'; did you mean '%s'?", name, nearest);
@@ -46,8 +47,8 @@ static void print_overview(FILE *out) {
     fprintf(out, "usage: tidings COMMAND [ARGUMENT]...\n\n"
                  "Live resources for the Model Context Protocol.\n\n"
                  "Commands:\n");
-    for (size_t i = 0; commands[i] != NULL; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; cli_commands[i] != NULL; i++)
+        fprintf(out, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     fprintf(out, "\nOptions:\n"
                  "  --help     show this text; after a command, what that command takes\n"
                  "  --version  show the version\n\n"

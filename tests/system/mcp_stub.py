@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""A server of the modern era that says what a test tells it to, hostile things as well."""
+import http.server
+import json
+import threading
+
+KEYS = {'resources/list': 'resources', 'resources/templates/list': 'resourceTemplates',
+        'tools/list': 'tools', 'prompts/list': 'prompts'}
+
+
+class Stub:
+    """Answers each method with a result, an error (an Exception's argument), or what a
+    function of the params returns; lists are empty unless given. Requests are kept."""
+
+    def __init__(self, answers=None, **facts):
+        self.answers = {
+            'server/discover': {
+                'resultType': 'complete', 'supportedVersions': ['2026-07-28'],
+                'capabilities': {'resources': {}, 'tools': {}, 'prompts': {}},
+                '_meta': {'io.modelcontextprotocol/serverInfo': {'name': 'stub', 'version': '1'}},
+                'serverInfo': {'name': 'stub', 'version': '1'}, **facts},
+            **(answers or {})}
+        self.requests = []
+        self.headers = []
+        stub = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+                stub.requests.append(body)
+                stub.headers.append(dict(self.headers))
+                data = json.dumps(stub.answer(body)).encode() if 'id' in body else b''
+                self.send_response(200 if 'id' in body else 202)
+                self.send_header('Content-Type', 'application/json')
+                self.send_header('Content-Length', str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self):
+                self.send_error(405)
+
+            do_DELETE = do_GET
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f'http://127.0.0.1:{self.server.server_address[1]}/mcp'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, request):
+        method, head = request['method'], {'jsonrpc': '2.0', 'id': request['id']}
+        default = {KEYS[method]: []} if method in KEYS else None
+        answer = self.answers.get(method, default)
+        if callable(answer):
+            answer = answer(request.get('params', {}))
+        if answer is None:
+            answer = Exception({'code': -32601, 'message': 'Method not found'})
+        if isinstance(answer, Exception):
+            return {**head, 'error': answer.args[0]}
+        return {**head, 'result': {'resultType': 'complete', 'ttlMs': 0, 'cacheScope': 'private',
+                                   **answer}}
+
+    def asked(self, method):
+        """The params of the requests with this method."""
+        return [r.get('params', {}) for r in self.requests if r['method'] == method]
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
