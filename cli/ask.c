@@ -72,12 +72,21 @@ const char *cli_string(const json_t *object, const char *name) {
     return text != NULL ? text : "";
 }
 
+/* JSON_ENSURE_ASCII leaves one control character as it is: DEL, inside a string. */
+static int put_ascii(const char *data, size_t len, void *out) {
+    for (size_t i = 0; i < len; i++)
+        if ((data[i] == 0x7f ? fputs("\\u007F", out) : fputc(data[i], out)) == EOF)
+            return -1;
+    return 0;
+}
+
 void cli_print_json(const json_t *value) {
     size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
+    int rv = isatty(STDOUT_FILENO)
+                 ? json_dump_callback(value, put_ascii, stdout, flags | JSON_ENSURE_ASCII)
+                 : json_dumpf(value, stdout, flags);
 
-    if (isatty(STDOUT_FILENO))
-        flags |= JSON_ENSURE_ASCII;
-    if (json_dumpf(value, stdout, flags) < 0 && ferror(stdout) == 0)
+    if (rv < 0 && ferror(stdout) == 0)
         cli_error("out of memory");
     putchar('\n');
 }
