@@ -68,8 +68,15 @@ static int write_file(const char *name, const char *data, size_t len) {
     return CLI_FAILED;
 }
 
+static bool ends_in_newline(const json_t *content) {
+    const json_t *text = json_object_get(content, "text");
+    size_t len = json_string_length(text);
+
+    return len > 0 && json_string_value(text)[len - 1] == '\n';
+}
+
 static int write_content(const struct options *opts, const json_t *content,
-                         const char *uri) {
+                         const char *uri, bool several) {
     bool is_text = json_is_string(json_object_get(content, "text"));
     bool raw = opts->output != NULL && strcmp(opts->output, "-") == 0;
     const char *data, *type = cli_string(content, "mimeType");
@@ -87,6 +94,8 @@ static int write_content(const struct options *opts, const json_t *content,
         fwrite(data, 1, len, stdout);
     } else if (is_text || !isatty(STDOUT_FILENO)) {
         cli_put_content(stdout, data, len);
+        if (isatty(STDOUT_FILENO) && !several && !ends_in_newline(content))
+            putchar('\n'); /* else the shell writes into the same line */
     } else {
         cli_error("read: %s: %zu bytes of %s are nothing for a terminal; --output FILE "
                   "keeps them",
@@ -113,13 +122,6 @@ static void print_heading(const json_t *content, size_t number) {
     fputs(" <==\n", stdout);
 }
 
-static bool ends_in_newline(const json_t *content) {
-    const json_t *text = json_object_get(content, "text");
-    size_t len = json_string_length(text);
-
-    return len > 0 && json_string_value(text)[len - 1] == '\n';
-}
-
 /* `shown` counts the contents that were printed so far; `several`: more will come, or
  * have come. */
 static int print_contents(const struct options *opts, const char *uri,
@@ -139,7 +141,7 @@ static int print_contents(const struct options *opts, const char *uri,
 
         if (several)
             print_heading(content, (*shown)++);
-        one = write_content(opts, content, uri);
+        one = write_content(opts, content, uri, several);
         if (one != CLI_OK)
             code = one;
         else if (several && !ends_in_newline(content))

@@ -13,7 +13,7 @@ fi
 source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
 only=${2-}
-man_page=$(dirname "$0")/../../man/tidings.1
+man=$(dirname "$0")/../../man
 unset NO_COLOR
 export TERM=xterm
 
@@ -62,6 +62,17 @@ interrupt_once_it_plays() { # PID-FILE: a minute at most
     done
 }
 
+# What the man pages say about a command: its own page, with what it shares where it says so,
+# or a section.
+manual_of() { # COMMAND
+    if [[ -f $man/tidings-$1.1 ]]; then
+        cat "$man/tidings-$1.1"
+        ! grep -q '^\.Xr tidings-target 7' "$man/tidings-$1.1" || cat "$man/tidings-target.7"
+    else
+        sed -n "/^\.Ss tidings $1\$/,/^\.S[sh] /p" "$man/tidings.1"
+    fi
+}
+
 # ---- Tests: help and version ----
 
 help_lists_the_commands() {
@@ -97,10 +108,9 @@ help_in_the_middle_of_options_wins() {
 every_option_is_in_the_man_page() {
     local name option
     for name in $(commands); do
-        grep -qE "^\.Ss tidings $name$" "$man_page" || why "no section on $name" || return 1
+        [[ -n $(manual_of "$name") ]] || why "nothing on $name" || return 1
         for option in $(options_of "$name"); do
-            sed -n "/^\.Ss tidings $name\$/,/^\.S[sh] /p" "$man_page" |
-                grep -qE "^\.It Fl -$option( |\$)" ||
+            manual_of "$name" | grep -qE "^\.It Fl -$option( |\$)" ||
                 why "$name --$option is not described" || return 1
         done
     done
@@ -112,7 +122,7 @@ every_option_of_the_man_page_exists() {
     while read -r option; do
         grep -qx -- "$option" <<<"$known" ||
             why "--$option is described and does not exist" || return 1
-    done < <(sed -nE 's/^\.It Fl -([a-z-]+).*/\1/p' "$man_page")
+    done < <(sed -nE 's/^\.It Fl -([a-z-]+).*/\1/p' "$man"/tidings*.[17])
 }
 
 # ---- What is wrong is said ----

@@ -295,7 +295,7 @@ def read_leaves_bytes_alone():
     assert '768 bytes of binary data are nothing for a terminal; --output' in seen, seen
     code, seen = on_a_terminal(tidings, 'read', stub.url, 'a://text')
     equal(code, 0)
-    assert '\x1b' not in seen and 'no ^[[1m end<U+FEFF><U+202E>' in seen, seen
+    assert '\x1b' not in seen and 'no ^[[1m end<U+FEFF><U+202E>\n' in seen, seen
 
 
 def read_takes_what_servers_get_wrong():
