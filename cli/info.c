@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ask.h"
+#include "base/alloc.h"
 #include "safe_text.h"
 
 enum { LABEL = 14 }; /* columns */
@@ -105,10 +106,10 @@ static void print_instructions(const char *text) {
 
     while (*text != '\0') {
         size_t len = strcspn(text, "\n");
-        char line[1024];
+        char *line = tdg__strndup(text, len);
 
-        snprintf(line, sizeof(line), "%.*s", (int)len, text);
-        print_line(label, line);
+        print_line(label, line != NULL ? line : "");
+        tdg__free(line);
         label = "";
         text += len + (text[len] == '\n');
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ask.h"
+#include "base/alloc.h"
 #include "safe_text.h"
 
 enum {
@@ -15,6 +16,7 @@ enum {
     MIN_LAST = 24,    /* columns that the last one gets, however narrow the terminal */
     LISTS = 4,
     MAX_CELLS = 4,
+    MAX_ARGUMENTS = 256, /* bytes of the names of arguments, with NUL */
 };
 
 struct options {
@@ -45,17 +47,17 @@ static const cli_option_t options[] = {
 
 /* ---- Lists -------------------------------------------------------------- */
 
-/* Writes the cell of an item into a buffer, or returns a borrowed text. */
+/* The text of a cell, borrowed until the next call. */
 typedef const char *(*cell_fn)(const json_t *item, const char *member);
 
-static const struct list {
+struct list {
     const char *json, *title;
     const char *key; /* the member that names an item */
     struct column {
         const char *title, *member;
         cell_fn cell; /* NULL: the text of the member */
     } columns[MAX_CELLS];
-} lists[LISTS];
+};
 
 /* A title is for people and wins over the name. */
 static const char *title_or_name(const json_t *item, const char *member) {
@@ -66,15 +68,18 @@ static const char *title_or_name(const json_t *item, const char *member) {
     return title[0] != '\0' ? title : cli_string(item, "name");
 }
 
-/* The names of what a tool or a prompt takes; those that are required without brackets.
- * The text is overwritten by the next call. */
-static const char *put_argument(char *text, size_t size, const char *name,
-                                bool required) {
-    size_t used = strlen(text);
+/* Appends the name of an argument, in brackets where it is not required. Returns false
+ * where there is no room, and says so with "…". */
+static bool put_argument(char text[MAX_ARGUMENTS], const char *name, bool required) {
+    size_t used = strlen(text), room = MAX_ARGUMENTS - used;
 
-    snprintf(text + used, size - used, "%s%s%.40s%s", used > 0 ? " " : "",
-             required ? "" : "[", name, required ? "" : "]");
-    return text;
+    if (used + strlen(name) + strlen(" [] …") >= MAX_ARGUMENTS) {
+        snprintf(text + used, room, "%s…", used > 0 ? " " : "");
+        return false;
+    }
+    snprintf(text + used, room, "%s%s%s%s", used > 0 ? " " : "", required ? "" : "[",
+             name, required ? "" : "]");
+    return true;
 }
 
 static bool is_required(const json_t *schema, const char *name) {
@@ -88,28 +93,31 @@ static bool is_required(const json_t *schema, const char *name) {
     return false;
 }
 
+/* Of a tool, and of a prompt. The next call overwrites the text. */
 static const char *tool_arguments(const json_t *item, const char *member) {
-    static char text[256];
+    static char text[MAX_ARGUMENTS];
     json_t *schema = json_object_get(item, member);
     json_t *properties = json_object_get(schema, "properties"), *property;
     const char *name;
 
     text[0] = '\0';
     json_object_foreach(properties, name, property) {
-        put_argument(text, sizeof(text), name, is_required(schema, name));
+        if (!put_argument(text, name, is_required(schema, name)))
+            break;
     }
     return text;
 }
 
 static const char *prompt_arguments(const json_t *item, const char *member) {
-    static char text[256];
+    static char text[MAX_ARGUMENTS];
     const json_t *argument;
     size_t i;
 
     text[0] = '\0';
     json_array_foreach(json_object_get(item, member), i, argument) {
-        put_argument(text, sizeof(text), cli_string(argument, "name"),
-                     json_is_true(json_object_get(argument, "required")));
+        if (!put_argument(text, cli_string(argument, "name"),
+                          json_is_true(json_object_get(argument, "required"))))
+            break;
     }
     return text;
 }
@@ -176,28 +184,33 @@ static int width_of(const struct column *column, const json_t *items) {
     return width;
 }
 
-/* Only the end of a line is ever cut: what stands before may be needed to copy it. */
-static void print_cell(const char *text, int width, bool last, int room) {
+/* The description: its first line is enough, and only this column is ever cut, because
+ * the others may be needed to copy them. `room` 0: nothing is cut. */
+static void print_description(const char *text, int room) {
+    char *line = tdg__strndup(text, strcspn(text, "\r\n"));
+
+    if (line == NULL)
+        return;
+    if (room > 0 && cli_columns(line) > room)
+        cli_put_cell(stdout, line, room);
+    else
+        cli_put_line(stdout, line);
+    tdg__free(line);
+}
+
+static void print_cell(const char *text, int width, bool last) {
     int columns = cli_columns(text);
 
-    if (last && room > 0 && columns > room)
-        cli_put_cell(stdout, text, room);
-    else if (last)
+    if (last)
         cli_put_line(stdout, text);
     else
         cli_put_cell(stdout, text, columns > width ? columns : width);
 }
 
-/* The first paragraph is enough of a description. */
-static const char *first_line(const char *text, char *buffer, size_t size) {
-    snprintf(buffer, size, "%.*s", (int)strcspn(text, "\r\n"), text);
-    return buffer;
-}
-
+/* An item, or where that is NULL, the titles of the columns. */
 static void print_row(const struct list *list, const json_t *item, const int *widths,
                       int room) {
     size_t end = 0; /* after the last cell that is not empty */
-    char text[1024];
 
     for (size_t i = 0; i < MAX_CELLS && list->columns[i].title != NULL; i++)
         if (widths[i] > 0 &&
@@ -210,10 +223,11 @@ static void print_row(const struct list *list, const json_t *item, const int *wi
 
         if (widths[i] == 0)
             continue;
-        if (is_last(list, i))
-            cell = first_line(cell, text, sizeof(text));
         fputs("  ", stdout);
-        print_cell(cell, widths[i], i + 1 == end, is_last(list, i) ? room : 0);
+        if (is_last(list, i))
+            print_description(cell, room);
+        else
+            print_cell(cell, widths[i], i + 1 == end);
     }
     putchar('\n');
 }
