@@ -39,7 +39,7 @@ _tidings_ask() { # LIST
             ;;
         esac
     done
-    names=("${(@f)$(command tidings ls --names --$1 --timeout=2s "${through[@]}" "$url" \
+    names=("${(@f)$(command "$program" ls --names --$1 --timeout=2s "${through[@]}" "$url" \
         </dev/null 2>/dev/null)}")
     names=("${(@)names:#}")
     (( $#names )) && _wanted "$1" expl "$1" compadd -a names
@@ -50,6 +50,8 @@ _tidings() {
     local -a specs
     typeset -A opt_args
     local -i dashes=${words[(i)--]}
+    local program=${(Q)words[1]}
+    [[ $program == */* && -x $program ]] || program=tidings
     if ((CURRENT == 2)); then
         _tidings_commands && ret=0
         [[ $PREFIX == -* ]] && _wanted options expl option compadd -- --help --version && ret=0

@@ -240,6 +240,15 @@ def asks_with_the_options_of_the_line(shell):
 
 
 @both
+def asks_with_the_program_that_is_typed(shell):
+    stub = serve(['a://one'])
+    shell.type('PATH=/nowhere; echo SE""T\r')
+    shell.read_until('SET\r?\n')
+    equal(shell.complete(f'{tidings} read {stub.url} a'), f'{tidings} read {stub.url} a://one')
+    equal(shell.complete(f'tidings read {stub.url} a'), f'tidings read {stub.url} a')
+
+
+@both
 def a_server_that_is_not_there_offers_nothing(shell):
     began = time.monotonic()
     equal(shell.complete('tidings read http://127.0.0.1:1/mcp a'),
