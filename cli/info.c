@@ -115,7 +115,18 @@ static void print_instructions(const char *text) {
     }
 }
 
-static void print_facts(const cli_target_t *target, const tdg_server_facts_t *facts) {
+static const char *subscriptions_text(const tdg_server_facts_t *facts, int cursors) {
+    if (!facts->subscribe)
+        return "no";
+    return cursors > 0 ? "yes, with cursors: what is missed is told exactly"
+           : cursors == 0
+               ? "yes, without cursors: after a gap everything may have changed"
+               : "yes";
+}
+
+/* `cursors` is 1, 0, or -1: not known. */
+static void print_facts(const cli_target_t *target, const tdg_server_facts_t *facts,
+                        int cursors) {
     print_server(facts);
     print_line("target", target->name);
     print_line("transport", facts->transport);
@@ -124,24 +135,21 @@ static void print_facts(const cli_target_t *target, const tdg_server_facts_t *fa
     printf(" (%s)\n", era_name(facts));
     print_versions(facts->supported);
     print_capabilities(facts->capabilities);
-    print_line("subscriptions", !facts->subscribe ? "no"
-                                : facts->ours
-                                    ? "yes, with cursors: what is missed is told exactly"
-                                    : "yes, without cursors: after a gap everything may "
-                                      "have changed");
+    print_line("subscriptions", subscriptions_text(facts, cursors));
     if (facts->instructions != NULL)
         print_instructions(facts->instructions);
 }
 
 /* ---- For programs ------------------------------------------------------- */
 
-static int print_json(const tdg_server_facts_t *facts) {
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:O?, s:O?, s:O?, s:s?, s:b, s:b}", "era", era_name(facts),
-        "protocolVersion", facts->protocol, "transport", facts->transport, "serverInfo",
-        facts->info, "capabilities", facts->capabilities, "supportedVersions",
-        facts->supported, "instructions", facts->instructions, "subscribe",
-        (int)facts->subscribe, "cursors", (int)facts->ours);
+static int print_json(const tdg_server_facts_t *facts, int cursors) {
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:O?, s:O?, s:O?, s:s?, s:b, s:o}", "era",
+                  era_name(facts), "protocolVersion", facts->protocol, "transport",
+                  facts->transport, "serverInfo", facts->info, "capabilities",
+                  facts->capabilities, "supportedVersions", facts->supported,
+                  "instructions", facts->instructions, "subscribe", (int)facts->subscribe,
+                  "cursors", cursors < 0 ? json_null() : json_boolean(cursors));
 
     if (all == NULL) {
         cli_error("info: out of memory");
@@ -154,28 +162,39 @@ static int print_json(const tdg_server_facts_t *facts) {
 
 /* ---- The command -------------------------------------------------------- */
 
+/* Whether the server gives cursors: 1, 0, or -1 where that cannot be known. They come
+ * with acknowledgements, so one is asked for; legacy ones have none. */
+static int find_cursors(tdg_client_t *client, const tdg_server_facts_t *facts) {
+    tdg_server_facts_t later;
+    int ours;
+
+    if (facts->ours)
+        return 1;
+    if (!facts->subscribe || facts->era != TDG_ERA_MODERN ||
+        tdg_client_watch_lists(client, 1 << TDG_LIST_RESOURCES, NULL) < 0 ||
+        tdg_client_facts(client, &later) < 0)
+        return -1;
+    ours = later.ours;
+    tdg_server_facts_done(&later);
+    return ours;
+}
+
 static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     struct options *opts = options_;
     tdg_server_facts_t facts;
-    int code = CLI_OK, rv = tdg_client_facts(client, &facts);
+    int code = CLI_OK, cursors, rv = tdg_client_facts(client, &facts);
 
     (void)argv;
     (void)count;
-    /* Cursors come with acknowledgements, so one is asked for. What the server answers
-     * does not matter otherwise. */
-    if (rv == 0 && facts.subscribe && !facts.ours) {
-        tdg_server_facts_done(&facts);
-        tdg_client_watch_lists(client, 1 << TDG_LIST_RESOURCES, NULL);
-        rv = tdg_client_facts(client, &facts);
-    }
     if (rv < 0) {
         cli_error("info: %s", tdg_strerror(rv));
         return CLI_FAILED;
     }
+    cursors = find_cursors(client, &facts);
     if (opts->json)
-        code = print_json(&facts);
+        code = print_json(&facts, cursors);
     else
-        print_facts(&opts->target, &facts);
+        print_facts(&opts->target, &facts, cursors);
     tdg_server_facts_done(&facts);
     return code;
 }

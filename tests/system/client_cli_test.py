@@ -27,7 +27,6 @@ from mcp_stub import Stub
 
 PATIENCE = 60
 HOSTILE = 'a\x1b]0;owned\x07b\x9b31mc\u202ed\x7fe'
-HARMLESS = 'a^[]0;owned^Gb<U+009B>31mc<U+202E>d^?e'
 
 tidings = fixture = work = None
 running = []
@@ -433,7 +432,8 @@ def call_shows_what_is_no_text_in_a_line():
 def call_tells_the_errors_of_a_server():
     stub = weather(Exception({'code': -32603, 'message': 'it is ' + HOSTILE}))
     done = Done([tidings, 'call', stub.url, 'weather', 'city=x', 'days=1']).exits(1)
-    done.complains('tidings: call: weather: ', HARMLESS)
+    done.complains('tidings: call: weather: ', '-32603: it is a', '<U+009B>31mc<U+202E>d')
+    assert not re.search('[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]', done.err), repr(done.err)
     equal(done.out, '')
 
 
@@ -482,6 +482,8 @@ def info_shows_the_server(target):
               '              tools: listChanged\n')
     if target.modern:
         done.says('versions      ' + ', '.join(VERSIONS) + '\n', 'subscriptions yes, with cursors')
+    else:
+        done.says('versions      2025-11-25\n', 'subscriptions yes\n')
 
 
 @on_every_target
@@ -495,8 +497,16 @@ def info_json_has_the_same(target):
            True))
     equal(facts['serverInfo'], {'name': 'fixture', 'version': '0.1.0'})
     equal(facts['capabilities']['resources'], {'subscribe': True, 'listChanged': True})
-    if target.modern:
-        equal((facts['supportedVersions'], facts['cursors']), (VERSIONS, True))
+    equal((facts['supportedVersions'], facts['cursors']),
+          (VERSIONS, True) if target.modern else (['2025-11-25'], None))
+
+
+def info_knows_who_gives_no_cursors():
+    stub = Stub(capabilities={'resources': {'subscribe': True, 'listChanged': True}})
+    facts = Done([tidings, 'info', '--json', stub.url]).json()
+    equal((facts['subscribe'], facts['cursors']), (True, False))
+    facts = Done([tidings, 'info', '--json', Stub(capabilities={}).url]).json()
+    equal((facts['subscribe'], facts['cursors']), (False, None))
 
 
 def info_shows_instructions_and_what_is_missing():
@@ -541,6 +551,20 @@ def exit_codes_tell_what_went_wrong():
     Done([tidings, 'read', '--output', 'x', '--json', fixture_url(), 'a://b']).exits(2)
     Done([tidings, 'read', '--output', 'x', fixture_url(), 'a://b', 'a://c']).exits(2)
     Done([tidings, 'ls', '--tool', fixture_url()]).exits(2).complains('did you mean --tools?')
+
+
+def who_they_are_is_asked_and_told():
+    stub = Stub(token='the-secret')
+    done = Done([tidings, 'ls', stub.url]).exits(5).complains('--token-file')
+    path = os.path.join(work, 'token')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('wrong-secret\n')
+    done = Done([tidings, 'ls', '--verbose', '--token-file', path, stub.url]).exits(5)
+    assert 'wrong-secret' not in done.err + done.out, done.err
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('the-secret\n')
+    Done([tidings, 'ls', '--token-file', path, stub.url]).exits(0)
+    Done([tidings, 'ls', '--header', 'Authorization: Bearer the-secret', stub.url]).exits(0)
 
 
 def time_is_over_when_it_says():
@@ -665,9 +689,11 @@ TESTS = [
     prompt_says_what_is_wrong,
     info_shows_the_server,
     info_json_has_the_same,
+    info_knows_who_gives_no_cursors,
     info_shows_instructions_and_what_is_missing,
     files_that_are_served_can_be_listed_and_read,
     exit_codes_tell_what_went_wrong,
+    who_they_are_is_asked_and_told,
     time_is_over_when_it_says,
     a_closed_output_is_an_error,
     nothing_harmful_reaches_a_terminal,

@@ -10,9 +10,10 @@ KEYS = {'resources/list': 'resources', 'resources/templates/list': 'resourceTemp
 
 class Stub:
     """Answers each method with a result, an error (an Exception's argument), or what a
-    function of the params returns; lists are empty unless given. Requests are kept."""
+    function of the params returns; lists are empty unless given. Requests are kept. Who does
+    not bring the token gets 401."""
 
-    def __init__(self, answers=None, **facts):
+    def __init__(self, answers=None, token=None, **facts):
         self.answers = {
             'server/discover': {
                 'resultType': 'complete', 'supportedVersions': ['2026-07-28'],
@@ -31,12 +32,35 @@ class Stub:
                 body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
                 stub.requests.append(body)
                 stub.headers.append(dict(self.headers))
+                if token is not None and self.headers['Authorization'] != f'Bearer {token}':
+                    self.send_response(401)
+                    self.send_header('Content-Length', '0')
+                    self.end_headers()
+                    return
+                if body['method'] == 'subscriptions/listen':
+                    self.listen(body)
+                    return
                 data = json.dumps(stub.answer(body)).encode() if 'id' in body else b''
                 self.send_response(200 if 'id' in body else 202)
                 self.send_header('Content-Type', 'application/json')
                 self.send_header('Content-Length', str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
+
+            def listen(self, body):
+                """Acknowledges everything and then tells nothing, until the client leaves."""
+                said = {'jsonrpc': '2.0', 'method': 'notifications/subscriptions/acknowledged',
+                        'params': {'notifications': body['params'].get('notifications', {}),
+                                   '_meta': {'io.modelcontextprotocol/subscriptionId':
+                                             body['id']}}}
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/event-stream')
+                self.send_header('Connection', 'close')
+                self.end_headers()
+                self.wfile.write(f'data: {json.dumps(said)}\n\n'.encode())
+                self.wfile.flush()
+                self.rfile.read(1)
+                self.close_connection = True
 
             def do_GET(self):
                 self.send_error(405)
