@@ -77,7 +77,7 @@ typedef enum tdg_event_kind {
     TDG_EVENT_LOST,    /* the subscription is over: refused after a return. See code */
     TDG_EVENT_LIST_CHANGED, /* what the server offers has changed, or may have: `list` */
     TDG_EVENT_DOWN,         /* updates do not arrive for now. See code and message */
-    TDG_EVENT_UP,           /* they do again; what may have changed is told after this */
+    TDG_EVENT_UP,           /* they do again; what may have changed is told as well */
     TDG_EVENT_MESSAGE,      /* the server logs: `metadata` has level, logger and data */
     TDG_EVENT_CLOSED,       /* given up for good (TDG_CLIENT_ONE_LIFE, or the server asks
                                who we are): the last one */

@@ -204,6 +204,11 @@ static void arm_retry(tdg__core_t *core) {
     if (!subs->retry_wanted || subs->retry.timer.pos != 0)
         return;
     subs->retry_wanted = false;
+    if (subs->told_down && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+        /* Over HTTP the stream is what can be lost. */
+        tdg__connect_give_up(core, TDG_EAWAY, "the stream of updates was lost");
+        return;
+    }
     tdg__core_timer_at(core, &subs->retry,
                        tdg__backoff_next(&core->backoff, tdg__core_now(core),
                                          core->opts.random(core->opts.user)));
