@@ -1,13 +1,15 @@
 #!/bin/bash
-# The examples from outside, in TAP: `examples_test.sh FOLDER-OF-PROGRAMS`. Each is started on a
-# free port, a modern and a legacy client (curl) see a change, and SIGTERM ends it well.
+# The examples from outside, in TAP: `examples_test.sh FOLDER-OF-PROGRAMS`. Each server is started
+# on a free port, a modern and a legacy client (curl) see a change, and SIGTERM ends it well. Then
+# the clients among the examples with their servers.
 set -u
 folder=$1
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
 server=
+client=
 
-end() { kill $server; }
+end() { kill $server $client; }
 
 # Waits until FILE has a line with TEXT; a minute at most.
 has() {
@@ -57,5 +59,62 @@ for row in weather=weather://city/san-francisco metrics=data://metrics; do
     ok "$name tells a modern client of a change" modern "$uri"
     ok "$name tells a legacy client of a change" legacy "$uri"
     ok "$name ends its streams and itself on SIGTERM" ends_well
+done
+
+serve() { # NAME PORT SECONDS
+    : >"$work/out"
+    "$folder/$1" "$2" "$3" >"$work/out" &
+    server=$!
+    has "$work/out" http:// && url=$(cat "$work/out")
+}
+
+weather_is_told() {
+    timeout 120 "$folder/weather_client" "$url" 2 >"$work/weather" || return 1
+    grep -q '^Subscribed to weather://city/san-francisco$' "$work/weather" &&
+        (($(grep -c '^Weather update for weather://city/san-francisco:$' "$work/weather") == 2)) &&
+        (($(grep -cE '^  Temperature: [0-9.]+°F$' "$work/weather") == 2)) &&
+        (($(grep -cE '^  Humidity: [0-9]+%$' "$work/weather") == 2)) &&
+        (($(grep -cE '^  Condition: (Sunny|Partly Cloudy|Foggy|Rain)$' "$work/weather") == 2))
+}
+
+metrics_are_set() {
+    "$folder/metrics_client" "$url" 12.5 80.5 >"$work/metrics" &
+    client=$!
+    has "$work/metrics" '^Subscribed to data://metrics$' &&
+        has "$work/metrics" '^The tool says: Metrics updated$' &&
+        has "$work/metrics" '^Metrics updated: {"cpu": 12.5, "memory": 80.5}$'
+}
+
+# The new one begins with other metrics than those that were set in the old one.
+comes_back() {
+    kill "$server"
+    wait "$server"
+    has "$work/metrics" '^Connection lost' || return 1
+    port=${url##*:}
+    serve metrics "${port%/mcp}" 3600 && has "$work/metrics" '^Connected again$' &&
+        has "$work/metrics" '^Metrics updated: {"cpu": 45.2, "memory": 60.1}$'
+}
+
+client_ends_well() {
+    kill "$client"
+    wait "$client" && has "$work/metrics" '^Unsubscribed$'
+}
+
+no_server() {
+    ! "$folder/$1" http://127.0.0.1:1 >"$work/out" 2>"$work/err" && grep -q "^$1: " "$work/err"
+}
+
+serve weather 0 1
+ok "weather_client prints what changed" weather_is_told
+kill "$server"
+wait "$server"
+serve metrics 0 3600
+ok "metrics_client calls the tool and is told of the change" metrics_are_set
+ok "metrics_client finds a restarted server, and what is different there" comes_back
+ok "metrics_client unsubscribes and ends on SIGTERM" client_ends_well
+kill "$server"
+wait "$server"
+for name in weather_client metrics_client; do
+    ok "$name says that there is no server" no_server "$name"
 done
 finish
