@@ -108,9 +108,13 @@ static void print_instructions(const char *text) {
         size_t len = strcspn(text, "\n");
         char *line = tdg__strndup(text, len);
 
-        print_line(label, line != NULL ? line : "");
+        if (len > 0) {
+            print_line(label, line != NULL ? line : "");
+            label = "";
+        } else {
+            putchar('\n');
+        }
         tdg__free(line);
-        label = "";
         text += len + (text[len] == '\n');
     }
 }

@@ -510,9 +510,9 @@ def info_knows_who_gives_no_cursors():
 
 
 def info_shows_instructions_and_what_is_missing():
-    stub = Stub(instructions='First line.\nSecond \x1b[31mline.', capabilities={})
+    stub = Stub(instructions='First line.\n\nSecond \x1b[31mline.', capabilities={})
     done = Done([tidings, 'info', stub.url]).exits(0)
-    done.says('capabilities  none\n', 'subscriptions no\n', 'instructions  First line.\n',
+    done.says('capabilities  none\n', 'subscriptions no\n', 'instructions  First line.\n\n'
               '              Second ^[[31mline.\n')
 
 

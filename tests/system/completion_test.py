@@ -228,6 +228,17 @@ def completes_uris_tools_and_prompts_of_the_server(shell):
 
 
 @both
+def completes_what_can_be_watched(shell):
+    if 'watch' not in re.findall(r'^  ([a-z]+) ', help_of(), re.M):
+        return 'there is no watch yet'
+    stub = serve(['a://one'], templates=['b://{name}'])
+    equal(shell.complete(f'tidings watch {stub.url} a'), f'tidings watch {stub.url} a://one')
+    equal(shell.run(f'args watch {stub.url} a://one b'),
+          ['watch', stub.url, 'a://one', 'b://{name}'])
+    return None
+
+
+@both
 def asks_with_the_options_of_the_line(shell):
     stub = serve(['a://one'])
     equal(shell.complete(f'tidings read --header "X-Who: me" --era modern {stub.url} a'),
