@@ -90,6 +90,7 @@ extern const cli_command_t cli_help;
 extern const cli_command_t cli_postgres;
 extern const cli_command_t cli_publish;
 extern const cli_command_t cli_init;
+extern const cli_command_t cli_watch;
 extern const cli_command_t cli_ls;
 extern const cli_command_t cli_read;
 extern const cli_command_t cli_call;

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The thread that asks the server. Its calls wait for answers, and the loop must not:
+ * commands run there, and Ctrl-C has to work. What it finds it hands over as notes. Where
+ * no URIs were given it follows the list of resources: what is new is subscribed to, what
+ * is gone is dropped. */
+#include "watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+enum {
+    READS = 16,          /* at the same time, at the start */
+    SHOWN_REFUSALS = 5,  /* of listed resources */
+    STOP_WAIT_MS = 3000, /* for a call that waits for the server */
+};
+
+/* ---- Notes -------------------------------------------------------------- */
+
+static watch_note_t *make_note(watch_note_kind_t kind) {
+    watch_note_t *note = tdg__calloc(1, sizeof(*note));
+
+    if (note != NULL)
+        note->kind = kind;
+    return note;
+}
+
+void watch_note_free(watch_note_t *note) {
+    if (note == NULL)
+        return;
+    tdg__free(note->uri);
+    json_decref(note->contents);
+    watch_item_free(note->item);
+    tdg__free(note);
+}
+
+/* Hands a note over; NULL: there was no memory for it, which is said. */
+static void send_note(watch_t *watch, watch_note_t *note) {
+    watch_follow_t *follow = &watch->follow;
+
+    if (note == NULL) {
+        watch_say(watch, "out of memory: something is not shown");
+        return;
+    }
+    pthread_mutex_lock(&follow->lock);
+    if (follow->first == NULL)
+        follow->first = note;
+    else
+        follow->last->next = note;
+    follow->last = note;
+    pthread_mutex_unlock(&follow->lock);
+    /* A full pipe is readable anyway. */
+    while (write(follow->pipe[1], "", 1) < 0 && errno == EINTR)
+        ;
+}
+
+static void send_result(watch_t *watch, watch_note_kind_t kind, int exit_code,
+                        size_t count) {
+    watch_note_t *note = make_note(kind);
+
+    if (note != NULL) {
+        note->exit_code = exit_code;
+        note->count = count;
+    }
+    send_note(watch, note);
+}
+
+/* `contents` is stolen. */
+static void send_item(watch_t *watch, watch_kind_t kind, const char *uri,
+                      json_t *contents) {
+    watch_item_t *item = watch_item_found(kind, uri, contents);
+    watch_note_t *note = item != NULL ? make_note(WATCH_NOTE_ITEM) : NULL;
+
+    if (note != NULL)
+        note->item = item;
+    else
+        watch_item_free(item);
+    send_note(watch, note);
+}
+
+/* `contents` is borrowed. */
+static void send_base(watch_t *watch, const char *uri, const json_t *contents) {
+    watch_note_t *note = make_note(WATCH_NOTE_BASE);
+
+    if (note != NULL) {
+        note->uri = tdg__strdup(uri);
+        note->contents = json_deep_copy(contents);
+        if (note->uri == NULL || (contents != NULL && note->contents == NULL)) {
+            watch_note_free(note);
+            note = NULL;
+        }
+    }
+    send_note(watch, note);
+}
+
+watch_note_t *watch_follow_next(watch_t *watch) {
+    watch_follow_t *follow = &watch->follow;
+    char bytes[64];
+
+    while (read(follow->pipe[0], bytes, sizeof(bytes)) > 0)
+        ;
+    pthread_mutex_lock(&follow->lock);
+    watch_note_t *note = follow->first;
+    if (note != NULL)
+        follow->first = note->next;
+    pthread_mutex_unlock(&follow->lock);
+    return note;
+}
+
+static bool is_stopped(watch_follow_t *follow) {
+    pthread_mutex_lock(&follow->lock);
+    bool stop = follow->stop;
+    pthread_mutex_unlock(&follow->lock);
+    return stop;
+}
+
+/* ---- The content at the start ------------------------------------------- */
+
+typedef struct reading {
+    watch_t *watch;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    size_t in_flight;
+} reading_t;
+
+typedef struct one_read {
+    reading_t *reading;
+    char *uri;
+} one_read_t;
+
+/* On the client's thread. */
+static void on_read(void *user, const json_t *result, const tdg_failure_t *failure) {
+    one_read_t *one = user;
+    reading_t *reading = one->reading;
+
+    if (result != NULL)
+        send_base(reading->watch, one->uri, json_object_get(result, "contents"));
+    else if (failure->code == TDG_ENOTFOUND)
+        send_base(reading->watch, one->uri, NULL);
+    tdg__free(one->uri);
+    tdg__free(one);
+
+    pthread_mutex_lock(&reading->lock);
+    reading->in_flight--;
+    pthread_cond_signal(&reading->done);
+    pthread_mutex_unlock(&reading->lock);
+}
+
+static void wait_for_reads(reading_t *reading, size_t at_most) {
+    pthread_mutex_lock(&reading->lock);
+    while (reading->in_flight > at_most)
+        pthread_cond_wait(&reading->done, &reading->lock);
+    pthread_mutex_unlock(&reading->lock);
+}
+
+static void start_read(reading_t *reading, tdg_client_t *client, const char *uri) {
+    one_read_t *one = tdg__calloc(1, sizeof(*one));
+
+    if (one == NULL)
+        return;
+    one->reading = reading;
+    one->uri = tdg__strdup(uri);
+    wait_for_reads(reading, READS - 1);
+    pthread_mutex_lock(&reading->lock);
+    reading->in_flight++;
+    pthread_mutex_unlock(&reading->lock);
+    if (one->uri == NULL ||
+        tdg_client_send(client, "resources/read", json_pack("{s:s}", "uri", uri), 0,
+                        on_read, one) < 0) {
+        tdg__free(one->uri);
+        tdg__free(one);
+        pthread_mutex_lock(&reading->lock);
+        reading->in_flight--;
+        pthread_mutex_unlock(&reading->lock);
+    }
+}
+
+/* What --diff compares with: the content of all of them. What cannot be read has none. */
+static void read_bases(watch_t *watch, const char *const *uris, size_t count) {
+    reading_t reading = {.watch = watch};
+
+    if (!watch->opts.diff)
+        return;
+    pthread_mutex_init(&reading.lock, NULL);
+    pthread_cond_init(&reading.done, NULL);
+    for (size_t i = 0; i < count && !is_stopped(&watch->follow); i++)
+        if (strchr(uris[i], '{') == NULL)
+            start_read(&reading, watch->follow.client, uris[i]);
+    wait_for_reads(&reading, 0);
+    pthread_cond_destroy(&reading.done);
+    pthread_mutex_destroy(&reading.lock);
+}
+
+/* ---- Subscribing -------------------------------------------------------- */
+
+static void fill_subscribe_opts(const watch_t *watch, tdg_subscribe_opts_t *ret) {
+    const watch_opts_t *opts = &watch->opts;
+
+    /* On the command line -1 is "not said" and 0 "none"; there it is the other way. */
+    *ret = (tdg_subscribe_opts_t){
+        .batch_ms = opts->batch_ms < 0    ? 0
+                    : opts->batch_ms == 0 ? -1
+                                          : opts->batch_ms,
+        .debounce_ms = opts->debounce_ms < 0    ? 0
+                       : opts->debounce_ms == 0 ? -1
+                                                : opts->debounce_ms,
+        .rate_limit_ms = opts->rate_limit_ms < 0    ? 0
+                         : opts->rate_limit_ms == 0 ? -1
+                                                    : opts->rate_limit_ms,
+        .filter = watch->filter,
+        .since_ms = opts->since_ms,
+        .reread = opts->read || opts->diff || opts->exec != NULL,
+        .poll_ms = (uint32_t)opts->poll_ms,
+    };
+}
+
+/* A modern server does not say why it leaves a resource out. */
+static int refused_code(int code, const tdg_failure_t *failure) {
+    int exit_code = cli_exit_code(code, failure);
+
+    return exit_code == CLI_FAILED && code == TDG_EREFUSED ? CLI_NOT_FOUND : exit_code;
+}
+
+static int tell_refusal(watch_t *watch, const char *uri, int code,
+                        tdg_failure_t *failure) {
+    int exit_code = refused_code(code, failure);
+
+    cli_target_failed(&watch->opts.target, uri, code, failure);
+    if (code == TDG_ENOTSUP)
+        watch_say(watch, "the server does not tell changes; --poll TIME asks it again "
+                         "and again instead");
+    else if (exit_code == CLI_NOT_FOUND)
+        watch_say(watch, "`tidings ls` shows what can be watched; a server may not say "
+                         "whether something is missing or not for you");
+    return exit_code;
+}
+
+/* Subscribes to what was asked for. All of it, or it has failed. */
+static int subscribe_given(watch_t *watch) {
+    tdg_failure_t failure = {0};
+    tdg_subscribe_opts_t opts;
+    int *codes = tdg__calloc(watch->uri_count, sizeof(*codes));
+    int exit_code = CLI_OK;
+
+    if (codes == NULL)
+        return cli_target_failed(&watch->opts.target, NULL, TDG_ENOMEM, &failure);
+    fill_subscribe_opts(watch, &opts);
+    int rv =
+        tdg_client_subscribe_all(watch->follow.client, (const char *const *)watch->uris,
+                                 watch->uri_count, &opts, codes, &failure);
+    for (size_t i = 0; rv < 0 && i < watch->uri_count; i++)
+        if (codes[i] < 0 && exit_code == CLI_OK)
+            exit_code = tell_refusal(watch, watch->uris[i], codes[i], &failure);
+        else if (codes[i] < 0)
+            watch_say(watch, "%s: %s", watch->uris[i], tdg_strerror(codes[i]));
+    if (rv < 0 && exit_code == CLI_OK)
+        exit_code = tell_refusal(watch, NULL, rv, &failure);
+    tdg__free(codes);
+    return exit_code;
+}
+
+/* ---- Following the list ------------------------------------------------- */
+
+/* The URIs in a list of resources, as an object; new. */
+static json_t *uris_of(const json_t *list) {
+    json_t *uris = json_object();
+
+    for (size_t i = 0; uris != NULL && i < json_array_size(list); i++) {
+        const char *uri =
+            json_string_value(json_object_get(json_array_get(list, i), "uri"));
+
+        if (uri != NULL)
+            json_object_set_new(uris, uri, json_true());
+    }
+    return uris;
+}
+
+/* Those that are in `some` and not in `others`, borrowed; for tdg__free(). */
+static const char **only_in(json_t *some, const json_t *others, size_t *ret_count) {
+    const char **uris = tdg__calloc(json_object_size(some) + 1, sizeof(*uris));
+    const char *uri;
+    json_t *value;
+    size_t count = 0;
+
+    if (uris != NULL)
+        json_object_foreach(some, uri, value) if (json_object_get(others, uri) == NULL)
+            uris[count++] = uri;
+    *ret_count = count;
+    return uris;
+}
+
+/* What is new and could be read goes with its content, as an update does. */
+static void tell_listed(watch_t *watch, const char *uri) {
+    json_t *result = NULL, *contents = NULL;
+    tdg_subscribe_opts_t opts;
+
+    fill_subscribe_opts(watch, &opts);
+    if (opts.reread && tdg_client_read(watch->follow.client, uri, &result, NULL) == 0)
+        contents = json_incref(json_object_get(result, "contents"));
+    json_decref(result);
+    send_item(watch, WATCH_LISTED, uri, contents);
+}
+
+/* Subscribes to resources of the list. Those that are refused are left out; it fails only
+ * where the server cannot be asked, or refuses all. */
+static int subscribe_listed(watch_t *watch, const char **uris, size_t count, bool first) {
+    watch_follow_t *follow = &watch->follow;
+    int *codes = tdg__calloc(count + 1, sizeof(*codes));
+    tdg_failure_t failure = {0};
+    tdg_subscribe_opts_t opts;
+    size_t refused = 0;
+    int rv = TDG_ENOMEM;
+
+    if (codes != NULL) {
+        fill_subscribe_opts(watch, &opts);
+        rv =
+            tdg_client_subscribe_all(follow->client, uris, count, &opts, codes, &failure);
+    }
+    for (size_t i = 0; codes != NULL && i < count; i++) {
+        if (codes[i] == 0)
+            json_object_set_new(follow->known, uris[i], json_true());
+        else if (++refused <= SHOWN_REFUSALS && first)
+            watch_say(watch, "%s is listed but cannot be watched: %s", uris[i],
+                      tdg_strerror(codes[i]));
+        if (codes[i] == 0 && !first)
+            tell_listed(watch, uris[i]);
+    }
+    if (first && refused > SHOWN_REFUSALS)
+        watch_say(watch, "and %zu more", refused - SHOWN_REFUSALS);
+    tdg__free(codes);
+    if (rv < 0 && first && refused == count)
+        return tell_refusal(watch, NULL, rv, &failure);
+    tdg_failure_done(&failure);
+    return CLI_OK;
+}
+
+/* Compares the list with what is known, and makes them the same. Other differences, such
+ * as another title, are told as a change of the list. */
+static int follow_list(watch_t *watch, bool first) {
+    watch_follow_t *follow = &watch->follow;
+    tdg_failure_t failure = {0};
+    size_t new_count = 0, gone_count = 0;
+    json_t *list = NULL;
+    int code = CLI_OK;
+
+    int rv = tdg_client_list(follow->client, TDG_LIST_RESOURCES, &list, &failure);
+    if (rv < 0) {
+        if (first)
+            return cli_target_failed(&watch->opts.target, "the list of resources", rv,
+                                     &failure);
+        tdg_failure_done(&failure); /* lost again: another event will come */
+        return CLI_OK;
+    }
+
+    json_t *listed = uris_of(list);
+    const char **added = only_in(listed, follow->known, &new_count);
+    const char **gone = only_in(follow->known, listed, &gone_count);
+    if (added != NULL && new_count > 0)
+        code = subscribe_listed(watch, added, new_count, first);
+    if (code == CLI_OK && first && added != NULL)
+        read_bases(watch, added, new_count);
+    for (size_t i = 0; gone != NULL && i < gone_count; i++) {
+        tdg_client_unsubscribe(follow->client, gone[i], NULL);
+        send_item(watch, WATCH_UNLISTED, gone[i], NULL);
+    }
+    for (size_t i = 0; gone != NULL && i < gone_count; i++) {
+        char *uri = tdg__strdup(gone[i]); /* it is the key itself */
+
+        if (uri != NULL)
+            json_object_del(follow->known, uri);
+        tdg__free(uri);
+    }
+    if (!first && new_count == 0 && gone_count == 0 && !json_equal(list, follow->list))
+        send_item(watch, WATCH_LIST_CHANGED, NULL, NULL);
+    tdg__free(added);
+    tdg__free(gone);
+    json_decref(listed);
+    json_decref(follow->list);
+    follow->list = list;
+    return code;
+}
+
+void watch_follow_list(watch_t *watch) {
+    watch_follow_t *follow = &watch->follow;
+
+    pthread_mutex_lock(&follow->lock);
+    follow->list_changed = true;
+    pthread_cond_signal(&follow->wake);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+/* ---- The thread --------------------------------------------------------- */
+
+static void fill_client_opts(watch_t *watch, tdg_client_opts_t *ret) {
+    const watch_opts_t *opts = &watch->opts;
+
+    cli_target_opts(&watch->opts.target, ret);
+    if (opts->patient)
+        ret->flags |= TDG_CLIENT_PATIENT;
+    if (opts->no_retry)
+        ret->flags |= TDG_CLIENT_ONE_LIFE;
+    if (opts->timeout_ms > 0)
+        ret->connect_timeout_ms = (uint32_t)opts->timeout_ms;
+    else if (opts->patient)
+        ret->connect_timeout_ms = CLI_MAX_TIME_MS;
+}
+
+static int connect_it(watch_t *watch) {
+    tdg_client_opts_t opts;
+    tdg_client_t *client = NULL;
+
+    fill_client_opts(watch, &opts);
+    int code = cli_target_connect(&watch->opts.target, &opts, &client);
+    pthread_mutex_lock(&watch->follow.lock);
+    watch->follow.client = client;
+    pthread_mutex_unlock(&watch->follow.lock);
+    return code;
+}
+
+static int subscribe_all(watch_t *watch, size_t *ret_count) {
+    int code;
+
+    if (watch->uri_count > 0) {
+        code = subscribe_given(watch);
+        if (code == CLI_OK)
+            read_bases(watch, (const char *const *)watch->uris, watch->uri_count);
+        *ret_count = watch->uri_count;
+        return code;
+    }
+
+    /* What can be subscribed to is subscribed first: a server that is asked for more and
+     * told from when on may take what is new to it for changed. Then the list is read
+     * again, as it may have changed before its changes were asked for. A server that
+     * tells no list changes is watched all the same. */
+    code = follow_list(watch, true);
+    if (code == CLI_OK && !is_stopped(&watch->follow)) {
+        tdg_client_watch_lists(watch->follow.client,
+                               1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TOOLS |
+                                   1u << TDG_LIST_PROMPTS,
+                               NULL);
+        *ret_count = json_object_size(watch->follow.known);
+        follow_list(watch, false);
+    }
+    return code;
+}
+
+/* Waits for a change of the list. Returns false where it is time to end. */
+static bool wait_for_list(watch_follow_t *follow) {
+    pthread_mutex_lock(&follow->lock);
+    while (!follow->stop && !follow->list_changed)
+        pthread_cond_wait(&follow->wake, &follow->lock);
+    bool stop = follow->stop;
+    follow->list_changed = false;
+    pthread_mutex_unlock(&follow->lock);
+    return !stop;
+}
+
+static void *run_follow(void *user) {
+    watch_t *watch = user;
+    watch_follow_t *follow = &watch->follow;
+    size_t count = 0;
+
+    int code = connect_it(watch);
+    if (code == CLI_OK && !is_stopped(follow))
+        code = subscribe_all(watch, &count);
+    if (code == CLI_OK) {
+        send_result(watch, WATCH_NOTE_READY, CLI_OK, count);
+        while (wait_for_list(follow))
+            follow_list(watch, false);
+    }
+
+    pthread_mutex_lock(&follow->lock);
+    follow->over = true; /* the client is not used from here any more */
+    pthread_cond_signal(&follow->idle);
+    pthread_mutex_unlock(&follow->lock);
+    if (code != CLI_OK)
+        send_result(watch, WATCH_NOTE_FAILED, code, 0);
+    return NULL;
+}
+
+int watch_follow_start(watch_t *watch) {
+    watch_follow_t *follow = &watch->follow;
+    sigset_t ours, before;
+
+    follow->known = json_object();
+    if (follow->known == NULL || pipe2(follow->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return TDG_ESYSTEM;
+    pthread_mutex_init(&follow->lock, NULL);
+    pthread_cond_init(&follow->wake, NULL);
+    pthread_cond_init(&follow->idle, NULL);
+
+    /* Signals are for the loop, so that they interrupt what it does. The client's thread
+     * is started by this one and has the same mask. */
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    follow->started = pthread_create(&follow->thread, NULL, run_follow, watch) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return follow->started ? 0 : TDG_ESYSTEM;
+}
+
+bool watch_follow_stop(watch_t *watch) {
+    watch_follow_t *follow = &watch->follow;
+    struct timespec until;
+    watch_note_t *note;
+
+    if (follow->started) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += STOP_WAIT_MS / 1000;
+        pthread_mutex_lock(&follow->lock);
+        follow->stop = true;
+        pthread_cond_signal(&follow->wake);
+        /* Not connected yet: nothing is subscribed, and nobody needs to be told. */
+        while (!follow->over && follow->client != NULL &&
+               pthread_cond_timedwait(&follow->idle, &follow->lock, &until) == 0)
+            ;
+        bool over = follow->over;
+        pthread_mutex_unlock(&follow->lock);
+        if (!over)
+            return false;
+        pthread_join(follow->thread, NULL);
+    }
+
+    tdg_client_close(follow->client);
+    follow->client = NULL;
+    while ((note = watch_follow_next(watch)) != NULL)
+        watch_note_free(note);
+    json_decref(follow->known);
+    json_decref(follow->list);
+    close(follow->pipe[0]);
+    close(follow->pipe[1]);
+    return true;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One JSON object per line, for machines. docs/watch.md has the fields: they may grow,
+ * and none changes its meaning. */
+#include "watch.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+static void put_key(watch_t *watch, const char *key) {
+    tdg__text_put(&watch->out, ",\"");
+    tdg__text_put(&watch->out, key);
+    tdg__text_put(&watch->out, "\":");
+}
+
+static void put_string(watch_t *watch, const char *key, const char *value) {
+    put_key(watch, key);
+    tdg__text_put_quoted(&watch->out, value, strlen(value));
+}
+
+static void put_number(watch_t *watch, const char *key, int64_t value) {
+    put_key(watch, key);
+    if (value < 0)
+        tdg__text_put(&watch->out, "-");
+    tdg__text_put_u64(&watch->out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+static void put_true(watch_t *watch, const char *key) {
+    put_key(watch, key);
+    tdg__text_put(&watch->out, "true");
+}
+
+static void put_json(watch_t *watch, const char *key, const json_t *value) {
+    put_key(watch, key);
+    tdg__text_put_json(&watch->out, value);
+}
+
+static void begin(watch_t *watch, const char *event, int64_t at_ms) {
+    tdg__text_put(&watch->out, "{\"event\":\"");
+    tdg__text_put(&watch->out, event);
+    tdg__text_put(&watch->out, "\"");
+    put_number(watch, "at", at_ms);
+}
+
+static void end(watch_t *watch) {
+    tdg__text_put(&watch->out, "}\n");
+    watch_flush(watch);
+}
+
+static void put_diff(watch_t *watch, const watch_item_t *item) {
+    static const char *const names[] = {
+        [WATCH_DIFF_SAME] = "same",
+        [WATCH_DIFF_UNKNOWN] = "nothing to compare with",
+        [WATCH_DIFF_BINARY] = "not text",
+        [WATCH_DIFF_LARGE] = "too large",
+    };
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    watch_diff_t diff = watch_compare(watch, item, &text);
+    if (diff == WATCH_DIFF_TEXT && text.error == 0)
+        put_string(watch, "diff", text.data);
+    else if (diff > WATCH_DIFF_TEXT)
+        put_string(watch, "no_diff", names[diff]);
+    tdg__text_done(&text);
+}
+
+void watch_json_item(watch_t *watch, const watch_item_t *item) {
+    begin(watch, watch_kind_name(item->kind), item->at_ms);
+    if (item->uri != NULL)
+        put_string(watch, "uri", item->uri);
+    if (item->kind == WATCH_LIST_CHANGED)
+        put_string(watch, "list", watch_list_name(item->list));
+    if (item->version > 0)
+        put_number(watch, "version", item->version);
+    if (item->merged > 0)
+        put_number(watch, "merged", (int64_t)item->merged);
+    if (item->maybe)
+        put_true(watch, "maybe");
+    if (item->polled)
+        put_true(watch, "polled");
+    if (item->metadata != NULL)
+        put_json(watch, "metadata", item->metadata);
+    if (watch->opts.read && item->contents != NULL)
+        put_json(watch, "contents", item->contents);
+    if (watch->opts.diff)
+        put_diff(watch, item);
+    if (item->code != 0) {
+        put_string(watch, "code", tdg_error_name(item->code));
+        put_string(watch, "message",
+                   item->message != NULL ? item->message : tdg_strerror(item->code));
+    }
+    end(watch);
+}
+
+void watch_json_ready(watch_t *watch, size_t count) {
+    tdg_server_facts_t facts;
+
+    begin(watch, "watching", tdg__wall_ms());
+    put_string(watch, "server", watch->opts.target.name);
+    put_number(watch, "subscriptions", (int64_t)count);
+    if (tdg_client_facts(watch->client, &facts) == 0) {
+        put_string(watch, "protocol", facts.protocol);
+        put_string(watch, "transport", facts.transport);
+        put_string(watch, "server_name", facts.name);
+        put_string(watch, "server_version", facts.version);
+        tdg_server_facts_done(&facts);
+    }
+    end(watch);
+}
+
+void watch_json_command(watch_t *watch, const watch_command_t *command, int status) {
+    begin(watch, "command", tdg__wall_ms());
+    put_string(watch, "uri", command->item->uri);
+    if (WIFEXITED(status))
+        put_number(watch, "status", WEXITSTATUS(status));
+    else
+        put_number(watch, "signal", WTERMSIG(status));
+    if (command->late)
+        put_true(watch, "timed_out");
+    put_number(watch, "ms", watch_now_ms() - command->since_ms);
+    end(watch);
+}
