@@ -39,7 +39,7 @@ _tidings_offer() {
     done
 }
 
-# Asks the server whose address is the first operand: for two seconds, and with the
+# Asks the server whose address is the first operand, for a short time, and with the
 # options of this command that `tidings ls` has as well.
 _tidings_ask() {
     local plain url i options valued operands
@@ -66,7 +66,8 @@ _tidings_ask() {
             ;;
         esac
     done
-    _tidings_offer < <("$program" ls --names "--$1" --timeout=2s "${through[@]}" "$url" \
+    through+=("--timeout=${TIDINGS_COMPLETION_TIMEOUT:-2s}")
+    _tidings_offer < <("$program" ls --names "--$1" "${through[@]}" "$url" \
         </dev/null 2>/dev/null)
 }
 

@@ -11,7 +11,7 @@ _tidings_plain() {
     [[ $1 != *[\$\`]* ]]
 }
 
-# Asks the server whose address is the first operand: for two seconds, and with the
+# Asks the server whose address is the first operand, for a short time, and with the
 # options of this command that `tidings ls` has as well.
 _tidings_ask() { # LIST
     local plain url option value
@@ -39,7 +39,8 @@ _tidings_ask() { # LIST
             ;;
         esac
     done
-    names=("${(@f)$(command "$program" ls --names --$1 --timeout=2s "${through[@]}" "$url" \
+    through+=("--timeout=${TIDINGS_COMPLETION_TIMEOUT:-2s}")
+    names=("${(@f)$(command "$program" ls --names --$1 "${through[@]}" "$url" \
         </dev/null 2>/dev/null)}")
     names=("${(@)names:#}")
     (( $#names )) && _wanted "$1" expl "$1" compadd -a names

@@ -39,7 +39,8 @@ class Shell:
         self.folder = tempfile.mkdtemp(dir=work)
         environment = {'PATH': os.path.dirname(tidings) + ':/usr/local/bin:/usr/bin:/bin',
                        'HOME': self.folder, 'TERM': 'dumb', 'LC_ALL': 'C.UTF-8',
-                       'HISTFILE': '', 'PS1': '', 'no_proxy': '*'}
+                       'HISTFILE': '', 'PS1': '', 'no_proxy': '*',
+                       'TIDINGS_COMPLETION_TIMEOUT': '30s'}
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
             os.chdir(self.folder)
