@@ -310,10 +310,11 @@ static json_t *wanted_uris(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
 static const struct list_wish {
     tdg_list_t list;
     const char *name;
+    const char *target; /* as our servers call it */
 } list_wishes[] = {
-    {TDG_LIST_RESOURCES, "resourcesListChanged"},
-    {TDG_LIST_TOOLS,     "toolsListChanged"    },
-    {TDG_LIST_PROMPTS,   "promptsListChanged"  },
+    {TDG_LIST_RESOURCES, "resourcesListChanged", "list:resources"},
+    {TDG_LIST_TOOLS,     "toolsListChanged",     "list:tools"    },
+    {TDG_LIST_PROMPTS,   "promptsListChanged",   "list:prompts"  },
 };
 
 unsigned tdg__listen_lists(const json_t *notifications) {
@@ -386,9 +387,36 @@ static const char *choose_cursor(tdg__core_t *core, const tdg__sub_group_t *grou
     return cursor;
 }
 
+/* Says for what the cursor does not hold: what no stream had so far. Else a server that
+ * begins to watch it now would have to take it for changed. */
+static int put_fresh(const tdg__core_t *core, const tdg__sub_group_t *group,
+                     unsigned lists, json_t *meta) {
+    json_t *fresh = json_array();
+    const tdg__sub_t *sub;
+    bool failed = fresh == NULL;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group == group && tdg__sub_wanted(sub) &&
+            (sub->flags & (TDG__SUB_POLLED | TDG__SUB_ONCE)) == 0)
+            failed = json_array_append_new(fresh, json_stringn(sub->uri, sub->len)) < 0 ||
+                     failed;
+    }
+    for (size_t i = 0; i < sizeof(list_wishes) / sizeof(list_wishes[0]); i++) {
+        if (lists & ~core->subs->lists_once & 1u << list_wishes[i].list)
+            failed =
+                json_array_append_new(fresh, json_string(list_wishes[i].target)) < 0 ||
+                failed;
+    }
+    if (!failed && json_array_size(fresh) > 0)
+        failed = json_object_set(meta, "dev.tidings/fresh", fresh) < 0;
+    json_decref(fresh);
+    return failed ? TDG_ENOMEM : 0;
+}
+
 static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
                        uint32_t serial, bool since) {
     const char *cursor = choose_cursor(core, group);
+    unsigned lists = group == core->subs->groups ? core->subs->lists : 0;
     bool no_memory;
     json_t *meta = tdg__group_meta(group, cursor, since, &no_memory);
     tdg__listen_t *listen = tdg__calloc(1, sizeof(*listen));
@@ -400,6 +428,7 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
     };
 
     if (listen == NULL || no_memory ||
+        (cursor[0] != '\0' && put_fresh(core, group, lists, meta) < 0) ||
         tdg__core_timer_init(core, &listen->timer, on_timer) < 0) {
         tdg__free(listen);
         json_decref(uris);
@@ -410,7 +439,7 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
     listen->group = group;
     listen->serial = serial;
     listen->had_cursor = cursor[0] != '\0';
-    listen->lists = group == core->subs->groups ? core->subs->lists : 0;
+    listen->lists = lists;
     tdg__lifesign_init(&listen->life, tdg__core_now(core));
 
     ask.params = make_params(uris, meta, listen->lists);

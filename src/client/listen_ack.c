@@ -145,6 +145,7 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     gap = was_gap(listen, meta);
     if (gap)
         core->subs->list_gap |= listen->lists;
+    core->subs->lists_once |= listen->lists & core->subs->lists;
     take_over(listen);
     make_live(core, group, serial, gap);
     tdg__subs_kick(core);

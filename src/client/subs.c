@@ -579,6 +579,7 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
     }
 
     subs->lists = lists;
+    subs->lists_once &= lists;
     subs->list_gap &= lists;
     subs->list_collected &= lists;
     subs->groups->dirty = true;

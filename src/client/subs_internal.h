@@ -196,8 +196,9 @@ struct tdg__subs {
     uint32_t serials;
     int64_t overlap_end; /* when two streams were open last */
 
-    unsigned lists;    /* wanted */
-    unsigned list_gap; /* may have changed unseen; still to be told */
+    unsigned lists;      /* wanted */
+    unsigned lists_once; /* of these: some stream has had them */
+    unsigned list_gap;   /* may have changed unseen; still to be told */
     unsigned list_collected;
     int64_t collected_ms;        /* since when something is collected */
     bool gaps;                   /* some subscription has GAP */

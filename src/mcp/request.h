@@ -44,6 +44,8 @@ const char *tdg__method_name(tdg__method_t method);
 typedef struct tdg__wishes {
     bool any; /* at least one was there: a legacy subscribe then answers more than {} */
     const char *cursor;    /* NULL: none; see mcp/cursor.h */
+    const json_t *fresh;   /* LISTEN: URIs, and "list:NAME", that the cursor does not hold
+                              for; an array of strings, or NULL */
     int64_t since_ms;      /* 0: none */
     int64_t batch_ms;      /* -1: not said; at most one of the three is */
     int64_t debounce_ms;   /* -1 */

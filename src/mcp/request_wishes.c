@@ -3,6 +3,7 @@
  * What a client that knows us may wish for in the `_meta` of a subscribe or listen:
  *
  *     "dev.tidings/cursor": "…",    go on where another stream ended
+ *     "dev.tidings/fresh": ["…"],   but not with these, which that one did not have
  *     "dev.tidings/sinceMs": 60000, also tell what has changed in the last minute
  *     "dev.tidings/options": {"debounceMs": 200, "rateLimitMs": 0, "filter": {…}, …}
  *
@@ -97,6 +98,13 @@ static int read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *e
     return 0;
 }
 
+static int read_fresh(json_t *value, const json_t **ret, tdg__rpc_error_t *error) {
+    if (value != NULL && !json_is_array(value))
+        return tdg__param_fail(error, "%sfresh must be an array of strings", prefix);
+    *ret = value;
+    return tdg__param_all_strings(value, "dev.tidings/fresh", error);
+}
+
 int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
     const tdg__place_t meta = {json_object_get(params, "_meta"), "_meta"};
     const json_t *since = json_object_get(meta.object, "dev.tidings/sinceMs");
@@ -111,6 +119,11 @@ int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *
     if (wishes->cursor != NULL && strlen(wishes->cursor) > MAX_CURSOR)
         return tdg__param_fail(error, "%scursor is longer than %d bytes", prefix,
                                MAX_CURSOR);
+
+    rv = read_fresh(json_object_get(meta.object, "dev.tidings/fresh"), &wishes->fresh,
+                    error);
+    if (rv < 0)
+        return rv;
 
     if (since != NULL) {
         rv = read_ms(since, prefix, "sinceMs", &wishes->since_ms, error);

@@ -154,17 +154,29 @@ static void forget(json_t *targets, const tdg__target_t *target) {
     json_object_del(targets, tdg__target_text(target, room));
 }
 
+/* What a listen asks for, with its wishes. */
+struct asked {
+    tdg__sub_opts_t opts;
+    json_t *fresh; /* an object whose keys are what the cursor does not hold for; NULL */
+};
+
+static bool holds_for(const struct asked *asked, const char *name) {
+    return asked->opts.has_cursor && json_object_get(asked->fresh, name) == NULL;
+}
+
 /* Of the wishes only the cursor is for lists. */
-static int honour_list(tdg__listen_t *listen, const char *name, bool asked,
-                       const tdg__sub_opts_t *wishes, bool *ret) {
+static int honour_list(tdg__listen_t *listen, const char *name, bool wanted,
+                       const struct asked *asked, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
     unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
     tdg__target_t list = tdg__target_list(name);
-    tdg__sub_opts_t opts = {.has_cursor = wishes->has_cursor, .cursor = wishes->cursor};
+    tdg__sub_opts_t opts = {.cursor = asked->opts.cursor};
+    char room[TDG__TARGET_TEXT_MAX];
     tdg__subscribed_t subscribed;
 
-    if (!asked || (flags & TDG_NO_LIST_CHANGED) != 0)
+    if (!wanted || (flags & TDG_NO_LIST_CHANGED) != 0)
         return 0;
+    opts.has_cursor = holds_for(asked, tdg__target_text(&list, room));
     if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
                               &opts, &subscribed) < 0)
         return 0;
@@ -176,9 +188,10 @@ static int honour_list(tdg__listen_t *listen, const char *name, bool asked,
 
 /* Subscribes to one URI, or leaves it out: who asked does not learn why. Returns 0, or an
  * error that is the client's fault or ours. */
-static int honour_uri(tdg__listen_t *listen, json_t *uri, const tdg__sub_opts_t *opts) {
+static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *asked) {
     tdg__worker_t *worker = listen->feed.worker;
     tdg__engine_t *engine = tdg__worker_engine(worker);
+    tdg__sub_opts_t opts = asked->opts;
     tdg__subscribed_t subscribed = {TDG__NOT_SUBSCRIBED, true};
     tdg__resolved_t resolved;
 
@@ -186,10 +199,11 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const tdg__sub_opts_t 
     if (rv < 0)
         return rv == TDG_ENOMEM ? rv : 0;
 
+    opts.has_cursor = holds_for(asked, json_string_value(uri));
     bool again = tdg__engine_state(engine, listen->feed.stream, &resolved.target) !=
                  TDG__NOT_SUBSCRIBED;
     if (!again)
-        rv = tdg__engine_subscribe(engine, listen->feed.stream, &resolved.target, opts,
+        rv = tdg__engine_subscribe(engine, listen->feed.stream, &resolved.target, &opts,
                                    &subscribed);
     if (rv == TDG_ESUBSCRIPTIONS || rv == TDG_ETEMPLATES || rv == TDG_ETOTAL)
         tdg__server_log_event(tdg__worker_server(worker), TDG__EVENT_SUBSCRIPTION_REFUSED,
@@ -200,36 +214,61 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const tdg__sub_opts_t 
         rv = note(listen->honoured, &resolved.target, uri);
     tdg__resolved_done(&resolved);
     listen->resumed &= subscribed.resumed;
-    if (rv < 0 && rv != TDG_ENOMEM && !tdg__wishes_blamed(rv, opts->error, NULL))
+    if (rv < 0 && rv != TDG_ENOMEM && !tdg__wishes_blamed(rv, opts.error, NULL))
         rv = 0;
     return rv;
 }
 
-static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
-                      tdg__parse_error_t *why) {
+static int honour_asked(tdg__listen_t *listen, const tdg__mcp_request_t *request,
+                        const struct asked *asked) {
     unsigned flags = tdg__server_opts(tdg__worker_server(listen->feed.worker))->flags;
-    tdg__sub_opts_t opts;
     json_t *uri;
     size_t i;
-    int rv = 0;
 
-    listen->had_cursor = request->wishes.cursor != NULL;
-    tdg__wishes_to_opts(&request->wishes, why, &opts);
-    rv = honour_list(listen, "tools", request->listen_tools, &opts, &listen->tools);
+    int rv = honour_list(listen, "tools", request->listen_tools, asked, &listen->tools);
     if (rv == 0)
-        rv = honour_list(listen, "prompts", request->listen_prompts, &opts,
+        rv = honour_list(listen, "prompts", request->listen_prompts, asked,
                          &listen->prompts);
     if (rv == 0)
-        rv = honour_list(listen, "resources", request->listen_resources, &opts,
+        rv = honour_list(listen, "resources", request->listen_resources, asked,
                          &listen->resources);
     if (rv < 0 || request->listen_uris == NULL || (flags & TDG_NO_SUBSCRIBE) != 0)
         return rv;
     listen->asked_uris = true;
     json_array_foreach(request->listen_uris, i, uri) {
-        rv = honour_uri(listen, uri, &opts);
+        rv = honour_uri(listen, uri, asked);
         if (rv < 0)
             break;
     }
+    return rv;
+}
+
+/* The names in an array, as keys: there may be as many of them as URIs. */
+static int make_set(const json_t *names, json_t **ret) {
+    const json_t *name;
+    size_t i;
+
+    *ret = NULL;
+    if (json_array_size(names) == 0)
+        return 0;
+    *ret = json_object();
+    json_array_foreach(names, i, name) {
+        if (json_object_set_new(*ret, json_string_value(name), json_true()) < 0)
+            return TDG_ENOMEM;
+    }
+    return *ret != NULL ? 0 : TDG_ENOMEM;
+}
+
+static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
+                      tdg__parse_error_t *why) {
+    struct asked asked;
+
+    listen->had_cursor = request->wishes.cursor != NULL;
+    tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
+    int rv = make_set(request->wishes.fresh, &asked.fresh);
+    if (rv == 0)
+        rv = honour_asked(listen, request, &asked);
+    json_decref(asked.fresh);
     return rv;
 }
 

@@ -181,6 +181,34 @@ describe('a modern client that comes back with its cursor', () => {
   });
 });
 
+describe('a modern client that comes with its cursor and asks for more', () => {
+  it('is not told of what it did not have before', async () => {
+    const fixture = await Fixture.start('--workers', '2', '--linger-ms', '60000');
+    const client = new ModernHttp(fixture.url);
+    const [had, more, marker] = ['live://item/had', 'live://item/more', 'live://item/marker'];
+    const first = await client.listen({ resourceSubscriptions: [had] });
+    await client.publish(had);
+    await first.message('notifications/resources/updated');
+    const cursor = first.ack.json.params._meta['dev.tidings/cursor'];
+    await client.publish(more);
+
+    const told = async (meta) => {
+      const stream = await client.listen(
+        { resourceSubscriptions: [had, more, marker], toolsListChanged: true }, { meta });
+      await client.publish(marker, { here: 1 });
+      await stream.next((e) => e.json?.params?.metadata?.here === 1, 'the marker');
+      stream.close();
+      return stream.all.slice(1).map((event) => event.json.params.uri ?? event.json.method)
+        .filter((what) => what !== marker).sort();
+    };
+    assert.deepEqual(await told({ 'dev.tidings/cursor': cursor,
+      'dev.tidings/fresh': [more, marker, 'list:tools'] }), [had]);
+    assert.deepEqual(await told({ 'dev.tidings/cursor': cursor }),
+      [had, more, 'notifications/tools/list_changed'].sort());
+    await fixture.stop();
+  });
+});
+
 describe('sessions', () => {
   it('end by DELETE: 404, and a new initialize is welcome', async () => {
     const fixture = await Fixture.start();

@@ -247,6 +247,36 @@ static void the_old_stream_stays_until_the_new_one_is_acknowledged(void **state)
     assert_told(f, "");
 }
 
+static void a_new_listen_says_what_its_cursor_does_not_hold_for(void **state) {
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, CURSOR(5));
+    play_subscribe(f, "a:2", NULL);
+    play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
+    play_subscribe(f, "a:3", NULL);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(
+        json_object_get(json_object_get(params, "_meta"), "dev.tidings/fresh"),
+        "['a:3']");
+    json_decref(params);
+    play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
+
+    play_lists(f, 1u << TDG_LIST_TOOLS);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(
+        json_object_get(json_object_get(params, "_meta"), "dev.tidings/fresh"),
+        "['list:tools']");
+    json_decref(params);
+    play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
+
+    play_unsubscribe(f, "a:3");
+    params = fake_params(fake_find(f, LISTEN));
+    assert_null(json_object_get(json_object_get(params, "_meta"), "dev.tidings/fresh"));
+    json_decref(params);
+}
+
 static void both_streams_tell_once_by_version(void **state) {
     struct fake *f = *state;
     struct fake_sent *first, *second;
@@ -600,6 +630,7 @@ int main(void) {
         HTTP(other_options_move_it_without_a_gap),
         HTTP(refused_options_leave_those_it_had),
         HTTP(the_old_stream_stays_until_the_new_one_is_acknowledged),
+        HTTP(a_new_listen_says_what_its_cursor_does_not_hold_for),
         HTTP(both_streams_tell_once_by_version),
         HTTP(both_streams_tell_once_without_versions),
         HTTP(a_slow_acknowledgement_delays_no_update),
