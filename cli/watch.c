@@ -243,55 +243,6 @@ static bool runs_command(const watch_t *watch, const watch_item_t *item) {
     return watch->opts.exec != NULL && item->kind <= WATCH_UNLISTED && !watch->leaving;
 }
 
-static json_int_t hash_of(const watch_t *watch, const json_t *contents) {
-    body_t body;
-
-    body_init(&body, contents);
-    uint64_t hash = tdg__hash(&watch->exec.queue.key, body.data, body.len);
-    body_done(&body);
-    return (json_int_t)(hash >> 1);
-}
-
-/* A server may take a resource for changed when it begins to watch it. */
-static bool is_as_listed(watch_t *watch, const watch_item_t *item) {
-    const json_t *hash = json_object_get(watch->listed, item->uri);
-    bool same = hash != NULL && item->contents != NULL &&
-                json_integer_value(hash) == hash_of(watch, item->contents);
-
-    json_object_del(watch->listed, item->uri);
-    return same;
-}
-
-/* While the list is followed, whether an item is no news: what was told as deleted and
- * now goes from the list, too; what was told as listed and is still the same. */
-static bool is_known(watch_t *watch, const watch_item_t *item) {
-    if (watch->uri_count > 0 || item->uri == NULL)
-        return false;
-    switch (item->kind) {
-    case WATCH_UPDATED:
-        json_object_del(watch->deleted, item->uri);
-        return is_as_listed(watch, item);
-    case WATCH_LISTED:
-        json_object_del(watch->deleted, item->uri);
-        if (item->contents != NULL)
-            json_object_set_new(watch->listed, item->uri,
-                                json_integer(hash_of(watch, item->contents)));
-        return false;
-    case WATCH_DELETED:
-        json_object_del(watch->listed, item->uri);
-        json_object_set_new(watch->deleted, item->uri, json_true());
-        return false;
-    case WATCH_UNLISTED:
-        json_object_del(watch->listed, item->uri);
-        if (json_object_del(watch->deleted, item->uri) < 0)
-            return false;
-        watch_forget_base(watch, item->uri);
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Nothing more to come: every subscription is lost, or the client has given up. */
 static void notice_end(watch_t *watch, const watch_item_t *item) {
     if (item->kind == WATCH_DOWN) {
@@ -310,11 +261,10 @@ static void take_item(watch_t *watch, watch_item_t *item) {
         watch_say(watch, "out of memory: something is not shown");
         return;
     }
-    bool ours = item->kind == WATCH_LIST_CHANGED && item->event != NULL &&
-                item->list == TDG_LIST_RESOURCES && watch->uri_count == 0;
-    if (ours) /* what that means for us is found out and told then */
-        watch_follow_list(watch);
-    if (ours || is_known(watch, item) || watch->leaving) {
+    bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
+    if (list) /* whether it is different is found out, and told then */
+        watch_follow_list(watch, item->list);
+    if (list || watch->leaving || !watch_is_news(watch, item)) {
         watch_item_free(item);
         return;
     }
@@ -355,6 +305,7 @@ static void take_notes(watch_t *watch) {
         switch (note->kind) {
         case WATCH_NOTE_READY:
             watch->client = watch->follow.client;
+            watch_news_start(watch, note->contents);
             if (watch->opts.json)
                 watch_json_ready(watch, note->count);
             else
@@ -455,7 +406,9 @@ static int watch_init(watch_t *watch) {
     watch->base = json_object();
     watch->deleted = json_object();
     watch->listed = json_object();
-    if (watch->base == NULL || watch->deleted == NULL || watch->listed == NULL)
+    watch->hashes = json_object();
+    if (watch->base == NULL || watch->deleted == NULL || watch->listed == NULL ||
+        watch->hashes == NULL)
         return TDG_ENOMEM;
     return catch_signals(watch);
 }
@@ -469,6 +422,7 @@ static bool watch_done(watch_t *watch) {
     json_decref(watch->base);
     json_decref(watch->deleted);
     json_decref(watch->listed);
+    json_decref(watch->hashes);
     json_decref(watch->filter);
     return true;
 }

@@ -126,9 +126,9 @@ typedef enum watch_note_kind {
 typedef struct watch_note {
     watch_note_kind_t kind;
     int exit_code;
-    size_t count; /* READY: subscriptions */
-    char *uri;    /* BASE */
-    json_t *contents;
+    size_t count;     /* READY: subscriptions */
+    char *uri;        /* BASE */
+    json_t *contents; /* BASE; READY: the listed resources, by URI */
     watch_item_t *item;
     struct watch_note *next;
 } watch_note_t;
@@ -141,11 +141,12 @@ typedef struct watch_follow {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake, idle;
     watch_note_t *first, *last;
-    bool stop, over, list_changed;
+    bool stop, over;
+    unsigned changed;     /* lists, one bit for each */
     tdg_client_t *client; /* once connected */
 
-    json_t *list;  /* of the thread alone: the list as it was read last */
-    json_t *known; /* and those in it that are subscribed, by URI */
+    json_t *lists[TDG_LIST_PROMPTS + 1]; /* of the thread alone: as they were read last */
+    json_t *known; /* and the resources that are subscribed, by URI */
 } watch_follow_t;
 
 /* Starts it. Returns 0 or TDG_ESYSTEM. */
@@ -155,12 +156,22 @@ int watch_follow_start(watch_t *watch);
 watch_note_t *watch_follow_next(watch_t *watch);
 void watch_note_free(watch_note_t *note);
 
-/* The list of resources has changed, or may have. */
-void watch_follow_list(watch_t *watch);
+/* A list has changed, or may have. */
+void watch_follow_list(watch_t *watch, tdg_list_t list);
 
 /* Ends the thread and closes the client. False: it still waits for a server that does not
  * answer, and nothing may be freed any more. */
 bool watch_follow_stop(watch_t *watch);
+
+/* ---- What is news ------------------------------------------------------- */
+
+/* The resources that are listed at the start, by URI; borrowed, and NULL where the list
+ * is not followed. */
+void watch_news_start(watch_t *watch, json_t *listed);
+
+/* False: it was told already, in another way. An update of a resource that is new becomes
+ * one of the list. */
+bool watch_is_news(watch_t *watch, watch_item_t *item);
 
 /* ---- All of it ---------------------------------------------------------- */
 
@@ -190,7 +201,8 @@ struct watch {
     json_t *base; /* by URI: its text; null: it is not there; true: not to be compared */
     size_t base_bytes;
     json_t *deleted; /* URIs that were told as deleted: unlisted is no news then */
-    json_t *listed;  /* by URI, a hash of what was in it when it was told as listed */
+    json_t *listed;  /* URIs that are known to be in the list */
+    json_t *hashes;  /* by URI, of what was in it when it was told as listed */
 
     int64_t began_ms, down_since_ms;
     size_t lost;   /* subscriptions */

@@ -18,6 +18,7 @@ enum {
     READS = 16,          /* at the same time, at the start */
     SHOWN_REFUSALS = 5,  /* of listed resources */
     STOP_WAIT_MS = 3000, /* for a call that waits for the server */
+    FOLLOWED = 1 << TDG_LIST_RESOURCES | 1 << TDG_LIST_TOOLS | 1 << TDG_LIST_PROMPTS,
 };
 
 /* ---- Notes -------------------------------------------------------------- */
@@ -66,6 +67,8 @@ static void send_result(watch_t *watch, watch_note_kind_t kind, int exit_code,
     if (note != NULL) {
         note->exit_code = exit_code;
         note->count = count;
+        if (kind == WATCH_NOTE_READY)
+            note->contents = json_copy(watch->follow.known);
     }
     send_note(watch, note);
 }
@@ -339,6 +342,37 @@ static int subscribe_listed(watch_t *watch, const char **uris, size_t count, boo
     return CLI_OK;
 }
 
+/* A server may say that a list has changed where it only cannot be sure. */
+static void tell_if_different(watch_t *watch, tdg_list_t which, const json_t *list) {
+    json_t *before = watch->follow.lists[which];
+
+    if (before == NULL || json_equal(before, list))
+        return;
+    watch_note_t *note = make_note(WATCH_NOTE_ITEM);
+    if (note != NULL) {
+        note->item = watch_item_found(WATCH_LIST_CHANGED, NULL, NULL);
+        if (note->item == NULL) {
+            watch_note_free(note);
+            note = NULL;
+        } else {
+            note->item->list = which;
+        }
+    }
+    send_note(watch, note);
+}
+
+/* The lists of tools and prompts are only compared. */
+static void look_at_list(watch_t *watch, tdg_list_t which) {
+    watch_follow_t *follow = &watch->follow;
+    json_t *list = NULL;
+
+    if (tdg_client_list(follow->client, which, &list, NULL) < 0)
+        return;
+    tell_if_different(watch, which, list);
+    json_decref(follow->lists[which]);
+    follow->lists[which] = list;
+}
+
 /* Compares the list with what is known, and makes them the same. Other differences, such
  * as another title, are told as a change of the list. */
 static int follow_list(watch_t *watch, bool first) {
@@ -375,21 +409,21 @@ static int follow_list(watch_t *watch, bool first) {
             json_object_del(follow->known, uri);
         tdg__free(uri);
     }
-    if (!first && new_count == 0 && gone_count == 0 && !json_equal(list, follow->list))
-        send_item(watch, WATCH_LIST_CHANGED, NULL, NULL);
+    if (new_count == 0 && gone_count == 0)
+        tell_if_different(watch, TDG_LIST_RESOURCES, list);
     tdg__free(added);
     tdg__free(gone);
     json_decref(listed);
-    json_decref(follow->list);
-    follow->list = list;
+    json_decref(follow->lists[TDG_LIST_RESOURCES]);
+    follow->lists[TDG_LIST_RESOURCES] = list;
     return code;
 }
 
-void watch_follow_list(watch_t *watch) {
+void watch_follow_list(watch_t *watch, tdg_list_t list) {
     watch_follow_t *follow = &watch->follow;
 
     pthread_mutex_lock(&follow->lock);
-    follow->list_changed = true;
+    follow->changed |= 1u << list;
     pthread_cond_signal(&follow->wake);
     pthread_mutex_unlock(&follow->lock);
 }
@@ -433,31 +467,45 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
         return code;
     }
 
-    /* What can be subscribed to is subscribed first: a server that is asked for more and
-     * told from when on may take what is new to it for changed. Then the list is read
-     * again, as it may have changed before its changes were asked for. A server that
-     * tells no list changes is watched all the same. */
+    /* What can be subscribed to is subscribed first: a server that is asked for more, and
+     * told from when on, may take what is new to it for changed. Then the lists are read
+     * once more, as they may have changed before that was asked for. A server that tells
+     * no list changes is watched all the same. */
     code = follow_list(watch, true);
     if (code == CLI_OK && !is_stopped(&watch->follow)) {
-        tdg_client_watch_lists(watch->follow.client,
-                               1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TOOLS |
-                                   1u << TDG_LIST_PROMPTS,
-                               NULL);
+        tdg_client_watch_lists(watch->follow.client, FOLLOWED, NULL);
         *ret_count = json_object_size(watch->follow.known);
-        follow_list(watch, false);
+        look_at_list(watch, TDG_LIST_TOOLS);
+        look_at_list(watch, TDG_LIST_PROMPTS);
+        watch_follow_list(watch, TDG_LIST_RESOURCES);
     }
     return code;
 }
 
-/* Waits for a change of the list. Returns false where it is time to end. */
-static bool wait_for_list(watch_follow_t *follow) {
+/* Waits for a change of a list; stores which have changed. Returns false where it is time
+ * to end. */
+static bool wait_for_lists(watch_follow_t *follow, unsigned *ret) {
     pthread_mutex_lock(&follow->lock);
-    while (!follow->stop && !follow->list_changed)
+    while (!follow->stop && follow->changed == 0)
         pthread_cond_wait(&follow->wake, &follow->lock);
     bool stop = follow->stop;
-    follow->list_changed = false;
+    *ret = follow->changed;
+    follow->changed = 0;
     pthread_mutex_unlock(&follow->lock);
     return !stop;
+}
+
+static void follow_lists(watch_t *watch) {
+    unsigned changed;
+
+    while (wait_for_lists(&watch->follow, &changed)) {
+        if ((changed & 1u << TDG_LIST_RESOURCES) != 0)
+            follow_list(watch, false);
+        if ((changed & 1u << TDG_LIST_TOOLS) != 0)
+            look_at_list(watch, TDG_LIST_TOOLS);
+        if ((changed & 1u << TDG_LIST_PROMPTS) != 0)
+            look_at_list(watch, TDG_LIST_PROMPTS);
+    }
 }
 
 static void *run_follow(void *user) {
@@ -470,8 +518,7 @@ static void *run_follow(void *user) {
         code = subscribe_all(watch, &count);
     if (code == CLI_OK) {
         send_result(watch, WATCH_NOTE_READY, CLI_OK, count);
-        while (wait_for_list(follow))
-            follow_list(watch, false);
+        follow_lists(watch);
     }
 
     pthread_mutex_lock(&follow->lock);
@@ -533,7 +580,8 @@ bool watch_follow_stop(watch_t *watch) {
     while ((note = watch_follow_next(watch)) != NULL)
         watch_note_free(note);
     json_decref(follow->known);
-    json_decref(follow->list);
+    for (size_t i = 0; i <= TDG_LIST_PROMPTS; i++)
+        json_decref(follow->lists[i]);
     close(follow->pipe[0]);
     close(follow->pipe[1]);
     return true;

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -115,10 +116,14 @@ class Program:
 
 
 class Serve(Program):
-    def __init__(self, folder=None, port=0, config=CONFIG):
+    """With a folder of files, which has some from the start: the server sees others later."""
+
+    def __init__(self, folder=None, port=0, config=CONFIG, **files):
         self.folder = folder or tempfile.mkdtemp(dir=work)
         self.files = os.path.join(self.folder, 'files')
         os.makedirs(self.files, exist_ok=True)
+        for name, text in files.items():
+            self.write(name, text)
         path = os.path.join(self.folder, 'tidings.yaml')
         with open(path, 'w', encoding='utf-8') as file:
             file.write(config)
@@ -154,7 +159,10 @@ class Serve(Program):
         with open(new, 'w', encoding='utf-8') as file:
             file.write(text)
         os.rename(new, path)
-        return 'file://' + path
+        return self.uri(name)
+
+    def uri(self, name):
+        return 'file://' + os.path.join(self.files, name)
 
 
 class Watch(Program):
@@ -255,16 +263,16 @@ def read_shows_the_content():
 
 
 def diffs_are_applied_by_patch(era):
-    serve = Serve()
     texts = [''.join(f'line {i}\n' for i in range(100)), '', 'no end', 'one\ntwo\n']
     texts.insert(1, texts[0].replace('line 50\n', 'changed\n').replace('line 7\n', '') + 'new\n')
-    uri = serve.write('a.txt', texts[0])
+    serve = Serve(a=texts[0])
+    uri = serve.uri('a')
     watch = Watch(serve.url, uri, '--diff', '--json', '--era', era)
     copy = os.path.join(work, 'copy')
     with open(copy, 'w', encoding='utf-8') as file:
         file.write(texts[0])
     for count, text in enumerate(texts[1:], 1):
-        serve.write('a.txt', text)
+        serve.write('a', text)
         event = watch.event(count, uri=uri)
         subprocess.run(['patch', '-s', '-F0', copy], input=event['diff'], text=True, check=True)
         tap.same(file_with(copy), text or ' ', 'the patched copy')
@@ -272,7 +280,7 @@ def diffs_are_applied_by_patch(era):
     watch.ends(OK, signal.SIGINT)
 
     plain = Watch(serve.url, uri, '--diff')
-    serve.write('a.txt', 'one\n2\n')
+    serve.write('a', 'one\n2\n')
     plain.line('+2')
     tap.same(plain.out[1:], [f'--- {uri}', f'+++ {uri}', '@@ -1,2 +1,2 @@', ' one', '-two', '+2'],
              'the diff')
@@ -280,8 +288,8 @@ def diffs_are_applied_by_patch(era):
 
 
 def without_uris_all_is_watched(era):
-    serve = Serve()
-    first = serve.write('first', 'one\n')
+    serve = Serve(first='one\n')
+    first = serve.uri('first')
     watch = Watch(serve.url, '--json', '--read', '--era', era)
     serve.write('first', 'two\n')
     tap.same(watch.event(uri=first)['contents'][0]['text'], 'two\n', 'content')
@@ -290,15 +298,26 @@ def without_uris_all_is_watched(era):
     serve.write('second', 'newer\n')
     watch.event(kind='updated', uri=second)
     os.unlink(os.path.join(serve.files, 'second'))
-    watch.until(lambda: [e for e in watch.events() if e['uri'] == second and
+    watch.until(lambda: [e for e in watch.events() if e.get('uri') == second and
                          e['event'] in ('deleted', 'unlisted')], 'the file is not told as gone')
     serve.write('first', 'three\n')
     watch.event(kind='updated', count=2, uri=first)
     gone = [e for e in watch.events() if e['event'] in ('deleted', 'unlisted')]
     tap.same(len(gone), 1, f'told as gone: {gone}')
-    third = serve.write('second', 'back\n')
-    watch.event(kind='listed', count=2, uri=third)
+    serve.write('second', 'back\n')  # listed again, unless it was away too short to be missed
+    watch.until(lambda: [e for e in watch.events() if e.get('uri') == second and
+                         e.get('contents', [{}])[0].get('text') == 'back\n'], 'not told as back')
     watch.ends(OK, signal.SIGINT)
+
+
+def nothing_is_told_before_it_happens(era):
+    """A server that begins to watch for us must not look like one with changes."""
+    serve = Serve(a='1', b='2', c='3')
+    watch = Watch(serve.url, '--once', '--json', '--exec', 'cat >&2', '--era', era)
+    serve.publish('m:1', 'new', {'by': 'me'})
+    watch.ends(OK)
+    tap.same([(e['event'], e['uri']) for e in watch.events()], [('listed', 'm:1')], 'events')
+    tap.check('new' in ''.join(watch.err), watch.said())
 
 
 def a_template_watches_what_it_matches(era):
@@ -509,19 +528,19 @@ def a_reader_that_goes_ends_it_quietly():
 
 
 def a_server_that_comes_back_is_watched_again(era):
-    serve = Serve()
-    uri = serve.write('a.txt', 'one\n')
+    serve = Serve(a='one\n')
+    uri = serve.uri('a')
     watch = Watch(serve.url, uri, '--json', '--read', '--era', era)
-    serve.write('a.txt', 'two\n')
+    serve.write('a', 'two\n')
     watch.event(uri=uri)
     serve.kill()
     watch.event(kind='down')
-    serve.write('a.txt', 'three\n')
+    serve.write('a', 'three\n')
     again = Serve(serve.folder, serve.port)
     watch.event(kind='up')
     watch.until(lambda: watch.events()[-1]['contents'][0]['text'] == 'three\n',
                 'what changed meanwhile is not told')
-    again.write('a.txt', 'four\n')
+    again.write('a', 'four\n')
     watch.until(lambda: watch.events()[-1]['contents'][0]['text'] == 'four\n',
                 'not watched again')
     watch.ends(OK, signal.SIGINT)
@@ -649,6 +668,15 @@ def headers_and_tokens_are_sent():
     tap.check('the-token' not in watch.said(), watch.said())
 
 
+def read_until(terminal, wanted, shown=b''):
+    """What comes from a terminal, until there is what is wanted."""
+    while wanted not in shown:
+        ready, _, _ = select.select([terminal], [], [], tap.WAIT)
+        tap.check(ready, f'never shown: {wanted!r}; but {shown!r}')
+        shown += os.read(terminal, 4096)
+    return shown
+
+
 def escapes_of_a_server_never_reach_a_terminal():
     serve = Serve()
     ours, theirs = pty.openpty()
@@ -658,11 +686,9 @@ def escapes_of_a_server_never_reach_a_terminal():
     watch.line('watching', lines=watch.err)
     evil = '\033]0;owned\a\033[2J\u009b31m\u202e\r\nplain\ttext\n'
     serve.publish('m:1', evil, {'change_type': '\033[31mred\n00:00:00  m:9  faked'})
+    shown = read_until(ours, b'plain')
     serve.publish('m:1', evil + 'THE END\n')
-    shown = b''
-    while b'+THE END' not in shown:
-        shown += os.read(ours, 4096)
-    text = shown.decode()
+    text = read_until(ours, b'+THE END', shown).decode()
     for bad in '\033\a\u009b\u202e':
         tap.check(bad not in text, repr(text))
     tap.check('^[]0;owned^G^[[2J<U+009B>31m<U+202E>^M' in text, repr(text))
@@ -679,9 +705,7 @@ def colours_are_for_terminals():
     os.close(theirs)
     watch.line('watching', lines=watch.err)
     serve.publish('m:1', 'x')
-    shown = b''
-    while b'\n' not in shown:
-        shown += os.read(ours, 4096)
+    shown = read_until(ours, b'\n')
     tap.check(b'\033[1mm:1\033[0m' in shown, repr(shown))
     watch.ends(OK, signal.SIGINT)
     os.close(ours)
@@ -694,6 +718,7 @@ TESTS = [
     (read_shows_the_content,),
     *[(diffs_are_applied_by_patch, era) for era in BOTH],
     *[(without_uris_all_is_watched, era) for era in BOTH],
+    *[(nothing_is_told_before_it_happens, era) for era in BOTH],
     *[(a_template_watches_what_it_matches, era) for era in BOTH],
     (a_program_is_a_target,),
     (filters_are_the_servers,),
