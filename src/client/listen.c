@@ -126,15 +126,17 @@ static void try_later(tdg__core_t *core, tdg__sub_group_t *group,
     tdg__subs_retry(core, retry_after_ms);
 }
 
-/* The server does not know listen at all: has another one taken its place? */
+/* The server does not know listen at all: has another one taken its place? A legacy one
+ * misses its session, and has any code for that: modern errors have no such codes. */
 static bool is_another(const tdg__core_t *core, const tdg__sub_group_t *group,
                        const tdg_failure_t *failure) {
-    int status = failure->http_status;
+    int status = failure->http_status, code = failure->rpc_code;
 
     if (core->subs->suspected || !group->gap)
         return false;
-    return failure->rpc_code == TDG__RPC_METHOD_NOT_FOUND ||
-           (failure->rpc_code == 0 && (status == 400 || status == 404 || status == 405));
+    return code == TDG__RPC_METHOD_NOT_FOUND ||
+           ((code == 0 || (code <= -32000 && code > -32020)) &&
+            (status == 400 || status == 404 || status == 405));
 }
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
@@ -186,6 +188,13 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                           const tdg__outcome_t *outcome) {
     const bool graceful = outcome->code == 0;
 
+    if (group->fresh == NULL && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+        tdg__connect_give_up(core, graceful ? TDG_EENDED : outcome->code,
+                             graceful || outcome->failure == NULL
+                                 ? "the server has ended the stream"
+                                 : outcome->failure->message);
+        return;
+    }
     lose(core, group);
     if (group->fresh == NULL)
         try_later(core, group, outcome->retry_after_ms);

@@ -16,8 +16,11 @@ enum { MAX_EVENT_ID = 1024 };
 static bool needed(const tdg__core_t *core) {
     const struct tdg__subs *subs = core->subs;
 
-    return core->wire != NULL && core->wire->ops->listen != NULL &&
-           (core->counts.subscriptions > 0 || subs->lists != 0);
+    if (core->wire == NULL || core->wire->ops->listen == NULL)
+        return false;
+    /* What a server asks of us, or logs, may come by no other way. */
+    return core->counts.subscriptions > 0 || subs->lists != 0 ||
+           core->opts.input != NULL || (core->client->flags & TDG_CLIENT_LOGS) != 0;
 }
 
 bool tdg__get_ready(const tdg__core_t *core) {
@@ -143,6 +146,11 @@ static void on_status(tdg__core_t *core, const tdg__carry_report_t *report,
 
     if (status == 401 || status == 403) {
         barred(core, report, was_open);
+    } else if (was_open && status >= 400 && status < 500 && status != 408 &&
+               status != 409 && status != 429) {
+        /* It had a stream: the session is gone where that is not said by 404, or another
+         * server has taken its place. */
+        tdg__connect_lost(core, TDG_EAWAY, report->error);
     } else if (was_open || status == 409 || status == 429 || status >= 500 ||
                status < 400) {
         try_later(core, report->retry_after_ms);
@@ -167,6 +175,10 @@ static void on_ended(void *user, const tdg__carry_report_t *report) {
 
     if (report->end == TDG__CARRY_NO_SESSION) {
         tdg__connect_lost(core, TDG_EAWAY, "the server has ended the session");
+        return;
+    }
+    if (was_open && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+        tdg__connect_give_up(core, TDG_EAWAY, report->error);
         return;
     }
     if (report->end == TDG__CARRY_STATUS)

@@ -621,8 +621,16 @@ void tdg__subs_up(tdg__core_t *core) {
     for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next)
         group->waits = false;
     subs->groups->dirty = subs->groups->dirty || subs->lists != 0;
-    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
+        /* What one era knows of a gap the other does not. */
+        if (subs->era != TDG_ERA_FIND && subs->era != core->era &&
+            (sub->flags & TDG__SUB_ONCE) != 0)
+            tdg__gap_mark(sub);
         tdg__sub_place(core, sub);
+    }
+    if (subs->era != TDG_ERA_FIND && subs->era != core->era)
+        subs->list_gap |= subs->lists;
+    subs->era = core->era;
     tdg__subs_kick(core);
 }
 

@@ -199,6 +199,7 @@ struct tdg__subs {
     unsigned lists;      /* wanted */
     unsigned lists_once; /* of these: some stream has had them */
     unsigned list_gap;   /* may have changed unseen; still to be told */
+    tdg_era_t era;       /* in which it was up last */
     unsigned list_collected;
     int64_t collected_ms;        /* since when something is collected */
     bool gaps;                   /* some subscription has GAP */
