@@ -246,6 +246,8 @@ void tdg__connect_up(tdg__core_t *core) {
     tdg__core_done_fn done = connect->done;
 
     core->state = TDG__CORE_UP;
+    if (connect->ever_up && core->wire->ops->shared)
+        core->counts.reconnects++; /* its channel is its stream */
     connect->phase = TDG__PHASE_NONE;
     connect->ever_up = true;
     connect->ends_when_probed = false;

@@ -37,7 +37,7 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
 static const struct meaning {
     int rpc_code;
     const char *method;
-    bool names_uri; /* only where data.uri says what is missing */
+    bool names_uri; /* only where data.uri, and nothing else, says what is missing */
     int code;
 } meanings[] = {
     {TDG__RPC_METHOD_NOT_FOUND,  "",           false, TDG_ENOTSUP  },
@@ -47,13 +47,18 @@ static const struct meaning {
     {TDG__RPC_SUBSCRIPTIONS_OFF, "resources/", false, TDG_ENOTSUP  },
 };
 
+/* Not with an error_type or a detail: then it is another thing that is wrong with it. */
+static bool names_uri(const json_t *data) {
+    return json_is_string(json_object_get(data, "uri")) && json_object_size(data) == 1;
+}
+
 static int meaning_of(int rpc_code, const char *method, const json_t *data) {
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         const struct meaning *m = &meanings[i];
 
         if (m->rpc_code == rpc_code &&
             strncmp(method, m->method, strlen(m->method)) == 0 &&
-            (!m->names_uri || json_is_string(json_object_get(data, "uri"))))
+            (!m->names_uri || names_uri(data)))
             return m->code;
     }
     return TDG_EREFUSED;

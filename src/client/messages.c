@@ -46,7 +46,11 @@ static void finish_with_result(tdg__asked_t *asked, json_t *result) {
     const char *name = json_string_value(type);
     tdg_failure_t failure;
 
-    if (!tdg__asked_modern(asked) || type == NULL ||
+    if (!json_is_object(result)) {
+        tdg__failure_set(&failure, TDG_EJSON, "%s: a result that is no object",
+                         asked->method);
+        tdg__asked_failed(asked, &failure, TDG__CARRY_DONE, -1);
+    } else if (!tdg__asked_modern(asked) || type == NULL ||
         (name != NULL && strcmp(name, "complete") == 0)) {
         tdg__asked_finish(asked, &outcome);
     } else if (name != NULL && strcmp(name, "input_required") == 0) {

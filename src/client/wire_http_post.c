@@ -63,10 +63,11 @@ void tdg__post_release(tdg__carry_t *carry) {
     tdg__free(post);
 }
 
-static void end_with(tdg__post_t *post, tdg__carry_end_t end, const char *why,
+static void end_with(tdg__post_t *post, tdg__carry_end_t end, int code, const char *why,
                      const tdg__rpc_message_t *body) {
     tdg__carry_report_t report = {
         .end = end,
+        .code = code,
         .status = post->status,
         .body = body,
         .error = why,
@@ -79,7 +80,11 @@ static void end_with(tdg__post_t *post, tdg__carry_end_t end, const char *why,
 }
 
 static void end_as(tdg__post_t *post, tdg__carry_end_t end, const char *why) {
-    end_with(post, end, why, NULL);
+    end_with(post, end, 0, why, NULL);
+}
+
+static void end_as_too_large(tdg__post_t *post, const char *why) {
+    end_with(post, TDG__CARRY_NONSENSE, TDG_ETOOLARGE, why, NULL);
 }
 
 /* ---- Messages ----------------------------------------------------------- */
@@ -191,7 +196,7 @@ static void feed(tdg__post_t *post, const char *data, size_t len) {
     if (rv == TDG_ENOMEM || post->failed != 0)
         end_as(post, TDG__CARRY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
     else if (rv < 0)
-        end_as(post, TDG__CARRY_NONSENSE, "an event that is too large");
+        end_as_too_large(post, "an event that is too large");
 }
 
 /* ---- The answer --------------------------------------------------------- */
@@ -269,7 +274,7 @@ static void on_data(void *user, const char *data, size_t len) {
     else if (post->body == TDG__POST_OF_ERROR)
         end_with_status(post);
     else
-        end_as(post, TDG__CARRY_NONSENSE, "an answer that is too large");
+        end_as_too_large(post, "an answer that is too large");
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -442,7 +447,7 @@ static void end_with_status(tdg__post_t *post) {
         tdg__wire_read(&limits, post->text.data, post->text.len, take_error, &message,
                        why, sizeof(why));
     snprintf(why, sizeof(why), "the server answered with status %d", post->status);
-    end_with(post, end, why, message.root != NULL ? &message : NULL);
+    end_with(post, end, 0, why, message.root != NULL ? &message : NULL);
     tdg__rpc_message_done(&message);
 }
 
