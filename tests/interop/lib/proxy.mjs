@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A network that can be cut: connections to `port` go to another port. After cut() nothing
-// passes and nothing is closed, as with a cable that was pulled; go() mends it.
+// passes and nothing is closed, as with a cable that was pulled; go() mends it. snap() breaks the
+// connections that there are; new ones are welcome.
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
@@ -42,9 +43,13 @@ export class Proxy {
     for (const pair of this.#pairs) for (const socket of pair) socket.resume();
   }
 
+  snap() {
+    for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
+  }
+
   async stop() {
     this.server.close();
-    for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
+    this.snap();
     await once(this.server, 'close');
   }
 }
