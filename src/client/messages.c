@@ -51,7 +51,7 @@ static void finish_with_result(tdg__asked_t *asked, json_t *result) {
                          asked->method);
         tdg__asked_failed(asked, &failure, TDG__CARRY_DONE, -1);
     } else if (!tdg__asked_modern(asked) || type == NULL ||
-        (name != NULL && strcmp(name, "complete") == 0)) {
+               (name != NULL && strcmp(name, "complete") == 0)) {
         tdg__asked_finish(asked, &outcome);
     } else if (name != NULL && strcmp(name, "input_required") == 0) {
         ask_once_more(asked, result);
