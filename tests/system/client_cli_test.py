@@ -5,7 +5,6 @@ outside: against the fixture and `tidings serve`, over HTTP and stdio, in both e
 against servers that mean harm. Writes TAP."""
 import atexit
 import base64
-import ctypes
 import fcntl
 import functools
 import json
@@ -23,7 +22,12 @@ import termios
 import time
 import traceback
 
-from mcp_stub import Stub
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
+
+from lib.mortal import MORTAL  # noqa: E402
+from mcp_stub import Stub  # noqa: E402
 
 PATIENCE = 60
 HOSTILE = 'a\x1b]0;owned\x07b\x9b31mc\u202ed\x7fe'
@@ -34,14 +38,10 @@ running = []
 
 # ---- Programs -----------------------------------------------------------------------------
 
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 def start(*command):
     """Starts a server that says where it listens; returns its address."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+    process = subprocess.Popen([*MORTAL, *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
     running.append(process)
     deadline, said = time.monotonic() + PATIENCE, b''
     while True:

@@ -3,7 +3,6 @@
 """serve_test.py TIDINGS [PART_OF_A_NAME]: `tidings serve` from outside, with configs, real HTTP
 clients, `tidings publish` and curl. Writes TAP. Everything that is waited for has a minute."""
 import atexit
-import ctypes
 import hashlib
 import hmac
 import http.client
@@ -19,6 +18,12 @@ import tempfile
 import threading
 import time
 import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
+
+from lib.mortal import MORTAL  # noqa: E402
 
 PATIENCE = 60
 KEY, SECRET = 'the-publish-key', 'the-hook-secret'
@@ -36,10 +41,6 @@ running = []
 
 # ---- The program --------------------------------------------------------------------------
 
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 class Serve:
     """The program with a config; what it logs is read as it comes."""
 
@@ -48,10 +49,10 @@ class Serve:
         self.path = os.path.join(tempfile.mkdtemp(dir=work), 'tidings.yaml')
         self.write(config)
         self.process = subprocess.Popen(
-            [tidings, 'serve', '--json', '--config', self.path, *arguments],
+            [*MORTAL, tidings, 'serve', '--json', '--config', self.path, *arguments],
             stdin=subprocess.PIPE if stdio else subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            env={**os.environ, 'THE_KEY': KEY}, preexec_fn=die_with_parent)
+            env={**os.environ, 'THE_KEY': KEY})
         running.append(self)
         self.lines = queue.Queue()
         self.log = []

@@ -3,7 +3,6 @@
 """watch_test.py TIDINGS [PART_OF_A_NAME]: `tidings watch` from outside, against `tidings serve`
 over HTTP in both eras and over stdio, and against servers that are none. Writes TAP."""
 import atexit
-import ctypes
 import http.client
 import http.server
 import json
@@ -24,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
 
 from lib import tap  # noqa: E402
+from lib.mortal import MORTAL  # noqa: E402
 
 KEY = 'the-publish-key'
 CONFIG = '''server: {timing: immediate, rate-limit: 0, workers: 1}
@@ -42,18 +42,14 @@ running = []
 
 # ---- The two programs ---------------------------------------------------------------------
 
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 class Program:
     """A program whose output is read as it comes."""
 
     def __init__(self, arguments, out=subprocess.PIPE, **more):
         self.out, self.err = [], []
         self.process = subprocess.Popen(
-            [tidings, *arguments], stdin=subprocess.DEVNULL, stdout=out, text=True,
-            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=die_with_parent,
+            [*MORTAL, tidings, *arguments], stdin=subprocess.DEVNULL, stdout=out, text=True,
+            stderr=subprocess.PIPE, start_new_session=True,
             env={**os.environ, 'THE_KEY': KEY, **more})
         running.append(self)
         self.readers = [self.collect(self.process.stderr, self.err)]

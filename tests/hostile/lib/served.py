@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`tidings serve` in a process of its own, with what a test asks it."""
 import atexit
-import ctypes
 import json
 import os
 import re
@@ -11,11 +10,8 @@ import tempfile
 import urllib.parse
 
 from . import tap
+from .mortal import MORTAL
 from .wire import Conn, modern
-
-
-def die_with_us():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Served:
@@ -24,9 +20,9 @@ class Served:
     def __init__(self, program, *arguments, env=None, cwd=None):
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [program, 'serve', '--json', '--listen', 'http://127.0.0.1:0', *arguments],
+            [*MORTAL, program, 'serve', '--json', '--listen', 'http://127.0.0.1:0', *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors,
-            env={**os.environ, **(env or {})}, cwd=cwd, preexec_fn=die_with_us)
+            env={**os.environ, **(env or {})}, cwd=cwd)
         self.pid = self.process.pid
         atexit.register(self.kill)  # whatever happens to us
         self.port = None
