@@ -44,12 +44,19 @@ driven_t *driver_find(const char *name) {
     return driven;
 }
 
+/* Who asks for something after an answer sees all that was done for the answer. */
+static void settle(void) {
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+}
+
 static void *work(void *arg) {
     json_t *line = arg;
     json_t *answer = driver_do(line);
 
     json_object_set(answer, "id", json_object_get(line, "id"));
     json_decref(line);
+    settle();
     driver_tell(answer);
 
     pthread_mutex_lock(&lock);
@@ -71,6 +78,7 @@ static void start_work(json_t *line) {
 }
 
 static void finish(void) {
+    settle();
     for (driven_t *driven = clients; driven != NULL; driven = driven->next)
         driver_close(driven);
     pthread_mutex_lock(&lock);

@@ -25,7 +25,7 @@
 typedef struct driven {
     struct driven *next;
     char *name;
-    tdg_client_t *client; /* NULL: not connected, or closed */
+    tdg_client_t *_Atomic client; /* NULL: not connected, or closed */
     json_t
         *opts; /* the line that connected it; what the client is given points into it */
     json_t *input;     /* what on_input answers, by method; belongs to `opts` */

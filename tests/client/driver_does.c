@@ -81,6 +81,7 @@ static void start_fetcher(driven_t *driven) {
 static json_t *do_connect(driven_t *driven, const json_t *line) {
     tdg_client_opts_t opts;
     tdg_failure_t failure = {0};
+    tdg_client_t *client = NULL;
     int rv;
 
     if (driven->client != NULL)
@@ -94,7 +95,8 @@ static json_t *do_connect(driven_t *driven, const json_t *line) {
     opts.on_input = driven->input != NULL ? on_input : NULL;
     opts.on_event = json_is_true(json_object_get(line, "callback")) ? on_event : NULL;
 
-    rv = tdg_client_connect(&opts, &driven->client, &failure);
+    rv = tdg_client_connect(&opts, &client, &failure);
+    driven->client = client;
     driver_opts_done(&opts);
     if (rv == 0 && opts.on_event == NULL &&
         !json_is_true(json_object_get(line, "manual")))
