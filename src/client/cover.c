@@ -104,14 +104,16 @@ bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len) {
 
 struct found {
     const struct tdg__subs *subs;
-    bool any;
+    size_t count;
+    tdg__sub_t *last;
     unsigned flags;
 };
 
-static void note(struct found *found, const tdg__sub_t *sub) {
+static void note(struct found *found, tdg__sub_t *sub) {
     if (!tdg__sub_wanted(sub) || (sub->flags & TDG__SUB_POLLED))
         return;
-    found->any = true;
+    found->count++;
+    found->last = sub;
     found->flags |= sub->flags & TDG__SUB_REREAD;
 }
 
@@ -137,7 +139,7 @@ static void find_above(struct found *found, const char *uri, size_t len) {
     int levels = 0;
 
     for (size_t at = len; at-- > 1 && levels < MAX_ABOVE;) {
-        const tdg__sub_t *sub;
+        tdg__sub_t *sub;
 
         if (uri[at] != '/' && uri[at] != '?' && uri[at] != '#')
             continue;
@@ -151,14 +153,13 @@ static void find_above(struct found *found, const char *uri, size_t len) {
     }
 }
 
-bool tdg__covered(tdg__core_t *core, const char *uri, size_t len, unsigned *ret_flags) {
+static struct found look_for(tdg__core_t *core, const char *uri, size_t len) {
     struct found found = {.subs = core->subs};
 
     tdg__template_index_match(core->subs->templates, uri, len, on_match, &found);
     find_wild(&found, uri, len);
     find_above(&found, uri, len);
-    *ret_flags = found.flags;
-    return found.any;
+    return found;
 }
 
 /* ---- Records ------------------------------------------------------------ */
@@ -180,11 +181,16 @@ static void drop_oldest(tdg__core_t *core) {
 
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     struct tdg__subs *subs = core->subs;
+    struct found found;
     tdg__sub_t *sub;
-    unsigned flags;
 
-    if (len > TDG__SUBS_MAX_HEARD_URI || !tdg__covered(core, uri, len, &flags))
+    if (len > TDG__SUBS_MAX_HEARD_URI)
         return NULL;
+    found = look_for(core, uri, len);
+    if (found.count == 0)
+        return NULL;
+    if (found.count == 1) /* of several nobody knows which the server meant */
+        tdg__session_heard(found.last);
 
     sub = tdg__subs_lookup(subs, uri, len);
     if (sub != NULL && (sub->flags & TDG__SUB_HEARD) == 0)
@@ -202,7 +208,7 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
         }
         subs->heard_count++;
     }
-    sub->flags = (sub->flags & ~(unsigned)TDG__SUB_REREAD) | TDG__SUB_HEARD | flags;
+    sub->flags = (sub->flags & ~(unsigned)TDG__SUB_REREAD) | TDG__SUB_HEARD | found.flags;
     tdg__list_append(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);
     return sub;
 }
@@ -216,13 +222,12 @@ static bool may_cover(const tdg__sub_t *above, const tdg__sub_t *sub) {
 void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone) {
     struct tdg__subs *subs = core->subs;
     uint32_t next;
-    unsigned flags;
 
     for (uint32_t id = subs->heard.first; id != 0; id = next) {
         tdg__sub_t *sub = tdg__sub_get(subs, id);
 
         next = sub->in_heard.next;
-        if (!may_cover(gone, sub) || tdg__covered(core, sub->uri, sub->len, &flags))
+        if (!may_cover(gone, sub) || look_for(core, sub->uri, sub->len).count > 0)
             continue;
         core->opts.forget(core->opts.user, sub->uri);
         tdg__sub_free(core, sub);

@@ -204,12 +204,30 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                             : outcome->failure->message);
 }
 
+/* One that was replaced broke before its time: what was on its way is lost, and the other
+ * one began after that. */
+static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool left,
+                         unsigned lists, const tdg__outcome_t *outcome) {
+    tdg__sub_t *sub;
+
+    if (outcome->code == 0)
+        return; /* the server had written all */
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if ((sub->flags & TDG__SUB_LIVE) && (left || sub->group == group))
+            tdg__gap_mark(sub);
+    }
+    core->subs->list_gap |= lists & core->subs->lists;
+    tdg__subs_kick(core);
+}
+
 /* A stream is over, however it came to that; it is gone for whoever looks. */
 static void ended(tdg__listen_t *listen, const tdg__outcome_t *outcome) {
     tdg__core_t *core = listen->core;
     tdg__sub_group_t *group = listen->group;
     uint32_t serial = listen->serial;
+    unsigned lists = listen->lists;
     bool live = group->live == listen, fresh = group->fresh == listen;
+    bool left = listen->left;
     tdg__listen_t **slot;
 
     for (size_t i = 0; (slot = slots_of(group, i)) != NULL; i++) {
@@ -221,6 +239,8 @@ static void ended(tdg__listen_t *listen, const tdg__outcome_t *outcome) {
         on_fresh_ended(core, group, serial, outcome);
     else if (live)
         on_live_ended(core, group, outcome);
+    else
+        on_old_ended(core, group, left, lists, outcome);
 }
 
 static void on_done(void *user, const tdg__outcome_t *outcome) {
@@ -473,6 +493,7 @@ static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
     if (group->left && group->live != NULL && !core->ours) {
         tdg__listen_drop(core, &group->old);
         group->old = group->live;
+        group->old->left = true;
         group->live = NULL;
         tdg__core_timer_at(core, &group->old->timer,
                            tdg__core_now(core) + TDG__SUBS_OVERLAP_MS);

@@ -37,9 +37,7 @@ static void note_named(tdg__listen_t *listen, const json_t *uris) {
 
     json_array_foreach(uris, index, uri) {
         sub = find_named(listen, uri);
-        if (sub != NULL &&
-            (sub->leaving == listen->group ||
-             (sub->group == listen->group && sub->serial == listen->serial)))
+        if (sub != NULL && (sub->leaving == listen->group || sub->group == listen->group))
             sub->acked = listen->serial;
     }
 }
@@ -84,6 +82,8 @@ static void take_over(tdg__listen_t *listen) {
 
     tdg__listen_drop(core, &group->old);
     group->old = group->live;
+    if (group->old != NULL)
+        group->old->left = group->left;
     group->live = listen;
     group->fresh = NULL;
     group->gap = group->left = false;
@@ -97,18 +97,35 @@ static void take_over(tdg__listen_t *listen) {
     tdg__backoff_up(&core->backoff, tdg__core_now(core));
 }
 
+/* Nobody has it any more: it is asked for again, and told then. */
+static void strand(tdg__sub_t *sub) {
+    sub->leaving = NULL;
+    sub->flags &= ~(unsigned)TDG__SUB_LIVE;
+    sub->group->dirty = true;
+    tdg__gap_mark(sub);
+}
+
+/* Whether the stream has it now. One that the listen did not ask for in the name of its
+ * group may have been there and back while it was under way. */
+static bool has_now(tdg__sub_t *sub, uint32_t serial) {
+    if (sub->serial == serial)
+        return sub->acked == serial;
+    if (sub->leaving != NULL || (sub->flags & TDG__SUB_ONCE) == 0 ||
+        (sub->flags & TDG__SUB_POLLED))
+        return false; /* the next listen asks for it */
+    if (sub->acked != serial)
+        strand(sub);
+    return sub->acked == serial;
+}
+
 static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                       bool gap) {
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->leaving == group && sub->acked != serial) {
-            /* Left out while it is on its way to another group: nobody has it now. */
-            sub->leaving = NULL;
-            sub->flags &= ~(unsigned)TDG__SUB_LIVE;
-            tdg__gap_mark(sub);
-        }
-        if (sub->group != group || sub->serial != serial || sub->acked != serial)
+        if (sub->leaving == group && sub->acked != serial)
+            strand(sub); /* left out while it is on its way to another group */
+        if (sub->group != group || !has_now(sub, serial))
             continue;
         if (gap && (sub->flags & TDG__SUB_ONCE))
             tdg__gap_mark(sub);

@@ -6,9 +6,12 @@
  * with what is wanted then.
  *
  * A session that is lost takes its subscriptions along. They are made again in the next
- * one, with the cursor where the last one ended, if the server has shown any. */
-#include <string.h>
-
+ * one, each with the cursor up to which it was told everything, if the server has shown
+ * any. That is not always the session's last one: what a subscription that goes on from
+ * an earlier cursor has missed is told on the GET stream, while it is answered elsewhere.
+ * Cursors that arrive there may be from before the server knew of it, however late. So
+ * only once it was heard of in the session, the session's cursor counts for it; until
+ * then the earlier one does, from which nothing was told since. */
 #include <tidings/error.h>
 
 #include "client/subs_internal.h"
@@ -60,12 +63,12 @@ static void subscribed(tdg__sub_t *sub, const json_t *result) {
     const json_t *meta = json_object_get(result, "_meta");
     bool resumed = json_is_true(json_object_get(meta, "dev.tidings/resumed"));
     bool back = (sub->flags & (TDG__SUB_ONCE | TDG__SUB_LIVE)) == TDG__SUB_ONCE;
-    bool asked_to_resume = back && core->subs->resume[0] != '\0';
     char cursor[TDG__CURSOR_MAX + 1];
 
-    /* Not kept: it is that of the session only once all are subscribed again. */
-    tdg__update_cursor(core, meta, cursor);
-    if (back && !(asked_to_resume && resumed))
+    tdg__update_cursor(core, meta, cursor); /* not kept: only what the stream shows is */
+    if (back && sub->resume.known && resumed)
+        sub->flags |= TDG__SUB_OWED;
+    else if (back)
         tdg__gap_mark(sub);
     if (sub->flags & (TDG__SUB_GONE | TDG__SUB_STALE)) {
         sub->flags |= TDG__SUB_LIVE;
@@ -94,6 +97,8 @@ static void not_subscribed(tdg__sub_t *sub, const tdg__outcome_t *outcome) {
     } else if (tdg__subs_barred(outcome) && once) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
     } else if (tdg__subs_transient(outcome) && (once || !rpc_error)) {
+        if (sub->flags & TDG__SUB_LIVE) /* with the options that it had */
+            sub->flags |= TDG__SUB_STALE;
         core->subs->failed++;
         tdg__subs_retry(core, outcome->retry_after_ms);
     } else {
@@ -142,14 +147,15 @@ static int send_unsubscribe(tdg__core_t *core, tdg__sub_t *sub) {
 static int send_subscribe(tdg__core_t *core, tdg__sub_t *sub) {
     bool once = (sub->flags & TDG__SUB_ONCE) != 0;
     bool back = once && (sub->flags & TDG__SUB_LIVE) == 0, no_memory;
-    json_t *meta =
-        tdg__group_meta(sub->group, back ? core->subs->resume : "", !once, &no_memory);
-    tdg__ask_t ask = {
-        .method = "resources/subscribe",
-        .params = no_memory ? NULL : make_params(sub, meta),
-    };
+    char cursor[TDG__CURSOR_MAX + 1] = "";
+    json_t *meta;
+    tdg__ask_t ask = {.method = "resources/subscribe"};
     int rv;
 
+    if (back && sub->resume.known)
+        cursor[tdg__cursor_put(cursor, sub->resume.epoch, sub->resume.number)] = '\0';
+    meta = tdg__group_meta(sub->group, cursor, !once, &no_memory);
+    ask.params = no_memory ? NULL : make_params(sub, meta);
     if (ask.params == NULL)
         return TDG_ENOMEM;
     rv = tdg__ask(core, &ask, on_subscribed, sub, &sub->asked);
@@ -231,9 +237,21 @@ void tdg__session_work(tdg__core_t *core) {
 
 /* ---- The end of a session ----------------------------------------------- */
 
+void tdg__session_heard(tdg__sub_t *sub) {
+    sub->flags &= ~(unsigned)TDG__SUB_OWED;
+}
+
+/* Where the session has got to. */
+static tdg__place_t place_of(const struct tdg__subs *subs) {
+    tdg__place_t place = {0};
+
+    place.known = tdg__cursor_read(subs->cursor, &place.epoch, &place.number) == 0;
+    return place;
+}
+
 void tdg__session_down(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
-    bool complete = true;
+    const tdg__place_t place = place_of(subs);
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
@@ -244,21 +262,21 @@ void tdg__session_down(tdg__core_t *core) {
         if (sub->flags & TDG__SUB_QUEUED)
             tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
                              sub->id);
-        if (tdg__sub_wanted(sub) && (sub->flags & TDG__SUB_ONCE) &&
-            (sub->flags & (TDG__SUB_LIVE | TDG__SUB_POLLED)) == 0)
-            complete = false;
-        sub->flags &= ~(unsigned)(TDG__SUB_QUEUED | TDG__SUB_LIVE | TDG__SUB_STALE);
+        if ((sub->flags & (TDG__SUB_LIVE | TDG__SUB_OWED)) == TDG__SUB_LIVE)
+            sub->resume = place;
+        sub->flags &=
+            ~(unsigned)(TDG__SUB_QUEUED | TDG__SUB_LIVE | TDG__SUB_STALE | TDG__SUB_OWED);
         if (sub->flags & TDG__SUB_GONE) {
             tdg__waiters_settle(core, &sub->waiters, 0, NULL);
             tdg__sub_free(core, sub);
         }
     }
-    /* Those that were not subscribed again yet still have to go on from before that. */
-    if (complete || subs->resume[0] == '\0')
-        memcpy(subs->resume, subs->cursor, sizeof(subs->resume));
     subs->cursor[0] = '\0';
     subs->failed = 0;
-    if (core->era == TDG_ERA_LEGACY)
+    if (core->era == TDG_ERA_LEGACY) {
         subs->list_gap |= subs->lists;
+        core->ours =
+            false; /* until the next session shows it: it may be another server */
+    }
     tdg__get_drop(core);
 }

@@ -31,16 +31,18 @@ bool tdg__get_ready(const tdg__core_t *core) {
 
 /* ---- It is open --------------------------------------------------------- */
 
-/* Whatever shows that the server answers with a stream. */
-static void opened(tdg__core_t *core) {
+/* It counts as open. Where that is because the server has `shown` it after we had taken
+ * it for granted, nobody knows since when it has been there. */
+static void opened(tdg__core_t *core, bool shown) {
     struct tdg__subs *subs = core->subs;
     struct tdg__get *get = &subs->get;
-    bool gap = get->gap;
+    bool gap = get->gap || (shown && get->assumed);
     tdg__sub_t *sub;
 
-    if (get->open)
+    if (get->open && !(shown && get->assumed))
         return;
     get->open = true;
+    get->assumed = !shown;
     get->gap = get->renewed = false;
     tdg__core_timer_stop(core, &get->lazy);
     tdg__backoff_up(&core->backoff, tdg__core_now(core));
@@ -60,20 +62,20 @@ static void opened(tdg__core_t *core) {
 
 static void on_lazy(tdg__core_t *core, tdg__core_timer_t *timer) {
     (void)timer;
-    opened(core);
+    opened(core, false);
 }
 
 static void on_opened(void *user, int status, uint32_t elapsed_ms) {
     (void)elapsed_ms;
     if (status < 300)
-        opened(user);
+        opened(user, true);
 }
 
 static void on_message(void *user, tdg__rpc_message_t *message) {
     tdg__core_t *core = user;
 
     tdg__lifesign_message(&core->subs->get.life, tdg__core_now(core));
-    opened(core);
+    opened(core, true);
     tdg__calls_message(core, NULL, message);
 }
 
@@ -171,7 +173,7 @@ static void on_ended(void *user, const tdg__carry_report_t *report) {
     tdg__core_timer_stop(core, &get->lazy);
     if (get->open)
         get->gap = true;
-    get->open = false;
+    get->open = get->assumed = false;
 
     if (report->end == TDG__CARRY_NO_SESSION) {
         tdg__connect_lost(core, TDG_EAWAY, "the server has ended the session");
@@ -211,7 +213,8 @@ void tdg__get_drop(tdg__core_t *core) {
     tdg__free(get->event_id);
     get->event_id = NULL;
     get->carry = NULL;
-    get->open = get->gap = get->missing = get->waits = get->renewed = false;
+    get->open = get->assumed = get->gap = false;
+    get->missing = get->waits = get->renewed = false;
 }
 
 void tdg__get_work(tdg__core_t *core) {

@@ -427,7 +427,8 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
         tdg__sub_free(core, sub);
     else if (sub != NULL) { /* legacy: its unsubscribe is still under way */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
-        sub->flags &= ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE);
+        sub->flags &=
+            ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE | TDG__SUB_GAP | TDG__SUB_OWED);
         sub->flags |= TDG__SUB_STALE; /* whatever it had, it is asked for anew */
         core->counts.subscriptions++;
         *ret = sub;
@@ -481,8 +482,8 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
         sub->poll_ms != 0) {
         sub->flags |= TDG__SUB_ONCE;
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
-    } else if ((sub->flags & TDG__SUB_LIVE) && sub->leaving == NULL &&
-               (sub->flags & TDG__SUB_STALE) == 0) {
+    } else if (sub->leaving == NULL && (sub->flags & (TDG__SUB_LIVE | TDG__SUB_STALE |
+                                                      TDG__SUB_ASKED)) == TDG__SUB_LIVE) {
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     } else {
         tdg__sub_place(core, sub); /* may end it at once */

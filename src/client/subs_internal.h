@@ -49,9 +49,16 @@ enum {
     TDG__SUB_QUEUED = 1 << 12,  /* legacy: in `todo` */
     TDG__SUB_KNOWN = 1 << 13,   /* `contents` is that of the last read */
     TDG__SUB_ABSENT = 1 << 14,  /* the last read found nothing */
+    TDG__SUB_OWED = 1 << 15,    /* legacy: what `resume` stands for was not heard yet */
     TDG__SUB_BASE = 1 << 16,    /* polled only: its first read is still to come */
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
 };
+
+/* A cursor, as two numbers. */
+typedef struct tdg__place {
+    uint64_t epoch, number;
+    bool known;
+} tdg__place_t;
 
 typedef struct tdg__sub_call tdg__sub_call_t;
 typedef struct tdg__waiter tdg__waiter_t;
@@ -107,6 +114,7 @@ struct tdg__sub {
 
     int64_t version; /* last seen, in this epoch; 0: none */
     uint64_t epoch;
+    tdg__place_t resume; /* legacy: up to where everything about it was heard */
 
     tdg_event_t *collected; /* told when streams do not overlap any more */
     tdg_event_t *held;      /* told when it has been read */
@@ -146,6 +154,7 @@ struct tdg__listen {
     tdg__asked_t *asked;
     uint32_t serial;
     bool had_cursor;
+    bool left;               /* old: some that it has are of other groups now */
     unsigned lists;          /* asked for */
     tdg__waiter_t *waiters;  /* for its acknowledgement */
     tdg__core_timer_t timer; /* until the acknowledgement; of an old one: until its end */
@@ -157,6 +166,7 @@ struct tdg__get {
     tdg__wire_t *wire; /* that has the carry */
     tdg__carry_t *carry;
     bool open;
+    bool assumed;   /* it is open, but has not shown it */
     bool gap;       /* nobody listened for a while */
     bool missing;   /* the server has none */
     bool waits;     /* for the retry timer */
@@ -210,7 +220,6 @@ struct tdg__subs {
     size_t failed;    /* to be tried again with the retry timer */
     struct tdg__get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
-    char resume[TDG__CURSOR_MAX + 1]; /* where the last one ended */
     uint64_t epoch;                   /* seen last */
 
     tdg__list_t to_read, collected, heard;
@@ -319,6 +328,7 @@ bool tdg__listens_overlap(const tdg__core_t *core);
 void tdg__session_work(tdg__core_t *core);
 void tdg__session_down(tdg__core_t *core);
 void tdg__session_queue(tdg__core_t *core, tdg__sub_t *sub);
+void tdg__session_heard(tdg__sub_t *sub); /* of it: the session's cursor counts for it */
 bool tdg__session_well(const tdg__core_t *core);
 
 int tdg__get_init(tdg__core_t *core);
@@ -352,10 +362,6 @@ void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
  */
 int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__cover_remove(tdg__core_t *core, tdg__sub_t *sub);
-
-/* Whether something that is subscribed to covers the URI; *ret_flags gets what these
- * have in common with it (REREAD). */
-bool tdg__covered(tdg__core_t *core, const char *uri, size_t len, unsigned *ret_flags);
 
 /* Whether two texts are one template, spelled with braces or with %7B and %7D. */
 bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len);

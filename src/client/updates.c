@@ -4,8 +4,9 @@
  * by hash and the JSON values that were parsed anyway, however much is subscribed.
  *
  * Told once: a version that is not above the last one of that URI, in the same epoch, was
- * told before. Without versions nothing is ever dropped; but while two streams are open,
- * and for a moment after, what arrives is collected per URI and told once. */
+ * told before; the cursor beside it says which epoch that is. Without both nothing is
+ * ever dropped; but while two streams are open, and for a moment after, what arrives is
+ * collected per URI and told once. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -98,6 +99,17 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     tdg__updates_settle(core);
 }
 
+/* What is collected about it: told now, by whoever asks. */
+static tdg_event_t *take_collected(struct tdg__subs *subs, tdg__sub_t *sub) {
+    tdg_event_t *event = sub->collected;
+
+    if (event != NULL)
+        tdg__list_remove(&subs->collected, &subs->pool,
+                         offsetof(tdg__sub_t, in_collected), sub->id);
+    sub->collected = NULL;
+    return event;
+}
+
 void tdg__updates_flush(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     unsigned lists = subs->list_collected;
@@ -109,12 +121,8 @@ void tdg__updates_flush(tdg__core_t *core) {
     }
     while (subs->collected.first != 0) {
         tdg__sub_t *sub = tdg__sub_get(subs, subs->collected.first);
-        tdg_event_t *event = sub->collected;
 
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
-        sub->collected = NULL;
-        tdg__update_tell(core, sub, event);
+        tdg__update_tell(core, sub, take_collected(subs, sub));
     }
 }
 
@@ -133,8 +141,9 @@ bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret) {
     return true;
 }
 
-/* Keeps the cursor of the stream; not of one that was replaced. */
-static void keep_cursor(tdg__core_t *core, const tdg__listen_t *listen,
+/* Keeps the cursor of the stream; not of one that was replaced. Returns whether there is
+ * one. */
+static bool keep_cursor(tdg__core_t *core, const tdg__listen_t *listen,
                         const json_t *meta) {
     char aside[TDG__CURSOR_MAX + 1];
     char *place = aside;
@@ -143,10 +152,10 @@ static void keep_cursor(tdg__core_t *core, const tdg__listen_t *listen,
         place = listen->group->cursor;
     else if (listen == NULL && core->era == TDG_ERA_LEGACY)
         place = core->subs->cursor;
-    tdg__update_cursor(core, meta, place);
+    return tdg__update_cursor(core, meta, place);
 }
 
-/* Whether it is news; remembers it then. */
+/* Whether it is news; remembers it then. `version` is 0 where nothing can be said. */
 static bool is_newer(tdg__core_t *core, tdg__sub_t *sub, int64_t version) {
     uint64_t epoch = core->subs->epoch;
 
@@ -154,10 +163,8 @@ static bool is_newer(tdg__core_t *core, tdg__sub_t *sub, int64_t version) {
         core->counts.repeated++;
         return false;
     }
-    if (version > 0) {
-        sub->version = version;
-        sub->epoch = epoch;
-    }
+    sub->version = version;
+    sub->epoch = epoch;
     return true;
 }
 
@@ -180,8 +187,10 @@ static tdg__sub_t *addressee(tdg__core_t *core, const json_t *uri) {
     if (text == NULL || len == 0)
         return NULL;
     sub = tdg__subs_lookup(core->subs, text, len);
-    if (sub != NULL && tdg__sub_wanted(sub))
+    if (sub != NULL && tdg__sub_wanted(sub)) {
+        tdg__session_heard(sub);
         return sub;
+    }
     return tdg__cover_hear(core, text, len);
 }
 
@@ -203,13 +212,18 @@ static void on_changed(const struct notice *notice, bool deleted) {
     json_t *metadata = metadata_of(notice);
     const char *type = json_string_value(json_object_get(metadata, "change_type"));
     tdg_event_t *event;
+    bool comparable;
 
     core->counts.updates++;
-    keep_cursor(core, notice->listen, notice->meta);
+    /* Versions are compared where it is known whose they are. A server that has begun
+     * anew counts anew; ours show that by the epoch, and epoch 0 while they tell what a
+     * cursor from before has missed. */
+    comparable = keep_cursor(core, notice->listen, notice->meta) &&
+                 core->subs->epoch != 0 && version > 0;
     if (sub == NULL)
         return;
     tdg__poll_heard(core, sub);
-    if (!is_newer(core, sub, version))
+    if (!is_newer(core, sub, comparable ? version : 0))
         return;
 
     deleted = deleted || (type != NULL && strcmp(type, "deleted") == 0);
@@ -221,10 +235,12 @@ static void on_changed(const struct notice *notice, bool deleted) {
     }
     if (sub->flags & TDG__SUB_LIVE) /* who is told now knows what a gap would tell */
         sub->flags &= ~(unsigned)TDG__SUB_GAP;
-    if (version <= 0 && collecting(core))
+    if (!comparable && collecting(core)) {
         collect(core, sub, event);
-    else
-        tdg__update_tell(core, sub, event);
+        return;
+    }
+    tdg_event_free(take_collected(core->subs, sub)); /* older: not to be told after it */
+    tdg__update_tell(core, sub, event);
 }
 
 static void on_updated(const struct notice *notice) {

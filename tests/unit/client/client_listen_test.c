@@ -335,6 +335,52 @@ static void a_slow_acknowledgement_delays_no_update(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+/* It broke, or ended after all that it had to say. */
+static void a_replaced_stream_that_breaks_leaves_doubts(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first, *second;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    play_live(f, "a:2", NULL, "");
+    second = fake_find(f, LISTEN);
+    assert_false(first->cancelled);
+    fake_broken(f, first, TDG__CARRY_BROKEN, true);
+    assert_told(f, "UPDATED a:1 maybe\nUPDATED a:2 maybe\n");
+    fake_pass(f, 1000);
+
+    play_live(f, "a:3", NULL, "");
+    assert_false(second->cancelled);
+    fake_result(f, second, "{'resultType':'complete'}");
+    fake_pass(f, 1000);
+    assert_told(f, "");
+    assert_int_equal(play_open(f, LISTEN), 1);
+}
+
+/* a:1 is named for as long as it is on its way to other options, and comes back before
+ * the acknowledgement, which leaves it out. */
+static void there_and_back_while_a_listen_is_under_way(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake_sent *slow_listen, *listen;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_subscribe(f, "a:1", &slow);
+    slow_listen = fake_find(f, LISTEN);
+    play_subscribe(f, "a:2", NULL);
+    listen = fake_find(f, LISTEN);
+    assert_ptr_not_equal(listen, slow_listen);
+    assert_int_equal(fake_code(play_subscribe(f, "a:1", NULL)), 0);
+    play_ack(f, listen, "a:1", "");
+    fake_pass(f, 1000);
+    assert_ptr_not_equal(fake_find(f, LISTEN), listen);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "UPDATED a:1 maybe\n");
+    assert_int_equal(f->core->counts.subscriptions, 2);
+}
+
 static void the_last_unsubscribe_ends_the_stream(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -634,6 +680,8 @@ int main(void) {
         HTTP(both_streams_tell_once_by_version),
         HTTP(both_streams_tell_once_without_versions),
         HTTP(a_slow_acknowledgement_delays_no_update),
+        HTTP(a_replaced_stream_that_breaks_leaves_doubts),
+        HTTP(there_and_back_while_a_listen_is_under_way),
         HTTP(the_last_unsubscribe_ends_the_stream),
         HTTP(nothing_is_told_after_an_unsubscribe),
         HTTP(unsubscribing_ends_a_subscribe_that_waits),

@@ -42,6 +42,13 @@ static void a_stream_whose_head_is_late_counts_as_open(void **state) {
     fake_pass(f, 2000);
     fake_result(f, fake_find(f, SUBSCRIBE), "{}");
     assert_int_equal(fake_code(note), 0);
+    assert_told(f, "");
+
+    /* Nobody knows since when the server has had it. */
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "UPDATED a:1 maybe\n");
+    play_update(f, fake_find(f, "GET"), "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
 }
 
 static void without_a_stream_there_are_no_subscriptions(void **state) {
@@ -119,6 +126,25 @@ static void refused_options_leave_it_as_it_was(void **state) {
     assert_int_equal(fake_code(note), TDG_EREFUSED);
     play_update(f, fake_find(f, "GET"), "a:1", "");
     assert_told(f, "UPDATED a:1\n");
+}
+
+static void options_are_asked_for_until_there_is_an_answer(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
+    struct fake_note *first, *second;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    first = play_subscribe(f, "a:1", &slow);
+    second = play_subscribe(f, "a:1", &slow);
+    assert_int_equal(second->calls, 0);
+    fake_status(f, fake_find(f, SUBSCRIBE), 503, NULL);
+    assert_null(fake_seek(f, SUBSCRIBE));
+    fake_pass(f, 2000);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(first), 0);
+    assert_int_equal(fake_code(second), 0);
+    assert_told(f, "");
 }
 
 /* ---- Unsubscribing ------------------------------------------------------ */
@@ -230,6 +256,58 @@ static void a_lost_session_is_made_again_from_the_cursor(void **state) {
     assert_told(f, "UP\nUPDATED a:2 maybe\n");
 }
 
+/* The next session, with its stream; `cursor` is what a:1 is subscribed to with. */
+static void come_back(struct fake *f, const char *cursor) {
+    char expected[100];
+    json_t *params;
+
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 60000);
+    fake_opened(f, fake_find(f, "GET"));
+    snprintf(expected, sizeof(expected),
+             "{'uri':'a:1','_meta':{'dev.tidings/cursor':'%s'}}", cursor);
+    params = fake_params(fake_find(f, SUBSCRIBE));
+    assert_json_equal(params, expected);
+    json_decref(params);
+}
+
+/* The stream of the next session begins with its own cursor, which knows nothing of what
+ * a:1 has missed. */
+static void what_was_missed_is_asked_for_until_it_was_heard(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    fake_event_id(f, fake_find(f, "GET"), "g1.0.ab-5");
+    come_back(f, "ab-5");
+    fake_event_id(f, fake_find(f, "GET"), "g1.0.ab-9");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':true}}");
+    assert_told(f, "DOWN\nUP\n");
+
+    come_back(f, "ab-5");
+    fake_event_id(f, fake_find(f, "GET"), "g1.0.ab-12");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':true}}");
+    play_update(f, fake_find(f, "GET"), "a:1",
+                "'dev.tidings/version':12,'dev.tidings/cursor':'ab-12'");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1\n");
+    come_back(f, "ab-12");
+}
+
+static void another_server_in_its_place_leaves_doubts(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    fake_event_id(f, fake_find(f, "GET"), "g1.0.ab-5");
+    come_back(f, "ab-5");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 60000);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 static void refused_after_a_return_is_lost(void **state) {
     struct fake *f = *state;
 
@@ -312,12 +390,15 @@ int main(void) {
         HTTP(thirty_two_at_a_time),
         HTTP(options_go_with_the_request),
         HTTP(refused_options_leave_it_as_it_was),
+        HTTP(options_are_asked_for_until_there_is_an_answer),
         HTTP(unsubscribing_is_silent_at_once),
         HTTP(subscribing_again_waits_for_the_unsubscribe),
         HTTP(unsubscribing_while_it_is_asked_for),
         HTTP(the_stream_goes_on_after_the_last_event),
         HTTP(a_foreign_stream_leaves_doubts),
         HTTP(a_lost_session_is_made_again_from_the_cursor),
+        HTTP(what_was_missed_is_asked_for_until_it_was_heard),
+        HTTP(another_server_in_its_place_leaves_doubts),
         HTTP(refused_after_a_return_is_lost),
         HTTP(trouble_on_return_is_retried),
         PIPE(a_program_that_ends_is_started_again),

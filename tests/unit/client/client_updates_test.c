@@ -74,17 +74,43 @@ static void a_template_tells_what_it_matches(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen = up(f, "w://city/{name}");
 
-    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':3");
-    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':3");
+    play_update(f, listen, "w://city/oslo",
+                "'dev.tidings/version':3,'dev.tidings/cursor':'a-3'");
+    play_update(f, listen, "w://city/oslo",
+                "'dev.tidings/version':3,'dev.tidings/cursor':'a-3'");
     play_update(f, listen, "w://country/norway", "");
-    play_update(f, listen, "w://city/rome", "'dev.tidings/version':3");
+    play_update(f, listen, "w://city/rome",
+                "'dev.tidings/version':3,'dev.tidings/cursor':'a-3'");
     assert_told(f, "UPDATED w://city/oslo\nUPDATED w://city/rome\n");
     assert_int_equal(f->core->counts.subscriptions, 1);
     assert_null(tdg__subs_find(f->core, "w://city/oslo"));
 
     /* Events that wait go with the template. */
-    play_update(f, listen, "w://city/oslo", "'dev.tidings/version':4");
+    play_update(f, listen, "w://city/oslo",
+                "'dev.tidings/version':4,'dev.tidings/cursor':'a-4'");
     play_unsubscribe(f, "w://city/{name}");
+    assert_told(f, "");
+}
+
+/* A server that has begun anew may count from 1 again: without the cursor that shows it,
+ * versions say nothing. Nor do they beside the cursor of no epoch, which servers of ours
+ * show while they tell what was missed before they began. */
+static void versions_without_an_epoch_drop_nothing(void **state) {
+    static const char *const metas[] = {
+        "'dev.tidings/version':9000000000000000000",
+        "'dev.tidings/version':1",
+        "'dev.tidings/version':5,'dev.tidings/cursor':'0-0'",
+        "'dev.tidings/version':2,'dev.tidings/cursor':'0-0'",
+        "'dev.tidings/version':2,'dev.tidings/cursor':'b-2'",
+    };
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+
+    for (size_t i = 0; i < sizeof(metas) / sizeof(metas[0]); i++) {
+        play_update(f, listen, "a:1", metas[i]);
+        assert_told(f, "UPDATED a:1\n");
+    }
+    play_update(f, listen, "a:1", "'dev.tidings/version':2,'dev.tidings/cursor':'b-3'");
     assert_told(f, "");
 }
 
@@ -195,6 +221,7 @@ int main(void) {
         HTTP(an_update_has_version_metadata_and_count),
         HTTP(nonsense_is_ignored),
         HTTP(a_template_tells_what_it_matches),
+        HTTP(versions_without_an_epoch_drop_nothing),
         HTTP(a_template_may_be_spelled_in_two_ways),
         HTTP(template_and_resource_tell_once),
         HTTP(what_is_below_is_told_as_well),
