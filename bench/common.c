@@ -203,7 +203,7 @@ static int columns_of(const char *text) {
     return columns;
 }
 
-static void put_cell(FILE *out, const char *text, int width) {
+void bench_put_right(FILE *out, const char *text, int width) {
     int columns = columns_of(text);
 
     fprintf(out, "%*s%s", width > columns ? width - columns : 0, "", text);
@@ -232,10 +232,10 @@ void bench_print_rows(FILE *out, const char *what, const bench_result_t *results
             snprintf(text, sizeof(text), "%s%s", i == 1 ? "  per " : "",
                      i == 1 ? what : "");
         bench_put_left(out, text, 48);
-        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
-        put_cell(out, bench_duration(result->ns, text, sizeof(text)), 11);
-        put_cell(out, bench_count(1e9 / result->ns, text, sizeof(text)), 9);
-        put_cell(out, bench_duration(result->map_ns, text, sizeof(text)), 11);
+        bench_put_right(out, bench_power(result->n, text, sizeof(text)), 6);
+        bench_put_right(out, bench_duration(result->ns, text, sizeof(text)), 11);
+        bench_put_right(out, bench_count(1e9 / result->ns, text, sizeof(text)), 9);
+        bench_put_right(out, bench_duration(result->map_ns, text, sizeof(text)), 11);
         fprintf(out, "%8.2f\n", result->ns / result->map_ns);
     }
 }
@@ -248,12 +248,14 @@ void bench_print_spread(FILE *out, const bench_result_t *results, size_t count) 
         char text[64];
 
         bench_put_left(out, i == 0 ? result->name : "", 36);
-        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
+        bench_put_right(out, bench_power(result->n, text, sizeof(text)), 6);
         for (int k = 0; k < 3; k++)
-            put_cell(out, bench_duration(result->spread[k], text, sizeof(text)), 10);
+            bench_put_right(out, bench_duration(result->spread[k], text, sizeof(text)),
+                            10);
         fprintf(out, "   ");
         for (int k = 0; k < 3; k++)
-            put_cell(out, bench_duration(result->map_spread[k], text, sizeof(text)), 10);
+            bench_put_right(
+                out, bench_duration(result->map_spread[k], text, sizeof(text)), 10);
         fputc('\n', out);
     }
 }
@@ -269,7 +271,7 @@ void bench_print_memory(FILE *out, const bench_result_t *results, size_t count) 
         char text[64];
 
         bench_put_left(out, i == 0 ? result->name : "", 36);
-        put_cell(out, bench_power(result->n, text, sizeof(text)), 6);
+        bench_put_right(out, bench_power(result->n, text, sizeof(text)), 6);
         fprintf(out, "%14.0f%8.0f%10.0f%6.0f%10.0f%8.0f\n", result->record_bytes,
                 result->stream_bytes, result->resource_bytes, result->name_bytes,
                 result->record_bytes + result->stream_bytes + result->resource_bytes +

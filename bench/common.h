@@ -94,8 +94,9 @@ void bench_print_spread(FILE *out, const bench_result_t *results, size_t count);
 void bench_print_memory_heading(FILE *out);
 void bench_print_memory(FILE *out, const bench_result_t *results, size_t count);
 
-/* Left-aligned in so many columns of the terminal, whatever the number of bytes. */
+/* Aligned in so many columns of the terminal, whatever the number of bytes. */
 void bench_put_left(FILE *out, const char *text, int width);
+void bench_put_right(FILE *out, const char *text, int width);
 
 void bench_print_json(FILE *out, const bench_result_t *result);
 

@@ -5,12 +5,12 @@
  * map in turn, and the median counts. One thread; run it on a machine that does nothing
  * else. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common.h"
+#include "options.h"
 #include "plot.h"
 #include "scenarios.h"
 
@@ -395,55 +395,37 @@ static void check_only(const struct options *options) {
     bench_usage("no row and no scenario is called", options->only);
 }
 
+static void show_help(void *user) {
+    (void)user;
+    print_help();
+    exit(0);
+}
+
+static void be_quick(void *user) {
+    struct options *options = user;
+
+    options->max_n = 10 * MIN_N;
+    options->repeats = 1;
+    options->operations = QUICK_OPERATIONS;
+}
+
 static struct options parse(int argc, char **argv) {
-    static const struct option longs[] = {
-        {"max",    required_argument, NULL, 'm'},
-        {"only",   required_argument, NULL, 'o'},
-        {"repeat", required_argument, NULL, 'r'},
-        {"quick",  no_argument,       NULL, 'q'},
-        {"json",   no_argument,       NULL, 'j'},
-        {"svg",    required_argument, NULL, 's'},
-        {"help",   no_argument,       NULL, 'h'},
-        {NULL,     0,                 NULL, 0  },
-    };
     struct options options = {
         .max_n = 1000000, .repeats = REPEATS, .operations = OPERATIONS};
-    int option;
+    const bench_option_t table[] = {
+        BENCH_NUMBER("max", &options.max_n, MIN_N, MAX_N),
+        BENCH_TEXT("only", &options.only),
+        BENCH_NUMBER("repeat", &options.repeats, 1, BENCH_MAX_SAMPLES),
+        BENCH_CALL("quick", be_quick, &options),
+        BENCH_FLAG("json", &options.json),
+        BENCH_TEXT("svg", &options.svg),
+        BENCH_CALL("help", show_help, NULL),
+        BENCH_NO_MORE,
+    };
 
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        switch (option) {
-        case 'm':
-            options.max_n = bench_number(
-                optarg, MIN_N, MAX_N, "--max takes a number from 1000 to 10000000, not");
-            break;
-        case 'o':
-            options.only = optarg;
-            break;
-        case 'r':
-            options.repeats = bench_number(optarg, 1, BENCH_MAX_SAMPLES,
-                                           "--repeat takes a number from 1 to 25, not");
-            break;
-        case 'q':
-            options.max_n = 10 * MIN_N;
-            options.repeats = 1;
-            options.operations = QUICK_OPERATIONS;
-            break;
-        case 'j':
-            options.json = true;
-            break;
-        case 's':
-            options.svg = optarg;
-            break;
-        case 'h':
-            print_help();
-            exit(0);
-        default:
-            exit(2); /* getopt has said what is wrong */
-        }
-    }
-    if (optind < argc)
-        bench_usage("cannot do anything with", argv[optind]);
-    check_only(&options);
+    bench_parse(argc, argv, table);
+    if (options.only != NULL)
+        check_only(&options);
     return options;
 }
 

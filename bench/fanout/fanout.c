@@ -10,8 +10,6 @@
  * update is published when everybody has the last one, so nothing is merged and nothing
  * piles up. */
 #include <errno.h>
-#include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +31,7 @@ enum {
 struct options {
     fanout_paths_t paths;
     bool peers[PEERS], forms[FORMS];
+    bench_sizes_t sizes;
     size_t rounds, slow_rounds, updates;
     const char *svg;
     bool json, quick;
@@ -46,8 +45,6 @@ struct running {
     fanout_driven_t gentle;
     double memory, kernel;
 };
-
-volatile sig_atomic_t fanout_interrupted;
 
 /* What has to be ended when we end, by whatever way. */
 static struct {
@@ -82,15 +79,8 @@ static void clean_up(void) {
     rmdir(state.temporary);
 }
 
-/* Whoever waits is interrupted, fails and cleans up. */
-static void on_signal(int number) {
-    (void)number;
-    fanout_interrupted = true;
-}
-
 static void prepare_end(void) {
     const char *folder = getenv("TMPDIR");
-    struct sigaction action = {.sa_handler = on_signal};
 
     if (folder == NULL || strlen(folder) > sizeof(state.temporary) - 20)
         folder = "/tmp";
@@ -99,9 +89,7 @@ static void prepare_end(void) {
         bench_fail("cannot make a temporary folder: %s", strerror(errno));
     state.leader = getpid();
     atexit(clean_up);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    bench_catch_signals();
 }
 
 static void raise_limits(const fanout_table_t *table) {
@@ -120,7 +108,8 @@ static void raise_limits(const fanout_table_t *table) {
 
 static double memory_of(const struct running *running) {
     fanout_server_settle(&running->server);
-    return fanout_memory(running->server.pid) + fanout_memory(running->server.worker);
+    return bench_process_memory(running->server.child.pid) +
+           bench_process_memory(running->server.worker);
 }
 
 static void start(const struct options *options, fanout_peer_t peer, fanout_form_t form,
@@ -311,112 +300,38 @@ static void print_help(void) {
         BENCH_MAX_SAMPLES, ROUNDS, SLOW_ROUNDS, SLICE_DELIVERIES, FANOUT_BURST);
 }
 
-/* Sets `chosen` for each name of the list. */
-static void choose(char *list, const char *const *names, size_t count, bool *chosen,
-                   const char *message) {
-    memset(chosen, 0, count * sizeof(chosen[0]));
-    for (char *name = strtok(list, ","); name != NULL; name = strtok(NULL, ",")) {
-        size_t i = 0;
-
-        while (i < count && strcmp(names[i], name) != 0)
-            i++;
-        if (i == count)
-            bench_usage(message, name);
-        chosen[i] = true;
-    }
+static void show_help(void *user) {
+    (void)user;
+    print_help();
+    exit(0);
 }
 
-static void set_sizes(fanout_table_t *table, char *list) {
-    table->size_count = 0;
-    for (char *text = strtok(list, ","); text != NULL; text = strtok(NULL, ",")) {
-        if (table->size_count == FANOUT_SIZES)
-            bench_usage("too many numbers of subscribers, from", text);
-        table->sizes[table->size_count++] =
-            bench_number(text, 1, 1000000, "--subscribers takes numbers, not");
-    }
-    if (table->size_count == 0)
-        bench_usage("--subscribers takes numbers, not", list);
+static void be_quick(void *user) {
+    struct options *options = user;
+
+    options->sizes = (bench_sizes_t){.values = {50}, .count = 1};
+    options->rounds = options->slow_rounds = 1;
+    options->updates = 5;
+    options->quick = true;
 }
 
-static void parse(int argc, char **argv, struct options *options, fanout_table_t *table) {
-    static const struct option longs[] = {
-        {"subscribers",  required_argument, NULL, 'n'},
-        {"form",         required_argument, NULL, 'f'},
-        {"peers",        required_argument, NULL, 'p'},
-        {"rounds",       required_argument, NULL, 'r'},
-        {"slow-rounds",  required_argument, NULL, 'l'},
-        {"updates",      required_argument, NULL, 'u'},
-        {"node-modules", required_argument, NULL, 'm'},
-        {"quick",        no_argument,       NULL, 'q'},
-        {"json",         no_argument,       NULL, 'j'},
-        {"svg",          required_argument, NULL, 's'},
-        {"help",         no_argument,       NULL, 'h'},
-        {NULL,           0,                 NULL, 0  },
+static void parse(int argc, char **argv, struct options *options) {
+    const bench_option_t table[] = {
+        BENCH_SIZES("subscribers", &options->sizes, 1, 1000000),
+        BENCH_CHOICE("form", options->forms, fanout_form_names, FORMS),
+        BENCH_CHOICE("peers", options->peers, fanout_peer_names, PEERS),
+        BENCH_NUMBER("rounds", &options->rounds, 1, BENCH_MAX_SAMPLES),
+        BENCH_NUMBER("slow-rounds", &options->slow_rounds, 0, BENCH_MAX_SAMPLES),
+        BENCH_NUMBER("updates", &options->updates, 1, 1000000),
+        BENCH_TEXT("node-modules", &options->paths.node_modules),
+        BENCH_CALL("quick", be_quick, options),
+        BENCH_FLAG("json", &options->json),
+        BENCH_TEXT("svg", &options->svg),
+        BENCH_CALL("help", show_help, NULL),
+        BENCH_NO_MORE,
     };
-    int option;
 
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        switch (option) {
-        case 'n':
-            set_sizes(table, optarg);
-            break;
-        case 'f':
-            choose(optarg, fanout_form_names, FORMS, options->forms,
-                   "there is no form called");
-            break;
-        case 'p':
-            choose(optarg, fanout_peer_names, PEERS, options->peers,
-                   "there is no peer called");
-            break;
-        case 'r':
-            options->rounds = bench_number(optarg, 1, BENCH_MAX_SAMPLES,
-                                           "--rounds takes a number from 1 to 25, not");
-            break;
-        case 'l':
-            options->slow_rounds = bench_number(
-                optarg, 0, BENCH_MAX_SAMPLES, "--slow-rounds takes a number to 25, not");
-            break;
-        case 'u':
-            options->updates =
-                bench_number(optarg, 1, 1000000, "--updates takes a number, not");
-            break;
-        case 'm':
-            options->paths.node_modules = optarg;
-            break;
-        case 'q':
-            table->size_count = 1;
-            table->sizes[0] = 50;
-            options->rounds = options->slow_rounds = 1;
-            options->updates = 5;
-            options->quick = true;
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 's':
-            options->svg = optarg;
-            break;
-        case 'h':
-            print_help();
-            exit(0);
-        default:
-            exit(2); /* getopt has said what is wrong */
-        }
-    }
-    if (optind < argc)
-        bench_usage("cannot do anything with", argv[optind]);
-}
-
-/* The folder of this program, where the others are too. */
-static const char *own_folder(void) {
-    static char path[4096];
-    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
-
-    if (len < 0)
-        bench_fail("cannot find this program: %s", strerror(errno));
-    path[len] = '\0';
-    *strrchr(path, '/') = '\0';
-    return path;
+    bench_parse(argc, argv, table);
 }
 
 static void leave_out_missing(struct options *options) {
@@ -437,26 +352,26 @@ static void leave_out_missing(struct options *options) {
 }
 
 int main(int argc, char **argv) {
-    static fanout_table_t table = {
-        .sizes = {100, 1000, 10000},
-          .size_count = 3
-    };
+    static fanout_table_t table;
     struct options options = {
-        .paths = {.programs = own_folder(),
+        .paths = {.programs = bench_own_folder(),
                   .peers = BENCH_SOURCE_ROOT "/bench/peers",
                   .node_modules = BENCH_SOURCE_ROOT "/tests/interop/node_modules"},
-        .peers = {true,                     true,            true,                 true, true},
-        .forms = {true,                    true,                                   true                                                   },
+        .peers = {true,                              true,                                    true, true, true},
+        .forms = {true,                          true,true},
+        .sizes = {.values = {100, 1000, 10000},                              .count = 3                                   },
         .rounds = ROUNDS,
         .slow_rounds = SLOW_ROUNDS,
     };
 
-    parse(argc, argv, &options, &table);
+    parse(argc, argv, &options);
+    table.size_count = options.sizes.count;
+    memcpy(table.sizes, options.sizes.values, sizeof(table.sizes));
     leave_out_missing(&options);
     raise_limits(&table);
     prepare_end();
     options.paths.temporary = state.temporary;
-    if (fanout_cores() < 2)
+    if (bench_cores() < 2)
         fprintf(stderr, "only one core: server and load client share it\n");
 
     for (int form = 0; form < FORMS; form++)

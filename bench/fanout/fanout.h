@@ -8,30 +8,28 @@
  *   fanout.c   options, rounds, the order of peers
  *   peers.c    starting and stopping servers
  *   load.c     a load client: streams, events, latency; speak.c opens its streams
- *   proc.c     what a process used: time, memory; and the kernel for its sockets
+ *   proc.c     what the kernel uses for sockets
  *   report.c   table, JSON, plots, targets
  *   raw.c      the raw sender, and server.c tidings: programs of their own */
 #ifndef TDG_BENCH_FANOUT_H
 #define TDG_BENCH_FANOUT_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "../common.h"
+#include "../options.h"
+#include "../process.h"
 
 enum {
-    FANOUT_SIZES = 8,           /* numbers of subscribers in one run */
-    FANOUT_BURST = 16,          /* updates that leave together in the burst form */
-    FANOUT_BURST_WINDOW_MS = 5, /* in which tidings collects them */
+    FANOUT_SIZES = BENCH_MAX_SIZES, /* numbers of subscribers in one run */
+    FANOUT_BURST = 16,              /* updates that leave together in the burst form */
+    FANOUT_BURST_WINDOW_MS = 5,     /* in which tidings collects them */
     FANOUT_SERVER_CORE = 0,
     FANOUT_LOAD_CORE = 1,
 };
-
-/* Set by a signal that asks us to end. */
-extern volatile sig_atomic_t fanout_interrupted;
 
 /* What is measured. */
 typedef enum fanout_form { FORM_LEGACY, FORM_MODERN, FORM_BURST, FORMS } fanout_form_t;
@@ -73,11 +71,10 @@ const char *fanout_peer_missing(fanout_peer_t peer, const fanout_paths_t *paths,
 
 typedef struct fanout_server {
     fanout_peer_t peer;
-    pid_t pid;
-    pid_t worker; /* a second process that belongs to it, or 0 */
+    bench_child_t child; /* takes "publish COUNT", "size BYTES" and "settle", unless its
+                            input is closed; says "port N" and "settled" */
+    pid_t worker;        /* a second process that belongs to it, or 0 */
     uint16_t port;
-    int input;  /* takes commands: "publish COUNT", "size BYTES", "settle"; or -1 */
-    int output; /* says "port N" and "settled"; or -1 */
 } fanout_server_t;
 
 /* Starts a server and waits until it can be reached; or fails. */
@@ -133,20 +130,8 @@ int fanout_speak(fanout_speech_t speech, uint16_t port, uint32_t resources);
 
 /* A socket that is connected to that port, or -1. */
 int fanout_connect(uint16_t port);
-void fanout_send_all(int fd, const char *data, size_t len);
 
-/* ---- Processes ---------------------------------------------------------- */
-
-/* How many cores we may use. Where there are two or more, fanout_pin() keeps the calling
- * process on the first (0) or the second (1). */
-int fanout_cores(void);
-void fanout_pin(int which);
-
-/* A process's share of its own core so far, all of its threads. */
-uint64_t fanout_cpu_ns(pid_t pid);
-
-/* Memory of the process in bytes, its share of what it shares (PSS). */
-double fanout_memory(pid_t pid);
+/* ---- Memory ------------------------------------------------------------- */
 
 /* What the kernel has set aside for sockets, on both ends, in bytes; 0 where it does not
  * tell (only root may read /proc/slabinfo). */

@@ -215,7 +215,7 @@ static void post_messages(struct client *client, uint32_t count) {
             bench_fail("too many messages at once");
         len += put_post(client, text + len, sizeof(text) - len);
     }
-    fanout_send_all(client->publisher, text, len);
+    bench_send_all(client->publisher, text, len);
 }
 
 static void publish(struct client *client, uint32_t count) {
@@ -228,7 +228,7 @@ static void publish(struct client *client, uint32_t count) {
     }
     client->published += count;
     len = snprintf(line, sizeof(line), "publish %u\n", count);
-    fanout_send_all(client->server.input, line, (size_t)len);
+    bench_send_all(client->server.child.input, line, (size_t)len);
 }
 
 /* ---- Orders ------------------------------------------------------------- */
@@ -261,7 +261,7 @@ static void set_size(struct client *client, uint32_t bytes) {
 
     client->wish_bytes = bytes;
     if (client->publisher < 0)
-        fanout_send_all(client->server.input, line, (size_t)len);
+        bench_send_all(client->server.child.input, line, (size_t)len);
 }
 
 /* Everybody got each update once: so many, and the sum of their numbers is right. */
@@ -290,7 +290,8 @@ static void await_all(struct client *client, uint64_t count) {
 }
 
 static uint64_t server_cpu(const struct client *client) {
-    return fanout_cpu_ns(client->server.pid) + fanout_cpu_ns(client->server.worker);
+    return bench_process_cpu_ns(client->server.child.pid) +
+           bench_process_cpu_ns(client->server.worker);
 }
 
 static void drive(struct client *client, const fanout_drive_t *order,
@@ -389,12 +390,12 @@ void fanout_load_start(fanout_load_t *load, const fanout_server_t *server,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    fanout_pin(FANOUT_LOAD_CORE);
+    bench_pin(FANOUT_LOAD_CORE);
     client.epoll = epoll_create1(EPOLL_CLOEXEC);
     client.buffer = bench_alloc(1, EVENT_MAX + READ_MAX + 1);
     if (client.epoll < 0)
         bench_fail("epoll: %s", strerror(errno));
-    if (server->input < 0)
+    if (server->child.input < 0)
         open_publisher(&client);
     serve_orders(&client, pair[1]);
 }
@@ -403,10 +404,10 @@ static void tell(const fanout_load_t *load, const struct order *order,
                  fanout_driven_t *ret) {
     struct pollfd polled = {.fd = load->channel, .events = POLLIN};
 
-    if (!fanout_interrupted &&
+    if (!bench_interrupted &&
         send(load->channel, order, sizeof(*order), MSG_NOSIGNAL) < 0)
         bench_fail("the load client has gone");
-    if (fanout_interrupted || (poll(&polled, 1, ORDER_TIMEOUT_S * 1000) < 0))
+    if (bench_interrupted || (poll(&polled, 1, ORDER_TIMEOUT_S * 1000) < 0))
         bench_fail("interrupted");
     if (polled.revents == 0)
         bench_fail("the load client does not answer");

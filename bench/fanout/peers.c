@@ -1,26 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every server runs in the foreground, in a process group of its own, on the server core,
- * and is told to end when we do, however we end. */
+ * Every server runs in the foreground, on the server core. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fanout.h"
 
-enum { START_TIMEOUT_MS = 20000, STOP_TIMEOUT_MS = 5000, PATH_SIZE = 4096, ARGS = 8 };
+enum { START_TIMEOUT_MS = 20000, PATH_SIZE = 4096, ARGS = 8 };
 
 const char *const fanout_form_names[FORMS] = {"legacy", "modern", "burst"};
 const char *const fanout_peer_names[PEERS] = {"tidings", "raw", "nchan", "sdk-v1",
@@ -58,13 +52,6 @@ static const char *first_that_exists(const char *const *paths) {
     return NULL;
 }
 
-static bool exists(const char *folder, const char *file) {
-    char path[PATH_SIZE];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, file);
-    return access(path, R_OK) == 0;
-}
-
 const char *fanout_peer_missing(fanout_peer_t peer, const fanout_paths_t *paths,
                                 char *text, size_t size) {
     static const struct {
@@ -78,14 +65,14 @@ const char *fanout_peer_missing(fanout_peer_t peer, const fanout_paths_t *paths,
         {SDK_V2, "@hono/node-server/package.json"           },
     };
 
-    if (peer == TIDINGS && !exists(paths->programs, "fanout-server"))
+    if (peer == TIDINGS && !bench_exists(paths->programs, "fanout-server"))
         return "fanout-server is not built";
     if (peer == NCHAN && first_that_exists(nginx_paths) == NULL)
         return "there is no nginx (Debian: nginx-light)";
     if (peer == NCHAN && first_that_exists(nchan_paths) == NULL)
         return "nginx has no nchan (Debian: libnginx-mod-nchan)";
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        if (needed[i].peer != peer || exists(paths->node_modules, needed[i].file))
+        if (needed[i].peer != peer || bench_exists(paths->node_modules, needed[i].file))
             continue;
         snprintf(text, size, "there is no %s in %s", needed[i].file, paths->node_modules);
         return text;
@@ -242,45 +229,6 @@ static void prepare(struct command *command, fanout_peer_t peer, fanout_form_t f
     }
 }
 
-_Noreturn static void become(const struct command *command, int input, int output) {
-    char *args[ARGS];
-
-    for (size_t i = 0; i < ARGS; i++) /* execv() promises not to write to them */
-        memcpy(&args[i], &command->args[i], sizeof(args[i]));
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGPIPE, SIG_DFL);
-    fanout_pin(FANOUT_SERVER_CORE);
-    if (dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0)
-        execv(command->program, args);
-    fprintf(stderr, "bench: cannot run %s: %s\n", command->program, strerror(errno));
-    _exit(127);
-}
-
-/* Reads one line that the server says, without its end. */
-static void read_line(const fanout_server_t *server, char *line, size_t size) {
-    struct pollfd polled = {.fd = server->output, .events = POLLIN};
-    size_t len = 0;
-
-    while (len < size - 1) {
-        if (poll(&polled, 1, START_TIMEOUT_MS) <= 0 ||
-            read(server->output, line + len, 1) != 1)
-            bench_fail("%s did not start or has gone", fanout_peer_names[server->peer]);
-        if (line[len] == '\n')
-            break;
-        len++;
-    }
-    line[len] = '\0';
-}
-
-static void pause_ms(long ms) {
-    struct timespec time = {.tv_nsec = ms * 1000000};
-
-    nanosleep(&time, NULL);
-}
-
 /* The process that nginx forked to do the work. */
 static pid_t worker_of(pid_t master) {
     char path[64];
@@ -301,16 +249,16 @@ static void await_nginx(fanout_server_t *server) {
     for (int waited = 0; waited < START_TIMEOUT_MS; waited += 10) {
         int fd = fanout_connect(server->port);
 
-        server->worker = worker_of(server->pid);
+        server->worker = worker_of(server->child.pid);
         if (fd >= 0)
             close(fd);
         if (fd >= 0 && server->worker > 0)
             return;
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
-            server->pid = 0;
+        if (waitpid(server->child.pid, NULL, WNOHANG) == server->child.pid) {
+            server->child.pid = 0;
             break;
         }
-        pause_ms(10);
+        bench_pause_ms(10);
     }
     bench_fail("nginx did not start");
 }
@@ -319,60 +267,38 @@ void fanout_server_start(fanout_server_t *server, fanout_peer_t peer, fanout_for
                          const fanout_paths_t *paths) {
     struct command command = {.port = 0};
     char line[64];
-    int input[2], output[2];
     unsigned port = 0;
 
     prepare(&command, peer, form, paths);
-    if (pipe2(input, O_CLOEXEC) < 0 || pipe2(output, O_CLOEXEC) < 0)
-        bench_fail("cannot make a pipe: %s", strerror(errno));
-    *server = (fanout_server_t){.peer = peer, .input = input[1], .output = output[0]};
-    server->pid = fork();
-    if (server->pid < 0)
-        bench_fail("cannot start a process: %s", strerror(errno));
-    if (server->pid == 0)
-        become(&command, input[0], output[1]);
-    close(input[0]);
-    close(output[1]);
+    *server = (fanout_server_t){.peer = peer};
+    bench_child_start(&server->child, fanout_peer_names[peer], command.args,
+                      FANOUT_SERVER_CORE);
 
     if (command.port != 0) {
         server->port = command.port;
         await_nginx(server);
     } else {
-        read_line(server, line, sizeof(line));
+        bench_child_hear(&server->child, line, sizeof(line));
         if (sscanf(line, "port %u", &port) != 1)
             bench_fail("%s did not say its port", fanout_peer_names[peer]);
         server->port = (uint16_t)port;
     }
     if (!command.controlled) {
-        close(server->input);
-        server->input = -1;
+        close(server->child.input);
+        server->child.input = -1;
     }
 }
 
 void fanout_server_settle(const fanout_server_t *server) {
     char line[64] = "";
 
-    if (server->input < 0)
+    if (server->child.input < 0)
         return;
-    fanout_send_all(server->input, "settle\n", 7);
+    bench_child_tell(&server->child, "settle\n");
     while (strcmp(line, "settled") != 0)
-        read_line(server, line, sizeof(line));
+        bench_child_hear(&server->child, line, sizeof(line));
 }
 
 void fanout_server_stop(fanout_server_t *server) {
-    int waited = 0;
-
-    if (server->pid <= 0)
-        return;
-    kill(server->pid, SIGTERM);
-    while (waitpid(server->pid, NULL, WNOHANG) == 0) {
-        if (waited == STOP_TIMEOUT_MS)
-            kill(-server->pid, SIGKILL);
-        pause_ms(5);
-        waited += 5;
-    }
-    if (server->input >= 0)
-        close(server->input);
-    close(server->output);
-    server->pid = 0;
+    bench_child_stop(&server->child);
 }

@@ -19,26 +19,18 @@ static double value(const bench_samples_t *samples) {
 
 /* ---- Table -------------------------------------------------------------- */
 
-static void put_right(const char *text, int width) {
-    int columns = 0;
-
-    for (const char *at = text; *at != '\0'; at++)
-        columns += ((unsigned char)*at & 0xc0) != 0x80;
-    printf("%*s%s", width > columns ? width - columns : 0, "", text);
-}
-
 static void put_number(double number, int decimals, const char *unit, int width) {
     char text[48] = "-";
 
     if (number > 0)
         snprintf(text, sizeof(text), "%.*f%s", decimals, number, unit);
-    put_right(text, width);
+    bench_put_right(stdout, text, width);
 }
 
 static void put_time(double ns, int width) {
     char text[32];
 
-    put_right(ns > 0 ? bench_duration(ns, text, sizeof(text)) : "-", width);
+    bench_put_right(stdout, ns > 0 ? bench_duration(ns, text, sizeof(text)) : "-", width);
 }
 
 static void print_heading(void) {
@@ -71,7 +63,7 @@ void fanout_print(const fanout_table_t *table, fanout_form_t form, size_t size) 
         bench_put_left(stdout, fanout_peer_names[peer], 8);
         put_time(value(&cell->cpu_ns), 9);
         put_number(value(&cell->to_raw), 2, "", 7);
-        put_right(bench_count(value(&cell->rate), text, sizeof(text)), 12);
+        bench_put_right(stdout, bench_count(value(&cell->rate), text, sizeof(text)), 12);
         put_time(value(&cell->p50), 10);
         put_time(value(&cell->p99), 10);
         put_number(value(&cell->memory) / 1024, 2, " KiB", 12);

@@ -48,19 +48,6 @@ int fanout_connect(uint16_t port) {
     return fd;
 }
 
-void fanout_send_all(int fd, const char *data, size_t len) {
-    while (len > 0) {
-        ssize_t sent = write(fd, data, len);
-
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent <= 0)
-            bench_fail("cannot send: %s", strerror(errno));
-        data += sent;
-        len -= (size_t)sent;
-    }
-}
-
 /* ---- Replies ------------------------------------------------------------ */
 
 /* The value of a header field, or NULL. */
@@ -136,7 +123,7 @@ static void post(int fd, const char *headers, const char *body) {
 
     if (len < 0 || (size_t)len >= sizeof(request))
         bench_fail("a request is too long");
-    fanout_send_all(fd, request, (size_t)len);
+    bench_send_all(fd, request, (size_t)len);
 }
 
 static void call(int fd, const char *headers, const char *body, struct reply *reply) {
@@ -152,7 +139,7 @@ static void speak_eventsource(int fd, struct reply *reply) {
     static const char request[] = "GET /news HTTP/1.1\r\nHost: localhost\r\n"
                                   "Accept: text/event-stream\r\n\r\n";
 
-    fanout_send_all(fd, request, sizeof(request) - 1);
+    bench_send_all(fd, request, sizeof(request) - 1);
     receive_head(fd, reply);
 }
 
@@ -186,7 +173,7 @@ static void speak_legacy(int fd, uint32_t resources, struct reply *reply) {
              "GET /mcp HTTP/1.1\r\nHost: localhost\r\n"
              "Accept: text/event-stream\r\n%s\r\n",
              headers);
-    fanout_send_all(fd, body, strlen(body));
+    bench_send_all(fd, body, strlen(body));
     receive_head(fd, reply);
 }
 

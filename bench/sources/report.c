@@ -18,16 +18,12 @@ const char *const sources_run_names[RUNS] = {
 
 /* ---- Table -------------------------------------------------------------- */
 
-/* Right-aligned in so many columns; a duration may hold a µ. */
 static void put_time(double ns, int width) {
     char text[32] = "-";
-    int columns = 0;
 
     if (ns > 0)
         bench_duration(ns, text, sizeof(text));
-    for (const char *at = text; *at != '\0'; at++)
-        columns += ((unsigned char)*at & 0xc0) != 0x80;
-    printf("%*s%s", width - columns, "", text);
+    bench_put_right(stdout, text, width);
 }
 
 static void put_spread(const sources_spread_t *spread) {

@@ -4,11 +4,11 @@
  * kind of source; and what either costs. Once with every change told at once, once with
  * the default settings, and a while without changes. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../options.h"
 #include "sources.h"
 
 enum { CHANGES = 100, GAP_MS = 2000, MIN_GAP_MS = 50, QUIET_S = 60, SEED = 1 };
@@ -54,75 +54,38 @@ static void print_help(void) {
         CHANGES, GAP_MS, QUIET_S, SEED, SOURCES_CONTENT);
 }
 
-static void choose(char *list, bool *used) {
-    memset(used, 0, KINDS * sizeof(used[0]));
-    for (char *name = strtok(list, ","); name != NULL; name = strtok(NULL, ",")) {
-        int id = 0;
+static void show_help(void *user) {
+    (void)user;
+    print_help();
+    exit(0);
+}
 
-        while (id < KINDS && strcmp(sources_kinds[id].name, name) != 0)
-            id++;
-        if (id == KINDS)
-            bench_usage("there is no source called", name);
-        used[id] = true;
-    }
+static void be_quick(void *user) {
+    struct options *options = user;
+
+    options->changes = 3;
+    options->gap_ms = 200;
+    options->quiet_s = 1;
 }
 
 static void parse(int argc, char **argv, struct options *options, bool *used) {
-    static const struct option longs[] = {
-        {"sources",       required_argument, NULL, 'o'},
-        {"changes",       required_argument, NULL, 'c'},
-        {"gap",           required_argument, NULL, 'g'},
-        {"quiet-seconds", required_argument, NULL, 'u'},
-        {"seed",          required_argument, NULL, 'r'},
-        {"quick",         no_argument,       NULL, 'q'},
-        {"json",          no_argument,       NULL, 'j'},
-        {"svg",           required_argument, NULL, 's'},
-        {"help",          no_argument,       NULL, 'h'},
-        {NULL,            0,                 NULL, 0  },
+    const char *names[KINDS];
+    const bench_option_t table[] = {
+        BENCH_CHOICE("sources", used, names, KINDS),
+        BENCH_NUMBER("changes", &options->changes, 1, SOURCES_MAX_CHANGES),
+        BENCH_NUMBER("gap", &options->gap_ms, MIN_GAP_MS, 60000),
+        BENCH_NUMBER("quiet-seconds", &options->quiet_s, 1, 86400),
+        BENCH_NUMBER("seed", &options->seed, 0, UINT32_MAX),
+        BENCH_CALL("quick", be_quick, options),
+        BENCH_FLAG("json", &options->json),
+        BENCH_TEXT("svg", &options->svg),
+        BENCH_CALL("help", show_help, NULL),
+        BENCH_NO_MORE,
     };
-    int option;
 
-    while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        switch (option) {
-        case 'o':
-            choose(optarg, used);
-            break;
-        case 'c':
-            options->changes = bench_number(optarg, 1, SOURCES_MAX_CHANGES,
-                                            "--changes takes a number, not");
-            break;
-        case 'g':
-            options->gap_ms = bench_number(optarg, MIN_GAP_MS, 60000,
-                                           "--gap takes a number from 50 to 60000, not");
-            break;
-        case 'u':
-            options->quiet_s =
-                bench_number(optarg, 1, 86400, "--quiet-seconds takes a number, not");
-            break;
-        case 'r':
-            options->seed =
-                bench_number(optarg, 0, UINT32_MAX, "--seed takes a number, not");
-            break;
-        case 'q':
-            options->changes = 3;
-            options->gap_ms = 200;
-            options->quiet_s = 1;
-            break;
-        case 'j':
-            options->json = true;
-            break;
-        case 's':
-            options->svg = optarg;
-            break;
-        case 'h':
-            print_help();
-            exit(0);
-        default:
-            exit(2); /* getopt has said what is wrong */
-        }
-    }
-    if (optind < argc)
-        bench_usage("cannot do anything with", argv[optind]);
+    for (int id = 0; id < KINDS; id++)
+        names[id] = sources_kinds[id].name;
+    bench_parse(argc, argv, table);
 }
 
 /* ---- What is run -------------------------------------------------------- */
