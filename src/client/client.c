@@ -187,6 +187,11 @@ static int make_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t 
     return TDG_EINVAL;
 }
 
+void tdg__client_wake(tdg_client_t *client) {
+    if (client->events != NULL)
+        tdg__events_wake(client->events);
+}
+
 static void core_log(void *user, tdg_client_log_level_t level, const char *line) {
     tdg_client_t *client = user;
     bool left;
@@ -194,8 +199,10 @@ static void core_log(void *user, tdg_client_log_level_t level, const char *line)
     pthread_mutex_lock(&client->lock);
     left = client->left;
     pthread_mutex_unlock(&client->lock);
-    if (!left && client->own.opts.log != NULL)
-        client->own.opts.log(client->own.opts.user, level, line);
+    if (left || client->own.opts.log == NULL)
+        return;
+    tdg__client_wake(client);
+    client->own.opts.log(client->own.opts.user, level, line);
 }
 
 static void core_event(void *user, tdg_event_t *event) {
@@ -231,6 +238,7 @@ static json_t *core_input(void *user, const char *method, const json_t *params) 
 
     if (client->stopping)
         return NULL;
+    tdg__client_wake(client);
     return client->own.opts.on_input(client->own.opts.user, method, params);
 }
 
@@ -247,6 +255,7 @@ static void arm(uv_prepare_t *before_wait) {
     int64_t deadline = tdg__core_deadline(client->core);
     int64_t now = core_now(client);
 
+    tdg__client_wake(client);
     if (deadline == INT64_MAX)
         uv_timer_stop(&client->timer);
     else
@@ -376,6 +385,8 @@ static int create(const tdg_client_opts_t *opts, tdg_client_t **ret,
     init_lock(client);
     if (opts->on_event == NULL)
         rv = tdg__events_create(&client->events);
+    if (client->events != NULL)
+        tdg__events_defer(client->events);
     if (rv == 0)
         rv = open_loop(client);
     if (rv < 0)

@@ -68,6 +68,10 @@ int tdg__client_post(tdg_client_t *client, tdg__command_t *command);
 /* Waits until the core is connected (client_wait.c). */
 int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure);
 
+/* Wakes who waits for events that were told in this turn of the loop. On the client's
+ * thread, before a callback: nobody knows how long that takes. */
+void tdg__client_wake(tdg_client_t *client);
+
 size_t tdg__client_waiting(tdg_client_t *client);    /* events */
 tdg__core_t *tdg__client_core(tdg_client_t *client); /* on the client's thread only */
 uint32_t tdg__client_timeout(const tdg_client_t *client);

@@ -12,6 +12,7 @@ typedef struct errand {
     tdg__command_t command; /* first: a command is an errand */
     json_t *params;
     uint32_t timeout_ms;
+    tdg_client_t *client;
     tdg_done_fn done;
     void *user;
     char method[];
@@ -26,8 +27,10 @@ static void errand_done(void *user, int code, json_t *result,
         tdg__client_fail(&made, code, "%s", tdg_strerror(code));
         failure = &made;
     }
-    if (errand->done != NULL)
+    if (errand->done != NULL) {
+        tdg__client_wake(errand->client);
         errand->done(errand->user, code == 0 ? result : NULL, code == 0 ? NULL : failure);
+    }
     tdg__free(errand);
 }
 
@@ -68,6 +71,7 @@ int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,
     }
 
     *errand = (errand_t){.command = {.run = run_errand},
+                         .client = client,
                          .params = params,
                          .timeout_ms =
                              timeout_ms != 0 ? timeout_ms : tdg__client_timeout(client),

@@ -22,7 +22,11 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-enum { LISTS = TDG_LIST_PROMPTS + 1, TABLE_START = 64 };
+enum {
+    LISTS = TDG_LIST_PROMPTS + 1,
+    TABLE_START = 64,
+    MAX_UNSPOKEN = 64, /* so many events take a fraction of a millisecond */
+};
 
 typedef struct record {
     tdg_event_t event; /* first: a tdg_event_t * is a record * */
@@ -36,7 +40,10 @@ struct tdg__events {
     pthread_mutex_t lock;
     pthread_cond_t something; /* there is something to fetch, or the end */
     int fd;
-    bool readable; /* the descriptor is */
+    bool watched;    /* somebody has asked for the descriptor */
+    bool readable;   /* it is */
+    bool deferred;   /* those who wait are woken by tdg__events_wake() */
+    size_t unspoken; /* added since they were woken last */
 
     record_t *first, *last;
     size_t count, messages;
@@ -236,13 +243,18 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
 
 /* ---- The queue ---------------------------------------------------------- */
 
-/* Under the lock: those who poll() see what those who wait would. */
+static bool something(const tdg__events_t *events) {
+    return events->first != NULL || events->lost || events->ended;
+}
+
+/* Under the lock: those who poll() see what those who wait would. Two system calls per
+ * event are too much for a descriptor that nobody looks at. */
 static void show(tdg__events_t *events) {
-    bool readable = events->first != NULL || events->lost || events->ended;
+    bool readable = something(events);
     uint64_t number = 1;
     ssize_t done;
 
-    if (readable == events->readable)
+    if (!events->watched || readable == events->readable)
         return;
 
     do {
@@ -250,6 +262,26 @@ static void show(tdg__events_t *events) {
                         : read(events->fd, &number, sizeof(number));
     } while (done < 0 && errno == EINTR);
     events->readable = readable;
+}
+
+/* Under the lock. */
+static void wake(tdg__events_t *events) {
+    show(events);
+    if (events->unspoken > 1)
+        pthread_cond_broadcast(&events->something);
+    else if (events->unspoken == 1)
+        pthread_cond_signal(&events->something);
+    events->unspoken = 0;
+}
+
+void tdg__events_defer(tdg__events_t *events) {
+    events->deferred = true;
+}
+
+void tdg__events_wake(tdg__events_t *events) {
+    pthread_mutex_lock(&events->lock);
+    wake(events);
+    pthread_mutex_unlock(&events->lock);
 }
 
 int tdg__events_create(tdg__events_t **ret) {
@@ -349,8 +381,9 @@ int tdg__events_put(tdg__events_t *events, tdg_event_t *event) {
     } else {
         add(events, record);
     }
-    show(events);
-    pthread_cond_signal(&events->something);
+    events->unspoken++;
+    if (!events->deferred || events->unspoken >= MAX_UNSPOKEN)
+        wake(events);
     pthread_mutex_unlock(&events->lock);
     return rv;
 }
@@ -397,12 +430,12 @@ static bool wait_for_something(tdg__events_t *events, int timeout_ms) {
 
     if (timeout_ms > 0)
         until = after(timeout_ms);
-    while (!events->readable && timeout_ms != 0 && rv != ETIMEDOUT) {
+    while (!something(events) && timeout_ms != 0 && rv != ETIMEDOUT) {
         rv = timeout_ms < 0
                  ? pthread_cond_wait(&events->something, &events->lock)
                  : pthread_cond_timedwait(&events->something, &events->lock, &until);
     }
-    return events->readable;
+    return something(events);
 }
 
 int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret) {
@@ -425,7 +458,11 @@ int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret) {
     return rv;
 }
 
-int tdg__events_fd(const tdg__events_t *events) {
+int tdg__events_fd(tdg__events_t *events) {
+    pthread_mutex_lock(&events->lock);
+    events->watched = true;
+    show(events);
+    pthread_mutex_unlock(&events->lock);
     return events->fd;
 }
 

@@ -40,6 +40,13 @@ void tdg__events_destroy(tdg__events_t *events);
  * takes the place of both, behind all others. After the end nothing is added. */
 int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
 
+/* After this, who waits is woken by tdg__events_wake(), or after some dozen events: to
+ * wake a thread for every one of many costs more than all the rest. Whoever puts calls it
+ * before it waits, or does anything else that takes long. To be called before others know
+ * the queue. */
+void tdg__events_defer(tdg__events_t *events);
+void tdg__events_wake(tdg__events_t *events);
+
 void tdg__events_forget(tdg__events_t *events,
                         const char *uri);    /* those that wait for it */
 void tdg__events_end(tdg__events_t *events); /* after what waits: TDG_EENDED */
@@ -47,7 +54,7 @@ void tdg__events_end(tdg__events_t *events); /* after what waits: TDG_EENDED */
 /* As tdg_client_next(). `timeout_ms` as there. The descriptor is readable while the next
  * fetch would not have to wait: also when it would give TDG_ENOMEM or TDG_EENDED. */
 int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret);
-int tdg__events_fd(const tdg__events_t *events);
+int tdg__events_fd(tdg__events_t *events);
 size_t tdg__events_waiting(tdg__events_t *events);
 
 #endif
