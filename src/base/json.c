@@ -34,6 +34,7 @@ struct parser {
     size_t depth;
     json_t *open[TDG__JSON_MAX_DEPTH];
     tdg__json_string_t key; /* of the value that comes next in an object */
+    size_t key_at;
 };
 
 static int fail(const struct parser *p, int code, const char *text) {
@@ -66,8 +67,14 @@ static int attach(struct parser *p, json_t *value) {
     } else if (json_is_array(parent)) {
         rv = json_array_append_new(parent, value);
     } else {
+        size_t size = json_object_size(parent);
+
         rv = json_object_setn_new_nocheck(parent, p->key.text, p->key.len, value);
         tdg__json_string_done(&p->key);
+        if (rv == 0 && json_object_size(parent) == size) {
+            p->in.at = p->key_at;
+            return fail(p, TDG_EJSON, "this key is there twice");
+        }
     }
     return rv < 0 ? out_of_memory(p) : 0;
 }
@@ -116,20 +123,16 @@ static int read_value(struct parser *p, char byte) {
 }
 
 static int read_key(struct parser *p) {
-    size_t start = p->in.at;
     int rv;
 
     rv = count(p);
     if (rv < 0)
         return rv;
 
+    p->key_at = p->in.at;
     rv = tdg__json_string(&p->in, &p->key);
     if (rv < 0)
         return rv;
-    if (json_object_getn(p->open[p->depth - 1], p->key.text, p->key.len) != NULL) {
-        p->in.at = start;
-        return fail(p, TDG_EJSON, "this key is there twice");
-    }
 
     tdg__json_skip_blanks(&p->in);
     if (p->in.at == p->in.len || p->in.data[p->in.at] != ':')

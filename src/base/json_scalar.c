@@ -28,9 +28,12 @@ static char peek(const tdg__json_input_t *in) {
 }
 
 void tdg__json_skip_blanks(tdg__json_input_t *in) {
-    while (in->at < in->len && strchr(" \t\n\r", in->data[in->at]) != NULL &&
-           in->data[in->at] != '\0')
-        in->at++;
+    for (; in->at < in->len; in->at++) {
+        char c = in->data[in->at];
+
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
+            return;
+    }
 }
 
 /* ---- Strings ------------------------------------------------------------ */
@@ -123,25 +126,30 @@ static int read_escape(tdg__json_input_t *in, char *out, size_t *len) {
 
 /* Finds the closing quote of a string from behind the opening one on. */
 static int find_end(tdg__json_input_t *in, bool *ret_escaped, size_t *ret_end) {
-    size_t start = in->at;
+    const unsigned char *data = (const unsigned char *)in->data;
+    size_t start = in->at, at = start;
+    unsigned char all = 0; /* every bit that is set somewhere */
 
     *ret_escaped = false;
-    for (; in->at < in->len && in->data[in->at] != '"'; in->at++) {
-        if ((unsigned char)in->data[in->at] < 0x20)
+    for (; at < in->len && data[at] != '"'; at++) {
+        in->at = at;
+        if (data[at] < 0x20)
             return fail(in, TDG_EJSON, "control character in a string");
-        if (in->data[in->at] == '\\') {
+        if (data[at] == '\\') {
             *ret_escaped = true;
-            in->at++; /* what follows is no closing quote, whatever it is */
-            if (in->at == in->len || (unsigned char)in->data[in->at] < 0x20)
+            in->at = ++at; /* what follows is no closing quote, whatever it is */
+            if (at == in->len || data[at] < 0x20)
                 return fail(in, TDG_EJSON, "unknown escape");
         }
+        all |= data[at];
     }
-    if (in->at == in->len)
+    in->at = at;
+    if (at == in->len)
         return fail(in, TDG_EJSON, "the string has no end");
 
-    *ret_end = in->at;
+    *ret_end = at;
     in->at = start;
-    if (!tdg__utf8_is_valid(in->data + start, *ret_end - start))
+    if (all >= 0x80 && !tdg__utf8_is_valid(in->data + start, at - start))
         return fail(in, TDG_EJSON, "the string is not UTF-8");
     return 0;
 }

@@ -191,7 +191,9 @@ static void append(tdg__events_t *events, record_t *record) {
 
 /* Takes it out of the queue and of its place. */
 static void take_out(tdg__events_t *events, record_t *record) {
-    record_t **place = place_of(events, record);
+    record_t **place = is_resource(record)
+                           ? in_table(events, record->hash, uri_of(record))
+                           : place_of(events, record);
 
     if (record->prev != NULL)
         record->prev->next = record->next;
