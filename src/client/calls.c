@@ -383,6 +383,7 @@ void tdg__calls_fail(tdg__core_t *core, int code, const char *why, bool waiting_
 void tdg__calls_forget_wire(tdg__core_t *core, const tdg__wire_t *wire) {
     tdg__asked_t *next;
 
+    core->calls->loose = 0;
     for (tdg__asked_t *asked = core->calls->first; asked != NULL; asked = next) {
         next = asked->next;
         if (asked->carry == NULL || asked->wire != wire)

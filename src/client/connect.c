@@ -16,6 +16,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "client/connect_internal.h"
 
 enum { GOODBYE_MS = 2500 }; /* for the server to answer to the end of a session */
@@ -32,7 +33,9 @@ int tdg__connect_init(tdg__core_t *core) {
     if (connect == NULL)
         return TDG_ENOMEM;
 
-    rv = tdg__core_timer_init(core, &connect->next, on_next);
+    connect->closed = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, 0, NULL);
+    rv = connect->closed != NULL ? tdg__core_timer_init(core, &connect->next, on_next)
+                                 : TDG_ENOMEM;
     if (rv < 0)
         goto fail_connect;
 
@@ -47,6 +50,7 @@ int tdg__connect_init(tdg__core_t *core) {
 fail_next:
     tdg__core_timer_done(core, &connect->next);
 fail_connect:
+    tdg_event_free(connect->closed);
     tdg__free(connect);
     return rv;
 }
@@ -60,6 +64,7 @@ void tdg__connect_done(tdg__core_t *core) {
     tdg__core_timer_done(core, &connect->next);
     tdg__core_timer_done(core, &connect->limit);
     json_decref(connect->failure.data);
+    tdg_event_free(connect->closed);
     tdg__free(connect);
     core->connect = NULL;
 }
@@ -382,8 +387,22 @@ void tdg__connect_lost(tdg__core_t *core, int code, const char *why) {
     schedule(core);
 }
 
+/* Whoever waits for events for ever has to learn that none will come, even where memory
+ * is out. */
+static tdg_event_t *make_closed(struct tdg__connect *connect, int code, const char *why) {
+    tdg_event_t *event = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, code, why);
+
+    if (event == NULL) {
+        event = connect->closed;
+        connect->closed = NULL; /* it happens once */
+        event->at_ms = tdg__wall_ms();
+        event->code = code;
+        event->message = tdg_strerror(code);
+    }
+    return event;
+}
+
 void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
-    tdg_event_t *event;
 
     if (core->state >= TDG__CORE_STOPPING || core->state == TDG__CORE_NEW)
         return;
@@ -398,9 +417,7 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
     clean_up(core);
     close_wire(core);
 
-    event = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, code, why);
-    if (event != NULL)
-        core->opts.event(core->opts.user, event);
+    core->opts.event(core->opts.user, make_closed(core->connect, code, why));
 }
 
 /* ---- Doubt about the era ------------------------------------------------ */

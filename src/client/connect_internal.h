@@ -41,6 +41,7 @@ struct tdg__connect {
     bool ends_when_probed; /* stdio: the program did so */
     tdg__version_t offer;  /* for initialize */
     tdg_failure_t failure; /* the last one; owns its data */
+    tdg_event_t *closed;   /* told at the end where there is no memory for another */
 };
 
 /* ---- handshake.c -------------------------------------------------------- */

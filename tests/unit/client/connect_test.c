@@ -647,6 +647,42 @@ static void one_life_is_not_followed_by_another(void **state) {
     free(told);
 }
 
+static void that_it_is_over_is_told_without_memory(void **state) {
+    struct fake *f = *state;
+
+    f->client.flags = TDG_CLIENT_ONE_LIFE;
+    fake_up(f, TDG_ERA_LEGACY);
+    memory_fail(1, MEMORY_FROM_THEN_ON);
+    fake_lost(f, "it has exited");
+    assert_true(memory_failed());
+    memory_fail(0, MEMORY_ONCE);
+    assert_int_equal(f->core->state, TDG__CORE_OVER);
+    assert_true(f->event_count >= 1);
+    assert_int_equal(f->events[f->event_count - 1]->kind, TDG_EVENT_CLOSED);
+    assert_int_equal(f->events[f->event_count - 1]->code, TDG_EAWAY);
+    assert_string_equal(f->events[f->event_count - 1]->message, tdg_strerror(TDG_EAWAY));
+}
+
+/* What was on its way over a wire that was closed must not count for ever: after 64 of
+ * them the server would get no answer any more. */
+static void answers_that_went_down_with_a_wire_are_forgotten(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    f->hold_notifications = true;
+    for (int i = 0; i < 3 * TDG__CALLS_MAX_LOOSE; i++)
+        tdg__core_notify(f->core, "notifications/none", NULL, f->core->version);
+    f->hold_notifications = false;
+    tdg__connect_lost(f->core, TDG_EAWAY, "another server has taken its place");
+    fake_pass(f, 2000);
+    assert_int_equal(f->core->state, TDG__CORE_UP);
+    assert_int_equal(f->wire_count, 2);
+
+    fake_tells(f, "{'jsonrpc':'2.0','id':7,'method':'ping'}");
+    assert_string_equal(fake_last(f)->method, "");
+    assert_non_null(strstr(fake_last(f)->text, "\"id\":7"));
+}
+
 static void a_lost_program_is_started_again(void **state) {
     struct fake *f = *state;
 
@@ -900,6 +936,8 @@ int main(void) {
         HTTP(a_return_is_tried_for_ever),
         HTTP(a_server_that_asks_who_we_are_is_given_up),
         STDIO(one_life_is_not_followed_by_another),
+        STDIO(that_it_is_over_is_told_without_memory),
+        STDIO(answers_that_went_down_with_a_wire_are_forgotten),
         STDIO(a_lost_program_is_started_again),
         STDIO(what_a_program_says_is_logged),
         STDIO(a_server_that_accepts_and_breaks_meets_no_storm),
