@@ -255,6 +255,8 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg) {
         exchange->too_large = true;
         return 0;
     }
+    if (exchange->line != NULL && !before)
+        exchange->line(exchange->user, data, size * count);
     tdg__web_facts_line(&exchange->facts, data, size * count, tdg__wall_ms());
     if (exchange->facts.no_memory) {
         exchange->no_memory = true;
@@ -303,8 +305,16 @@ static void deliver_head(tdg__exchange_t *exchange) {
         .retry_after_ms = facts->retry_after_ms,
         .url = exchange->target.url,
         .elapsed_ms = (uint32_t)(uv_now(exchange->web->loop) - exchange->begun_ms),
+        .hops = exchange->hops,
     };
+    curl_off_t us = 0;
 
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &us) == CURLE_OK)
+        head.resolved_us = us;
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &us) == CURLE_OK)
+        head.connected_us = us;
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &us) == CURLE_OK)
+        head.secured_us = us;
     exchange->head_new = false;
     exchange->calls.head(exchange->user, &head);
 }
@@ -417,6 +427,7 @@ static tdg__exchange_t *exchange_new(tdg__web_t *web, const tdg__web_wish_t *wis
     exchange->job.finished = on_finished;
     exchange->web = web;
     exchange->method = wish->method;
+    exchange->line = wish->line;
     exchange->for_good = true;
     exchange->head_ms = wish->head_timeout_ms;
     exchange->quiet_ms = wish->quiet_timeout_ms;

@@ -66,10 +66,16 @@ typedef struct tdg__web_wish {
     size_t field_count;
     const char *body; /* JSON; NULL: none */
     size_t body_len;
+    const char *content_type; /* of the body; NULL: application/json */
     uint32_t head_timeout_ms; /* until the answer's head; 0: never */
     uint32_t
         quiet_timeout_ms; /* between two pieces of the body; 0: never. May be changed */
     uint32_t total_timeout_ms; /* 0: never */
+
+    /* Gets every line of a head as it came, status lines and those of redirects too; for
+     * who examines servers. Comes from inside of libcurl: only to be kept. May be NULL.
+     */
+    void (*line)(void *user, const char *line, size_t len);
 } tdg__web_wish_t;
 
 /* Borrowed for the call. */
@@ -81,6 +87,9 @@ typedef struct tdg__web_head {
     int64_t retry_after_ms;   /* -1: not said */
     const char *url;          /* that answered, after redirects */
     uint32_t elapsed_ms;      /* since the exchange began */
+    unsigned hops;            /* redirects that were followed */
+    int64_t resolved_us, connected_us, secured_us; /* of the last hop, since it began: the
+                                                      name, TCP, TLS; 0: not needed */
 } tdg__web_head_t;
 
 typedef struct tdg__web_end {

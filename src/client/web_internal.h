@@ -78,6 +78,7 @@ struct tdg__exchange {
     bool gone;       /* no more calls */
 
     tdg__exchange_calls_t calls;
+    void (*line)(void *user, const char *line, size_t len); /* may be NULL */
     void *user;
 };
 

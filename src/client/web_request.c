@@ -155,8 +155,11 @@ static int add_lines(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
     int rv = add_text(exchange, "Expect:");
 
     if (rv == 0)
-        rv = add_text(exchange, wish->body != NULL ? "Content-Type: application/json"
-                                                   : "Content-Type:");
+        rv = wish->body == NULL
+                 ? add_text(exchange, "Content-Type:")
+                 : add_line(exchange, "Content-Type",
+                            wish->content_type != NULL ? wish->content_type
+                                                       : "application/json");
     if (rv == 0 && wish->accept != NULL)
         rv = add_line(exchange, "Accept", wish->accept);
     for (size_t i = 0; i < wish->field_count && rv == 0; i++) {
