@@ -96,6 +96,7 @@ extern const cli_command_t cli_read;
 extern const cli_command_t cli_call;
 extern const cli_command_t cli_prompt;
 extern const cli_command_t cli_info;
+extern const cli_command_t cli_doctor;
 extern const cli_command_t cli_completion;
 
 /* All of them, as the help lists them; ends with NULL. */

@@ -15,9 +15,9 @@
 #include "config.h"
 
 const cli_command_t *const cli_commands[] = {
-    &cli_init,    &cli_check, &cli_serve,      &cli_postgres, &cli_demo,
-    &cli_publish, &cli_watch, &cli_ls,         &cli_read,     &cli_call,
-    &cli_prompt,  &cli_info,  &cli_completion, &cli_help,     NULL,
+    &cli_init,   &cli_check,      &cli_serve, &cli_postgres, &cli_demo,   &cli_publish,
+    &cli_watch,  &cli_ls,         &cli_read,  &cli_call,     &cli_prompt, &cli_info,
+    &cli_doctor, &cli_completion, &cli_help,  NULL,
 };
 
 static const char *command_at(const void *table, size_t i) {

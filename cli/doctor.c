@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings doctor TARGET`: measures what breaks real deployments of a server, and says
+ * how to mend it. Here: the command, the order of the checks, and their beginning and
+ * end. The first ones find out what there is; when the server cannot be reached, or is no
+ * server of this protocol, the rest is not tried.
+ *
+ * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
+#include "doctor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <tidings/error.h>
+#include <tidings/tidings.h>
+
+#include "base/alloc.h"
+#include "terminal.h"
+
+enum { MAX_RESULTS = 256, CONNECT_MS = 10000, STOP_MS = 15000 };
+
+static const doctor_group_t groups[] = {
+    {"Reach",                doctor_reach_checks     },
+    {"Versions",             doctor_version_checks   },
+    {"Capabilities",         doctor_capability_checks},
+    {"Streams",              doctor_stream_checks    },
+    {"Heads of streams",     doctor_head_checks      },
+    {"Updates",              doctor_update_checks    },
+    {"Requests beside",      doctor_load_checks      },
+    {"Sessions and headers", doctor_session_checks   },
+    {"Coming back",          doctor_reconnect_checks },
+    {"The program",          doctor_program_checks   },
+};
+
+bool doctor_wants(const doctor_t *doctor, doctor_era_t era) {
+    int wish = doctor->options->target.era;
+
+    return wish == TDG_ERA_FIND || wish == (int)era + 1;
+}
+
+void doctor_give_up(doctor_t *doctor, int exit_code) {
+    doctor->unreachable = true;
+    doctor->exit_code = exit_code;
+}
+
+/* ---- One check --------------------------------------------------------------- */
+
+static doctor_result_t *add_result(doctor_t *doctor, const doctor_group_t *group,
+                                   const doctor_check_t *check) {
+    doctor_result_t *result = &doctor->results[doctor->count];
+
+    if (doctor->count == MAX_RESULTS)
+        return NULL;
+    doctor->count++;
+    *result = (doctor_result_t){.group = group, .check = check};
+    tdg__text_init(&result->did, DOCTOR_MAX_TEXT);
+    tdg__text_init(&result->saw, DOCTOR_MAX_TEXT);
+    tdg__text_init(&result->mend, DOCTOR_MAX_TEXT);
+    return result;
+}
+
+/* Why it cannot be run; NULL: it can. */
+static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
+    if ((check->needs & DOCTOR_NEEDS_MODERN) != 0 && !doctor->spoken[DOCTOR_MODERN])
+        return "the server does not speak " DOCTOR_MODERN_VERSION
+               ", or was not asked to (--era)";
+    if ((check->needs & DOCTOR_NEEDS_LEGACY) != 0 && !doctor->spoken[DOCTOR_LEGACY])
+        return "the server does not speak " DOCTOR_LEGACY_VERSION
+               " or older, or was not asked to (--era)";
+    if ((check->needs & DOCTOR_NEEDS_SESSION) != 0 && doctor->session[0] == '\0')
+        return "the server does not name its sessions";
+    if ((check->needs & DOCTOR_NEEDS_URI) != 0 &&
+        json_array_size(doctor_uris(doctor)) == 0)
+        return "the server lists no resource; name one with --uri";
+    return NULL;
+}
+
+static void run_check(doctor_t *doctor, const doctor_group_t *group,
+                      const doctor_check_t *check, doctor_era_t era) {
+    bool named = (check->needs & DOCTOR_EACH_ERA) != 0;
+    doctor_result_t *result = add_result(doctor, group, check);
+    const char *missing = lacks(doctor, check);
+
+    if (result == NULL)
+        return;
+    doctor_show_progress(doctor, "%s ...", check->title);
+    if (named)
+        result->era = cli_eras[era + 1];
+    if (missing != NULL)
+        doctor_skip(result, "%s", missing);
+    else
+        check->run(doctor, era, result);
+    doctor_show(doctor, result);
+}
+
+static void run_group(doctor_t *doctor, const doctor_group_t *group) {
+    unsigned other = doctor->url != NULL ? DOCTOR_STDIO : DOCTOR_HTTP;
+
+    for (const doctor_check_t *check = group->checks; check->id != NULL; check++) {
+        if (doctor->unreachable)
+            return;
+        if ((check->needs & other) != 0)
+            continue;
+        if ((check->needs & DOCTOR_EACH_ERA) == 0) {
+            run_check(doctor, group, check,
+                      (check->needs & DOCTOR_NEEDS_LEGACY) != 0 ||
+                              !doctor->spoken[DOCTOR_MODERN]
+                          ? DOCTOR_LEGACY
+                          : DOCTOR_MODERN);
+            continue;
+        }
+        for (int era = 0; era < DOCTOR_ERAS; era++)
+            if (doctor->spoken[era])
+                run_check(doctor, group, check, (doctor_era_t)era);
+    }
+}
+
+/* ---- Beginning and end -------------------------------------------------------- */
+
+/* An address without a path gets that which servers usually have, as the library does. */
+static int complete_url(doctor_t *doctor, const char *url) {
+    const char *host = strstr(url, "://") + 3;
+    size_t head = (size_t)(host - url) + strcspn(host, "/?#");
+    const char *path = url[head] == '/' ? "" : "/mcp";
+    size_t size = strlen(url) + strlen(path) + 1;
+
+    doctor->own_url = tdg__malloc(size);
+    if (doctor->own_url == NULL)
+        return TDG_ENOMEM;
+    snprintf(doctor->own_url, size, "%.*s%s%s", (int)head, url, path, url + head);
+    doctor->url = doctor->own_url;
+    return 0;
+}
+
+static int open_web(doctor_t *doctor) {
+    const cli_target_t *target = &doctor->options->target;
+    tdg__web_opts_t opts = {
+        .headers = target->headers.count > 0 ? target->headers.items : NULL,
+        .token_file = target->token_file,
+        .ca_file = target->ca_file,
+        .proxy = target->proxy,
+        .insecure_token = target->insecure_token,
+        .agent = "tidings-doctor",
+        .connect_timeout_ms =
+            target->timeout_ms > 0 ? (uint32_t)target->timeout_ms : CONNECT_MS,
+    };
+    int rv = complete_url(doctor, target->url);
+
+    return rv == 0 ? tdg__web_create(&doctor->loop, &opts, &doctor->web) : rv;
+}
+
+static int doctor_init(doctor_t *doctor, const doctor_options_t *options) {
+    int rv = 0;
+
+    *doctor = (doctor_t){.options = options, .exit_code = CLI_UNREACHABLE};
+    snprintf(doctor->legacy_version, sizeof(doctor->legacy_version), "%s",
+             DOCTOR_LEGACY_VERSION);
+    for (int era = 0; era < DOCTOR_ERAS; era++)
+        doctor->programs[era] = &doctor->own_programs[era];
+    if (uv_loop_init(&doctor->loop) < 0)
+        return TDG_ESYSTEM;
+    uv_timer_init(&doctor->loop, &doctor->alarm);
+    doctor->results = tdg__calloc(MAX_RESULTS, sizeof(doctor->results[0]));
+    if (doctor->results == NULL)
+        rv = TDG_ENOMEM;
+    if (rv == 0 && options->target.url != NULL)
+        rv = open_web(doctor);
+    return rv;
+}
+
+static void on_web_closed(void *arg) {
+    ((doctor_t *)arg)->web_closed = true;
+}
+
+static bool is_closed(void *arg) {
+    return ((const doctor_t *)arg)->web_closed;
+}
+
+static void doctor_done(doctor_t *doctor) {
+    doctor_held_end(doctor);
+    doctor_end(&doctor->first);
+    for (int era = 0; era < DOCTOR_ERAS; era++) {
+        doctor_stop(&doctor->own_programs[era], STOP_MS);
+        doctor_program_done(&doctor->own_programs[era]);
+        json_decref(doctor->hello[era]);
+    }
+    if (doctor->web != NULL) {
+        tdg__web_close(doctor->web, on_web_closed, doctor);
+        doctor_until(doctor, is_closed, doctor, STOP_MS);
+    }
+    uv_close((uv_handle_t *)&doctor->alarm, NULL);
+    uv_run(&doctor->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&doctor->loop);
+    json_decref(doctor->uris);
+    for (size_t i = 0; i < doctor->count; i++) {
+        tdg__text_done(&doctor->results[i].did);
+        tdg__text_done(&doctor->results[i].saw);
+        tdg__text_done(&doctor->results[i].mend);
+        json_decref(doctor->results[i].facts);
+    }
+    tdg__free(doctor->results);
+    tdg__free(doctor->own_url);
+}
+
+static int exit_code(const doctor_t *doctor) {
+    if (doctor->unreachable)
+        return doctor->exit_code;
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->results[i].status == DOCTOR_FAILED)
+            return CLI_FAILED;
+    return CLI_OK;
+}
+
+static int examine(const doctor_options_t *options) {
+    doctor_t doctor;
+    int rv = doctor_init(&doctor, options), code;
+
+    if (rv < 0) {
+        cli_error("doctor: %s", tdg_strerror(rv));
+        doctor_done(&doctor);
+        return CLI_FAILED;
+    }
+    if (!options->json)
+        printf("%s\n", options->target.name);
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+        run_group(&doctor, &groups[i]);
+    code = exit_code(&doctor);
+    if (!options->json)
+        doctor_show_end(&doctor);
+    else if (doctor_show_json(&doctor) < 0)
+        code = CLI_FAILED;
+    doctor_done(&doctor);
+    return code;
+}
+
+/* ---- The command ---------------------------------------------------------------- */
+
+static const cli_option_t table[] = {
+    CLI_TARGET_OPTIONS(doctor_options_t, target),
+    CLI_TIME_OPTION(doctor_options_t, target.timeout_ms, "timeout", "TIME", 1,
+                    CLI_MAX_TIME_MS, "how long to wait for each answer [10s]"),
+    CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
+                    "how long a stream is held on which nothing happens, to see\n"
+                    "signs of life and who cuts it off [20s]; proxies often cut at 60s,\n"
+                    "so try 150s once"),
+    CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",
+                     "subscribe to this resource; can be given several times. Without\n"
+                     "it, to the first 20 that the server lists"),
+    CLI_TIME_OPTION(doctor_options_t, wait_ms, "wait", "TIME", 1, CLI_MAX_TIME_MS,
+                    "how long to wait for an update [as long as --idle]"),
+    CLI_STRING_OPTION(doctor_options_t, trigger, "trigger", "CMD",
+                      "run this shell command to make a change, once the streams are\n"
+                      "open"),
+    CLI_FLAG_OPTION(doctor_options_t, json, "json",
+                    "print the report as one JSON document"),
+    CLI_CHOICE_OPTION(doctor_options_t, color, "color", "WHEN", cli_colors,
+                      "auto (the default: on a terminal), always or never"),
+    CLI_END,
+};
+
+static int run(const cli_command_t *self, int argc, char **argv) {
+    doctor_options_t options = {.idle_ms = 20000};
+    int operands, code;
+
+    cli_target_init(&options.target, self);
+    if (cli_parse(self, argc, argv, &options, &operands, &code)) {
+        code = cli_target_take(&options.target, &argv, &operands);
+        if (code == CLI_OK && operands > 0) {
+            cli_error("doctor: cannot do anything with '%s'; resources are named with "
+                      "--uri",
+                      argv[0]);
+            code = CLI_USAGE;
+        }
+        if (code == CLI_OK)
+            code = examine(&options);
+    }
+    cli_target_done(&options.target);
+    return code;
+}
+
+const cli_command_t cli_doctor = {
+    .name = "doctor",
+    .summary = "find out what is wrong with a server or the way to it",
+    .operands = "TARGET",
+    .max_operands = 2,
+    .description =
+        "Examines a server: versions, capabilities that do not work, streams that are\n"
+        "buffered or cut off on the way, sessions, headers, coming back, and whether\n"
+        "updates arrive. Says of each check what it did and saw, and how to mend what\n"
+        "is bad. It calls no tools.\n\n" CLI_TARGET_HELP "\n\n"
+        "Exit codes: 0 nothing failed, 1 something did, 2 the command line is wrong, 3\n"
+        "the server cannot be reached, 4 it does not answer, 5 it asks who you are or\n"
+        "does not let you.",
+    .options = table,
+    .run = run,
+};
