@@ -10,6 +10,7 @@ gives versions and cursors as tidings does, or nothing, as most others do.
     server.change('test://a')            # tells whoever is subscribed
     server.streams[-1].cut()             # and this is how connections break
 """
+import contextlib
 import itertools
 import json
 import select
@@ -106,7 +107,7 @@ class Conn:
         try:
             while True:
                 request = self.read_request()
-                if request is None:
+                if request is None or self.server.listener is None:  # nobody is there
                     break
                 self.server.took(request)
                 if self.server.answer(request) is False or self.server.http10:
@@ -258,6 +259,9 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             conn = Conn(self, sock)
             with self.changed:
+                if listener is not self.listener:  # it came as we went
+                    sock.close()
+                    return
                 self.connections += 1
                 self.open_conns.add(conn)
                 self.changed.notify_all()
@@ -265,13 +269,13 @@ class Server:
 
     def close(self):
         """Nobody is there any more: connections break, new ones are refused."""
-        try:
-            self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.listener.close()
         with self.changed:
+            listener, self.listener = self.listener, None
             conns = list(self.open_conns)
+        if listener is not None:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
         for conn in conns:
             conn.cut()
 
