@@ -6,6 +6,8 @@
 #include "client/subs_internal.h"
 
 void tdg__gap_mark(tdg__sub_t *sub) {
+    if (!tdg__sub_wanted(sub))
+        return; /* the server has yet to know; nobody else cares */
     sub->flags |= TDG__SUB_GAP;
     sub->core->subs->gaps = true;
 }

@@ -320,7 +320,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
 static void silence(tdg__core_t *core, tdg__sub_t *sub) {
     core->opts.forget(core->opts.user, sub->uri);
     core->counts.subscriptions--;
-    sub->flags |= TDG__SUB_GONE;
+    sub->flags = (sub->flags | TDG__SUB_GONE) & ~(unsigned)TDG__SUB_GAP;
     tdg__reread_end(core, sub);
     tdg__cover_forget(core, sub);
 }
@@ -427,8 +427,7 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
         tdg__sub_free(core, sub);
     else if (sub != NULL) { /* legacy: its unsubscribe is still under way */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
-        sub->flags &=
-            ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE | TDG__SUB_GAP | TDG__SUB_OWED);
+        sub->flags &= ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE | TDG__SUB_OWED);
         sub->flags |= TDG__SUB_STALE; /* whatever it had, it is asked for anew */
         core->counts.subscriptions++;
         *ret = sub;

@@ -240,7 +240,7 @@ static void modern_ours(void **state) {
 
 static void modern_foreign(void **state) {
     (void)state;
-    keeps_it(&(struct setting){.modern = true, .seeds = {20241443}});
+    keeps_it(&(struct setting){.modern = true, .seeds = {20259294}});
 }
 
 static void modern_fickle(void **state) {
@@ -258,7 +258,9 @@ static void legacy_ours(void **state) {
 
 static void legacy_foreign(void **state) {
     (void)state;
-    keeps_it(&(struct setting){.seeds = {20240993}});
+    keeps_it(&(struct setting){
+        .seeds = {20240993, 20249698}
+    });
 }
 
 static void legacy_fickle(void **state) {
