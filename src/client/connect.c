@@ -110,7 +110,10 @@ static void clean_up(tdg__core_t *core) {
 }
 
 static void on_message(void *user, tdg__rpc_message_t *message) {
-    tdg__calls_message(user, NULL, message);
+    tdg__core_t *core = user;
+
+    tdg__lifesign_message(&core->connect->life, tdg__core_now(core));
+    tdg__calls_message(core, NULL, message);
 }
 
 static void on_lost(void *user, const char *why) {
@@ -134,8 +137,13 @@ static void on_lost(void *user, const char *why) {
 
 static void on_alive(void *user) {
     tdg__core_t *core = user;
+    tdg__lifesign_t *life = &core->connect->life;
+    uint32_t quiet_ms, before = life->quiet_ms;
 
-    core->counts.keepalives++;
+    if (tdg__lifesign_seen(life, tdg__core_now(core), &quiet_ms))
+        core->counts.keepalives++;
+    if (core->client->quiet_ms == 0 && quiet_ms != before && core->wire != NULL)
+        core->wire->ops->set_quiet(core->wire, NULL, quiet_ms);
 }
 
 static void on_retry(void *user, uint32_t ms) {
@@ -175,6 +183,9 @@ static void on_opened(void *user, int code, const char *why) {
     connect->phase = TDG__PHASE_NONE;
     if (code == 0) {
         connect->wire_open = true;
+        tdg__lifesign_init(&connect->life, tdg__core_now(core));
+        if (core->wire->ops->shared && core->client->quiet_ms != 0)
+            core->wire->ops->set_quiet(core->wire, NULL, core->client->quiet_ms);
         tdg__handshake_begin(core);
         return;
     }

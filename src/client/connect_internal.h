@@ -5,6 +5,7 @@
 #define TDG_CLIENT_CONNECT_INTERNAL_H
 
 #include "client/internal.h"
+#include "client/lifesign.h"
 
 /* What an attempt waits for. */
 enum tdg__phase {
@@ -26,6 +27,7 @@ struct tdg__connect {
     int64_t give_up_at;      /* the end of the first connect */
     size_t closing;          /* wires that are not gone yet */
     bool wire_open;
+    tdg__lifesign_t life; /* of the one stream of 2024-11-05 */
     bool said_goodbye;
     bool ever_up;
     bool floor_asked; /* backoff.floor_ms is from a Retry-After */

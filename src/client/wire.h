@@ -121,7 +121,8 @@ typedef struct tdg__wire_ops {
      * caller's. */
     void (*cancel)(tdg__wire_t *wire, tdg__carry_t *carry);
 
-    /* Dead after so much silence, from now on; for streams. 0: never. */
+    /* Dead after so much silence, from now on; for streams. 0: never. Where everything
+     * shares one stream, `carry` is NULL. */
     void (*set_quiet)(tdg__wire_t *wire, tdg__carry_t *carry, uint32_t quiet_ms);
 
     /* Legacy HTTP: the session of the last initialize is forgotten; where `say_so`, the

@@ -15,6 +15,14 @@ static int pipe_setup(void **state) {
     return 0;
 }
 
+/* A server that speaks only 2024-11-05. */
+static void old_server(struct fake *f, struct fake_sent *sent) {
+    if (sent->wire->kind == TDG__WIRE_HTTP)
+        fake_status(f, sent, 405, NULL);
+    else
+        fake_legacy_server(f, sent);
+}
+
 /* ---- Subscribing -------------------------------------------------------- */
 
 static void the_stream_is_open_before_it_returns(void **state) {
@@ -179,6 +187,21 @@ static void subscribing_again_waits_for_the_unsubscribe(void **state) {
     fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
     fake_result(f, fake_find(f, SUBSCRIBE), "{}");
     assert_int_equal(fake_code(again), 0);
+}
+
+static void doubts_are_not_told_after_an_unsubscribe(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    play_unsubscribe(f, "a:2");
+    assert_non_null(fake_seek(f, UNSUBSCRIBE));
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
 static void unsubscribing_while_it_is_asked_for(void **state) {
@@ -365,6 +388,40 @@ static void keep_alives_of_the_stream_teach(void **state) {
     assert_int_equal(get->quiet_ms, 5000);
 }
 
+static void keep_alives_of_the_only_stream_teach(void **state) {
+    struct fake *f = *state;
+
+    f->answer = old_server;
+    fake_start(f);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fake_wire(f)->quiet_ms, 0);
+        fake_pass(f, 7000);
+        fake_alive(f, NULL);
+    }
+    assert_int_equal(fake_wire(f)->quiet_ms, 21000);
+    assert_int_equal(f->core->counts.keepalives, 2);
+
+    /* The next one has yet to show some. */
+    fake_lost(f, "it broke");
+    fake_pass(f, 60000);
+    assert_int_equal(f->core->state, TDG__CORE_UP);
+    assert_int_equal(fake_wire(f)->quiet_ms, 0);
+}
+
+static void what_is_given_counts_for_the_only_stream(void **state) {
+    struct fake *f = *state;
+
+    f->client.quiet_ms = 30000;
+    f->answer = old_server;
+    fake_start(f);
+    assert_int_equal(fake_wire(f)->quiet_ms, 30000);
+    for (int i = 0; i < 4; i++) {
+        fake_pass(f, 1000);
+        fake_alive(f, NULL);
+    }
+    assert_int_equal(fake_wire(f)->quiet_ms, 30000);
+}
+
 static void lists_need_a_server_that_tells(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -394,6 +451,7 @@ int main(void) {
         HTTP(unsubscribing_is_silent_at_once),
         HTTP(subscribing_again_waits_for_the_unsubscribe),
         HTTP(unsubscribing_while_it_is_asked_for),
+        HTTP(doubts_are_not_told_after_an_unsubscribe),
         HTTP(the_stream_goes_on_after_the_last_event),
         HTTP(a_foreign_stream_leaves_doubts),
         HTTP(a_lost_session_is_made_again_from_the_cursor),
@@ -403,6 +461,8 @@ int main(void) {
         HTTP(trouble_on_return_is_retried),
         PIPE(a_program_that_ends_is_started_again),
         HTTP(keep_alives_of_the_stream_teach),
+        HTTP(keep_alives_of_the_only_stream_teach),
+        HTTP(what_is_given_counts_for_the_only_stream),
         HTTP(lists_need_a_server_that_tells),
     };
 

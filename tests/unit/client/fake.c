@@ -145,6 +145,10 @@ static void wire_cancel(tdg__wire_t *base, tdg__carry_t *carry) {
 static void wire_set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
     struct fake_sent *sent = (struct fake_sent *)carry;
 
+    if (sent == NULL) {
+        ((struct fake_wire *)base)->quiet_ms = quiet_ms;
+        return;
+    }
     assert_ptr_equal(sent->wire, base);
     assert_false(sent->over);
     sent->quiet_ms = quiet_ms;
@@ -674,7 +678,11 @@ void fake_says(struct fake *f, struct fake_sent *sent, const char *text) {
 }
 
 void fake_alive(struct fake *f, struct fake_sent *sent) {
-    if (sent->calls->alive != NULL)
+    const struct fake_wire *wire = fake_wire(f);
+
+    if (sent == NULL)
+        wire->base.calls->alive(wire->base.user);
+    else if (sent->calls->alive != NULL)
         sent->calls->alive(sent->user);
     fake_run(f);
 }

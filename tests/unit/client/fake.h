@@ -62,6 +62,7 @@ struct fake_wire {
     void (*closing)(void *arg);                             /* to be called */
     void *closing_arg;
     bool closed, lost;
+    uint32_t quiet_ms;                 /* set for the wire itself */
     int sessions_ended, sessions_said; /* end_session: in all, with `say_so` */
 };
 
@@ -172,7 +173,7 @@ void fake_broken(struct fake *f, struct fake_sent *sent, tdg__carry_end_t end,
 /* The next three are for streams, or what comes before a response. */
 void fake_opened(struct fake *f, struct fake_sent *sent);
 void fake_says(struct fake *f, struct fake_sent *sent, const char *message);
-void fake_alive(struct fake *f, struct fake_sent *sent);
+void fake_alive(struct fake *f, struct fake_sent *sent); /* NULL: of the newest wire */
 void fake_retry(struct fake *f, struct fake_sent *sent, uint32_t ms);
 void fake_event_id(struct fake *f, struct fake_sent *sent, const char *id); /* GET */
 /* On the newest wire, with nothing in particular. */
