@@ -4,7 +4,8 @@
  * with it, and by the clock, where a server cannot be relied upon, or has no
  * subscriptions. One read per URI at a time and MAX_READS in all; updates meanwhile make
  * one more. What was read is known by its hash, so that a gap in which nothing changed
- * need not be told, and a poll that finds nothing new is silent. */
+ * need not be told, and a poll that finds nothing new is silent; so is one that finds
+ * what was told already, of which only the new hash is taken. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -86,7 +87,8 @@ static void on_base(tdg__core_t *core, tdg__sub_t *sub, const tdg__outcome_t *ou
 
 static void on_contents(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
                         const tdg__outcome_t *outcome) {
-    const bool known = (sub->flags & TDG__SUB_KNOWN) != 0;
+    const bool known =
+        (sub->flags & (TDG__SUB_KNOWN | TDG__SUB_CHANGED)) == TDG__SUB_KNOWN;
     const bool absent = outcome->code == TDG_ENOTFOUND;
     json_t *contents = json_object_get(outcome->result, "contents");
     bool same = compare(core, sub, contents, absent);
@@ -174,6 +176,8 @@ void tdg__reread_work(tdg__core_t *core) {
         update = sub->held;
         sub->held = NULL;
         if (start(core, sub) == 0) {
+            if (sub->flags & TDG__SUB_CHANGED)
+                sub->flags &= ~(unsigned)(TDG__SUB_CHANGED | TDG__SUB_KNOWN);
             sub->told_read = update;
             subs->reads++;
             core->counts.reads++;

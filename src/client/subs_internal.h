@@ -52,6 +52,7 @@ enum {
     TDG__SUB_OWED = 1 << 15,    /* legacy: what `resume` stands for was not heard yet */
     TDG__SUB_BASE = 1 << 16,    /* polled only: its first read is still to come */
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
+    TDG__SUB_CHANGED = 1 << 18, /* and told, since the last read began */
 };
 
 /* A cursor, as two numbers. */

@@ -49,6 +49,8 @@ void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
         sub->held = sub->told_read = NULL;
         tdg__reread_end(core, sub);
         sub->flags |= TDG__SUB_KNOWN | TDG__SUB_ABSENT;
+    } else {
+        sub->flags |= TDG__SUB_CHANGED;
     }
     tdg__update_emit(core, event);
 }

@@ -184,6 +184,35 @@ static void what_is_heard_of_is_not_polled(void **state) {
     assert_int_equal(fake_count(f, READ), 1);
 }
 
+/* What was told is not told again because a poll finds it; what comes after that is. */
+static void a_poll_does_not_tell_what_was_told(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", &poll, "");
+    listen = fake_find(f, LISTEN);
+    fake_result(f, fake_find(f, READ), one);
+    play_update(f, listen, "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "");
+
+    /* This read may have been answered before or after the update. */
+    fake_pass(f, 10000);
+    play_update(f, listen, "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    fake_result(f, fake_find(f, READ), two);
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "");
+
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+}
+
 static void without_subscriptions_it_is_polled_only(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -266,6 +295,7 @@ int main(void) {
         HTTP(a_template_reads_what_it_matches),
         HTTP(polling_finds_what_was_not_told),
         HTTP(what_is_heard_of_is_not_polled),
+        HTTP(a_poll_does_not_tell_what_was_told),
         HTTP(without_subscriptions_it_is_polled_only),
         HTTP(a_legacy_server_without_a_stream_is_polled),
         HTTP(many_polls_do_not_fall_together),
