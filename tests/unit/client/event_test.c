@@ -601,6 +601,66 @@ static void the_end_wakes_all_who_wait(void **state) {
     tdg__events_destroy(events);
 }
 
+static void who_defers_wakes_all_at_once(void **state) {
+    struct waiter waiters[2];
+    tdg__events_t *events;
+    int fd;
+
+    (void)state;
+    assert_int_equal(tdg__events_create(&events), 0);
+    tdg__events_defer(events);
+    fd = tdg__events_fd(events);
+    for (size_t i = 0; i < COUNT(waiters); i++) {
+        waiters[i] = (struct waiter){.events = events, .timeout_ms = PATIENCE_MS};
+        assert_int_equal(
+            pthread_create(&waiters[i].thread, NULL, wait_for_one, &waiters[i]), 0);
+    }
+    put(events, TDG_EVENT_UPDATED, "a:1");
+    put(events, TDG_EVENT_UPDATED, "a:2");
+    tdg__events_wake(events);
+    for (size_t i = 0; i < COUNT(waiters); i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].rv, 0);
+        tdg_event_free(waiters[i].event);
+    }
+
+    put(events, TDG_EVENT_UPDATED, "a:1");
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0), 0);
+    tdg__events_wake(events);
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0), 1);
+    tdg__events_destroy(events);
+}
+
+static void many_events_wake_by_themselves(void **state) {
+    struct waiter waiter = {.timeout_ms = PATIENCE_MS};
+
+    (void)state;
+    assert_int_equal(tdg__events_create(&waiter.events), 0);
+    tdg__events_defer(waiter.events);
+    assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_one, &waiter), 0);
+    for (int i = 0; i < 64; i++)
+        put(waiter.events, TDG_EVENT_UPDATED, "a:1");
+    pthread_join(waiter.thread, NULL);
+    assert_int_equal(waiter.rv, 0);
+    tdg_event_free(waiter.event);
+    tdg__events_destroy(waiter.events);
+}
+
+/* The descriptor that was asked for once shows what comes later. */
+static void a_descriptor_is_kept_up(void **state) {
+    struct box *b = *state;
+    tdg__events_t *events = b->events;
+    struct pollfd fd = {.fd = tdg__events_fd(events), .events = POLLIN};
+    tdg_event_t *event;
+
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    put(events, TDG_EVENT_UPDATED, "a:1");
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    assert_int_equal(tdg__events_next(events, 0, &event), 0);
+    tdg_event_free(event);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+}
+
 enum { WRITERS = 4, READERS = 3, CHANGES = 5000, SHARED = 50 };
 
 struct crowd {
@@ -706,6 +766,9 @@ int main(void) {
 
         cmocka_unit_test_setup(waiting_ends_with_the_time, uncounted),
         cmocka_unit_test_setup(whoever_waits_gets_the_event, uncounted),
+        cmocka_unit_test_setup(who_defers_wakes_all_at_once, uncounted),
+        cmocka_unit_test_setup(many_events_wake_by_themselves, uncounted),
+        TEST(a_descriptor_is_kept_up),
         cmocka_unit_test_setup(the_end_wakes_all_who_wait, uncounted),
         cmocka_unit_test_setup(many_threads_lose_nothing, uncounted),
         cmocka_unit_test_setup(poll_and_next_meet, uncounted),
