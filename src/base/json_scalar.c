@@ -238,6 +238,9 @@ static int scan_number(tdg__json_input_t *in, bool *ret_whole) {
     return 0;
 }
 
+/* So many characters always fit into 64 bits. */
+enum { SURE_DIGITS = 18 };
+
 /* False where it does not fit. Counts downwards, since there is one more negative one. */
 static bool to_integer(const char *text, size_t len, json_int_t *ret) {
     bool negative = text[0] == '-';
@@ -246,7 +249,7 @@ static bool to_integer(const char *text, size_t len, json_int_t *ret) {
     for (size_t i = negative; i < len; i++) {
         int digit = text[i] - '0';
 
-        if (number < (INT64_MIN + digit) / 10)
+        if (i >= SURE_DIGITS && number < (INT64_MIN + digit) / 10)
             return false;
         number = number * 10 - digit;
     }
