@@ -38,6 +38,7 @@ bench: build
 	@$(BUILD)/bench/engine --svg $(BUILD)/bench
 	@$(BUILD)/bench/fanout --svg $(BUILD)/bench
 	@$(BUILD)/bench/sources --svg $(BUILD)/bench
+	@$(BUILD)/bench/client --svg $(BUILD)/bench
 	@echo 'Plots are in $(BUILD)/bench/*.svg.'
 
 fuzz: setup
@@ -76,7 +77,7 @@ help:
 	@echo 'make            build the library, the program, examples, tests and benchmarks'
 	@echo 'make run        build, serve examples/live on PORT (default $(PORT)), show every change in it'
 	@echo 'make test       everything that has to pass; ends with one line of numbers'
-	@echo 'make bench      build, then measure the engine, the server beside others, and the sources'
+	@echo 'make bench      build, then measure the engine, server and client beside others, the sources'
 	@echo 'make fuzz       fuzz every parser for FUZZ_SECONDS each (default $(FUZZ_SECONDS))'
 	@echo 'make soak       long simulation, 10,000 streams and random clients for SOAK_SECONDS, a folder of'
 	@echo '                100,000 files, long fuzzing'
