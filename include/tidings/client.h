@@ -20,7 +20,8 @@
  * Threads: a client has a thread of its own, which does all its work. Every function may
  * be called from any thread, also several at a time, except that functions that wait for
  * the server must not be called from a callback of the same client (TDG_EINVAL): use
- * tdg_client_send() there. Calls that wait do so up to the client's `timeout_ms`.
+ * tdg_client_send() there. Those that work there say so. Calls that wait do so up to the
+ * client's `timeout_ms`.
  *
  * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
  * from then on, even on failure; "borrowed" is valid during the call; "new" is yours to
@@ -274,7 +275,8 @@ TDG_API int tdg_client_subscribe_all(tdg_client_t *client, const char *const *ur
 
 /* No event about it comes after this returned, and those that wait are gone. Returns 0,
  * or TDG_ENOTFOUND where it was not subscribed. What the server says to it does not
- * matter. */
+ * matter. Works in on_event and in what tdg_client_send() calls, where it does not wait;
+ * not in on_input and log (TDG_EINVAL). */
 TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                                    tdg_failure_t *failure);
 

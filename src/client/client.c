@@ -37,6 +37,7 @@ struct tdg_client {
     uv_timer_t timer;
     tdg__core_t *core;
     bool stopping; /* nothing is told any more */
+    bool amidst;   /* inside of a callback that comes from the middle of something */
 
     pthread_t thread;
     pthread_mutex_t lock; /* for what follows */
@@ -55,6 +56,10 @@ static _Thread_local const tdg_client_t *here;
 
 bool tdg__client_is_here(const tdg_client_t *client) {
     return here == client;
+}
+
+bool tdg__client_is_amidst(const tdg_client_t *client) {
+    return client->amidst;
 }
 
 tdg__core_t *tdg__client_core(tdg_client_t *client) {
@@ -201,8 +206,13 @@ static void core_log(void *user, tdg_client_log_level_t level, const char *line)
     pthread_mutex_unlock(&client->lock);
     if (left || client->own.opts.log == NULL)
         return;
+
+    bool before = client->amidst;
+
     tdg__client_wake(client);
+    client->amidst = true;
     client->own.opts.log(client->own.opts.user, level, line);
+    client->amidst = before;
 }
 
 static void core_event(void *user, tdg_event_t *event) {
@@ -235,11 +245,15 @@ static void core_forget(void *user, const char *uri) {
 
 static json_t *core_input(void *user, const char *method, const json_t *params) {
     tdg_client_t *client = user;
+    json_t *result;
 
     if (client->stopping)
         return NULL;
     tdg__client_wake(client);
-    return client->own.opts.on_input(client->own.opts.user, method, params);
+    client->amidst = true;
+    result = client->own.opts.on_input(client->own.opts.user, method, params);
+    client->amidst = false;
+    return result;
 }
 
 /* ---- The thread --------------------------------------------------------- */

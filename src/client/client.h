@@ -56,6 +56,10 @@ struct tdg__command {
 /* Whether this is the client's own thread. */
 bool tdg__client_is_here(const tdg_client_t *client);
 
+/* On that thread: whether the core is in the middle of something, which is where it asks
+ * for input or logs. What it works on must not be taken away from it then. */
+bool tdg__client_is_amidst(const tdg_client_t *client);
+
 /* A call from outside begins, and ends. Between the two the client is not freed. False:
  * it is being closed. */
 bool tdg__client_enter(tdg_client_t *client);

@@ -144,6 +144,11 @@ static int no_argument(json_t *stolen, tdg_failure_t *failure) {
     return tdg__client_fail(failure, TDG_EINVAL, "a required argument is NULL");
 }
 
+static int no_text(json_t *stolen, tdg_failure_t *failure) {
+    json_decref(stolen);
+    return tdg__client_fail(failure, TDG_EINVAL, "a name or text is not UTF-8");
+}
+
 /* ---- Connecting and what is known --------------------------------------- */
 
 static void start_connect(tdg__core_t *core, wait_t *wait) {
@@ -291,6 +296,36 @@ static void start_unsubscribe(tdg__core_t *core, wait_t *wait) {
     tdg__core_unsubscribe(core, wait->name, answered, wait);
 }
 
+static void unsubscribed(void *user, int code, json_t *result,
+                         const tdg_failure_t *failure) {
+    (void)user; /* nobody waits for it */
+    (void)code;
+    (void)result;
+    (void)failure;
+}
+
+/* In a callback. The silence begins at once; what the server says does not matter. */
+static int unsubscribe_here(tdg_client_t *client, const char *uri,
+                            tdg_failure_t *failure) {
+    tdg__core_t *core = tdg__client_core(client);
+    int rv = 0;
+
+    if (tdg__client_is_amidst(client))
+        return tdg__client_fail(failure, TDG_EINVAL,
+                                "log and on_input must not unsubscribe");
+    if (!tdg__client_is_text(uri))
+        return no_text(NULL, failure);
+    if (!tdg__client_enter(client))
+        return tdg__client_fail(failure, TDG_EENDED, "the client is being closed");
+
+    if (tdg__core_is_subscribed(core, uri))
+        tdg__core_unsubscribe(core, uri, unsubscribed, NULL);
+    else
+        rv = tdg__client_fail(failure, TDG_ENOTFOUND, "there is no such subscription");
+    tdg__client_leave(client);
+    return rv;
+}
+
 int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                            tdg_failure_t *failure) {
     wait_t wait = {.start = start_unsubscribe, .name = uri};
@@ -298,6 +333,8 @@ int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
 
     if (uri == NULL)
         return no_argument(NULL, failure);
+    if (client != NULL && tdg__client_is_here(client))
+        return unsubscribe_here(client, uri, failure);
 
     rv = wait_for(client, &wait, failure);
     json_decref(wait.result);
@@ -392,11 +429,6 @@ static int request_with(tdg_client_t *client, const char *method, json_t *made,
         made = NULL;
     }
     return request_packed(client, method, made, ret, failure);
-}
-
-static int no_text(json_t *stolen, tdg_failure_t *failure) {
-    json_decref(stolen);
-    return tdg__client_fail(failure, TDG_EINVAL, "a name or text is not UTF-8");
 }
 
 int tdg_client_list(tdg_client_t *client, tdg_list_t list, json_t **ret,

@@ -108,6 +108,7 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
                            void *user);
 
 json_t *tdg__core_subscriptions(const tdg__core_t *core); /* new array; NULL: no memory */
+bool tdg__core_is_subscribed(const tdg__core_t *core, const char *uri);
 
 /* Strings are borrowed and live until the core connects anew or goes. */
 int tdg__core_facts(const tdg__core_t *core, tdg_server_facts_t *ret);

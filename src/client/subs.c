@@ -589,6 +589,10 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
     tdg__subs_kick(core);
 }
 
+bool tdg__core_is_subscribed(const tdg__core_t *core, const char *uri) {
+    return tdg__subs_find(core, uri) != NULL;
+}
+
 json_t *tdg__core_subscriptions(const tdg__core_t *core) {
     json_t *uris = json_array();
     tdg__sub_t *sub;

@@ -559,6 +559,53 @@ static void callbacks_are_told_and_send(void **state) {
     assert_int_equal(atomic_load(&called.failed), 0);
 }
 
+struct leaver {
+    atomic_int first, second, failed;
+};
+
+static void leave_first(void *user, tdg_client_t *client, const tdg_event_t *event) {
+    struct leaver *leaver = user;
+
+    if (event->kind != TDG_EVENT_UPDATED)
+        return;
+    if (strcmp(event->uri, "a:2") == 0) {
+        atomic_fetch_add(&leaver->second, 1);
+        return;
+    }
+    atomic_fetch_add(&leaver->first, 1);
+    if (tdg_client_unsubscribe(client, "a:1", NULL) != 0)
+        atomic_fetch_add(&leaver->failed, 1);
+}
+
+/* With reread there are requests under way that go with the subscription. */
+static void who_unsubscribes_when_told_is_not_told_again(void **state) {
+    struct scene *s = *state;
+    struct leaver leaver = {0};
+    tdg_client_opts_t opts = opts_of(s);
+    const tdg_subscribe_opts_t reread = {
+        .batch_ms = -1, .rate_limit_ms = -1, .reread = true};
+    const char *const uris[] = {"a:1", "a:2"};
+    tdg_client_t *client;
+    json_t *list;
+
+    opts.on_event = leave_first;
+    opts.user = &leaver;
+    client = connected(&opts);
+    WORKS(tdg_client_subscribe_all(client, uris, 2, &reread, NULL, &why));
+    for (int i = 0; i < 10; i++)
+        change(client, "a:1");
+    WAIT_UNTIL(atomic_load(&leaver.first) > 0);
+    change(client, "a:1");
+    change(client, "a:2"); /* behind it on the same stream */
+    WAIT_UNTIL(atomic_load(&leaver.second) > 0);
+    assert_int_equal(atomic_load(&leaver.first), 1);
+    assert_int_equal(atomic_load(&leaver.failed), 0);
+    list = tdg_client_subscriptions(client);
+    assert_json_equal(list, "['a:2']");
+    json_decref(list);
+    tdg_client_close(client);
+}
+
 /* ---- Several at once ---------------------------------------------------- */
 
 static void ten_clients_are_told(void **state) {
@@ -917,6 +964,7 @@ int main(int argc, char **argv) {
         ALL(a_slow_reader_is_told_the_newest_once),
         ALL(the_descriptor_serves_poll),
         ALL(callbacks_are_told_and_send),
+        ALL(who_unsubscribes_when_told_is_not_told_again),
 
         ALL(ten_clients_are_told),
         ALL(the_end_may_come_in_the_middle_of_everything),

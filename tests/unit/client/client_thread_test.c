@@ -633,6 +633,53 @@ static void callbacks_do_not_wait_but_send(void **state) {
     tdg_client_close(client);
 }
 
+struct leaving {
+    tdg_client_t *client;
+    atomic_int events;
+    int code, again, not_utf8, logged;
+};
+
+static void leave_in_the_log(void *user, tdg_client_log_level_t level, const char *line) {
+    struct leaving *leaving = user;
+
+    (void)level;
+    (void)line;
+    leaving->logged = tdg_client_unsubscribe(leaving->client, "a:1", NULL);
+}
+
+static void leave_at_once(void *user, tdg_client_t *client, const tdg_event_t *event) {
+    struct leaving *leaving = user;
+
+    if (atomic_fetch_add(&leaving->events, 1) > 0)
+        return;
+    leaving->code = tdg_client_unsubscribe(client, event->uri, NULL);
+    leaving->again = tdg_client_unsubscribe(client, event->uri, NULL);
+    leaving->not_utf8 = tdg_client_unsubscribe(client, "a:\xff", NULL);
+}
+
+static void a_callback_may_unsubscribe(void **state) {
+    struct leaving leaving = {0};
+    tdg_client_t *client = connected(&(tdg_client_opts_t){
+        .on_event = leave_at_once, .log = leave_in_the_log, .user = &leaving});
+    tdg_client_counts_t counts;
+    json_t *result = NULL;
+
+    (void)state;
+    leaving.client = client;
+    assert_int_equal(tdg_client_subscribe(client, "a:1", NULL, NULL), 0);
+    assert_int_equal(tdg_client_request(client, "log", NULL, 0, &result, NULL), 0);
+    assert_int_equal(leaving.logged, TDG_EINVAL);
+    json_decref(result);
+    make_events(client, "a:1", 1);
+    assert_int_equal(atomic_load(&leaving.events), 1);
+    assert_int_equal(leaving.code, 0);
+    assert_int_equal(leaving.again, TDG_ENOTFOUND);
+    assert_int_equal(leaving.not_utf8, TDG_EINVAL);
+    tdg_client_count(client, &counts);
+    assert_int_equal(counts.subscriptions, 0);
+    tdg_client_close(client);
+}
+
 static void a_callback_may_stop_its_client(void **state) {
     struct called called = {.stop = true};
     tdg_client_t *client =
@@ -703,6 +750,7 @@ int main(void) {
         TEST(after_the_last_event_comes_the_end),
 
         TEST(callbacks_do_not_wait_but_send),
+        TEST(a_callback_may_unsubscribe),
         TEST(a_callback_may_stop_its_client),
         TEST(signals_are_for_other_threads),
     };

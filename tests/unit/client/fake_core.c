@@ -189,6 +189,8 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
         tell(core, TDG_EVENT_UPDATED, params);
     else if (strcmp(method, "close") == 0)
         tell(core, TDG_EVENT_CLOSED, params);
+    else if (strcmp(method, "log") == 0)
+        core->opts.log(core->opts.user, TDG_CLIENT_LOG_DEBUG, "a line");
     add_due(core, 0, 0, described(method, params), done, user);
     json_decref(params);
 }
@@ -237,6 +239,14 @@ void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn
     }
     core->opts.forget(core->opts.user, uri);
     add_due(core, 0, code, NULL, done, user);
+}
+
+bool tdg__core_is_subscribed(const tdg__core_t *core, const char *uri) {
+    for (size_t i = 0; i < json_array_size(core->subscriptions); i++) {
+        if (strcmp(json_string_value(json_array_get(core->subscriptions, i)), uri) == 0)
+            return true;
+    }
+    return false;
 }
 
 void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn done,

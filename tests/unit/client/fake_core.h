@@ -9,6 +9,7 @@
  *     never      nothing, until it is stopped
  *     event      tells params.count events of params.uri, then answers
  *     close      tells CLOSED, then answers
+ *     log        writes a line to the log, then answers
  *     whatever else: {"method": …, "params": …}, or what `answer` is set to
  */
 #ifndef TDG_TESTS_CLIENT_FAKE_CORE_H
