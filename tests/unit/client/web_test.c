@@ -31,6 +31,9 @@ struct talk {
     int status;
     char type[128], session[128], authenticate[128], url[512];
     int64_t retry_after_ms;
+    unsigned hops;
+    int64_t connected_us;
+    char lines[2048]; /* of heads, where they were wished for */
     char body[1 << 17];
     size_t len, pieces;
     int code;
@@ -83,6 +86,8 @@ static void on_head(void *user, const tdg__web_head_t *head) {
     talk->heads++;
     talk->status = head->status;
     talk->retry_after_ms = head->retry_after_ms;
+    talk->hops = head->hops;
+    talk->connected_us = head->connected_us;
     copy_text(talk->type, sizeof(talk->type), head->content_type);
     copy_text(talk->session, sizeof(talk->session), head->session);
     copy_text(talk->authenticate, sizeof(talk->authenticate), head->authenticate);
@@ -521,6 +526,35 @@ static void redirects_307_and_308_are_followed_with_the_body(void **state) {
     request = peer_request(f->peer, "/json", 0);
     assert_int_equal(strncmp(request, "POST ", 5), 0);
     assert_non_null(strstr(request, "{\"n\":1}"));
+    free(request);
+}
+
+static void keep_line(void *user, const char *line, size_t len) {
+    struct talk *talk = user;
+
+    assert_int_equal(talk->heads, 0);
+    strncat(talk->lines, line, len);
+}
+
+static void who_examines_a_server_sees_heads_hops_and_times(void **state) {
+    struct fixture *f = *state;
+    char *request;
+
+    begin(f, &f->talk,
+          &(tdg__web_wish_t){.url = url_of(f, "/307"),
+                             .body = "x",
+                             .body_len = 1,
+                             .content_type = "text/plain",
+                             .line = keep_line});
+    run_until(f, has_ended);
+    assert_int_equal(f->talk.hops, 1);
+    assert_true(f->talk.connected_us >= 0);
+    assert_non_null(strstr(f->talk.lines, "HTTP/1.1 307"));
+    assert_non_null(strstr(f->talk.lines, "HTTP/1.1 200"));
+    assert_non_null(strstr(f->talk.lines, "Mcp-Session-Id: s-1\r\n"));
+    request = peer_request(f->peer, "/json", 0);
+    assert_non_null(strstr(request, "\r\nContent-Type: text/plain\r\n"));
+    assert_null(strstr(request, "application/json"));
     free(request);
 }
 
@@ -1108,6 +1142,7 @@ int main(void) {
         TEST(other_statuses_are_answers),
         TEST(connections_are_kept_for_the_next),
         TEST(redirects_307_and_308_are_followed_with_the_body),
+        TEST(who_examines_a_server_sees_heads_hops_and_times),
         TEST(what_has_moved_for_good_is_asked_at_its_new_place),
         TEST(other_redirects_are_answers),
         TEST(every_wait_has_a_limit),
