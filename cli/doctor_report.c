@@ -27,7 +27,8 @@ static const struct look {
 
 /* ---- Filling a result ----------------------------------------------------- */
 
-static void put_format(tdg__text_t *text, const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void
+put_format(tdg__text_t *text, const char *format, va_list args) {
     char piece[DOCTOR_MAX_TEXT / 4];
 
     vsnprintf(piece, sizeof(piece), format, args);
