@@ -161,6 +161,8 @@ static int doctor_init(doctor_t *doctor, const doctor_options_t *options) {
     if (uv_loop_init(&doctor->loop) < 0)
         return TDG_ESYSTEM;
     uv_timer_init(&doctor->loop, &doctor->alarm);
+    uv_timer_init(&doctor->loop, &doctor->pulse);
+    doctor->pulse.data = doctor;
     doctor->results = tdg__calloc(MAX_RESULTS, sizeof(doctor->results[0]));
     if (doctor->results == NULL)
         rv = TDG_ENOMEM;
@@ -190,6 +192,7 @@ static void doctor_done(doctor_t *doctor) {
         doctor_until(doctor, is_closed, doctor, STOP_MS);
     }
     uv_close((uv_handle_t *)&doctor->alarm, NULL);
+    uv_close((uv_handle_t *)&doctor->pulse, NULL);
     uv_run(&doctor->loop, UV_RUN_DEFAULT);
     uv_loop_close(&doctor->loop);
     json_decref(doctor->uris);

@@ -283,6 +283,8 @@ struct doctor {
     char *own_url;
     uv_loop_t loop;
     uv_timer_t alarm;
+    uv_timer_t pulse; /* while streams are held: shows whether we are kept from running */
+    uint64_t pulse_us, stalled_us; /* stalled_us: the longest that we were */
     tdg__web_t *web;
     bool web_closed;
     doctor_program_t own_programs[DOCTOR_ERAS];

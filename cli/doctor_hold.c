@@ -13,7 +13,7 @@
 #include "doctor.h"
 #include "net/process.h"
 
-enum { TRIGGER_MS = 60000, GRACE_MS = 3000, TICK_MS = 500 };
+enum { TRIGGER_MS = 60000, GRACE_MS = 3000, TICK_MS = 500, PULSE_MS = 100 };
 
 /* ---- What is subscribed to ---------------------------------------------------- */
 
@@ -243,10 +243,23 @@ bool doctor_was_told(doctor_t *doctor, doctor_era_t era, const char *uri,
     return false;
 }
 
+/* What comes while this process does not run seems to come all at once. */
+static void on_pulse(uv_timer_t *timer) {
+    doctor_t *doctor = timer->data;
+    uint64_t now_us = doctor_now_us(), late_us = now_us - doctor->pulse_us;
+
+    if (late_us > doctor->stalled_us)
+        doctor->stalled_us = late_us;
+    doctor->pulse_us = now_us;
+}
+
 void doctor_hold(doctor_t *doctor) {
     if (doctor->held_done)
         return;
     doctor->held_done = true;
+    doctor->pulse_us = doctor_now_us();
+    uv_update_time(&doctor->loop);
+    uv_timer_start(&doctor->pulse, on_pulse, PULSE_MS, PULSE_MS);
     doctor_show_progress(doctor, "Opening streams ...");
     for (int era = 0; era < DOCTOR_ERAS; era++)
         if (doctor->spoken[era]) {
@@ -274,6 +287,7 @@ void doctor_hold(doctor_t *doctor) {
         if (doctor->spoken[era])
             doctor->held[era].after = read_all(doctor, (doctor_era_t)era);
     doctor_until(doctor, all_told, doctor, GRACE_MS);
+    uv_timer_stop(&doctor->pulse);
     for (int era = 0; era < DOCTOR_ERAS; era++)
         doctor->held[era].held_us = doctor_now_us();
 }

@@ -123,11 +123,12 @@ struct signs {
     size_t count;        /* comments, and messages after the first */
     size_t lumps;        /* of more than one comment, after a gap */
     size_t largest;      /* lump */
+    uint64_t gap_us;     /* before it */
     uint64_t longest_us; /* between two, or between the opening and the first */
 };
 
 static void measure(const doctor_exchange_t *seen, struct signs *ret) {
-    uint64_t last_us = seen->head_us;
+    uint64_t last_us = seen->head_us, before_us = 0;
     size_t lump = 0;
 
     *ret = (struct signs){.count = 0};
@@ -144,15 +145,14 @@ static void measure(const doctor_exchange_t *seen, struct signs *ret) {
         if (gap_us > ret->longest_us)
             ret->longest_us = gap_us;
         if (gap_us > GAP_US)
-            lump = 1;
-        else if (lump > 0 && gap_us < LUMP_US)
-            lump++;
-        else
-            lump = 0;
+            before_us = gap_us;
+        lump = gap_us > GAP_US ? 1 : lump > 0 && gap_us < LUMP_US ? lump + 1 : 0;
         if (lump == 2)
             ret->lumps++;
-        if (lump > ret->largest)
+        if (lump > ret->largest) {
             ret->largest = lump;
+            ret->gap_us = before_us;
+        }
         last_us = heard->at_us;
     }
 }
@@ -176,7 +176,9 @@ static void check_buffering(doctor_t *doctor, doctor_era_t era, doctor_result_t 
         return;
     }
     measure(seen, &signs);
-    if (signs.lumps > 0) {
+    if (signs.lumps > 0 && doctor->stalled_us * 3 > signs.gap_us) {
+        doctor_skip(result, "this machine was too busy to see when things came");
+    } else if (signs.lumps > 0) {
         doctor_saw(result, "up to %zu signs of life at the same moment, after silence",
                    signs.largest);
         doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
