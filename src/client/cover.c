@@ -10,8 +10,8 @@
  *     file:///project/          file:///project/src/main.c
  *
  * Such a URI gets a record when it is heard of, which knows its version. There are at
- * most MAX_HEARD of them; then the one that was not heard of for the longest time goes:
- * what it would have dropped as known is told again. */
+ * most MAX_HEARD of them, with MAX_HEARD_BYTES of text; then the one that was not heard
+ * of for the longest time goes: what it would have dropped as known is told again. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -179,6 +179,20 @@ static void drop_oldest(tdg__core_t *core) {
         tdg__update_emit(core, event);
 }
 
+/* Returns whether something had to go, and perhaps was told. */
+static bool make_room(tdg__core_t *core, size_t len) {
+    const struct tdg__subs *subs = core->subs;
+    bool dropped = false;
+
+    while (
+        subs->heard_count >= TDG__SUBS_MAX_HEARD ||
+        (subs->heard_count > 0 && subs->heard_bytes + len > TDG__SUBS_MAX_HEARD_BYTES)) {
+        drop_oldest(core);
+        dropped = true;
+    }
+    return dropped;
+}
+
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     struct tdg__subs *subs = core->subs;
     struct found found;
@@ -187,6 +201,9 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     if (len > TDG__SUBS_MAX_HEARD_URI)
         return NULL;
     found = look_for(core, uri, len);
+    if (found.count > 0 && tdg__subs_lookup(subs, uri, len) == NULL &&
+        make_room(core, len))
+        found = look_for(core, uri, len); /* whoever was told may have done anything */
     if (found.count == 0)
         return NULL;
     if (found.count == 1) /* of several nobody knows which the server meant */
@@ -199,14 +216,13 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
         tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
                          sub->id);
     } else {
-        if (subs->heard_count >= TDG__SUBS_MAX_HEARD)
-            drop_oldest(core);
         sub = tdg__sub_create(core, uri, len);
         if (sub == NULL) {
             tdg__update_emit(core, NULL); /* an event is lost, and that is told */
             return NULL;
         }
         subs->heard_count++;
+        subs->heard_bytes += len;
     }
     sub->flags = (sub->flags & ~(unsigned)TDG__SUB_REREAD) | TDG__SUB_HEARD | found.flags;
     tdg__list_append(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);

@@ -106,6 +106,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
         tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
                          sub->id);
         subs->heard_count--;
+        subs->heard_bytes -= sub->len;
     }
     if (sub->flags & TDG__SUB_TEMPLATE)
         tdg__cover_remove(core, sub);

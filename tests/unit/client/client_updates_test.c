@@ -3,6 +3,7 @@
 
 #include <tidings/error.h>
 
+#include "client/subs_internal.h"
 #include "unit/client/play.h"
 
 static struct fake_sent *up(struct fake *f, const char *uri) {
@@ -114,6 +115,37 @@ static void versions_without_an_epoch_drop_nothing(void **state) {
     assert_told(f, "");
 }
 
+/* Long ones, as a server may invent them. The one that was heard of first is forgotten,
+ * so its version is not known any more. */
+static void what_a_template_tells_is_bounded(void **state) {
+    enum { LONG = 8000, MANY = TDG__SUBS_MAX_HEARD_BYTES / LONG + 10 };
+    static const char meta[] = "'dev.tidings/version':3,'dev.tidings/cursor':'a-3'";
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "w://city/{name}");
+    char uri[LONG + 1], first[LONG + 1];
+
+    memset(uri, 'x', LONG);
+    uri[LONG] = '\0';
+    for (int i = 0; i < MANY; i++) {
+        memcpy(uri, "w://city/", 9);
+        snprintf(uri + LONG - 8, 9, "%08d", i);
+        if (i == 0)
+            memcpy(first, uri, sizeof(first));
+        play_update(f, listen, uri, meta);
+        assert_true(f->core->subs->heard_bytes <= TDG__SUBS_MAX_HEARD_BYTES);
+    }
+    assert_true(f->core->subs->heard_count < MANY);
+    free(fake_told(f));
+    play_update(f, listen, uri, meta);
+    assert_told(f, "");
+    play_update(f, listen, first, meta);
+    assert_int_equal(f->event_count, 1);
+
+    play_unsubscribe(f, "w://city/{name}");
+    assert_int_equal(f->core->subs->heard_count, 0);
+    assert_int_equal(f->core->subs->heard_bytes, 0);
+}
+
 static void a_template_may_be_spelled_in_two_ways(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -222,6 +254,7 @@ int main(void) {
         HTTP(nonsense_is_ignored),
         HTTP(a_template_tells_what_it_matches),
         HTTP(versions_without_an_epoch_drop_nothing),
+        HTTP(what_a_template_tells_is_bounded),
         HTTP(a_template_may_be_spelled_in_two_ways),
         HTTP(template_and_resource_tell_once),
         HTTP(what_is_below_is_told_as_well),

@@ -78,10 +78,12 @@ void play_ack(struct fake *f, struct fake_sent *listen, const char *left_out,
 
 void play_update(struct fake *f, struct fake_sent *on, const char *uri,
                  const char *meta) {
-    char params[1024];
+    size_t size = strlen(uri) + strlen(meta) + 100;
+    char *params = test_malloc(size);
 
-    snprintf(params, sizeof(params), "{'uri':'%s','_meta':{%s}}", uri, meta);
+    snprintf(params, size, "{'uri':'%s','_meta':{%s}}", uri, meta);
     play_notify(f, on, "notifications/resources/updated", params);
+    test_free(params);
 }
 
 void play_live(struct fake *f, const char *uri, const tdg_subscribe_opts_t *opts,
