@@ -9,8 +9,10 @@
 #include "client/subs_internal.h"
 
 /* The record that an acknowledged URI stands for. A server may spell a template with
- * braces that we spelled with %7B and %7D, or the other way round. */
-static tdg__sub_t *find_named(const tdg__listen_t *listen, const json_t *uri) {
+ * braces that we spelled with %7B and %7D, or the other way round; looking for that is
+ * not cheap, so no more often than there are templates. */
+static tdg__sub_t *find_named(const tdg__listen_t *listen, const json_t *uri,
+                              size_t *searches) {
     const struct tdg__subs *subs = listen->core->subs;
     const char *text = json_string_value(uri);
     size_t len = json_string_length(uri);
@@ -19,8 +21,10 @@ static tdg__sub_t *find_named(const tdg__listen_t *listen, const json_t *uri) {
     if (text == NULL)
         return NULL;
     sub = tdg__subs_lookup(subs, text, len);
-    if (sub != NULL || subs->template_count == 0 || len > TDG__TEMPLATE_MAX_LEN)
+    if (sub != NULL || len > TDG__TEMPLATE_MAX_LEN || strpbrk(text, "{%") == NULL ||
+        *searches >= subs->template_count)
         return sub;
+    ++*searches;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
         if ((sub->flags & TDG__SUB_TEMPLATE) &&
@@ -33,10 +37,10 @@ static tdg__sub_t *find_named(const tdg__listen_t *listen, const json_t *uri) {
 static void note_named(tdg__listen_t *listen, const json_t *uris) {
     tdg__sub_t *sub;
     const json_t *uri;
-    size_t index;
+    size_t index, searches = 0;
 
     json_array_foreach(uris, index, uri) {
-        sub = find_named(listen, uri);
+        sub = find_named(listen, uri, &searches);
         if (sub != NULL && (sub->leaving == listen->group || sub->group == listen->group))
             sub->acked = listen->serial;
     }
