@@ -471,7 +471,9 @@ void model_take(struct model *m) {
         if (taken || (m->faults && model_chance(m, 3) == 0))
             continue;
 
-        if (m->faults && model_chance(m, 25) == 0)
+        if (m->unknown)
+            fake_broken(m->f, sent, TDG__CARRY_NO_SESSION, true);
+        else if (m->faults && model_chance(m, 25) == 0)
             fake_broken(m->f, sent, TDG__CARRY_AWAY, false);
         else if (strcmp(sent->method, LISTEN) == 0)
             take_listen(m, add_stream(m, sent));
@@ -481,6 +483,7 @@ void model_take(struct model *m) {
             take_subscribe(m, sent);
         else if (strcmp(sent->method, "resources/unsubscribe") == 0)
             take_unsubscribe(m, sent);
+        m->unknown = false;
         return;
     }
 }
@@ -523,6 +526,7 @@ void model_forget(struct model *m) {
     sent = fake_seek(m->f, "GET");
     if (sent != NULL)
         fake_broken(m->f, sent, TDG__CARRY_NO_SESSION, true);
+    m->unknown = sent == NULL;
 }
 
 void model_restart(struct model *m) {

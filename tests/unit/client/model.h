@@ -83,6 +83,7 @@ struct model {
     uint64_t epoch, number;
     uint64_t version[MODEL_URIS]; /* number of the last change */
     struct model_session session;
+    bool unknown; /* the client has yet to learn that its session is gone */
     struct model_stream streams[MODEL_STREAMS];
     struct {
         struct fake_sent *sent; /* NULL: free */
