@@ -33,6 +33,7 @@ typedef struct record {
     struct record *next, *prev;
     struct record *chain; /* the next one with the same place in the table */
     uint64_t hash;
+    size_t metadata_bytes, contents_bytes; /* about; in the queue */
     char texts[]; /* uri and message, each with its NUL, where there is one */
 } record_t;
 
@@ -47,6 +48,7 @@ struct tdg__events {
 
     record_t *first, *last;
     size_t count, messages;
+    size_t bytes; /* of metadata and contents */
     bool lost, ended;
 
     tdg__hash_key_t key;
@@ -110,6 +112,60 @@ void tdg_event_free(tdg_event_t *event) {
     release(event->metadata);
     release(event->contents);
     tdg__free(event);
+}
+
+/* ---- Size --------------------------------------------------------------- */
+
+/* About the memory that a value takes. As deep as values are that arrive. */
+static size_t weigh(const json_t *value) {
+    enum { STRING = 32, NUMBER = 24, ARRAY = 100, ENTRY = 8, OBJECT = 300, MEMBER = 64 };
+    size_t size, i;
+    json_t *each, *all = (json_t *)(uintptr_t)value; /* to iterate */
+    const char *key;
+
+    switch (value != NULL ? json_typeof(value) : JSON_NULL) {
+    case JSON_STRING:
+        return STRING + json_string_length(value);
+    case JSON_ARRAY:
+        size = ARRAY;
+        json_array_foreach(all, i, each) size += ENTRY + weigh(each);
+        return size;
+    case JSON_OBJECT:
+        size = OBJECT;
+        json_object_foreach(all, key, each) size += MEMBER + strlen(key) + weigh(each);
+        return size;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return NUMBER;
+    default:
+        return 0; /* shared by all */
+    }
+}
+
+static size_t bytes_of(const record_t *record) {
+    return record->metadata_bytes + record->contents_bytes;
+}
+
+/* Leaves out what is too much beside the `others` that wait. */
+static void lighten(record_t *record, size_t others) {
+    tdg_event_t *event = &record->event;
+
+    if (others == 0 || others + bytes_of(record) <= TDG__EVENTS_MAX_BYTES ||
+        bytes_of(record) == 0)
+        return;
+
+    release(event->contents);
+    event->contents = NULL;
+    record->contents_bytes = 0;
+    if (others + bytes_of(record) > TDG__EVENTS_MAX_BYTES) {
+        release(event->metadata);
+        event->metadata = NULL;
+        record->metadata_bytes = 0;
+    }
+    if (event->code == 0) {
+        event->code = TDG_ETOOLARGE;
+        event->message = "what came with it is left out: too much waits to be fetched";
+    }
 }
 
 /* ---- Places ------------------------------------------------------------- */
@@ -185,6 +241,7 @@ static void append(tdg__events_t *events, record_t *record) {
         events->first = record;
     events->last = record;
     events->count++;
+    events->bytes += bytes_of(record);
     events->messages += record->event.kind == TDG_EVENT_MESSAGE;
     events->resources += is_resource(record);
 }
@@ -208,6 +265,7 @@ static void take_out(tdg__events_t *events, record_t *record) {
 
     record->chain = NULL;
     events->count--;
+    events->bytes -= bytes_of(record);
     events->messages -= record->event.kind == TDG_EVENT_MESSAGE;
     events->resources -= is_resource(record);
 }
@@ -221,16 +279,21 @@ static void drop(tdg__events_t *events, record_t *record) {
 static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     record_t *older = *place;
     tdg_event_t *was = &older->event, *is = &newer->event;
+    uint64_t sum = (uint64_t)is->merged + was->merged + 1;
 
-    is->merged += was->merged + 1;
+    events->bytes -= bytes_of(older);
+    lighten(newer, events->bytes);
+    is->merged = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
     if (is->maybe && is->kind == was->kind && is->version == 0) {
         /* "It may have changed" says nothing new of what is known to have changed. */
         is->version = was->version;
         if (is->metadata == NULL) {
             is->metadata = was->metadata;
+            newer->metadata_bytes = older->metadata_bytes;
             was->metadata = NULL;
         }
     }
+    events->bytes += bytes_of(newer);
     is->maybe = is->maybe && was->maybe;
     is->polled = is->polled && was->polled;
 
@@ -357,6 +420,7 @@ static void add(tdg__events_t *events, record_t *record) {
     }
     if (place != NULL)
         *place = record;
+    lighten(record, events->bytes);
     append(events, record);
     grow(events);
 }
@@ -373,6 +437,10 @@ int tdg__events_put(tdg__events_t *events, tdg_event_t *event) {
     record_t *record = (record_t *)event;
     int rv = 0;
 
+    if (record != NULL) {
+        record->metadata_bytes = weigh(event->metadata);
+        record->contents_bytes = weigh(event->contents);
+    }
     pthread_mutex_lock(&events->lock);
     if (events->ended) {
         tdg_event_free(event);

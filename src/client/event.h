@@ -4,7 +4,8 @@
  * somebody fetches them. The queue holds at most one event per resource (the newest, with
  * a count of what it stands for), one per list, one for the state of the connection and a
  * bounded number of log messages, so that a reader that does not read costs no more than
- * its subscriptions. Order: an event keeps the place of the first one that it stands for.
+ * its subscriptions. Where what they carry is too much all in all, the next ones are told
+ * without. Order: an event keeps the place of the first one that it stands for.
  *
  * Making and merging is of any thread; the queue has a lock of its own. */
 #ifndef TDG_CLIENT_EVENT_H
@@ -18,6 +19,7 @@
 enum {
     TDG__EVENTS_MAX_MESSAGES = 256,      /* log messages that wait; the oldest goes */
     TDG__EVENTS_MAX_RESOURCES = 1000000, /* resources; more are refused, see put */
+    TDG__EVENTS_MAX_BYTES = 64 << 20,    /* of metadata and contents that wait */
 };
 
 /* A new event of a kind, at the time of now; `uri`, which may be NULL, and `message` are
@@ -37,7 +39,9 @@ void tdg__events_destroy(tdg__events_t *events);
  * loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED, LOST and
  * UPDATED of one resource: the newer kind, the counts added. A `maybe` stays only while
  * all that were merged are; so does `polled`. DOWN and UP replace each other; CLOSED
- * takes the place of both, behind all others. After the end nothing is added. */
+ * takes the place of both, behind all others. One that would make it more than MAX_BYTES
+ * loses its contents, then its metadata, and gets the code TDG_ETOOLARGE where it has
+ * none; one that waits alone may have any size. After the end nothing is added. */
 int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
 
 /* After this, who waits is woken by tdg__events_wake(), or after some dozen events: to

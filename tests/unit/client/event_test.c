@@ -448,6 +448,101 @@ static void the_descriptor_is_readable_exactly_while_something_waits(void **stat
     assert_true(readable(b->events));
 }
 
+/* ---- Size --------------------------------------------------------------- */
+
+enum { LARGE = 8 << 20, LARGE_FIT = TDG__EVENTS_MAX_BYTES / LARGE };
+
+/* An event about the n-th resource; its contents share one large text. */
+static void put_large(tdg__events_t *events, int n, json_t *contents, const char *note) {
+    json_t *metadata = json_from(note);
+    tdg_event_t *event;
+    char uri[16];
+
+    snprintf(uri, sizeof(uri), "a:%d", n);
+    event = tdg__event_create(TDG_EVENT_UPDATED, uri, metadata, contents, 0, NULL);
+    assert_non_null(event);
+    json_decref(metadata);
+    assert_int_equal(tdg__events_put(events, event), 0);
+}
+
+static json_t *large_contents(void) {
+    char *text = malloc(LARGE);
+    json_t *contents;
+
+    assert_non_null(text);
+    memset(text, 'x', LARGE);
+    contents = json_pack("[{s:s%}]", "text", text, (size_t)LARGE);
+    assert_non_null(contents);
+    free(text);
+    return contents;
+}
+
+static void expect_large(tdg__events_t *events, bool complete) {
+    tdg_event_t *event = NULL;
+
+    assert_int_equal(tdg__events_next(events, 0, &event), 0);
+    assert_int_equal(event->contents != NULL, complete);
+    assert_int_equal(event->code, complete ? 0 : TDG_ETOOLARGE);
+    assert_int_equal(event->message != NULL, !complete);
+    assert_json_equal(event->metadata, "{'n': 1}");
+    tdg_event_free(event);
+}
+
+static void what_waits_is_bounded_in_bytes(void **state) {
+    struct box *b = *state;
+    json_t *contents = large_contents();
+
+    for (int n = 0; n < 2 * LARGE_FIT; n++)
+        put_large(b->events, n, contents, "{'n': 1}");
+    put_large(b->events, 0, contents, "{'n': 1}"); /* in the place of another */
+    for (int n = 0; n < 2 * LARGE_FIT; n++)
+        expect_large(b->events, n < LARGE_FIT - 1);
+
+    for (int round = 0; round < 2 * LARGE_FIT; round++) { /* all was given back */
+        put_large(b->events, 1, contents, "{'n': 1}");
+        expect_large(b->events, true);
+    }
+    put_large(b->events, 1, contents, "{'n': 1}");
+    tdg__events_forget(b->events, "a:1");
+    for (int n = 0; n < LARGE_FIT - 1; n++)
+        put_large(b->events, n, contents, "{'n': 1}");
+    for (int n = 0; n < LARGE_FIT - 1; n++)
+        expect_large(b->events, true);
+    json_decref(contents);
+}
+
+static void one_alone_may_have_any_size(void **state) {
+    struct box *b = *state;
+    json_t *contents = large_contents(), *much = json_array();
+    tdg_event_t *event = NULL;
+
+    for (int i = 0; i < 2 * LARGE_FIT; i++)
+        assert_int_equal(json_array_append(much, contents), 0);
+    put_large(b->events, 1, much, "{'n': 1}");
+    put_large(b->events, 2, NULL, "{'n': 1}"); /* not even a little fits beside it */
+    expect_large(b->events, true);
+    assert_int_equal(tdg__events_next(b->events, 0, &event), 0);
+    assert_null(event->metadata);
+    assert_int_equal(event->code, TDG_ETOOLARGE);
+    tdg_event_free(event);
+    json_decref(much);
+    json_decref(contents);
+}
+
+static void counts_of_what_was_merged_do_not_begin_anew(void **state) {
+    struct box *b = *state;
+    tdg_event_t *event = tdg__event_create(TDG_EVENT_UPDATED, "a:1", NULL, NULL, 0, NULL);
+
+    assert_non_null(event);
+    event->merged = UINT32_MAX - 1;
+    assert_int_equal(tdg__events_put(b->events, event), 0);
+    for (int i = 0; i < 3; i++)
+        put(b->events, TDG_EVENT_UPDATED, "a:1");
+    assert_int_equal(tdg__events_next(b->events, 0, &event), 0);
+    assert_int_equal(event->merged, UINT32_MAX);
+    tdg_event_free(event);
+}
+
 /* ---- Without memory ----------------------------------------------------- */
 
 static void without_memory_a_queue_is_not_made(void **state) {
@@ -759,6 +854,9 @@ int main(void) {
         TEST(what_is_not_fetched_goes_with_the_queue),
         TEST(the_descriptor_is_readable_exactly_while_something_waits),
 
+        TEST(what_waits_is_bounded_in_bytes),
+        TEST(one_alone_may_have_any_size),
+        TEST(counts_of_what_was_merged_do_not_begin_anew),
         TEST(without_memory_a_queue_is_not_made),
         TEST(without_memory_an_event_is_not_made),
         TEST(a_loss_is_told_once),
