@@ -68,6 +68,7 @@ TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
  *   TDG_EAWAY      the server cannot be reached, or was lost before it answered
  *   TDG_EJSON      it answered with what is no MCP
  *   TDG_ETOOLARGE  it answered with more than `max_message_bytes`
+ *   TDG_EAGAIN     10,000 requests are under way already
  *   TDG_EENDED     the client is being closed */
 
 /* ---- Events ------------------------------------------------------------- */
@@ -107,7 +108,8 @@ typedef struct tdg_event {
     const json_t *metadata; /* of the change, an object; NULL: none was given */
     const json_t *contents; /* with reread: array of what was read after the change */
     int code;               /* DOWN, LOST, CLOSED: why; UPDATED with reread: why it could
-                               not be read; else 0 */
+                               not be read; any: TDG_ETOOLARGE where contents or metadata
+                               were left out, as 64 MiB of them wait already; else 0 */
     const char *message;    /* the same for people; NULL where code is 0 */
 } tdg_event_t;
 
@@ -160,7 +162,7 @@ typedef struct tdg_client_opts {
     const char *const *headers; /* more headers, "Name: value"; ends with NULL. They are
                                    sent to the scheme, host and port of `url` only */
     const char *token_file; /* sent as Authorization: Bearer; read again when the server
-                               does not take it any more, and for every new connection */
+                               does not take it any more */
     const char *ca_file;    /* certificates to trust [the system's] */
     const char *proxy;      /* URL of an HTTP proxy [none] */
 
@@ -261,7 +263,9 @@ typedef struct tdg_subscribe_opts {
 /* Subscribes to a resource, or to a template that the server lists (every resource that
  * it matches is told then). Returns when the server has acknowledged it: a change from
  * then on is told. Again with other options replaces them. `opts` may be NULL. Where the
- * server has no subscriptions: TDG_ENOTSUP, unless `poll_ms` is given. */
+ * server has no subscriptions: TDG_ENOTSUP, unless `poll_ms` is given. Besides the codes
+ * above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`), TDG_ESTREAMS (more than 64
+ * different options) and TDG_EURILEN (a URI of more than 64 KiB). */
 TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
                                  const tdg_subscribe_opts_t *opts,
                                  tdg_failure_t *failure);

@@ -317,17 +317,22 @@ static void *client_thread(void *arg) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. SIGCHLD alone comes through, and only where
- * there is a child: the handler is libuv's, and a program may block it everywhere else.
- */
+/* Signals are for the program's own threads; SIGPIPE, of a program or server that does
+ * not read any more, is for nobody. Faults of this thread itself come through, to whoever
+ * handles them, and SIGCHLD where there is a child: the handler is libuv's, and a program
+ * may block it everywhere else. */
 static int start_thread(tdg_client_t *client) {
-    sigset_t none, before;
+    static const int faults[] = {SIGABRT, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGPROF, SIGSEGV, SIGSYS, SIGTRAP};
+    sigset_t blocked, before;
     int rv;
 
-    sigfillset(&none);
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&blocked, faults[i]);
     if (client->own.opts.argv != NULL)
-        sigdelset(&none, SIGCHLD);
-    pthread_sigmask(SIG_SETMASK, &none, &before);
+        sigdelset(&blocked, SIGCHLD);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     rv = pthread_create(&client->thread, NULL, client_thread, client);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rv != 0) {

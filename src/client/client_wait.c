@@ -261,6 +261,26 @@ static void start_subscribe(tdg__core_t *core, wait_t *wait) {
                         wait);
 }
 
+static int check_uris(const char *const *uris, size_t count, tdg_failure_t *failure) {
+    for (size_t i = 0; i < count; i++) {
+        if (uris == NULL || uris[i] == NULL)
+            return no_argument(NULL, failure);
+        if (!tdg__client_is_text(uris[i]))
+            return tdg__client_fail(failure, TDG_EINVAL, "URI %zu is not UTF-8", i + 1);
+    }
+    return 0;
+}
+
+/* Where all failed alike, before there was an outcome for each. */
+static void fill_codes(int *codes, size_t count, int code) {
+    for (size_t i = 0; codes != NULL && i < count; i++) {
+        if (codes[i] != 0)
+            return;
+    }
+    for (size_t i = 0; codes != NULL && i < count; i++)
+        codes[i] = code;
+}
+
 int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris, size_t count,
                              const tdg_subscribe_opts_t *opts, int *codes,
                              tdg_failure_t *failure) {
@@ -271,19 +291,17 @@ int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris, size
                    .codes = codes};
     int rv;
 
-    if (uris == NULL && count > 0)
-        return no_argument(NULL, failure);
-    for (size_t i = 0; i < count; i++) {
-        if (uris[i] == NULL)
-            return no_argument(NULL, failure);
-        if (!tdg__client_is_text(uris[i]))
-            return tdg__client_fail(failure, TDG_EINVAL, "URI %zu is not UTF-8", i + 1);
-    }
     if (count == 0)
         return 0;
 
-    rv = wait_for(client, &wait, failure);
+    if (codes != NULL)
+        memset(codes, 0, count * sizeof(codes[0]));
+    rv = check_uris(uris, count, failure);
+    if (rv == 0)
+        rv = wait_for(client, &wait, failure);
     json_decref(wait.result);
+    if (rv < 0)
+        fill_codes(codes, count, rv);
     return rv;
 }
 
@@ -382,18 +400,6 @@ static void start_list(tdg__core_t *core, wait_t *wait) {
 
 static void start_call(tdg__core_t *core, wait_t *wait) {
     tdg__core_call(core, wait->name, wait->params, wait->timeout_ms, answered, wait);
-}
-
-/* Eras differ in what is asked for a sign of life. */
-static void start_ping(tdg__core_t *core, wait_t *wait) {
-    tdg_server_facts_t facts = {0};
-    bool modern = tdg__core_facts(core, &facts) == 0 && facts.era == TDG_ERA_MODERN;
-
-    json_decref(facts.info);
-    json_decref(facts.capabilities);
-    json_decref(facts.supported);
-    tdg__core_request(core, modern ? "server/discover" : "ping", NULL, wait->timeout_ms,
-                      answered, wait);
 }
 
 int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
@@ -524,7 +530,8 @@ int tdg_client_complete(tdg_client_t *client, const char *ref, const char *argum
 }
 
 int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure) {
-    wait_t wait = {.start = start_ping};
+    /* In the modern era the core asks for something else. */
+    wait_t wait = {.start = start_request, .name = "ping"};
     int rv;
 
     if (client == NULL)

@@ -105,7 +105,9 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
     tdg__core_t *core = sub->core;
     tdg_event_t *update = sub->told_read;
     bool base = (sub->flags & TDG__SUB_BASE) != 0;
-    bool answered = outcome->code == 0 || outcome->code == TDG_ENOTFOUND;
+    json_t *contents = json_object_get(outcome->result, "contents");
+    bool answered = outcome->code == TDG_ENOTFOUND || json_is_array(contents);
+    tdg_failure_t nonsense;
 
     sub->read = NULL;
     sub->told_read = NULL;
@@ -122,12 +124,16 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
     /* Both may be the last thing that happens to the record. */
     if (base && update == NULL) {
         if (outcome->code == 0)
-            compare(core, sub, json_object_get(outcome->result, "contents"), false);
+            compare(core, sub, contents, false);
         on_base(core, sub, outcome);
     } else if (answered) {
         on_contents(core, sub, update, outcome);
     } else if (update != NULL) {
-        tell(core, sub, update, TDG_EVENT_UPDATED, NULL, outcome->failure);
+        tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
+             outcome->failure != NULL
+                 ? outcome->failure
+                 : tdg__failure_make(&nonsense, TDG_EJSON,
+                                     "resources/read: the answer has no \"contents\""));
     }
 }
 

@@ -4,7 +4,6 @@
  * (URIs); each is a waiter inside of the call, in the list of what it waits for. When the
  * last has its outcome the call is finished, and `done` is called from the timer `soon`,
  * never from inside. */
-#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -14,8 +13,7 @@
 
 const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
                                        const char *message) {
-    *failure = (tdg_failure_t){.code = code};
-    snprintf(failure->message, sizeof(failure->message), "%s", message);
+    tdg__failure_set(failure, code, "%s", message);
     return failure;
 }
 

@@ -550,10 +550,21 @@ static void the_silence_of_a_stream_can_be_bounded(void **state) {
     assert_int_equal(fake_find(f, "subscriptions/listen")->quiet_ms, 1234);
 }
 
+static void what_is_asked_for_a_sign_of_life_depends_on_the_era(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    tdg__core_request(f->core, "ping", NULL, 0, fake_done, fake_note(f));
+    fake_run(f);
+    assert_int_equal(fake_count(f, "ping"), 0);
+    assert_int_equal(fake_count(f, "server/discover"), 2); /* the first connected */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
 #define STDIO(name) cmocka_unit_test_setup_teardown(name, setup_stdio, teardown)
+        HTTP(what_is_asked_for_a_sign_of_life_depends_on_the_era),
         HTTP(a_result_reaches_who_asked),
         HTTP(errors_become_codes),
         HTTP(ends_of_the_wire_become_codes),

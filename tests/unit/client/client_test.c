@@ -4,6 +4,7 @@
  * this process, and as a program on stdio, which is this one again; in both eras. */
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -932,6 +933,24 @@ static void a_program_that_will_not_end_is_ended(void **state) {
     assert_true(took < 20000);
 }
 
+/* What is written after that ends with EPIPE, and not with us. The first request may
+ * still fit into the pipe; the second one comes when nobody has answered for 3 s. */
+static void a_program_that_closes_its_input_does_no_harm(void **state) {
+    static const char *const shut[] = {"/bin/sh", "-c", "exec 0<&-; exec sleep 600",
+                                       NULL};
+    tdg_client_opts_t opts = {.argv = shut, .connect_timeout_ms = 5000};
+    struct sigaction plain = {.sa_handler = SIG_DFL}, before;
+    tdg_client_t *client = NULL;
+    int rv;
+
+    (void)state;
+    assert_int_equal(sigaction(SIGPIPE, &plain, &before), 0);
+    rv = tdg_client_connect(&opts, &client, NULL);
+    sigaction(SIGPIPE, &before, NULL);
+    assert_true(rv == TDG_EAWAY || rv == TDG_ETIMEDOUT);
+    assert_null(client);
+}
+
 /* ---- All ---------------------------------------------------------------- */
 
 #define OF(kind, test)                                                                   \
@@ -977,6 +996,7 @@ int main(int argc, char **argv) {
         HTTP(a_restarted_server_is_found_again),
         HTTP(whoever_wants_one_life_has_one),
         ALONE(a_program_that_will_not_end_is_ended),
+        ALONE(a_program_that_closes_its_input_does_no_harm),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

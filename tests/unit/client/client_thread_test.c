@@ -358,13 +358,10 @@ static void answers_without_what_they_are_about_are_no_answers(void **state) {
     tdg_client_close(client);
 }
 
-static void what_is_asked_for_a_sign_of_life_depends_on_the_era(void **state) {
+static void a_sign_of_life_is_asked_for(void **state) {
     tdg_client_t *client = connected(NULL);
 
     (void)state;
-    assert_int_equal(tdg_client_ping(client, NULL), 0);
-    expect_sent("server/discover -");
-    fake.era = TDG_ERA_LEGACY;
     assert_int_equal(tdg_client_ping(client, NULL), 0);
     expect_sent("ping -");
     tdg_client_close(client);
@@ -492,7 +489,7 @@ static void facts_are_copies(void **state) {
 }
 
 static void subscriptions_are_known(void **state) {
-    const char *uris[] = {"a:1", "bad:1", "a:2"};
+    const char *uris[] = {"a:1", "bad:1", "a:2"}, *wrong[] = {"a:3", "a:\xff"};
     tdg_client_t *client = connected(NULL);
     tdg_client_counts_t counts;
     int codes[3];
@@ -505,6 +502,10 @@ static void subscriptions_are_known(void **state) {
     assert_int_equal(codes[1], TDG_EREFUSED);
     assert_int_equal(codes[2], 0);
     assert_int_equal(tdg_client_subscribe_all(client, uris, 0, NULL, NULL, NULL), 0);
+    assert_int_equal(tdg_client_subscribe_all(client, wrong, 2, NULL, codes, NULL),
+                     TDG_EINVAL);
+    assert_int_equal(codes[0], TDG_EINVAL); /* none of them was asked for */
+    assert_int_equal(codes[1], TDG_EINVAL);
     assert_int_equal(tdg_client_unsubscribe(client, "a:1", NULL), 0);
     assert_int_equal(tdg_client_unsubscribe(client, "a:1", NULL), TDG_ENOTFOUND);
     list = tdg_client_subscriptions(client);
@@ -717,6 +718,7 @@ static void signals_are_for_other_threads(void **state) {
         assert_int_equal(sigismember(&called.blocked, SIGTERM), 1);
         assert_int_equal(sigismember(&called.blocked, SIGINT), 1);
         assert_int_equal(sigismember(&called.blocked, SIGPIPE), 1);
+        assert_int_equal(sigismember(&called.blocked, SIGSEGV), 0);
         assert_int_equal(sigismember(&called.blocked, SIGCHLD), !program);
         for (int signal = 1; signal < 32; signal++) /* ours are as before */
             assert_int_equal(sigismember(&before, signal), sigismember(&after, signal));
@@ -739,7 +741,7 @@ int main(void) {
         TEST(requests_are_made_as_the_protocol_has_them),
         TEST(completion_refers_to_a_prompt_or_a_template),
         TEST(answers_without_what_they_are_about_are_no_answers),
-        TEST(what_is_asked_for_a_sign_of_life_depends_on_the_era),
+        TEST(a_sign_of_life_is_asked_for),
         TEST(wrong_arguments_are_refused),
         TEST(sending_does_not_wait),
         TEST(every_thread_gets_its_own_answers),

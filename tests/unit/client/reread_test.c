@@ -36,6 +36,18 @@ static void an_update_is_told_with_its_contents(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+static void an_answer_without_contents_is_told_as_such(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &reread);
+
+    play_update(f, listen, "a:1", "");
+    fake_result(f, fake_find(f, READ), "{'resultType':'complete','contents':'none'}");
+    assert_int_equal(f->event_count, 1);
+    assert_int_equal(f->events[0]->code, TDG_EJSON);
+    assert_non_null(f->events[0]->message);
+    assert_null(f->events[0]->contents);
+}
+
 static void updates_meanwhile_make_one_more_read(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen = up(f, &reread);
@@ -286,6 +298,7 @@ int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(an_update_is_told_with_its_contents),
+        HTTP(an_answer_without_contents_is_told_as_such),
         HTTP(updates_meanwhile_make_one_more_read),
         HTTP(sixteen_reads_at_a_time),
         HTTP(what_cannot_be_read_is_told_all_the_same),
