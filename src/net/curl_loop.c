@@ -29,6 +29,7 @@ struct tdg__curl {
     size_t handles; /* of the loop, the timer among them, until they are closed */
     size_t running;
     bool collecting, resting, closing;
+    bool in_timer;           /* inside the timer's callback */
     void (*turn)(void *arg); /* may be NULL */
     void *turn_arg;
     void (*closed)(void *arg);
@@ -90,13 +91,22 @@ static void act(tdg__curl_t *curl, curl_socket_t fd, int flags) {
 /* ---- What libcurl waits for --------------------------------------------- */
 
 static void on_timer(uv_timer_t *timer) {
-    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+    tdg__curl_t *curl = timer->data;
+
+    curl->in_timer = true;
+    act(curl, CURL_SOCKET_TIMEOUT, 0);
+    curl->in_timer = false;
 }
 
 static int set_timer(CURLM *multi, long timeout_ms, void *arg) {
     tdg__curl_t *curl = arg;
 
     (void)multi;
+    /* libcurl wants to be called at once where a peer has sent more than it reads in one
+     * go. The loop would do so before anything else, and for as long as the peer sends.
+     */
+    if (timeout_ms == 0 && curl->in_timer)
+        timeout_ms = 1;
     if (timeout_ms < 0)
         uv_timer_stop(&curl->timer);
     else
