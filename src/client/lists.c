@@ -10,7 +10,11 @@
 #include "base/hash.h"
 #include "client/internal.h"
 
-enum { MAX_PAGES = 1000, MAX_ENTRIES = 100000 };
+enum {
+    MAX_PAGES = 1000,
+    MAX_ENTRIES = 100000,
+    MAX_MESSAGES = 4, /* bytes of all pages, in messages of the largest size */
+};
 
 static const struct kind {
     const char *method, *field, *capability;
@@ -27,6 +31,7 @@ struct listing {
     json_t *entries;             /* so far */
     uint64_t cursors[MAX_PAGES]; /* hashes of those seen */
     size_t pages;
+    size_t bytes; /* of the pages, as JSON */
     tdg__core_done_fn done;
     void *user;
 };
@@ -90,6 +95,13 @@ static void complete(struct listing *listing) {
         finish(listing, 0, NULL);
 }
 
+/* Whether the pages so far, and this one, are more than anybody wants to keep. */
+static bool is_too_large(struct listing *listing, const json_t *page) {
+    listing->bytes += json_dumpb(page, NULL, 0, JSON_COMPACT);
+    return json_array_size(listing->entries) + json_array_size(page) > MAX_ENTRIES ||
+           listing->bytes / MAX_MESSAGES > listing->core->client->max_message_bytes;
+}
+
 static void take_page(struct listing *listing, const json_t *result) {
     json_t *page = json_object_get(result, kinds[listing->list].field);
     const json_t *next = json_object_get(result, "nextCursor");
@@ -98,8 +110,8 @@ static void take_page(struct listing *listing, const json_t *result) {
 
     if (!json_is_array(page) || (next != NULL && cursor == NULL && !json_is_null(next))) {
         fail(listing, TDG_EJSON, "the answer is no page of a list");
-    } else if (json_array_size(listing->entries) + json_array_size(page) > MAX_ENTRIES) {
-        fail(listing, TDG_ETOOLARGE, "the list has too many entries");
+    } else if (is_too_large(listing, page)) {
+        fail(listing, TDG_ETOOLARGE, "the list is too large");
     } else if (json_array_extend(listing->entries, page) < 0) {
         fail(listing, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
     } else if (cursor == NULL) {

@@ -129,6 +129,32 @@ static void too_many_entries_are_too_many(void **state) {
     free(page);
 }
 
+/* Every page is a message that is allowed, and there are few entries. */
+static void large_pages_are_too_large_together(void **state) {
+    enum { PAGE = 8 << 20 };
+    struct fake *f = *state;
+    struct fake_note *note;
+    char *page = malloc(PAGE + 100);
+    int rounds = 0;
+
+    assert_non_null(page);
+    up(f, TDG_ERA_MODERN);
+    note = list(f, TDG_LIST_PROMPTS);
+    for (; note->calls == 0; rounds++) {
+        size_t len;
+
+        assert_true(rounds < 20);
+        strcpy(page, "{'prompts':['");
+        len = strlen(page);
+        memset(page + len, 'x', PAGE);
+        snprintf(page + len + PAGE, 50, "'],'nextCursor':'%d'}", rounds);
+        fake_result(f, fake_find(f, "prompts/list"), page);
+    }
+    assert_int_equal(fake_code(note), TDG_ETOOLARGE);
+    assert_in_range(rounds, 8, 9); /* about four of the largest messages */
+    free(page);
+}
+
 static void what_is_no_page_is_nonsense(void **state) {
     static const char *const pages[] = {"{}", "{'prompts':{}}",
                                         "{'prompts':[],'nextCursor':7}"};
@@ -342,6 +368,7 @@ int main(void) {
         HTTP(a_repeated_cursor_is_nonsense),
         HTTP(pages_without_end_are_not_followed),
         HTTP(too_many_entries_are_too_many),
+        HTTP(large_pages_are_too_large_together),
         HTTP(what_is_no_page_is_nonsense),
         HTTP(a_server_without_such_things_has_none),
         HTTP(tools_with_bad_headers_are_left_out_over_http),
