@@ -5,12 +5,13 @@
  * changed. Drive one core from one thread. Wires (wire.h) carry the messages; time and
  * chance are given, so tests simulate both.
  *
- *     connect.c    probe, initialise, reconnect, remember the era
+ *     connect.c    connect, reconnect, end; handshake.c: which era the server speaks
  *     calls.c      requests: ids, time-outs, sending; carried.c: how they end
  *     messages.c   what arrives, and where it goes; input.c: questions of the server
  *     lists.c      lists by pages; tools.c: calls, with the headers that tools ask for
- *     compose.c    messages as each era wants them, with mirrored headers
- *     subs.c       what is wanted, and what the server has acknowledged
+ *     compose.c    messages as each era wants them; failure.c: why something failed
+ *     subs.c       what is wanted, and what the server has acknowledged; with it those
+ *                  that subs_internal.h lists
  *     listen.c     modern: streams, replaced without a gap
  *     session.c    legacy: subscribe requests and the GET stream
  *     updates.c    notifications: order, repetition, gaps; events
