@@ -292,6 +292,8 @@ static void take_events(watch_t *watch) {
         int rv = tdg_client_next(watch->client, 0, &event);
         if (rv == TDG_EENDED)
             leave(watch, CLI_UNREACHABLE);
+        else if (rv == TDG_ENOMEM)
+            watch_say(watch, "out of memory: something is not shown");
         if (rv < 0)
             return;
         take_item(watch, watch_item_from(event));

@@ -269,7 +269,7 @@ static int subscribe_given(watch_t *watch) {
 
 /* ---- Following the list ------------------------------------------------- */
 
-/* The URIs in a list of resources, as an object; new. */
+/* The URIs in a list of resources, as an object; new. NULL: no memory for all of them. */
 static json_t *uris_of(const json_t *list) {
     json_t *uris = json_object();
 
@@ -277,8 +277,10 @@ static json_t *uris_of(const json_t *list) {
         const char *uri =
             json_string_value(json_object_get(json_array_get(list, i), "uri"));
 
-        if (uri != NULL)
-            json_object_set_new(uris, uri, json_true());
+        if (uri != NULL && json_object_set_new(uris, uri, json_true()) < 0) {
+            json_decref(uris);
+            uris = NULL;
+        }
     }
     return uris;
 }
@@ -392,6 +394,11 @@ static int follow_list(watch_t *watch, bool first) {
     }
 
     json_t *listed = uris_of(list);
+    if (listed == NULL) { /* what is missing here would count as gone */
+        watch_say(watch, "out of memory: the list is not followed");
+        json_decref(list);
+        return first ? CLI_FAILED : CLI_OK;
+    }
     const char **added = only_in(listed, follow->known, &new_count);
     const char **gone = only_in(follow->known, listed, &gone_count);
     if (added != NULL && new_count > 0)

@@ -468,6 +468,25 @@ def what_a_command_exits_with_is_told():
     watch.ends(OK, signal.SIGINT)
 
 
+def children_are_seen_to_end_whatever_our_parent_ignores():
+    global tidings
+    wrapper, real = os.path.join(tempfile.mkdtemp(dir=work), 'deaf'), tidings
+    with open(wrapper, 'w', encoding='utf-8') as file:
+        file.write(f'#!{sys.executable}\nimport os, signal, sys\n'
+                   'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n'
+                   f'os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n')
+    os.chmod(wrapper, 0o755)
+    serve = Serve()
+    tidings = wrapper
+    try:
+        watch = Watch(serve.url, 'm:1', '--json', '--exec', 'exit 3')
+    finally:
+        tidings = real
+    serve.publish('m:1', 'x')
+    watch.event(kind='command', status=3)
+    watch.ends(OK, signal.SIGINT)
+
+
 def leaving_ends_commands():
     serve, scene = Serve(), tempfile.mkdtemp(dir=work)
     watch = Watch(serve.url, 'm:1', '--exec', SLOW, SCENE=scene)
@@ -725,6 +744,7 @@ TESTS = [
     (facts_are_in_the_environment_and_never_in_the_command,),
     (a_command_takes_content_that_fills_no_pipe,),
     (what_a_command_exits_with_is_told,),
+    (children_are_seen_to_end_whatever_our_parent_ignores,),
     (leaving_ends_commands,),
     *[(nothing_stays_subscribed, era) for era in BOTH],
     (once_ends_at_the_first_change,),
