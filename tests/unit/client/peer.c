@@ -136,21 +136,23 @@ int peer_of(const peer_visit_t *visit) {
     return visit->peer->port;
 }
 
+/* Who has been left does not take what was meant for the next: under the lock it is seen
+ * before a let that came after. */
 bool peer_wait(peer_visit_t *visit) {
     peer_t *peer = visit->peer;
 
     for (;;) {
         struct pollfd poller = {.fd = visit->fd, .events = POLLIN};
-        bool go;
+        bool left, go;
 
         pthread_mutex_lock(&peer->lock);
-        go = peer->lets > 0;
+        left = peer->stopping || poll(&poller, 1, 0) > 0;
+        go = !left && peer->lets > 0;
         peer->lets -= go;
         pthread_mutex_unlock(&peer->lock);
-        if (go)
-            return true;
-        if (is_stopping(peer) || poll(&poller, 1, 5) > 0)
-            return false;
+        if (left || go)
+            return go;
+        poll(&poller, 1, 5);
     }
 }
 
@@ -308,6 +310,7 @@ void peer_stop(peer_t *peer) {
     pthread_mutex_lock(&peer->lock);
     peer->stopping = true;
     pthread_mutex_unlock(&peer->lock);
+    shutdown(peer->fd, SHUT_RD); /* wakes it */
     pthread_join(peer->acceptor, NULL);
     assert_true(peer_alone(peer));
     close(peer->fd);

@@ -113,6 +113,14 @@ static bool asked(struct fixture *f, size_t n, const char *part) {
     return found;
 }
 
+static size_t streams_asked_for(struct fixture *f) {
+    size_t count = 0;
+
+    for (size_t n = 0; n < peer_count(f->peer, "/mcp"); n++)
+        count += asked(f, n, "GET /mcp ");
+    return count;
+}
+
 /* ---- Good answers ------------------------------------------------------- */
 
 static void json_is_understood(void **state) {
@@ -303,18 +311,18 @@ static void what_is_no_mcp_is_nonsense(void **state) {
     }
 }
 
+/* The server may still be sending when the client has seen enough and all is over. */
 static void an_answer_that_is_too_large_is_nonsense(void **state) {
+    static char json[3 * MESSAGE], events[3 * MESSAGE];
     struct fixture *f = *state;
     struct note note = {0};
-    char text[3 * MESSAGE];
 
-    memset(text, ' ', sizeof(text));
-    memcpy(text, JSON "\r\n", strlen(JSON "\r\n"));
-    text[sizeof(text) - 1] = '\0';
-    expect(f, text, TDG__CARRY_NONSENSE, &note);
-    memset(text, 'x', sizeof(text) - 1);
-    memcpy(text, EVENTS "data: ", strlen(EVENTS "data: "));
-    expect(f, text, TDG__CARRY_NONSENSE, &note);
+    memset(json, ' ', sizeof(json) - 1);
+    memcpy(json, JSON "\r\n", strlen(JSON "\r\n"));
+    expect(f, json, TDG__CARRY_NONSENSE, &note);
+    memset(events, 'x', sizeof(events) - 1);
+    memcpy(events, EVENTS "data: ", strlen(EVENTS "data: "));
+    expect(f, events, TDG__CARRY_NONSENSE, &note);
 }
 
 static void nonsense_between_messages_is_survived(void **state) {
@@ -488,10 +496,13 @@ static void it_does_not_go_on_where_that_is_refused_or_late(void **state) {
     assert_int_equal(peer_count(f->peer, NULL), 2);
 
     say((struct answer){.text = EVENTS "retry: 600000\nid: e\n" EVENT(NOTICE)});
-    out.timeout_ms = 100;
-    wires_send(&f->w, &note, &out);
-    wires_expect(&note, TDG__CARRY_TIMEOUT, NULL);
-    assert_int_equal(peer_count(f->peer, NULL), 3);
+    for (out.timeout_ms = 100; note.messages != 1 || note.end != TDG__CARRY_TIMEOUT;
+         out.timeout_ms *= 2) { /* a busy machine may need more to answer at all */
+        assert_true(out.timeout_ms < WIRES_PATIENCE_MS);
+        wires_send(&f->w, &note, &out);
+        wires_expect(&note, TDG__CARRY_TIMEOUT, NULL);
+    }
+    assert_int_equal(streams_asked_for(f), 1);
 }
 
 static void a_modern_stream_never_goes_on(void **state) {
