@@ -133,11 +133,12 @@ def on_every_target(test):
 
 def on_a_terminal(*command, columns=80):
     """Runs it with its output on a terminal; returns exit code and what came there."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe(command[0], command, {**os.environ, 'TERM': 'xterm', 'LC_ALL': 'C.UTF-8',
-                                         'COLUMNS': str(columns)})
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    terminal, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    process = subprocess.Popen([*MORTAL, *command], stdin=theirs, stdout=theirs, stderr=theirs,
+                               env={**os.environ, 'TERM': 'xterm', 'LC_ALL': 'C.UTF-8',
+                                    'COLUMNS': str(columns)})
+    os.close(theirs)
     seen, deadline = b'', time.monotonic() + PATIENCE
     while True:
         ready, _, _ = select.select([terminal], [], [], max(0, deadline - time.monotonic()))
@@ -150,7 +151,7 @@ def on_a_terminal(*command, columns=80):
             break
         seen += piece
     os.close(terminal)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = process.wait(PATIENCE)
     return code, seen.decode(errors='replace').replace('\r\n', '\n')
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,10 @@ import time
 import traceback
 import pty
 
-from mcp_stub import Stub
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'hostile'))
+
+from lib.mortal import MORTAL  # noqa: E402
+from mcp_stub import Stub  # noqa: E402
 
 PATIENCE = 60
 ODD = ['$(touch PWNED)', '`touch PWNED`', ';touch PWNED', '|touch PWNED', '&touch PWNED',
@@ -41,10 +43,11 @@ class Shell:
                        'HOME': self.folder, 'TERM': 'dumb', 'LC_ALL': 'C.UTF-8',
                        'HISTFILE': '', 'PS1': '', 'no_proxy': '*',
                        'TIDINGS_COMPLETION_TIMEOUT': '30s'}
-        self.pid, self.terminal = pty.fork()
-        if self.pid == 0:
-            os.chdir(self.folder)
-            os.execvpe(command[0], command, environment)
+        self.terminal, theirs = pty.openpty()
+        self.process = subprocess.Popen([*MORTAL, 'setsid', '--ctty', *command], stdin=theirs,
+                                        stdout=theirs, stderr=theirs, cwd=self.folder,
+                                        env=environment)
+        os.close(theirs)
         shells.append(self)
         self.seen = ''
         self.unread = b''
@@ -88,12 +91,9 @@ class Shell:
         return self.read_until(r'ARGS<(.*?)>SGRA')[0][1].split('\x1f')
 
     def end(self):
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        self.process.kill()
         os.close(self.terminal)
-        os.waitpid(self.pid, 0)
+        self.process.wait(PATIENCE)
 
 
 ARGS = "args() { local IFS=$'\\037'; printf 'AR''GS<%s>SGRA\\n' \"$*\"; }\n"

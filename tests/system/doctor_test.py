@@ -5,14 +5,12 @@ is well), against servers with one defect each (exactly that one is named), and 
 as it comes and as the doctor says it should be. Writes TAP."""
 import concurrent.futures
 import contextlib
-import ctypes
 import json
 import os
 import pty
 import re
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -20,17 +18,16 @@ import tempfile
 import time
 import traceback
 
-from doctor_server import Server
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'hostile'))
+
+from lib.mortal import MORTAL  # noqa: E402
+from doctor_server import Server  # noqa: E402
 
 PATIENCE = 120
 tidings = fixture = None
 
 
 # ---- Programs -----------------------------------------------------------------------------
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
 
 class Report:
     """What the doctor found."""
@@ -84,9 +81,9 @@ class Report:
 @contextlib.contextmanager
 def serving(*arguments):
     """`tidings serve` with these; yields its address."""
-    process = subprocess.Popen([tidings, 'serve', *arguments], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               preexec_fn=die_with_parent)
+    process = subprocess.Popen([*MORTAL, tidings, 'serve', *arguments],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE)
     try:
         yield wait_for_address(process)
     finally:
@@ -160,9 +157,8 @@ def our_program_is_well():
 
 
 def the_fixture_is_well():
-    process = subprocess.Popen([fixture, '--http', '0'], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               preexec_fn=die_with_parent)
+    process = subprocess.Popen([*MORTAL, fixture, '--http', '0'], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         report = Report(wait_for_address(process), '--idle', '20s').is_well()
     finally:
@@ -371,9 +367,8 @@ http {{
   }}
 }}
 ''')
-        process = subprocess.Popen([program, '-p', work, '-c', f'{work}/nginx.conf'],
-                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   preexec_fn=die_with_parent)
+        process = subprocess.Popen([*MORTAL, program, '-p', work, '-c', f'{work}/nginx.conf'],
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             wait_for_port(process, port)
             yield f'http://127.0.0.1:{port}/mcp'
@@ -453,10 +448,12 @@ def people_get_marks_and_a_count():
 
 def a_terminal_gets_colours_and_no_commands_of_strangers():
     with Server({'refuses', 'hostile'}) as server:
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.execvpe(tidings, [tidings, 'doctor', '--idle', '1s', server.url],
-                       {**os.environ, 'TERM': 'xterm', 'LC_ALL': 'C.UTF-8', 'NO_COLOR': ''})
+        terminal, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [*MORTAL, tidings, 'doctor', '--idle', '1s', server.url], stdin=subprocess.DEVNULL,
+            stdout=theirs, stderr=theirs,
+            env={**os.environ, 'TERM': 'xterm', 'LC_ALL': 'C.UTF-8', 'NO_COLOR': ''})
+        os.close(theirs)
         said, deadline = b'', time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             ready, _, _ = select.select([terminal], [], [], 1)
@@ -469,9 +466,9 @@ def a_terminal_gets_colours_and_no_commands_of_strangers():
             if not piece:
                 break
             said += piece
-        _, status = os.waitpid(pid, 0)
+        code = process.wait(PATIENCE)
         os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 1, said
+    assert code == 1, said
     assert b'\033[31m' in said and b'capability.subscribe' in said, said
     assert b'\033]' not in said and b'\x9b' not in said and b'\x07' not in said, said
 
