@@ -111,8 +111,7 @@ class World:
         return found and found[0]
 
     def output(self):
-        self.errors.seek(0)
-        return self.errors.read().decode('utf-8', 'replace')
+        return tap.written(self.errors)
 
     def write(self, name):
         self.changes += 1

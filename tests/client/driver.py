@@ -78,8 +78,7 @@ class Driver:
                 self.changed.wait(min(left, 1.0))
 
     def output(self):
-        self.errors.seek(0)
-        return self.errors.read().decode('utf-8', 'replace')
+        return tap.written(self.errors)
 
     def memory(self):
         with open(f'/proc/{self.process.pid}/status', encoding='ascii') as file:

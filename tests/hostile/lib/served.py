@@ -37,8 +37,7 @@ class Served:
             self.kill()
 
     def output(self):
-        self.errors.seek(0)
-        return self.errors.read().decode('utf-8', 'replace')
+        return tap.written(self.errors)
 
     def log(self):
         """The records of its log."""

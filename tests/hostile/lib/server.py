@@ -56,8 +56,7 @@ class Server:
         return int(tap.until(found, 'the fixture listens')[1])
 
     def output(self):
-        self.errors.seek(0)
-        return self.errors.read().decode('utf-8', 'replace')
+        return tap.written(self.errors)
 
     # ---- Looking inside
 

@@ -73,6 +73,12 @@ def same(got, wanted, what):
     check(got == wanted, f'{what}: got {got!r}, wanted {wanted!r}')
 
 
+def written(file):
+    """What a program has written to the file that it was given. Without seeking: it shares our
+    place in it, and would go on writing over what is there."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode('utf-8', 'replace')
+
+
 def until(condition, what, seconds=WAIT, pause=0.01):
     """Polls until the condition holds; its last value is the result."""
     deadline = time.monotonic() + seconds
