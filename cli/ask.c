@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
+#include "interrupt.h"
 
 int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
             int (*check)(const void *options, char **argv, int count), cli_ask_fn ask) {
@@ -20,13 +21,17 @@ int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
     code = cli_target_take(target, &argv, &operands);
     if (code == CLI_OK && check != NULL)
         code = check(options, argv, operands);
-    if (code == CLI_OK)
-        code = cli_target_connect(target, NULL, &client);
     if (code != CLI_OK)
         goto done;
 
-    code = ask(options, client, argv, operands);
-    tdg_client_close(client);
+    if (target->program != NULL)
+        cli_interrupt_catch(target);
+    code = cli_target_connect(target, NULL, &client);
+    if (code == CLI_OK)
+        code = ask(options, client, argv, operands);
+    cli_target_close(target);
+    if (target->program != NULL)
+        cli_interrupt_end();
 done:
     cli_target_done(target);
     return code;

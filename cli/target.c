@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "client/client.h"
 #include "terminal.h"
 
 const char *const cli_eras[] = {"auto", "modern", "legacy", NULL}; /* as tdg_era_t */
@@ -156,6 +157,14 @@ void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret) {
     ret->user = target;
 }
 
+static void take_client(cli_target_t *target, tdg_client_t *client) {
+    pthread_mutex_lock(&target->lock);
+    target->client = client;
+    if (target->stopped)
+        tdg_client_stop(client);
+    pthread_mutex_unlock(&target->lock);
+}
+
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret) {
     tdg_failure_t failure = {0};
@@ -165,9 +174,36 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
         cli_target_opts(target, &made);
         opts = &made;
     }
-    int rv = tdg_client_connect(opts, ret, &failure);
+    tdg_client_t *client = NULL;
+    int rv = tdg__client_create(opts, &client, &failure);
 
-    return rv == 0 ? CLI_OK : cli_target_failed(target, NULL, rv, &failure);
+    if (rv == 0) {
+        take_client(target, client);
+        rv = tdg__client_connect(client, &failure);
+    }
+    if (rv == 0) {
+        *ret = client;
+        return CLI_OK;
+    }
+    cli_target_close(target);
+    return cli_target_failed(target, NULL, rv, &failure);
+}
+
+void cli_target_stop(cli_target_t *target) {
+    pthread_mutex_lock(&target->lock);
+    target->stopped = true;
+    tdg_client_stop(target->client);
+    pthread_mutex_unlock(&target->lock);
+}
+
+void cli_target_close(cli_target_t *target) {
+    tdg_client_t *client;
+
+    pthread_mutex_lock(&target->lock);
+    client = target->client;
+    target->client = NULL;
+    pthread_mutex_unlock(&target->lock);
+    tdg_client_close(client);
 }
 
 /* ---- What went wrong ---------------------------------------------------- */
@@ -232,6 +268,11 @@ int cli_target_failed(cli_target_t *target, const char *what, int code,
     const char *help = advice(target, code, failure);
     int exit_code = cli_exit_code(code, failure);
     tdg__text_t text;
+
+    if (code == TDG_EENDED) { /* by ourselves */
+        tdg_failure_done(failure);
+        return exit_code;
+    }
 
     tdg__text_init(&text, MAX_SHOWN);
     if (what != NULL) {

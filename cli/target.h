@@ -25,7 +25,7 @@
  *         rv = tdg_client_read(client, argv[0], &result, &failure);
  *         if (rv < 0)
  *             code = cli_target_failed(&opts.target, argv[0], rv, &failure);
- *         tdg_client_close(client);
+ *         cli_target_close(&opts.target);
  *     }
  *     cli_target_done(&opts.target);
  *
@@ -57,7 +57,10 @@ typedef struct cli_target {
     char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
     void *user;                     /* for the command; the client's is the target */
 
-    pthread_mutex_t lock; /* guards what the program said last, on standard error */
+    pthread_mutex_t lock; /* guards all below */
+    tdg_client_t *client; /* from its making to its closing, else NULL */
+    bool stopped;
+    /* What the program said last, on standard error. */
     char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
     size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */
 } cli_target_t;
@@ -121,6 +124,14 @@ void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret);
  * Returns CLI_OK and a new client, or another exit code, with the reason said. */
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret);
+
+/* Begins to close the client, also one that is still connecting: calls that wait for the
+ * server return TDG_EENDED, about which cli_target_failed() says nothing. From any
+ * thread, until cli_target_done(). */
+void cli_target_stop(cli_target_t *target);
+
+/* Closes the client, if there is one. */
+void cli_target_close(cli_target_t *target);
 
 /* Says what went wrong, on standard error: what was asked (NULL: nothing), what happened,
  * and what to do about it. Ends `failure`, which may be all zero. Returns the exit code.

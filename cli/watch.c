@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -159,25 +160,37 @@ static int catch_signals(watch_t *watch) {
 
 /* ---- Standard output ---------------------------------------------------- */
 
+/* Waits until standard output takes more. False: it does not, and a signal has come: to
+ * leave is more important than the rest of a line. */
+static bool wait_for_output(watch_t *watch) {
+    struct pollfd fds[] = {
+        {.fd = STDOUT_FILENO,     .events = POLLOUT},
+        {.fd = watch->signals[0], .events = POLLIN },
+    };
+
+    while (poll(fds, 2, signal_count > 0 ? 0 : -1) < 0 && errno == EINTR)
+        ;
+    return fds[0].revents != 0;
+}
+
 void watch_flush(watch_t *watch) {
     size_t sent = 0;
 
     if (watch->out.error != 0)
-        watch_say(watch, "out of memory: something is not shown");
+        watch_say(watch, "out of memory: some of what changed is not shown");
     while (watch->out.error == 0 && sent < watch->out.len && !watch->output_gone) {
-        ssize_t len = write(STDOUT_FILENO, watch->out.data + sent, watch->out.len - sent);
+        size_t left = watch->out.len - sent;
 
+        if (!wait_for_output(watch))
+            break;
+        ssize_t len = write(STDOUT_FILENO, watch->out.data + sent,
+                            left < PIPE_BUF ? left : PIPE_BUF);
         if (len >= 0) {
             sent += (size_t)len;
-        } else if (errno == EAGAIN) { /* somebody else made it so */
-            struct pollfd fd = {.fd = STDOUT_FILENO, .events = POLLOUT};
-
-            if (poll(&fd, 1, -1) < 0 && signal_count > 0)
-                break;
         } else if (errno == EINTR) {
             if (signal_count > 0)
-                break; /* to leave is more important than the rest of a line */
-        } else {
+                break;
+        } else if (errno != EAGAIN) { /* somebody else may have made it so */
             watch->output_gone = true;
             watch->output_failed = errno != EPIPE;
             if (watch->output_failed)
@@ -258,7 +271,7 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
 /* Shows an item, runs its command, and frees it. */
 static void take_item(watch_t *watch, watch_item_t *item) {
     if (item == NULL) {
-        watch_say(watch, "out of memory: something is not shown");
+        watch_say(watch, "out of memory: some of what changed is not shown");
         return;
     }
     bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
@@ -293,7 +306,7 @@ static void take_events(watch_t *watch) {
         if (rv == TDG_EENDED)
             leave(watch, CLI_UNREACHABLE);
         else if (rv == TDG_ENOMEM)
-            watch_say(watch, "out of memory: something is not shown");
+            watch_say(watch, "out of memory: some of what changed is not shown");
         if (rv < 0)
             return;
         take_item(watch, watch_item_from(event));

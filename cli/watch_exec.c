@@ -21,7 +21,8 @@
 #include "base/alloc.h"
 
 enum {
-    MAX_WAITING = 64 << 20,  /* bytes of contents that wait for their command */
+    MAX_WAITING = 64 << 20,  /* bytes of what waits for its command */
+    ITEM_COST = 512,         /* of one without its texts */
     MAX_VARIABLE = 64 << 10, /* bytes of one variable; Linux takes 128 KiB */
     KILL_AFTER_MS = 2000,    /* between SIGTERM and SIGKILL */
     LOOK_AGAIN_MS = 50,      /* where the system has no pidfd */
@@ -46,11 +47,14 @@ void watch_exec_done(watch_t *watch) {
     exec_queue_done(&watch->exec.queue);
 }
 
-static size_t cost_of(const json_t *contents) {
-    size_t cost = 0;
+/* About the memory that an item takes while it waits. */
+static size_t cost_of(const watch_item_t *item) {
+    size_t cost = ITEM_COST + strlen(item->uri);
 
-    for (size_t i = 0; i < json_array_size(contents); i++) {
-        const json_t *part = json_array_get(contents, i);
+    if (item->metadata != NULL)
+        cost += json_dumpb(item->metadata, NULL, 0, JSON_COMPACT);
+    for (size_t i = 0; i < json_array_size(item->contents); i++) {
+        const json_t *part = json_array_get(item->contents, i);
 
         cost += json_string_length(json_object_get(part, "text")) +
                 json_string_length(json_object_get(part, "blob"));
@@ -59,8 +63,8 @@ static size_t cost_of(const json_t *contents) {
 }
 
 void watch_exec_add(watch_t *watch, watch_item_t *item) {
-    if (exec_queue_add(&watch->exec.queue, item->uri, item, cost_of(item->contents),
-                       item->merged) < 0)
+    if (exec_queue_add(&watch->exec.queue, item->uri, item, cost_of(item), item->merged) <
+        0)
         watch_say(watch, "out of memory: a command is not run");
 }
 
@@ -72,12 +76,15 @@ typedef struct environment {
     char **list; /* ends with NULL; the first are ours */
     char *own[VARIABLES];
     size_t count;
+    const char *names[VARIABLES]; /* of ours, also those that are left out */
+    size_t name_count;
 } environment_t;
 
 static void set_variable(environment_t *environment, const char *name,
                          const char *value) {
     char *text = NULL;
 
+    environment->names[environment->name_count++] = name;
     if (strlen(value) <= MAX_VARIABLE && asprintf(&text, "%s=%s", name, value) >= 0)
         environment->own[environment->count++] = text;
 }
@@ -108,12 +115,14 @@ static void set_facts(watch_t *watch, environment_t *environment,
     free(metadata);
 }
 
-/* Whether a variable of ours has one of the names that we set: then it is left out. */
+/* Whether a variable of ours has one of the names that we set: then it is left out, also
+ * where the new value is too long. The old one is about something else. */
 static bool is_replaced(const environment_t *environment, const char *variable) {
-    size_t len = strcspn(variable, "=") + 1;
+    size_t len = strcspn(variable, "=");
 
-    for (size_t i = 0; i < environment->count; i++)
-        if (strncmp(environment->own[i], variable, len) == 0)
+    for (size_t i = 0; i < environment->name_count; i++)
+        if (strlen(environment->names[i]) == len &&
+            strncmp(environment->names[i], variable, len) == 0)
             return true;
     return false;
 }

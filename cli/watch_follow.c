@@ -15,9 +15,12 @@
 #include "base/alloc.h"
 
 enum {
-    READS = 16,          /* at the same time, at the start */
-    SHOWN_REFUSALS = 5,  /* of listed resources */
-    STOP_WAIT_MS = 3000, /* for a call that waits for the server */
+    READS = 16,         /* at the same time, at the start */
+    SHOWN_REFUSALS = 5, /* of listed resources */
+    STOP_WAIT_S = 6,    /* a program that ignores everything is gone after 5 */
+    /* Between two looks at a list that does not stop to change. */
+    PAUSE_MS = 250,
+    MAX_PAUSE_MS = 8000,
     FOLLOWED = 1 << TDG_LIST_RESOURCES | 1 << TDG_LIST_TOOLS | 1 << TDG_LIST_PROMPTS,
 };
 
@@ -489,10 +492,31 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
     return code;
 }
 
+/* A pause after a look at a list. A server that says that it has changed while we look
+ * at it, every time, is asked less and less often. Under the lock. */
+static void pause_between_looks(watch_follow_t *follow, long *pause_ms) {
+    struct timespec until;
+    int rv = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += *pause_ms / 1000;
+    until.tv_nsec += *pause_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (!follow->stop && rv == 0)
+        rv = pthread_cond_timedwait(&follow->wake, &follow->lock, &until);
+    *pause_ms = follow->changed == 0       ? PAUSE_MS
+                : *pause_ms < MAX_PAUSE_MS ? *pause_ms * 2
+                                           : MAX_PAUSE_MS;
+}
+
 /* Waits for a change of a list; stores which have changed. Returns false where it is time
  * to end. */
-static bool wait_for_lists(watch_follow_t *follow, unsigned *ret) {
+static bool wait_for_lists(watch_follow_t *follow, long *pause_ms, unsigned *ret) {
     pthread_mutex_lock(&follow->lock);
+    pause_between_looks(follow, pause_ms);
     while (!follow->stop && follow->changed == 0)
         pthread_cond_wait(&follow->wake, &follow->lock);
     bool stop = follow->stop;
@@ -503,9 +527,10 @@ static bool wait_for_lists(watch_follow_t *follow, unsigned *ret) {
 }
 
 static void follow_lists(watch_t *watch) {
+    long pause_ms = PAUSE_MS;
     unsigned changed;
 
-    while (wait_for_lists(&watch->follow, &changed)) {
+    while (wait_for_lists(&watch->follow, &pause_ms, &changed)) {
         if ((changed & 1u << TDG_LIST_RESOURCES) != 0)
             follow_list(watch, false);
         if ((changed & 1u << TDG_LIST_TOOLS) != 0)
@@ -567,12 +592,16 @@ bool watch_follow_stop(watch_t *watch) {
 
     if (follow->started) {
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += STOP_WAIT_MS / 1000;
+        until.tv_sec += STOP_WAIT_S;
         pthread_mutex_lock(&follow->lock);
         follow->stop = true;
         pthread_cond_signal(&follow->wake);
-        /* Not connected yet: nothing is subscribed, and nobody needs to be told. */
-        while (!follow->over && follow->client != NULL &&
+        pthread_mutex_unlock(&follow->lock);
+        cli_target_stop(&watch->opts.target);
+        /* Not connected yet: no server needs to be told, but a program has to end. */
+        pthread_mutex_lock(&follow->lock);
+        while (!follow->over &&
+               (follow->client != NULL || watch->opts.target.program != NULL) &&
                pthread_cond_timedwait(&follow->idle, &follow->lock, &until) == 0)
             ;
         bool over = follow->over;
@@ -582,7 +611,7 @@ bool watch_follow_stop(watch_t *watch) {
         pthread_join(follow->thread, NULL);
     }
 
-    tdg_client_close(follow->client);
+    cli_target_close(&watch->opts.target);
     follow->client = NULL;
     while ((note = watch_follow_next(watch)) != NULL)
         watch_note_free(note);

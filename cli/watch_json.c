@@ -4,6 +4,7 @@
  * and none changes its meaning. */
 #include "watch.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -44,8 +45,50 @@ static void begin(watch_t *watch, const char *event, int64_t at_ms) {
     put_number(watch, "at", at_ms);
 }
 
+/* The bytes of the character at `text`, and its number; of what is no UTF-8, one byte. */
+static size_t decode(const char *text, size_t len, uint32_t *ret) {
+    const unsigned char *p = (const unsigned char *)text;
+    size_t bytes = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+    if (bytes > len)
+        bytes = 1;
+    *ret = bytes == 1 ? p[0] : p[0] & (0xffu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++)
+        *ret = *ret << 6 | (p[i] & 0x3f);
+    return bytes;
+}
+
+/* Nothing but ASCII for a terminal, which may take other characters for commands. They
+ * are in strings, so they can be escaped where they stand. */
+static void make_ascii(watch_t *watch) {
+    tdg__text_t given = watch->out;
+    uint32_t character;
+    char text[16];
+
+    tdg__text_init(&watch->out, SIZE_MAX / 2);
+    for (size_t at = 0, bytes; at < given.len; at += bytes) {
+        bytes = decode(given.data + at, given.len - at, &character);
+        if (character < 0x7f) {
+            tdg__text_add(&watch->out, given.data + at, 1);
+            continue;
+        }
+        if (character < 0x10000)
+            snprintf(text, sizeof(text), "\\u%04X", (unsigned)character);
+        else
+            snprintf(text, sizeof(text), "\\u%04X\\u%04X",
+                     (unsigned)(0xd800 + ((character - 0x10000) >> 10)),
+                     (unsigned)(0xdc00 + (character & 0x3ff)));
+        tdg__text_put(&watch->out, text);
+    }
+    if (given.error != 0)
+        watch->out.error = given.error;
+    tdg__text_done(&given);
+}
+
 static void end(watch_t *watch) {
     tdg__text_put(&watch->out, "}\n");
+    if (watch->is_terminal)
+        make_ascii(watch);
     watch_flush(watch);
 }
 

@@ -9,6 +9,19 @@
 
 #include "base/hash.h"
 
+/* Resources of each kind that are remembered. A server may tell of any number of them
+ * below one that it lists; those beyond are told as if nothing were known. */
+enum { MAX_NOTED = 200000 };
+
+/* Notes it, `value` stolen, where there is room. Returns whether it is noted. */
+static bool note(json_t *notes, const char *uri, json_t *value) {
+    if (json_object_size(notes) >= MAX_NOTED) {
+        json_decref(value);
+        return false;
+    }
+    return json_object_set_new(notes, uri, value) == 0;
+}
+
 void watch_news_start(watch_t *watch, json_t *listed) {
     json_object_update(watch->listed, listed);
 }
@@ -24,8 +37,7 @@ static json_int_t hash_of(const watch_t *watch, const json_t *contents) {
 
 static void remember_content(watch_t *watch, const watch_item_t *item) {
     if (item->contents != NULL)
-        json_object_set_new(watch->hashes, item->uri,
-                            json_integer(hash_of(watch, item->contents)));
+        note(watch->hashes, item->uri, json_integer(hash_of(watch, item->contents)));
 }
 
 /* Whether it is what was told when it was new. Asked once. */
@@ -43,9 +55,10 @@ static bool is_listed_news(watch_t *watch, watch_item_t *item) {
     json_object_del(watch->deleted, item->uri);
     if (json_object_get(watch->listed, item->uri) != NULL)
         return item->kind == WATCH_UPDATED && !is_as_listed(watch, item);
-    item->kind = WATCH_LISTED;
-    json_object_set_new(watch->listed, item->uri, json_true());
-    remember_content(watch, item);
+    if (note(watch->listed, item->uri, json_true())) {
+        item->kind = WATCH_LISTED;
+        remember_content(watch, item);
+    }
     return true;
 }
 
@@ -58,7 +71,7 @@ bool watch_is_news(watch_t *watch, watch_item_t *item) {
         return is_listed_news(watch, item);
     case WATCH_DELETED:
         json_object_del(watch->hashes, item->uri);
-        json_object_set_new(watch->deleted, item->uri, json_true());
+        note(watch->deleted, item->uri, json_true());
         return true;
     case WATCH_UNLISTED:
         json_object_del(watch->hashes, item->uri);

@@ -388,8 +388,8 @@ static int make_core(tdg_client_t *client) {
 }
 
 /* Stores a client whose thread runs, and which is not connected yet. */
-static int create(const tdg_client_opts_t *opts, tdg_client_t **ret,
-                  tdg_failure_t *failure) {
+int tdg__client_create(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                       tdg_failure_t *failure) {
     tdg_client_t *client = tdg__calloc(1, sizeof(*client));
     int rv;
 
@@ -442,7 +442,7 @@ int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
     if (opts == NULL || ret == NULL)
         return tdg__client_fail(failure, TDG_EINVAL, "no options, or nowhere to store");
 
-    rv = create(opts, &client, failure);
+    rv = tdg__client_create(opts, &client, failure);
     if (rv < 0)
         return rv;
 

@@ -69,7 +69,10 @@ void tdg__client_leave(tdg_client_t *client);
  * much waits already). Between enter and leave, or on the client's thread. */
 int tdg__client_post(tdg_client_t *client, tdg__command_t *command);
 
-/* Waits until the core is connected (client_wait.c). */
+/* The two halves of tdg_client_connect(), for who wants to be able to stop the second: a
+ * new client, not connected; and waiting until it is (client_wait.c). */
+int tdg__client_create(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                       tdg_failure_t *failure);
 int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure);
 
 /* Wakes who waits for events that were told in this turn of the loop. On the client's

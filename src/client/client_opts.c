@@ -176,6 +176,14 @@ static const char *wrong_header(const char *header) {
     return NULL;
 }
 
+/* How much of it may be said: the name. Where the colon was forgotten, nobody knows which
+ * part is the secret. */
+static int shown_length(const char *header) {
+    size_t name = name_length(header);
+
+    return header[name] == ':' ? (int)name : 0;
+}
+
 static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
     size_t count = 0;
 
@@ -184,12 +192,14 @@ static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) 
 
     for (; opts->headers[count] != NULL; count++) {
         const char *header = opts->headers[count], *wrong = wrong_header(header);
+        int shown = shown_length(header);
 
         if (count == TDG__CLIENT_MAX_HEADERS)
             return invalid(failure, "too many headers");
         if (wrong != NULL)
-            return tdg__client_fail(failure, TDG_EINVAL, "header %zu (%.*s): %s",
-                                    count + 1, (int)name_length(header), header, wrong);
+            return tdg__client_fail(failure, TDG_EINVAL, "header %zu%s%.*s%s: %s",
+                                    count + 1, shown > 0 ? " (" : "", shown, header,
+                                    shown > 0 ? ")" : "", wrong);
         if (opts->token_file != NULL && strncasecmp(header, "Authorization:", 14) == 0)
             return invalid(failure, "an Authorization header and a token file exclude "
                                     "each other");

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""client_evil_test.py TIDINGS [PART_OF_A_NAME]: the commands that talk to servers, against
+servers and programs that mean no good, and readers that do not read. Writes TAP."""
+import atexit
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
+sys.path.insert(0, HERE)
+
+from lib import tap  # noqa: E402
+from mcp_stub import Stub  # noqa: E402
+
+PIPE_SIZE = 4096
+tidings = None
+work = None
+running = []
+
+
+# ---- Programs and servers -----------------------------------------------------------------
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Run:
+    """A tidings with its output in files."""
+
+    def __init__(self, arguments, out=None, **more):
+        self.paths = [tempfile.mktemp(dir=work) for _ in range(2)]
+        files = [open(path, 'wb') for path in self.paths]
+        self.process = subprocess.Popen(
+            [tidings, *arguments], stdin=subprocess.DEVNULL, stderr=files[1],
+            stdout=files[0] if out is None else out, start_new_session=True,
+            preexec_fn=die_with_parent, env={**os.environ, 'NO_COLOR': '1', **more})
+        for file in files:
+            file.close()
+        running.append(self)
+
+    def said(self):
+        """Standard output and standard error so far."""
+        texts = []
+        for path in self.paths:
+            with open(path, encoding='utf-8', errors='replace') as file:
+                texts.append(file.read())
+        return texts
+
+    def until(self, text, where=1):
+        tap.until(lambda: text in self.said()[where] or self.process.poll() is not None,
+                  f'{text!r} does not come')
+        tap.check(text in self.said()[where], f'{text!r} has not come: {self.said()}')
+
+    def ends(self, code, number=None):
+        if number is not None:
+            self.process.send_signal(number)
+        try:
+            got = self.process.wait(tap.WAIT)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'it does not end: {self.said()}') from None
+        tap.check(got == code, f'exit code {got}, wanted {code}: {self.said()}')
+        tap.check('ERROR: ' not in self.said()[1], f'a sanitizer speaks: {self.said()[1]}')
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(tap.WAIT)
+
+
+class Teller(Stub):
+    """A stub whose listen streams are acknowledged and then told what `tell` makes: a
+    function of the subscription's id that yields bytes."""
+
+    def __init__(self, tell, answers=None):
+        super().__init__(answers, capabilities={
+            'resources': {'subscribe': True, 'listChanged': True}})
+        self.told = 0
+        teller = self
+
+        def listen(handler, body):
+            handler.send_response(200)
+            handler.send_header('Content-Type', 'text/event-stream')
+            handler.send_header('Connection', 'close')
+            handler.end_headers()
+            handler.close_connection = True
+            wanted = body['params'].get('notifications', {})
+            try:
+                handler.wfile.write(notice('subscriptions/acknowledged', body['id'],
+                                           notifications=wanted))
+                for piece in tell(body['id']):
+                    handler.wfile.write(piece)
+                    teller.told += 1
+                handler.rfile.read(1)
+            except OSError:
+                pass  # the client has left
+        self.server.RequestHandlerClass.listen = listen
+
+
+def notice(name, stream, **params):
+    params['_meta'] = {'io.modelcontextprotocol/subscriptionId': stream}
+    said = {'jsonrpc': '2.0', 'method': 'notifications/' + name, 'params': params}
+    return f'data: {json.dumps(said)}\n\n'.encode()
+
+
+def is_alive(pid):
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as file:
+            return file.read().rsplit(')', 1)[1].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+# ---- Tests --------------------------------------------------------------------------------
+
+def a_signal_ends_the_program_as_well(command, name):
+    """It has a session of its own and ignores its input: nothing else would end it."""
+    number = getattr(signal, name)
+    path = tempfile.mktemp(dir=work)
+    run = Run([*command.split(), '--', 'sh', '-c', f'echo $$ >{path}.new; mv {path}.new {path}; '
+                                                   'exec sleep 1000'])
+    tap.until(lambda: os.path.exists(path), 'the program does not start')
+    with open(path, encoding='ascii') as file:
+        pid = int(file.read())
+    try:
+        # `watch` has handlers of its own, and gives the code that a shell would.
+        run.ends(128 + number if command == 'watch' else -number, number)
+        tap.until(lambda: not is_alive(pid), 'the program is still there')
+    finally:
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    tap.check(run.said()[1] == '', run.said())
+
+
+def a_reader_that_does_not_read_keeps_nobody():
+    def tell(stream):
+        for i in range(1000):
+            yield notice('resources/updated', stream, uri=f'x:{i}')
+    teller = Teller(tell)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
+    run = Run(['watch', teller.url, 'x:{n}'], out=writer)
+    os.close(writer)
+    tap.until(lambda: teller.told == 1000, 'the server cannot tell')
+
+    def is_printing():
+        size = fcntl.ioctl(reader, termios.FIONREAD, b'\0' * 4)
+        return int.from_bytes(size, sys.byteorder) > 0
+    tap.until(is_printing, 'nothing is printed')
+    run.ends(0, signal.SIGTERM)
+    os.close(reader)
+    teller.close()
+
+
+def a_server_that_never_stops_sending_can_be_left():
+    stop = threading.Event()
+
+    def tell(_):
+        noise = b':\n\n' * 100000
+        while not stop.is_set():
+            yield noise
+    teller = Teller(tell)
+    run = Run(['watch', teller.url, 'x:1'])
+    run.until('watching 1 resource')
+    run.ends(0, signal.SIGINT)
+    stop.set()
+    teller.close()
+
+
+def a_list_that_always_changes_is_asked_for_now_and_then():
+    looks = []
+
+    def look(_):
+        looks.append(time.monotonic())
+        return {'resources': [{'uri': 'x:1', 'name': 'x'}]}
+
+    def tell(stream):
+        while True:  # until the client leaves
+            yield notice('resources/list_changed', stream)
+            time.sleep(0.01)
+    teller = Teller(tell, {'resources/list': look})
+    run = Run(['watch', teller.url])
+    run.until('watching')
+    first = len(looks)
+    tap.until(lambda: len(looks) >= first + 4, 'the list is not asked for again')
+    took = looks[first + 3] - looks[first - 1]
+    tap.check(took >= 1, f'four more looks in {took:.3f} s')  # with a pause before each
+    run.ends(0, signal.SIGINT)
+    teller.close()
+
+
+def json_on_a_terminal_is_ascii():
+    evil = 'x:\u009b31m\u202e\x7f\x1b[2J\U0001f600'
+
+    def tell(stream):
+        yield notice('resources/updated', stream, uri=evil, metadata={'change_type': evil})
+    teller = Teller(tell)
+    ours, theirs = pty.openpty()
+    run = Run(['watch', '--json', teller.url, evil], out=theirs, TERM='xterm')
+    os.close(theirs)
+    shown = b''
+    while b'"updated"' not in shown or not shown.endswith(b'\n'):
+        shown += os.read(ours, 4096)
+    tap.check(all(32 <= byte < 127 or byte in b'\r\n' for byte in shown), shown)
+    line = json.loads(shown.decode().splitlines()[-1])
+    tap.check(line['uri'] == evil and line['metadata']['change_type'] == evil, line)
+    run.ends(0, signal.SIGINT)
+    os.close(ours)
+    teller.close()
+
+
+def a_variable_that_is_too_long_is_not_an_old_one():
+    def tell(stream):
+        yield notice('resources/updated', stream, uri='x:1', metadata={'long': 'y' * 100000})
+    teller = Teller(tell, {'resources/read': {'contents': [{'uri': 'x:1', 'text': 't'}]}})
+    run = Run(['watch', '--once', '--exec', 'echo "uri $TIDINGS_URI, ${TIDINGS_METADATA-none}"',
+               teller.url, 'x:1'], TIDINGS_METADATA='old', TIDINGS_URI='old')
+    run.ends(0)
+    tap.check('uri x:1, none\n' in run.said()[0], run.said())
+    teller.close()
+
+
+TESTS = [
+    (a_signal_ends_the_program_as_well, 'ls', 'SIGINT'),
+    (a_signal_ends_the_program_as_well, 'read x:1', 'SIGTERM'),
+    (a_signal_ends_the_program_as_well, 'watch', 'SIGINT'),
+    (a_signal_ends_the_program_as_well, 'watch', 'SIGHUP'),
+    (a_reader_that_does_not_read_keeps_nobody,),
+    (a_server_that_never_stops_sending_can_be_left,),
+    (a_list_that_always_changes_is_asked_for_now_and_then,),
+    (json_on_a_terminal_is_ascii,),
+    (a_variable_that_is_too_long_is_not_an_old_one,),
+]
+
+
+def kill_all():
+    while running:
+        running.pop().kill()
+
+
+def main():
+    global tidings, work
+    if len(sys.argv) < 2:
+        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS [PART_OF_A_NAME]')
+    tidings = os.path.abspath(sys.argv[1])
+    only = sys.argv[2] if len(sys.argv) > 2 else ''
+    atexit.register(kill_all)
+    with tempfile.TemporaryDirectory() as work:
+        for test, *arguments in TESTS:
+            name = ' '.join([test.__name__, *arguments])
+            if only in name:
+                tap.run(name, test, *arguments)
+                kill_all()
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
