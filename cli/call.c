@@ -18,7 +18,8 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
-                      "all arguments at once, as a JSON object; name=value adds to them"),
+                      "all arguments at once, as a JSON object; name=value\n"
+                      "adds to them"),
     CLI_FLAG_OPTION(struct options, json, "json",
                     "print the result as the protocol has it, in one line"),
     CLI_TARGET_OPTIONS(struct options, target),

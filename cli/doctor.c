@@ -244,21 +244,22 @@ static const cli_option_t table[] = {
     CLI_TIME_OPTION(doctor_options_t, target.timeout_ms, "timeout", "TIME", 1,
                     CLI_MAX_TIME_MS, "how long to wait for each answer [10s]"),
     CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long a stream is held on which nothing happens, to see\n"
-                    "signs of life and who cuts it off [20s]; proxies often cut at 60s,\n"
-                    "so try 150s once"),
+                    "how long a stream is held on which nothing happens, to\n"
+                    "see signs of life and who cuts it off [20s]; proxies\n"
+                    "often cut at 60s, so try 150s once"),
     CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",
-                     "subscribe to this resource; can be given several times. Without\n"
-                     "it, to the first 20 that the server lists"),
+                     "subscribe to this resource; can be given several times.\n"
+                     "Without it, to the first 20 that the server lists"),
     CLI_TIME_OPTION(doctor_options_t, wait_ms, "wait", "TIME", 1, CLI_MAX_TIME_MS,
                     "how long to wait for an update [as long as --idle]"),
     CLI_STRING_OPTION(doctor_options_t, trigger, "trigger", "CMD",
-                      "run this shell command to make a change, once the streams are\n"
-                      "open"),
+                      "run this shell command to make a change, once the\n"
+                      "streams are open"),
     CLI_FLAG_OPTION(doctor_options_t, json, "json",
                     "print the report as one JSON document"),
     CLI_CHOICE_OPTION(doctor_options_t, color, "color", "WHEN", cli_colors,
-                      "auto (the default: on a terminal), always or never"),
+                      "auto (the default: on a terminal, unless NO_COLOR is\n"
+                      "set), always or never"),
     CLI_END,
 };
 

@@ -35,8 +35,8 @@ static const cli_option_t options[] = {
     CLI_FLAG_OPTION(struct options, wanted[TDG_LIST_PROMPTS], "prompts",
                     "list the prompts"),
     CLI_FLAG_OPTION(struct options, names, "names",
-                    "print nothing but URIs and names, one per line; those with\n"
-                    "control characters are left out"),
+                    "print nothing but URIs and names, one per line; those\n"
+                    "with control characters are left out"),
     CLI_FLAG_OPTION(struct options, json, "json",
                     "print what the protocol has, as one JSON document in one\n"
                     "line: resources, resourceTemplates, tools, prompts"),

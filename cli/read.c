@@ -22,8 +22,8 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, output, "output", "FILE",
-                      "write what was read into this file, as it is; - is standard\n"
-                      "output, also for binary data on a terminal"),
+                      "write what was read into this file, as it is; - is\n"
+                      "standard output, also for binary data on a terminal"),
     CLI_FLAG_OPTION(struct options, json, "json",
                     "print the results as the protocol has them, one per line"),
     CLI_TARGET_OPTIONS(struct options, target),

@@ -35,14 +35,12 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, config, "config", "FILE",
                       "serve what this config names; without PATH and FILE it is\n"
                       "./tidings.yaml, if that is there"),
-    CLI_STRING_OPTION(
-        struct options, listen, "listen", "URL",
-        "where to serve over HTTP [http://127.0.0.1:8808]; port 0 takes any\n"
-        "free one"),
-    CLI_FLAG_OPTION(
-        struct options, stdio, "stdio",
-        "serve standard input and output, for hosts that start tidings; HTTP\n"
-        "only with --listen"),
+    CLI_STRING_OPTION(struct options, listen, "listen", "URL",
+                      "where to serve over HTTP [http://127.0.0.1:8808]; port 0 takes\n"
+                      "any free one"),
+    CLI_FLAG_OPTION(struct options, stdio, "stdio",
+                    "serve standard input and output, for hosts that start tidings;\n"
+                    "HTTP only with --listen"),
     CLI_FLAG_OPTION(struct options, quiet, "quiet",
                     "say nothing but warnings and errors"),
     CLI_FLAG_OPTION(struct options, verbose, "verbose", "say more of what happens"),

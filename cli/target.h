@@ -71,18 +71,17 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
 
 #define CLI_TARGET_OPTIONS(type, target)                                                 \
     CLI_PROGRAM_OPTION(type, target.program,                                             \
-                       "instead of a URL: start this program and talk to it over its\n"  \
-                       "standard input and output"),                                     \
+                       "instead of a URL: start this program and talk to it over\n"      \
+                       "its standard input and output"),                                 \
         CLI_TEXTS_OPTION(type, target.headers, "header", "TEXT",                         \
-                         "send 'Name: value' with every request; can be given several\n" \
-                         "times"),                                                       \
-        CLI_STRING_OPTION(                                                               \
-            type, target.token_file, "token-file", "FILE",                               \
-            "send the token in this file as Authorization: Bearer; it is\n"              \
-            "read again when the server does not take it any more"),                     \
+                         "send 'Name: value' with every request; can be given\n"         \
+                         "several times"),                                               \
+        CLI_STRING_OPTION(type, target.token_file, "token-file", "FILE",                 \
+                          "send the token in this file as Authorization: Bearer; it\n"   \
+                          "is read again when the server does not take it any more"),    \
         CLI_CHOICE_OPTION(type, target.era, "era", "NAME", cli_eras,                     \
-                          "the protocol: auto (the default: ask), modern (2026-07-28)\n" \
-                          "or legacy (2025-11-25 and older)"),                           \
+                          "the protocol: auto (the default: ask), modern\n"              \
+                          "(2026-07-28) or legacy (2025-11-25 and older)"),              \
         CLI_STRING_OPTION(type, target.ca_file, "ca-file", "FILE",                       \
                           "trust these certificates instead of the system's"),           \
         CLI_STRING_OPTION(type, target.proxy, "proxy", "URL",                            \
@@ -90,8 +89,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
         CLI_FLAG_OPTION(type, target.insecure_token, "insecure-token",                   \
                         "send tokens and headers also over http: to other machines"),    \
         CLI_FLAG_OPTION(type, target.verbose, "verbose",                                 \
-                        "say on standard error what the connection does, and what the\n" \
-                        "program says")
+                        "say on standard error what the connection does, and what\n"     \
+                        "the program says")
 
 /* For commands that ask and get an answer. */
 #define CLI_TARGET_TIMEOUT(type, target)                                                 \
@@ -104,9 +103,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
     "of the line, -- and a program that is one: -- tidings serve --stdio notes"
 #define CLI_TARGET_EXITS                                                                 \
     "Exit codes: 0 it worked, 1 it did not, 2 the command line is wrong, 3 the server\n" \
-    "cannot be reached, 4 the time was over, 5 the server asks who you are or does "     \
-    "not\n"                                                                              \
-    "let you, 6 it has no such thing or does not offer it."
+    "cannot be reached, 4 the time was over, 5 the server asks who you are or does\n"    \
+    "not let you, 6 it has no such thing or does not offer it."
 
 /* Before cli_parse(). Afterwards cli_target_done(), in any case. */
 void cli_target_init(cli_target_t *target, const cli_command_t *command);

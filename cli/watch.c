@@ -35,9 +35,10 @@ static const cli_option_t options[] = {
     FLAG(read, "read", "print the new content under each line"),
     FLAG(diff, "diff", "print what changed in it, as diff -u does"),
     STRING(exec, "exec", "COMMAND",
-           "run this by /bin/sh for each change, with the content on its\n"
-           "standard input and what happened in TIDINGS_URI and others; one at\n"
-           "a time per URI, with what comes meanwhile collapsed into one run"),
+           "run this by /bin/sh for each change, with the content on\n"
+           "its standard input and what happened in TIDINGS_URI and\n"
+           "others; one at a time per URI, with what comes meanwhile\n"
+           "collapsed into one run"),
     TIME(exec_timeout_ms, "exec-timeout", 1, "how long a command may take [for ever]"),
     NUMBER(parallel, "parallel", "N", 1, WATCH_MAX_COMMANDS,
            "commands for one URI at the same time [1]"),
@@ -53,14 +54,14 @@ static const cli_option_t options[] = {
     TIME(rate_limit_ms, "rate-limit", 0, "tell each resource at most once in this time"),
     TIME(since_ms, "since", 1, "also tell what changed in this time before the start"),
     TIME(poll_ms, "poll", 10,
-         "read what nothing was heard of for so long, and tell if it changed;\n"
-         "also watches servers that have no subscriptions"),
+         "read what nothing was heard of for so long, and tell if\n"
+         "it changed; also watches servers without subscriptions"),
     FLAG(patient, "patient", "wait for a server that is not there yet"),
     FLAG(no_retry, "no-retry", "end when the connection is lost, with exit code 3"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,
-                      "auto (the default: on a terminal, unless NO_COLOR is set),\n"
-                      "always or never"),
+                      "auto (the default: on a terminal, unless NO_COLOR is\n"
+                      "set), always or never"),
     CLI_END,
 };
 

@@ -100,6 +100,15 @@ every_command_has_help_both_ways() {
     done
 }
 
+every_help_fits_into_80_columns() {
+    local name
+    for name in '' $(commands); do
+        run $name --help
+        exits 0 || return 1
+        ! grep -nE '.{81}' "$work/out" >&2 || why "the help of tidings $name is wider" || return 1
+    done
+}
+
 help_in_the_middle_of_options_wins() {
     run demo --width 80 --help
     exits 0 && out_has '^usage: tidings demo'
