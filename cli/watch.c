@@ -19,6 +19,7 @@
 
 enum {
     EVENTS_PER_TURN = 100, /* before the others have theirs */
+    PATIENCE_MS = 1000,    /* of --patient, before it says that it waits */
     GRACE_MS = 2000,       /* for commands to end by themselves when we leave */
     DEFAULT_JOBS = 4,
     MAX_FILTER = 64 << 10,
@@ -344,15 +345,36 @@ static void take_notes(watch_t *watch) {
 
 /* ---- The loop ----------------------------------------------------------- */
 
+/* With --patient, while the server is not there. --verbose tells every attempt. */
+static bool has_to_say_that_it_waits(const watch_t *watch) {
+    return watch->opts.patient && !watch->opts.target.verbose && !watch->said_waiting &&
+           watch->client == NULL && !watch->leaving;
+}
+
+/* The time until `at_ms`, or `wait` where that is less; -1 there is for ever. */
+static int sooner(int wait, int64_t at_ms, int64_t now_ms) {
+    int64_t left = at_ms > now_ms ? at_ms - now_ms : 0;
+
+    return wait >= 0 && wait < left ? wait : (int)left;
+}
+
 /* How long to wait, in ms; -1: until something happens. */
 static int wait_ms(watch_t *watch, int64_t now_ms) {
-    int commands = watch_exec_timeout(watch, now_ms);
-    int64_t left = watch->began_ms + watch->opts.timeout_ms - now_ms;
+    int wait = watch_exec_timeout(watch, now_ms);
 
-    if (watch->opts.timeout_ms == 0 || (watch->leaving && !watch->waits_for_command))
-        return commands;
-    left = left < 0 ? 0 : left;
-    return commands >= 0 && commands < left ? commands : (int)left;
+    if (watch->opts.timeout_ms > 0 && (!watch->leaving || watch->waits_for_command))
+        wait = sooner(wait, watch->began_ms + watch->opts.timeout_ms, now_ms);
+    if (has_to_say_that_it_waits(watch))
+        wait = sooner(wait, watch->began_ms + PATIENCE_MS, now_ms);
+    return wait;
+}
+
+static void say_that_it_waits(watch_t *watch) {
+    if (!has_to_say_that_it_waits(watch) ||
+        watch_now_ms() - watch->began_ms < PATIENCE_MS)
+        return;
+    watch->said_waiting = true;
+    watch_say(watch, "waiting for %s; --verbose says why", watch->opts.target.name);
 }
 
 static void wait_for_something(watch_t *watch) {
@@ -405,6 +427,7 @@ static void run_loop(watch_t *watch) {
         if (!watch->exec.hurry)
             watch_exec_start(watch);
         notice_ends(watch);
+        say_that_it_waits(watch);
     }
     if (watch->waits_for_command && watch->exec.failed > 0)
         watch->exit_code = CLI_FAILED;

@@ -208,6 +208,7 @@ struct watch {
     size_t lost;   /* subscriptions */
     int exit_code; /* of `leaving` */
     bool leaving, waits_for_command;
+    bool said_waiting; /* for a server that is not there yet */
 };
 
 int64_t watch_now_ms(void); /* that never steps */

@@ -595,6 +595,16 @@ def patience_waits_for_a_server():
     watch.ends(OK, signal.SIGINT)
 
 
+def patience_is_not_silent():
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', wait=False)
+    watch.line('waiting for http://127.0.0.1', lines=watch.err)
+    watch.ends(128 + signal.SIGINT, signal.SIGINT)
+    tap.check(len(watch.err) == 1, f'once is enough\n{watch.said()}')
+
+
 # ---- What goes wrong ----------------------------------------------------------------------
 
 class Answers:
@@ -754,6 +764,7 @@ TESTS = [
     (people_are_told_of_a_loss,),
     (no_retry_ends_with_the_connection,),
     (patience_waits_for_a_server,),
+    (patience_is_not_silent,),
     (what_goes_wrong_is_said,),
     (a_wrong_command_line_is_usage,),
     (headers_and_tokens_are_sent,),
