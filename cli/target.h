@@ -41,7 +41,7 @@
 
 #include "command.h"
 
-enum { CLI_TARGET_SAID = 8, CLI_TARGET_SAID_MAX = 300, CLI_TARGET_NAME_MAX = 512 };
+enum { CLI_TARGET_SAID = 16, CLI_TARGET_SAID_MAX = 300, CLI_TARGET_NAME_MAX = 512 };
 
 typedef struct cli_target {
     const cli_command_t *command;
