@@ -310,11 +310,12 @@ static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
     doctor_held_t *held = &doctor->held[era];
     const doctor_tape_t *tape;
     const doctor_heard_t *found;
-    size_t first, early;
+    size_t first, early, count;
 
     doctor_hold(doctor);
-    doctor_did(result, "opened subscriptions/listen for %zu resources",
-               json_array_size(doctor_uris(doctor)));
+    count = json_array_size(doctor_uris(doctor));
+    doctor_did(result, "opened subscriptions/listen for %zu resource%s", count,
+               count == 1 ? "" : "s");
     tape = doctor->url != NULL ? &held->updates.tape : &doctor->own_programs[era].tape;
     first = doctor->url != NULL ? 0 : held->from;
     if (doctor->url != NULL && (!held->updates.is_stream || held->updates.bytes == 0)) {
@@ -350,10 +351,12 @@ static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
 static void check_subscribed(doctor_t *doctor, doctor_era_t era,
                              doctor_result_t *result) {
     const doctor_held_t *held = &doctor->held[era];
+    size_t count;
 
     doctor_hold(doctor);
-    doctor_did(result, "subscribed to %zu resources beside a stream",
-               json_array_size(doctor_uris(doctor)));
+    count = json_array_size(doctor_uris(doctor));
+    doctor_did(result, "subscribed to %zu resource%s beside a stream", count,
+               count == 1 ? "" : "s");
     if (!held->subscribed) {
         doctor_skip(result, "no subscription was taken, see capability.subscribe");
         return;
