@@ -17,6 +17,7 @@
 enum {
     READS = 16,         /* at the same time, at the start */
     SHOWN_REFUSALS = 5, /* of listed resources */
+    LOOKED_FOR = 16,    /* of those that the command line names */
     STOP_WAIT_S = 6,    /* a program that ignores everything is gone after 5 */
     /* Between two looks at a list that does not stop to change. */
     PAUSE_MS = 250,
@@ -268,6 +269,44 @@ static int subscribe_given(watch_t *watch) {
         exit_code = tell_refusal(watch, NULL, rv, &failure);
     tdg__free(codes);
     return exit_code;
+}
+
+/* ---- Whether it is there ------------------------------------------------ */
+
+typedef struct look {
+    watch_t *watch;
+    char *uri;
+} look_t;
+
+/* On the client's thread. */
+static void on_looked(void *user, const json_t *result, const tdg_failure_t *failure) {
+    look_t *look = user;
+
+    if (result == NULL && failure->code == TDG_ENOTFOUND)
+        watch_say(look->watch, "%s is not there now; it is told when it comes",
+                  look->uri);
+    tdg__free(look->uri);
+    tdg__free(look);
+}
+
+/* A server acknowledges what may come as well, so that whoever mistypes a URI would wait
+ * for ever. Nobody waits for the answers. */
+static void look_for_given(watch_t *watch) {
+    for (size_t i = 0; i < watch->uri_count && i < LOOKED_FOR; i++) {
+        const char *uri = watch->uris[i];
+        look_t *look = strchr(uri, '{') == NULL ? tdg__calloc(1, sizeof(*look)) : NULL;
+
+        if (look == NULL)
+            continue;
+        look->watch = watch;
+        look->uri = tdg__strdup(uri);
+        if (look->uri == NULL ||
+            tdg_client_send(watch->follow.client, "resources/read",
+                            json_pack("{s:s}", "uri", uri), 0, on_looked, look) < 0) {
+            tdg__free(look->uri);
+            tdg__free(look);
+        }
+    }
 }
 
 /* ---- Following the list ------------------------------------------------- */
@@ -550,6 +589,8 @@ static void *run_follow(void *user) {
         code = subscribe_all(watch, &count);
     if (code == CLI_OK) {
         send_result(watch, WATCH_NOTE_READY, CLI_OK, count);
+        if (!watch->opts.json) /* what people are told */
+            look_for_given(watch);
         follow_lists(watch);
     }
 

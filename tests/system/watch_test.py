@@ -533,6 +533,7 @@ def once_with_a_command_has_its_outcome():
 
 def a_reader_that_goes_ends_it_quietly():
     serve = Serve()
+    serve.publish('m:1', 'x')
     read, write = os.pipe()
     watch = Program(['watch', serve.url, 'm:1'], out=write)
     os.close(write)
@@ -593,6 +594,17 @@ def patience_waits_for_a_server():
     serve.publish('m:1', 'x')
     watch.event(uri='m:1')
     watch.ends(OK, signal.SIGINT)
+
+
+def what_is_not_there_is_said(era):
+    serve = Serve()
+    serve.publish('m:1', 'x')
+    watch = Watch(serve.url, 'm:1', 'm:2', '--era', era)
+    watch.line('m:2 is not there now', lines=watch.err)
+    serve.publish('m:2', 'x')
+    watch.line('m:2  ')
+    watch.ends(OK, signal.SIGINT)
+    tap.check(not any('m:1 is not' in line for line in watch.err), watch.said())
 
 
 def patience_is_not_silent():
@@ -765,6 +777,8 @@ TESTS = [
     (no_retry_ends_with_the_connection,),
     (patience_waits_for_a_server,),
     (patience_is_not_silent,),
+    (what_is_not_there_is_said, 'modern'),
+    (what_is_not_there_is_said, 'legacy'),
     (what_goes_wrong_is_said,),
     (a_wrong_command_line_is_usage,),
     (headers_and_tokens_are_sent,),
