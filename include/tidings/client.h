@@ -61,7 +61,8 @@ TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 
 /* What functions that talk to the server return, besides 0, TDG_EINVAL and TDG_ENOMEM:
  *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or it asks who we
- *                  are (`http_status` 401 or 403)
+ *                  are (`http_status` 401 or 403); or it did not acknowledge a
+ *                  subscription, and in 2026-07-28 does not say why
  *   TDG_ENOTFOUND  there is no such resource
  *   TDG_ENOTSUP    the server does not offer this at all
  *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
