@@ -19,7 +19,7 @@
 enum {
     CONTEXT = 3,
     MAX_EDITS = 2048,    /* lines that went and came; the memory grows with its square */
-    MAX_LINES = 1 << 20, /* of both texts, for a search */
+    MAX_LINES = 1 << 20, /* of a text; and of what differs in both, for a search */
     MAX_WORK = 30 << 20, /* comparisons */
     NOWHERE = -1,        /* a diagonal that no path within the texts reaches */
 };
@@ -46,6 +46,8 @@ static int split(const diff_side_t *side, lines_t *lines) {
         count += *c == '\n';
     if (side->len > 0 && end[-1] != '\n')
         count++;
+    if (count > MAX_LINES) /* a line takes far more memory than an empty one's text */
+        return TDG_ETOOLARGE;
     lines->count = count;
     lines->list = tdg__calloc(count > 0 ? count : 1, sizeof(*lines->list));
     if (lines->list == NULL)

@@ -17,8 +17,8 @@ typedef struct diff_side {
     size_t len;
 } diff_side_t;
 
-/* Appends nothing where the texts are equal. Returns 0 or TDG_ENOMEM; errors of `out` are
- * its own. */
+/* Appends nothing where the texts are equal. Returns 0, TDG_ENOMEM, or TDG_ETOOLARGE
+ * where a text has more than a million lines; errors of `out` are its own. */
 int diff_unified(const diff_side_t *before, const diff_side_t *after, tdg__text_t *out);
 
 #endif

@@ -247,6 +247,22 @@ static void lines_without_text_in_a_million(void **state) {
     free(after);
 }
 
+static void more_lines_are_too_many(void **state) {
+    enum { MANY = (1 << 20) + 1 };
+    char *text = malloc(MANY);
+    diff_side_t before = {"old", text, MANY}, after = {"new", "x\n", 2};
+    tdg__text_t out;
+
+    (void)state;
+    memset(text, '\n', MANY);
+    tdg__text_init(&out, SIZE_MAX);
+    assert_int_equal(diff_unified(&before, &after, &out), TDG_ETOOLARGE);
+    assert_int_equal(diff_unified(&after, &before, &out), TDG_ETOOLARGE);
+    assert_int_equal(out.len, 0);
+    tdg__text_done(&out);
+    free(text);
+}
+
 static void survives_a_lack_of_memory(void **state) {
     diff_side_t a = {"old", "a\nb\n", 4}, b = {"new", "a\nc\n", 4};
     int rv = TDG_ENOMEM;
@@ -281,6 +297,7 @@ int main(void) {
         CASE(wholly_different_texts_are_replaced),
         CASE(work_has_a_bound),
         CASE(lines_without_text_in_a_million),
+        CASE(more_lines_are_too_many),
         CASE(survives_a_lack_of_memory),
     };
 
