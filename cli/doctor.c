@@ -8,9 +8,12 @@
  * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
 #include "doctor.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include <tidings/error.h>
 #include <tidings/tidings.h>
@@ -19,6 +22,7 @@
 #include "terminal.h"
 
 enum { MAX_RESULTS = 256, CONNECT_MS = 10000, STOP_MS = 15000 };
+enum { PATIENCE = 100 }; /* looks, 20 ms apart, whether a program has gone */
 
 static const doctor_group_t groups[] = {
     {"Reach",                doctor_reach_checks     },
@@ -150,6 +154,45 @@ static int open_web(doctor_t *doctor) {
     return rv == 0 ? tdg__web_create(&doctor->loop, &opts, &doctor->web) : rv;
 }
 
+/* Ends a program with all that it has started, as politely as time allows. */
+static void end_program(int pid) {
+    const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
+
+    kill(-pid, SIGTERM);
+    for (int i = 0; i < PATIENCE && waitpid(pid, NULL, WNOHANG) == 0; i++)
+        nanosleep(&moment, NULL);
+    kill(-pid, SIGKILL);
+}
+
+/* Whoever interrupts us wants to be gone; what we started must not stay. */
+static void on_signal(uv_signal_t *handle, int number) {
+    doctor_t *doctor = handle->data;
+
+    for (int era = 0; era < DOCTOR_ERAS; era++) {
+        const doctor_program_t *program = &doctor->own_programs[era];
+        int pid = program->started && !program->gone ? tdg__child_pid(program->child) : 0;
+
+        if (pid > 0)
+            end_program(pid);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_signals(doctor_t *doctor) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction before;
+
+        uv_signal_init(&doctor->loop, &doctor->signals[i]);
+        doctor->signals[i].data = doctor;
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            uv_signal_start(&doctor->signals[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&doctor->signals[i]);
+    }
+}
+
 static int doctor_init(doctor_t *doctor, const doctor_options_t *options) {
     int rv = 0;
 
@@ -163,6 +206,7 @@ static int doctor_init(doctor_t *doctor, const doctor_options_t *options) {
     uv_timer_init(&doctor->loop, &doctor->alarm);
     uv_timer_init(&doctor->loop, &doctor->pulse);
     doctor->pulse.data = doctor;
+    catch_signals(doctor);
     doctor->results = tdg__calloc(MAX_RESULTS, sizeof(doctor->results[0]));
     if (doctor->results == NULL)
         rv = TDG_ENOMEM;
@@ -191,6 +235,8 @@ static void doctor_done(doctor_t *doctor) {
         tdg__web_close(doctor->web, on_web_closed, doctor);
         doctor_until(doctor, is_closed, doctor, STOP_MS);
     }
+    for (size_t i = 0; i < sizeof(doctor->signals) / sizeof(doctor->signals[0]); i++)
+        uv_close((uv_handle_t *)&doctor->signals[i], NULL);
     uv_close((uv_handle_t *)&doctor->alarm, NULL);
     uv_close((uv_handle_t *)&doctor->pulse, NULL);
     uv_run(&doctor->loop, UV_RUN_DEFAULT);

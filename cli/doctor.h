@@ -282,6 +282,7 @@ struct doctor {
     const char *url; /* with its path; NULL: a program */
     char *own_url;
     uv_loop_t loop;
+    uv_signal_t signals[3];
     uv_timer_t alarm;
     uv_timer_t pulse; /* while streams are held: shows whether we are kept from running */
     uint64_t pulse_us, stalled_us; /* stalled_us: the longest that we were */

@@ -148,8 +148,9 @@ int main(int argc, char **argv) {
     errno = 0;
     lost = ferror(stdout) != 0;
     if (fclose(stdout) != 0 || lost) {
-        cli_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
-                  errno != 0 ? strerror(errno) : "");
+        if (errno != EPIPE) /* who reads no more, as `head` does, knows it */
+            cli_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
+                      errno != 0 ? strerror(errno) : "");
         return exit_code != CLI_OK ? exit_code : CLI_FAILED;
     }
     return exit_code;

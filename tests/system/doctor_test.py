@@ -11,6 +11,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -481,6 +482,47 @@ def mistakes_on_the_command_line_are_said():
         assert done.returncode == 2 and done.stderr, (arguments, done)
 
 
+def a_program_does_not_outlive_an_interrupted_doctor():
+    with tempfile.TemporaryDirectory() as work:
+        note = os.path.join(work, 'pid')
+        # It leaves a note of who it is, says nothing, and does not care about signals.
+        script = (f"trap '' TERM INT HUP; echo $$ >{note}.new; mv {note}.new {note}; "
+                  'sleep 600 & wait')
+        process = subprocess.Popen([tidings, 'doctor', '--', 'sh', '-c', script],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        try:
+            until(lambda: os.path.exists(note), 'the program starts')
+            with open(note, encoding='ascii') as file:
+                group = int(file.read())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == -signal.SIGTERM
+            until(lambda: not members(group), 'the program and its child are gone')
+        finally:
+            process.kill()
+
+
+def members(group):
+    """The living processes of a group."""
+    found = []
+    for name in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{name}/stat', encoding='ascii', errors='replace') as file:
+                fields = file.read().rpartition(')')[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(fields[2]) == group and fields[0] != 'Z':
+            found.append(name)
+    return found
+
+
+def until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f'never: {what}'
+        time.sleep(0.02)
+
+
 TESTS = [our_server_is_well_in_both_eras, one_era_can_be_asked_for, our_program_is_well,
          the_fixture_is_well, the_good_test_server_is_well,
          without_a_change_nothing_is_said_about_updates, every_defect_is_named_and_no_other,
@@ -491,7 +533,8 @@ TESTS = [our_server_is_well_in_both_eras, one_era_can_be_asked_for, our_program_
          nginx_that_cuts_silent_streams_is_found_out, nginx_that_compresses_is_found_out,
          our_server_is_well_behind_nginx_as_it_comes, people_get_marks_and_a_count,
          a_terminal_gets_colours_and_no_commands_of_strangers,
-         mistakes_on_the_command_line_are_said]
+         mistakes_on_the_command_line_are_said,
+         a_program_does_not_outlive_an_interrupted_doctor]
 
 
 def main():
