@@ -14,7 +14,11 @@
 #include "doctor.h"
 #include "terminal.h"
 
-enum { WIDTH = 80, INDENT = 6 };
+enum {
+    WIDTH = 80,
+    INDENT = 6,
+    LONG = 12, /* checks: what is bad has left the screen when the last one is shown */
+};
 
 static const struct look {
     const char *name, *mark, *plain_mark, *color;
@@ -170,10 +174,30 @@ static void count_all(const doctor_t *doctor, unsigned counts[DOCTOR_STATUSES]) 
         counts[doctor->results[i].status]++;
 }
 
+/* Once more, in short. */
+static void show_bad(const doctor_t *doctor) {
+    bool color = cli_wants_color(doctor->options->color, STDOUT_FILENO);
+
+    printf("\n%sWhat to look at%s\n", color ? "\033[1m" : "", color ? "\033[0m" : "");
+    for (size_t i = 0; i < doctor->count; i++) {
+        const doctor_result_t *result = &doctor->results[i];
+        const struct look *look = &looks[result->status];
+
+        if (result->status == DOCTOR_FAILED || result->status == DOCTOR_WARNING)
+            printf("  %s%s%s %s%s%s%s\n", color ? look->color : "",
+                   is_utf8() ? look->mark : look->plain_mark, color ? "\033[0m" : "",
+                   result->check->id, result->era != NULL ? " (" : "",
+                   result->era != NULL ? result->era : "",
+                   result->era != NULL ? ")" : "");
+    }
+}
+
 void doctor_show_end(const doctor_t *doctor) {
     unsigned counts[DOCTOR_STATUSES] = {0};
 
     count_all(doctor, counts);
+    if (doctor->count >= LONG && counts[DOCTOR_FAILED] + counts[DOCTOR_WARNING] > 0)
+        show_bad(doctor);
     printf("\n%u ok, %u warning%s, %u failed, %u skipped\n", counts[DOCTOR_OK],
            counts[DOCTOR_WARNING], counts[DOCTOR_WARNING] == 1 ? "" : "s",
            counts[DOCTOR_FAILED], counts[DOCTOR_SKIPPED]);

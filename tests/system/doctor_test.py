@@ -442,6 +442,10 @@ def people_get_marks_and_a_count():
             for mark in marks:
                 assert f'\n  {mark} ' in text, f'no {mark} in {text}'
             assert '\033' not in text and '\x9b' not in text, text
+            again = text.split('\nWhat to look at\n')[1].split('\n\n')[0].split('\n')
+            assert [line for line in again if line[2] == marks[2]] == [
+                f'  {marks[2]} capability.subscribe', f'  {marks[2]} header.origin'], again
+            assert all(line[2] in ('!', marks[2]) for line in again), again
             assert 'DNS rebinding' in re.sub(r'\s+', ' ', text), text
             assert re.search(r'\n\d+ ok, \d+ warnings?, 2 failed, \d+ skipped\n$', text), text
             assert all(len(line) <= 90 for line in text.split('\n')), text
