@@ -131,6 +131,10 @@ int64_t tdg__core_deadline(const tdg__core_t *core) {
 /* ---- Lines for people --------------------------------------------------- */
 
 static void write_line(tdg__core_t *core, tdg_client_log_level_t level,
+                       const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
+static void write_line(tdg__core_t *core, tdg_client_log_level_t level,
                        const char *format, va_list args) {
     char line[MAX_LINE];
 

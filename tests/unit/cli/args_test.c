@@ -229,8 +229,8 @@ static void a_hostile_schema_does_no_harm(void **state) {
         "{'properties': {'x': {'type': {'a': 1}}}}",
         "{'properties': {'x': {'type': [1, null, 'strange']}}}",
         "{'properties': {'x': {'$ref': '#'}}, '$ref': '#'}",
-        "{'properties': {'x': {'$ref': '#/properties/y'}, 'y': "
-        "{'$ref': '#/properties/x'}}}",
+        ("{'properties': {'x': {'$ref': '#/properties/y'}, 'y': "
+         "{'$ref': '#/properties/x'}}}"),
         "{'properties': {'x': {'anyOf': [{'$ref': '#/properties/x'}]}}}",
         "{'properties': {'x': {'enum': {}, 'anyOf': 1, 'allOf': [[]]}}}",
     };

@@ -271,8 +271,8 @@ static bool elsewhere(peer_visit_t *visit, const char *path) {
 
 static bool pieces(peer_visit_t *visit) {
     static const char *const parts[] = {
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n",
+        ("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+         "Transfer-Encoding: chunked\r\n\r\n"),
         "8\r\ndata: a\n\r\n",
         "1\r\n\n\r\n",
         "9\r\ndata: b\n\n\r\n",
