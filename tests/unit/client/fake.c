@@ -23,6 +23,16 @@ static void *own(size_t size) {
     return ptr;
 }
 
+/* Room for one more pointer: made twice as large whenever it is full. */
+static void *room(void *list, size_t count) {
+    void *larger = list;
+
+    if ((count & (count - 1)) == 0)
+        larger = realloc(list, (count > 0 ? 2 * count : 1) * sizeof(void *));
+    assert_non_null(larger);
+    return larger;
+}
+
 static void add_text(char **text, const char *more) {
     size_t len = *text != NULL ? strlen(*text) : 0;
     char *longer = realloc(*text, len + strlen(more) + 1);
@@ -55,6 +65,7 @@ static struct fake_sent *write_down(struct fake_wire *wire) {
 
     assert_true(f->sent_count < FAKE_MAX_SENT);
     assert_false(wire->closed);
+    f->sent = room(f->sent, f->sent_count);
     f->sent[f->sent_count++] = sent;
     sent->fake = f;
     sent->wire = wire;
@@ -224,6 +235,7 @@ static int give_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t 
     wire->base = (tdg__wire_t){&all_ops[kind], calls, wire_user, 16 << 20};
     wire->fake = f;
     wire->kind = kind;
+    f->wires = room(f->wires, f->wire_count);
     f->wires[f->wire_count++] = wire;
     *ret = &wire->base;
     return 0;
@@ -377,6 +389,9 @@ static void release(struct fake *f) {
         tdg_event_free(f->events[i]);
     for (size_t i = 0; i < f->line_count; i++)
         free(f->lines[i]);
+    free(f->sent);
+    free(f->wires);
+    free(f->notes);
     free(f->input_asked);
 }
 
@@ -600,12 +615,20 @@ static void respond(struct fake *f, struct fake_sent *sent, const char *text) {
 }
 
 /* printf into memory of the fake's own. */
+static char *print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static char *print(const char *format, ...) {
-    va_list args;
-    char *text = own(1 << 20);
+    va_list args, again;
+    char *text;
+    int len;
 
     va_start(args, format);
-    assert_true(vsnprintf(text, 1 << 20, format, args) < 1 << 20);
+    va_copy(again, args);
+    len = vsnprintf(NULL, 0, format, args);
+    assert_true(len >= 0);
+    text = own((size_t)len + 1);
+    vsnprintf(text, (size_t)len + 1, format, again);
+    va_end(again);
     va_end(args);
     return text;
 }
@@ -739,6 +762,7 @@ struct fake_note *fake_note(struct fake *f) {
     struct fake_note *note = own(sizeof(*note));
 
     assert_true(f->note_count < FAKE_MAX_NOTES);
+    f->notes = room(f->notes, f->note_count);
     f->notes[f->note_count++] = note;
     note->fake = f;
     return note;

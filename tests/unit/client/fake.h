@@ -84,12 +84,12 @@ struct fake {
     int64_t now;
     struct dice dice;
 
-    struct fake_wire *wires[FAKE_MAX_WIRES];
+    struct fake_wire **wires;
     size_t wire_count;
-    struct fake_sent *sent[FAKE_MAX_SENT];
+    struct fake_sent **sent;
     size_t sent_count;
     size_t answered; /* of these, those that `answer` was shown */
-    struct fake_note *notes[FAKE_MAX_NOTES];
+    struct fake_note **notes;
     size_t note_count;
 
     tdg_event_t *events[1024]; /* the first ones */
