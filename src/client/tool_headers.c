@@ -202,7 +202,7 @@ static int number_text(const json_t *value, char *ret, size_t size) {
         snprintf(ret, size, "%" PRId64, whole);
         return 0;
     }
-    if (real != floor(real) || fabs(real) > (double)max_safe)
+    if (!(fabs(real) <= (double)max_safe) || real != (double)(int64_t)real)
         return TDG_EINVAL;
     snprintf(ret, size, "%.0f", real);
     return 0;
