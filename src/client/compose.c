@@ -84,25 +84,12 @@ static json_t *with_meta(const tdg__core_t *core, json_t *params,
     return copy;
 }
 
-static void put_request(tdg__text_t *text, const char *id, const char *method,
-                        const json_t *params) {
-    tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"id\":");
-    tdg__text_put(text, id);
-    tdg__text_put(text, ",\"method\":");
-    tdg__text_put_quoted(text, method, strlen(method));
-    if (params != NULL) {
-        tdg__text_put(text, ",\"params\":");
-        tdg__text_put_json(text, params);
-    }
-    tdg__text_put(text, "}");
-}
-
 void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char *id,
                           const char *method, json_t *params, tdg__version_t version) {
     json_t *full;
 
     if (!tdg__version_modern(version)) {
-        put_request(text, id, method, params);
+        tdg__rpc_put_request(text, id, method, params);
         return;
     }
 
@@ -111,7 +98,7 @@ void tdg__compose_request(const tdg__core_t *core, tdg__text_t *text, const char
         text->error = TDG_ENOMEM;
         return;
     }
-    put_request(text, id, method, full);
+    tdg__rpc_put_request(text, id, method, full);
     json_decref(full);
 }
 

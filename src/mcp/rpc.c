@@ -193,9 +193,9 @@ void tdg__rpc_put_error(tdg__text_t *text, const char *id,
     tdg__text_put(text, "}}");
 }
 
-void tdg__rpc_put_notification(tdg__text_t *text, const char *method,
-                               const json_t *params) {
-    put_start(text, NULL);
+void tdg__rpc_put_request(tdg__text_t *text, const char *id, const char *method,
+                          const json_t *params) {
+    put_start(text, id);
     tdg__text_put(text, ",\"method\":");
     tdg__text_put_quoted(text, method, strlen(method));
     if (params != NULL) {
@@ -203,4 +203,9 @@ void tdg__rpc_put_notification(tdg__text_t *text, const char *method,
         tdg__text_put_json(text, params);
     }
     tdg__text_put(text, "}");
+}
+
+void tdg__rpc_put_notification(tdg__text_t *text, const char *method,
+                               const json_t *params) {
+    tdg__rpc_put_request(text, NULL, method, params);
 }

@@ -4,21 +4,6 @@
  */
 #include "unit/client/fake.h"
 
-static int setup_http(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
-    return 0;
-}
-
-static int setup_stdio(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
-    return 0;
-}
-
-static int teardown(void **state) {
-    fake_end(*state);
-    return state_destroy(state);
-}
-
 static struct fake_note *request(struct fake *f, const char *method) {
     struct fake_note *note = fake_note(f);
 
@@ -562,8 +547,8 @@ static void what_is_asked_for_a_sign_of_life_depends_on_the_era(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
-#define STDIO(name) cmocka_unit_test_setup_teardown(name, setup_stdio, teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define STDIO(name) cmocka_unit_test_setup_teardown(name, fake_setup_stdio, fake_teardown)
         HTTP(what_is_asked_for_a_sign_of_life_depends_on_the_era),
         HTTP(a_result_reaches_who_asked),
         HTTP(errors_become_codes),

@@ -662,8 +662,8 @@ static void a_cancelled_stream_is_over(void **state) {
 }
 
 int main(void) {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
-#define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, play_teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(returns_when_it_is_acknowledged),
         HTTP(what_is_left_out_is_refused),

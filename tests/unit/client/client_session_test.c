@@ -438,8 +438,8 @@ static void lists_need_a_server_that_tells(void **state) {
 }
 
 int main(void) {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
-#define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, play_teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(the_stream_is_open_before_it_returns),
         HTTP(a_stream_whose_head_is_late_counts_as_open),

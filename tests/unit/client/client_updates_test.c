@@ -247,7 +247,7 @@ static void what_is_subscribed_can_be_listed(void **state) {
 }
 
 int main(void) {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),

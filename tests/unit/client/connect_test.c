@@ -4,21 +4,6 @@
  */
 #include "unit/client/fake.h"
 
-static int setup_http(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
-    return 0;
-}
-
-static int setup_stdio(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
-    return 0;
-}
-
-static int teardown(void **state) {
-    fake_end(*state);
-    return state_destroy(state);
-}
-
 /* ---- Finding the era ---------------------------------------------------- */
 
 #define LEGACY_RESULT                                                                    \
@@ -902,8 +887,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_answer_to_the_probe_over_http),
         cmocka_unit_test(every_answer_to_the_probe_over_stdio),
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
-#define STDIO(name) cmocka_unit_test_setup_teardown(name, setup_stdio, teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define STDIO(name) cmocka_unit_test_setup_teardown(name, fake_setup_stdio, fake_teardown)
         HTTP(no_version_in_common_names_both_sides),
         STDIO(a_silent_program_is_initialised_after_three_seconds),
         STDIO(a_slow_modern_program_is_probed_again),

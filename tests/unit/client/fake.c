@@ -833,3 +833,20 @@ bool fake_logged(const struct fake *f, const char *part) {
     }
     return false;
 }
+
+/* ---- As fixtures -------------------------------------------------------- */
+
+int fake_setup_http(void **state) {
+    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
+    return 0;
+}
+
+int fake_setup_stdio(void **state) {
+    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
+    return 0;
+}
+
+int fake_teardown(void **state) {
+    fake_end(*state);
+    return state_destroy(state);
+}

@@ -195,4 +195,9 @@ int fake_code(const struct fake_note *note);
 char *fake_told(struct fake *f);
 bool fake_logged(const struct fake *f, const char *part);
 
+/* Setup and teardown of a test whose state is a struct fake. */
+int fake_setup_http(void **state);
+int fake_setup_stdio(void **state);
+int fake_teardown(void **state);
+
 #endif

@@ -3,21 +3,6 @@
  * What a server wants to know: by requests of its own, and by rounds. */
 #include "unit/client/fake.h"
 
-static int setup_http(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
-    return 0;
-}
-
-static int setup_stdio(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
-    return 0;
-}
-
-static int teardown(void **state) {
-    fake_end(*state);
-    return state_destroy(state);
-}
-
 /* ---- Requests of the server --------------------------------------------- */
 
 static void legacy_up(struct fake *f) {
@@ -274,8 +259,8 @@ static void a_legacy_result_is_not_looked_into(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
-#define STDIO(name) cmocka_unit_test_setup_teardown(name, setup_stdio, teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define STDIO(name) cmocka_unit_test_setup_teardown(name, fake_setup_stdio, fake_teardown)
         STDIO(a_ping_is_answered),
         STDIO(without_anybody_to_ask_it_is_refused),
         STDIO(somebody_answers),

@@ -3,21 +3,6 @@
  * Lists by pages, and calls of tools with the headers that they ask for. */
 #include "unit/client/fake.h"
 
-static int setup_http(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
-    return 0;
-}
-
-static int setup_stdio(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
-    return 0;
-}
-
-static int teardown(void **state) {
-    fake_end(*state);
-    return state_destroy(state);
-}
-
 static void up(struct fake *f, tdg_era_t era) {
     fake_up(f, era);
     f->answer = NULL;
@@ -361,8 +346,8 @@ static void calls_end_once_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, setup_http, teardown)
-#define STDIO(name) cmocka_unit_test_setup_teardown(name, setup_stdio, teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
+#define STDIO(name) cmocka_unit_test_setup_teardown(name, fake_setup_stdio, fake_teardown)
         HTTP(all_pages_make_one_list),
         HTTP(every_kind_has_its_method),
         HTTP(a_repeated_cursor_is_nonsense),

@@ -120,15 +120,3 @@ void assert_told_at(struct fake *f, const char *text, const char *file, int line
     free(told);
     _assert_true(same, "told is as expected", file, line);
 }
-
-int play_setup(void **state) {
-    struct fake *f = state_create(state, sizeof(*f));
-
-    fake_init(f, TDG__WIRE_HTTP);
-    return 0;
-}
-
-int play_teardown(void **state) {
-    fake_end(*state);
-    return state_destroy(state);
-}

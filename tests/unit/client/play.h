@@ -37,8 +37,4 @@ size_t play_open(const struct fake *f, const char *method);
 #define assert_told(f, text) assert_told_at((f), (text), __FILE__, __LINE__)
 void assert_told_at(struct fake *f, const char *text, const char *file, int line);
 
-/* Setup and teardown of a fixture that is a struct fake. */
-int play_setup(void **state);
-int play_teardown(void **state);
-
 #endif

@@ -295,7 +295,7 @@ static void many_polls_do_not_fall_together(void **state) {
 }
 
 int main(void) {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(an_update_is_told_with_its_contents),
         HTTP(an_answer_without_contents_is_told_as_such),

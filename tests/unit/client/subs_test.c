@@ -224,7 +224,7 @@ static void memory_may_run_out_in_a_session(void **state) {
 }
 
 int main(void) {
-#define HTTP(name) cmocka_unit_test_setup_teardown(name, play_setup, play_teardown)
+#define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(bad_ones_are_refused_one_by_one),
         HTTP(no_uris_are_fine),
