@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Streams that end, lie, repeat themselves or fall silent."""
+import threading
 import time
 
 from bad_server import Server, event, json_body, silence, status
@@ -207,18 +208,34 @@ def keepalives_stop(era):
         tap.check(client.does('counts')['keepalives'] >= 2, 'they were counted')
 
 
+def stays_alive(stream, client):
+    """By its comments. Nothing follows where the machine kept us from giving them in time."""
+    last, longest = time.monotonic(), 0
+    for _ in range(12):
+        time.sleep(0.2)
+        longest = max(longest, time.monotonic() - last)
+        last = time.monotonic()
+        if longest < 1.2:
+            stream.comment()
+            client.none('down', since=0)
+    return longest < 1.2
+
+
 def too_quiet(era):
     """The limit that the user has given holds from the start, and signs of life keep it."""
-    with scene(era, True, quiet_ms=1500) as (server, client):
-        stream = server.one_stream()
-        for _ in range(12):
-            stream.comment()
-            time.sleep(0.2)
-        client.none('down', since=0)
-        number = server.change(A, tell=False)
-        client.event('down')
-        client.event('up')
-        client.updated(A, version=number)
+    for _ in range(10):
+        with scene(era, True, quiet_ms=1500) as (server, client):
+            if stays_alive(server.one_stream(), client):
+                goes_quiet(server, client)
+                return
+    raise AssertionError('the machine is too busy to tell')
+
+
+def goes_quiet(server, client):
+    number = server.change(A, tell=False)
+    client.event('down')
+    client.event('up')
+    client.updated(A, version=number)
 
 
 def never_silent_without_promise(era):
@@ -365,16 +382,18 @@ def rereads_collapse(era):
     """With reread: one read at a time per resource, and the last content is the newest."""
     with scene(era, True, uris=(), timeout_ms=60000) as (server, client):
         client.does('subscribe', uri=A, opts={'reread': True})
-        running, most = [0], [0]
+        running, most, all_told = [0], [0], threading.Event()
 
         def slow(request):
             running[0] += 1
             most[0] = max(most[0], running[0])
+            all_told.wait(tap.WAIT)
             time.sleep(0.1)
             running[0] -= 1
         server.on('resources/read', slow)
         for _ in range(30):
             last = server.change(A)
+        all_told.set()
         client.updated(A, contents=lambda c: c and c[0]['text'] == f'{A} {last}')
         tap.same(most[0], 1, 'reads at the same time')
         tap.check(len(server.seen('resources/read')) < 15, 'updates meanwhile make one more read')
