@@ -3,7 +3,6 @@
 """client_evil_test.py TIDINGS [PART_OF_A_NAME]: the commands that talk to servers, against
 servers and programs that mean no good, and readers that do not read. Writes TAP."""
 import atexit
-import ctypes
 import fcntl
 import json
 import os
@@ -22,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
 sys.path.insert(0, HERE)
 
 from lib import tap  # noqa: E402
+from lib.mortal import MORTAL  # noqa: E402
 from mcp_stub import Stub  # noqa: E402
 
 PIPE_SIZE = 4096
@@ -32,10 +32,6 @@ running = []
 
 # ---- Programs and servers -----------------------------------------------------------------
 
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 class Run:
     """A tidings with its output in files."""
 
@@ -43,9 +39,9 @@ class Run:
         self.paths = [tempfile.mktemp(dir=work) for _ in range(2)]
         files = [open(path, 'wb') for path in self.paths]
         self.process = subprocess.Popen(
-            [tidings, *arguments], stdin=subprocess.DEVNULL, stderr=files[1],
+            [*MORTAL, tidings, *arguments], stdin=subprocess.DEVNULL, stderr=files[1],
             stdout=files[0] if out is None else out, start_new_session=True,
-            preexec_fn=die_with_parent, env={**os.environ, 'NO_COLOR': '1', **more})
+            env={**os.environ, 'NO_COLOR': '1', **more})
         for file in files:
             file.close()
         running.append(self)
