@@ -57,8 +57,7 @@ def act(client, what, **more):
 
 
 def comes_back(client, life):
-    client.event('down')
-    client.event('up')
+    client.returns()
     client.updated(A, maybe=True)
     answer = client.does('read', uri=A)
     tap.same(answer['result']['contents'][0]['text'], f'life {life}', 'who answers')

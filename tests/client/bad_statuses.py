@@ -69,11 +69,10 @@ def unavailable_later(era):
         server.on(listen_kind(era), status(503, Retry_After=2), times=1)
         number = server.change(A, tell=False)
         server.one_stream().cut()
-        client.event('down')
         first = server.request(listen_kind(era), 2)
         second = server.request(listen_kind(era), 3)
         tap.check(second.at - first.at >= 1.9, f'it waited {second.at - first.at:.2f} s')
-        client.event('up')
+        client.returns()
         client.updated(A, version=number)
 
 
@@ -85,8 +84,7 @@ def errors_later(era):
         server.on(listen_kind(era), hang_up, times=1)
         number = server.change(A, tell=False)
         server.one_stream().cut()
-        client.event('down')
-        client.event('up')
+        client.returns()
         client.updated(A, version=number)
         client.none('down')
 
@@ -127,8 +125,7 @@ def session_gone_for_the_stream():
     with scene('legacy', False, (A,)) as (server, client):
         server.forget()
         server.one_stream().cut()
-        client.event('down')
-        client.event('up')
+        client.returns()
         client.updated(A, maybe=True)
         tap.same(len(server.seen('initialize')), 2, 'sessions')
 

@@ -15,8 +15,7 @@ def ends_in_order(era, ours):
     with scene(era, ours, (A, B)) as (server, client):
         number = server.change(A, tell=False)
         server.one_stream().end()
-        client.event('down')
-        client.event('up')
+        client.returns()
         told_after_gap(server, client, A, number)
         if not ours:
             client.mark = 0
@@ -31,8 +30,7 @@ def completes(era='modern'):
         stream = server.one_stream()
         number = server.change(A, tell=False)
         stream.complete()
-        client.event('down')
-        client.event('up')
+        client.returns()
         client.updated(A, version=number)
         client.none('updated', since=0, uri=B)
 
@@ -202,8 +200,7 @@ def keepalives_stop(era):
             stream.comment()
             time.sleep(0.2)
         number = server.change(A, tell=False)
-        client.event('down')
-        client.event('up')
+        client.returns()
         client.updated(A, version=number)
         tap.check(client.does('counts')['keepalives'] >= 2, 'they were counted')
 
@@ -233,8 +230,7 @@ def too_quiet(era):
 
 def goes_quiet(server, client):
     number = server.change(A, tell=False)
-    client.event('down')
-    client.event('up')
+    client.returns()
     client.updated(A, version=number)
 
 
@@ -282,8 +278,7 @@ def too_large_on_a_stream(era):
             if not stream.send(b'x' * 20000):
                 break
         number = server.change(A, tell=False)
-        client.event('down')
-        client.event('up')
+        client.returns()
         client.updated(A, version=number)
         grown = client.driver.memory() / 2**20
         tap.note(f'peak memory {grown:.0f} MiB')

@@ -149,14 +149,15 @@ class Client:
     def _find(self, kind, fields):
         for i in range(self.mark, len(self.events)):
             event = self.events[i]
-            if event['event'] == kind and all(
+            if event['event'] in kind.split('|') and all(
                     value(event.get(name)) if callable(value) else event.get(name) == value
                     for name, value in fields.items()):
                 return i
         return None
 
     def event(self, kind, seconds=tap.WAIT, **fields):
-        """The next event of that kind with those fields (values, or functions of them)."""
+        """The next event of that kind (or of several: 'a|b') with those fields (values, or
+        functions of them)."""
         try:
             index = self.driver.wait(
                 lambda: None if self._find(kind, fields) is None else [self._find(kind, fields)],
@@ -168,6 +169,15 @@ class Client:
 
     def updated(self, uri, **fields):
         return self.event('updated', uri=uri, **fields)
+
+    def returns(self):
+        """Updates stop and come again: DOWN and UP. Where nobody has fetched the first in time
+        there is one UP that stands for both."""
+        event = self.event('down|up')
+        if event['event'] == 'down':
+            self.event('up')
+        else:
+            tap.check(event.get('merged', 0) >= 1, f'it was never down: {event}')
 
     def none(self, kind, since=None, **fields):
         """No such event has come since the last that was looked for."""
