@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "source/files.h"
 #include "source/files_mime.h"
+#include "source/regular.h"
 
 enum { FIRST_ROOM = 16 * 1024, SPARE = 512 };
 
@@ -30,6 +31,23 @@ struct reading {
 
 /* ---- In the thread pool ------------------------------------------------- */
 
+/* Opens what `path_fd` stands for, if it is one of ours. Returns a descriptor or a
+ * negative errno. */
+static int open_ours(struct reading *r, int path_fd) {
+    struct stat never;
+
+    tdg__files_find_never(&r->files->scope, &never);
+    if (fstat(path_fd, &r->st) < 0)
+        return -errno;
+    if (S_ISLNK(r->st.st_mode))
+        return -ELOOP;
+    if (tdg__files_is_never(&never, &r->st) || !S_ISREG(r->st.st_mode))
+        return -ENOENT; /* a folder, a FIFO, a device, the config */
+    if (r->st.st_size > r->files->source.entry.max_size)
+        return -EFBIG;
+    return tdg__regular_open(path_fd, &r->st);
+}
+
 static int open_file(struct reading *r) {
     int root = open(r->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -37,29 +55,19 @@ static int open_file(struct reading *r) {
         r->error = errno;
         return -1;
     }
-    /* NONBLOCK: a FIFO would make us wait for a writer. */
-    r->fd = tdg__files_open(root, r->path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
-                            TDG__FILES_FOLLOW);
+
+    int path_fd = tdg__files_open(root, r->path, O_PATH, TDG__FILES_FOLLOW);
+
+    r->fd = path_fd < 0 ? path_fd : open_ours(r, path_fd);
+    if (path_fd >= 0)
+        close(path_fd);
     close(root);
     if (r->fd < 0) {
-        /* Told from a root that is gone by the sign. */
-        r->error = r->fd;
+        r->error = r->fd; /* told from a root that is gone by the sign */
         r->fd = -1;
         return -1;
     }
-
-    struct stat never;
-
-    tdg__files_find_never(&r->files->scope, &never);
-    if (fstat(r->fd, &r->st) < 0)
-        r->error = -errno;
-    else if (tdg__files_is_never(&never, &r->st))
-        r->error = -ENOENT;
-    else if (!S_ISREG(r->st.st_mode))
-        r->error = -ENOENT; /* a folder, a FIFO, a device: not one of ours */
-    else if (r->st.st_size > r->files->source.entry.max_size)
-        r->error = -EFBIG;
-    return r->error == 0 ? 0 : -1;
+    return 0;
 }
 
 static void read_some(uv_work_t *work) {
@@ -102,13 +110,13 @@ static void fail(struct reading *r) {
     } cases[] = {
         {ENOENT,       TDG_ENOTFOUND, "there is no such file"                   },
         {ENOTDIR,      TDG_ENOTFOUND, "there is no such file"                   },
-        {ENXIO,        TDG_ENOTFOUND, "there is no such file"                   },
         {ENAMETOOLONG, TDG_ENOTFOUND, "there is no such file"                   },
         {ELOOP,        TDG_ENOTFOUND, "a symbolic link that is not followed"    },
         {EXDEV,        TDG_ENOTFOUND, "a symbolic link that leaves the folder"  },
         {EFBIG,        TDG_ETOOLARGE, "the file is larger than max-size"        },
         {EACCES,       TDG_EINVAL,    "permission to read the file is denied"   },
         {EPERM,        TDG_EINVAL,    "permission to read the file is denied"   },
+        {ENOSYS,       TDG_EINVAL,    "files are not read without /proc"        },
         {ENOMEM,       TDG_ENOMEM,    "there is no memory to read the file into"},
     };
     tdg__fetch_t *fetch = r->fetch;

@@ -10,6 +10,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "source/regular.h"
 
 /* The window at the end of the file begins small and grows until enough lines are in it.
  * Beyond max_bytes it has some room for a last line that is not complete. */
@@ -131,24 +132,34 @@ static int read_window(int fd, uint64_t size, uint64_t max_lines, size_t max_byt
     }
 }
 
+/* Returns a descriptor or a negative errno: -EINVAL where it is no regular file. */
+static int open_log(const char *path, struct stat *ret_st) {
+    int path_fd = open(path, O_PATH | O_CLOEXEC);
+
+    if (path_fd < 0)
+        return -errno;
+
+    int fd = fstat(path_fd, ret_st) < 0 ? -errno : tdg__regular_open(path_fd, ret_st);
+
+    close(path_fd);
+    return fd;
+}
+
 int tdg__tail_read(const char *path, uint64_t max_lines, size_t max_bytes,
                    tdg__tail_t *ret, int *ret_errno) {
     tdg__tail_t tail = {0};
     struct stat st;
-    int rv = 0;
-    /* Not blocking: opening a FIFO would wait for a writer. */
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int fd = open_log(path, &st);
 
     if (fd < 0) {
-        *ret_errno = errno;
-        return errno == ENOENT || errno == ENOTDIR ? TDG_ENOTFOUND : TDG_EAWAY;
+        *ret_errno = -fd;
+        return fd == -ENOENT || fd == -ENOTDIR ? TDG_ENOTFOUND
+               : fd == -EINVAL                 ? TDG_EINVAL
+                                               : TDG_EAWAY;
     }
-    if (fstat(fd, &st) < 0)
-        rv = TDG_EAWAY;
-    else if (!S_ISREG(st.st_mode))
-        rv = TDG_EINVAL;
-    else
-        rv = read_window(fd, (uint64_t)st.st_size, max_lines, max_bytes, &tail);
+
+    int rv = read_window(fd, (uint64_t)st.st_size, max_lines, max_bytes, &tail);
+
     *ret_errno = errno;
     close(fd);
     if (rv < 0) {

@@ -170,9 +170,13 @@ static void set_up(tdg__sqlite_db_t *db) {
 
 static bool stat_file(const tdg__sqlite_db_t *db, struct stat *st,
                       tdg__sqlite_result_t *ret) {
-    if (stat(db->opts.path, st) == 0)
+    bool exists = stat(db->opts.path, st) == 0;
+
+    /* SQLite would open a FIFO, and wait for its other end. */
+    if (exists && S_ISREG(st->st_mode))
         return true;
-    fail(ret, TDG_EAWAY, "the database cannot be opened: %s", strerror(errno));
+    fail(ret, TDG_EAWAY, "the database cannot be opened: %s",
+         exists ? "it is not a regular file" : strerror(errno));
     ret->unreachable = true;
     return false;
 }

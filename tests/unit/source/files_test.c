@@ -335,17 +335,37 @@ static void reads_to_the_end_whatever_the_size(void **state) {
 
 static void what_is_no_file_is_not_there(void **state) {
     struct fixture *f = *state;
-    char path[FOLDER_PATH];
 
     folder_mkdir(&f->folder, "root/sub");
-    folder_path(&f->folder, "root/fifo", path);
-    assert_int_equal(mkfifo(path, 0644), 0);
     serve(f, "");
     assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
-    assert_int_equal(status_of(f, uri(f, "fifo"), NULL), TDG_ENOTFOUND); /* at once */
     assert_int_equal(status_of(f, uri(f, "sub"), NULL), TDG_ENOTFOUND);
     assert_int_equal(status_of(f, uri(f, "none"), NULL), TDG_ENOTFOUND);
     assert_int_equal(status_of(f, uri(f, "none/none"), NULL), TDG_ENOTFOUND);
+}
+
+/* Its writer would die of SIGPIPE. */
+static void a_fifo_is_not_opened(void **state) {
+    struct fixture *f = *state;
+    int guard = folder_guard_fifo(&f->folder, "root/fifo");
+
+    folder_link(&f->folder, "fifo", "root/link");
+    serve(f, "");
+    assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+    harness_watch(&f->harness, uri(f, "fifo"));
+    assert_int_equal(status_of(f, uri(f, "fifo"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "link"), NULL), TDG_ENOTFOUND);
+    assert_false(folder_was_opened(guard));
+}
+
+static void a_fifo_that_an_entry_names_is_not_opened(void **state) {
+    struct fixture *f = *state;
+    int guard = folder_guard_fifo(&f->folder, "root/fifo");
+
+    serve_name(f, "root/fifo", "");
+    harness_watch(&f->harness, uri(f, "fifo"));
+    assert_int_equal(status_of(f, uri(f, "fifo"), NULL), TDG_ENOTFOUND);
+    assert_false(folder_was_opened(guard));
 }
 
 static void denied_permission_is_said_and_its_return_noticed(void **state) {
@@ -863,6 +883,8 @@ int main(void) {
         TEST(reads_content_and_says_what_it_is),
         TEST(reads_to_the_end_whatever_the_size),
         TEST(what_is_no_file_is_not_there),
+        TEST(a_fifo_is_not_opened),
+        TEST(a_fifo_that_an_entry_names_is_not_opened),
         TEST(denied_permission_is_said_and_its_return_noticed),
         TEST(owns_only_what_is_inside_and_chosen),
         TEST(uris_come_from_a_template),

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,4 +106,23 @@ int folder_open(const struct folder *folder, const char *name) {
     fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     return fd;
+}
+
+int folder_guard_fifo(const struct folder *folder, const char *name) {
+    char path[FOLDER_PATH];
+    int guard = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+    folder_path(folder, name, path);
+    assert_int_equal(mkfifo(path, 0644), 0);
+    assert_true(guard >= 0);
+    assert_true(inotify_add_watch(guard, path, IN_OPEN) >= 0);
+    return guard;
+}
+
+bool folder_was_opened(int guard) {
+    char events[1024];
+    bool was_opened = read(guard, events, sizeof(events)) > 0;
+
+    close(guard);
+    return was_opened;
 }

@@ -5,6 +5,7 @@
 #ifndef TDG_TESTS_SOURCE_FOLDER_H
 #define TDG_TESTS_SOURCE_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { FOLDER_PATH = 512 };
@@ -25,5 +26,9 @@ void folder_link(const struct folder *folder, const char *target, const char *na
 void folder_rename(const struct folder *folder, const char *from, const char *to);
 void folder_remove(const struct folder *folder, const char *name); /* with all in it */
 int folder_open(const struct folder *folder, const char *name);    /* a descriptor */
+
+/* Makes a FIFO, and notices whether anybody opens it; the second says so, and ends it. */
+int folder_guard_fifo(const struct folder *folder, const char *name);
+bool folder_was_opened(int guard);
 
 #endif

@@ -303,6 +303,16 @@ static void another_file_takes_its_place(void **state) {
     harness_close(&f->harness);
 }
 
+static void a_fifo_is_not_opened(void **state) {
+    struct fixture *f = *state;
+    int guard = folder_guard_fifo(&f->folder, "fifo");
+
+    open_db(f, "fifo", ALL "timeout: 5s\n");
+    expect_failure(f, "db:t", TDG_EAWAY, "not a regular file");
+    assert_false(folder_was_opened(guard));
+    harness_close(&f->harness);
+}
+
 static void missing_and_then_there(void **state) {
     struct fixture *f = *state;
 
@@ -428,6 +438,7 @@ int main(void) {
         CASE(a_template_cannot_be_watched_but_its_uris_can),
         CASE(a_locked_database_is_waited_for),
         CASE(another_file_takes_its_place),
+        CASE(a_fifo_is_not_opened),
         CASE(missing_and_then_there),
         CASE(what_is_no_database_says_so),
         CASE(the_connection_goes_with_the_watchers),
