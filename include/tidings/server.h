@@ -82,6 +82,10 @@ enum {
     TDG_NO_META_METADATA = 1 << 6,   /* ... not in _meta["dev.tidings/metadata"] */
     TDG_ANY_TEMPLATE =
         1 << 7, /* clients may subscribe to templates that are not listed */
+    /* The server may add some later. They are advertised from the start then, and clients
+     * can listen to that list; otherwise from the first one that was ever added. */
+    TDG_OFFERS_TOOLS = 1 << 8,
+    TDG_OFFERS_PROMPTS = 1 << 9,
 };
 
 /* Somebody watches, or nobody does any more: for data that is only looked at while
@@ -124,7 +128,7 @@ typedef struct tdg_server_opts {
     const char *title;        /* the same for people [none] */
     const char *version;      /* [tdg_version()] */
     const char *instructions; /* for the language model [none] */
-    unsigned flags;           /* TDG_NO_... and TDG_ANY_TEMPLATE */
+    unsigned flags;           /* TDG_NO_..., TDG_ANY_TEMPLATE, TDG_OFFERS_... */
     unsigned workers;         /* threads that serve [one per core]; at most 64 */
     tdg_settings_t settings;  /* [batch of 100 ms, rate limit 1,000 ms] */
     tdg_watcher_t watcher;    /* [every change is notified anyway] */

@@ -17,7 +17,7 @@ typedef struct tdg__server_info {
     const char *title, *instructions; /* may be NULL */
     bool legacy, modern;              /* eras that are spoken */
     bool subscribe, list_changed, logging, completions;
-    bool tools, prompts, resources; /* what there is (resources: always true) */
+    bool tools, prompts, resources; /* what is offered, now or later */
 } tdg__server_info_t;
 
 /* {"name", "version", "title"?}; new, NULL when memory is out. So are the others. Texts

@@ -107,6 +107,7 @@ static int put(tdg__catalogue_t *catalogue, tdg__entry_t *entry, tdg__entry_t **
 
     if (rv < 0)
         return rv;
+    catalogue->ever_had[entry->kind] = true;
     catalogue->completing += entry->complete != NULL;
     if (*ret_old != NULL)
         catalogue->completing -= (*ret_old)->complete != NULL;
@@ -301,6 +302,15 @@ size_t tdg__catalogue_count(tdg__catalogue_t *catalogue, tdg__kind_t kind) {
     count = catalogue->shelves[kind].slots.count;
     pthread_mutex_unlock(&catalogue->lock);
     return count;
+}
+
+bool tdg__catalogue_ever_had(tdg__catalogue_t *catalogue, tdg__kind_t kind) {
+    bool ever;
+
+    pthread_mutex_lock(&catalogue->lock);
+    ever = catalogue->ever_had[kind];
+    pthread_mutex_unlock(&catalogue->lock);
+    return ever;
 }
 
 bool tdg__catalogue_completes(tdg__catalogue_t *catalogue) {

@@ -67,9 +67,10 @@ int tdg__catalogue_match(tdg__catalogue_t *catalogue, const char *uri,
 int tdg__catalogue_may_watch(tdg__catalogue_t *catalogue, const char *uri);
 int tdg__catalogue_may_watch_template(tdg__catalogue_t *catalogue, const char *text);
 
-/* How many there are now, for truthful capabilities; and whether any of them completes
- * arguments. */
+/* How many there are now; whether there is or ever was one, so that what was advertised
+ * stays true; whether any of those that are there completes arguments. */
 size_t tdg__catalogue_count(tdg__catalogue_t *catalogue, tdg__kind_t kind);
+bool tdg__catalogue_ever_had(tdg__catalogue_t *catalogue, tdg__kind_t kind);
 bool tdg__catalogue_completes(tdg__catalogue_t *catalogue);
 
 /* ---- Lists -------------------------------------------------------------- */

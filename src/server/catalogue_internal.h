@@ -18,6 +18,7 @@ struct tdg__catalogue {
     tdg__shelf_t shelves[TDG__KIND_COUNT];
     tdg__template_index_t *templates; /* slots of their shelf */
     size_t completing;                /* entries that complete arguments */
+    bool ever_had[TDG__KIND_COUNT];   /* at least one was added at some time */
 };
 
 /* As tdg__catalogue_find(), for text that need not end in NUL. */

@@ -58,21 +58,30 @@ static void on_initialize(tdg__session_t *session, tdg__call_t *call,
     tdg__call_answer(call, tdg__result_initialize(&info, session->version));
 }
 
-/* An initialised session has asked for all list changes. Lists are never refused but for
- * want of memory; then the client only misses a hint that it can do without. */
+/* An initialised session has asked for all list changes that the server advertises. Lists
+ * are never refused but for want of memory; then the client only misses a hint that it
+ * can do without. */
 static void on_initialized(tdg__session_t *session) {
-    static const char *const lists[] = {"tools", "prompts", "resources"};
     tdg__worker_t *worker = session->feed.worker;
-    unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
+    tdg__server_info_t info;
 
     if (session->initialised)
         return;
     session->initialised = true;
-    if ((flags & TDG_NO_LIST_CHANGED) != 0)
-        return;
+    tdg__server_describe(tdg__worker_server(worker), &info);
+    const struct {
+        const char *name;
+        bool offered;
+    } lists[] = {
+        {"tools",     info.tools    },
+        {"prompts",   info.prompts  },
+        {"resources", info.resources},
+    };
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        tdg__target_t list = tdg__target_list(lists[i]);
+        tdg__target_t list = tdg__target_list(lists[i].name);
 
+        if (!info.list_changed || !lists[i].offered)
+            continue;
         /* One whose watcher takes its time is acknowledged when it has settled. */
         if (tdg__engine_subscribe(tdg__worker_engine(worker), session->feed.stream, &list,
                                   NULL, NULL) == 0)

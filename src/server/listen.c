@@ -168,13 +168,12 @@ static bool holds_for(const struct asked *asked, const char *name) {
 static int honour_list(tdg__listen_t *listen, const char *name, bool wanted,
                        const struct asked *asked, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
-    unsigned flags = tdg__server_opts(tdg__worker_server(worker))->flags;
     tdg__target_t list = tdg__target_list(name);
     tdg__sub_opts_t opts = {.cursor = asked->opts.cursor};
     char room[TDG__TARGET_TEXT_MAX];
     tdg__subscribed_t subscribed;
 
-    if (!wanted || (flags & TDG_NO_LIST_CHANGED) != 0)
+    if (!wanted)
         return 0;
     opts.has_cursor = holds_for(asked, tdg__target_text(&list, room));
     if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
@@ -219,20 +218,36 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
     return rv;
 }
 
+/* Of the lists those that the server advertises. */
+static int honour_lists(tdg__listen_t *listen, const tdg__mcp_request_t *request,
+                        const struct asked *asked) {
+    tdg__server_info_t info;
+    int rv;
+
+    tdg__server_describe(tdg__worker_server(listen->feed.worker), &info);
+    if (!info.list_changed)
+        return 0;
+
+    rv = honour_list(listen, "tools", request->listen_tools && info.tools, asked,
+                     &listen->tools);
+    if (rv == 0)
+        rv = honour_list(listen, "prompts", request->listen_prompts && info.prompts,
+                         asked, &listen->prompts);
+    if (rv == 0)
+        rv = honour_list(listen, "resources", request->listen_resources && info.resources,
+                         asked, &listen->resources);
+    return rv;
+}
+
 static int honour_asked(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                         const struct asked *asked) {
-    unsigned flags = tdg__server_opts(tdg__worker_server(listen->feed.worker))->flags;
+    tdg__server_info_t info;
     json_t *uri;
     size_t i;
 
-    int rv = honour_list(listen, "tools", request->listen_tools, asked, &listen->tools);
-    if (rv == 0)
-        rv = honour_list(listen, "prompts", request->listen_prompts, asked,
-                         &listen->prompts);
-    if (rv == 0)
-        rv = honour_list(listen, "resources", request->listen_resources, asked,
-                         &listen->resources);
-    if (rv < 0 || request->listen_uris == NULL || (flags & TDG_NO_SUBSCRIBE) != 0)
+    int rv = honour_lists(listen, request, asked);
+    tdg__server_describe(tdg__worker_server(listen->feed.worker), &info);
+    if (rv < 0 || request->listen_uris == NULL || !info.subscribe)
         return rv;
     listen->asked_uris = true;
     json_array_foreach(request->listen_uris, i, uri) {

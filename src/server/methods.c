@@ -299,11 +299,13 @@ static const struct handler {
     [TDG__M_COMPLETE] = {on_complete,  COMPLETIONS},
 };
 
-/* Legacy lists of what there is none of are empty, which nobody minds. */
+/* Legacy lists of what there is none of are empty, which nobody minds; a completion has
+ * nothing to refer to. */
 static bool is_advertised(const tdg__call_t *call, enum needs needs) {
+    bool strict = tdg__version_modern(tdg__call_version(call)) || needs == COMPLETIONS;
     tdg__server_info_t info;
 
-    if (needs == NOTHING || !tdg__version_modern(tdg__call_version(call)))
+    if (needs == NOTHING || !strict)
         return true;
 
     tdg__server_describe(call->server, &info);

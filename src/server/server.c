@@ -162,8 +162,10 @@ void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
         .list_changed = (flags & TDG_NO_LIST_CHANGED) == 0,
         .logging = (flags & TDG_NO_LOGGING) == 0,
         .completions = tdg__catalogue_completes(server->catalogue),
-        .tools = tdg__catalogue_count(server->catalogue, TDG__TOOL) > 0,
-        .prompts = tdg__catalogue_count(server->catalogue, TDG__PROMPT) > 0,
+        .tools = (flags & TDG_OFFERS_TOOLS) != 0 ||
+                 tdg__catalogue_ever_had(server->catalogue, TDG__TOOL),
+        .prompts = (flags & TDG_OFFERS_PROMPTS) != 0 ||
+                   tdg__catalogue_ever_had(server->catalogue, TDG__PROMPT),
         .resources = true,
     };
 }

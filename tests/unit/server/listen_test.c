@@ -131,6 +131,91 @@ static void lists_are_told_of(void **state) {
     client_expect(&f->two, "notifications/resources/list_changed");
 }
 
+#define ALL_LISTS                                                                        \
+    "{'toolsListChanged':true,'promptsListChanged':true,'resourcesListChanged':true}"
+
+static void lists_that_are_not_advertised_are_not_acknowledged(void **state) {
+    struct fixture *f = *state;
+
+    served_open_empty(&f->served, NULL);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    modern_listen(&f->one, ALL_LISTS);
+    assert_true(has(f->one.event, "'notifications':{'resourcesListChanged':true}"));
+    assert_int_equal(modern_post(&f->two, "server/discover", NULL, NULL), 200);
+    assert_false(body_has(&f->two, "'tools'"));
+    assert_false(body_has(&f->two, "'prompts'"));
+}
+
+static void lists_that_may_fill_later_are_advertised(void **state) {
+    const tdg_server_opts_t opts = {.flags = TDG_OFFERS_TOOLS | TDG_OFFERS_PROMPTS};
+    struct fixture *f = *state;
+
+    served_open_empty(&f->served, &opts);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    modern_listen(&f->one, ALL_LISTS);
+    assert_true(has(f->one.event, "'toolsListChanged':true,'promptsListChanged':true"));
+    assert_int_equal(modern_post(&f->two, "tools/list", NULL, NULL), 200);
+    assert_body(&f->two, "'tools':[]");
+    assert_int_equal(modern_post(&f->two, "server/discover", NULL, NULL), 200);
+    assert_body(&f->two, "'tools':{'listChanged':true},'prompts':{'listChanged':true}");
+}
+
+static void call_nothing(void *user, tdg_request_t *request, const json_t *arguments) {
+    (void)user, (void)arguments;
+    tdg_request_reply_text(request, "");
+}
+
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user, (void)uri;
+    tdg_request_reply_text(request, "");
+}
+
+static void add_tool(struct fixture *f, const char *name) {
+    const tdg_tool_t tool = {.name = name, .call = call_nothing};
+
+    assert_int_equal(tdg_server_add_tool(f->served.server, &tool), 0);
+}
+
+static void add_resource(struct fixture *f, const char *uri) {
+    const tdg_resource_t resource = {.uri = uri, .name = uri, .read = read_nothing};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+}
+
+/* A session asks for the lists that were advertised when it was initialised, as a listen
+ * for those of its time. What was advertised once stays so. */
+static void both_eras_can_watch_the_same_lists(void **state) {
+    struct fixture *f = *state;
+    struct client early, late;
+
+    served_open_empty(&f->served, NULL);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    served_client(&f->served, &early);
+    legacy_join(&early, &f->one);
+    assert_int_equal(legacy_get(&early, NULL), 200);
+    add_tool(f, "first");
+    assert_int_equal(tdg_server_remove_tool(f->served.server, "first"), 0);
+
+    legacy_initialize(&f->two, LATEST_LEGACY);
+    served_client(&f->served, &late);
+    legacy_join(&late, &f->two);
+    assert_int_equal(legacy_get(&late, NULL), 200);
+    modern_listen(&f->one, ALL_LISTS);
+    assert_true(has(f->one.event, "'notifications':{'toolsListChanged':true,'resources"));
+    add_tool(f, "second");
+    client_expect(&f->one, "notifications/tools/list_changed");
+    client_expect(&late, "notifications/tools/list_changed");
+
+    add_resource(f, "a:1");
+    client_expect(&early, "notifications/resources/list_changed");
+    client_done(&early);
+    client_done(&late);
+}
+
 /* ---- What is switched off ----------------------------------------------- */
 
 static void no_subscribe(void **state) {
@@ -459,6 +544,9 @@ int main(void) {
         CASE(any_template_is_fine_where_that_is_switched_on),
         CASE(a_bad_filter_is_the_clients_fault),
         CASE(lists_are_told_of),
+        CASE(lists_that_are_not_advertised_are_not_acknowledged),
+        CASE(lists_that_may_fill_later_are_advertised),
+        CASE(both_eras_can_watch_the_same_lists),
         CASE(no_subscribe),
         CASE(no_list_changed),
         CASE(no_legacy),

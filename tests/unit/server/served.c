@@ -49,7 +49,7 @@ static void add_all(struct served *served) {
     assert_int_equal(tdg_server_add_prompt(server, &prompt), 0);
 }
 
-void served_create(struct served *served, const tdg_server_opts_t *opts) {
+static void create_empty(struct served *served, const tdg_server_opts_t *opts) {
     tdg_server_opts_t all = opts != NULL ? *opts : (tdg_server_opts_t){0};
 
     memset(served, 0, sizeof(*served));
@@ -61,13 +61,16 @@ void served_create(struct served *served, const tdg_server_opts_t *opts) {
     if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
         all.settings.rate_limit_ms = TDG_RATE_OFF;
     assert_int_equal(tdg_server_create(&all, &served->server), 0);
+}
+
+void served_create(struct served *served, const tdg_server_opts_t *opts) {
+    create_empty(served, opts);
     add_all(served);
 }
 
-void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop) {
+static void start(struct served *served, uv_loop_t *loop) {
     tdg_listen_opts_t http = {.port = 0};
 
-    served_create(served, opts);
     served->loop = loop;
     assert_int_equal(tdg_server_listen(served->server, &http), 0);
     served->port = tdg_server_port(served->server, 0);
@@ -75,6 +78,16 @@ void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t
     assert_int_equal(loop != NULL ? tdg_server_attach(served->server, loop)
                                   : tdg_server_start(served->server),
                      0);
+}
+
+void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop) {
+    served_create(served, opts);
+    start(served, loop);
+}
+
+void served_open_empty(struct served *served, const tdg_server_opts_t *opts) {
+    create_empty(served, opts);
+    start(served, NULL);
 }
 
 void served_destroy(struct served *served) {

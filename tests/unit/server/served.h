@@ -28,6 +28,9 @@ void served_create(struct served *served, const tdg_server_opts_t *opts);
 /* The same, listens and starts; with `loop` it is attached there. */
 void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop);
 
+/* The same with threads of its own, and nothing served. */
+void served_open_empty(struct served *served, const tdg_server_opts_t *opts);
+
 /* Stops and frees; an attached one's loop is run to its end. */
 void served_close(struct served *served);
 
