@@ -338,7 +338,7 @@ int tdg__ask(tdg__core_t *core, const tdg__ask_t *ask, tdg__asked_fn done, void 
     tdg__asked_start_time(asked);
     if (over)
         fail_later(asked, TDG_EENDED, "the client is being closed");
-    else if (asked->early || core->state == TDG__CORE_UP)
+    else if (asked->early || tdg__calls_go(core))
         tdg__asked_send(asked);
     else
         asked->state = TDG__ASKED_WAITING;
@@ -398,7 +398,18 @@ void tdg__calls_forget_wire(tdg__core_t *core, const tdg__wire_t *wire) {
     }
 }
 
-void tdg__calls_up(tdg__core_t *core) {
+bool tdg__calls_go(const tdg__core_t *core) {
+    return core->state == TDG__CORE_UP && !core->calls->held;
+}
+
+void tdg__calls_hold(tdg__core_t *core) {
+    core->calls->held = true;
+}
+
+void tdg__calls_release(tdg__core_t *core) {
+    if (!core->calls->held)
+        return;
+    core->calls->held = false;
     for (tdg__asked_t *asked = core->calls->first; asked != NULL; asked = asked->next) {
         if (asked->state == TDG__ASKED_WAITING)
             tdg__asked_send(asked);

@@ -49,8 +49,12 @@ struct tdg__calls {
     tdg__asked_t *first, *last;
     size_t count; /* that are not OVER */
     size_t loose; /* notifications and responses on their way */
+    bool held;    /* the session is up, its stream is still being opened */
     uint64_t next_id;
 };
+
+/* Whether a request that is made now goes out now. */
+bool tdg__calls_go(const tdg__core_t *core);
 
 /* What a wire calls while it carries a request (carried.c); the user is the request. */
 extern const tdg__carry_calls_t tdg__carried_calls;

@@ -87,7 +87,7 @@ static bool may_repeat(tdg__asked_t *asked, const tdg__carry_report_t *report) {
     if ((report->end == TDG__CARRY_BROKEN || report->end == TDG__CARRY_DONE) &&
         (!report->sent || repeatable(asked->method))) {
         asked->repeated = true;
-        if (asked->wire->ops->shared || core->state != TDG__CORE_UP)
+        if (asked->wire->ops->shared || !tdg__calls_go(core))
             asked->state = TDG__ASKED_WAITING; /* that the channel is lost is told next */
         else
             tdg__asked_send(asked);

@@ -275,8 +275,8 @@ void tdg__connect_up(tdg__core_t *core) {
     tdg__core_log(core, TDG_CLIENT_LOG_INFO, "connected: %s over %s",
                   tdg__version_text(core->version), core->wire->ops->name);
 
+    tdg__calls_hold(core);
     tdg__subs_up(core);
-    tdg__calls_up(core);
     connect->done = NULL;
     if (done != NULL)
         done(connect->user, 0, NULL, NULL);

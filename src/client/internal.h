@@ -104,7 +104,8 @@ void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
  * that only wait for the session stay, unless `waiting_too`. */
 void tdg__calls_fail(tdg__core_t *core, int code, const char *why, bool waiting_too);
 
-void tdg__calls_up(tdg__core_t *core); /* sends what waited for the session */
+void tdg__calls_hold(tdg__core_t *core); /* requests wait, although the session is up */
+void tdg__calls_release(tdg__core_t *core); /* sends those that waited */
 void tdg__calls_forget_wire(tdg__core_t *core, const tdg__wire_t *wire); /* it goes */
 
 /* `done` with TDG_ENOMEM or TDG_EAGAIN, where not even a request could be made. */
@@ -187,8 +188,9 @@ typedef struct tdg__sub tdg__sub_t;             /* one subscribed URI or templat
 typedef struct tdg__sub_group tdg__sub_group_t; /* those with the same options: modern,
                                                    one stream */
 
-/* Requests go through: for the first time, or again. Sets up streams and subscriptions;
- * then, after a loss, tells what may have changed. */
+/* The session is up: for the first time, or again. Sets up streams and subscriptions;
+ * then, after a loss, tells what may have changed. Releases the requests: in a legacy
+ * session over HTTP when its GET stream is open, so that no call overtakes it. */
 void tdg__subs_up(tdg__core_t *core);
 
 /* They do not any more: streams are gone, nothing is acknowledged. Tells DOWN. */

@@ -222,6 +222,8 @@ void tdg__session_work(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
 
     tdg__get_work(core);
+    if (!tdg__get_opening(core))
+        tdg__calls_release(core);
     if (!tdg__get_ready(core) || !subs->up)
         return;
     settle_lists(core);

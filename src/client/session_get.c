@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The GET stream of a legacy session over HTTP. It is opened before the first subscribe
- * is sent and kept open while something is wanted; when it is lost it is opened again in
- * due time, with the id of the last event. Other transports bring everything by
- * themselves. */
+ * The GET stream of a legacy session over HTTP. It is opened before the first request of
+ * the session is sent, because what a server asks while that runs comes by the stream,
+ * and kept open while something is wanted; when it is lost it is opened again in due
+ * time, with the id of the last event. A server that does not answer for LAZY_HEAD_MS may
+ * only be waiting for a first event: the stream counts as open then. Other transports
+ * bring everything by themselves. */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -27,6 +29,10 @@ bool tdg__get_ready(const tdg__core_t *core) {
     const struct tdg__get *get = &core->subs->get;
 
     return get->open || get->missing || !needed(core);
+}
+
+bool tdg__get_opening(const tdg__core_t *core) {
+    return core->subs->get.carry != NULL && !core->subs->get.open;
 }
 
 /* ---- It is open --------------------------------------------------------- */

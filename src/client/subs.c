@@ -636,6 +636,8 @@ void tdg__subs_up(tdg__core_t *core) {
     if (subs->era != TDG_ERA_FIND && subs->era != core->era)
         subs->list_gap |= subs->lists;
     subs->era = core->era;
+    if (modern || tdg__get_ready(core))
+        tdg__calls_release(core);
     tdg__subs_kick(core);
 }
 

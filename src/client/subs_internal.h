@@ -337,7 +337,8 @@ int tdg__get_init(tdg__core_t *core);
 void tdg__get_done(tdg__core_t *core);
 void tdg__get_work(tdg__core_t *core); /* opens the GET stream where there is to be one */
 void tdg__get_drop(tdg__core_t *core);
-bool tdg__get_ready(const tdg__core_t *core); /* it is open, or none is needed */
+bool tdg__get_ready(const tdg__core_t *core);   /* it is open, or none is needed */
+bool tdg__get_opening(const tdg__core_t *core); /* neither open nor refused so far */
 
 /* ---- updates.c, gaps.c -------------------------------------------------- */
 

@@ -23,6 +23,15 @@ static void old_server(struct fake *f, struct fake_sent *sent) {
         fake_legacy_server(f, sent);
 }
 
+static struct fake_note *play_call(struct fake *f) {
+    struct fake_note *note = fake_note(f);
+
+    tdg__core_request(f->core, "tools/call", json_pack("{s:s}", "name", "test"), 0,
+                      fake_done, note);
+    fake_run(f);
+    return note;
+}
+
 /* ---- Subscribing -------------------------------------------------------- */
 
 static void the_stream_is_open_before_it_returns(void **state) {
@@ -57,6 +66,90 @@ static void a_stream_whose_head_is_late_counts_as_open(void **state) {
     assert_told(f, "UPDATED a:1 maybe\n");
     play_update(f, fake_find(f, "GET"), "a:1", "");
     assert_told(f, "UPDATED a:1\n");
+}
+
+/* A server that asks something while a call runs asks it on the stream. */
+static void the_first_call_waits_for_the_stream(void **state) {
+    struct fake *f = *state;
+    struct fake_note *first, *second;
+
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    first = play_call(f);
+    second = play_call(f);
+    assert_non_null(fake_find(f, "GET"));
+    assert_int_equal(fake_count(f, "tools/call"), 0);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_int_equal(play_open(f, "tools/call"), 2);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+    assert_int_equal(fake_code(first), 0);
+    assert_int_equal(fake_code(second), 0);
+
+    /* Later ones do not wait for anything. */
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    play_call(f);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+    fake_pass(f, 1000);
+    assert_non_null(fake_find(f, "GET"));
+    play_call(f);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+}
+
+static void a_call_does_not_wait_for_a_stream_that_is_refused(void **state) {
+    struct fake *f = *state;
+
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_call(f);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+}
+
+static void a_call_does_not_wait_for_a_stream_that_is_busy(void **state) {
+    struct fake *f = *state;
+
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_call(f);
+    fake_status(f, fake_find(f, "GET"), 503, NULL);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+}
+
+static void a_call_waits_no_longer_than_two_seconds(void **state) {
+    struct fake *f = *state;
+
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    play_call(f);
+    fake_pass(f, 1999);
+    assert_int_equal(fake_count(f, "tools/call"), 0);
+    fake_pass(f, 1);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+}
+
+static void the_call_of_a_new_session_waits_for_its_stream(void **state) {
+    struct fake *f = *state;
+
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    play_call(f);
+    fake_pass(f, 1000);
+    assert_non_null(fake_find(f, "GET"));
+    assert_int_equal(fake_count(f, "tools/call"), 0);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+}
+
+static void a_call_does_not_wait_where_nobody_needs_the_stream(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_call(f);
+    fake_result(f, fake_find(f, "tools/call"), "{}");
+    assert_int_equal(fake_count(f, "GET"), 0);
 }
 
 static void without_a_stream_there_are_no_subscriptions(void **state) {
@@ -443,6 +536,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HTTP(the_stream_is_open_before_it_returns),
         HTTP(a_stream_whose_head_is_late_counts_as_open),
+        HTTP(the_first_call_waits_for_the_stream),
+        HTTP(a_call_does_not_wait_for_a_stream_that_is_refused),
+        HTTP(a_call_does_not_wait_for_a_stream_that_is_busy),
+        HTTP(a_call_waits_no_longer_than_two_seconds),
+        HTTP(the_call_of_a_new_session_waits_for_its_stream),
+        HTTP(a_call_does_not_wait_where_nobody_needs_the_stream),
         HTTP(without_a_stream_there_are_no_subscriptions),
         HTTP(thirty_two_at_a_time),
         HTTP(options_go_with_the_request),

@@ -81,7 +81,7 @@ static void a_question_may_come_with_an_answer(void **state) {
     f->inputs = true;
     legacy_up(f);
     tdg__core_request(f->core, "tools/call", NULL, 0, fake_done, note);
-    fake_run(f);
+    fake_opened(f, fake_find(f, "GET"));
     sent = fake_find(f, "tools/call");
     fake_says(f, sent, "{'jsonrpc':'2.0','id':3,'method':'elicitation/create'}");
     assert_string_equal(fake_last(f)->method, "");
