@@ -15,9 +15,25 @@
 #include "base/nearest.h"
 
 enum {
-    MAX_DEPTH = 8, /* of schemas inside each other; deeper ones say nothing */
-    MAX_NAMED = 8, /* names or choices in one message */
+    MAX_DEPTH = 8,      /* of schemas inside each other; deeper ones say nothing */
+    MAX_NAMED = 8,      /* names or choices in one message */
+    MAX_REF = 1024,     /* bytes of a "$ref"; longer ones lead nowhere */
+    MAX_STEPS = 100000, /* for all words together; what is left then says nothing */
 };
+
+/* A way through a schema. Branches that refer to each other can be followed in more ways
+ * than anybody has time for, so the steps are counted. */
+struct walk {
+    const json_t *root;
+    size_t steps; /* that are left */
+};
+
+static bool may_step(struct walk *walk) {
+    if (walk->steps == 0)
+        return false;
+    walk->steps--;
+    return true;
+}
 
 static const tdg__json_limits_t limits = {
     .max_bytes = 16 << 20, .max_depth = 64, .max_values = 1000000};
@@ -102,27 +118,29 @@ static unsigned type_of(const json_t *value) {
 /* Where "$ref" leads, inside the same document; the schema itself where it has none. */
 static const json_t *follow(const json_t *root, const json_t *schema) {
     for (int i = 0; i < MAX_DEPTH; i++) {
-        const char *ref = json_string_value(json_object_get(schema, "$ref"));
+        const json_t *given = json_object_get(schema, "$ref");
+        const char *ref = json_string_value(given);
 
         if (ref == NULL)
             return schema;
-        if (ref[0] != '#' || tdg__json_pointer_check(ref + 1, NULL) < 0)
+        if (ref[0] != '#' || json_string_length(given) > MAX_REF ||
+            tdg__json_pointer_check(ref + 1, NULL) < 0)
             return NULL;
         schema = tdg__json_pointer_get((json_t *)(uintptr_t)root, ref + 1);
     }
     return NULL;
 }
 
-static unsigned types_of(const json_t *root, const json_t *schema, int depth);
+static unsigned types_of(struct walk *walk, const json_t *schema, int depth);
 
 /* The types of all branches together; 0 where one of them takes anything. */
-static unsigned types_of_any(const json_t *root, const json_t *branches, int depth) {
+static unsigned types_of_any(struct walk *walk, const json_t *branches, int depth) {
     unsigned all = 0;
     const json_t *branch;
     size_t i;
 
     json_array_foreach(branches, i, branch) {
-        unsigned one = types_of(root, branch, depth);
+        unsigned one = types_of(walk, branch, depth);
 
         if (one == 0)
             return 0;
@@ -132,55 +150,61 @@ static unsigned types_of_any(const json_t *root, const json_t *branches, int dep
 }
 
 /* The first of these that says something decides. */
-static unsigned types_of_all(const json_t *root, const json_t *branches, int depth) {
+static unsigned types_of_all(struct walk *walk, const json_t *branches, int depth) {
     unsigned found = 0;
     const json_t *branch;
     size_t i;
 
     json_array_foreach(branches, i, branch) {
-        found = types_of(root, branch, depth);
-        if (found != 0)
+        found = types_of(walk, branch, depth);
+        if (found != 0 || walk->steps == 0)
             break;
     }
     return found;
 }
 
-static unsigned types_of_values(const json_t *values) {
+static unsigned types_of_values(struct walk *walk, const json_t *values) {
     unsigned all = 0;
     const json_t *value;
     size_t i;
 
     json_array_foreach(values, i, value) {
+        if (!may_step(walk))
+            return 0;
         all |= type_of(value);
     }
     return all;
 }
 
 /* The types that a schema allows; 0: it does not say. */
-static unsigned types_of(const json_t *root, const json_t *schema, int depth) {
+static unsigned types_of(struct walk *walk, const json_t *schema, int depth) {
     const json_t *type, *name;
     unsigned found;
     size_t i;
 
-    schema = follow(root, schema);
-    if (!json_is_object(schema) || depth == MAX_DEPTH)
+    if (depth == MAX_DEPTH || !may_step(walk))
+        return 0;
+    schema = follow(walk->root, schema);
+    if (!json_is_object(schema))
         return 0;
 
     type = json_object_get(schema, "type");
     found = type_named(json_string_value(type));
     json_array_foreach(type, i, name) {
+        if (!may_step(walk))
+            return 0;
         found |= type_named(json_string_value(name));
     }
     if (found == 0)
-        found = types_of_values(json_object_get(schema, "enum"));
+        found = types_of_values(walk, json_object_get(schema, "enum"));
     if (found == 0 && json_object_get(schema, "const") != NULL)
         found = type_of(json_object_get(schema, "const"));
     if (found == 0)
-        found = types_of_any(root, json_object_get(schema, "anyOf"), depth + 1);
+        found = types_of_any(walk, json_object_get(schema, "anyOf"), depth + 1);
     if (found == 0)
-        found = types_of_any(root, json_object_get(schema, "oneOf"), depth + 1);
+        found = types_of_any(walk, json_object_get(schema, "oneOf"), depth + 1);
     if (found == 0)
-        found = types_of_all(root, json_object_get(schema, "allOf"), depth + 1);
+        found = types_of_all(walk, json_object_get(schema, "allOf"), depth + 1);
     return found;
 }
 
@@ -266,10 +290,10 @@ static bool is_choice(const json_t *choices, const json_t *value) {
 }
 
 /* Converts `text`, the value of `key`, to what `schema` asks for. */
-static int convert(const json_t *root, const json_t *schema, const char *key,
+static int convert(struct walk *walk, const json_t *schema, const char *key,
                    const char *text, json_t **ret, char *why) {
-    unsigned allowed = types_of(root, schema, 0);
-    const json_t *choices = json_object_get(follow(root, schema), "enum");
+    unsigned allowed = types_of(walk, schema, 0);
+    const json_t *choices = json_object_get(follow(walk->root, schema), "enum");
     json_t *value = allowed != 0 ? read_typed(text, allowed) : NULL;
 
     if (value == NULL && (allowed == 0 || (allowed & T_STRING) != 0)) {
@@ -333,16 +357,16 @@ static int find_property(const json_t *root, const char *key, const json_t **ret
 }
 
 /* `key` ends with NUL. */
-static int add_word(json_t *arguments, const json_t *schema, const char *key,
+static int add_word(json_t *arguments, struct walk *walk, const char *key,
                     const char *text, bool forced, char *why) {
     const json_t *property;
     json_t *value = NULL;
-    int rv = find_property(schema, key, &property, why);
+    int rv = find_property(walk->root, key, &property, why);
 
     if (rv == 0 && forced)
         rv = parse(key, text, &value, why);
     else if (rv == 0)
-        rv = convert(schema, property, key, text, &value, why);
+        rv = convert(walk, property, key, text, &value, why);
     if (rv < 0)
         return rv;
     if (json_object_set_new(arguments, key, value) == 0)
@@ -352,6 +376,7 @@ static int add_word(json_t *arguments, const json_t *schema, const char *key,
 
 int cli_args_add(json_t *arguments, const json_t *schema, char *const *words,
                  size_t count, char why[CLI_ARGS_WHY]) {
+    struct walk walk = {.root = schema, .steps = MAX_STEPS};
     json_t *seen = json_object();
     int rv = seen != NULL ? 0 : TDG_ENOMEM;
 
@@ -372,7 +397,7 @@ int cli_args_add(json_t *arguments, const json_t *schema, char *const *words,
         } else if (json_object_get(seen, key) != NULL) {
             rv = wrong(why, "%.100s is given twice", key);
         } else {
-            rv = add_word(arguments, schema, key, equals + 1, forced, why);
+            rv = add_word(arguments, &walk, key, equals + 1, forced, why);
             if (rv == 0 && json_object_set_new(seen, key, json_true()) < 0)
                 rv = TDG_ENOMEM;
         }

@@ -8,7 +8,8 @@
  * A schema is JSON Schema as far as types go: `type`, `enum`, `const`, `anyOf`, `oneOf`,
  * `allOf` and `$ref` inside the same schema. A word is read as JSON where that gives one
  * of the allowed types, else as a string where strings are allowed; a property without a
- * known type is a string. The schema comes from a server and may be anything. */
+ * known type is a string. The schema comes from a server and may be anything: what takes
+ * too many steps to find out counts as not known. */
 #ifndef TDG_CLI_ARGS_H
 #define TDG_CLI_ARGS_H
 

@@ -24,14 +24,14 @@ int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
     if (code != CLI_OK)
         goto done;
 
-    if (target->program != NULL)
-        cli_interrupt_catch(target);
+    code = cli_interrupt_begin(target);
+    if (code != CLI_OK)
+        goto done;
     code = cli_target_connect(target, NULL, &client);
     if (code == CLI_OK)
         code = ask(options, client, argv, operands);
     cli_target_close(target);
-    if (target->program != NULL)
-        cli_interrupt_end();
+    cli_interrupt_end();
 done:
     cli_target_done(target);
     return code;

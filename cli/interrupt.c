@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "interrupt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,43 +16,65 @@ static atomic_int came; /* the signal; 0: none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static cli_target_t *stoppable; /* NULL: it is over */
 
-static void stop_target(void) {
+static void stop_target(void (*stop)(cli_target_t *target)) {
     pthread_mutex_lock(&lock);
     if (stoppable != NULL)
-        cli_target_stop(stoppable);
+        stop(stoppable);
     pthread_mutex_unlock(&lock);
+}
+
+/* The next signal; 0: there is none in that time. */
+static int wait_for_signal(long ms) {
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    int number;
+
+    do
+        number = sigtimedwait(&signals, NULL, &time);
+    while (number < 0 && errno == EINTR);
+    return number > 0 ? number : 0;
 }
 
 /* The main thread may be waiting for whoever reads our output: it gets a while to leave
  * in good order, and the program to end. */
-static void *wait_for_signal(void *arg) {
-    const struct timespec while_ = {.tv_sec = GONE_AFTER_S};
-    int number;
+static void *supervise(void *arg) {
+    int number = wait_for_signal(*(long *)arg);
 
-    (void)arg;
-    if (sigwait(&signals, &number) != 0)
-        return NULL;
+    if (number == 0) {
+        stop_target(cli_target_expire);
+        if (sigwait(&signals, &number) != 0)
+            return NULL;
+    }
     atomic_store(&came, number);
-    stop_target();
-    (void)sigtimedwait(&signals, NULL, &while_);
+    stop_target(cli_target_stop);
+    (void)wait_for_signal(GONE_AFTER_S * 1000);
     _exit(128 + number);
 }
 
-void cli_interrupt_catch(cli_target_t *target) {
+static void choose_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction before;
-    pthread_t thread;
 
-    sigemptyset(&signals);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaddset(&signals, numbers[i]);
+}
+
+int cli_interrupt_begin(cli_target_t *target) {
+    static long total_ms; /* outlives this call, as the thread does */
+    pthread_t thread;
+
+    sigemptyset(&signals);
+    if (target->program != NULL)
+        choose_signals();
     stoppable = target;
+    total_ms = cli_target_total_ms(target);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0)
-        pthread_detach(thread);
-    else
-        pthread_sigmask(SIG_UNBLOCK, &signals, NULL); /* as without us */
+    if (pthread_create(&thread, NULL, supervise, &total_ms) != 0) {
+        cli_error("%s: cannot start a thread", target->command->name);
+        return CLI_FAILED;
+    }
+    pthread_detach(thread);
+    return CLI_OK;
 }
 
 void cli_interrupt_end(void) {

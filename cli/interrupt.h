@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ctrl-C while a program that we have started runs. It has a session of its own and would
- * not notice: nothing tells a program that does not read its input that we are gone. So
- * the signals that end us (SIGINT, SIGTERM, SIGHUP) end the program first, as
- * tdg_client_close() does, and then us. A second one does not wait for that.
+ * What ends a command before it has an answer: its time is over, or a signal came.
+ *
+ * The time-out is a total: it covers connecting, every request and every page of a list.
+ * When it is over the client is stopped, and the call that waits reports it.
+ *
+ * A program that we have started has a session of its own and does not notice Ctrl-C:
+ * nothing tells a program that does not read its input that we are gone. So the signals
+ * that end us (SIGINT, SIGTERM, SIGHUP) end the program first, as tdg_client_close()
+ * does, and then us. A second one does not wait for that. Without a program, signals do
+ * what they always do.
  *
  * Once per process. What was ignored when we were started stays ignored. */
 #ifndef TDG_CLI_INTERRUPT_H
@@ -11,8 +17,9 @@
 
 #include "target.h"
 
-/* Before the client is made: threads that are started later leave these signals to us. */
-void cli_interrupt_catch(cli_target_t *target);
+/* Before the client is made: threads that are started later leave these signals to us.
+ * Returns CLI_OK, or another exit code with the reason reported. */
+int cli_interrupt_begin(cli_target_t *target);
 
 /* After the client was closed: where a signal has come, ends the process by it. Before
  * cli_target_done(). */

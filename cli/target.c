@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "client/client.h"
+#include "config/value.h"
 #include "terminal.h"
 
 const char *const cli_eras[] = {"auto", "modern", "legacy", NULL}; /* as tdg_era_t */
@@ -189,11 +190,33 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
     return cli_target_failed(target, NULL, rv, &failure);
 }
 
-void cli_target_stop(cli_target_t *target) {
+static void stop(cli_target_t *target, bool expired) {
     pthread_mutex_lock(&target->lock);
     target->stopped = true;
+    target->expired = expired;
     tdg_client_stop(target->client);
     pthread_mutex_unlock(&target->lock);
+}
+
+void cli_target_stop(cli_target_t *target) {
+    stop(target, false);
+}
+
+void cli_target_expire(cli_target_t *target) {
+    stop(target, true);
+}
+
+static bool is_expired(cli_target_t *target) {
+    bool expired;
+
+    pthread_mutex_lock(&target->lock);
+    expired = target->expired;
+    pthread_mutex_unlock(&target->lock);
+    return expired;
+}
+
+long cli_target_total_ms(const cli_target_t *target) {
+    return target->timeout_ms > 0 ? target->timeout_ms : CLI_TARGET_TOTAL_MS;
 }
 
 void cli_target_close(cli_target_t *target) {
@@ -261,19 +284,31 @@ static const char *advice(const cli_target_t *target, int code,
     return NULL;
 }
 
+static void say_expired(const cli_target_t *target, tdg_failure_t *failure) {
+    char time[TDG__VALUE_TEXT_MAX];
+
+    tdg__duration_write(cli_target_total_ms(target), time);
+    snprintf(failure->message, sizeof(failure->message), "no answer within %s", time);
+}
+
 int cli_target_failed(cli_target_t *target, const char *what, int code,
                       tdg_failure_t *failure) {
-    const char *happened =
-        failure->message[0] != '\0' ? failure->message : tdg_strerror(code);
-    const char *help = advice(target, code, failure);
-    int exit_code = cli_exit_code(code, failure);
+    const char *happened, *help;
     tdg__text_t text;
+    int exit_code;
 
+    if (code == TDG_EENDED && is_expired(target)) {
+        code = TDG_ETIMEDOUT;
+        say_expired(target, failure);
+    }
+    exit_code = cli_exit_code(code, failure);
     if (code == TDG_EENDED) { /* by ourselves */
         tdg_failure_done(failure);
         return exit_code;
     }
 
+    happened = failure->message[0] != '\0' ? failure->message : tdg_strerror(code);
+    help = advice(target, code, failure);
     tdg__text_init(&text, MAX_SHOWN);
     if (what != NULL) {
         cli_put_plain(&text, what, strnlen(what, MAX_SHOWN / 16), false);

@@ -50,16 +50,16 @@ typedef struct cli_target {
     const char *token_file, *ca_file, *proxy;
     int era; /* a tdg_era_t */
     bool insecure_token, verbose;
-    long timeout_ms; /* of a request; 0: the client's */
+    long timeout_ms; /* of the whole command; 0: CLI_TARGET_TOTAL_MS */
     char **program;  /* NULL: it is an address */
 
     const char *url;                /* borrowed from argv; NULL: it is a program */
     char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
     void *user;                     /* for the command; the client's is the target */
 
-    pthread_mutex_t lock; /* guards all below */
-    tdg_client_t *client; /* from its making to its closing, else NULL */
-    bool stopped;
+    pthread_mutex_t lock;  /* guards all below */
+    tdg_client_t *client;  /* from its making to its closing, else NULL */
+    bool stopped, expired; /* by cli_target_stop(), because the time is over */
     /* What the program said last, on standard error. */
     char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
     size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */
@@ -67,7 +67,7 @@ typedef struct cli_target {
 
 extern const char *const cli_eras[];
 
-enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
+enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
 
 #define CLI_TARGET_OPTIONS(type, target)                                                 \
     CLI_PROGRAM_OPTION(type, target.program,                                             \
@@ -95,7 +95,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000 };
 /* For commands that ask and get an answer. */
 #define CLI_TARGET_TIMEOUT(type, target)                                                 \
     CLI_TIME_OPTION(type, target.timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,      \
-                    "how long to wait for the server, such as 5s [1m]")
+                    "how long to wait for the server, all in all, such as 5s\n"          \
+                    "[1m]")
 
 /* A line about TARGET, and one about exit codes, for the descriptions of commands. */
 #define CLI_TARGET_HELP                                                                  \
@@ -127,6 +128,12 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
  * server return TDG_EENDED, about which cli_target_failed() says nothing. From any
  * thread, until cli_target_done(). */
 void cli_target_stop(cli_target_t *target);
+
+/* The same, because the time is over: cli_target_failed() reports that then. */
+void cli_target_expire(cli_target_t *target);
+
+/* How long the command may take. */
+long cli_target_total_ms(const cli_target_t *target);
 
 /* Closes the client, if there is one. */
 void cli_target_close(cli_target_t *target);

@@ -172,7 +172,7 @@ typedef struct tdg_client_opts {
     unsigned flags;
 
     uint32_t connect_timeout_ms; /* until connected, all in all [30,000] */
-    uint32_t timeout_ms;         /* of a request [60,000] */
+    uint32_t timeout_ms;         /* of a call of this header, all in all [60,000] */
     uint32_t quiet_ms;         /* a stream that shows no sign of life for so long is dead
                                   [three of its keep-alives, once it has shown any] */
     uint32_t retry_ms;         /* first wait before connecting again; grows, with jitter,

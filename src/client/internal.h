@@ -144,6 +144,10 @@ json_t *tdg__compose_capabilities(const tdg__core_t *core);
 
 /* ---- Lists and tools (lists.c, tools.c) --------------------------------- */
 
+/* tdg__core_list(), whose pages all have to be there at `deadline`. */
+void tdg__list_until(tdg__core_t *core, tdg_list_t list, int64_t deadline,
+                     tdg__core_done_fn done, void *user);
+
 /* All tools were listed, over HTTP: leaves out those with invalid annotations, remembers
  * which ask for headers. Returns 0 or TDG_ENOMEM. */
 int tdg__tools_listed(tdg__core_t *core, json_t *tools);

@@ -28,6 +28,7 @@ static const struct kind {
 struct listing {
     tdg__core_t *core;
     tdg_list_t list;
+    int64_t deadline;            /* for all pages together */
     json_t *entries;             /* so far */
     uint64_t cursors[MAX_PAGES]; /* hashes of those seen */
     size_t pages;
@@ -58,7 +59,9 @@ static void fail(struct listing *listing, int code, const char *why) {
 static void on_page(void *user, const tdg__outcome_t *outcome);
 
 static int ask_for_page(struct listing *listing, const char *cursor) {
-    tdg__ask_t ask = {.method = kinds[listing->list].method};
+    int64_t left = listing->deadline - tdg__core_now(listing->core);
+    tdg__ask_t ask = {.method = kinds[listing->list].method,
+                      .timeout_ms = left > 0 ? (uint32_t)left : 1};
 
     if (cursor != NULL) {
         ask.params = json_pack("{s:s}", "cursor", cursor);
@@ -142,18 +145,21 @@ static void on_page(void *user, const tdg__outcome_t *outcome) {
         take_page(listing, outcome->result);
     else if (listing->pages == 0 && has_none(listing, outcome))
         finish(listing, 0, NULL);
+    else if (listing->pages > 0 && outcome->code == TDG_ETIMEDOUT)
+        fail(listing, TDG_ETIMEDOUT, "the list does not end within the time-out");
     else
         finish(listing, outcome->code, outcome->failure);
 }
 
-void tdg__core_list(tdg__core_t *core, tdg_list_t list, tdg__core_done_fn done,
-                    void *user) {
+void tdg__list_until(tdg__core_t *core, tdg_list_t list, int64_t deadline,
+                     tdg__core_done_fn done, void *user) {
     struct listing *listing = tdg__malloc(sizeof(*listing));
     int rv = TDG_ENOMEM;
 
     if (listing != NULL) {
         *listing = (struct listing){.core = core,
                                     .list = list,
+                                    .deadline = deadline,
                                     .entries = json_array(),
                                     .done = done,
                                     .user = user};
@@ -166,4 +172,10 @@ void tdg__core_list(tdg__core_t *core, tdg_list_t list, tdg__core_done_fn done,
         tdg__free(listing);
         tdg__core_refuse(done, user, rv);
     }
+}
+
+void tdg__core_list(tdg__core_t *core, tdg_list_t list, tdg__core_done_fn done,
+                    void *user) {
+    tdg__list_until(core, list, tdg__core_now(core) + core->client->timeout_ms, done,
+                    user);
 }

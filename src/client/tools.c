@@ -58,8 +58,8 @@ struct call {
     tdg__core_t *core;
     char *tool;
     json_t *arguments; /* an object, or NULL */
-    uint32_t timeout_ms;
-    bool refreshed; /* the tools were listed for this call */
+    int64_t deadline;  /* for the list and the call together */
+    bool refreshed;    /* the tools were listed for this call */
     tdg__core_done_fn done;
     void *user;
 };
@@ -99,7 +99,9 @@ static int send_call(struct call *call) {
     tdg__core_t *core = call->core;
     json_t *schema = json_object_get(core->tool_schemas, call->tool);
     tdg__tool_headers_t headers = {.count = 0};
-    tdg__ask_t ask = {.method = "tools/call", .timeout_ms = call->timeout_ms};
+    int64_t left = call->deadline - tdg__core_now(core);
+    tdg__ask_t ask = {.method = "tools/call",
+                      .timeout_ms = left > 0 ? (uint32_t)left : 1};
     int rv;
 
     if (wants_headers(core)) {
@@ -123,7 +125,7 @@ static void on_listed(void *user, int code, json_t *tools, const tdg_failure_t *
 
     (void)tools;
     (void)failure;
-    if (code == TDG_EENDED || code == TDG_ENOMEM) {
+    if (code == TDG_EENDED || code == TDG_ENOMEM || code == TDG_ETIMEDOUT) {
         fail(call, code);
         return;
     }
@@ -136,7 +138,7 @@ static void on_listed(void *user, int code, json_t *tools, const tdg_failure_t *
 
 static void refresh(struct call *call) {
     call->refreshed = true;
-    tdg__core_list(call->core, TDG_LIST_TOOLS, on_listed, call);
+    tdg__list_until(call->core, TDG_LIST_TOOLS, call->deadline, on_listed, call);
 }
 
 static void on_called(void *user, const tdg__outcome_t *outcome) {
@@ -163,7 +165,9 @@ void tdg__core_call(tdg__core_t *core, const char *tool, json_t *arguments,
     *call = (struct call){.core = core,
                           .tool = tdg__strdup(tool),
                           .arguments = arguments,
-                          .timeout_ms = timeout_ms,
+                          .deadline =
+                              tdg__core_now(core) +
+                              (timeout_ms != 0 ? timeout_ms : core->client->timeout_ms),
                           .done = done,
                           .user = user};
     if (call->tool != NULL && wants_headers(core) && core->tool_schemas == NULL) {

@@ -227,9 +227,59 @@ def a_variable_that_is_too_long_is_not_an_old_one():
     teller.close()
 
 
+def a_schema_that_refers_to_itself_is_called_all_the_same():
+    """A thousand branches that lead to the same definition: 1000^8 ways through it."""
+    schema = {'type': 'object', 'properties': {'x': {'$ref': '#/$defs/self'}},
+              '$defs': {'self': {'allOf': [{'$ref': '#/$defs/self'}] * 1000}}}
+    stub = Stub({'tools/list': {'tools': [{'name': 't', 'inputSchema': schema}]},
+                 'tools/call': {'content': [{'type': 'text', 'text': 'called'}]}})
+    run = Run(['call', stub.url, 't', 'x=1'])
+    run.ends(0)
+    tap.check(run.said()[0] == 'called\n', run.said())
+    tap.check(stub.asked('tools/call')[0]['arguments'] == {'x': '1'}, stub.requests)
+    stub.close()
+
+
+def an_endless_list_ends_with_the_time_out(command):
+    """Each page comes in time; the time-out is for all of them."""
+    pages = []
+
+    def page(key):
+        def answer(_):
+            pages.append(key)
+            time.sleep(0.2)
+            return {key: [], 'nextCursor': str(len(pages))}
+        return answer
+    stub = Stub({'resources/list': page('resources'), 'tools/list': page('tools'),
+                 'prompts/list': page('prompts')})
+    name, *rest = command.split()
+    run = Run([name, stub.url, '--timeout', '1500ms', *rest])
+    run.ends(4)
+    tap.check(len(pages) <= 8, f'{len(pages)} pages of 200 ms')
+    tap.check(name == 'watch' or 'within' in run.said()[1], run.said())
+    stub.close()
+
+
+def the_time_out_is_a_total():
+    """Connecting, listing and calling take 800 ms each, with a time-out of 1500 ms."""
+    def slow(answer):
+        def answer_late(_):
+            time.sleep(0.8)
+            return answer
+        return answer_late
+    stub = Stub({'tools/list': slow({'tools': [{'name': 't'}]}), 'tools/call': slow({})})
+    stub.answers['server/discover'] = slow(stub.answers['server/discover'])
+    run = Run(['call', stub.url, '--timeout', '1500ms', 't'])
+    run.ends(4)
+    tap.check('call: no answer within 1500ms' in run.said()[1], run.said())
+    tap.check(not stub.asked('tools/call'), 'the tool is called')
+    stub.close()
+
+
 TESTS = [
     (a_signal_ends_the_program_as_well, 'ls', 'SIGINT'),
     (a_signal_ends_the_program_as_well, 'read x:1', 'SIGTERM'),
+    (a_signal_ends_the_program_as_well, 'call t', 'SIGINT'),
     (a_signal_ends_the_program_as_well, 'watch', 'SIGINT'),
     (a_signal_ends_the_program_as_well, 'watch', 'SIGHUP'),
     (a_reader_that_does_not_read_keeps_nobody,),
@@ -237,6 +287,12 @@ TESTS = [
     (a_list_that_always_changes_is_asked_for_now_and_then,),
     (json_on_a_terminal_is_ascii,),
     (a_variable_that_is_too_long_is_not_an_old_one,),
+    (a_schema_that_refers_to_itself_is_called_all_the_same,),
+    (an_endless_list_ends_with_the_time_out, 'ls'),
+    (an_endless_list_ends_with_the_time_out, 'call t'),
+    (an_endless_list_ends_with_the_time_out, 'prompt p'),
+    (an_endless_list_ends_with_the_time_out, 'watch'),
+    (the_time_out_is_a_total,),
 ]
 
 

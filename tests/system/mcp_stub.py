@@ -44,8 +44,11 @@ class Stub:
                 self.send_response(200 if 'id' in body else 202)
                 self.send_header('Content-Type', 'application/json')
                 self.send_header('Content-Length', str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                try:
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:
+                    pass  # the client has left
 
             def listen(self, body):
                 """Acknowledges everything and then tells nothing, until the client leaves."""

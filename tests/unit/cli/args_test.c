@@ -250,6 +250,30 @@ static void a_hostile_schema_does_no_harm(void **state) {
     }
 }
 
+/* A definition that refers to itself a thousand times can be followed in 1000^8 ways;
+ * other words still get what the schema says of them. */
+static void a_schema_that_refers_to_itself_is_not_followed_for_ever(void **state) {
+    json_t *branches = json_array(), *schema, *object = json_object();
+    char first[] = "n=1", second[] = "x=1";
+    char *words[] = {first, second};
+    char why[CLI_ARGS_WHY];
+
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(
+            json_array_append_new(branches, json_pack("{s:s}", "$ref", "#/$defs/self")),
+            0);
+    schema = json_pack("{s:{s:{s:O}}, s:{s:{s:s}, s:{s:s}}}", "$defs", "self", "allOf",
+                       branches, "properties", "n", "type", "integer", "x", "$ref",
+                       "#/$defs/self");
+    assert_non_null(schema);
+    assert_int_equal(cli_args_add(object, schema, words, COUNT(words), why), 0);
+    assert_json_equal(object, "{'n': 1, 'x': '1'}");
+    json_decref(branches);
+    json_decref(schema);
+    json_decref(object);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_get_the_type_of_the_schema),
@@ -262,6 +286,7 @@ int main(void) {
         cmocka_unit_test(a_message_stays_within_its_bounds),
         cmocka_unit_test(a_prompt_takes_texts),
         cmocka_unit_test(a_hostile_schema_does_no_harm),
+        cmocka_unit_test(a_schema_that_refers_to_itself_is_not_followed_for_ever),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -93,6 +93,30 @@ static void pages_without_end_are_not_followed(void **state) {
     assert_int_equal(fake_count(f, "prompts/list"), 1000);
 }
 
+/* Each page comes in time, and all of them together do not. */
+static void all_pages_share_one_time_out(void **state) {
+    struct fake *f = *state;
+    int64_t began;
+    struct fake_note *note;
+
+    up(f, TDG_ERA_MODERN);
+    began = f->now;
+    note = list(f, TDG_LIST_PROMPTS);
+    for (int i = 0; note->calls == 0; i++) {
+        char page[100];
+
+        assert_true(i < 10);
+        fake_pass(f, f->client.timeout_ms * 2 / 5);
+        if (note->calls > 0)
+            break;
+        snprintf(page, sizeof(page), "{'prompts':[],'nextCursor':'%d'}", i);
+        fake_result(f, fake_find(f, "prompts/list"), page);
+    }
+    assert_int_equal(fake_code(note), TDG_ETIMEDOUT);
+    assert_true(f->now - began < (int64_t)f->client.timeout_ms * 7 / 5);
+    assert_int_equal(fake_count(f, "prompts/list"), 3);
+}
+
 static void too_many_entries_are_too_many(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -271,6 +295,19 @@ static void a_call_goes_through_where_the_list_does_not(void **state) {
     assert_int_equal(fake_code(note), 0);
 }
 
+static void a_call_and_its_list_share_one_time_out(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    up(f, TDG_ERA_MODERN);
+    note = call(f, "{'region':'eu'}");
+    fake_pass(f, f->client.timeout_ms * 3 / 4);
+    fake_result(f, fake_find(f, "tools/list"), "{'tools':[" REGION "]}");
+    assert_int_equal(note->calls, 0);
+    fake_pass(f, f->client.timeout_ms / 2);
+    assert_int_equal(fake_code(note), TDG_ETIMEDOUT);
+}
+
 static void a_legacy_call_needs_no_list(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -352,6 +389,7 @@ int main(void) {
         HTTP(every_kind_has_its_method),
         HTTP(a_repeated_cursor_is_nonsense),
         HTTP(pages_without_end_are_not_followed),
+        HTTP(all_pages_share_one_time_out),
         HTTP(too_many_entries_are_too_many),
         HTTP(large_pages_are_too_large_together),
         HTTP(what_is_no_page_is_nonsense),
@@ -361,6 +399,7 @@ int main(void) {
         HTTP(a_tool_is_looked_up_once),
         HTTP(a_missing_header_makes_us_look_again),
         HTTP(a_call_goes_through_where_the_list_does_not),
+        HTTP(a_call_and_its_list_share_one_time_out),
         HTTP(a_legacy_call_needs_no_list),
         cmocka_unit_test(calls_end_once_without_memory),
     };
