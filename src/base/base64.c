@@ -26,24 +26,31 @@ static void encode_group(const uint8_t *bytes, size_t count, char *out) {
     out[3] = count > 2 ? alphabet[bits & 63] : '=';
 }
 
-char *tdg__base64_encode(const void *data, size_t len) {
+size_t tdg__base64_len(size_t len) {
+    return (len / 3 + (len % 3 != 0)) * 4;
+}
+
+void tdg__base64_put(char *out, const void *data, size_t len) {
     const uint8_t *bytes = data;
-    size_t groups = len / 3 + (len % 3 != 0);
-    char *text, *out;
 
-    if (groups > (SIZE_MAX - 1) / 4)
-        return NULL;
-
-    text = tdg__malloc(groups * 4 + 1);
-    if (text == NULL)
-        return NULL;
-
-    out = text;
     for (size_t at = 0; at < len; at += 3) {
         encode_group(bytes + at, len - at < 3 ? len - at : 3, out);
         out += 4;
     }
-    *out = '\0';
+}
+
+char *tdg__base64_encode(const void *data, size_t len) {
+    char *text;
+
+    if (len > SIZE_MAX / 2)
+        return NULL;
+
+    text = tdg__malloc(tdg__base64_len(len) + 1);
+    if (text == NULL)
+        return NULL;
+
+    tdg__base64_put(text, data, len);
+    text[tdg__base64_len(len)] = '\0';
     return text;
 }
 

@@ -10,6 +10,11 @@
  * is 0. */
 char *tdg__base64_encode(const void *data, size_t len);
 
+/* The same into memory of the caller: tdg__base64_len() characters, without a NUL. `len`
+ * is at most SIZE_MAX / 2. */
+size_t tdg__base64_len(size_t len);
+void tdg__base64_put(char *out, const void *data, size_t len);
+
 /* Strict: exactly what tdg__base64_encode() writes. Stores new bytes in *ret, for
  * tdg__free(), with a NUL behind them that *ret_len does not count. Returns 0, TDG_EINVAL
  * or TDG_ENOMEM. */

@@ -6,12 +6,16 @@
 #define TDG_BASE_BUF_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "base/budget.h"
 
 typedef struct tdg__buf {
     atomic_size_t refs;
     size_t len;
-    char data[]; /* `len` bytes and a NUL that does not count */
+    tdg__budget_t *budget; /* a reference: where its bytes count; NULL: nowhere */
+    char data[];           /* `len` bytes and a NUL that does not count */
 } tdg__buf_t;
 
 /* A new buffer with one reference, holding a copy of the bytes; NULL when memory is out.
@@ -21,5 +25,10 @@ tdg__buf_t *tdg__buf_create(const void *data, size_t len);
 
 tdg__buf_t *tdg__buf_ref(tdg__buf_t *buf); /* returns `buf` */
 void tdg__buf_unref(tdg__buf_t *buf);      /* NULL is accepted */
+
+/* Counts its bytes in `budget` until it is freed, in the place of `before` bytes that
+ * were taken for it. By its only holder, once. False: there is no room, and `before` is
+ * still taken. */
+bool tdg__buf_charge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before);
 
 #endif

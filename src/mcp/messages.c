@@ -155,8 +155,7 @@ void tdg__put_log(tdg__text_t *text, int level, const char *logger, const json_t
 
 /* ---- SSE ---------------------------------------------------------------- */
 
-void tdg__put_event(tdg__text_t *text, const char *id, const char *event,
-                    const char *data, size_t len) {
+void tdg__put_event_start(tdg__text_t *text, const char *id, const char *event) {
     if (id != NULL) {
         tdg__text_put(text, "id: ");
         tdg__text_put(text, id);
@@ -168,6 +167,11 @@ void tdg__put_event(tdg__text_t *text, const char *id, const char *event,
         tdg__text_put(text, "\n");
     }
     tdg__text_put(text, "data: ");
+}
+
+void tdg__put_event(tdg__text_t *text, const char *id, const char *event,
+                    const char *data, size_t len) {
+    tdg__put_event_start(text, id, event);
     if (data != NULL)
         tdg__text_add(text, data, len);
     tdg__text_put(text, "\n\n");

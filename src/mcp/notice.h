@@ -96,5 +96,7 @@ int tdg__log_level_from_name(const char *name); /* -1: none */
  * "\n". */
 void tdg__put_event(tdg__text_t *text, const char *id, const char *event,
                     const char *data, size_t len);
+void tdg__put_event_start(tdg__text_t *text, const char *id,
+                          const char *event); /* up to the data */
 
 #endif

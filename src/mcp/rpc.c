@@ -169,9 +169,13 @@ static void put_start(tdg__text_t *text, const char *id) {
     }
 }
 
-void tdg__rpc_put_result(tdg__text_t *text, const char *id, const json_t *result) {
+void tdg__rpc_put_result_start(tdg__text_t *text, const char *id) {
     put_start(text, id);
     tdg__text_put(text, ",\"result\":");
+}
+
+void tdg__rpc_put_result(tdg__text_t *text, const char *id, const json_t *result) {
+    tdg__rpc_put_result_start(text, id);
     tdg__text_put_json(text, result);
     tdg__text_put(text, "}");
 }

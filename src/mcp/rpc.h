@@ -73,6 +73,7 @@ void tdg__rpc_message_done(tdg__rpc_message_t *message);
  * about no request in particular (the field is left out, as both eras of the protocol
  * allow). `params` may be NULL. */
 void tdg__rpc_put_result(tdg__text_t *text, const char *id, const json_t *result);
+void tdg__rpc_put_result_start(tdg__text_t *text, const char *id); /* up to the result */
 void tdg__rpc_put_error(tdg__text_t *text, const char *id, const tdg__rpc_error_t *error);
 void tdg__rpc_put_request(tdg__text_t *text, const char *id, const char *method,
                           const json_t *params);

@@ -76,7 +76,7 @@ static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
 
 /* One request at a time, and none while an answer still waits for its reader. */
 static bool wants_request(const tdg__conn_t *conn) {
-    return conn->phase <= READING && conn->outlet.in_flight == 0;
+    return conn->phase <= READING && !conn->outlet.in_flight;
 }
 
 void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
@@ -422,7 +422,7 @@ void tdg__conn_finish(tdg__conn_t *conn) {
         return;
     conn->phase = FINISHING;
     conn->outlet.broken = true;
-    if (conn->outlet.in_flight == 0)
+    if (!conn->outlet.in_flight)
         part(conn);
 }
 
@@ -436,7 +436,7 @@ static void on_drained(tdg__outlet_t *outlet) {
 
     if (conn->phase == STREAMING || (conn->user != NULL && conn->phase != CLOSED))
         net->opts.calls.drained(net->opts.user, conn);
-    if (outlet->in_flight > 0) /* the owner has written more */
+    if (outlet->in_flight) /* the owner has written more */
         return;
     if (conn->phase == FINISHING) {
         part(conn);
@@ -455,7 +455,7 @@ void tdg__conn_tick(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
     bool due = uv_now(net->loop) >= conn->deadline_ms;
 
-    if (conn->outlet.in_flight > 0) {
+    if (conn->outlet.in_flight) {
         if (tdg__outlet_stuck(&conn->outlet, net->opts.write_timeout_ms))
             tdg__conn_abort(conn);
     } else if (due && conn->phase == READING) {

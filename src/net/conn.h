@@ -35,6 +35,10 @@ tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
 void tdg__conn_respond(tdg__conn_t *conn, int status, const char *content_type,
                        const char *fields, const void *body, size_t len);
 
+/* The same with a body that may have shared buffers in it, which are not copied. */
+void tdg__conn_respond_rope(tdg__conn_t *conn, int status, const char *content_type,
+                            const char *fields, const tdg__rope_t *body);
+
 /* Answers with a stream: writes the head with `Content-Type: text/event-stream`,
  * `Cache-Control: no-cache, no-transform`, `X-Accel-Buffering: no` and `fields`, together
  * with `first` (the first piece, may be NULL) in one write. Pieces follow through the

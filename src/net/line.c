@@ -406,7 +406,7 @@ void tdg__line_close(tdg__line_t *line, uint32_t timeout_ms, void (*done)(void *
         (void)uv_cancel((uv_req_t *)&line->read);
     else if (line->input.open && line->input.type != UV_FILE)
         uv_read_stop(&line->input.stream);
-    if (line->outlet.in_flight == 0 || timeout_ms == 0)
+    if (!line->outlet.in_flight || timeout_ms == 0)
         close_ends(line);
     else
         uv_timer_start(&line->patience, on_impatient, timeout_ms, 0);

@@ -11,11 +11,17 @@
 #include "base/alloc.h"
 #include "net/internal.h"
 
-/* What the kernel did not take, in one piece of memory with the request to libuv. */
-struct rest {
+enum { SLICE = 128 * 1024 }; /* of a shared buffer, at a time */
+
+/* What the kernel did not take: bytes of its own behind it, or those of a buffer. */
+struct tdg__rest {
     uv_write_t request;
+    struct tdg__rest *next;
     tdg__outlet_t *outlet;
-    char data[];
+    tdg__buf_t *shared; /* a reference; NULL: they are its own */
+    const char *data;
+    size_t len; /* that libuv has not been given */
+    char bytes[];
 };
 
 static int fail(tdg__outlet_t *outlet, int code) {
@@ -27,17 +33,66 @@ static int fail(tdg__outlet_t *outlet, int code) {
 
 /* ---- Through libuv ------------------------------------------------------ */
 
+static void free_rest(struct tdg__rest *rest) {
+    tdg__buf_unref(rest->shared);
+    tdg__free(rest);
+}
+
+static void drop_all(tdg__outlet_t *outlet) {
+    while (outlet->first != NULL) {
+        struct tdg__rest *rest = outlet->first;
+
+        outlet->first = rest->next;
+        free_rest(rest);
+    }
+    outlet->last = NULL;
+    outlet->waiting = 0;
+}
+
+static void on_written(uv_write_t *request, int status);
+
+/* Gives libuv the next slice of the first that waits. Returns 0 or what it said. */
+static int submit(tdg__outlet_t *outlet) {
+    struct tdg__rest *rest = outlet->first;
+    size_t len = rest->shared != NULL && rest->len > SLICE ? SLICE : rest->len;
+    uv_buf_t buf = uv_buf_init((char *)(uintptr_t)rest->data, (unsigned)len);
+    int rv = uv_write(&rest->request, outlet->stream, &buf, 1, on_written);
+
+    if (rv < 0)
+        return rv;
+    rest->data += len;
+    rest->len -= len;
+    outlet->waiting -= len;
+    return 0;
+}
+
+/* Lets go of the first where all of it is written. Returns whether more waits. */
+static bool next_waits(tdg__outlet_t *outlet) {
+    struct tdg__rest *rest = outlet->first;
+
+    if (rest->len > 0)
+        return true;
+    outlet->first = rest->next;
+    if (outlet->first == NULL)
+        outlet->last = NULL;
+    free_rest(rest);
+    return outlet->first != NULL;
+}
+
 static void on_written(uv_write_t *request, int status) {
-    struct rest *rest = request->data;
+    struct tdg__rest *rest = request->data;
     tdg__outlet_t *outlet = rest->outlet;
 
-    tdg__free(rest);
-    outlet->in_flight--;
-    outlet->queued = uv_stream_get_write_queue_size(outlet->stream);
     outlet->progress_ms = uv_now(outlet->net->loop);
+    if (status == 0 && next_waits(outlet))
+        status = submit(outlet);
+    if (status < 0)
+        drop_all(outlet);
+    outlet->in_flight = outlet->first != NULL;
+    outlet->queued = outlet->waiting + uv_stream_get_write_queue_size(outlet->stream);
     if (status < 0 && !outlet->broken)
         fail(outlet, TDG_EENDED);
-    if (outlet->in_flight == 0) {
+    if (!outlet->in_flight) {
         outlet->queued = 0;
         outlet->calls->drained(outlet);
     }
@@ -58,36 +113,64 @@ static void copy_rest(char *to, const struct iovec *parts, int count, size_t ski
     }
 }
 
+/* Puts a rest behind the others. */
+static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
+    bool alone = outlet->first == NULL;
+    size_t len = rest->len;
+
+    rest->outlet = outlet;
+    rest->request.data = rest;
+    rest->next = NULL;
+    if (alone)
+        outlet->first = rest;
+    else
+        outlet->last->next = rest;
+    outlet->last = rest;
+    outlet->waiting += len;
+    outlet->queued += len;
+    if (!alone)
+        return TDG_EAGAIN;
+
+    outlet->progress_ms = uv_now(outlet->net->loop);
+    if (submit(outlet) < 0) {
+        drop_all(outlet);
+        return fail(outlet, TDG_EENDED);
+    }
+    outlet->in_flight = true;
+    return TDG_EAGAIN;
+}
+
 static int queue(tdg__outlet_t *outlet, const struct iovec *parts, int count, size_t skip,
                  size_t total) {
     size_t len = total - skip;
-    struct rest *rest;
-    uv_buf_t buf;
+    struct tdg__rest *rest;
 
     if (len > UINT32_MAX) /* of which libuv could not tell the length */
         return fail(outlet, TDG_ENOMEM);
     rest = tdg__malloc(sizeof(*rest) + len);
     if (rest == NULL)
         return fail(outlet, TDG_ENOMEM);
-    rest->outlet = outlet;
-    rest->request.data = rest;
-    copy_rest(rest->data, parts, count, skip);
+    rest->shared = NULL;
+    rest->data = rest->bytes;
+    rest->len = len;
+    copy_rest(rest->bytes, parts, count, skip);
+    return enqueue(outlet, rest);
+}
 
-    if (outlet->in_flight == 0)
-        outlet->progress_ms = uv_now(outlet->net->loop);
-    buf = uv_buf_init(rest->data, (unsigned)len);
-    if (uv_write(&rest->request, outlet->stream, &buf, 1, on_written) < 0) {
-        tdg__free(rest);
-        return fail(outlet, TDG_EENDED);
-    }
-    outlet->in_flight++;
-    outlet->queued += len;
-    return TDG_EAGAIN;
+static int queue_shared(tdg__outlet_t *outlet, tdg__buf_t *buf, size_t skip) {
+    struct tdg__rest *rest = tdg__malloc(sizeof(*rest));
+
+    if (rest == NULL)
+        return fail(outlet, TDG_ENOMEM);
+    rest->shared = tdg__buf_ref(buf);
+    rest->data = buf->data + skip;
+    rest->len = buf->len - skip;
+    return enqueue(outlet, rest);
 }
 
 bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms) {
     uint64_t now_ms = uv_now(outlet->net->loop);
-    size_t left = uv_stream_get_write_queue_size(outlet->stream);
+    size_t left = outlet->waiting + uv_stream_get_write_queue_size(outlet->stream);
 
     if (left < outlet->queued) {
         outlet->queued = left;
@@ -151,13 +234,34 @@ int tdg__outlet_writev(tdg__outlet_t *outlet, const struct iovec *parts, int cou
     outlet->written_ms = uv_now(outlet->net->loop);
     if (outlet->stream == NULL)
         return write_file(outlet, parts, count);
-    if (outlet->in_flight == 0) /* otherwise behind what is queued */
+    if (!outlet->in_flight) /* otherwise behind what is queued */
         taken = hand_over(outlet, parts, count);
     if (taken < 0)
         return fail(outlet, TDG_EENDED);
     if ((size_t)taken == total)
         return 0;
     return queue(outlet, parts, count, (size_t)taken, total);
+}
+
+static int write_shared(tdg__outlet_t *outlet, tdg__buf_t *buf) {
+    struct iovec slice = tdg__part(buf->data, buf->len < SLICE ? buf->len : SLICE);
+    ssize_t taken = 0;
+
+    if (outlet->broken)
+        return TDG_EENDED;
+    if (buf->len == 0)
+        return 0;
+
+    outlet->written_ms = uv_now(outlet->net->loop);
+    if (outlet->stream == NULL)
+        return tdg__outlet_write(outlet, buf->data, buf->len);
+    if (!outlet->in_flight)
+        taken = hand_over(outlet, &slice, 1);
+    if (taken < 0)
+        return fail(outlet, TDG_EENDED);
+    if ((size_t)taken == buf->len)
+        return 0;
+    return queue_shared(outlet, buf, (size_t)taken);
 }
 
 /* ---- Pieces ------------------------------------------------------------- */
@@ -205,4 +309,41 @@ int tdg__outlet_piece(tdg__outlet_t *outlet, const void *data, size_t len) {
     parts[1] = tdg__part(data, len);
     parts[2] = tdg__part("\r\n", 2);
     return tdg__outlet_writev(outlet, parts, 3);
+}
+
+struct writing {
+    tdg__outlet_t *outlet;
+    int rv; /* of the last stretch; once something waits, all that follows does */
+};
+
+static void write_stretch(void *arg, const char *data, size_t len, tdg__buf_t *shared) {
+    struct writing *writing = arg;
+
+    if (shared != NULL)
+        writing->rv = write_shared(writing->outlet, shared);
+    else
+        writing->rv = tdg__outlet_write(writing->outlet, data, len);
+}
+
+int tdg__outlet_write_rope(tdg__outlet_t *outlet, const tdg__rope_t *rope) {
+    struct writing writing = {outlet, 0};
+
+    if (rope->splice_count == 0)
+        return tdg__outlet_write(outlet, rope->text.data, rope->text.len);
+    tdg__rope_each(rope, write_stretch, &writing);
+    return writing.rv;
+}
+
+int tdg__outlet_piece_rope(tdg__outlet_t *outlet, const tdg__rope_t *rope) {
+    char head[CHUNK_HEAD_BYTES], *end = head + sizeof(head), *begin;
+
+    if (rope->splice_count == 0)
+        return tdg__outlet_piece(outlet, rope->text.data, rope->text.len);
+    if (!outlet->chunked)
+        return tdg__outlet_write_rope(outlet, rope);
+
+    begin = tdg__chunk_head(end, tdg__rope_len(rope));
+    tdg__outlet_write(outlet, begin, (size_t)(end - begin));
+    tdg__outlet_write_rope(outlet, rope);
+    return tdg__outlet_write(outlet, "\r\n", 2);
 }

@@ -3,7 +3,9 @@
  * Where bytes leave: the writing half of a connection or pipe. Small messages are put
  * together in the scratch buffer of the loop and handed to the kernel with one call; only
  * what the kernel does not take is copied and left to libuv. Whoever writes is told when
- * something had to wait, and stops until it has drained: so what waits stays bounded. */
+ * something had to wait, and stops until it has drained: so what waits stays bounded.
+ * Shared buffers wait as they are, without a copy, and leave in slices: a large answer
+ * does not keep the loop from the others. */
 #ifndef TDG_NET_OUTLET_H
 #define TDG_NET_OUTLET_H
 
@@ -12,6 +14,8 @@
 #include <stdint.h>
 
 #include <uv.h>
+
+#include "base/rope.h"
 
 typedef struct tdg__net tdg__net_t; /* net.h */
 typedef struct tdg__outlet tdg__outlet_t;
@@ -28,14 +32,16 @@ struct tdg__outlet {
     tdg__net_t *net;
     uv_stream_t *stream; /* NULL: a file, written in place */
     const tdg__outlet_calls_t *calls;
-    size_t queued;        /* bytes that libuv holds, when last looked */
-    uint64_t written_ms;  /* loop time of the last write, for keep-alive */
+    struct tdg__rest *first, *last; /* what waits, in order; libuv has the first */
+    size_t waiting;                 /* bytes of it that libuv has not been given */
+    size_t queued;                  /* bytes that wait in all, when last looked */
+    uint64_t written_ms;            /* loop time of the last write, for keep-alive */
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
     int fd;
-    unsigned in_flight; /* uv_write requests */
-    bool socket;        /* send() rather than write() */
-    bool chunked;       /* pieces are framed as HTTP chunks */
-    bool broken;        /* takes nothing more: writing has failed, or it is closing */
+    bool in_flight; /* something waits: libuv has a request of ours */
+    bool socket;    /* send() rather than write() */
+    bool chunked;   /* pieces are framed as HTTP chunks */
+    bool broken;    /* takes nothing more: writing has failed, or it is closing */
 };
 
 /* Writes the first `len` bytes of the scratch buffer (net.h) as one piece: where the
@@ -50,5 +56,10 @@ int tdg__outlet_write(tdg__outlet_t *outlet, const void *data, size_t len);
 
 /* Writes bytes of any length as one piece: where the outlet is chunked, as one chunk. */
 int tdg__outlet_piece(tdg__outlet_t *outlet, const void *data, size_t len);
+
+/* Writes a rope without framing, and as one piece. What waits of its buffers is held by
+ * reference. */
+int tdg__outlet_write_rope(tdg__outlet_t *outlet, const tdg__rope_t *rope);
+int tdg__outlet_piece_rope(tdg__outlet_t *outlet, const tdg__rope_t *rope);
 
 #endif

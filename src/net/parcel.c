@@ -24,7 +24,7 @@ int tdg__conn_move(tdg__conn_t *conn, tdg__parcel_t **ret) {
     int rv = TDG_ENOMEM;
 
     assert(pump != NULL && pump->conn == conn && conn->phase == ANSWERING);
-    if (conn->outlet.in_flight > 0)
+    if (conn->outlet.in_flight)
         return TDG_EAGAIN;
 
     parcel = tdg__malloc(sizeof(*parcel));

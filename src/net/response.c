@@ -130,33 +130,60 @@ static void answered(tdg__conn_t *conn) {
     conn->deadline_ms = net->opts.idle_timeout_ms == 0
                             ? UINT64_MAX
                             : uv_now(net->loop) + net->opts.idle_timeout_ms;
-    if (conn->outlet.in_flight == 0)
+    if (!conn->outlet.in_flight)
         tdg__conn_resume(conn);
+}
+
+/* `content_type` NULL: there is no body. */
+static void add_head(struct message *m, tdg__conn_t *conn, int status,
+                     const char *content_type, const char *fields, size_t len) {
+    bool content = !forbids_content(status);
+
+    decide(conn);
+    add_start(m, conn, status);
+    if (content_type != NULL && content)
+        add_type(m, content_type);
+    if (content)
+        add_length(m, len);
+    if (fields != NULL)
+        add_text(m, fields);
+    add_text(m, "\r\n");
 }
 
 void tdg__conn_respond(tdg__conn_t *conn, int status, const char *content_type,
                        const char *fields, const void *body, size_t len) {
     struct message m = {.count = 0};
-    bool content = !forbids_content(status);
 
     if (conn->phase >= FINISHING)
         return;
     assert(conn->phase == ANSWERING);
 
-    decide(conn);
     if (body == NULL)
         len = 0;
-    add_start(&m, conn, status);
-    if (content_type != NULL && content && body != NULL)
-        add_type(&m, content_type);
-    if (content)
-        add_length(&m, len);
-    if (fields != NULL)
-        add_text(&m, fields);
-    add_text(&m, "\r\n");
-    if (content && !conn->head)
+    add_head(&m, conn, status, body != NULL ? content_type : NULL, fields, len);
+    if (!forbids_content(status) && !conn->head)
         add(&m, body, len);
     tdg__outlet_writev(&conn->outlet, m.parts, m.count);
+    answered(conn);
+}
+
+void tdg__conn_respond_rope(tdg__conn_t *conn, int status, const char *content_type,
+                            const char *fields, const tdg__rope_t *body) {
+    struct message m = {.count = 0};
+
+    if (body->splice_count == 0) {
+        tdg__conn_respond(conn, status, content_type, fields, body->text.data,
+                          body->text.len);
+        return;
+    }
+    if (conn->phase >= FINISHING)
+        return;
+    assert(conn->phase == ANSWERING);
+
+    add_head(&m, conn, status, content_type, fields, tdg__rope_len(body));
+    tdg__outlet_writev(&conn->outlet, m.parts, m.count);
+    if (!forbids_content(status) && !conn->head)
+        tdg__outlet_write_rope(&conn->outlet, body);
     answered(conn);
 }
 

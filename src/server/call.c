@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "mcp/result.h"
 #include "server/call_internal.h"
+#include "server/limits.h"
+#include "server/log.h"
 #include "server/worker.h"
 
 enum { MAX_ANSWER_BYTES = 64 << 20 };
@@ -56,17 +58,17 @@ tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
 void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
                          tdg__rpc_error_t *error) {
     int code = error->code;
-    tdg__text_t text;
+    tdg__rope_t message, nothing = {0};
 
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__rpc_put_error(&text, id, error);
+    tdg__rope_init(&message, SIZE_MAX);
+    tdg__rpc_put_error(&message.text, id, error);
     tdg__rpc_error_done(error);
     /* Out of memory, the client learns as much as fits into no memory. */
-    if (text.error == 0)
-        channel->ops->answer(channel, NULL, text.data, text.len, code);
+    if (message.text.error == 0)
+        channel->ops->answer(channel, NULL, &message, code);
     else
-        channel->ops->answer(channel, NULL, "", 0, TDG__RPC_INTERNAL);
-    tdg__text_done(&text);
+        channel->ops->answer(channel, NULL, &nothing, TDG__RPC_INTERNAL);
+    tdg__rope_done(&message);
 }
 
 /* ---- Life of a call ----------------------------------------------------- */
@@ -142,6 +144,7 @@ void tdg__call_unref(tdg__call_t *call) {
     tdg__variables_destroy(call->variables);
     tdg__entry_unref(call->entry);
     tdg__inbox_unref(call->inbox);
+    tdg__buf_unref(call->member);
     json_decref(call->progress_token);
     json_decref(call->client);
     tdg__free(call);
@@ -185,32 +188,35 @@ static void hand_over_nothing(tdg__call_t *call, tdg__channel_t *channel) {
                        "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":"
                        "{\"code\":%d,\"message\":\"Out of memory\"}}",
                        call->id, TDG__RPC_INTERNAL);
+    tdg__rope_t message = {
+        .text = {.data = text, .len = (size_t)len}
+    };
 
     assert(len > 0 && (size_t)len < sizeof(text));
-    channel->ops->answer(channel, call, text, (size_t)len, TDG__RPC_INTERNAL);
+    channel->ops->answer(channel, call, &message, TDG__RPC_INTERNAL);
 }
 
 /* Nobody waits where there is no channel. The channel may go in here. */
-static void hand_over(tdg__call_t *call, const tdg__text_t *text, int code) {
+static void hand_over(tdg__call_t *call, const tdg__rope_t *message, int code) {
     tdg__channel_t *channel = call->channel;
 
     if (channel == NULL)
         return;
 
     leave(call);
-    if (text->error == 0)
-        channel->ops->answer(channel, call, text->data, text->len, code);
+    if (message->text.error == 0)
+        channel->ops->answer(channel, call, message, code);
     else
         hand_over_nothing(call, channel);
 }
 
 static void hand_over_error(tdg__call_t *call, const tdg__rpc_error_t *error) {
-    tdg__text_t text;
+    tdg__rope_t message;
 
-    tdg__text_init(&text, MAX_ANSWER_BYTES);
-    tdg__rpc_put_error(&text, call->id, error);
-    hand_over(call, &text, error->code);
-    tdg__text_done(&text);
+    tdg__rope_init(&message, MAX_ANSWER_BYTES);
+    tdg__rpc_put_error(&message.text, call->id, error);
+    hand_over(call, &message, error->code);
+    tdg__rope_done(&message);
 }
 
 static void hand_over_fault(tdg__call_t *call, const char *why) {
@@ -220,18 +226,23 @@ static void hand_over_fault(tdg__call_t *call, const char *why) {
     hand_over_error(call, &error);
 }
 
-/* The era's fields are added to a copy: the application may hold the original too, and
- * answer from another thread with it. (json_copy() would lose fields without memory.) */
-static int put_modern_result(tdg__text_t *text, const tdg__call_t *call, json_t *result) {
+static int finish(const tdg__call_t *call, json_t *result) {
     tdg__caching_t caching = {0};
-    json_t *copy = json_object();
-    int rv = TDG_ENOMEM;
 
     if (call->entry != NULL)
         caching = call->entry->caching;
+    return tdg__result_finish(result, tdg__call_method(call), tdg__call_version(call),
+                              &caching, tdg__worker_info(call->channel->worker));
+}
+
+/* The era's fields are added to a copy: the application may hold the original too, and
+ * answer from another thread with it. (json_copy() would lose fields without memory.) */
+static int put_modern_result(tdg__text_t *text, const tdg__call_t *call, json_t *result) {
+    json_t *copy = json_object();
+    int rv = TDG_ENOMEM;
+
     if (json_object_update(copy, result) == 0)
-        rv = tdg__result_finish(copy, tdg__call_method(call), tdg__call_version(call),
-                                &caching, tdg__worker_info(call->channel->worker));
+        rv = finish(call, copy);
     if (rv == 0)
         tdg__rpc_put_result(text, call->id, copy);
     json_decref(copy);
@@ -247,8 +258,71 @@ static void put_result(tdg__text_t *text, const tdg__call_t *call, json_t *resul
         text->error = TDG_ENOMEM;
 }
 
+/* {"contents":[{ITEM, MEMBER}], what the era adds}: the member is shared, the rest is
+ * small. */
+static void put_contents(tdg__rope_t *message, const tdg__call_t *call, json_t *item) {
+    tdg__text_t *text = &message->text;
+    json_t *more = json_object();
+    size_t at;
+
+    if (item == NULL || more == NULL || finish(call, more) < 0) {
+        text->error = TDG_ENOMEM;
+        json_decref(more);
+        return;
+    }
+
+    tdg__rpc_put_result_start(text, call->id);
+    tdg__text_put(text, "{\"contents\":[");
+    tdg__text_put_json(text, item);
+    if (text->error == 0)
+        text->data[text->len - 1] = ','; /* in the place of its brace */
+    tdg__rope_splice(message, call->member);
+    tdg__text_put(text, "}]");
+    at = text->len;
+    if (json_object_size(more) == 0)
+        tdg__text_put(text, "}");
+    else
+        tdg__text_put_json(text, more);
+    if (text->error == 0 && json_object_size(more) > 0)
+        text->data[at] = ','; /* they go on in the same object */
+    tdg__text_put(text, "}");
+    json_decref(more);
+}
+
+/* A large answer counts, and waits for its reader without being copied. Returns false
+ * where there is no room for it. */
+static bool share(tdg__rope_t *message, const tdg__call_t *call) {
+    tdg__budget_t *budget = tdg__server_answers(call->server);
+    tdg__buf_t *buf;
+    bool fits;
+
+    if (message->text.error != 0 || message->text.len <= TDG__SMALL_ANSWER ||
+        message->splice_count > 0)
+        return true;
+    buf = tdg__buf_create(message->text.data, message->text.len);
+    tdg__text_done(&message->text);
+    if (buf == NULL) {
+        message->text.error = TDG_ENOMEM;
+        return true;
+    }
+
+    fits = tdg__buf_charge(buf, budget, 0);
+    tdg__rope_splice(message, buf);
+    tdg__buf_unref(buf);
+    return fits;
+}
+
+static void hand_over_busy(tdg__call_t *call) {
+    tdg__rpc_error_t error;
+
+    tdg__server_log_event(call->server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    tdg__call_set_busy(call, &error);
+    hand_over_error(call, &error);
+    tdg__rpc_error_done(&error);
+}
+
 static void hand_over_result(tdg__call_t *call, json_t *result) {
-    tdg__text_t text;
+    tdg__rope_t message;
 
     if (call->channel == NULL)
         return;
@@ -257,13 +331,18 @@ static void hand_over_result(tdg__call_t *call, json_t *result) {
         return;
     }
 
-    tdg__text_init(&text, MAX_ANSWER_BYTES);
-    put_result(&text, call, result);
-    if (text.error == TDG_ETOOLARGE)
-        hand_over_fault(call, "The answer is too large");
+    tdg__rope_init(&message, MAX_ANSWER_BYTES);
+    if (call->member != NULL)
+        put_contents(&message, call, result);
     else
-        hand_over(call, &text, 0);
-    tdg__text_done(&text);
+        put_result(&message.text, call, result);
+    if (message.text.error == TDG_ETOOLARGE)
+        hand_over_fault(call, "The answer is too large");
+    else if (!share(&message, call))
+        hand_over_busy(call);
+    else
+        hand_over(call, &message, 0);
+    tdg__rope_done(&message);
 }
 
 /* ---- Answering ---------------------------------------------------------- */
@@ -334,4 +413,36 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
     }
     call->task.run = run_answer;
     tdg__inbox_post(call->inbox, &call->task);
+}
+
+/* ---- Large answers ------------------------------------------------------ */
+
+void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error) {
+    json_t *data = json_pack("{s:s, s:s, s:i}", "uri", call->target, "error_type", "busy",
+                             "retryAfterMs", TDG__BUSY_RETRY_MS);
+
+    tdg__rpc_error_set(error, TDG__RPC_INTERNAL, data,
+                       "The server is busy with large answers; retry in %d s",
+                       TDG__BUSY_RETRY_MS / 1000);
+}
+
+void tdg__request_fail_busy(tdg_request_t *request) {
+    tdg__rpc_error_t error;
+
+    tdg__call_set_busy(request, &error);
+    tdg__call_conclude(request, NULL, &error);
+}
+
+void tdg__request_reply_contents(tdg_request_t *request, json_t *item,
+                                 tdg__buf_t *member) {
+    request->member = tdg__buf_ref(member);
+    tdg__call_conclude(request, item, NULL);
+}
+
+uint64_t tdg__request_size(const tdg_request_t *request) {
+    const json_t *size = request->entry != NULL
+                             ? json_object_get(request->entry->definition, "size")
+                             : NULL;
+
+    return json_integer_value(size) > 0 ? (uint64_t)json_integer_value(size) : 0;
 }

@@ -15,6 +15,7 @@
 
 #include <tidings/server.h>
 
+#include "base/rope.h"
 #include "mcp/request.h"
 #include "mcp/rpc.h"
 #include "server/catalogue.h"
@@ -29,11 +30,11 @@ typedef struct tdg__channel_ops {
     void (*notify)(tdg__channel_t *channel, tdg__call_t *call, const char *text,
                    size_t len);
 
-    /* The answer: a result or error as one JSON-RPC message. `code` is 0 or the code of
-     * the error. The call has left the channel's list already, and is freed after this.
-     * The channel may free itself in here. */
-    void (*answer)(tdg__channel_t *channel, tdg__call_t *call, const char *text,
-                   size_t len, int code);
+    /* The answer: a result or error as one JSON-RPC message, borrowed; what is large in
+     * it is shared. `code` is 0 or the code of the error. The call has left the channel's
+     * list already, and is freed after this. The channel may free itself in here. */
+    void (*answer)(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
+                   int code);
 
     /* tdg_request_release_connection(); may be NULL. */
     void (*release)(tdg__channel_t *channel, tdg__call_t *call);
@@ -88,6 +89,23 @@ void tdg__call_cancel(tdg__call_t *call);
  * is emptied. */
 void tdg__call_answer(tdg__call_t *call, json_t *result);
 void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error);
+
+/* ---- Large answers, from any thread ------------------------------------- */
+
+/* Replies to a read as tdg_request_reply() does. `item` is the one in `contents` without
+ * the member that carries the content (uri, mimeType, _meta); stolen; NULL: out of
+ * memory. `member` is that one as text (mcp/content.h), shared by all who read the same;
+ * a reference is taken. */
+void tdg__request_reply_contents(tdg_request_t *request, json_t *item,
+                                 tdg__buf_t *member);
+
+/* There is no room for the answer now: an error that says when to try again. */
+void tdg__request_fail_busy(tdg_request_t *request);
+
+/* What is known of the size of a resource that is being read; 0: nothing. */
+uint64_t tdg__request_size(const tdg_request_t *request);
+
+/* ---- Methods ------------------------------------------------------------ */
 
 /* Handles the methods that only need the catalogue: lists, read, tool, prompt,
  * completion. The call is answered now or later. For tools/call over modern HTTP,

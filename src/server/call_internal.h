@@ -40,6 +40,7 @@ struct tdg_request {
 
     /* The answer on its way to the worker: one of them, none where memory was out. */
     json_t *result;
+    tdg__buf_t *member; /* of a large read, whose `result` is the rest of its item */
     tdg__rpc_error_t *error;
 
     atomic_uint refs;
@@ -61,5 +62,8 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
 
 /* What was asked for does not exist, in the words of its method and era. */
 void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
+
+/* There is no room for its answer now. */
+void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error);
 
 #endif

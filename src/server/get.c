@@ -254,31 +254,33 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
 /* Answers that may wait for a client that posts and does not read. */
 enum { MAX_QUEUED = 8 * 1024 * 1024 };
 
-static void write_event(tdg__channel_t *channel, const char *data, size_t len) {
+static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
+                       const tdg__rope_t *message, int code) {
     struct old_sse *old =
         (struct old_sse *)((char *)channel - offsetof(struct old_sse, channel));
     tdg__outlet_t *outlet = tdg__conn_outlet(old->get.conn);
-    tdg__text_t text;
+    tdg__rope_t event;
 
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__put_event(&text, NULL, NULL, data, len);
-    if (text.error == 0 && len > 0 && outlet->queued < MAX_QUEUED)
-        tdg__outlet_piece(outlet, text.data, text.len);
+    (void)call, (void)code;
+    tdg__rope_init(&event, SIZE_MAX);
+    tdg__put_event_start(&event.text, NULL, NULL);
+    tdg__rope_append(&event, message);
+    tdg__text_put(&event.text, "\n\n");
+    if (event.text.error == 0 && tdg__rope_len(message) > 0 &&
+        outlet->queued < MAX_QUEUED)
+        tdg__outlet_piece_rope(outlet, &event);
     else
         tdg__conn_close(old->get.conn);
-    tdg__text_done(&text);
+    tdg__rope_done(&event);
 }
 
 static void old_notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
                        size_t len) {
-    (void)call;
-    write_event(channel, text, len);
-}
+    tdg__rope_t message = {
+        .text = {.data = (char *)(uintptr_t)text, .len = len}
+    };
 
-static void old_answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
-                       size_t len, int code) {
-    (void)call, (void)code;
-    write_event(channel, text, len);
+    old_answer(channel, call, &message, 0);
 }
 
 static const tdg__channel_ops_t old_ops = {old_notify, old_answer, NULL, NULL};

@@ -14,6 +14,13 @@
 enum {
     TDG__MESSAGE_DEPTH = 64,
     TDG__BODIES_MAX = 64 << 20, /* bytes of all large bodies that one worker reads */
+
+    /* Bytes of all large answers that are being made or wait for their readers; so many
+     * per worker, shared by all of them, since one answer may go out on several. Answers
+     * up to TDG__SMALL_ANSWER do not count and are never refused. */
+    TDG__ANSWERS_MAX = 64 << 20,
+    TDG__SMALL_ANSWER = 64 * 1024,
+    TDG__BUSY_RETRY_MS = 2000, /* what a client is told that meets no room */
 };
 
 /* A value costs up to some 230 bytes of memory (an empty object does): one for every 32

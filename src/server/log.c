@@ -23,6 +23,9 @@ static const struct {
     [TDG__EVENT_STREAM_REFUSED] = {TDG_LOG_WARNING,
                                          "a stream was refused: max_streams is reached"                         },
     [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"                          },
+    [TDG__EVENT_ANSWER_REFUSED] =
+        {TDG_LOG_WARNING,
+                                         "a large answer was refused: others take all there is for them"        },
     [TDG__EVENT_NOT_ACCEPTED] = {TDG_LOG_ERROR,
                                          "connections cannot be accepted for the moment"                        },
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,

@@ -21,7 +21,7 @@ enum { MAX_QUEUED = 1024 * 1024 };
 struct batch {
     struct batch *next, **place;
     unsigned expected;
-    tdg__text_t answers;
+    tdg__rope_t answers;
 };
 
 struct tdg__pipe {
@@ -41,6 +41,16 @@ static tdg__pipe_t *pipe_of(tdg__channel_t *channel) {
 
 /* ---- Writing ------------------------------------------------------------ */
 
+/* What was written may have to wait, or the client may have gone. */
+static void look_after_writing(tdg__pipe_t *pipe) {
+    const tdg__outlet_t *outlet = tdg__line_outlet(pipe->line);
+
+    if (outlet->queued > MAX_QUEUED)
+        tdg__line_pause(pipe->line, true);
+    if (outlet->broken)
+        tdg__worker_pipe_ended(pipe->channel.worker);
+}
+
 static void write_line(tdg__pipe_t *pipe, const char *text, size_t len) {
     tdg__outlet_t *outlet = tdg__line_outlet(pipe->line);
     char *scratch = tdg__net_scratch(tdg__worker_net(pipe->channel.worker));
@@ -53,10 +63,17 @@ static void write_line(tdg__pipe_t *pipe, const char *text, size_t len) {
         tdg__outlet_write(outlet, text, len);
         tdg__outlet_write(outlet, "\n", 1);
     }
-    if (outlet->queued > MAX_QUEUED)
-        tdg__line_pause(pipe->line, true);
-    if (outlet->broken)
-        tdg__worker_pipe_ended(pipe->channel.worker);
+    look_after_writing(pipe);
+}
+
+static void write_message(tdg__pipe_t *pipe, const tdg__rope_t *message) {
+    if (message->splice_count == 0) {
+        write_line(pipe, message->text.data, message->text.len);
+        return;
+    }
+    tdg__outlet_write_rope(tdg__line_outlet(pipe->line), message);
+    tdg__outlet_write(tdg__line_outlet(pipe->line), "\n", 1);
+    look_after_writing(pipe);
 }
 
 static struct batch *create_batch(tdg__pipe_t *pipe, unsigned expected) {
@@ -70,7 +87,7 @@ static struct batch *create_batch(tdg__pipe_t *pipe, unsigned expected) {
     if (batch->next != NULL)
         batch->next->place = &batch->next;
     pipe->batches = batch;
-    tdg__text_init(&batch->answers, SIZE_MAX);
+    tdg__rope_init(&batch->answers, SIZE_MAX);
     return batch;
 }
 
@@ -78,7 +95,7 @@ static void destroy_batch(struct batch *batch) {
     *batch->place = batch->next;
     if (batch->next != NULL)
         batch->next->place = batch->place;
-    tdg__text_done(&batch->answers);
+    tdg__rope_done(&batch->answers);
     tdg__free(batch);
 }
 
@@ -86,16 +103,16 @@ static void destroy_batch(struct batch *batch) {
 static void count_down(tdg__pipe_t *pipe, struct batch *batch) {
     if (--batch->expected > 0)
         return;
-    tdg__text_put(&batch->answers, "]");
-    if (batch->answers.error == 0 && batch->answers.len > 1)
-        write_line(pipe, batch->answers.data, batch->answers.len);
+    tdg__text_put(&batch->answers.text, "]");
+    if (batch->answers.text.error == 0 && tdg__rope_len(&batch->answers) > 1)
+        write_message(pipe, &batch->answers);
     destroy_batch(batch);
 }
 
-static void add_to_batch(tdg__pipe_t *pipe, struct batch *batch, const char *text,
-                         size_t len) {
-    tdg__text_put(&batch->answers, batch->answers.len == 0 ? "[" : ",");
-    tdg__text_add(&batch->answers, text, len);
+static void add_to_batch(tdg__pipe_t *pipe, struct batch *batch,
+                         const tdg__rope_t *message) {
+    tdg__text_put(&batch->answers.text, tdg__rope_len(&batch->answers) == 0 ? "[" : ",");
+    tdg__rope_append(&batch->answers, message);
     count_down(pipe, batch);
 }
 
@@ -108,15 +125,15 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
         write_line(pipe, text, len);
 }
 
-static void answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
-                   size_t len, int code) {
+static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
+                   int code) {
     struct batch *batch = call != NULL ? tdg__call_mark(call) : channel->mark;
 
     (void)code;
     if (batch != NULL)
-        add_to_batch(pipe_of(channel), batch, text, len);
-    else if (len > 0)
-        write_line(pipe_of(channel), text, len);
+        add_to_batch(pipe_of(channel), batch, message);
+    else if (tdg__rope_len(message) > 0)
+        write_message(pipe_of(channel), message);
 }
 
 static void cancelled(tdg__channel_t *channel, void *mark) {

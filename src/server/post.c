@@ -48,7 +48,7 @@ struct tdg__post {
     uint32_t number;
     uint64_t event;
     int64_t done_ms;
-    tdg__text_t answers; /* of a batch */
+    tdg__rope_t answers; /* of a batch */
     char *fields;
     struct ack *acks;
     struct kept *kept, *last_kept;
@@ -130,7 +130,7 @@ static void destroy(tdg__post_t *post) {
         tdg__worker_unkeep(post->channel.worker, kept->len);
         tdg__free(kept);
     }
-    tdg__text_done(&post->answers);
+    tdg__rope_done(&post->answers);
     tdg__free(post->fields);
     tdg__free(post);
 }
@@ -150,7 +150,8 @@ static void put_opening(tdg__post_t *post, tdg__text_t *text) {
 
 /* Keeps an event for a client that may have to come back for it. When the bound is
  * reached the stream is not resumable any more. */
-static void keep(tdg__post_t *post, const char *data, size_t len) {
+static void keep(tdg__post_t *post, const tdg__rope_t *event) {
+    size_t len = tdg__rope_len(event);
     struct kept *kept = NULL;
 
     if (post->kept_bytes + len <= MAX_KEPT &&
@@ -166,7 +167,7 @@ static void keep(tdg__post_t *post, const char *data, size_t len) {
     kept->next = NULL;
     kept->event = post->event;
     kept->len = len;
-    memcpy(kept->data, data, len);
+    tdg__rope_copy(event, kept->data);
     post->kept_bytes += len;
     if (post->last_kept != NULL)
         post->last_kept->next = kept;
@@ -175,34 +176,40 @@ static void keep(tdg__post_t *post, const char *data, size_t len) {
     post->last_kept = kept;
 }
 
-static void write_event(tdg__post_t *post, const char *data, size_t len) {
+/* What is in `message`, and behind that `data`. */
+static void write_event(tdg__post_t *post, const tdg__rope_t *message, const char *data,
+                        size_t len) {
     char id[TDG__EVENT_ID_MAX + 1];
-    tdg__event_id_t event = {
+    tdg__event_id_t event_id = {
         .post = true, .stream = post->number, .event = ++post->event};
-    tdg__text_t text;
+    tdg__rope_t event;
 
-    id[tdg__event_id_put(id, &event)] = '\0';
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__put_event(&text, post->ids ? id : NULL, NULL, data, len);
-    if (text.error == 0) {
+    id[tdg__event_id_put(id, &event_id)] = '\0';
+    tdg__rope_init(&event, SIZE_MAX);
+    tdg__put_event_start(&event.text, post->ids ? id : NULL, NULL);
+    if (message != NULL)
+        tdg__rope_append(&event, message);
+    tdg__text_add(&event.text, data, len);
+    tdg__text_put(&event.text, "\n\n");
+    if (event.text.error == 0) {
         if (post->ids)
-            keep(post, text.data, text.len);
+            keep(post, &event);
         if (post->conn != NULL)
-            tdg__outlet_piece(tdg__conn_outlet(post->conn), text.data, text.len);
+            tdg__outlet_piece_rope(tdg__conn_outlet(post->conn), &event);
     } else if (post->conn != NULL) {
         tdg__conn_close(post->conn); /* the client sees that something is missing */
     }
-    tdg__text_done(&text);
+    tdg__rope_done(&event);
 }
 
 /* What was gathered of a batch before its stream began. */
 static void write_answers(tdg__post_t *post) {
-    tdg__text_put(&post->answers, "]");
-    if (post->answers.error == 0)
-        write_event(post, post->answers.data, post->answers.len);
+    if (post->answers.text.error == 0)
+        write_event(post, &post->answers, "]", 1);
     else if (post->conn != NULL)
         tdg__conn_close(post->conn);
-    tdg__text_clear(&post->answers);
+    tdg__rope_done(&post->answers);
+    tdg__rope_init(&post->answers, SIZE_MAX);
 }
 
 static bool begin_stream(tdg__post_t *post) {
@@ -221,7 +228,7 @@ static bool begin_stream(tdg__post_t *post) {
         tdg__conn_begin(post->conn, post->fields, opening.data, opening.len);
     }
     tdg__text_done(&opening);
-    if (post->streaming && post->answers.len > 0)
+    if (post->streaming && tdg__rope_len(&post->answers) > 0)
         write_answers(post);
     return post->streaming;
 }
@@ -249,7 +256,9 @@ static int status_of(const tdg__post_t *post, int code) {
     return post->malformed ? 400 : 200;
 }
 
-static void respond(tdg__post_t *post, int status, const char *body, size_t len) {
+/* `body` NULL: without one. */
+static void respond(tdg__post_t *post, int status, const tdg__rope_t *body) {
+    static const tdg__rope_t nothing = {0};
     bool introduces = post->introduces && post->session != NULL &&
                       post->session->version != TDG__V_UNKNOWN;
     char fields[512];
@@ -257,15 +266,15 @@ static void respond(tdg__post_t *post, int status, const char *body, size_t len)
     snprintf(fields, sizeof(fields), "%s%s%s%s", introduces ? "Mcp-Session-Id: " : "",
              introduces ? post->session->id : "", introduces ? "\r\n" : "",
              post->fields != NULL ? post->fields : "");
-    tdg__conn_respond(post->conn, status, body != NULL ? "application/json" : NULL,
-                      fields, body, len);
+    tdg__conn_respond_rope(post->conn, status, "application/json", fields,
+                           body != NULL ? body : &nothing);
 }
 
 /* Whether all that was written is with the kernel. */
 static bool is_out(const tdg__post_t *post) {
     const tdg__outlet_t *outlet = tdg__conn_outlet(post->conn);
 
-    return !outlet->broken && outlet->in_flight == 0;
+    return !outlet->broken && !outlet->in_flight;
 }
 
 /* At most so many that are answered wait for their clients to come back; the oldest goes.
@@ -313,41 +322,41 @@ static void conclude(tdg__post_t *post) {
         settle(post);
 }
 
-static void add_to_batch(tdg__post_t *post, const char *text, size_t len) {
-    tdg__text_put(&post->answers, post->answers.len == 0 ? "[" : ",");
-    tdg__text_add(&post->answers, text, len);
+static void add_to_batch(tdg__post_t *post, const tdg__rope_t *message) {
+    tdg__text_put(&post->answers.text, tdg__rope_len(&post->answers) == 0 ? "[" : ",");
+    tdg__rope_append(&post->answers, message);
 }
 
 /* The last answer of a batch is there, or was cancelled. */
 static void respond_batch(tdg__post_t *post) {
-    tdg__text_t *answers = &post->answers;
+    tdg__rope_t *answers = &post->answers;
 
-    tdg__text_put(answers, "]");
+    tdg__text_put(&answers->text, "]");
     if (post->conn == NULL)
         return;
-    if (answers->error != 0)
-        respond(post, 500, NULL, 0);
-    else if (answers->len > 1)
-        respond(post, 200, answers->data, answers->len);
+    if (answers->text.error != 0)
+        respond(post, 500, NULL);
+    else if (tdg__rope_len(answers) > 1)
+        respond(post, 200, answers);
     else
-        respond(post, 202, NULL, 0);
+        respond(post, 202, NULL);
 }
 
-static void answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
-                   size_t len, int code) {
+static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
+                   int code) {
     tdg__post_t *post = post_of(channel);
 
     (void)call;
     assert(post->expected > 0);
     post->expected--;
     if (post->streaming)
-        write_event(post, text, len);
+        write_event(post, message, NULL, 0);
     else if (post->batch)
-        add_to_batch(post, text, len);
-    else if (post->conn != NULL && len == 0)
-        respond(post, 500, NULL, 0);
+        add_to_batch(post, message);
+    else if (post->conn != NULL && tdg__rope_len(message) == 0)
+        respond(post, 500, NULL);
     else if (post->conn != NULL)
-        respond(post, status_of(post, code), text, len);
+        respond(post, status_of(post, code), message);
     if (post->streaming && post->conn != NULL && is_out(post))
         acknowledge(post);
     if (post->expected > 0)
@@ -365,7 +374,7 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
     if (post->conn != NULL && tdg__conn_outlet(post->conn)->queued > MAX_QUEUED)
         return;
     if (begin_stream(post))
-        write_event(post, text, len);
+        write_event(post, NULL, text, len);
     if (post->streaming && post->conn != NULL && is_out(post))
         acknowledge(post); /* answers of a batch that have just left */
 }
@@ -378,7 +387,7 @@ static void count_down(tdg__post_t *post) {
     if (post->batch && !post->streaming)
         respond_batch(post);
     else if (post->conn != NULL && !post->streaming)
-        respond(post, 202, NULL, 0);
+        respond(post, 202, NULL);
     conclude(post);
 }
 
@@ -458,16 +467,16 @@ static void give_up(tdg__occupant_t *occupant) {
     tdg__post_t *post = occupies(occupant);
     const tdg__call_t *call = post->batch ? NULL : post->channel.calls;
     tdg__rpc_error_t error = {0};
-    tdg__text_t text;
+    tdg__rope_t message;
 
     if (post->done || post->streaming || post->conn == NULL)
         return;
     tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__rpc_put_error(&text, call != NULL ? tdg__call_id(call) : NULL, &error);
+    tdg__rope_init(&message, SIZE_MAX);
+    tdg__rpc_put_error(&message.text, call != NULL ? tdg__call_id(call) : NULL, &error);
     tdg__rpc_error_done(&error);
-    respond(post, 503, text.error == 0 ? text.data : NULL, text.len);
-    tdg__text_done(&text);
+    respond(post, 503, message.text.error == 0 ? &message : NULL);
+    tdg__rope_done(&message);
 }
 
 static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
@@ -478,7 +487,7 @@ static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
     post->occupant.give_up = give_up;
     post->occupant.started_ms = tdg__worker_now(opts->worker);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
-    tdg__text_init(&post->answers, SIZE_MAX);
+    tdg__rope_init(&post->answers, SIZE_MAX);
     post->conn = opts->conn;
     post->version = opts->version;
     post->introduces = opts->introduces;
@@ -573,7 +582,7 @@ void tdg__posts_orphan(tdg__session_t *session) {
         if (post->conn != NULL && !post->done && post->streaming)
             tdg__conn_end(post->conn);
         else if (post->conn != NULL && !post->done)
-            respond(post, 404, NULL, 0);
+            respond(post, 404, NULL);
         destroy(post);
     }
 }

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "server/http.h"
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/options.h"
 #include "server/route.h"
@@ -40,6 +41,7 @@ struct tdg_server {
     tdg__hub_t *hub;
     tdg__configured_t *configured;
     tdg__routes_t *routes;
+    tdg__budget_t *answers; /* of large ones */
 
     struct listening listening[MAX_LISTENERS];
     size_t listening_count;
@@ -81,6 +83,10 @@ tdg__hub_t *tdg__server_hub(const tdg_server_t *server) {
 
 tdg__routes_t *tdg__server_routes(const tdg_server_t *server) {
     return server->routes;
+}
+
+tdg__budget_t *tdg__server_answers(const tdg_server_t *server) {
+    return server->answers;
 }
 
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index) {
@@ -211,7 +217,10 @@ static int init_parts(tdg_server_t *server) {
         rv = tdg__configured_create(&server->opts.settings, &server->configured);
     if (rv == 0)
         rv = tdg__routes_create(&server->routes);
-    return rv;
+    if (rv < 0)
+        return rv;
+    server->answers = tdg__budget_create((size_t)server->opts.workers * TDG__ANSWERS_MAX);
+    return server->answers != NULL ? 0 : TDG_ENOMEM;
 }
 
 int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
@@ -264,6 +273,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     for (size_t i = 0; i < server->listening_count; i++)
         free_listening(&server->listening[i]);
     tdg__routes_destroy(server->routes);
+    tdg__budget_unref(server->answers);
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(server->configured);

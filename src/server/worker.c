@@ -53,8 +53,9 @@ struct tdg__worker {
     tdg__sessions_t *sessions;
     tdg__pipe_t *pipe;
     json_t *info; /* one per worker, since threads should not share a count */
-    tdg__news_t news[NEWS_AT_ONCE]; /* taken from the inbox ... */
-    size_t news_count, next_news;   /* ... and not applied yet */
+    tdg__news_t news[NEWS_AT_ONCE];  /* taken from the inbox ... */
+    size_t news_count, next_news;    /* ... and not applied yet */
+    tdg__task_t *tasks, **last_task; /* the same */
     uint64_t requests;
     size_t kept_bytes;
     int64_t advanced_ms; /* the engine's time */
@@ -182,15 +183,38 @@ static void drop(tdg__news_t *news) {
     *news = (tdg__news_t){0};
 }
 
-static void run_tasks(tdg__worker_t *worker, bool here) {
-    tdg__task_t *task = tdg__inbox_take_tasks(worker->inbox);
+static void take_tasks(tdg__worker_t *worker) {
+    *worker->last_task = tdg__inbox_take_tasks(worker->inbox);
+    while (*worker->last_task != NULL)
+        worker->last_task = &(*worker->last_task)->next;
+}
 
-    while (task != NULL) {
-        tdg__task_t *next = task->next;
+static void run_task(tdg__worker_t *worker, bool here) {
+    tdg__task_t *task = worker->tasks;
 
-        task->run(task, here);
-        task = next;
+    worker->tasks = task->next;
+    if (worker->tasks == NULL)
+        worker->last_task = &worker->tasks;
+    task->run(task, here);
+}
+
+/* Bounded in time like news: among them are answers, of which hundreds may come at once.
+ * At least one is run. */
+static void run_tasks(tdg__worker_t *worker, uint64_t until_ns) {
+    take_tasks(worker);
+    while (worker->tasks != NULL) {
+        run_task(worker, true);
+        if (worker->tasks != NULL && uv_hrtime() >= until_ns) {
+            uv_async_send(&worker->wake);
+            return;
+        }
     }
+}
+
+static void drop_tasks(tdg__worker_t *worker) {
+    take_tasks(worker);
+    while (worker->tasks != NULL)
+        run_task(worker, false);
 }
 
 /* News that cannot be applied for want of memory are kept, with all that follow, until
@@ -215,7 +239,7 @@ static bool apply_taken(tdg__worker_t *worker, uint64_t until_ns) {
 static void read_inbox(tdg__worker_t *worker) {
     uint64_t until_ns = uv_hrtime() + NEWS_NS;
 
-    run_tasks(worker, true);
+    run_tasks(worker, until_ns);
     while (apply_taken(worker, until_ns)) {
         worker->next_news = 0;
         worker->news_count = tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
@@ -549,7 +573,7 @@ static void net_closed(void *arg) {
     worker->sessions = NULL;
     if (worker->inbox != NULL) {
         tdg__inbox_close(worker->inbox);
-        run_tasks(worker, false);
+        drop_tasks(worker);
         drop_news(worker);
     }
     tdg__engine_destroy(worker->engine);
@@ -644,6 +668,7 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
     worker->index = index;
     worker->advanced_ms = -1;
     worker->alarm_ms = INT64_MAX;
+    worker->last_task = &worker->tasks;
     int rv = init_loop(worker, loop);
     if (rv == 0)
         rv = tdg__inbox_create(MAX_NEWS, wake, worker, &worker->inbox);

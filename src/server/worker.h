@@ -11,6 +11,7 @@
 
 #include <tidings/server.h>
 
+#include "base/budget.h"
 #include "core/engine.h"
 #include "mcp/result.h"
 #include "net/net.h"
@@ -86,7 +87,8 @@ void tdg__worker_add_counters(const tdg__worker_t *worker, tdg_counters_t *sum);
 const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server); /* complete */
 tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server);
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server);
-struct tdg__routes *tdg__server_routes(const tdg_server_t *server);       /* route.h */
+struct tdg__routes *tdg__server_routes(const tdg_server_t *server); /* route.h */
+tdg__budget_t *tdg__server_answers(const tdg_server_t *server);     /* of large answers */
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index); /* or NULL */
 
 /* What is advertised now. */

@@ -188,7 +188,7 @@ static void keeps_the_order_when_some_has_to_wait(void **state) {
     assert_int_equal(last, 'z');
     RUN_UNTIL(&f->world, f->drained == 1);
     assert_int_equal(f->outlet.queued, 0);
-    assert_int_equal(f->outlet.in_flight, 0);
+    assert_int_equal(f->outlet.in_flight, false);
     assert_int_equal(flush(&f->outlet, "direct again"), 0);
     expect(f, "direct again");
 }
@@ -213,6 +213,62 @@ static void knows_whether_the_reader_makes_progress(void **state) {
     assert_true(tdg__outlet_stuck(&f->outlet, 100));
     drain(f, len, &last);
     RUN_UNTIL(&f->world, f->drained == 1);
+}
+
+/* However much waits, it is in memory once; and it leaves in order. */
+static void shared_buffers_wait_without_a_copy(void **state) {
+    struct fixture *f = *state;
+    tdg__buf_t *buf = tdg__buf_create(NULL, 4 << 20);
+    tdg__rope_t rope;
+    size_t len, got = 0;
+    char *all;
+
+    assert_non_null(buf);
+    memset(buf->data, 's', buf->len);
+    tdg__rope_init(&rope, SIZE_MAX);
+    tdg__text_put(&rope.text, "<");
+    tdg__rope_splice(&rope, buf);
+    tdg__text_put(&rope.text, ">");
+    len = tdg__rope_len(&rope);
+    assert_int_equal(tdg__outlet_write_rope(&f->outlet, &rope), TDG_EAGAIN);
+    f->outlet.chunked = true;
+    assert_int_equal(tdg__outlet_piece_rope(&f->outlet, &rope), TDG_EAGAIN);
+    tdg__rope_done(&rope);
+    assert_true(f->outlet.queued > len);
+    assert_true(f->outlet.queued < 2 * len);
+    assert_int_equal(atomic_load(&buf->refs), 3);
+
+    all = malloc(2 * len + 11);
+    assert_non_null(all);
+    RUN_UNTIL(&f->world, read_some(f, all, 2 * len + 11, &got) == 2 * len + 10);
+    assert_memory_equal(all, "<sss", 4);
+    assert_memory_equal(all + len - 2, "s>400002\r\n<ss", 13);
+    assert_memory_equal(all + 2 * len + 6, "s>\r\n", 4);
+    free(all);
+    RUN_UNTIL(&f->world, f->drained == 1);
+    assert_int_equal(f->outlet.queued, 0);
+    assert_int_equal(atomic_load(&buf->refs), 1);
+    tdg__buf_unref(buf);
+}
+
+static void lets_go_of_shared_buffers_when_it_breaks(void **state) {
+    struct fixture *f = *state;
+    tdg__buf_t *buf = tdg__buf_create(NULL, 4 << 20);
+    tdg__rope_t rope;
+
+    assert_non_null(buf);
+    memset(buf->data, 's', buf->len);
+    tdg__rope_init(&rope, SIZE_MAX);
+    tdg__rope_splice(&rope, buf);
+    tdg__rope_splice(&rope, buf);
+    assert_int_equal(tdg__outlet_write_rope(&f->outlet, &rope), TDG_EAGAIN);
+    tdg__rope_done(&rope);
+    close(f->far);
+    f->far = -1;
+    RUN_UNTIL(&f->world, f->drained == 1);
+    assert_int_equal(f->broke, 1);
+    assert_int_equal(atomic_load(&buf->refs), 1);
+    tdg__buf_unref(buf);
 }
 
 static void breaks_when_nobody_is_there_any_more(void **state) {
@@ -269,6 +325,8 @@ int main(void) {
         BOTH(frames_pieces_as_chunks),
         BOTH(keeps_the_order_when_some_has_to_wait),
         BOTH(knows_whether_the_reader_makes_progress),
+        BOTH(shared_buffers_wait_without_a_copy),
+        BOTH(lets_go_of_shared_buffers_when_it_breaks),
         BOTH(breaks_when_nobody_is_there_any_more),
         BOTH(breaks_when_the_reader_leaves_what_waits),
         BOTH(breaks_when_memory_is_out),

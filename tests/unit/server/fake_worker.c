@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "server/log.h"
+
 static _Thread_local tdg__worker_t *current;
 
 /* ---- worker.h ----------------------------------------------------------- */
@@ -29,6 +31,15 @@ tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
 
 json_t *tdg__worker_info(const tdg__worker_t *worker) {
     return worker->server->info;
+}
+
+tdg__budget_t *tdg__server_answers(const tdg_server_t *server) {
+    return server->answers;
+}
+
+void tdg__server_log_event(tdg_server_t *server, tdg__event_t event, const char *detail) {
+    (void)event, (void)detail;
+    server->events++;
 }
 
 void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
@@ -71,13 +82,19 @@ static void take_notify(tdg__channel_t *channel, tdg__call_t *call, const char *
         fake_leave_channel(fake);
 }
 
-static void take_answer(tdg__channel_t *channel, tdg__call_t *call, const char *text,
-                        size_t len, int code) {
+static void take_answer(tdg__channel_t *channel, tdg__call_t *call,
+                        const tdg__rope_t *message, int code) {
     struct fake *fake = channel->mark;
+    size_t len = tdg__rope_len(message);
+    char *text = malloc(len + 1);
+
+    assert_non_null(text);
+    tdg__rope_copy(message, text);
 
     /* It has left the list already, though others may have the same id here. */
     assert_null(tdg__call_channel(call));
     write_down(channel, SAID_ANSWER, call, text, len, code);
+    free(text);
     if (fake->goes_on_answer)
         fake_leave_channel(fake);
 }
@@ -105,6 +122,8 @@ static void wake(void *user) {
 void fake_start(struct fake *fake) {
     fake->server.info = json_pack("{s:s, s:s}", "name", "fake", "version", "1");
     assert_non_null(fake->server.info);
+    fake->server.answers = tdg__budget_create(FAKE_ANSWERS);
+    assert_non_null(fake->server.answers);
     fake->server.opts.page_size = 2;
     fake->server.describes = (tdg__server_info_t){
         .tools = true, .prompts = true, .resources = true, .completions = true};
@@ -144,6 +163,7 @@ void fake_stop(struct fake *fake) {
     fake_forget(fake);
     tdg__inbox_unref(fake->worker.inbox);
     json_decref(fake->server.info);
+    tdg__budget_unref(fake->server.answers);
 }
 
 void fake_forget(struct fake *fake) {

@@ -20,12 +20,14 @@ struct tdg_server {
     tdg_server_opts_t opts;
     tdg__catalogue_t *catalogue; /* the test's */
     json_t *info;
+    tdg__budget_t *answers; /* FAKE_ANSWERS bytes of large ones */
+    unsigned events;        /* that were logged */
     tdg__server_info_t describes;
     char updated[64]; /* the last URI that was notified */
 };
 
 enum { SAID_NOTIFY = 'n', SAID_ANSWER = 'a', SAID_RELEASE = 'r' };
-enum { SAID_MAX = 4000 };
+enum { SAID_MAX = 4000, FAKE_ANSWERS = 1 << 20 };
 
 struct said {
     int kind;

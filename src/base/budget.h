@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bytes that several threads may hold together, and no more. Whoever allocates something
+ * large takes them first and gives them back when it is freed. Counted, because what was
+ * taken may be freed after whoever made the budget has gone. */
+#ifndef TDG_BASE_BUDGET_H
+#define TDG_BASE_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct tdg__budget tdg__budget_t;
+
+/* A new budget of so many bytes (at least 1), with one reference; NULL when memory is
+ * out. */
+tdg__budget_t *tdg__budget_create(size_t max_bytes);
+tdg__budget_t *tdg__budget_ref(tdg__budget_t *budget); /* returns `budget` */
+void tdg__budget_unref(tdg__budget_t *budget);         /* NULL is accepted */
+
+/* Gives `before` back and takes `bytes`, in one step. What nobody has to share with is
+ * granted whatever its size. False: there is no room, and `before` is still held. */
+bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes);
+
+bool tdg__budget_take(tdg__budget_t *budget, size_t bytes);
+void tdg__budget_give(tdg__budget_t *budget, size_t bytes);
+
+size_t tdg__budget_used(tdg__budget_t *budget);
+
+#endif
