@@ -202,8 +202,10 @@ struct uv_loop_s;
 TDG_API int tdg_server_start(tdg_server_t *server);
 TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
 
-/* Ends every stream in the way of its protocol, answers what is being answered within
- * stop_timeout_ms, closes all connections. tdg_server_stop() returns when that is done
+/* Writes what was accepted before (windows and rate limits end early), ends every stream
+ * in the way of its protocol, answers what is being answered, all within stop_timeout_ms,
+ * and closes all connections; a stream that has not taken everything by then is cut
+ * without its regular end. tdg_server_stop() returns when that is done
  * (attached: when it has begun; the loop has no handle of ours left when it is done).
  * Stopping twice is fine. Not from a callback: there tdg_server_stop_soon(). */
 TDG_API void tdg_server_stop(tdg_server_t *server);

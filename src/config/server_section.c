@@ -108,7 +108,7 @@ static const tdg__option_t server_options[] = {
     TIME(retry, "retry", "1s", 1, DAY, NULL,
          "How long clients of an ended legacy stream wait before they come back."),
     TIME(stop_timeout, "stop-timeout", "3s", 1, DAY, NULL,
-         "For what is being sent to leave when the server stops."),
+         "For what was accepted to be written and answered when the server stops."),
 
     COUNT(max_connections, "max-connections", "16384", 1000000,
           "Connections at the same time; those beyond get 503."),

@@ -231,3 +231,12 @@ void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms
 int64_t tdg__engine_next_deadline(const tdg__engine_t *engine) {
     return tdg__heap_next(&engine->timers);
 }
+
+void tdg__engine_end_windows(tdg__engine_t *engine) {
+    for (uint32_t id = 1; id < tdg__pool_end(&engine->groups); id++) {
+        struct group *group = group_at(engine, id);
+
+        if (group != NULL && group->id != 0 && !group->of_template)
+            tdg__group_end_windows(engine, group);
+    }
+}

@@ -164,6 +164,11 @@ void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms
 /* When to call advance again at the latest; INT64_MAX: no need. */
 int64_t tdg__engine_next_deadline(const tdg__engine_t *engine);
 
+/* Ends every window and every rate limit that runs: what waits for one of them can be
+ * taken now. For the end of a server, which writes what it knows before it goes. Goes
+ * through all groups of subscriptions; changes that come later wait as ever. */
+void tdg__engine_end_windows(tdg__engine_t *engine);
+
 /* ---- Cursor ------------------------------------------------------------- */
 
 /* Where a stream is: everything at or below `number` that concerns it has been taken. */
@@ -351,6 +356,9 @@ tdg__stream_t tdg__engine_next_ready(const tdg__engine_t *engine, tdg__stream_t 
 /* Takes the next notification: by priority, then by the time it became ready. Returns 1
  * and fills *ret; 0 when there is nothing; TDG_ENOTFOUND. */
 int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t stream, tdg__note_t *ret);
+
+/* Whether a stream has a notification that can be taken, blocked or not; or its end. */
+bool tdg__engine_has_note(const tdg__engine_t *engine, tdg__stream_t stream);
 
 /* A stream that cannot be written to now can be taken out of next_ready() until it is
  * unblocked. Returns 0 or TDG_ENOTFOUND. */

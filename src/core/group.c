@@ -475,6 +475,21 @@ void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
     tdg__group_release(engine, group->id);
 }
 
+/* Who waited for its limit, and did not take part in the window, is still there. */
+void tdg__group_end_windows(tdg__engine_t *engine, struct group *group) {
+    uint32_t next;
+
+    if (group->open)
+        fire(engine, group, true);
+    for (uint32_t id = group->recent.first; group->limited > 0 && id != 0; id = next) {
+        next = sub_at(engine, id)->queue.next;
+        if (sub_at(engine, id)->wait == WAIT_LIMIT)
+            tdg__group_due(engine, id, true);
+    }
+    arm_limit(engine, group);
+    tdg__group_release(engine, group->id);
+}
+
 /* ---- Limits ------------------------------------------------------------- */
 
 void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {

@@ -384,6 +384,8 @@ void tdg__group_taken(tdg__engine_t *engine, uint32_t sub_id, bool keep);
 void tdg__group_move(tdg__engine_t *engine, uint32_t sub_id, uint32_t to);
 void tdg__group_on_window(tdg__engine_t *engine, struct group *group);
 void tdg__group_on_limit(tdg__engine_t *engine, struct group *group);
+/* Window and limits of a group of a resource end now; the group may be freed. */
+void tdg__group_end_windows(tdg__engine_t *engine, struct group *group);
 /* Settings changed: windows and limits are measured anew. */
 void tdg__group_rearm(tdg__engine_t *engine, uint32_t group_id);
 /* Lets go of the newest change once nobody waits for it. */

@@ -146,13 +146,24 @@ static tdg__list_t *queue_of(tdg__engine_t *engine, const struct sub *sub) {
                                        : &subject_of(engine, group)->watch.waiting;
 }
 
-static void update_ready(tdg__engine_t *engine, uint32_t id) {
-    struct stream *stream = stream_at(engine, id);
+static bool has_note(const struct stream *stream) {
     bool something = stream->ended ? !stream->end_taken : false;
 
     for (int level = 0; level < PRIORITIES; level++)
         something |= stream->ready[level].first != 0;
-    if (something && !stream->blocked)
+    return something;
+}
+
+bool tdg__engine_has_note(const tdg__engine_t *engine, tdg__stream_t handle) {
+    uint32_t id = tdg__stream_find(engine, handle);
+
+    return id != 0 && has_note(stream_at(engine, id));
+}
+
+static void update_ready(tdg__engine_t *engine, uint32_t id) {
+    const struct stream *stream = stream_at(engine, id);
+
+    if (has_note(stream) && !stream->blocked)
         tdg__bitset_add(&engine->ready, id);
     else
         tdg__bitset_remove(&engine->ready, id);

@@ -44,6 +44,10 @@ void tdg__feed_drained(tdg__feed_t *feed) {
     set_blocked(feed, feed->outlet == NULL);
 }
 
+bool tdg__feed_has_more(const tdg__feed_t *feed) {
+    return tdg__engine_has_note(tdg__worker_engine(feed->worker), feed->stream);
+}
+
 tdg__cursor_t tdg__feed_cursor(const tdg__feed_t *feed) {
     tdg__cursor_t cursor = {0, 0};
 

@@ -66,6 +66,9 @@ void tdg__feed_attach(tdg__feed_t *feed, tdg__outlet_t *outlet);
 /* The outlet has drained. */
 void tdg__feed_drained(tdg__feed_t *feed);
 
+/* Whether a notification waits to be written, for the outlet to drain maybe. */
+bool tdg__feed_has_more(const tdg__feed_t *feed);
+
 /* The cursor now. */
 tdg__cursor_t tdg__feed_cursor(const tdg__feed_t *feed);
 

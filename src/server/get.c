@@ -83,13 +83,15 @@ static void drained(tdg__occupant_t *occupant) {
 }
 
 /* Whether a stream that goes may have lost events. While no other stream is left that is
- * the business of the next one, whose client says where it is. */
+ * the business of the next one, whose client says where it is; where the server stops, of
+ * the next server. */
 static bool may_have_lost(const tdg__get_t *get) {
     const tdg__session_t *session = get->session;
     const tdg__get_t *newer = get->link.newer;
     uint64_t last = newer != NULL ? newer->began_event : session->feed.event_number;
 
-    return session->stream_count > 1 && !get->accounted && last > get->began_event;
+    return session->stream_count > 1 && !get->accounted && last > get->began_event &&
+           !tdg__server_stopping(tdg__worker_server(session->feed.worker));
 }
 
 /* The session goes on without the stream: others carry what it may have lost. */
@@ -131,6 +133,14 @@ static void closed(tdg__occupant_t *occupant) {
     destroy(get, kind);
 }
 
+/* The newest stream carries what the session has. */
+static bool has_more(const tdg__occupant_t *occupant) {
+    const tdg__get_t *get =
+        (const tdg__get_t *)((const char *)occupant - offsetof(tdg__get_t, occupant));
+
+    return get->session->streams == get && tdg__feed_has_more(&get->session->feed);
+}
+
 /* Says when to come back, and ends the stream. */
 static void end_stream(tdg__get_t *get) {
     char text[TDG__SSE_RETRY_MAX + 1];
@@ -161,6 +171,7 @@ void tdg__gets_close(tdg__session_t *session) {
 static void init(tdg__get_t *get, tdg__worker_t *worker, tdg__conn_t *conn) {
     get->occupant.drained = drained;
     get->occupant.closed = closed;
+    get->occupant.has_more = has_more;
     get->occupant.finish = finish;
     get->occupant.streaming = true;
     get->occupant.started_ms = tdg__worker_now(worker);

@@ -346,6 +346,14 @@ static void closed(tdg__occupant_t *occupant) {
     destroy(listen);
 }
 
+static bool has_more(const tdg__occupant_t *occupant) {
+    const tdg__listen_t *listen =
+        (const tdg__listen_t *)((const char *)occupant -
+                                offsetof(tdg__listen_t, occupant));
+
+    return tdg__feed_has_more(&listen->feed);
+}
+
 static void finish(tdg__occupant_t *occupant) {
     tdg__listen_complete(occupies(occupant));
 }
@@ -431,6 +439,7 @@ static void occupy(tdg__listen_t *listen, const tdg__listen_opts_t *opts) {
     listen->fields = opts->fields;
     listen->occupant.drained = drained;
     listen->occupant.closed = closed;
+    listen->occupant.has_more = has_more;
     listen->occupant.finish = finish;
     listen->occupant.streaming = true;
     listen->occupant.started_ms = tdg__worker_now(opts->worker);
@@ -483,6 +492,16 @@ size_t tdg__listen_count(const tdg__listen_t *first) {
     for (; first != NULL; first = first->next)
         count++;
     return count;
+}
+
+void tdg__listens_finish(tdg__listen_t *first) {
+    tdg__listen_t *next;
+
+    for (; first != NULL; first = next) {
+        next = first->next;
+        if (!tdg__feed_has_more(&first->feed))
+            tdg__listen_complete(first);
+    }
 }
 
 void tdg__listens_drained(tdg__listen_t *first) {

@@ -37,6 +37,9 @@ tdg__listen_t *tdg__listen_find(tdg__listen_t *first, const char *id);
 size_t tdg__listen_count(const tdg__listen_t *first);
 void tdg__listens_drained(tdg__listen_t *first);
 
+/* Completes those that have nothing more to write. */
+void tdg__listens_finish(tdg__listen_t *first);
+
 /* The client has cancelled: silence from now on. */
 void tdg__listen_cancel(tdg__listen_t *listen);
 

@@ -28,6 +28,10 @@ struct tdg__occupant {
      * time-outs of its own. May be NULL. */
     void (*tick)(tdg__occupant_t *occupant, int64_t now_ms);
 
+    /* Whether a notification waits to be written, so that a server that stops has to wait
+     * before it ends the stream. NULL: no. */
+    bool (*has_more)(const tdg__occupant_t *occupant);
+
     /* The server stops, or the time of the stream is over: end it in the way of its
      * protocol. NULL: it ends by itself. */
     void (*finish)(tdg__occupant_t *occupant);

@@ -383,16 +383,20 @@ int tdg__pipe_open(tdg__worker_t *worker, int input, int output, bool erlmcp,
     return 0;
 }
 
-void tdg__pipe_finish(tdg__pipe_t *pipe) {
+void tdg__pipe_stop(tdg__pipe_t *pipe) {
     pipe->finishing = true;
-    while (pipe->listens != NULL)
-        tdg__listen_complete(pipe->listens);
+}
+
+void tdg__pipe_finish(tdg__pipe_t *pipe) {
+    tdg__listens_finish(pipe->listens);
 }
 
 bool tdg__pipe_busy(const tdg__pipe_t *pipe) {
     const tdg__outlet_t *outlet = tdg__line_outlet(pipe->line);
 
-    return !outlet->broken && (pipe->channel.call_count > 0 || outlet->queued > 0);
+    return !outlet->broken &&
+           (pipe->channel.call_count > 0 || outlet->queued > 0 || pipe->listens != NULL ||
+            (pipe->session != NULL && tdg__feed_has_more(&pipe->session->feed)));
 }
 
 static void on_closed(void *arg) {

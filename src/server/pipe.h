@@ -17,7 +17,10 @@ typedef struct tdg__pipe tdg__pipe_t;
 int tdg__pipe_open(tdg__worker_t *worker, int input, int output, bool erlmcp,
                    tdg__pipe_t **ret);
 
-/* Completes the listens; no further request is taken. */
+/* No further request is taken. */
+void tdg__pipe_stop(tdg__pipe_t *pipe);
+
+/* Completes the listens that have nothing more to write. */
 void tdg__pipe_finish(tdg__pipe_t *pipe);
 
 /* Whether something is still to be answered or written. */

@@ -24,10 +24,13 @@ struct entry {
     char path[];
 };
 
+/* Held by the server, and by requests, which may outlive it. */
 struct tdg__routes {
+    atomic_size_t refs;
     pthread_mutex_t lock;
     struct entry **entries;
     size_t count, room;
+    atomic_size_t unanswered; /* requests that handlers have */
 };
 
 /* An answer on its way to the worker. */
@@ -45,6 +48,7 @@ struct tdg__route_request {
     atomic_uint refs;
     atomic_bool answered;
     struct entry *entry;
+    tdg__routes_t *routes;
     tdg__worker_t *worker; /* may be gone: for comparing, and while `conn` is there */
     tdg__inbox_t *inbox;
     tdg__conn_t *conn; /* of the worker's thread; NULL: answered, or gone */
@@ -99,8 +103,21 @@ int tdg__routes_create(tdg__routes_t **ret) {
         tdg__free(routes);
         return TDG_ESYSTEM;
     }
+    atomic_init(&routes->refs, 1);
     *ret = routes;
     return 0;
+}
+
+static tdg__routes_t *routes_ref(tdg__routes_t *routes) {
+    atomic_fetch_add_explicit(&routes->refs, 1, memory_order_relaxed);
+    return routes;
+}
+
+static void routes_unref(tdg__routes_t *routes) {
+    if (atomic_fetch_sub_explicit(&routes->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_destroy(&routes->lock);
+    tdg__free(routes);
 }
 
 void tdg__routes_destroy(tdg__routes_t *routes) {
@@ -108,9 +125,8 @@ void tdg__routes_destroy(tdg__routes_t *routes) {
         return;
     for (size_t i = 0; i < routes->count; i++)
         entry_unref(routes->entries[i]);
-    pthread_mutex_destroy(&routes->lock);
     tdg__free(routes->entries);
-    tdg__free(routes);
+    routes_unref(routes);
 }
 
 /* With the lock. Its place; `count` where it is not there. */
@@ -223,6 +239,7 @@ static void unref(tdg__route_request_t *request) {
     if (atomic_fetch_sub_explicit(&request->refs, 1, memory_order_acq_rel) != 1)
         return;
     entry_unref(request->entry);
+    routes_unref(request->routes);
     tdg__inbox_unref(request->inbox);
     tdg__free(request->reply);
     tdg__free(request);
@@ -330,6 +347,7 @@ static tdg__route_request_t *create(const tdg__visit_t *visit, struct entry *ent
         .started_ms = tdg__worker_now(visit->worker),
     };
     request->entry = entry_ref(entry);
+    request->routes = routes_ref(tdg__server_routes(tdg__worker_server(visit->worker)));
     request->worker = visit->worker;
     request->inbox = tdg__inbox_ref(tdg__worker_inbox(visit->worker));
     request->conn = visit->conn;
@@ -338,6 +356,20 @@ static tdg__route_request_t *create(const tdg__visit_t *visit, struct entry *ent
     memcpy(request->cors, visit->fields, sizeof(request->cors));
     tdg__conn_set_user(visit->conn, &request->occupant);
     return request;
+}
+
+bool tdg__routes_busy(const tdg__routes_t *routes) {
+    return atomic_load(&routes->unanswered) > 0;
+}
+
+/* Counted first: whoever sees that the server stops, and nothing counted, knows that no
+ * handler is going to publish anything. */
+static void handle(struct entry *entry, tdg__route_request_t *request) {
+    atomic_fetch_add(&request->routes->unanswered, 1);
+    if (tdg__server_stopping(tdg__worker_server(request->worker)))
+        tdg__route_reply(request, 503, NULL, "Retry-After: 1\r\n", NULL, 0);
+    else
+        entry->route.handler(entry->route.user, request);
 }
 
 int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
@@ -352,7 +384,7 @@ int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
         *ret_methods = entry->route.methods;
         rv = TDG_ENOTSUP;
     } else if ((request = create(visit, entry)) != NULL) {
-        entry->route.handler(entry->route.user, request);
+        handle(entry, request);
     } else {
         tdg__visit_respond(visit, 503, NULL);
     }
@@ -411,6 +443,7 @@ void tdg__route_reply(tdg__route_request_t *request, int status, const char *con
     assert(!twice && "a request is answered once");
     assert(fields == NULL || strlen(fields) <= TDG__ROUTE_MAX_FIELDS);
     (void)twice;
+    atomic_fetch_sub(&request->routes->unanswered, 1);
     if (tdg__worker_current() == request->worker) {
         respond(request, &reply);
         unref(request);

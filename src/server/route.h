@@ -79,6 +79,10 @@ void tdg__routes_destroy(tdg__routes_t *routes); /* NULL is accepted */
 /* Whether there is a route for the path, and how much body it takes. */
 bool tdg__routes_body_limit(tdg__routes_t *routes, const char *path, size_t *ret);
 
+/* Whether a request is being answered that its handler may publish something for. Once
+ * the server stops, none comes any more. */
+bool tdg__routes_busy(const tdg__routes_t *routes);
+
 /* Serves a visit, if there is a route for it. Returns 0 (answered, or going to be),
  * TDG_ENOTSUP (not with this method; *ret_methods are the ones that it has) or
  * TDG_ENOTFOUND. */

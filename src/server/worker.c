@@ -20,6 +20,7 @@
 #include "server/log.h"
 #include "server/occupant.h"
 #include "server/pipe.h"
+#include "server/route.h"
 #include "server/server.h"
 #include "server/session.h"
 
@@ -33,7 +34,8 @@ enum {
 
 typedef enum worker_state {
     RUNNING,
-    FINISHING, /* streams were ended; what is being answered is answered */
+    FLUSHING,  /* what was accepted before the stop is being applied */
+    FINISHING, /* streams end when that is written; what is being answered is answered */
     CLOSING,   /* connections and handles are being closed */
     CLOSED,
 } worker_state_t;
@@ -61,6 +63,8 @@ struct tdg__worker {
     int64_t advanced_ms; /* the engine's time */
     int64_t alarm_ms;    /* when the timer goes off; INT64_MAX: not set */
     int64_t stop_by_ms;
+    bool has_last_number; /* while flushing: */
+    uint64_t last_number; /* of what was accepted before the stop */
     uint64_t tick_ms;
     uv_loop_t *loop;
     uv_loop_t own_loop;
@@ -236,7 +240,8 @@ static bool apply_taken(tdg__worker_t *worker, uint64_t until_ns) {
     return true;
 }
 
-static void read_inbox(tdg__worker_t *worker) {
+/* Returns whether nothing is left. */
+static bool read_inbox(tdg__worker_t *worker) {
     uint64_t until_ns = uv_hrtime() + NEWS_NS;
 
     run_tasks(worker, until_ns);
@@ -244,11 +249,12 @@ static void read_inbox(tdg__worker_t *worker) {
         worker->next_news = 0;
         worker->news_count = tdg__inbox_take(worker->inbox, worker->news, NEWS_AT_ONCE);
         if (worker->news_count == 0)
-            return;
+            return true;
     }
+    return false;
 }
 
-static void begin_finish(tdg__worker_t *worker);
+static void begin_stop(tdg__worker_t *worker);
 
 static void on_wake(uv_async_t *async) {
     tdg__worker_t *worker = async->data;
@@ -256,7 +262,7 @@ static void on_wake(uv_async_t *async) {
     tdg__worker_refresh(worker);
     read_inbox(worker);
     if (tdg__server_stopping(worker->server))
-        begin_finish(worker);
+        begin_stop(worker);
 }
 
 static void wake(void *user) {
@@ -484,7 +490,7 @@ static void publish_counters(tdg__worker_t *worker) {
     set(&counters->ended, now.ended);
 }
 
-static void go_on_finishing(tdg__worker_t *worker);
+static void go_on_stopping(tdg__worker_t *worker);
 
 static void on_prepare(uv_prepare_t *prepare) {
     tdg__worker_t *worker = prepare->data;
@@ -493,8 +499,8 @@ static void on_prepare(uv_prepare_t *prepare) {
         return;
     tdg__feeds_flush(worker);
     publish_counters(worker);
-    if (worker->state == FINISHING)
-        go_on_finishing(worker);
+    if (worker->state != RUNNING)
+        go_on_stopping(worker);
     if (worker->state < CLOSING)
         set_alarm(worker);
 }
@@ -508,12 +514,15 @@ static void on_check(uv_check_t *check) {
 
 /* ---- Stopping ----------------------------------------------------------- */
 
+/* A stream with something to write ends when that is with the kernel. */
 static void finish_conn(void *arg, tdg__conn_t *conn) {
     tdg__occupant_t *occupant = tdg__conn_user(conn);
 
     (void)arg;
-    if (occupant != NULL && occupant->finish != NULL)
-        occupant->finish(occupant);
+    if (occupant == NULL || occupant->finish == NULL ||
+        (occupant->has_more != NULL && occupant->has_more(occupant)))
+        return;
+    occupant->finish(occupant);
 }
 
 static void give_up_conn(void *arg, tdg__conn_t *conn) {
@@ -524,20 +533,18 @@ static void give_up_conn(void *arg, tdg__conn_t *conn) {
         occupant->give_up(occupant);
 }
 
-static void begin_finish(tdg__worker_t *worker) {
+static void begin_stop(tdg__worker_t *worker) {
     if (worker->state != RUNNING)
         return;
-    worker->state = FINISHING;
+    worker->state = FLUSHING;
     worker->stop_by_ms =
         tdg__worker_now(worker) + tdg__server_opts(worker->server)->stop_timeout_ms;
     /* Looks often enough whether all is done, or the time is over. */
     uv_timer_start(&worker->tick, on_tick, 0, 10);
     tdg__net_stop_listening(worker->net);
-    tdg__feeds_flush(worker);
-    tdg__net_each(worker->net, finish_conn, NULL);
     tdg__net_finish(worker->net);
     if (worker->pipe != NULL)
-        tdg__pipe_finish(worker->pipe);
+        tdg__pipe_stop(worker->pipe);
 }
 
 static void handle_closed(uv_handle_t *handle) {
@@ -598,15 +605,48 @@ static void close_worker(tdg__worker_t *worker) {
         pipe_closed(worker);
 }
 
-static void go_on_finishing(tdg__worker_t *worker) {
-    /* Requests that were on their way may have begun streams. */
+/* Whether all that was accepted before the stop has been applied. That is what was in the
+ * inbox once no request was being answered that may publish: what comes later is not
+ * waited for, or a busy publisher would keep the streams open. */
+static bool has_applied(tdg__worker_t *worker, bool time_is_over) {
+    tdg__counters_t counters;
+
+    if (!worker->has_last_number &&
+        (time_is_over || !tdg__routes_busy(tdg__server_routes(worker->server)))) {
+        worker->has_last_number = true;
+        worker->last_number = tdg__hub_last_number(tdg__server_hub(worker->server));
+    }
+    bool has_number = worker->has_last_number;
+    bool empty = read_inbox(worker);
+
+    tdg__engine_counters(worker->engine, &counters);
+    return has_number && (empty || counters.last_number >= worker->last_number);
+}
+
+/* Requests that were on their way may have begun streams, so this comes again and again.
+ */
+static void finish_streams(tdg__worker_t *worker) {
     tdg__net_each(worker->net, finish_conn, NULL);
+    if (worker->pipe != NULL)
+        tdg__pipe_finish(worker->pipe);
+}
+
+static void go_on_stopping(tdg__worker_t *worker) {
+    bool time_is_over = tdg__worker_now(worker) >= worker->stop_by_ms;
+
+    if (worker->state == FLUSHING && has_applied(worker, time_is_over)) {
+        worker->state = FINISHING;
+        tdg__engine_end_windows(worker->engine);
+        tdg__feeds_flush(worker);
+    }
+    if (worker->state == FINISHING)
+        finish_streams(worker);
 
     size_t connections = tdg__net_connections(worker->net);
     bool piping = worker->pipe != NULL && tdg__pipe_busy(worker->pipe);
-    bool busy = connections > 0 || piping;
+    bool busy = worker->state == FLUSHING || connections > 0 || piping;
 
-    if (busy && tdg__worker_now(worker) < worker->stop_by_ms)
+    if (busy && !time_is_over)
         return;
     if (busy) {
         tdg__net_each(worker->net, give_up_conn, NULL);

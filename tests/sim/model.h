@@ -198,6 +198,7 @@ struct model {
     X(LIMITED, "notifications delayed by the rate limit")                                \
     X(LIMIT_OVER, "rate limits that ran out")                                            \
     X(LIMIT_SKIPPED, "deletions past window or limit")                                   \
+    X(ENDED_EARLY, "notifications whose rate limit was ended early")                     \
     X(BATCHED, "batch windows fired")                                                    \
     X(DEBOUNCED, "debounce windows fired")                                               \
     X(DEBOUNCED_LONGEST, "debounce windows fired by longest_ms")                         \
@@ -284,6 +285,9 @@ struct model_note {
     int reason;
     tdg__cursor_t cursor;
 };
+
+/* Every window and every limit that runs is over. */
+void model_end_windows(struct model *model);
 
 void model_set_right(struct model *model, int client, int resource, bool may_read);
 

@@ -109,6 +109,24 @@ void model__fire(struct model *model, struct window *window, bool deletion) {
     }
 }
 
+void model_end_windows(struct model *model) {
+    for (int i = 0; i < model->windows_end; i++)
+        if (model->windows[i].used && model->windows[i].runs)
+            model__fire(model, &model->windows[i], true);
+    for (int c = 0; c < CLIENTS; c++)
+        for (int t = 0; t < TARGETS; t++)
+            for (int r = 0; r < RESOURCES; r++) {
+                struct subscription *sub = model__sub_of(model, c, t);
+
+                if (sub->used && sub->flights[r].used &&
+                    sub->flights[r].wait != ITS_TURN) {
+                    model__hit(model, HIT_ENDED_EARLY);
+                    model__make_ready(model, sub, r);
+                }
+            }
+    model__tidy(model);
+}
+
 void model__count_firing(struct model *model, const struct window *window) {
     tdg__timing_t timing = model__timing_of(model, window->wishes, window->resource);
 

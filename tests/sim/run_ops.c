@@ -511,6 +511,12 @@ void run__op_flush(struct run *run, const struct op *op) {
     }
 }
 
+void run__op_end_windows(struct run *run, const struct op *op) {
+    (void)op;
+    model_end_windows(&run->model);
+    tdg__engine_end_windows(run->engine);
+}
+
 void run__op_receive(struct run *run, const struct op *op) {
     client_receive(&run->truth, op->client);
 }

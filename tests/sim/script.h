@@ -38,6 +38,7 @@
     X(CONFIGURE, "configure", 16, TARGET | TIMING | RATE)                                \
     X(SET_RATE, "set_rate_limit", 10, TARGET | RATE)                                     \
     X(SET_DEFAULTS, "set_defaults", 5, TIMING | RATE)                                    \
+    X(END_WINDOWS, "end_windows", 4, NOTHING)                                            \
     X(RIGHT, "right", 40, CLIENT | TARGET | COUNT)                                       \
     X(SUBSCRIBERS, "subscribers", 6, TARGET)                                             \
     X(PAGE, "page", 20, COUNT)                                                           \

@@ -605,6 +605,75 @@ def signals_end_it_and_streams_end_well():
         stream.close()
 
 
+def last_versions(stream):
+    """Reads a stream to its regular end: the last version that it told of each URI."""
+    versions = {}
+    while True:
+        line = stream.response.readline()
+        if not line:
+            return versions
+        if line.startswith(b'data:') and b'resources/updated' in line:
+            params = json.loads(line[5:])['params']
+            versions[params['uri']] = params['_meta']['dev.tidings/version']
+
+
+def pipe_client(serve, uris):
+    """A legacy session and a modern listen on one pipe."""
+    def send(message):
+        serve.process.stdin.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
+        serve.process.stdin.flush()
+        return json.loads(serve.process.stdout.readline())
+
+    send({'id': 1, 'method': 'initialize',
+          'params': {'protocolVersion': '2025-11-25', 'capabilities': {},
+                     'clientInfo': {'name': 'test', 'version': '1'}}})
+    for uri in uris:
+        send({'id': uri, 'method': 'resources/subscribe', 'params': {'uri': uri}})
+    ack = send({'id': 'listen', 'method': 'subscriptions/listen',
+                'params': {'_meta': META, 'notifications': {'resourceSubscriptions': uris}}})
+    assert ack['method'] == 'notifications/subscriptions/acknowledged', ack
+
+
+def pipe_versions(serve):
+    """The last versions that the session and the listen were told of; the listen's result."""
+    told = {None: {}, 'listen': {}}
+    result = None
+    for line in serve.process.stdout:
+        message = json.loads(line)
+        if 'id' in message:
+            result = message['result']
+        elif message['method'] == 'notifications/resources/updated':
+            meta = message['params']['_meta']
+            to = meta.get('io.modelcontextprotocol/subscriptionId')
+            told[to][message['params']['uri']] = meta['dev.tidings/version']
+    return told[None], told['listen'], result
+
+
+def what_was_published_is_written_before_the_end():
+    """With the default window and rate limit, both of which a stop cuts short."""
+    config = ('server: {workers: 2, stop-timeout: 30s}\npublish: {key: "${THE_KEY}"}\n'
+              "resources:\n- memory: 'm:{x}'\n")
+    serve = Serve(config, ('--stdio', '--listen', 'http://127.0.0.1:0'), stdio=True)
+    uris = [f'm:{i}' for i in range(20)]
+    streams = [listen(serve, *uris) for _ in range(20)]
+    streams += [legacy_listen(serve, *uris) for _ in range(10)]
+    streams.append(listen(serve, 'm:{x}'))
+    pipe_client(serve, uris)
+    last = {}
+    for n in range(3):
+        status, answer = publish(serve, [{'uri': uri, 'content': str(n)} for uri in uris])
+        assert status == 200, answer
+        last.update({change['uri']: change['version'] for change in answer['changes']})
+    serve.process.send_signal(signal.SIGTERM)
+    session, piped, result = pipe_versions(serve)
+    for versions in [session, piped] + [last_versions(stream) for stream in streams]:
+        assert versions == last, (versions, last)
+    assert result is not None
+    assert serve.process.wait(PATIENCE) == 0
+    for stream in streams:
+        stream.close()
+
+
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
 
@@ -687,6 +756,7 @@ TESTS = [
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,
     signals_end_it_and_streams_end_well,
+    what_was_published_is_written_before_the_end,
     a_pipe_carries_the_protocol_and_nothing_else,
     a_port_in_use_is_said_to_be,
     a_broken_config_is_no_beginning,

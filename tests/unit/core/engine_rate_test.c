@@ -524,6 +524,71 @@ static void many_subscribers_leave_their_limits_each_in_its_time(void **state) {
     }
 }
 
+/* ---- The end of all windows --------------------------------------------- */
+
+static void all_windows_and_limits_can_be_ended(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", rate_limit(1000));
+    subscribe_settings(f, s, "a:2", debounce(500, 5000));
+    subscribe_settings(f, s, "a:3", throttle(500));
+    subscribe_template(f, t, "a:{x}"); /* a batch, then a limit */
+    changed(f, "a:1", NULL);
+    changed(f, "a:3", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_note(f, s, "a:3", 2, 0);
+    changed(f, "a:1", NULL);
+    changed(f, "a:2", NULL);
+    changed(f, "a:3", NULL);
+    expect_silence(f);
+    assert_false(tdg__engine_has_note(f->engine, s));
+    tdg__engine_block(f->engine, t, true);
+    tdg__engine_end_windows(f->engine);
+    expect_note(f, s, "a:1", 3, 0);
+    expect_note(f, s, "a:2", 4, 0);
+    expect_note(f, s, "a:3", 5, 0);
+    assert_true(tdg__engine_has_note(f->engine, t)); /* blocked or not */
+    tdg__engine_block(f->engine, t, false);
+    for (int i = 0; i < 3; i++)
+        take(f, t);
+    expect_silence(f);
+}
+
+/* Ending what runs switches nothing off. */
+static void what_comes_after_the_end_of_all_windows_waits_as_ever(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", rate_limit(1000));
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    changed(f, "a:1", NULL);
+    tdg__engine_end_windows(f->engine);
+    expect_note(f, s, "a:1", 2, 0);
+    changed(f, "a:1", NULL);
+    tdg__engine_end_windows(f->engine);
+    expect_note(f, s, "a:1", 3, 0);
+    changed(f, "a:1", NULL);
+    advance(f, 999);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 4, 0);
+}
+
+static void what_is_not_acknowledged_waits_through_the_end_of_all_windows(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_only(f, s, URI("a:1"), NULL);
+    changed(f, "a:1", NULL);
+    tdg__engine_end_windows(f->engine);
+    assert_false(tdg__engine_has_note(f->engine, s));
+    expect_silence(f);
+    acknowledge(f, s);
+    expect_note(f, s, "a:1", 1, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_first_notification_is_at_once, setup_default),
@@ -561,6 +626,10 @@ int main(void) {
         TEST(changes_kept_for_the_acknowledgement_know_no_limit_before, setup_default),
         TEST(a_limited_stream_does_not_hold_its_cursor_once_it_is_told, setup_default),
         TEST(many_subscribers_leave_their_limits_each_in_its_time, setup_default),
+        TEST(all_windows_and_limits_can_be_ended, setup_default),
+        TEST(what_comes_after_the_end_of_all_windows_waits_as_ever, setup_default),
+        TEST(what_is_not_acknowledged_waits_through_the_end_of_all_windows,
+             setup_default),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

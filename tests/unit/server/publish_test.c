@@ -588,6 +588,31 @@ static void a_store_that_goes_first_refuses(void **state) {
     assert_int_equal(f->store.commits, 0);
 }
 
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user, (void)uri;
+    tdg_request_fail_not_found(request);
+}
+
+/* The store has it when the stop begins: subscribers hear of it all the same. */
+static void what_is_being_published_is_told_before_a_stop_ends_the_streams(void **state) {
+    const tdg_resource_t kept = {.uri = "m:1", .name = "kept", .read = read_nothing};
+    struct fixture *f = *state;
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &kept), 0);
+    listen_to(f, &f->listener, "{'resourceSubscriptions':['m:1']}");
+    listen_to(f, &f->second, "{'resourceSubscriptions':['m:1']}");
+    publish_into_held_store(f);
+    tdg_server_stop_soon(f->served.server);
+    assert_null(client_message_within(&f->listener, 50));
+    assert_false(f->listener.ended);
+    store_set(&f->store, false, false);
+    assert_int_equal(client_response(&f->client), 200);
+    client_expect(&f->listener, "'uri':'m:1'");
+    client_expect(&f->listener, "'resultType':'complete'");
+    client_expect(&f->second, "'uri':'m:1'");
+    client_expect(&f->second, "'resultType':'complete'");
+}
+
 static void a_server_may_go_while_the_store_works(void **state) {
     struct fixture *f = *state;
 
@@ -812,6 +837,7 @@ int main(void) {
         CASE(what_the_store_refuses_is_not_told),
         CASE(a_store_that_hangs_holds_nobody_up),
         CASE(a_store_that_goes_first_refuses),
+        CASE(what_is_being_published_is_told_before_a_stop_ends_the_streams),
         CASE(a_server_may_go_while_the_store_works),
         CASE(a_program_publishes_several_at_once),
         CASE(subscriptions_are_counted_on_all_workers),

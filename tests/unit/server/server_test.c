@@ -517,6 +517,79 @@ static void ends_streams_in_the_way_of_their_protocol(void **state) {
     client_done(&old);
 }
 
+/* In windows that outlast the test, on several workers, in all eras. */
+static void writes_what_it_has_accepted_before_it_ends_the_streams(void **state) {
+    const tdg_server_opts_t opts = {
+        .settings = {.timing = TDG_TIMING_BATCH,
+                     .window_ms = 3600000,
+                     .rate_limit_ms = 3600000},
+        .workers = 2,
+        .stop_timeout_ms = 120000
+    };
+    struct client client, get, listens[4];
+    struct served served;
+
+    (void)state;
+    served_open(&served, &opts, NULL);
+    served_client(&served, &client);
+    served_client(&served, &get);
+    legacy_initialize(&client, LATEST_LEGACY);
+    legacy_join(&get, &client);
+    assert_int_equal(legacy_get(&get, NULL), 200);
+    legacy_subscribe(&client, "a:1");
+    for (size_t i = 0; i < COUNT(listens); i++) {
+        served_client(&served, &listens[i]);
+        modern_listen(&listens[i], "{'resourceSubscriptions':['a:1','t:{x}']}");
+    }
+    served_change(&served, "a:1");
+    served_change(&served, "t:9");
+    tdg_server_stop(served.server);
+
+    client_expect(&get, "'uri':'a:1'");
+    client_expect_end(&get);
+    for (size_t i = 0; i < COUNT(listens); i++) {
+        client_expect(&listens[i], "'uri':'a:1'");
+        client_expect(&listens[i], "'uri':'t:9'");
+        client_expect(&listens[i], "'resultType':'complete'");
+        client_expect_end(&listens[i]);
+        client_done(&listens[i]);
+    }
+    served_destroy(&served);
+    client_done(&client);
+    client_done(&get);
+}
+
+/* A clean end would say that nothing was left: its connection is cut. */
+static void a_reader_that_takes_nothing_is_cut_when_the_time_is_over(void **state) {
+    const tdg_server_opts_t opts = {.stop_timeout_ms = 200,
+                                    .settings = {.rate_limit_ms = TDG_RATE_OFF}};
+    struct client client, other;
+    struct served served;
+    char padding[8000], uri[16];
+
+    (void)state;
+    memset(padding, 'x', sizeof(padding) - 1);
+    padding[sizeof(padding) - 1] = '\0';
+    served_open(&served, &opts, NULL);
+    served_client(&served, &client);
+    client_init(&other, NULL); /* waits without reading */
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}']}");
+    for (int i = 0; i < 1000; i++) { /* 16 MB: more than the kernel takes */
+        snprintf(uri, sizeof(uri), "t:%d", i);
+        assert_int_equal(tdg_server_notify_updated(served.server, uri,
+                                                   json_pack("{s:s}", "pad", padding)),
+                         0);
+    }
+    WAIT_COUNTER(&served, &other, changes, 1000);
+    assert_true(served_counters(&served).pending > 0);
+    tdg_server_stop(served.server);
+    while (client_message_within(&client, CLIENT_PATIENCE_MS) != NULL)
+        assert_false(has(client.event, "'resultType':'complete'"));
+    assert_false(client.ended);
+    served_destroy(&served);
+    client_done(&client);
+}
+
 static void stop_soon(void *user, tdg_request_t *request, const json_t *arguments) {
     (void)user, (void)arguments;
     tdg_server_stop_soon(tdg_request_server(request));
@@ -653,6 +726,8 @@ int main(void) {
         cmocka_unit_test(does_not_wait_longer_than_told),
         cmocka_unit_test(says_that_it_stops_where_that_can_be_said),
         cmocka_unit_test(ends_streams_in_the_way_of_their_protocol),
+        cmocka_unit_test(writes_what_it_has_accepted_before_it_ends_the_streams),
+        cmocka_unit_test(a_reader_that_takes_nothing_is_cut_when_the_time_is_over),
         cmocka_unit_test(can_be_stopped_by_a_callback),
     };
 
