@@ -2,35 +2,14 @@
  *
  * Input: the body of a POST to /publish. What is taken is within its limits and complete;
  * what is refused has a status, a sentence, and a place that exists. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include <tidings/error.h>
 
 #include "base/text.h"
 #include "base/uri.h"
+#include "fuzz.h"
 #include "server/publish_body.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Stays on with NDEBUG, and is what the fuzzer reports. */
-static void require(bool holds) {
-    if (!holds)
-        abort();
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc;
-    (void)argv;
-    json_object_seed(1); /* the same input takes the same path in each run */
-    return 0;
-}
 
 static void check_text(const char *text, size_t size) {
     size_t len = strnlen(text, size);
