@@ -72,6 +72,15 @@ static void check_names(tdg__rows_t *rows) {
             }
 }
 
+/* A database may hold any bytes in the name of a column, and JSON may not. */
+static void make_utf8(char *name) {
+    if (tdg__utf8_is_valid(name, strlen(name)))
+        return;
+    for (; *name != '\0'; name++)
+        if ((unsigned char)*name >= 0x80)
+            *name = '?';
+}
+
 static int copy_names(tdg__rows_t *rows, const char *const *names, size_t count) {
     size_t size = count * sizeof(*names);
     char *text;
@@ -84,6 +93,7 @@ static int copy_names(tdg__rows_t *rows, const char *const *names, size_t count)
     text = (char *)(rows->names + count);
     for (size_t i = 0; i < count; i++) {
         rows->names[i] = strcpy(text, names[i]);
+        make_utf8(text);
         text += strlen(text) + 1;
     }
     rows->columns = count;
@@ -109,7 +119,7 @@ int tdg__rows_begin(tdg__rows_t *rows, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             tdg__text_put(&rows->text, ",");
-        put_csv(&rows->text, names[i], strlen(names[i]));
+        put_csv(&rows->text, rows->names[i], strlen(rows->names[i]));
     }
     tdg__text_put(&rows->text, "\r\n");
     return error_of(rows);

@@ -4,7 +4,8 @@
  * a line of names. It knows no database.
  *
  * JSON: an array of objects, one per line, or the object of the only row; columns in
- * their order; bytes are base64, and so is text that is not UTF-8; the infinities are
+ * their order; bytes are base64, and so is text that is not UTF-8 (in a name, ? stands
+ * for what is not); the infinities are
  * strings, since JSON has no such numbers. CSV: null is empty, an empty string is "". */
 #ifndef TDG_SOURCE_ROWS_H
 #define TDG_SOURCE_ROWS_H

@@ -38,6 +38,8 @@ static void says_what_cannot(void **state) {
     assert_int_equal(check("http://{x}@a/", "i://{x}", "host"), TDG_EINVAL);
     assert_int_equal(check("{x}://a/", "i://{x}", "host"), TDG_EINVAL);
     assert_int_equal(check("http:{x}", "i://{x}", ""), TDG_EINVAL);
+    assert_int_equal(check("http:/a/{x}", "i://{x}", "begins with"), TDG_EINVAL);
+    assert_int_equal(check("http:/{x}/", "i://{x}", "begins with"), TDG_EINVAL);
     assert_int_equal(check("http://a/%2e%2E/", NULL, "segment"), TDG_EINVAL);
     assert_int_equal(check("http://a/x/.", NULL, "segment"), TDG_EINVAL);
     assert_int_equal(check("http://a/{}", "i://{x}", "written"), TDG_EINVAL);

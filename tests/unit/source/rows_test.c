@@ -206,6 +206,22 @@ static void limits_are_kept(void **state) {
     tdg__rows_done(&rows);
 }
 
+static void names_that_are_no_text_leave_valid_json(void **state) {
+    static const char *const names[] = {"a\xff", "\xc3\xa9"};
+    tdg__rows_t rows;
+
+    (void)state;
+    tdg__rows_init(&rows, TDG__ROWS_JSON, 1, 1000);
+    rows.one = true;
+    assert_int_equal(tdg__rows_begin(&rows, names, 2), 0);
+    assert_int_equal(tdg__rows_next(&rows), 0);
+    tdg__rows_integer(&rows, 1);
+    tdg__rows_integer(&rows, 2);
+    assert_int_equal(tdg__rows_end(&rows), 0);
+    assert_string_equal(rows.text.data, "{\"a?\":1,\"\xc3\xa9\":2}");
+    tdg__rows_done(&rows);
+}
+
 static void memory_may_be_out(void **state) {
     (void)state;
     for (size_t nth = 1;; nth++) {
@@ -239,6 +255,7 @@ int main(void) {
         cmocka_unit_test(json_is_left_as_it_is),
         cmocka_unit_test(numbers_come_back_as_they_were),
         cmocka_unit_test(text_that_is_none_is_base64),
+        cmocka_unit_test(names_that_are_no_text_leave_valid_json),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test_setup_teardown(memory_may_be_out, memory_setup, memory_teardown),
     };
