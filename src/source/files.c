@@ -55,7 +55,17 @@ static const tdg__option_t options[] = {
      .example = "5s",
      .help = "Walk the folder this often instead of listening to the kernel. For network "
              "file systems, where the kernel does not hear of others' changes."},
-    {.name = NULL                          },
+    {.name = "settle",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(settle_ms),
+     .fallback = "500ms",
+     .max = 60 * 1000,
+     .example = "2s",
+     .help =
+         "How long to wait for the rest of a file whose writer has not closed it, and "
+         "for a deleted file to come back, as in a save by an editor. A writer that "
+         "never pauses is waited for four times as long; 0 is no wait."},
+    {.name = NULL},
 };
 
 /* ---- From the options --------------------------------------------------- */
@@ -378,9 +388,12 @@ static int open_(tdg__source_t *source) {
     /* The handles first: closing closes them, however far this got. */
     uv_timer_init(source->host.loop, &files->timer);
     uv_timer_init(source->host.loop, &files->later_timer);
+    uv_timer_init(source->host.loop, &files->absent_timer);
     uv_idle_init(source->host.loop, &files->idle);
-    files->timer.data = files->later_timer.data = files->idle.data = files;
-    files->handles = 3;
+    tdg__files_saves_open(files);
+    files->timer.data = files->later_timer.data = files->absent_timer.data =
+        files->idle.data = files;
+    files->handles = 5;
     files->notify_fd = -1;
     set_never(files);
 
@@ -414,6 +427,8 @@ static void close_(tdg__source_t *source) {
     tdg__files_events_close(files);
     uv_close((uv_handle_t *)&files->timer, tdg__files_handle_closed);
     uv_close((uv_handle_t *)&files->later_timer, tdg__files_handle_closed);
+    uv_close((uv_handle_t *)&files->absent_timer, tdg__files_handle_closed);
+    uv_close((uv_handle_t *)&files->saves.timer, tdg__files_handle_closed);
     uv_close((uv_handle_t *)&files->idle, tdg__files_handle_closed);
 }
 
@@ -429,6 +444,8 @@ static void free_(tdg__source_t *source) {
     tdg__files_queue_clear(&files->queue);
     tdg__files_queue_clear(&files->later);
     tdg__files_queue_clear(&files->unsure);
+    tdg__files_queue_clear(&files->absent);
+    tdg__files_saves_free(files);
     tdg__files_tree_done(&files->tree);
     for (size_t i = 0; i < files->n_arming; i++)
         tdg__free(files->arming[i]);

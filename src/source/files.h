@@ -6,7 +6,8 @@
  *     files_events.c  inotify: what happened, as tasks
  *     files_list.c    tasks, pieces of walking, and what they found: the tree and the
  * list files_fetch.c   reading a file files_walk.c    the part of walking that is done in
- * the thread pool files_tree.c, files_path.c, files_glob.c, files_mime.c
+ * the thread pool files_saves.c   files that are being saved: touched once they are whole
+ *     files_tree.c, files_path.c, files_glob.c, files_mime.c
  *
  * Everything that happens is a hint to look: an event names a path, the path is looked at
  * (or its folder is read), and the tree is made to agree with what was found. So events
@@ -15,6 +16,7 @@
 #ifndef TDG_SOURCE_FILES_H
 #define TDG_SOURCE_FILES_H
 
+#include "base/heap.h"
 #include "source/files_tree.h"
 #include "source/files_walk.h"
 #include "source/source.h"
@@ -29,6 +31,16 @@ typedef struct tdg__files_queue {
     size_t head, count, room;
 } tdg__files_queue_t;
 
+/* Files that are being saved. (files_saves.c) */
+typedef struct tdg__files_saves {
+    tdg__pool_t pool;
+    tdg__map_t by_path;
+    tdg__heap_t timers;
+    uv_timer_t timer; /* for the first of them */
+    size_t count;
+    bool is_open;
+} tdg__files_saves_t;
+
 typedef struct tdg__files {
     tdg__source_t source; /* first */
 
@@ -37,7 +49,8 @@ typedef struct tdg__files {
     char **include, **exclude;
     bool hidden;
     int64_t max_files;
-    int64_t poll_ms; /* 0: inotify */
+    int64_t poll_ms;   /* 0: inotify */
+    int64_t settle_ms; /* of a save; 0: nothing is waited for */
 
     /* Made of them by check(). */
     char *root, *only, *prefix; /* folder; single file in it or NULL; of all URIs */
@@ -65,6 +78,8 @@ typedef struct tdg__files {
     bool early_full;
     uint64_t said_overflow_ms; /* 0: not yet */
 
+    tdg__files_saves_t saves;
+
     /* files_list.c */
     tdg__files_tree_t tree;
     tdg__files_queue_t queue;
@@ -87,6 +102,9 @@ typedef struct tdg__files {
     bool care;                 /* a piece of work is due even without a task */
     tdg__files_queue_t unsure; /* paths that were read before a walk met them */
     bool all_unsure;
+    tdg__files_queue_t absent; /* nodes that were not found, by time */
+    size_t n_absent;           /* nodes that are marked so */
+    uv_timer_t absent_timer;
     unsigned tries;
     bool root_known;
     dev_t root_dev;
@@ -94,6 +112,7 @@ typedef struct tdg__files {
 
     /* files_fetch.c */
     size_t fetching;
+    struct tdg__files_reading *readings; /* those that somebody waits for */
 } tdg__files_t;
 
 /* ---- files.c ------------------------------------------------------------ */
@@ -122,6 +141,31 @@ void tdg__files_fall_back(tdg__files_t *files, int error);
 void tdg__files_unwatch_folder(tdg__files_t *files, int wd);
 bool tdg__files_was_early(const tdg__files_t *files, int wd);
 
+/* Takes what the kernel has to say up to now. */
+void tdg__files_take_events(tdg__files_t *files);
+
+/* ---- files_saves.c ------------------------------------------------------ */
+
+void tdg__files_saves_open(tdg__files_t *files); /* has a handle from now on */
+void tdg__files_saves_free(tdg__files_t *files);
+
+/* A file is being written to: it is touched when that has ended, or did not go on for
+ * `wait_ms`, or has gone on for long. Its writer has closed it: it is touched now. It was
+ * deleted or moved away. */
+void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
+                        int64_t wait_ms);
+void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new);
+void tdg__files_went(tdg__files_t *files, const char *path);
+
+/* Whether a file may be half of what it will be: a touch follows. */
+bool tdg__files_is_written(const tdg__files_t *files, const char *path);
+
+/* What was read looks like a half. Returns whether that is waited for as above. */
+bool tdg__files_doubt(tdg__files_t *files, const char *path);
+
+/* What was read of it, undisturbed, has been told. */
+void tdg__files_told(tdg__files_t *files, const char *path);
+
 /* ---- files_list.c ------------------------------------------------------- */
 
 void tdg__files_queue_clear(tdg__files_queue_t *queue);
@@ -135,10 +179,15 @@ void tdg__files_look_at_root(tdg__files_t *files);
 void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
 void tdg__files_pump(tdg__files_t *files);
 void tdg__files_saw(tdg__files_t *files, const char *path); /* it has been read */
+bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in the tree */
+void tdg__files_on_absent(uv_timer_t *timer);
 
 /* ---- files_fetch.c ------------------------------------------------------ */
 
 void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch);
 void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch);
+
+/* Somebody writes to the file: who reads it may get a half. */
+void tdg__files_disturb(tdg__files_t *files, const char *path);
 
 #endif

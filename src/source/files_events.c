@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * inotify, one instance per source and one watch per folder. An event touches the file
- * that it names, at once, and makes a task of looking at it, so that the list follows.
+ * that it names, once it is whole (files_saves.c), and makes a task of looking at it, so
+ * that the list follows.
  * Where the kernel lost events, or there are no watches to be had, everything is walked:
  * once, or again and again. */
 #include <errno.h>
@@ -95,6 +96,26 @@ static bool is_new(const tdg__files_t *files, const char *path) {
            tdg__files_find(&files->tree, path) == 0;
 }
 
+/* What an event means for the content of a file. */
+static void on_file(tdg__files_t *files, const char *path, uint32_t mask) {
+    bool comes = is_new(files, path);
+
+    if ((mask & (IN_CREATE | IN_MODIFY)) != 0) {
+        tdg__files_written(files, path, comes, files->settle_ms);
+    } else if ((mask & IN_CLOSE_WRITE) != 0) {
+        tdg__files_closed(files, path, comes);
+    } else if ((mask & (IN_DELETE | IN_MOVED_FROM)) != 0) {
+        tdg__files_went(files, path);
+        if (files->settle_ms == 0)
+            tdg__files_touch(files, path, false);
+    } else { /* moved here, or its permissions */
+        if ((mask & IN_MOVED_TO) != 0)
+            tdg__files_went(files, path);
+        if (!tdg__files_is_written(files, path))
+            tdg__files_touch(files, path, comes);
+    }
+}
+
 static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char *name) {
     char path[TDG__FILES_MAX_PATH];
     bool is_folder = (mask & IN_ISDIR) != 0;
@@ -115,7 +136,7 @@ static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char 
     if (!tdg__files_in_scope(&files->scope, path, is_folder))
         return;
     if (!is_folder)
-        tdg__files_touch(files, path, is_new(files, path));
+        on_file(files, path, mask);
     if (is_folder || (mask & STRUCTURE) != 0) {
         tdg__files_look(files, path, 0);
     } else {
@@ -143,16 +164,13 @@ static void on_event(tdg__files_t *files, const struct inotify_event *event) {
 
 /* ---- Reading them ------------------------------------------------------- */
 
-static void on_readable(uv_poll_t *poll, int status, int events) {
-    tdg__files_t *files = poll->data;
+void tdg__files_take_events(tdg__files_t *files) {
     union {
         struct inotify_event align;
         char bytes[READ_BYTES];
     } buf;
 
-    (void)status;
-    (void)events;
-    for (int reads = 0; reads < READS_PER_TURN; reads++) {
+    for (int reads = 0; reads < READS_PER_TURN && files->notify_fd >= 0; reads++) {
         ssize_t len = read(files->notify_fd, buf.bytes, sizeof(buf.bytes));
 
         if (len <= 0)
@@ -167,6 +185,12 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
         if (files->closing)
             return;
     }
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    tdg__files_take_events(poll->data);
 }
 
 void tdg__files_events_close(tdg__files_t *files) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,13 +17,18 @@
 
 enum { FIRST_ROOM = 16 * 1024, SPARE = 512 };
 
-struct reading {
+#define NS INT64_C(1000000000)
+
+struct tdg__files_reading {
     uv_work_t work;
+    struct tdg__files_reading *next, **at; /* among those that somebody waits for */
     tdg__files_t *files;
     tdg__fetch_t *fetch; /* NULL: answered already */
     int fd;              /* -1: not open yet */
     int error;           /* errno */
     bool at_end;
+    bool disturbed; /* somebody was writing: it may be a half */
+    bool torn;      /* it looks as if somebody was, and nobody said so yet */
     struct stat st;
     char *data;
     size_t len, room;
@@ -33,7 +39,7 @@ struct reading {
 
 /* Opens what `path_fd` stands for, if it is one of ours. Returns a descriptor or a
  * negative errno. */
-static int open_ours(struct reading *r, int path_fd) {
+static int open_ours(struct tdg__files_reading *r, int path_fd) {
     struct stat never;
 
     tdg__files_find_never(&r->files->scope, &never);
@@ -48,7 +54,7 @@ static int open_ours(struct reading *r, int path_fd) {
     return tdg__regular_open(path_fd, &r->st);
 }
 
-static int open_file(struct reading *r) {
+static int open_file(struct tdg__files_reading *r) {
     int root = open(r->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     if (root < 0) {
@@ -70,8 +76,26 @@ static int open_file(struct reading *r) {
     return 0;
 }
 
+static int64_t ns_of(struct timespec t) {
+    return (int64_t)t.tv_sec * NS + t.tv_nsec;
+}
+
+/* The kernel says that a file is written to when that has been done; for a file that is
+ * truncated, which takes long, we may come before. Then it has changed while it was read,
+ * or is empty since a moment ago. */
+static bool looks_torn(const struct tdg__files_reading *r) {
+    struct timespec now;
+    struct stat after;
+
+    if (fstat(r->fd, &after) < 0 || after.st_size != r->st.st_size ||
+        ns_of(after.st_mtim) != ns_of(r->st.st_mtim))
+        return true;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return r->len == 0 && ns_of(now) - ns_of(r->st.st_ctim) < NS;
+}
+
 static void read_some(uv_work_t *work) {
-    struct reading *r = work->data;
+    struct tdg__files_reading *r = work->data;
 
     if (r->fd < 0 && open_file(r) < 0)
         return;
@@ -84,6 +108,7 @@ static void read_some(uv_work_t *work) {
             r->error = -errno;
         if (n <= 0) {
             r->at_end = true;
+            r->torn = looks_torn(r);
             return;
         }
         r->len += (size_t)n;
@@ -92,7 +117,35 @@ static void read_some(uv_work_t *work) {
 
 /* ---- In the loop -------------------------------------------------------- */
 
-static void end(struct reading *r) {
+void tdg__files_disturb(tdg__files_t *files, const char *path) {
+    for (struct tdg__files_reading *r = files->readings; r != NULL; r = r->next)
+        if (strcmp(r->path, path) == 0)
+            r->disturbed = true;
+}
+
+static void link_in(struct tdg__files_reading *r) {
+    tdg__files_t *files = r->files;
+
+    r->next = files->readings;
+    r->at = &files->readings;
+    if (r->next != NULL)
+        r->next->at = &r->next;
+    files->readings = r;
+}
+
+/* Nobody waits for it any more. */
+static tdg__fetch_t *unlink_(struct tdg__files_reading *r) {
+    tdg__fetch_t *fetch = r->fetch;
+
+    *r->at = r->next;
+    if (r->next != NULL)
+        r->next->at = r->at;
+    r->fetch = NULL;
+    fetch->state = NULL;
+    return fetch;
+}
+
+static void end(struct tdg__files_reading *r) {
     tdg__files_t *files = r->files;
 
     if (r->fd >= 0)
@@ -103,7 +156,20 @@ static void end(struct reading *r) {
     tdg__files_check_closed(files);
 }
 
-static void fail(struct reading *r) {
+/* Deletions are the tree's to find: a file may be back in a moment. */
+static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
+                      const char *why) {
+    tdg__files_t *files = r->files;
+    bool may_return = files->settle_ms > 0 && tdg__files_has(files, r->path);
+
+    if (may_return)
+        tdg__files_look(files, r->path, 0);
+    tdg__fetch_done(
+        fetch,
+        &(tdg__content_t){.status = TDG_ENOTFOUND, .error = why, .passing = may_return});
+}
+
+static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
     static const struct {
         int error, status;
         const char *text;
@@ -119,7 +185,6 @@ static void fail(struct reading *r) {
         {ENOSYS,       TDG_EINVAL,    "files are not read without /proc"        },
         {ENOMEM,       TDG_ENOMEM,    "there is no memory to read the file into"},
     };
-    tdg__fetch_t *fetch = r->fetch;
     bool is_root = r->error > 0;
     int error = is_root ? r->error : -r->error;
 
@@ -130,13 +195,17 @@ static void fail(struct reading *r) {
     }
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (cases[i].error == error) {
-            tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
+            if (cases[i].status == TDG_ENOTFOUND)
+                not_found(r, fetch, cases[i].text);
+            else
+                tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
             return;
         }
     tdg__fetch_failed(fetch, TDG_EAWAY, "the file cannot be read: %s", strerror(error));
 }
 
-static void succeed(struct reading *r) {
+static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
+    bool passing = r->disturbed || (r->torn && tdg__files_doubt(r->files, r->path));
     tdg__content_t content = {
         .data = r->data,
         .len = r->len,
@@ -146,12 +215,15 @@ static void succeed(struct reading *r) {
         .metadata = json_pack("{s:s}", "path", r->path),
         .updated_ms =
             (int64_t)r->st.st_mtim.tv_sec * 1000 + r->st.st_mtim.tv_nsec / 1000000,
+        .passing = passing,
     };
 
-    tdg__fetch_done(r->fetch, &content);
+    if (!passing)
+        tdg__files_told(r->files, r->path);
+    tdg__fetch_done(fetch, &content);
 }
 
-static int grow(struct reading *r) {
+static int grow(struct tdg__files_reading *r) {
     size_t most = (size_t)r->files->source.entry.max_size + 1;
     size_t room = r->room * 2 < most ? r->room * 2 : most;
     char *data = tdg__realloc(r->data, room);
@@ -165,7 +237,7 @@ static int grow(struct reading *r) {
 
 static void after_read(uv_work_t *work, int status);
 
-static void start(struct reading *r) {
+static void start(struct tdg__files_reading *r) {
     int rv = uv_queue_work(r->files->source.host.loop, &r->work, read_some, after_read);
 
     if (rv < 0) {
@@ -175,7 +247,7 @@ static void start(struct reading *r) {
 }
 
 static void after_read(uv_work_t *work, int status) {
-    struct reading *r = work->data;
+    struct tdg__files_reading *r = work->data;
 
     if (r->fetch != NULL && status == 0 && r->error == 0 && !r->at_end &&
         r->len <= (size_t)r->files->source.entry.max_size) {
@@ -185,14 +257,18 @@ static void after_read(uv_work_t *work, int status) {
         }
         r->error = -ENOMEM;
     }
+    /* Before it is believed: who wrote to it meanwhile? */
+    if (r->fetch != NULL)
+        tdg__files_take_events(r->files);
     if (r->fetch != NULL) {
-        r->fetch->state = NULL;
+        tdg__fetch_t *fetch = unlink_(r);
+
         if (status != 0)
-            tdg__fetch_failed(r->fetch, TDG_EAWAY, "cancelled");
+            tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
         else if (r->error != 0)
-            fail(r);
+            fail(r, fetch);
         else
-            succeed(r); /* more than max-size: the common half says so */
+            succeed(r, fetch); /* more than max-size: the common half says so */
     }
     if (status == 0 && r->error == 0)
         tdg__files_saw(r->files, r->path);
@@ -202,7 +278,7 @@ static void after_read(uv_work_t *work, int status) {
 void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     tdg__files_t *files = (tdg__files_t *)source;
     char path[TDG__FILES_MAX_PATH];
-    struct reading *r;
+    struct tdg__files_reading *r;
     uint32_t known;
 
     if (!tdg__files_path_from(files, fetch->uri, path)) {
@@ -239,18 +315,20 @@ void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     r->fetch = fetch;
     r->fd = -1;
     r->work.data = r;
+    r->disturbed = tdg__files_is_written(files, path);
     fetch->state = r;
+    link_in(r);
     files->fetching++;
     start(r);
 }
 
 void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
-    struct reading *r = fetch->state;
+    struct tdg__files_reading *r = fetch->state;
 
     (void)source;
     if (r == NULL)
         return;
     (void)uv_cancel((uv_req_t *)&r->work);
-    r->fetch = NULL; /* its end is not waited for */
+    (void)unlink_(r); /* its end is not waited for */
     tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
 }

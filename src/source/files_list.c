@@ -11,11 +11,16 @@
 #include "source/files.h"
 #include "source/files_mime.h"
 
-enum { STEPS_PER_TURN = 256, UNSURE_MAX = 4096 };
+enum {
+    STEPS_PER_TURN = 256,
+    UNSURE_MAX = 4096,
+    YOUNG_MS = 100, /* who writes to what was found is heard of within this time */
+};
 
 /* ---- Tasks -------------------------------------------------------------- */
 
-static int queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags) {
+static int queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags,
+                     int64_t due_ms) {
     size_t len = strlen(path) + 1;
     char *copy;
 
@@ -37,7 +42,7 @@ static int queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags
     if (copy == NULL)
         return TDG_ENOMEM;
     memcpy(copy, path, len);
-    queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags};
+    queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags, due_ms};
     return 0;
 }
 
@@ -62,10 +67,13 @@ static void drop_tasks(tdg__files_t *files) {
         tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
 
         if (node != NULL && (node->name != NULL || id == files->tree.root))
-            node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
+            node->flags &=
+                ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
     }
+    files->n_absent = 0;
     tdg__files_queue_clear(&files->queue);
     tdg__files_queue_clear(&files->later);
+    tdg__files_queue_clear(&files->absent);
     for (size_t i = 0; i < files->walk->n_tasks; i++)
         tdg__free(files->walk->tasks[i].path);
     files->walk->n_tasks = 0;
@@ -105,7 +113,7 @@ static void put(tdg__files_t *files, tdg__files_queue_t *queue, const char *path
     if (files->closing)
         return;
     if ((queue->count < TDG__FILES_QUEUE_MAX || is_scan) &&
-        queue_put(queue, path, flags) == 0) {
+        queue_put(queue, path, flags, 0) == 0) {
         files->scans += is_scan;
         return;
     }
@@ -189,7 +197,7 @@ void tdg__files_saw(tdg__files_t *files, const char *path) {
         return;
     if (files->truncated && is_heard(files, path))
         return; /* the tree will never know it, and need not */
-    if (files->unsure.count >= UNSURE_MAX || queue_put(&files->unsure, path, 0) < 0)
+    if (files->unsure.count >= UNSURE_MAX || queue_put(&files->unsure, path, 0, 0) < 0)
         files->all_unsure = true;
 }
 
@@ -277,6 +285,71 @@ static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t 
     tdg__free(uri);
 }
 
+/* ---- What is not found -------------------------------------------------- */
+
+static int64_t now_ms(const tdg__files_t *files) {
+    return (int64_t)uv_now(files->source.host.loop);
+}
+
+bool tdg__files_has(tdg__files_t *files, const char *path) {
+    const tdg__files_node_t *node = node_at(files, path);
+
+    return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0;
+}
+
+static bool is_long_absent(const tdg__files_t *files, const tdg__files_node_t *node) {
+    return (node->flags & TDG__NODE_ABSENT) != 0 &&
+           now_ms(files) - (int64_t)node->sign >= files->settle_ms;
+}
+
+/* Whether a node that was not found may go. Many programs save by deleting or renaming
+ * the file and making it anew, so that is not believed at once: it is looked at again. */
+static bool may_go(tdg__files_t *files, uint32_t id) {
+    tdg__files_node_t *node = tdg__files_node(&files->tree, id);
+    char path[TDG__FILES_MAX_PATH];
+
+    if (files->settle_ms == 0 || is_long_absent(files, node))
+        return true;
+    if ((node->flags & TDG__NODE_ABSENT) != 0)
+        return false;
+    if (files->absent.count >= TDG__FILES_QUEUE_MAX ||
+        !tdg__files_path_of(&files->tree, id, path, sizeof(path)) ||
+        queue_put(&files->absent, path, 0, now_ms(files) + files->settle_ms) < 0)
+        return true;
+    node->flags |= TDG__NODE_ABSENT;
+    node->sign = (uint64_t)now_ms(files);
+    files->n_absent++;
+    if (!uv_is_active((uv_handle_t *)&files->absent_timer))
+        uv_timer_start(&files->absent_timer, tdg__files_on_absent,
+                       (uint64_t)files->settle_ms, 0);
+    return false;
+}
+
+static void set_found(tdg__files_t *files, tdg__files_node_t *node) {
+    if ((node->flags & TDG__NODE_ABSENT) == 0)
+        return;
+    node->flags &= ~(unsigned)TDG__NODE_ABSENT;
+    node->sign = 0;
+    files->n_absent--;
+}
+
+void tdg__files_on_absent(uv_timer_t *timer) {
+    tdg__files_t *files = timer->data;
+    tdg__files_queue_t *absent = &files->absent;
+
+    while (absent->count > 0 && absent->list[absent->head].due_ms <= now_ms(files)) {
+        tdg__files_task_t task = queue_take(absent);
+        const tdg__files_node_t *node = node_at(files, task.path);
+
+        if (node != NULL && is_long_absent(files, node))
+            tdg__files_look(files, task.path, 0);
+        tdg__free(task.path);
+    }
+    if (absent->count > 0)
+        uv_timer_start(timer, tdg__files_on_absent,
+                       (uint64_t)(absent->list[absent->head].due_ms - now_ms(files)), 0);
+}
+
 /* ---- Applying ----------------------------------------------------------- */
 
 /* Takes away one node at the bottom of what is being removed. */
@@ -286,6 +359,7 @@ static void remove_step(tdg__files_t *files) {
 
     if (id == files->victim)
         files->victim = 0;
+    set_found(files, node);
     if ((node->flags & TDG__NODE_IS_FOLDER) == 0)
         unlist(files, node, id);
     else if (node->u.folder.wd >= 0)
@@ -306,7 +380,7 @@ static void sweep_step(tdg__files_t *files) {
     const tdg__files_node_t *child = tdg__files_node(&files->tree, id);
 
     files->sweep = child->link.next;
-    if (child->seen != folder->u.folder.scan)
+    if (child->seen != folder->u.folder.scan && may_go(files, id))
         files->victim = id;
 }
 
@@ -338,7 +412,13 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
     node->u.file.modified_ms = r->modified_ms;
     if (!is_listed)
         list(files, node, path);
-    if (tell && differs && files->settled)
+    if (!tell || !differs || !files->settled)
+        return;
+    if (r->sign == 0) /* somebody may be at it */
+        tdg__files_written(
+            files, path, is_new,
+            files->polling || files->settle_ms < YOUNG_MS ? files->settle_ms : YOUNG_MS);
+    else
         tdg__files_touch(files, path, is_new);
 }
 
@@ -365,6 +445,8 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     if (id != 0) {
         const tdg__files_node_t *node = tdg__files_node(tree, id);
 
+        if (r->type == TDG__FILE_NONE && !may_go(files, id))
+            return true;
         if (r->type == TDG__FILE_NONE ||
             is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0)) {
             files->victim = id;
@@ -372,7 +454,8 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
         }
     } else if (r->type == TDG__FILE_NONE) {
         return true;
-    } else if (tree->files + tree->folders >= (size_t)files->max_files) {
+    } else if (tree->files + tree->folders - files->n_absent >=
+               (size_t)files->max_files) {
         say_truncated(files);
         return true;
     } else {
@@ -387,6 +470,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     tdg__files_node_t *node = tdg__files_node(tree, id);
 
     node->seen = tdg__files_node(tree, parent)->u.folder.scan;
+    set_found(files, node);
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
     if (!is_folder)

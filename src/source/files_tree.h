@@ -22,6 +22,7 @@ enum {
     TDG__NODE_LATER = 1 << 3,   /* is to be looked at soon */
     TDG__NODE_LISTED = 1 << 4,  /* the host knows it */
     TDG__NODE_DENIED = 1 << 5,  /* a folder that could not be read when last tried */
+    TDG__NODE_ABSENT = 1 << 6,  /* was not found; goes if that lasts */
 };
 
 typedef struct tdg__files_node {
@@ -31,7 +32,8 @@ typedef struct tdg__files_node {
     uint32_t seen;    /* the scan of the parent that met it last */
     uint32_t flags;
     char *name;
-    uint64_t sign; /* differs when the file does; 0: cannot be told */
+    uint64_t sign; /* differs when the file does; 0: cannot be told; while ABSENT: since
+                      when it is (ms of the loop) */
     union {
         struct {
             uint64_t size;

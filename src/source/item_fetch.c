@@ -334,6 +334,14 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
         return false;
     }
     recovered(item);
+    /* Who begins to watch is owed what differs from a half, too. */
+    bool is_basis =
+        item->first_fetch && item->seen.known == UNKNOWN && content->status == 0;
+
+    if (content->passing && !is_basis) {
+        item->touched = item->touched || item->was_touched;
+        return true;
+    }
 
     struct seen before = item->seen;
     struct kept kept;

@@ -52,6 +52,8 @@ typedef struct tdg__content {
     json_t *metadata;   /* fields of the kind's own, such as "etag"; stolen; may be NULL.
                            size, checksum, updated_at and change_type are filled in */
     int64_t updated_ms; /* wall clock; 0: now */
+    bool passing; /* it is being changed right now: who reads gets this, nobody is told of
+                     it; the kind touches it when that is over */
 } tdg__content_t;
 
 /* ---- Who serves the sources --------------------------------------------- */

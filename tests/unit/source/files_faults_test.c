@@ -130,7 +130,7 @@ static void a_file_that_is_never_closed_is_told_all_the_same(void **state) {
 
     folder_write(&f->folder, "root/a.txt", "--------");
     folder_write(&f->folder, "root/b.txt", "b");
-    serve(f, "");
+    serve(f, "settle: 20ms\n");
     harness_watch(&f->harness, uri(f, "a.txt"));
     harness_watch(&f->harness, uri(f, "b.txt"));
     assert_int_equal(pthread_create(&thread, NULL, write_for_ever, &w), 0);
@@ -342,7 +342,7 @@ static void a_lack_of_memory_loses_nothing(void **state) {
     struct fixture *f = *state;
 
     folder_write(&f->folder, "root/a.txt", "start");
-    serve(f, "retry: 1ms\nretry-max: 2ms\n");
+    serve(f, "retry: 1ms\nretry-max: 2ms\nsettle: 2ms\n");
     harness_watch(&f->harness, uri(f, "a.txt"));
     for (int nth = 1; nth <= 80; nth++) {
         char text[16], name[32];

@@ -271,17 +271,23 @@ static void run(const char *options) {
 
 static void the_list_and_what_is_told_come_to_agree(void **state) {
     (void)state;
-    run("");
+    run("settle: 20ms\n");
+}
+
+static void and_so_they_do_without_a_wait_for_saves(void **state) {
+    (void)state;
+    run("settle: 0\n");
 }
 
 static void and_so_they_do_by_polling(void **state) {
     (void)state;
-    run("poll: 10ms\n");
+    run("poll: 10ms\nsettle: 20ms\n");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_and_what_is_told_come_to_agree),
+        cmocka_unit_test(and_so_they_do_without_a_wait_for_saves),
         cmocka_unit_test(and_so_they_do_by_polling),
     };
 

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files that are being saved. A save by `>`, an editor or `cp` is an empty file first,
+ * then half of it, then the whole: subscribers are notified of the whole. So writing only
+ * begins a record here, and its end is what touches the file:
+ *
+ *                 written                      closed
+ *     (nothing) ───────────▶ WRITING ─────────────────────────▶ CALM ──▶ (nothing)
+ *                             ▲   │ quiet for `settle`, or LONGEST   │
+ *                             │   ▼ times that: touched              │ written
+ *     (nothing) ◀── quiet ── FORCED ◀──────────────────────────── WRITING
+ *                                     written so often that nobody could be told
+ *
+ * What is read while a file is WRITING is for its readers only (see `passing` in
+ * tdg__content_t), and so is what was written to while it was read. FORCED is the way out
+ * of that for files whose writer never stops: what is read then is told as it is. CALM
+ * remembers for how long nobody could be told, until somebody was. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "source/files.h"
+
+enum {
+    LONGEST = 4,      /* settle times this: the longest wait for a writer */
+    SAVES_MAX = 8192, /* records; what is beyond is touched at once */
+};
+
+enum state { WRITING, CALM, FORCED };
+
+struct save {
+    uint32_t id, hash;
+    tdg__files_t *files;
+    char *path;
+    enum state state;
+    int64_t since_ms; /* nobody could be told; 0: nothing is to be told */
+    bool is_new;      /* the file was not there before */
+    bool written;     /* while FORCED */
+    tdg__timer_t timer;
+};
+
+static int64_t now_ms(const tdg__files_t *files) {
+    return (int64_t)uv_now(files->source.host.loop);
+}
+
+/* ---- Records ------------------------------------------------------------ */
+
+static bool has_path(const void *ctx, uint32_t id, const void *path) {
+    const struct save *save = tdg__pool_get(&((const tdg__files_saves_t *)ctx)->pool, id);
+
+    return strcmp(save->path, path) == 0;
+}
+
+static uint32_t hash_of(const tdg__files_t *files, const char *path) {
+    return (uint32_t)tdg__hash(&files->tree.key, path, strlen(path));
+}
+
+static struct save *find(const tdg__files_t *files, const char *path) {
+    const tdg__files_saves_t *saves = &files->saves;
+    uint32_t id = saves->count > 0 ? tdg__map_find(&saves->by_path, hash_of(files, path),
+                                                   has_path, saves, path)
+                                   : 0;
+
+    return id != 0 ? tdg__pool_get(&saves->pool, id) : NULL;
+}
+
+static struct save *add(tdg__files_t *files, const char *path) {
+    tdg__files_saves_t *saves = &files->saves;
+    struct save *save;
+    uint32_t id;
+
+    if (saves->count == SAVES_MAX || tdg__map_reserve(&saves->by_path) < 0)
+        return NULL;
+    save = tdg__pool_alloc(&saves->pool, &id);
+    if (save == NULL)
+        return NULL;
+    save->path = tdg__strdup(path);
+    if (save->path == NULL || tdg__heap_add(&saves->timers, &save->timer, 0) < 0) {
+        tdg__free(save->path);
+        tdg__pool_free(&saves->pool, id);
+        return NULL;
+    }
+    save->id = id;
+    save->hash = hash_of(files, path);
+    save->files = files;
+    tdg__map_insert(&saves->by_path, save->hash, id);
+    saves->count++;
+    return save;
+}
+
+static void drop(struct save *save) {
+    tdg__files_saves_t *saves = &save->files->saves;
+
+    tdg__heap_remove(&saves->timers, &save->timer);
+    tdg__map_remove(&saves->by_path, save->hash, save->id);
+    tdg__free(save->path);
+    tdg__pool_free(&saves->pool, save->id);
+    saves->count--;
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+static void on_time(uv_timer_t *timer);
+
+static void set_timer(tdg__files_t *files) {
+    int64_t next = tdg__heap_next(&files->saves.timers), now = now_ms(files);
+
+    if (files->closing || next == INT64_MAX)
+        uv_timer_stop(&files->saves.timer);
+    else
+        uv_timer_start(&files->saves.timer, on_time,
+                       next > now ? (uint64_t)(next - now) : 0, 0);
+}
+
+static void enter(struct save *save, enum state state, int64_t wait_ms) {
+    tdg__files_t *files = save->files;
+
+    save->state = state;
+    save->written = false;
+    tdg__heap_arm(&files->saves.timers, &save->timer, now_ms(files) + wait_ms);
+    set_timer(files);
+}
+
+/* How long the next end may be waited for. */
+static int64_t time_left(const struct save *save) {
+    const tdg__files_t *files = save->files;
+
+    return save->since_ms + LONGEST * files->settle_ms - now_ms(files);
+}
+
+static void write_on(struct save *save, int64_t wait_ms) {
+    if (save->since_ms == 0)
+        save->since_ms = now_ms(save->files);
+
+    int64_t left = time_left(save);
+
+    enter(save, WRITING, wait_ms < left ? wait_ms : left > 0 ? left : 0);
+}
+
+/* Touching may end in anything that is done to records. */
+static void touch_as(struct save *save, enum state state) {
+    tdg__files_t *files = save->files;
+    bool is_new = save->is_new;
+
+    save->is_new = false;
+    enter(save, state, files->settle_ms);
+    tdg__files_touch(files, save->path, is_new);
+}
+
+static void on_time(uv_timer_t *timer) {
+    tdg__files_t *files = timer->data;
+    tdg__timer_t *due;
+
+    while ((due = tdg__heap_pop(&files->saves.timers, now_ms(files))) != NULL) {
+        struct save *save = (struct save *)((char *)due - offsetof(struct save, timer));
+
+        if (save->state == WRITING) {
+            touch_as(save, FORCED);
+        } else if (save->state == FORCED && save->written) {
+            save->since_ms = 0;
+            write_on(save, files->settle_ms);
+        } else {
+            drop(save);
+        }
+    }
+    set_timer(files);
+}
+
+/* ---- What happens to a file --------------------------------------------- */
+
+/* Begins a record, or goes on with one. Returns false where there is nothing to wait for.
+ */
+static bool begin(tdg__files_t *files, const char *path, bool is_new, int64_t wait_ms) {
+    struct save *save = find(files, path);
+
+    if (files->settle_ms == 0 || files->watching == 0 ||
+        (save != NULL && save->state == FORCED))
+        return false;
+    if (save == NULL)
+        save = add(files, path);
+    if (save == NULL)
+        return false;
+    save->is_new = save->is_new || is_new;
+    write_on(save, wait_ms);
+    return true;
+}
+
+void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
+                        int64_t wait_ms) {
+    struct save *save = find(files, path);
+
+    if (save != NULL && save->state == FORCED) {
+        save->written = true;
+        return;
+    }
+    if (files->settle_ms > 0)
+        tdg__files_disturb(files, path);
+    if (!begin(files, path, is_new, wait_ms))
+        tdg__files_touch(files, path, is_new);
+}
+
+bool tdg__files_doubt(tdg__files_t *files, const char *path) {
+    return begin(files, path, false, files->settle_ms);
+}
+
+void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new) {
+    struct save *save = find(files, path);
+
+    if (save == NULL) {
+        tdg__files_touch(files, path, is_new);
+        return;
+    }
+    if (save->state == FORCED) {
+        save->written = false;
+        tdg__files_touch(files, path, is_new);
+    } else {
+        touch_as(save, time_left(save) > 0 ? CALM : FORCED);
+    }
+}
+
+void tdg__files_went(tdg__files_t *files, const char *path) {
+    struct save *save = find(files, path);
+
+    if (save != NULL && save->state == WRITING)
+        enter(save, CALM, files->settle_ms);
+}
+
+bool tdg__files_is_written(const tdg__files_t *files, const char *path) {
+    const struct save *save = find(files, path);
+
+    return save != NULL && save->state == WRITING;
+}
+
+void tdg__files_told(tdg__files_t *files, const char *path) {
+    struct save *save = find(files, path);
+
+    if (save != NULL && save->state == CALM)
+        drop(save);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+void tdg__files_saves_open(tdg__files_t *files) {
+    tdg__files_saves_t *saves = &files->saves;
+
+    tdg__pool_init(&saves->pool, sizeof(struct save));
+    tdg__map_init(&saves->by_path);
+    tdg__heap_init(&saves->timers);
+    uv_timer_init(files->source.host.loop, &saves->timer);
+    saves->timer.data = files;
+    saves->is_open = true;
+}
+
+void tdg__files_saves_free(tdg__files_t *files) {
+    tdg__files_saves_t *saves = &files->saves;
+
+    if (!saves->is_open)
+        return;
+    for (uint32_t id = 1; saves->count > 0 && id < tdg__pool_end(&saves->pool); id++) {
+        struct save *save = tdg__pool_get(&saves->pool, id);
+
+        if (save != NULL && save->path != NULL)
+            drop(save);
+    }
+    tdg__heap_done(&saves->timers);
+    tdg__map_done(&saves->by_path);
+    tdg__pool_done(&saves->pool);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files that are saved in steps, as `>`, editors and cp do it. Where nothing may be told
+ * before the last step, the wait for it is half a minute: no machine is that slow. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "support.h"
+#include "unit/source/folder.h"
+#include "unit/source/harness.h"
+
+#define PATIENT "settle: 30s\n"
+#define HASTY "settle: 50ms\n"
+
+struct fixture {
+    struct folder folder;
+    struct harness harness;
+    bool is_open;
+    unsigned marks;
+};
+
+static int setup(void **state) {
+    struct fixture *f = state_create(state, sizeof(*f));
+
+    folder_create(&f->folder);
+    folder_mkdir(&f->folder, "root");
+    folder_write(&f->folder, "root/mark", "");
+    folder_write(&f->folder, "root/a.txt", "old");
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    if (f->is_open)
+        harness_close(&f->harness);
+    folder_destroy(&f->folder);
+    return state_destroy(state);
+}
+
+static void serve(struct fixture *f, const char *options) {
+    char yaml[1024];
+
+    snprintf(yaml, sizeof(yaml), "files: %s/root\nuri: f:/{+path}\n%s", f->folder.path,
+             options);
+    harness_open(&f->harness, yaml);
+    f->is_open = true;
+    harness_wait(&f->harness, READY, NULL);
+    harness_watch(&f->harness, "f:/mark");
+}
+
+static void serve_and_watch(struct fixture *f, const char *options) {
+    serve(f, options);
+    harness_watch(&f->harness, "f:/a.txt");
+}
+
+/* Everything that has happened so far has been noticed, and looked at by a reader. */
+static void let_it_be_noticed(struct fixture *f) {
+    struct reading reading;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", ++f->marks);
+    folder_replace(&f->folder, "root/mark", text);
+    harness_wait(&f->harness, CHANGED, "f:/mark");
+    reading = harness_read(&f->harness, "f:/a.txt");
+    reading_done(&reading);
+}
+
+static int begin(struct fixture *f, const char *name, int flags) {
+    char path[FOLDER_PATH];
+    int fd;
+
+    folder_path(&f->folder, name, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void expect_nothing(struct fixture *f) {
+    let_it_be_noticed(f);
+    assert_int_equal(harness_count(&f->harness, CHANGED, "f:/a.txt"), 0);
+    assert_int_equal(harness_count(&f->harness, DELETED, "f:/a.txt"), 0);
+    assert_int_equal(harness_count(&f->harness, UNLISTED, "f:/a.txt"), 0);
+}
+
+static json_int_t size_of(const struct happening *told) {
+    return json_integer_value(json_object_get(told->metadata, "size"));
+}
+
+static void expect_once(struct fixture *f, json_int_t size, const char *change_type) {
+    struct happening *told = harness_wait(&f->harness, CHANGED, "f:/a.txt");
+
+    assert_int_equal(size_of(told), size);
+    assert_string_equal(json_string_value(json_object_get(told->metadata, "change_type")),
+                        change_type);
+    expect_nothing(f);
+}
+
+static void write_in_steps(struct fixture *f, int fd) {
+    expect_nothing(f);
+    assert_int_equal(write(fd, "one ", 4), 4);
+    expect_nothing(f);
+    assert_int_equal(write(fd, "two ", 4), 4);
+    expect_nothing(f);
+    assert_int_equal(write(fd, "three", 5), 5);
+    expect_nothing(f);
+    close(fd);
+}
+
+static void a_save_in_steps_is_told_once_with_all_of_it(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, PATIENT);
+    write_in_steps(f, begin(f, "root/a.txt", O_TRUNC));
+    expect_once(f, 13, "content_update");
+}
+
+static void so_it_is_to_who_watches_the_template(void **state) {
+    struct fixture *f = *state;
+
+    folder_remove(&f->folder, "root/a.txt");
+    serve(f, PATIENT);
+    harness_watch(&f->harness, "f:/{+path}");
+    write_in_steps(f, begin(f, "root/a.txt", 0));
+    expect_once(f, 13, "created");
+}
+
+static void so_it_is_to_who_begins_to_watch_meanwhile(void **state) {
+    struct fixture *f = *state;
+    int fd;
+
+    serve(f, PATIENT);
+    fd = begin(f, "root/a.txt", O_TRUNC);
+    let_it_be_noticed(f);
+    harness_watch(&f->harness, "f:/a.txt");
+    write_in_steps(f, fd);
+    expect_once(f, 13, "content_update");
+}
+
+static void a_writer_that_keeps_the_file_open_is_not_waited_for(void **state) {
+    struct fixture *f = *state;
+    int fd;
+
+    serve_and_watch(f, HASTY);
+    fd = begin(f, "root/a.txt", O_TRUNC);
+    assert_int_equal(size_of(harness_wait(&f->harness, CHANGED, "f:/a.txt")), 0);
+    assert_int_equal(write(fd, "line", 4), 4);
+    harness_wait_for_text(&f->harness, "f:/a.txt", "line");
+    assert_int_equal(write(fd, " more", 5), 5);
+    harness_wait_for_text(&f->harness, "f:/a.txt", "line more");
+    close(fd);
+}
+
+static void replacing_by_rename_is_told_at_once(void **state) {
+    struct fixture *f = *state;
+    int fd;
+
+    serve_and_watch(f, "settle: 1m\n"); /* longer than any test waits */
+    fd = begin(f, "root/a.txt", O_TRUNC);
+    expect_nothing(f);
+    folder_replace(&f->folder, "root/a.txt", "another");
+    expect_once(f, 7, "content_update");
+    close(fd);
+}
+
+static void deleting_and_making_anew_is_one_update(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+
+    serve_and_watch(f, PATIENT);
+    folder_remove(&f->folder, "root/a.txt");
+    expect_nothing(f);
+    reading = harness_read(&f->harness, "f:/a.txt");
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    write_in_steps(f, begin(f, "root/a.txt", O_EXCL));
+    expect_once(f, 13, "content_update");
+}
+
+static void so_is_moving_away_and_making_anew(void **state) {
+    struct fixture *f = *state;
+
+    serve(f, PATIENT);
+    harness_watch(&f->harness, "f:/{+path}");
+    folder_rename(&f->folder, "root/a.txt", "root/a.bak");
+    expect_nothing(f);
+    write_in_steps(f, begin(f, "root/a.txt", O_EXCL));
+    expect_once(f, 13, "content_update");
+}
+
+static void a_folder_that_is_made_anew_deletes_nothing(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "root/sub/deep");
+    folder_write(&f->folder, "root/sub/deep/b.txt", "old");
+    serve(f, PATIENT);
+    harness_watch(&f->harness, "f:/sub/deep/b.txt");
+    folder_remove(&f->folder, "root/sub");
+    let_it_be_noticed(f);
+    folder_mkdir(&f->folder, "root/sub/deep");
+    let_it_be_noticed(f);
+    folder_replace(&f->folder, "root/sub/deep/b.txt", "another");
+    harness_wait_for_text(&f->harness, "f:/sub/deep/b.txt", "another");
+    assert_int_equal(harness_count(&f->harness, UNLISTED, NULL), 0);
+    assert_int_equal(harness_count(&f->harness, DELETED, NULL), 0);
+}
+
+static void what_stays_away_is_told_as_deleted(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, HASTY);
+    folder_remove(&f->folder, "root/a.txt");
+    assert_false(harness_wait(&f->harness, UNLISTED, "f:/a.txt")->told);
+    folder_write(&f->folder, "root/a.txt", "again");
+    assert_string_equal(
+        json_string_value(json_object_get(
+            harness_wait(&f->harness, CHANGED, "f:/a.txt")->metadata, "change_type")),
+        "created");
+}
+
+enum { SAVES = 300, PARTS = 20 };
+
+static void *save_often(void *arg) {
+    struct fixture *f = arg;
+
+    for (int i = 1; i <= SAVES; i++) {
+        int fd = begin(f, "root/a.txt", O_TRUNC);
+
+        for (int part = 0; part < PARTS; part++)
+            dprintf(fd, "%08d", i);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void of_many_saves_no_half_is_told(void **state) {
+    struct fixture *f = *state;
+    char last[PARTS * 8 + 1] = "";
+    pthread_t thread;
+
+    serve_and_watch(f, PATIENT);
+    assert_int_equal(pthread_create(&thread, NULL, save_often, f), 0);
+    for (int part = 0; part < PARTS; part++)
+        snprintf(last + part * 8, 9, "%08d", SAVES);
+    harness_wait_for_text(&f->harness, "f:/a.txt", last);
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < f->harness.count; i++) {
+        const struct happening *told = &f->harness.happenings[i];
+
+        if (told->kind == CHANGED && strcmp(told->uri, "f:/a.txt") == 0)
+            assert_int_equal(size_of(told), PARTS * 8);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_save_in_steps_is_told_once_with_all_of_it),
+        TEST(so_it_is_to_who_watches_the_template),
+        TEST(so_it_is_to_who_begins_to_watch_meanwhile),
+        TEST(a_writer_that_keeps_the_file_open_is_not_waited_for),
+        TEST(replacing_by_rename_is_told_at_once),
+        TEST(deleting_and_making_anew_is_one_update),
+        TEST(so_is_moving_away_and_making_anew),
+        TEST(a_folder_that_is_made_anew_deletes_nothing),
+        TEST(what_stays_away_is_told_as_deleted),
+        TEST(of_many_saves_no_half_is_told),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("files_saves", tests, NULL, NULL);
+}
