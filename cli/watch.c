@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +16,14 @@
 
 #include "base/filter.h"
 #include "base/json.h"
+#include "client/client.h"
 #include "terminal.h"
 
 enum {
     EVENTS_PER_TURN = 100, /* before the others have theirs */
     PATIENCE_MS = 1000,    /* of --patient, before it says that it waits */
     GRACE_MS = 2000,       /* for commands to end by themselves when we leave */
+    DROPPED_EVERY_MS = 1000,
     DEFAULT_JOBS = 4,
     MAX_FILTER = 64 << 10,
 };
@@ -270,6 +273,32 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
         leave(watch, CLI_NOT_FOUND);
 }
 
+/* What the client could not keep, because more waits for commands than there is room for,
+ * or memory is out. Nobody knows any more which resources it was about. */
+static bool has_dropped(const watch_t *watch) {
+    return watch->client != NULL && tdg__client_lost(watch->client) > watch->dropped;
+}
+
+static void report_dropped(watch_t *watch, bool at_once) {
+    int64_t now_ms = watch_now_ms();
+    uint64_t count;
+
+    if (!has_dropped(watch) ||
+        (!at_once && now_ms < watch->dropped_ms + DROPPED_EVERY_MS))
+        return;
+    count = tdg__client_lost(watch->client) - watch->dropped;
+    watch->dropped += count;
+    watch->dropped_ms = now_ms;
+    if (watch->opts.json)
+        watch_json_dropped(watch, count);
+    else
+        watch_say(watch,
+                  "%" PRIu64 " change%s dropped: more %s than can be kept; read "
+                  "again what you watch",
+                  count, count == 1 ? " was" : "s were",
+                  watch->opts.exec != NULL ? "wait for commands" : "arrive");
+}
+
 /* Shows an item, runs its command, and frees it. */
 static void take_item(watch_t *watch, watch_item_t *item) {
     if (item == NULL) {
@@ -308,7 +337,7 @@ static void take_events(watch_t *watch) {
         if (rv == TDG_EENDED)
             leave(watch, CLI_UNREACHABLE);
         else if (rv == TDG_ENOMEM)
-            watch_say(watch, "out of memory: some of what changed is not shown");
+            continue; /* report_dropped() says how many */
         if (rv < 0)
             return;
         take_item(watch, watch_item_from(event));
@@ -366,6 +395,11 @@ static int wait_ms(watch_t *watch, int64_t now_ms) {
         wait = sooner(wait, watch->began_ms + watch->opts.timeout_ms, now_ms);
     if (has_to_say_that_it_waits(watch))
         wait = sooner(wait, watch->began_ms + PATIENCE_MS, now_ms);
+    /* A full queue takes no events, so nothing else shows that some are dropped. */
+    if (!watch->leaving && (has_dropped(watch) || exec_queue_is_full(&watch->exec.queue)))
+        wait = sooner(
+            wait, (has_dropped(watch) ? watch->dropped_ms : now_ms) + DROPPED_EVERY_MS,
+            now_ms);
     return wait;
 }
 
@@ -423,12 +457,14 @@ static void run_loop(watch_t *watch) {
         take_notes(watch);
         if (watch->client != NULL && !watch->leaving)
             take_events(watch);
+        report_dropped(watch, false);
         watch_exec_check(watch, watch_now_ms());
         if (!watch->exec.hurry)
             watch_exec_start(watch);
         notice_ends(watch);
         say_that_it_waits(watch);
     }
+    report_dropped(watch, true);
     if (watch->waits_for_command && watch->exec.failed > 0)
         watch->exit_code = CLI_FAILED;
 }

@@ -205,6 +205,8 @@ struct watch {
     json_t *hashes;  /* by URI, of what was in it when it was told as listed */
 
     int64_t began_ms, down_since_ms;
+    uint64_t dropped; /* changes, of which that was reported */
+    int64_t dropped_ms;
     size_t lost;   /* subscriptions */
     int exit_code; /* of `leaving` */
     bool leaving, waits_for_command;
@@ -241,6 +243,7 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
 
 void watch_json_item(watch_t *watch, const watch_item_t *item);
 void watch_json_ready(watch_t *watch, size_t count);
+void watch_json_dropped(watch_t *watch, uint64_t count);
 void watch_json_command(watch_t *watch, const watch_command_t *command, int status);
 
 /* A line for people on standard error: "tidings: ..." in one write. */

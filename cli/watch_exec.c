@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 
 enum {
     MAX_WAITING = 64 << 20,  /* bytes of what waits for its command */
@@ -49,17 +50,8 @@ void watch_exec_done(watch_t *watch) {
 
 /* About the memory that an item takes while it waits. */
 static size_t cost_of(const watch_item_t *item) {
-    size_t cost = ITEM_COST + strlen(item->uri);
-
-    if (item->metadata != NULL)
-        cost += json_dumpb(item->metadata, NULL, 0, JSON_COMPACT);
-    for (size_t i = 0; i < json_array_size(item->contents); i++) {
-        const json_t *part = json_array_get(item->contents, i);
-
-        cost += json_string_length(json_object_get(part, "text")) +
-                json_string_length(json_object_get(part, "blob"));
-    }
-    return cost;
+    return ITEM_COST + strlen(item->uri) + tdg__json_weigh(item->metadata) +
+           tdg__json_weigh(item->contents);
 }
 
 void watch_exec_add(watch_t *watch, watch_item_t *item) {

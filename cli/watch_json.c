@@ -154,6 +154,12 @@ void watch_json_ready(watch_t *watch, size_t count) {
     end(watch);
 }
 
+void watch_json_dropped(watch_t *watch, uint64_t count) {
+    begin(watch, "dropped", tdg__wall_ms());
+    put_number(watch, "count", (int64_t)count);
+    end(watch);
+}
+
 void watch_json_command(watch_t *watch, const watch_command_t *command, int status) {
     begin(watch, "command", tdg__wall_ms());
     put_string(watch, "uri", command->item->uri);

@@ -240,6 +240,7 @@ typedef struct tdg_client_counts {
     uint64_t reads;       /* made for reread and polling */
     size_t subscriptions; /* now */
     size_t waiting;       /* events that nobody has fetched yet */
+    uint64_t lost;        /* events that there was no memory for, or no room; see next */
 } tdg_client_counts_t;
 /* All zero while the client is being closed. Works in callbacks. */
 TDG_API void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret);
@@ -296,8 +297,9 @@ TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
 
 /* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
  * Returns 0, TDG_ETIMEDOUT, TDG_EENDED (closed for good, and all events are fetched),
- * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM (an event was lost for want of
- * memory, and anything may have changed; told once, and the next call goes on). */
+ * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM (events were lost: memory is out,
+ * or more of them wait than is kept. Anything may have changed; told once, and the next
+ * call goes on). */
 TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
 
 /* A descriptor that is readable while tdg_client_next() would not have to wait, for

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -221,4 +222,32 @@ int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limi
 
     *ret = p.root;
     return 0;
+}
+
+/* ---- Weight ------------------------------------------------------------- */
+
+size_t tdg__json_weigh(const json_t *value) {
+    enum { STRING = 32, NUMBER = 24, ARRAY = 100, ENTRY = 8, OBJECT = 300, MEMBER = 64 };
+    size_t size, i;
+    json_t *each, *all = (json_t *)(uintptr_t)value; /* to iterate */
+    const char *key;
+
+    switch (value != NULL ? json_typeof(value) : JSON_NULL) {
+    case JSON_STRING:
+        return STRING + json_string_length(value);
+    case JSON_ARRAY:
+        size = ARRAY;
+        json_array_foreach(all, i, each) size += ENTRY + tdg__json_weigh(each);
+        return size;
+    case JSON_OBJECT:
+        size = OBJECT;
+        json_object_foreach(all, key, each) size +=
+            MEMBER + strlen(key) + tdg__json_weigh(each);
+        return size;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return NUMBER;
+    default:
+        return 0; /* shared by all */
+    }
 }

@@ -27,4 +27,8 @@ typedef struct tdg__json_limits {
 int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limits,
                     json_t **ret, tdg__parse_error_t *error);
 
+/* About the memory that a value takes. As deep as values are that tdg__json_parse()
+ * makes; NULL takes none. */
+size_t tdg__json_weigh(const json_t *value);
+
 #endif

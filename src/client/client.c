@@ -523,3 +523,7 @@ int tdg_client_fd(tdg_client_t *client) {
 size_t tdg__client_waiting(tdg_client_t *client) {
     return client->events != NULL ? tdg__events_waiting(client->events) : 0;
 }
+
+uint64_t tdg__client_lost(tdg_client_t *client) {
+    return client->events != NULL ? tdg__events_lost(client->events) : 0;
+}

@@ -80,6 +80,7 @@ int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure);
 void tdg__client_wake(tdg_client_t *client);
 
 size_t tdg__client_waiting(tdg_client_t *client);    /* events */
+uint64_t tdg__client_lost(tdg_client_t *client);     /* events, in all */
 tdg__core_t *tdg__client_core(tdg_client_t *client); /* on the client's thread only */
 uint32_t tdg__client_timeout(const tdg_client_t *client);
 

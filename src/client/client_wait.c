@@ -249,8 +249,10 @@ void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret) {
 
     if (ret == NULL)
         return;
-    if (look(client, &wait) == 0)
+    if (look(client, &wait) == 0) {
         counts.waiting = tdg__client_waiting(client);
+        counts.lost = tdg__client_lost(client);
+    }
     *ret = counts;
 }
 

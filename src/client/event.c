@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/json.h"
 
 enum {
     LISTS = TDG_LIST_PROMPTS + 1,
@@ -33,7 +34,8 @@ typedef struct record {
     struct record *next, *prev;
     struct record *chain; /* the next one with the same place in the table */
     uint64_t hash;
-    size_t metadata_bytes, contents_bytes; /* about; in the queue */
+    size_t metadata_bytes, contents_bytes; /* about; in the queue, or charged */
+    size_t *account;                       /* that it is charged to; NULL: none */
     char texts[]; /* uri and message, each with its NUL, where there is one */
 } record_t;
 
@@ -48,8 +50,10 @@ struct tdg__events {
 
     record_t *first, *last;
     size_t count, messages;
-    size_t bytes; /* of metadata and contents */
-    bool lost, ended;
+    size_t bytes;     /* of metadata and contents */
+    size_t own_bytes; /* of the events of resources, without these */
+    uint64_t lost;    /* events, in all */
+    bool lost_unsaid, ended;
 
     tdg__hash_key_t key;
     record_t **table;
@@ -106,9 +110,19 @@ static void release(const json_t *value) {
     json_decref(u.ours);
 }
 
+void tdg__event_discharge(tdg_event_t *event) {
+    record_t *record = (record_t *)event;
+
+    if (record == NULL || record->account == NULL)
+        return;
+    *record->account -= record->metadata_bytes;
+    record->account = NULL;
+}
+
 void tdg_event_free(tdg_event_t *event) {
     if (event == NULL)
         return;
+    tdg__event_discharge(event);
     release(event->metadata);
     release(event->contents);
     tdg__free(event);
@@ -116,48 +130,25 @@ void tdg_event_free(tdg_event_t *event) {
 
 /* ---- Size --------------------------------------------------------------- */
 
-/* About the memory that a value takes. As deep as values are that arrive. */
-static size_t weigh(const json_t *value) {
-    enum { STRING = 32, NUMBER = 24, ARRAY = 100, ENTRY = 8, OBJECT = 300, MEMBER = 64 };
-    size_t size, i;
-    json_t *each, *all = (json_t *)(uintptr_t)value; /* to iterate */
-    const char *key;
-
-    switch (value != NULL ? json_typeof(value) : JSON_NULL) {
-    case JSON_STRING:
-        return STRING + json_string_length(value);
-    case JSON_ARRAY:
-        size = ARRAY;
-        json_array_foreach(all, i, each) size += ENTRY + weigh(each);
-        return size;
-    case JSON_OBJECT:
-        size = OBJECT;
-        json_object_foreach(all, key, each) size += MEMBER + strlen(key) + weigh(each);
-        return size;
-    case JSON_INTEGER:
-    case JSON_REAL:
-        return NUMBER;
-    default:
-        return 0; /* shared by all */
-    }
-}
-
 static size_t bytes_of(const record_t *record) {
     return record->metadata_bytes + record->contents_bytes;
 }
 
+static size_t own_bytes_of(const record_t *record) {
+    return sizeof(*record) + (record->event.uri != NULL ? strlen(record->event.uri) : 0);
+}
+
 /* Leaves out what is too much beside the `others` that wait. */
-static void lighten(record_t *record, size_t others) {
+static void lighten(record_t *record, size_t others, size_t max_bytes) {
     tdg_event_t *event = &record->event;
 
-    if (others == 0 || others + bytes_of(record) <= TDG__EVENTS_MAX_BYTES ||
-        bytes_of(record) == 0)
+    if (others == 0 || others + bytes_of(record) <= max_bytes || bytes_of(record) == 0)
         return;
 
     release(event->contents);
     event->contents = NULL;
     record->contents_bytes = 0;
-    if (others + bytes_of(record) > TDG__EVENTS_MAX_BYTES) {
+    if (others + bytes_of(record) > max_bytes) {
         release(event->metadata);
         event->metadata = NULL;
         record->metadata_bytes = 0;
@@ -166,6 +157,17 @@ static void lighten(record_t *record, size_t others) {
         event->code = TDG_ETOOLARGE;
         event->message = "what came with it is left out: too much waits to be fetched";
     }
+}
+
+void tdg__event_charge(tdg_event_t *event, size_t *account, size_t max_bytes) {
+    record_t *record = (record_t *)event;
+
+    if (record->account != NULL)
+        return;
+    record->metadata_bytes = tdg__json_weigh(event->metadata);
+    lighten(record, *account, max_bytes);
+    record->account = account;
+    *account += record->metadata_bytes;
 }
 
 /* ---- Places ------------------------------------------------------------- */
@@ -244,6 +246,7 @@ static void append(tdg__events_t *events, record_t *record) {
     events->bytes += bytes_of(record);
     events->messages += record->event.kind == TDG_EVENT_MESSAGE;
     events->resources += is_resource(record);
+    events->own_bytes += is_resource(record) ? own_bytes_of(record) : 0;
 }
 
 /* Takes it out of the queue and of its place. */
@@ -268,6 +271,7 @@ static void take_out(tdg__events_t *events, record_t *record) {
     events->bytes -= bytes_of(record);
     events->messages -= record->event.kind == TDG_EVENT_MESSAGE;
     events->resources -= is_resource(record);
+    events->own_bytes -= is_resource(record) ? own_bytes_of(record) : 0;
 }
 
 static void drop(tdg__events_t *events, record_t *record) {
@@ -282,7 +286,7 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     uint64_t sum = (uint64_t)is->merged + was->merged + 1;
 
     events->bytes -= bytes_of(older);
-    lighten(newer, events->bytes);
+    lighten(newer, events->bytes, TDG__EVENTS_MAX_BYTES);
     is->merged = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
     if (is->maybe && is->kind == was->kind && is->version == 0) {
         /* "It may have changed" says nothing new of what is known to have changed. */
@@ -309,7 +313,7 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
 /* ---- The queue ---------------------------------------------------------- */
 
 static bool something(const tdg__events_t *events) {
-    return events->first != NULL || events->lost || events->ended;
+    return events->first != NULL || events->lost_unsaid || events->ended;
 }
 
 /* Under the lock: those who poll() see what those who wait would. Two system calls per
@@ -420,7 +424,7 @@ static void add(tdg__events_t *events, record_t *record) {
     }
     if (place != NULL)
         *place = record;
-    lighten(record, events->bytes);
+    lighten(record, events->bytes, TDG__EVENTS_MAX_BYTES);
     append(events, record);
     grow(events);
 }
@@ -429,7 +433,8 @@ static void add(tdg__events_t *events, record_t *record) {
  * are subscriptions, and so only a server that invents them without end meets the limit.
  */
 static bool fits(tdg__events_t *events, record_t *record) {
-    return events->resources < TDG__EVENTS_MAX_RESOURCES || !is_resource(record) ||
+    return !is_resource(record) ||
+           events->own_bytes + own_bytes_of(record) <= TDG__EVENTS_MAX_OWN_BYTES ||
            *place_of(events, record) != NULL;
 }
 
@@ -438,15 +443,16 @@ int tdg__events_put(tdg__events_t *events, tdg_event_t *event) {
     int rv = 0;
 
     if (record != NULL) {
-        record->metadata_bytes = weigh(event->metadata);
-        record->contents_bytes = weigh(event->contents);
+        record->metadata_bytes = tdg__json_weigh(event->metadata);
+        record->contents_bytes = tdg__json_weigh(event->contents);
     }
     pthread_mutex_lock(&events->lock);
     if (events->ended) {
         tdg_event_free(event);
     } else if (record == NULL || !fits(events, record)) {
         tdg_event_free(event);
-        events->lost = true;
+        events->lost++;
+        events->lost_unsaid = true;
         rv = TDG_ENOMEM;
     } else {
         add(events, record);
@@ -514,8 +520,8 @@ int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret) {
     pthread_mutex_lock(&events->lock);
     if (!wait_for_something(events, timeout_ms)) {
         rv = TDG_ETIMEDOUT;
-    } else if (events->lost) {
-        events->lost = false;
+    } else if (events->lost_unsaid) {
+        events->lost_unsaid = false;
         rv = TDG_ENOMEM;
     } else if (events->first != NULL) {
         *ret = &events->first->event;
@@ -543,4 +549,13 @@ size_t tdg__events_waiting(tdg__events_t *events) {
     count = events->count;
     pthread_mutex_unlock(&events->lock);
     return count;
+}
+
+uint64_t tdg__events_lost(tdg__events_t *events) {
+    uint64_t lost;
+
+    pthread_mutex_lock(&events->lock);
+    lost = events->lost;
+    pthread_mutex_unlock(&events->lock);
+    return lost;
 }

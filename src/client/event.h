@@ -17,9 +17,9 @@
 #include <tidings/client.h>
 
 enum {
-    TDG__EVENTS_MAX_MESSAGES = 256,      /* log messages that wait; the oldest goes */
-    TDG__EVENTS_MAX_RESOURCES = 1000000, /* resources; more are refused, see put */
-    TDG__EVENTS_MAX_BYTES = 64 << 20,    /* of metadata and contents that wait */
+    TDG__EVENTS_MAX_MESSAGES = 256,       /* log messages that wait; the oldest goes */
+    TDG__EVENTS_MAX_OWN_BYTES = 64 << 20, /* of events with their URIs, see put */
+    TDG__EVENTS_MAX_BYTES = 64 << 20,     /* of metadata and contents that wait */
 };
 
 /* A new event of a kind, at the time of now; `uri`, which may be NULL, and `message` are
@@ -28,6 +28,12 @@ enum {
 tdg_event_t *tdg__event_create(tdg_event_kind_t kind, const char *uri, json_t *metadata,
                                json_t *contents, int code, const char *message);
 
+/* Adds the memory of its metadata to *account, until the event is discharged or freed. An
+ * event that would make it more than `max_bytes` loses its metadata, as in put. On the
+ * thread of the account. Again does nothing. Discharging takes NULL. */
+void tdg__event_charge(tdg_event_t *event, size_t *account, size_t max_bytes);
+void tdg__event_discharge(tdg_event_t *event);
+
 typedef struct tdg__events tdg__events_t;
 
 /* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
@@ -35,13 +41,13 @@ int tdg__events_create(tdg__events_t **ret);
 void tdg__events_destroy(tdg__events_t *events);
 
 /* Adds or merges; the event is stolen, even on failure. NULL stands for one that there
- * was no memory for. Returns 0 or TDG_ENOMEM (that, or too many resources wait): then the
- * loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED, LOST and
- * UPDATED of one resource: the newer kind, the counts added. A `maybe` stays only while
- * all that were merged are; so does `polled`. DOWN and UP replace each other; CLOSED
- * takes the place of both, behind all others. One that would make it more than MAX_BYTES
- * loses its contents, then its metadata, and gets the code TDG_ETOOLARGE where it has
- * none; one that waits alone may have any size. After the end nothing is added. */
+ * was no memory for. Returns 0 or TDG_ENOMEM (that, or MAX_OWN_BYTES of resources wait):
+ * then the loss is remembered, and the next fetch gives TDG_ENOMEM, once. DELETED, LOST
+ * and UPDATED of one resource: the newer kind, the counts added. A `maybe` stays only
+ * while all that were merged are; so does `polled`. DOWN and UP replace each other;
+ * CLOSED takes the place of both, behind all others. One that would make it more than
+ * MAX_BYTES loses its contents, then its metadata, and gets the code TDG_ETOOLARGE where
+ * it has none; one that waits alone may have any size. After the end nothing is added. */
 int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
 
 /* After this, who waits is woken by tdg__events_wake(), or after some dozen events: to
@@ -60,5 +66,6 @@ void tdg__events_end(tdg__events_t *events); /* after what waits: TDG_EENDED */
 int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret);
 int tdg__events_fd(tdg__events_t *events);
 size_t tdg__events_waiting(tdg__events_t *events);
+uint64_t tdg__events_lost(tdg__events_t *events); /* in all */
 
 #endif

@@ -20,9 +20,17 @@
 static void tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
                  tdg_event_kind_t kind, json_t *contents, const tdg_failure_t *failure) {
     json_t *metadata = update != NULL ? (json_t *)(uintptr_t)update->metadata : NULL;
-    tdg_event_t *event = tdg__event_create(
-        kind, sub->uri, metadata, sub->flags & TDG__SUB_REREAD ? contents : NULL,
-        failure != NULL ? failure->code : 0, failure != NULL ? failure->message : NULL);
+    int code = update != NULL ? update->code : 0;
+    const char *message = update != NULL ? update->message : NULL;
+    tdg_event_t *event;
+
+    if (failure != NULL) {
+        code = failure->code;
+        message = failure->message;
+    }
+    event =
+        tdg__event_create(kind, sub->uri, metadata,
+                          sub->flags & TDG__SUB_REREAD ? contents : NULL, code, message);
 
     if (event != NULL && update != NULL) {
         event->version = update->version;

@@ -35,6 +35,7 @@ enum {
     TDG__SUBS_MAX_HEARD = 65536, /* URIs known through templates alone */
     TDG__SUBS_MAX_HEARD_URI = 8192,
     TDG__SUBS_MAX_HEARD_BYTES = 16 << 20, /* of their texts */
+    TDG__SUBS_MAX_HELD_BYTES = 16 << 20,  /* of metadata that waits for a read */
     TDG__SUBS_OVERLAP_MS = 100,    /* after two streams: what one told may come again */
     TDG__SUBS_COLLECT_MS = 1000,   /* no update waits longer for that */
     TDG__SUBS_LAZY_HEAD_MS = 2000, /* a GET stream without a head counts as open */
@@ -226,6 +227,7 @@ struct tdg__subs {
 
     tdg__list_t to_read, collected, heard;
     size_t reads, heard_count, heard_bytes;
+    size_t held_bytes; /* of the metadata of what is held or collected */
 };
 
 /* ---- subs.c ------------------------------------------------------------- */

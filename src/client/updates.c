@@ -16,6 +16,7 @@
 /* ---- To the owner ------------------------------------------------------- */
 
 void tdg__update_emit(tdg__core_t *core, tdg_event_t *event) {
+    tdg__event_discharge(event);
     if (core->subs->stopped)
         tdg_event_free(event);
     else
@@ -33,6 +34,11 @@ tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer) {
     return newer;
 }
 
+/* Before it waits in the record of its URI: for a read, or for the end of an overlap. */
+static void charge(tdg__core_t *core, tdg_event_t *event) {
+    tdg__event_charge(event, &core->subs->held_bytes, TDG__SUBS_MAX_HELD_BYTES);
+}
+
 void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     if (event == NULL) {
         tdg__update_emit(core, NULL);
@@ -40,6 +46,7 @@ void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     }
     if (event->kind == TDG_EVENT_UPDATED && (sub->flags & TDG__SUB_REREAD) &&
         (sub->flags & TDG__SUB_TEMPLATE) == 0) {
+        charge(core, event);
         sub->held = tdg__update_merge(sub->held, event);
         tdg__reread_queue(core, sub, false);
         return;
@@ -97,6 +104,7 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     else
         core->counts.repeated++;
     tdg_event_free(sub->collected);
+    charge(core, event);
     sub->collected = event;
     tdg__updates_settle(core);
 }

@@ -276,6 +276,41 @@ def the_time_out_is_a_total():
     stub.close()
 
 
+def flood(count, out, **options):
+    """A server that tells of `count` resources, all different, to a watch whose commands
+    never end. Returns both once everything was told."""
+    def tell(stream):
+        for i in range(count):
+            params = {name: make(i) for name, make in options.items()}
+            yield notice('resources/updated', stream, **{'uri': f'x:{i}', **params})
+    teller = Teller(tell, {'resources/read':
+                           lambda params: {'contents': [{'uri': params['uri'], 'text': 't'}]}})
+    run = Run(['watch', '--json', '--exec', 'sleep 1000', teller.url, 'x:{n}'],
+              out=out)
+    tap.until(lambda: teller.told == count, 'the server cannot tell')
+    return teller, run
+
+
+def what_waits_for_a_command_is_bounded_in_bytes():
+    teller, run = flood(10000, subprocess.DEVNULL, metadata=lambda _: {'long': 'y' * 16384})
+    with open(f'/proc/{run.process.pid}/status', encoding='ascii') as file:
+        most = next(int(line.split()[1]) for line in file if line.startswith('VmHWM'))
+    tap.check(most < 130 << 10, f'{most >> 10} MiB for 160 MiB of metadata')
+    run.ends(0, signal.SIGINT)
+    teller.close()
+
+
+def changes_that_are_dropped_are_counted():
+    with subprocess.Popen([*MORTAL, 'grep', '--line-buffered', '"dropped"'],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as grep:
+        teller, run = flood(24000, grep.stdin, uri=lambda i: f'x:{i:08000}')
+        grep.stdin.close()
+        line = json.loads(grep.stdout.readline())
+        tap.check(line['event'] == 'dropped' and 0 < line['count'] < 24000, line)
+        run.ends(0, signal.SIGINT)
+    teller.close()
+
+
 TESTS = [
     (a_signal_ends_the_program_as_well, 'ls', 'SIGINT'),
     (a_signal_ends_the_program_as_well, 'read x:1', 'SIGTERM'),
@@ -293,6 +328,8 @@ TESTS = [
     (an_endless_list_ends_with_the_time_out, 'prompt p'),
     (an_endless_list_ends_with_the_time_out, 'watch'),
     (the_time_out_is_a_total,),
+    (what_waits_for_a_command_is_bounded_in_bytes,),
+    (changes_that_are_dropped_are_counted,),
 ]
 
 

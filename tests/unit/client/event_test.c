@@ -488,6 +488,37 @@ static void expect_large(tdg__events_t *events, bool complete) {
     tdg_event_free(event);
 }
 
+/* Long URIs count as well; what does not fit is counted, and reported once. */
+static void events_of_many_resources_are_bounded_in_bytes(void **state) {
+    enum { LONG = 100000, PUT = 2 * TDG__EVENTS_MAX_OWN_BYTES / LONG };
+    struct box *b = *state;
+    char *uri = malloc(LONG + 1);
+    tdg_event_t *event;
+    size_t kept = 0;
+
+    assert_non_null(uri);
+    memset(uri, 'x', LONG);
+    uri[LONG] = '\0';
+    for (int n = 0; n < PUT; n++) {
+        snprintf(uri, 16, "a:%012d", n);
+        uri[14] = 'x';
+        event = tdg__event_create(TDG_EVENT_UPDATED, uri, NULL, NULL, 0, NULL);
+        assert_non_null(event);
+        kept += tdg__events_put(b->events, event) == 0;
+    }
+    assert_true(kept * LONG <= TDG__EVENTS_MAX_OWN_BYTES);
+    assert_true((kept + 2) * LONG > TDG__EVENTS_MAX_OWN_BYTES - 1000000);
+    assert_int_equal(tdg__events_lost(b->events), PUT - kept);
+    assert_int_equal(tdg__events_next(b->events, 0, &event), TDG_ENOMEM);
+    for (size_t n = 0; n < kept; n++) {
+        assert_int_equal(tdg__events_next(b->events, 0, &event), 0);
+        tdg_event_free(event);
+    }
+    put(b->events, TDG_EVENT_UPDATED, "a:1"); /* there is room again */
+    expect(b->events, TDG_EVENT_UPDATED, "a:1", 0);
+    free(uri);
+}
+
 static void what_waits_is_bounded_in_bytes(void **state) {
     struct box *b = *state;
     json_t *contents = large_contents();
@@ -854,6 +885,7 @@ int main(void) {
         TEST(what_is_not_fetched_goes_with_the_queue),
         TEST(the_descriptor_is_readable_exactly_while_something_waits),
 
+        TEST(events_of_many_resources_are_bounded_in_bytes),
         TEST(what_waits_is_bounded_in_bytes),
         TEST(one_alone_may_have_any_size),
         TEST(counts_of_what_was_merged_do_not_begin_anew),

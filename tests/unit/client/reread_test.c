@@ -3,6 +3,7 @@
 
 #include <tidings/error.h>
 
+#include "client/subs_internal.h"
 #include "unit/client/play.h"
 
 #define READ "resources/read"
@@ -158,6 +159,38 @@ static void a_template_reads_what_it_matches(void **state) {
     assert_told(f, "UPDATED a:7\n");
 }
 
+/* Only the first sixteen are being read; metadata beyond the bound is left out, which the
+ * update says when it is told. */
+static void metadata_that_waits_for_a_read_is_bounded(void **state) {
+    enum { LONG = 1 << 20, MANY = TDG__SUBS_MAX_HELD_BYTES / LONG + 8 };
+    struct fake *f = *state;
+    char *more = malloc(LONG + 100), uri[16];
+    size_t lacking = 0;
+
+    assert_non_null(more);
+    snprintf(more, LONG + 100, "'dev.tidings/metadata':{'long':'%0*d'}", LONG, 0);
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(uri, sizeof(uri), "a:%d", i);
+        play_update(f, fake_find(f, LISTEN), uri, more);
+    }
+    assert_true(f->core->subs->held_bytes > TDG__SUBS_MAX_HELD_BYTES / 2);
+    assert_true(f->core->subs->held_bytes <= TDG__SUBS_MAX_HELD_BYTES);
+    while (fake_seek(f, READ) != NULL)
+        fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(f->event_count, MANY);
+    assert_int_equal(f->core->subs->held_bytes, 0);
+    for (size_t i = 0; i < f->event_count; i++) {
+        assert_non_null(f->events[i]->contents);
+        assert_int_equal(f->events[i]->code,
+                         f->events[i]->metadata != NULL ? 0 : TDG_ETOOLARGE);
+        lacking += f->events[i]->metadata == NULL;
+    }
+    assert_in_range(lacking, 8, MANY / 2);
+    free(more);
+}
+
 /* ---- By the clock ------------------------------------------------------- */
 
 static void polling_finds_what_was_not_told(void **state) {
@@ -306,6 +339,7 @@ int main(void) {
         HTTP(the_same_after_a_gap_is_not_told),
         HTTP(unsubscribing_drops_the_read),
         HTTP(a_template_reads_what_it_matches),
+        HTTP(metadata_that_waits_for_a_read_is_bounded),
         HTTP(polling_finds_what_was_not_told),
         HTTP(what_is_heard_of_is_not_polled),
         HTTP(a_poll_does_not_tell_what_was_told),
