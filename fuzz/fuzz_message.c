@@ -70,7 +70,7 @@ static void check_request(const tdg__rpc_message_t *message,
     require(request->level >= -1 && request->level <= 7);
     require(request->cancels == NULL || strlen(request->cancels) <= TDG__RPC_MAX_ID);
     require(request->arguments == NULL || json_is_object(request->arguments));
-    json_array_foreach(request->listen_uris, i, uri) require(json_is_string(uri));
+    json_array_foreach(request->listen.uris, i, uri) require(json_is_string(uri));
     check_wishes(&request->wishes);
 }
 

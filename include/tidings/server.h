@@ -39,6 +39,7 @@
 
 #include <tidings/error.h>
 #include <tidings/export.h>
+#include <tidings/target.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,16 +90,16 @@ enum {
 };
 
 /* Somebody watches, or nobody does any more: for data that is only looked at while
- * somebody wants to know. `target` is a URI, a listed template or "list:resources" (also
- * tools, prompts); borrowed. start() returns 0 (changes from now on are notified),
- * TDG_EAGAIN (tdg_server_watch_done() follows; the subscriber is acknowledged then) or
- * any other code, which refuses the subscription to this target alone; clients see only
- * TDG_ENOTSUP (not subscribable) as such. stop() comes after a linger time. Called from
- * the server's threads, for one target never two at a time; may call
- * tdg_server_notify_updated() and tdg_server_watch_done(). */
+ * somebody wants to know. `target` is a URI, a template or a list; borrowed. start()
+ * returns 0 (changes from now on are notified), TDG_EAGAIN (tdg_server_watch_done()
+ * follows; the subscriber is acknowledged then) or any other code, which refuses the
+ * subscription to this target alone; clients see only TDG_ENOTSUP (not subscribable) as
+ * such. stop() comes after a linger time. Called from the server's threads, for one
+ * target never two at a time; may call tdg_server_notify_updated() and
+ * tdg_server_watch_done(). */
 typedef struct tdg_watcher {
-    int (*start)(void *user, tdg_server_t *server, const char *target);
-    void (*stop)(void *user, tdg_server_t *server, const char *target);
+    int (*start)(void *user, tdg_server_t *server, const tdg_target_t *target);
+    void (*stop)(void *user, tdg_server_t *server, const tdg_target_t *target);
     void *user;
 } tdg_watcher_t;
 
@@ -404,11 +405,12 @@ TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
  * are notified, or a negative code as of start(), but not TDG_EAGAIN. May call
  * watcher.stop() where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody
  * waits). */
-TDG_API int tdg_server_watch_done(tdg_server_t *server, const char *target, int error);
+TDG_API int tdg_server_watch_done(tdg_server_t *server, const tdg_target_t *target,
+                                  int error);
 
 /* Changes the settings of a URI or template while running; all zero removes them. Returns
  * 0 or as tdg_server_add_resource(). */
-TDG_API int tdg_server_configure(tdg_server_t *server, const char *target,
+TDG_API int tdg_server_configure(tdg_server_t *server, const tdg_target_t *target,
                                  const tdg_settings_t *settings);
 
 /* ---- Looking inside ----------------------------------------------------- */

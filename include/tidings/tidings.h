@@ -11,6 +11,7 @@
 #include <tidings/error.h>
 #include <tidings/export.h>
 #include <tidings/server.h>
+#include <tidings/target.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -339,11 +339,10 @@ static json_t *wanted_uris(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
 static const struct list_wish {
     tdg_list_t list;
     const char *name;
-    const char *target; /* as our servers call it */
 } list_wishes[] = {
-    {TDG_LIST_RESOURCES, "resourcesListChanged", "list:resources"},
-    {TDG_LIST_TOOLS,     "toolsListChanged",     "list:tools"    },
-    {TDG_LIST_PROMPTS,   "promptsListChanged",   "list:prompts"  },
+    {TDG_LIST_RESOURCES, "resourcesListChanged"},
+    {TDG_LIST_TOOLS,     "toolsListChanged"    },
+    {TDG_LIST_PROMPTS,   "promptsListChanged"  },
 };
 
 unsigned tdg__listen_lists(const json_t *notifications) {
@@ -356,23 +355,35 @@ unsigned tdg__listen_lists(const json_t *notifications) {
     return lists;
 }
 
-/* The `params` of a listen, new; NULL: no memory. `uris` and `meta` are stolen; they may
- * be NULL, which is no memory, and nothing to say. */
-static json_t *make_params(json_t *uris, json_t *meta, unsigned lists) {
-    json_t *params = json_object(), *notifications = json_object();
-    bool failed = params == NULL || uris == NULL;
+/* What a listen is about, as the protocol has it; new. NULL: no memory. `uris` is stolen,
+ * and NULL is no memory. */
+static json_t *make_filter(json_t *uris, unsigned lists) {
+    json_t *filter = json_object();
+    bool failed = filter == NULL || uris == NULL;
 
     for (size_t i = 0; i < sizeof(list_wishes) / sizeof(list_wishes[0]); i++) {
         if (lists & 1u << list_wishes[i].list)
-            failed = json_object_set_new(notifications, list_wishes[i].name,
-                                         json_true()) < 0 ||
+            failed = json_object_set_new(filter, list_wishes[i].name, json_true()) < 0 ||
                      failed;
     }
     if (json_array_size(uris) > 0)
-        failed =
-            json_object_set(notifications, "resourceSubscriptions", uris) < 0 || failed;
+        failed = json_object_set(filter, "resourceSubscriptions", uris) < 0 || failed;
     json_decref(uris);
-    failed = json_object_set_new(params, "notifications", notifications) < 0 || failed;
+    if (failed) {
+        json_decref(filter);
+        return NULL;
+    }
+    return filter;
+}
+
+/* The `params` of a listen, new; NULL: no memory. `uris` and `meta` are stolen; they may
+ * be NULL, which is no memory, and nothing to say. */
+static json_t *make_params(json_t *uris, json_t *meta, unsigned lists) {
+    json_t *params = json_object();
+    bool failed = params == NULL;
+
+    failed = json_object_set_new(params, "notifications", make_filter(uris, lists)) < 0 ||
+             failed;
     if (meta != NULL)
         failed = json_object_set_new(params, "_meta", meta) < 0 || failed;
     if (failed) {
@@ -420,26 +431,23 @@ static const char *choose_cursor(tdg__core_t *core, const tdg__sub_group_t *grou
  * begins to watch it now would have to take it for changed. */
 static int put_fresh(const tdg__core_t *core, const tdg__sub_group_t *group,
                      unsigned lists, json_t *meta) {
-    json_t *fresh = json_array();
+    json_t *uris = json_array(), *fresh;
     const tdg__sub_t *sub;
-    bool failed = fresh == NULL;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
         if (sub->group == group && tdg__sub_wanted(sub) &&
-            (sub->flags & (TDG__SUB_POLLED | TDG__SUB_ONCE)) == 0)
-            failed = json_array_append_new(fresh, json_stringn(sub->uri, sub->len)) < 0 ||
-                     failed;
+            (sub->flags & (TDG__SUB_POLLED | TDG__SUB_ONCE)) == 0 &&
+            json_array_append_new(uris, json_stringn(sub->uri, sub->len)) < 0) {
+            json_decref(uris);
+            return TDG_ENOMEM;
+        }
     }
-    for (size_t i = 0; i < sizeof(list_wishes) / sizeof(list_wishes[0]); i++) {
-        if (lists & ~core->subs->lists_once & 1u << list_wishes[i].list)
-            failed =
-                json_array_append_new(fresh, json_string(list_wishes[i].target)) < 0 ||
-                failed;
+    fresh = make_filter(uris, lists & ~core->subs->lists_once);
+    if (fresh != NULL && json_object_size(fresh) == 0) {
+        json_decref(fresh);
+        return 0;
     }
-    if (!failed && json_array_size(fresh) > 0)
-        failed = json_object_set(meta, "dev.tidings/fresh", fresh) < 0;
-    json_decref(fresh);
-    return failed ? TDG_ENOMEM : 0;
+    return json_object_set_new(meta, "dev.tidings/fresh", fresh) == 0 ? 0 : TDG_ENOMEM;
 }
 
 static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,

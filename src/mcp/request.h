@@ -40,19 +40,24 @@ typedef enum tdg__method {
 /* As on the wire; NULL for those that stand for no single name. */
 const char *tdg__method_name(tdg__method_t method);
 
+/* What a listen is about. */
+typedef struct tdg__listen_filter {
+    bool tools, prompts, resources; /* changes of the list */
+    const json_t *uris;             /* an array of strings, or NULL */
+} tdg__listen_filter_t;
+
 /* What a subscribe or listen brings in `_meta` under "dev.tidings/". */
 typedef struct tdg__wishes {
     bool any; /* at least one was there: a legacy subscribe then answers more than {} */
-    const char *cursor;    /* NULL: none; see mcp/cursor.h */
-    const json_t *fresh;   /* LISTEN: URIs, and "list:NAME", that the cursor does not hold
-                              for; an array of strings, or NULL */
-    int64_t since_ms;      /* 0: none */
-    int64_t batch_ms;      /* -1: not said; at most one of the three is */
-    int64_t debounce_ms;   /* -1 */
-    int64_t throttle_ms;   /* -1 */
-    int64_t rate_limit_ms; /* -1 */
-    const json_t *filter;  /* an object, or NULL */
-    int priority;          /* -1, 0 or 1 */
+    const char *cursor;         /* NULL: none; see mcp/cursor.h */
+    tdg__listen_filter_t fresh; /* LISTEN: what the cursor does not hold for */
+    int64_t since_ms;           /* 0: none */
+    int64_t batch_ms;           /* -1: not said; at most one of the three is */
+    int64_t debounce_ms;        /* -1 */
+    int64_t throttle_ms;        /* -1 */
+    int64_t rate_limit_ms;      /* -1 */
+    const json_t *filter;       /* an object, or NULL */
+    int priority;               /* -1, 0 or 1 */
 } tdg__wishes_t;
 
 /* Everything is borrowed from the message. */
@@ -83,9 +88,8 @@ typedef struct tdg__mcp_request {
     const char *value;     /* ... */
     const json_t *context; /* ... {"name": "value"} or NULL */
 
-    bool listen_tools, listen_prompts, listen_resources; /* LISTEN */
-    const json_t *listen_uris; /* LISTEN: an array of strings, or NULL */
-    tdg__wishes_t wishes;      /* LISTEN, SUBSCRIBE */
+    tdg__listen_filter_t listen; /* LISTEN */
+    tdg__wishes_t wishes;        /* LISTEN, SUBSCRIBE */
 
     char cancels_text[TDG__RPC_MAX_ID + 1]; /* where `cancels` points to */
 } tdg__mcp_request_t;

@@ -15,35 +15,16 @@
 static int read_listen(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
     const tdg__place_t place = {params, "params"};
     tdg__place_t wanted = {.name = "notifications"};
-    json_t *object = NULL, *uris;
+    json_t *object = NULL;
     int rv;
 
     rv = tdg__param_object(&place, "notifications", TDG__REQUIRED, &object, error);
     if (rv < 0)
         return rv;
     wanted.object = object;
-
-    rv = tdg__param_bool(&wanted, "toolsListChanged", &ret->listen_tools, error);
+    rv = tdg__param_filter(&wanted, &ret->listen, error);
     if (rv < 0)
         return rv;
-
-    rv = tdg__param_bool(&wanted, "promptsListChanged", &ret->listen_prompts, error);
-    if (rv < 0)
-        return rv;
-
-    rv = tdg__param_bool(&wanted, "resourcesListChanged", &ret->listen_resources, error);
-    if (rv < 0)
-        return rv;
-
-    uris = json_object_get(object, "resourceSubscriptions");
-    if (uris != NULL && !json_is_array(uris))
-        return tdg__param_fail(error,
-                               "resourceSubscriptions must be an array of strings");
-
-    rv = tdg__param_all_strings(uris, "resourceSubscriptions", error);
-    if (rv < 0)
-        return rv;
-    ret->listen_uris = uris;
     return tdg__read_wishes(params, ret, error);
 }
 

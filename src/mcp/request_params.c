@@ -168,6 +168,33 @@ int tdg__param_all_strings(json_t *container, const char *name, tdg__rpc_error_t
     return 0;
 }
 
+int tdg__param_filter(const tdg__place_t *place, tdg__listen_filter_t *ret,
+                      tdg__rpc_error_t *error) {
+    static const char key[] = "resourceSubscriptions";
+    json_t *uris = json_object_get(place->object, key);
+    int rv;
+
+    rv = tdg__param_bool(place, "toolsListChanged", &ret->tools, error);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__param_bool(place, "promptsListChanged", &ret->prompts, error);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__param_bool(place, "resourcesListChanged", &ret->resources, error);
+    if (rv < 0)
+        return rv;
+
+    if (uris != NULL && !json_is_array(uris))
+        return tdg__param_fail(error, "%s must be an array of strings", key);
+    rv = tdg__param_all_strings(uris, key, error);
+    if (rv < 0)
+        return rv;
+    ret->uris = uris;
+    return 0;
+}
+
 int tdg__param_level(const tdg__place_t *place, const char *key, int required, int *ret,
                      tdg__rpc_error_t *error) {
     const char *name = NULL;

@@ -72,6 +72,10 @@ int tdg__param_bool(const tdg__place_t *place, const char *key, bool *ret,
 /* An array or object all of whose members are strings; NULL passes. */
 int tdg__param_all_strings(json_t *container, const char *name, tdg__rpc_error_t *error);
 
+/* The members of a listen's `notifications`, all optional; others are ignored. */
+int tdg__param_filter(const tdg__place_t *place, tdg__listen_filter_t *ret,
+                      tdg__rpc_error_t *error);
+
 int tdg__param_level(const tdg__place_t *place, const char *key, int required, int *ret,
                      tdg__rpc_error_t *error); /* -1 where there is none */
 

@@ -3,9 +3,10 @@
  * What a client that knows us may wish for in the `_meta` of a subscribe or listen:
  *
  *     "dev.tidings/cursor": "…",    go on where another stream ended
- *     "dev.tidings/fresh": ["…"],   but not with these, which that one did not have
- *     "dev.tidings/sinceMs": 60000, also tell what has changed in the last minute
- *     "dev.tidings/options": {"debounceMs": 200, "rateLimitMs": 0, "filter": {…}, …}
+ *     "dev.tidings/fresh": {…},     but not with these, which that one did not have: in
+ * the form of the listen's own `notifications` "dev.tidings/sinceMs": 60000, also tell
+ * what has changed in the last minute "dev.tidings/options": {"debounceMs": 200,
+ * "rateLimitMs": 0, "filter": {…}, …}
  *
  * A wish that is not understood is refused: a subscription that behaves otherwise than
  * was asked for helps nobody. */
@@ -98,11 +99,17 @@ static int read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *e
     return 0;
 }
 
-static int read_fresh(json_t *value, const json_t **ret, tdg__rpc_error_t *error) {
-    if (value != NULL && !json_is_array(value))
-        return tdg__param_fail(error, "%sfresh must be an array of strings", prefix);
-    *ret = value;
-    return tdg__param_all_strings(value, "dev.tidings/fresh", error);
+static int read_fresh(const tdg__place_t *meta, tdg__listen_filter_t *ret,
+                      tdg__rpc_error_t *error) {
+    tdg__place_t fresh = {.name = "dev.tidings/fresh"};
+    json_t *object = NULL;
+    int rv;
+
+    rv = tdg__param_object(meta, fresh.name, TDG__OPTIONAL, &object, error);
+    if (rv < 0 || object == NULL)
+        return rv;
+    fresh.object = object;
+    return tdg__param_filter(&fresh, ret, error);
 }
 
 int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
@@ -120,8 +127,7 @@ int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *
         return tdg__param_fail(error, "%scursor is longer than %d bytes", prefix,
                                MAX_CURSOR);
 
-    rv = read_fresh(json_object_get(meta.object, "dev.tidings/fresh"), &wishes->fresh,
-                    error);
+    rv = read_fresh(&meta, &wishes->fresh, error);
     if (rv < 0)
         return rv;
 

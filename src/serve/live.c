@@ -39,20 +39,18 @@ tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri) {
     return slot != NULL ? slot->source : NULL;
 }
 
-bool tdg__is_template_of(const tdg__source_t *source, const char *target) {
-    return source->template_ != NULL && strcmp(source->entry.uri, target) == 0;
+static struct slot *slot_of_template(tdg__live_t *live, const char *template_) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if (slot->source->template_ != NULL &&
+            strcmp(slot->source->entry.uri, template_) == 0)
+            return slot;
+    return NULL;
 }
 
 /* The same for what is watched: a URI or one of the templates. */
-struct slot *tdg__live_slot_of(tdg__live_t *live, const char *target) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (tdg__is_template_of(slot->source, target))
-            return slot;
-    return owner_of(live, target);
-}
-
-bool tdg__is_list(const char *target) {
-    return strncmp(target, "list:", 5) == 0;
+struct slot *tdg__live_slot_of(tdg__live_t *live, const tdg_target_t *target) {
+    return target->kind == TDG_TARGET_TEMPLATE ? slot_of_template(live, target->name)
+                                               : owner_of(live, target->name);
 }
 
 /* ---- What sources tell -------------------------------------------------- */
@@ -261,7 +259,8 @@ void tdg__slots_leave(struct slot *list) {
 bool tdg__slot_has_to_stay(tdg__live_t *live, const struct slot *old) {
     const tdg__wanted_t *watch =
         old->source->template_ != NULL
-            ? tdg__wanted_find(&live->watches, old->source->entry.uri)
+            ? tdg__wanted_find(&live->watches, &(tdg_target_t){TDG_TARGET_TEMPLATE,
+                                                               old->source->entry.uri})
             : NULL;
 
     return watch != NULL && watch->source != NULL && watch->source != old->source &&

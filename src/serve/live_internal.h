@@ -44,11 +44,8 @@ void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level
 
 /* ---- live.c ------------------------------------------------------------- */
 
-bool tdg__is_template_of(const tdg__source_t *source, const char *target);
-bool tdg__is_list(const char *target);
-
 /* Which slot is to watch a URI or a template; or NULL. */
-struct slot *tdg__live_slot_of(tdg__live_t *live, const char *target);
+struct slot *tdg__live_slot_of(tdg__live_t *live, const tdg_target_t *target);
 
 /* Lists and opens a source. Returns false where it cannot work: it leaves then. */
 bool tdg__slot_enter(struct slot *slot);
@@ -66,7 +63,7 @@ void tdg__live_on_again(uv_timer_t *timer);
 
 /* ---- live_watch.c ------------------------------------------------------- */
 
-void tdg__live_on_watched(void *user, tdg__source_t *source, const char *target,
+void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                           int status);
 void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
 

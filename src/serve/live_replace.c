@@ -107,13 +107,15 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     if ((slot != NULL ? slot->source : NULL) == before)
         return;
     if (before != NULL) {
-        checksum = tdg__source_checksum(before, watch->target);
+        bool is_template = watch->target->kind == TDG_TARGET_TEMPLATE;
+
+        checksum = is_template ? NULL : tdg__source_checksum(before, watch->target->name);
         if (checksum != NULL)
             memcpy(told, checksum, sizeof(told));
-        if (slot == NULL || !tdg__is_template_of(before, watch->target))
+        if (slot == NULL || !is_template)
             tdg__source_unwatch(before, watch->target);
         if (slot == NULL && told[0] != '\0')
-            tell_gone(live, before, watch->target);
+            tell_gone(live, before, watch->target->name);
     }
     tdg__live_begin_watch(live, watch, watch->answered ? told : NULL);
 }
@@ -132,7 +134,7 @@ static void move_watches(tdg__live_t *live) {
     while (watch != NULL) {
         uint32_t id = watch->id;
 
-        if (tdg__is_list(watch->target))
+        if (watch->target->kind == TDG_TARGET_LIST)
             move_lists(live, watch);
         else
             move_watch(live, watch);

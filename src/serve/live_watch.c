@@ -18,13 +18,13 @@ static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
         tdg__wanted_remove(&live->watches, watch);
 }
 
-void tdg__live_on_watched(void *user, tdg__source_t *source, const char *target,
+void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                           int status) {
     struct slot *slot = user;
     tdg__live_t *live = slot->live;
     tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
 
-    if (tdg__is_template_of(source, target)) {
+    if (target->kind == TDG_TARGET_TEMPLATE) {
         slot->arming = false;
         tdg__live_check_retiring(live);
     }
@@ -32,7 +32,7 @@ void tdg__live_on_watched(void *user, tdg__source_t *source, const char *target,
         return;
     if (watch->pending > 0 && --watch->pending > 0)
         return;
-    answer(live, watch, tdg__is_list(target) ? 0 : status);
+    answer(live, watch, target->kind == TDG_TARGET_LIST ? 0 : status);
 }
 
 /* All that list by themselves; that some of them cannot is no reason to refuse. */
@@ -63,7 +63,7 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
     }
 
     int rv = tdg__source_watch(slot->source, watch->target, checksum);
-    slot->arming |= rv == TDG_EAGAIN && tdg__is_template_of(slot->source, watch->target);
+    slot->arming |= rv == TDG_EAGAIN && watch->target->kind == TDG_TARGET_TEMPLATE;
     watch->again = rv == TDG_ENOMEM && watch->answered;
     if (watch->again) {
         watch->source = NULL; /* which is not to be told to stop */
@@ -76,8 +76,8 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
 /* What changed meanwhile nobody knows, so it counts as changed. */
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__live_begin_watch(live, watch, NULL);
-    if (watch->source == NULL || strchr(watch->target, '{') != NULL ||
-        tdg_server_notify_updated(live->server, watch->target, NULL) == 0)
+    if (watch->source == NULL || watch->target->kind == TDG_TARGET_TEMPLATE ||
+        tdg_server_notify_updated(live->server, watch->target->name, NULL) == 0)
         return;
     tdg__source_unwatch(watch->source, watch->target);
     watch->source = NULL;
@@ -88,10 +88,11 @@ void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
 struct watch_task {
     tdg__errand_t task;
     tdg__live_t *live;
-    char target[];
+    tdg_target_kind_t kind;
+    char name[];
 };
 
-static void start_watch(tdg__live_t *live, const char *target) {
+static void start_watch(tdg__live_t *live, const tdg_target_t *target) {
     tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
 
     if (watch != NULL) { /* there was no memory to stop it */
@@ -102,7 +103,7 @@ static void start_watch(tdg__live_t *live, const char *target) {
     watch = tdg__wanted_add(&live->watches, target);
     if (watch == NULL)
         tdg_server_watch_done(live->server, target, TDG_ENOMEM);
-    else if (tdg__is_list(target))
+    else if (target->kind == TDG_TARGET_LIST)
         tdg__live_watch_lists(live, watch);
     else
         tdg__live_begin_watch(live, watch, NULL);
@@ -110,58 +111,59 @@ static void start_watch(tdg__live_t *live, const char *target) {
 
 static void run_watch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
-    tdg__live_t *live = wish->live;
+    const tdg_target_t target = {wish->kind, wish->name};
 
     if (!task->refused)
-        start_watch(live, wish->target);
+        start_watch(wish->live, &target);
     tdg__free(wish);
 }
 
-static void unwatch(struct slot *slot, const char *target) {
-    if (tdg__is_template_of(slot->source, target))
+static void unwatch(struct slot *slot, const tdg_target_t *target) {
+    if (target->kind == TDG_TARGET_TEMPLATE)
         slot->arming = false;
     tdg__source_unwatch(slot->source, target);
 }
 
 static void run_unwatch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
+    const tdg_target_t target = {wish->kind, wish->name};
     tdg__live_t *live = wish->live;
     tdg__wanted_t *watch =
-        task->refused ? NULL : tdg__wanted_find(&live->watches, wish->target);
+        task->refused ? NULL : tdg__wanted_find(&live->watches, &target);
 
     if (watch != NULL) {
         for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
             if (slot->source == watch->source ||
-                (tdg__is_list(wish->target) &&
+                (target.kind == TDG_TARGET_LIST &&
                  (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
-                unwatch(slot, wish->target);
+                unwatch(slot, &target);
         tdg__wanted_remove(&live->watches, watch);
         tdg__live_check_retiring(live);
     }
     tdg__free(wish);
 }
 
-static int post_watch(tdg__live_t *live, const char *target,
+static int post_watch(tdg__live_t *live, const tdg_target_t *target,
                       void (*run)(tdg__errand_t *task)) {
-    struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target) + 1);
+    struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target->name) + 1);
 
     if (wish == NULL)
         return TDG_ENOMEM;
-    *wish = (struct watch_task){.task.run = run, .live = live};
-    strcpy(wish->target, target);
+    *wish = (struct watch_task){.task.run = run, .live = live, .kind = target->kind};
+    strcpy(wish->name, target->name);
     tdg__handover_post(&live->handover, &wish->task);
     return 0;
 }
 
 /* On a worker's thread, as the next one. */
-static int watcher_start(void *user, tdg_server_t *server, const char *target) {
+static int watcher_start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)server;
     int rv = post_watch(user, target, run_watch);
     return rv < 0 ? rv : TDG_EAGAIN;
 }
 
 /* Without memory the watching goes on, and costs what it costs. */
-static void watcher_stop(void *user, tdg_server_t *server, const char *target) {
+static void watcher_stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)server;
     post_watch(user, target, run_unwatch);
 }

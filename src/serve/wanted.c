@@ -22,19 +22,25 @@ void tdg__wanted_done(tdg__wanted_set_t *watches) {
 
 static bool has_target(const void *ctx, uint32_t id, const void *target) {
     const tdg__wanted_set_t *watches = ctx;
+    const tdg__wanted_t *watch = tdg__pool_get(&watches->pool, id);
 
-    return strcmp(((tdg__wanted_t *)tdg__pool_get(&watches->pool, id))->target, target) ==
-           0;
+    return tdg__same_target(watch->target, target);
 }
 
-tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches, const char *target) {
-    uint32_t hash = (uint32_t)tdg__hash(&watches->key, target, strlen(target));
+static uint32_t hash_of(const tdg__wanted_set_t *watches, const tdg_target_t *target) {
+    return (uint32_t)tdg__hash(&watches->key, target->name, strlen(target->name)) +
+           (uint32_t)target->kind;
+}
+
+tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches,
+                                const tdg_target_t *target) {
+    uint32_t hash = hash_of(watches, target);
     uint32_t id = tdg__map_find(&watches->by_target, hash, has_target, watches, target);
 
     return id != 0 ? tdg__pool_get(&watches->pool, id) : NULL;
 }
 
-tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const char *target) {
+tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const tdg_target_t *target) {
     tdg__wanted_t *watch;
     uint32_t id;
 
@@ -43,13 +49,13 @@ tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const char *target) {
     watch = tdg__pool_alloc(&watches->pool, &id);
     if (watch == NULL)
         return NULL;
-    watch->target = tdg__strdup(target);
+    watch->target = tdg__copy_target(target);
     if (watch->target == NULL) {
         tdg__pool_free(&watches->pool, id);
         return NULL;
     }
     watch->id = id;
-    watch->hash = (uint32_t)tdg__hash(&watches->key, target, strlen(target));
+    watch->hash = hash_of(watches, target);
     tdg__map_insert(&watches->by_target, watch->hash, id);
     return watch;
 }

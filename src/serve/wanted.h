@@ -14,8 +14,8 @@ typedef struct tdg__wanted {
     tdg__source_t *source; /* NULL: nobody has it at present */
     bool answered;         /* the server knows that it is watched */
     bool again;            /* memory ran out when it was to move to another source */
-    unsigned pending;      /* "list:...": sources that have not answered yet */
-    char *target;
+    unsigned pending;      /* a list: sources that have not answered yet */
+    tdg_target_t *target;  /* owned */
 } tdg__wanted_t;
 
 typedef struct tdg__wanted_set {
@@ -27,9 +27,10 @@ typedef struct tdg__wanted_set {
 int tdg__wanted_init(tdg__wanted_set_t *watches); /* 0 or TDG_ESYSTEM */
 void tdg__wanted_done(tdg__wanted_set_t *watches);
 
-tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches, const char *target);
+tdg__wanted_t *tdg__wanted_find(const tdg__wanted_set_t *watches,
+                                const tdg_target_t *target);
 tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches,
-                               const char *target); /* or NULL */
+                               const tdg_target_t *target); /* or NULL */
 void tdg__wanted_remove(tdg__wanted_set_t *watches, tdg__wanted_t *watch);
 
 /* Walks them: start with 0; NULL at the end. The one at hand may be removed. */

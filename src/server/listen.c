@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/listen.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,9 +15,9 @@ struct tdg__listen {
     tdg__occupant_t occupant;
     tdg__conn_t *conn;            /* NULL: in a pipe */
     tdg__listen_t *next, **place; /* in a pipe */
-    json_t *honoured;   /* URIs as they were asked for, by the name of their target; NULL
+    json_t *honoured;   /* URIs as they were asked for, by the key of their target; NULL
                            once acknowledged, as the next */
-    json_t *waiting;    /* names of targets whose watchers have not answered */
+    json_t *waiting;    /* keys of targets whose watchers have not answered */
     const char *fields; /* while opening: header lines of the response */
     bool opening;       /* nothing has been written yet */
     bool acknowledged;
@@ -140,42 +141,50 @@ static void acknowledge(tdg__listen_t *listen) {
 
 /* ---- Subscribing -------------------------------------------------------- */
 
-/* Notes a target under its name. Returns 0 or TDG_ENOMEM. */
-static int note(json_t *targets, const tdg__target_t *target, json_t *value) {
-    char room[TDG__TARGET_TEXT_MAX];
-    const char *name = tdg__target_text(target, room);
+/* One text per target: its kind and its name. */
+struct key {
+    char text[1 + TDG__ENTRY_MAX_KEY + 1];
+};
 
-    return json_object_set(targets, name, value) == 0 ? 0 : TDG_ENOMEM;
+static const char *key_of(const tdg__target_t *target, struct key *room) {
+    assert(target->len <= TDG__ENTRY_MAX_KEY);
+    room->text[0] = (char)('0' + target->kind);
+    memcpy(room->text + 1, target->name, target->len);
+    room->text[1 + target->len] = '\0';
+    return room->text;
+}
+
+/* Notes something for a target. Returns 0 or TDG_ENOMEM. */
+static int note(json_t *targets, const tdg__target_t *target, json_t *value) {
+    struct key room;
+
+    return json_object_set(targets, key_of(target, &room), value) == 0 ? 0 : TDG_ENOMEM;
 }
 
 static void forget(json_t *targets, const tdg__target_t *target) {
-    char room[TDG__TARGET_TEXT_MAX];
+    struct key room;
 
-    json_object_del(targets, tdg__target_text(target, room));
+    json_object_del(targets, key_of(target, &room));
 }
 
 /* What a listen asks for, with its wishes. */
 struct asked {
     tdg__sub_opts_t opts;
-    json_t *fresh; /* an object whose keys are what the cursor does not hold for; NULL */
+    json_t *fresh; /* an object whose keys are URIs that the cursor does not hold for, or
+                      NULL */
 };
 
-static bool holds_for(const struct asked *asked, const char *name) {
-    return asked->opts.has_cursor && json_object_get(asked->fresh, name) == NULL;
-}
-
-/* Of the wishes only the cursor is for lists. */
-static int honour_list(tdg__listen_t *listen, const char *name, bool wanted,
+/* Of the wishes only the cursor is for lists, unless it does not hold (`fresh`). */
+static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, bool fresh,
                        const struct asked *asked, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
     tdg__target_t list = tdg__target_list(name);
     tdg__sub_opts_t opts = {.cursor = asked->opts.cursor};
-    char room[TDG__TARGET_TEXT_MAX];
     tdg__subscribed_t subscribed;
 
     if (!wanted)
         return 0;
-    opts.has_cursor = holds_for(asked, tdg__target_text(&list, room));
+    opts.has_cursor = asked->opts.has_cursor && !fresh;
     if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
                               &opts, &subscribed) < 0)
         return 0;
@@ -198,7 +207,8 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
     if (rv < 0)
         return rv == TDG_ENOMEM ? rv : 0;
 
-    opts.has_cursor = holds_for(asked, json_string_value(uri));
+    opts.has_cursor = asked->opts.has_cursor &&
+                      json_object_get(asked->fresh, json_string_value(uri)) == NULL;
     bool again = tdg__engine_state(engine, listen->feed.stream, &resolved.target) !=
                  TDG__NOT_SUBSCRIBED;
     if (!again)
@@ -221,6 +231,8 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
 /* Of the lists those that the server advertises. */
 static int honour_lists(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                         const struct asked *asked) {
+    const tdg__listen_filter_t *wanted = &request->listen,
+                               *fresh = &request->wishes.fresh;
     tdg__server_info_t info;
     int rv;
 
@@ -228,29 +240,30 @@ static int honour_lists(tdg__listen_t *listen, const tdg__mcp_request_t *request
     if (!info.list_changed)
         return 0;
 
-    rv = honour_list(listen, "tools", request->listen_tools && info.tools, asked,
+    rv = honour_list(listen, "tools", wanted->tools && info.tools, fresh->tools, asked,
                      &listen->tools);
     if (rv == 0)
-        rv = honour_list(listen, "prompts", request->listen_prompts && info.prompts,
-                         asked, &listen->prompts);
+        rv = honour_list(listen, "prompts", wanted->prompts && info.prompts,
+                         fresh->prompts, asked, &listen->prompts);
     if (rv == 0)
-        rv = honour_list(listen, "resources", request->listen_resources && info.resources,
-                         asked, &listen->resources);
+        rv = honour_list(listen, "resources", wanted->resources && info.resources,
+                         fresh->resources, asked, &listen->resources);
     return rv;
 }
 
 static int honour_asked(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                         const struct asked *asked) {
+    const json_t *uris = request->listen.uris;
     tdg__server_info_t info;
     json_t *uri;
     size_t i;
 
     int rv = honour_lists(listen, request, asked);
     tdg__server_describe(tdg__worker_server(listen->feed.worker), &info);
-    if (rv < 0 || request->listen_uris == NULL || !info.subscribe)
+    if (rv < 0 || uris == NULL || !info.subscribe)
         return rv;
     listen->asked_uris = true;
-    json_array_foreach(request->listen_uris, i, uri) {
+    json_array_foreach(uris, i, uri) {
         rv = honour_uri(listen, uri, asked);
         if (rv < 0)
             break;
@@ -280,7 +293,7 @@ static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
 
     listen->had_cursor = request->wishes.cursor != NULL;
     tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
-    int rv = make_set(request->wishes.fresh, &asked.fresh);
+    int rv = make_set(request->wishes.fresh.uris, &asked.fresh);
     if (rv == 0)
         rv = honour_asked(listen, request, &asked);
     json_decref(asked.fresh);

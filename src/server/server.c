@@ -185,22 +185,26 @@ static int answer_of_watcher(int code) {
     return code >= 0 || code == TDG_EAGAIN || code == TDG_ENOTSUP ? code : TDG_EREFUSED;
 }
 
+/* Names of the hub's targets end in NUL. */
+static tdg_target_t target_of_hub(const tdg__target_t *target) {
+    return (tdg_target_t){(tdg_target_kind_t)target->kind, target->name};
+}
+
 static int watch_start(void *user, const tdg__target_t *target) {
     tdg_server_t *server = user;
-    char name[TDG__TARGET_TEXT_MAX];
     const tdg_watcher_t *watcher = &server->opts.watcher;
+    const tdg_target_t watched = target_of_hub(target);
 
-    return answer_of_watcher(
-        watcher->start(watcher->user, server, tdg__target_text(target, name)));
+    return answer_of_watcher(watcher->start(watcher->user, server, &watched));
 }
 
 static void watch_stop(void *user, const tdg__target_t *target) {
     tdg_server_t *server = user;
-    char name[TDG__TARGET_TEXT_MAX];
     const tdg_watcher_t *watcher = &server->opts.watcher;
+    const tdg_target_t watched = target_of_hub(target);
 
     if (watcher->stop != NULL)
-        watcher->stop(watcher->user, server, tdg__target_text(target, name));
+        watcher->stop(watcher->user, server, &watched);
 }
 
 static int init_parts(tdg_server_t *server) {
@@ -613,34 +617,44 @@ static bool has_entry(const tdg_server_t *server, tdg__kind_t kind, const char *
     return entry != NULL;
 }
 
+static tdg_target_t target_of_entry(tdg__kind_t kind, const char *key) {
+    return (tdg_target_t){
+        kind == TDG__TEMPLATE ? TDG_TARGET_TEMPLATE : TDG_TARGET_URI,
+        key,
+    };
+}
+
 /* Settings come first: once something is added, nothing may fail, since its `user` is
  * ours then. */
-static int configure_new(tdg_server_t *server, tdg__kind_t kind, const char *target,
+static int configure_new(tdg_server_t *server, tdg__kind_t kind, const char *key,
                          const tdg_settings_t *settings, tdg_settings_t *ret_before) {
-    bool is_there = target != NULL && has_entry(server, kind, target);
+    const tdg_target_t target = target_of_entry(kind, key);
+    bool is_there = key != NULL && has_entry(server, kind, key);
 
     *ret_before = (tdg_settings_t){0};
-    if (target == NULL)
+    if (key == NULL)
         return 0;
-    *ret_before = tdg__configured_get(server->configured, target);
+    *ret_before = tdg__configured_get(server->configured, &target);
     if (!says_something(settings) && !(is_there && says_something(ret_before)))
         return 0;
-    return tdg_server_configure(server, target, settings);
+    return tdg_server_configure(server, &target, settings);
 }
 
 /* For settings that are taken back: the caller could do nothing about a failure. */
-static void reconfigure(tdg_server_t *server, const char *target,
+static void reconfigure(tdg_server_t *server, tdg__kind_t kind, const char *key,
                         const tdg_settings_t *settings) {
-    if (tdg_server_configure(server, target, settings) < 0)
-        tdg__server_log_event(server, TDG__EVENT_SETTING_LOST, target);
+    const tdg_target_t target = target_of_entry(kind, key);
+
+    if (tdg_server_configure(server, &target, settings) < 0)
+        tdg__server_log_event(server, TDG__EVENT_SETTING_LOST, key);
 }
 
-static int added(tdg_server_t *server, tdg__kind_t kind, const char *target,
+static int added(tdg_server_t *server, tdg__kind_t kind, const char *key,
                  const tdg_settings_t *settings, const tdg_settings_t *before, int rv) {
     if (rv == 0)
         list_changed(server, kind);
-    else if (target != NULL && (says_something(settings) || says_something(before)))
-        reconfigure(server, target, before);
+    else if (key != NULL && (says_something(settings) || says_something(before)))
+        reconfigure(server, kind, key, before);
     return rv;
 }
 
@@ -650,7 +664,7 @@ static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key, int 
     if (rv < 0)
         return rv;
     if (kind == TDG__RESOURCE || kind == TDG__TEMPLATE)
-        reconfigure(server, key, &none);
+        reconfigure(server, kind, key, &none);
     list_changed(server, kind);
     return 0;
 }
@@ -811,17 +825,17 @@ int tdg__server_publish(tdg_server_t *server, tdg__publication_t *list, size_t c
     return rv;
 }
 
-int tdg_server_watch_done(tdg_server_t *server, const char *target, int error) {
-    if (server == NULL || target == NULL)
+int tdg_server_watch_done(tdg_server_t *server, const tdg_target_t *target, int error) {
+    if (server == NULL)
         return TDG_EINVAL;
 
-    tdg__target_t watched = tdg__target_from_text(target);
+    tdg__target_t watched = tdg__target_to_engine(target);
     return tdg__hub_watch_done(server->hub, &watched, answer_of_watcher(error));
 }
 
-int tdg_server_configure(tdg_server_t *server, const char *target,
+int tdg_server_configure(tdg_server_t *server, const tdg_target_t *target,
                          const tdg_settings_t *settings) {
-    if (server == NULL || target == NULL || settings == NULL)
+    if (server == NULL || settings == NULL)
         return TDG_EINVAL;
 
     pthread_mutex_lock(&server->life);

@@ -12,13 +12,10 @@
 #include "core/engine.h"
 #include "server/worker.h"
 
-/* ---- Targets as text ---------------------------------------------------- */
+/* ---- From the public header to the engine ------------------------------- */
 
-enum { TDG__TARGET_TEXT_MAX = 8192 + 1 };
-
-/* A URI, a template, or "list:NAME". `room` holds it where it must be copied. */
-const char *tdg__target_text(const tdg__target_t *target, char *room);
-tdg__target_t tdg__target_from_text(const char *text); /* borrows */
+/* Borrows the name; NULL becomes a target that is not valid. */
+tdg__target_t tdg__target_to_engine(const tdg_target_t *target);
 
 tdg__settings_t tdg__settings_to_engine(const tdg_settings_t *settings);
 
@@ -32,17 +29,18 @@ void tdg__configured_destroy(tdg__configured_t *configured); /* NULL is accepted
 
 /* Remembers them for engines to come; all zero forgets. Checks them, too. Returns 0,
  * TDG_EINVAL, TDG_EURILEN, TDG_ETEMPLATE, TDG_EAMBIGUOUS or TDG_ENOMEM. */
-int tdg__configured_set(tdg__configured_t *configured, const char *target,
+int tdg__configured_set(tdg__configured_t *configured, const tdg_target_t *target,
                         const tdg_settings_t *settings);
 
 /* What was set; all zero where nothing was. */
-tdg_settings_t tdg__configured_get(tdg__configured_t *configured, const char *target);
+tdg_settings_t tdg__configured_get(tdg__configured_t *configured,
+                                   const tdg_target_t *target);
 
 /* Tells an engine all of them. */
 int tdg__configured_apply(tdg__configured_t *configured, tdg__engine_t *engine);
 
 /* Tells the engine of a worker that runs. Returns 0 or TDG_ENOMEM. */
-int tdg__configured_send(tdg__worker_t *worker, const char *target,
+int tdg__configured_send(tdg__worker_t *worker, const tdg_target_t *target,
                          const tdg_settings_t *settings);
 
 /* ---- Several changes at once -------------------------------------------- */

@@ -346,21 +346,23 @@ static int open_(tdg__source_t *source) {
     return 0;
 }
 
-static int watch(tdg__source_t *source, const char *target) {
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__command_t *command = (tdg__command_t *)source;
 
-    if (!is_interval(command))
-        return tdg__feed_watch(command, target);
+    if (!is_interval(command)) /* of a template: which program should run? */
+        return target->kind == TDG_TARGET_TEMPLATE
+                   ? TDG_ENOTSUP
+                   : tdg__feed_watch(command, target->name);
     if (command->watched++ == 0)
         set_timer(command);
     return 0;
 }
 
-static void unwatch(tdg__source_t *source, const char *target) {
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__command_t *command = (tdg__command_t *)source;
 
     if (!is_interval(command))
-        tdg__feed_unwatch(command, target);
+        tdg__feed_unwatch(command, target->name);
     else if (--command->watched == 0)
         uv_timer_stop(&command->timer);
 }

@@ -316,8 +316,6 @@ static void on_timer(uv_timer_t *timer) {
 int tdg__feed_watch(tdg__command_t *command, const char *uri) {
     struct tdg__feed *feed;
 
-    if (command->source.template_ != NULL && strcmp(uri, command->source.entry.uri) == 0)
-        return TDG_ENOTSUP; /* which program should run? */
     feed = find(command, uri);
     if (feed == NULL && is_full(command))
         return TDG_ETOTAL;

@@ -266,9 +266,9 @@ void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new) {
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static int watch(tdg__source_t *source, const char *target) {
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__files_t *files = (tdg__files_t *)source;
-    char *copy;
+    tdg_target_t *copy;
 
     if (files->settled) {
         files->watching++;
@@ -277,13 +277,13 @@ static int watch(tdg__source_t *source, const char *target) {
     }
     if (files->n_arming == files->arming_room) {
         size_t room = files->arming_room * 2 + 8;
-        char **arming = tdg__reallocarray(files->arming, room, sizeof(*arming));
+        tdg_target_t **arming = tdg__reallocarray(files->arming, room, sizeof(*arming));
         if (arming == NULL)
             return TDG_ENOMEM;
         files->arming = arming;
         files->arming_room = room;
     }
-    copy = tdg__strdup(target);
+    copy = tdg__copy_target(target);
     if (copy == NULL)
         return TDG_ENOMEM;
     files->arming[files->n_arming++] = copy;
@@ -291,12 +291,12 @@ static int watch(tdg__source_t *source, const char *target) {
     return TDG_EAGAIN;
 }
 
-static void unwatch(tdg__source_t *source, const char *target) {
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__files_t *files = (tdg__files_t *)source;
 
     files->watching--;
     for (size_t i = 0; i < files->n_arming; i++)
-        if (strcmp(files->arming[i], target) == 0) {
+        if (tdg__same_target(files->arming[i], target)) {
             tdg__free(files->arming[i]);
             files->arming[i] = files->arming[--files->n_arming];
             break;
@@ -308,7 +308,7 @@ void tdg__files_armed(tdg__files_t *files) {
     /* What came before its folder was watched. */
     tdg__source_touch_all(&files->source);
     while (files->n_arming > 0 && !files->closing) {
-        char *target = files->arming[--files->n_arming];
+        tdg_target_t *target = files->arming[--files->n_arming];
 
         tdg__source_watched(&files->source, target, 0);
         tdg__free(target);

@@ -59,8 +59,8 @@ typedef struct tdg__files {
     char *never; /* real path of source.never; scope.never_path is in it */
 
     /* files.c */
-    size_t watching; /* targets */
-    char **arming;   /* targets that wait for the first walk to end */
+    size_t watching;       /* targets */
+    tdg_target_t **arming; /* that wait for the first walk to end */
     size_t n_arming, arming_room;
     unsigned handles; /* that are not closed yet */
     uv_timer_t timer; /* retry, poll, or look after what inotify does not tell */

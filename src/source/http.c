@@ -142,20 +142,20 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static int watch(tdg__source_t *source, const char *target) {
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
     struct http *http = (struct http *)source;
 
     /* Nobody could say which URLs there are to poll. */
-    if (source->template_ != NULL && strcmp(target, source->entry.uri) == 0)
+    if (target->kind == TDG_TARGET_TEMPLATE)
         return TDG_ENOTSUP;
-    if (tdg__http_poll_find(http, target) != NULL)
+    if (tdg__http_poll_find(http, target->name) != NULL)
         return 0;
-    return tdg__http_poll_create(http, target);
+    return tdg__http_poll_create(http, target->name);
 }
 
-static void unwatch(tdg__source_t *source, const char *target) {
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     struct http *http = (struct http *)source;
-    struct poll *poll = tdg__http_poll_find(http, target);
+    struct poll *poll = tdg__http_poll_find(http, target->name);
 
     if (poll == NULL)
         return;

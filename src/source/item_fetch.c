@@ -260,7 +260,8 @@ void tdg__item_check_armed(tdg__item_t *item, int status) {
     tdg__source_t *source = item->source;
 
     if (item->watched && !item->kind_arming && !item->first_fetch)
-        source->host.ops->watched(source->host.user, source, item->uri, status);
+        source->host.ops->watched(source->host.user, source, TDG__URI_TARGET(item->uri),
+                                  status);
 }
 
 /* Which of many it is, "a:1: "; where the source is one resource its label says it. */

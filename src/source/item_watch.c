@@ -7,10 +7,6 @@
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static bool is_template(const tdg__source_t *source, const char *target) {
-    return source->template_ != NULL && strcmp(target, source->entry.uri) == 0;
-}
-
 /* What was told of is not there any more: after a reload, where it could not be taken
  * over. Returns 0, or TDG_ENOMEM where that could not be told. */
 static int tell_lost(tdg__item_t *item) {
@@ -23,17 +19,18 @@ static int tell_lost(tdg__item_t *item) {
     item->seen.known = UNKNOWN;
     item->watched = false;
     if (item->source->kind->unwatch != NULL)
-        item->source->kind->unwatch(item->source, item->uri);
+        item->source->kind->unwatch(item->source, TDG__URI_TARGET(item->uri));
     tdg__item_release(item);
     return TDG_ENOMEM;
 }
 
-static int watch_uri(tdg__source_t *source, const char *uri, const char *checksum) {
-    tdg__item_t *item = tdg__item_make(source, uri);
+static int watch_uri(tdg__source_t *source, const tdg_target_t *target,
+                     const char *checksum) {
+    tdg__item_t *item = tdg__item_make(source, target->name);
     if (item == NULL)
         return TDG_ENOMEM;
 
-    int rv = source->kind->watch != NULL ? source->kind->watch(source, uri) : 0;
+    int rv = source->kind->watch != NULL ? source->kind->watch(source, target) : 0;
     if (rv < 0 && rv != TDG_EAGAIN) {
         tdg__item_release(item);
         return rv;
@@ -55,16 +52,15 @@ static int watch_uri(tdg__source_t *source, const char *uri, const char *checksu
     return TDG_EAGAIN;
 }
 
-int tdg__source_watch(tdg__source_t *source, const char *target, const char *checksum) {
-    bool template_ = is_template(source, target);
-
+int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
+                      const char *checksum) {
     if (source->closing)
         return TDG_EENDED;
-    if (!template_ && strncmp(target, "list:", 5) != 0)
+    if (target->kind == TDG_TARGET_URI)
         return watch_uri(source, target, checksum);
 
     int rv = source->kind->watch != NULL ? source->kind->watch(source, target) : 0;
-    if (template_ && (rv == 0 || rv == TDG_EAGAIN))
+    if (target->kind == TDG_TARGET_TEMPLATE && (rv == 0 || rv == TDG_EAGAIN))
         source->items->template_watched = true;
     return rv;
 }
@@ -76,12 +72,16 @@ static void unwatch_template(struct tdg__items *items) {
         tdg__item_destroy(tdg__pool_get(&items->pool, items->by_use.first));
 }
 
-void tdg__source_unwatch(tdg__source_t *source, const char *target) {
-    tdg__item_t *item = tdg__item_find(source, target);
+static tdg__item_t *item_of(tdg__source_t *source, const tdg_target_t *target) {
+    return target->kind == TDG_TARGET_URI ? tdg__item_find(source, target->name) : NULL;
+}
+
+void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target) {
+    tdg__item_t *item = item_of(source, target);
 
     if (source->closing)
         return;
-    if (is_template(source, target)) {
+    if (target->kind == TDG_TARGET_TEMPLATE) {
         unwatch_template(source->items);
     } else if (item != NULL && item->watched) {
         item->watched = item->kind_arming = item->first_fetch = false;
@@ -94,13 +94,13 @@ void tdg__source_unwatch(tdg__source_t *source, const char *target) {
         tdg__item_release(item);
 }
 
-void tdg__source_watched(tdg__source_t *source, const char *target, int status) {
-    tdg__item_t *item = tdg__item_find(source, target);
+void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int status) {
+    tdg__item_t *item = item_of(source, target);
 
     if (source->closing)
         return;
     if (item == NULL || !item->watched) { /* the template, or a list */
-        if (status < 0 && is_template(source, target))
+        if (status < 0 && target->kind == TDG_TARGET_TEMPLATE)
             unwatch_template(source->items);
         source->host.ops->watched(source->host.user, source, target, status);
         return;

@@ -261,7 +261,7 @@ static void on_armed(void *user, int error) {
                         "second instead",
                         strerror(error));
     }
-    tdg__source_watched(&log->source, log->source.entry.uri, 0);
+    tdg__source_watched(&log->source, TDG__URI_TARGET(log->source.entry.uri), 0);
 }
 
 static void on_watch_closed(void *user) {
@@ -274,7 +274,7 @@ static void on_watch_closed(void *user) {
 /* Of a watch that was stopped only the end is of interest. */
 static const tdg__path_watch_ops_t watch_ops = {on_armed, on_changed, on_watch_closed};
 
-static int watch(tdg__source_t *source, const char *target) {
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
     struct log *log = (struct log *)source;
 
     (void)target; /* there is only one */
@@ -287,7 +287,7 @@ static int watch(tdg__source_t *source, const char *target) {
     return TDG_EAGAIN;
 }
 
-static void unwatch(tdg__source_t *source, const char *target) {
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     struct log *log = (struct log *)source;
 
     (void)target;

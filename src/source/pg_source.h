@@ -84,8 +84,8 @@ bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
 void tdg__pg_source_forget(tdg__pg_source_t *p);
 
 /* Of the table of functions of a kind. */
-int tdg__pg_source_watch(tdg__source_t *source, const char *target);
-void tdg__pg_source_unwatch(tdg__source_t *source, const char *target);
+int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target);
+void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target);
 void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch); /* pg_fetch.c */
 void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch);
 

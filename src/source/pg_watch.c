@@ -14,7 +14,7 @@ enum { POLL_MS = 10 * 1000 };
 
 struct tdg__pg_pending {
     struct tdg__pg_pending *next;
-    char target[];
+    char uri[];
 };
 
 /* ---- Small things ------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void settle_uris(tdg__pg_source_t *p) {
         struct tdg__pg_pending *first = p->pending;
 
         p->pending = first->next;
-        tdg__source_watched(&p->source, first->target, 0);
+        tdg__source_watched(&p->source, TDG__URI_TARGET(first->uri), 0);
         tdg__free(first);
     }
 }
@@ -102,7 +102,8 @@ static void settle_template(tdg__pg_source_t *p, int status) {
         p->template_watched = false;
         rest_unless_watched(p);
     }
-    tdg__source_watched(&p->source, p->source.entry.uri, status);
+    tdg__source_watched(
+        &p->source, &(tdg_target_t){TDG_TARGET_TEMPLATE, p->source.entry.uri}, status);
 }
 
 static void armed(tdg__pg_source_t *p) {
@@ -417,17 +418,13 @@ static void start_intervals(tdg__pg_source_t *p) {
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static bool is_template(const tdg__pg_source_t *p, const char *target) {
-    return p->plan.template_ != NULL && strcmp(target, p->source.entry.uri) == 0;
-}
-
 static int wait_for(tdg__pg_source_t *p, const char *uri) {
     size_t size = strlen(uri) + 1;
     struct tdg__pg_pending *pending = tdg__malloc(sizeof(*pending) + size);
 
     if (pending == NULL)
         return TDG_ENOMEM;
-    memcpy(pending->target, uri, size);
+    memcpy(pending->uri, uri, size);
     pending->next = p->pending;
     p->pending = pending;
     return TDG_EAGAIN;
@@ -446,11 +443,11 @@ static int watch_template(tdg__pg_source_t *p) {
     return TDG_EAGAIN;
 }
 
-int tdg__pg_source_watch(tdg__source_t *source, const char *target) {
+int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__pg_source_t *p = (tdg__pg_source_t *)source;
     int rv = 0;
 
-    if (is_template(p, target)) {
+    if (target->kind == TDG_TARGET_TEMPLATE) {
         if (!p->plan.listens)
             return TDG_ENOTSUP; /* nobody could say which of its URIs exist */
         rv = watch_template(p);
@@ -458,7 +455,7 @@ int tdg__pg_source_watch(tdg__source_t *source, const char *target) {
         /* While the server is away, watching begins without it. */
         if (p->plan.listens && p->listening != TDG__PG_LISTENING &&
             !runs(p, TDG__PG_RETRY))
-            rv = wait_for(p, target);
+            rv = wait_for(p, target->name);
         if (rv == TDG_ENOMEM)
             return rv;
         p->uris++;
@@ -475,7 +472,7 @@ int tdg__pg_source_watch(tdg__source_t *source, const char *target) {
 static void forget_pending(tdg__pg_source_t *p, const char *uri) {
     struct tdg__pg_pending **link = &p->pending;
 
-    while (*link != NULL && strcmp((*link)->target, uri) != 0)
+    while (*link != NULL && strcmp((*link)->uri, uri) != 0)
         link = &(*link)->next;
     if (*link != NULL) {
         struct tdg__pg_pending *gone = *link;
@@ -504,14 +501,14 @@ static void rest_unless_watched(tdg__pg_source_t *p) {
     tdg__pg_source_rest(p);
 }
 
-void tdg__pg_source_unwatch(tdg__source_t *source, const char *target) {
+void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__pg_source_t *p = (tdg__pg_source_t *)source;
 
-    if (is_template(p, target)) {
+    if (target->kind == TDG_TARGET_TEMPLATE) {
         unwatch_template(p);
     } else if (p->uris > 0) {
         p->uris--;
-        forget_pending(p, target);
+        forget_pending(p, target->name);
     }
     rest_unless_watched(p);
 }

@@ -28,6 +28,7 @@
 
 #include <tidings/server.h> /* tdg_log_level_t, tdg_settings_t: types only */
 
+#include "base/target.h"
 #include "base/template.h"
 #include "config/option.h"
 
@@ -85,7 +86,8 @@ typedef struct tdg__source_host_ops {
     void (*ready)(void *user, tdg__source_t *source);
 
     /* The answer to a tdg__source_watch() that returned TDG_EAGAIN. */
-    void (*watched)(void *user, tdg__source_t *source, const char *target, int status);
+    void (*watched)(void *user, tdg__source_t *source, const tdg_target_t *target,
+                    int status);
 
     /* tdg__source_close() is complete: the source can be freed. */
     void (*closed)(void *user, tdg__source_t *source);
@@ -103,8 +105,7 @@ typedef struct tdg__source_host {
 /* ---- A kind of source --------------------------------------------------- */
 
 enum {
-    TDG__SOURCE_LISTS = 1 << 0,   /* its list changes by itself: target "list:resources"
-                                     is watched too */
+    TDG__SOURCE_LISTS = 1 << 0,   /* its list changes by itself, and is watched too */
     TDG__SOURCE_NO_URI = 1 << 1,  /* makes its URIs itself; `uri` is not required */
     TDG__SOURCE_PUSHED = 1 << 2,  /* no fetch: content comes through tdg__source_put() */
     TDG__SOURCE_PUBLISH = 1 << 3, /* anybody with the publish key may put content */
@@ -133,13 +134,13 @@ struct tdg__source_kind {
      * the last handle is closed and the last fetch is done, at once or later. */
     void (*close)(tdg__source_t *source);
 
-    /* Somebody wants to know about a target: a URI of ours, our template, or
-     * "list:resources". Returns 0: from now on changes are noticed. TDG_EAGAIN:
+    /* Somebody wants to know about a target: a URI of ours, our template, or the list of
+     * resources (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN:
      * tdg__source_watched() follows. Another code refuses, for good. Where the backend is
      * away now, watching begins all the same, and the reconnect touches everything. May
      * be NULL: changes are noticed anyway. */
-    int (*watch)(tdg__source_t *source, const char *target);
-    void (*unwatch)(tdg__source_t *source, const char *target);
+    int (*watch)(tdg__source_t *source, const tdg_target_t *target);
+    void (*unwatch)(tdg__source_t *source, const tdg_target_t *target);
 
     /* Whether a URI that entry.uri stands for is really one of ours; NULL: yes. */
     bool (*owns)(tdg__source_t *source, const char *uri);
@@ -230,8 +231,9 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri);
  * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change can be told
  * from it; `checksum` is what a client was last told (from another source before a
  * reload), "" where there was nothing, or NULL where nobody was told anything yet. */
-int tdg__source_watch(tdg__source_t *source, const char *target, const char *checksum);
-void tdg__source_unwatch(tdg__source_t *source, const char *target);
+int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
+                      const char *checksum);
+void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target);
 
 /* What was last told of a watched URI: "sha256:…"; NULL: nothing yet. Borrowed. */
 const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
@@ -289,7 +291,7 @@ int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
 void tdg__source_unlist(tdg__source_t *source,
                         const char *uri); /* also told as deleted */
 void tdg__source_ready(tdg__source_t *source);
-void tdg__source_watched(tdg__source_t *source, const char *target, int status);
+void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int status);
 void tdg__source_closed(tdg__source_t *source);
 
 /* No more than 20 messages in 10 s; the first one after that is preceded by how many were

@@ -44,7 +44,7 @@ struct sqlite {
     uv_timer_t timer;
     bool timer_open; /* until it all ends */
     bool said_inotify;
-    struct waiting *waiting; /* targets that are not armed yet */
+    struct waiting *waiting; /* URIs that are not armed yet */
 };
 
 /* A fetch that waits, or runs. */
@@ -56,7 +56,7 @@ struct request {
 
 struct waiting {
     struct waiting *next;
-    char target[];
+    char uri[];
 };
 
 #define AT(field) offsetof(struct sqlite, field)
@@ -135,8 +135,8 @@ static void arm(struct sqlite *sqlite) {
         struct waiting *waiting = sqlite->waiting;
 
         sqlite->waiting = waiting->next;
-        tdg__source_touch(source, waiting->target);
-        tdg__source_watched(source, waiting->target, 0);
+        tdg__source_touch(source, waiting->uri);
+        tdg__source_watched(source, TDG__URI_TARGET(waiting->uri), 0);
         tdg__free(waiting);
     }
 }
@@ -222,25 +222,25 @@ static int start_watching(struct sqlite *sqlite) {
     return 0;
 }
 
-static int watch(tdg__source_t *source, const char *target) {
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
     struct sqlite *sqlite = (struct sqlite *)source;
     struct waiting *waiting;
     int rv;
 
     /* Nobody could say which URIs there are to query. */
-    if (source->template_ != NULL && strcmp(target, source->entry.uri) == 0)
+    if (target->kind == TDG_TARGET_TEMPLATE)
         return TDG_ENOTSUP;
     if (sqlite->watched > 0 && sqlite->armed) {
         sqlite->watched++;
         return 0;
     }
-    waiting = tdg__malloc(sizeof(*waiting) + strlen(target) + 1);
+    waiting = tdg__malloc(sizeof(*waiting) + strlen(target->name) + 1);
     rv = waiting == NULL ? TDG_ENOMEM : sqlite->watched == 0 ? start_watching(sqlite) : 0;
     if (rv < 0) {
         tdg__free(waiting);
         return rv;
     }
-    strcpy(waiting->target, target);
+    strcpy(waiting->uri, target->name);
     waiting->next = sqlite->waiting;
     sqlite->waiting = waiting;
     sqlite->watched++;
@@ -262,11 +262,11 @@ static void stop_watching(struct sqlite *sqlite) {
     }
 }
 
-static void unwatch(tdg__source_t *source, const char *target) {
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     struct sqlite *sqlite = (struct sqlite *)source;
     struct waiting **at = &sqlite->waiting;
 
-    while (*at != NULL && strcmp((*at)->target, target) != 0)
+    while (*at != NULL && strcmp((*at)->uri, target->name) != 0)
         at = &(*at)->next;
     if (*at != NULL) {
         struct waiting *waiting = *at;

@@ -51,7 +51,7 @@ void fixture_reply_object(tdg_request_t *request, json_t *object);
 void fixture_live_changed(const char *uri);
 
 /* Acknowledges, or refuses, a watcher that was held back. */
-int fixture_live_arm(tdg_server_t *server, const char *target, int error);
+int fixture_live_arm(tdg_server_t *server, const char *uri, int error);
 
 /* What the watcher was told so far: {"started": {target: times}, "stopped": {...}}. New.
  */

@@ -18,7 +18,7 @@ static struct live {
     unsigned changes;
 } live[27];
 
-static json_t *started, *stopped; /* target: how often */
+static json_t *started, *stopped; /* name of a target: how often */
 
 /* ---- Reading ------------------------------------------------------------ */
 
@@ -65,37 +65,37 @@ static void complete_item(void *user, tdg_request_t *request, const char *argume
 
 /* ---- The watcher -------------------------------------------------------- */
 
-static void count(json_t **where, const char *target) {
+static void count(json_t **where, const char *name) {
     pthread_mutex_lock(&lock);
     if (*where == NULL)
         *where = json_object();
     json_object_set_new(
-        *where, target,
-        json_integer(json_integer_value(json_object_get(*where, target)) + 1));
+        *where, name,
+        json_integer(json_integer_value(json_object_get(*where, name)) + 1));
     pthread_mutex_unlock(&lock);
 }
 
-static int start(void *user, tdg_server_t *server, const char *target) {
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user;
     (void)server;
-    count(&started, target);
-    if (strncmp(target, "slow://", 7) == 0)
+    count(&started, target->name);
+    if (strncmp(target->name, "slow://", 7) == 0)
         return TDG_EAGAIN;
-    if (strncmp(target, "deny://", 7) == 0)
+    if (strncmp(target->name, "deny://", 7) == 0)
         return TDG_EREFUSED;
     return 0;
 }
 
-static void stop(void *user, tdg_server_t *server, const char *target) {
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user;
     (void)server;
-    count(&stopped, target);
+    count(&stopped, target->name);
 }
 
 const tdg_watcher_t fixture_watcher = {.start = start, .stop = stop};
 
-int fixture_live_arm(tdg_server_t *server, const char *target, int error) {
-    return tdg_server_watch_done(server, target, error);
+int fixture_live_arm(tdg_server_t *server, const char *uri, int error) {
+    return tdg_server_watch_done(server, &(tdg_target_t){TDG_TARGET_URI, uri}, error);
 }
 
 json_t *fixture_live_watched(void) {

@@ -81,16 +81,16 @@ static void call_delete(void *user, tdg_request_t *request, const json_t *argume
                                     metadata != NULL ? json_deep_copy(metadata) : NULL));
 }
 
-/* {target, timing, windowMs, rateLimitMs} */
+/* {uri, timing, windowMs, rateLimitMs} */
 static void call_configure(void *user, tdg_request_t *request, const json_t *arguments) {
     static const char *const modes[] = {"inherit", "immediate", "batch", "debounce",
                                         "throttle"};
-    const char *target = fixture_string(request, arguments, "target");
+    const char *uri = fixture_string(request, arguments, "uri");
     const char *timing = json_string_value(json_object_get(arguments, "timing"));
     tdg_settings_t settings = {.window_ms = fixture_number(arguments, "windowMs", 0)};
 
     (void)user;
-    if (target == NULL)
+    if (uri == NULL)
         return;
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]) && timing != NULL; i++)
         if (strcmp(modes[i], timing) == 0)
@@ -99,8 +99,9 @@ static void call_configure(void *user, tdg_request_t *request, const json_t *arg
         settings.rate_limit_ms = (int32_t)fixture_number(arguments, "rateLimitMs", 0);
     if (settings.rate_limit_ms == 0 && json_object_get(arguments, "rateLimitMs") != NULL)
         settings.rate_limit_ms = TDG_RATE_OFF;
-    fixture_reply_code(
-        request, tdg_server_configure(tdg_request_server(request), target, &settings));
+    fixture_reply_code(request, tdg_server_configure(tdg_request_server(request),
+                                                     &(tdg_target_t){TDG_TARGET_URI, uri},
+                                                     &settings));
 }
 
 /* ---- Lists -------------------------------------------------------------- */
@@ -264,8 +265,7 @@ static void call_arm(void *user, tdg_request_t *request, const json_t *arguments
 static const struct offered_tool tools[] = {
     {"publish",         "Says that a resource changed.",            call_publish,         WITH_STRING("uri") },
     {"delete",          "Says that a resource is gone.",            call_delete,          WITH_STRING("uri") },
-    {"configure",       "Sets when subscribers are told.",          call_configure,
-     WITH_STRING("target")                                                                                   },
+    {"configure",       "Sets when subscribers are told.",          call_configure,       WITH_STRING("uri") },
     {"add_resource",    "Adds a resource.",                         call_add_resource,    WITH_STRING("uri") },
     {"remove_resource", "Removes a resource.",                      call_remove_resource, WITH_STRING("uri") },
     {"add_tool",        "Adds a tool.",                             call_add_tool,        WITH_STRING("name")},

@@ -202,7 +202,8 @@ describe('a modern client that comes with its cursor and asks for more', () => {
         .filter((what) => what !== marker).sort();
     };
     assert.deepEqual(await told({ 'dev.tidings/cursor': cursor,
-      'dev.tidings/fresh': [more, marker, 'list:tools'] }), [had]);
+      'dev.tidings/fresh': { resourceSubscriptions: [more, marker], toolsListChanged: true } }),
+    [had]);
     assert.deepEqual(await told({ 'dev.tidings/cursor': cursor }),
       [had, more, 'notifications/tools/list_changed'].sort());
     await fixture.stop();

@@ -268,6 +268,22 @@ def what_is_published_reaches_both_eras():
     assert serve.end() == 0
 
 
+def a_resource_may_look_like_a_list():
+    """A URI is what it is: no beginning of it means anything."""
+    uris = ['list:x', 'list:resources']
+    serve = Serve(HEAD + 'resources:\n' + ''.join(f"- memory: '{uri}'\n" for uri in uris))
+    streams = [listen(serve, *uris), legacy_listen(serve, *uris)]
+    for uri in uris:
+        status, answer = publish(serve, {'uri': uri, 'content': 'hello'})
+        assert status == 200, answer
+        assert answer['changes'][0]['subscriptions'] == 2, answer
+        for stream in streams:
+            assert stream.expect(uri)['metadata']['change_type'] == 'created'
+    for stream in streams:
+        stream.close()
+    assert serve.end() == 0
+
+
 def a_thousand_contents_are_there_when_they_are_told():
     serve = Serve()
     stream = listen(serve, 'm:n')
@@ -741,6 +757,7 @@ def a_broken_config_is_no_beginning():
 
 TESTS = [
     what_is_published_reaches_both_eras,
+    a_resource_may_look_like_a_list,
     a_thousand_contents_are_there_when_they_are_told,
     the_command_and_curl_publish,
     who_has_no_key_publishes_nothing,

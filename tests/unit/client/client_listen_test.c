@@ -259,7 +259,7 @@ static void a_new_listen_says_what_its_cursor_does_not_hold_for(void **state) {
     params = fake_params(fake_find(f, LISTEN));
     assert_json_equal(
         json_object_get(json_object_get(params, "_meta"), "dev.tidings/fresh"),
-        "['a:3']");
+        "{'resourceSubscriptions':['a:3']}");
     json_decref(params);
     play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
 
@@ -267,7 +267,7 @@ static void a_new_listen_says_what_its_cursor_does_not_hold_for(void **state) {
     params = fake_params(fake_find(f, LISTEN));
     assert_json_equal(
         json_object_get(json_object_get(params, "_meta"), "dev.tidings/fresh"),
-        "['list:tools']");
+        "{'toolsListChanged':true}");
     json_decref(params);
     play_ack(f, fake_find(f, LISTEN), NULL, CURSOR(5) "," RESUMED(true));
 

@@ -339,7 +339,8 @@ static void take_listen(struct model *m, struct model_stream *stream) {
     json_t *params = fake_params(stream->sent);
     json_t *meta = json_object_get(params, "_meta");
     const char *cursor = json_string_value(json_object_get(meta, "dev.tidings/cursor"));
-    unsigned fresh = bits_of(json_object_get(meta, "dev.tidings/fresh"));
+    unsigned fresh = bits_of(json_object_get(json_object_get(meta, "dev.tidings/fresh"),
+                                             "resourceSubscriptions"));
     struct model_message *ack;
     bool resumed = false;
 

@@ -336,10 +336,12 @@ static void refuses_wishes_that_it_does_not_understand(void **state) {
         "'dev.tidings/"
         "cursor':'12345678901234567890123456789012345678901234567890123456789012345'",
         "dev.tidings/cursor is longer than 64 bytes");
-    expect_refused_wish("'dev.tidings/fresh':'a:1'",
-                        "dev.tidings/fresh must be an array of strings");
-    expect_refused_wish("'dev.tidings/fresh':['a:1',5]",
-                        "dev.tidings/fresh must be an array of strings");
+    expect_refused_wish("'dev.tidings/fresh':['a:1']",
+                        "dev.tidings/fresh in _meta must be an object");
+    expect_refused_wish("'dev.tidings/fresh':{'resourceSubscriptions':['a:1',5]}",
+                        "resourceSubscriptions must be an array of strings");
+    expect_refused_wish("'dev.tidings/fresh':{'toolsListChanged':1}",
+                        "toolsListChanged in dev.tidings/fresh must be true or false");
     expect_refused_wish("'dev.tidings/sinceMs':'1'", "dev.tidings/sinceMs " MS_RANGE);
     expect_refused_wish("'dev.tidings/sinceMs':-1", "dev.tidings/sinceMs " MS_RANGE);
     expect_refused_wish("'dev.tidings/sinceMs':1.5", "dev.tidings/sinceMs " MS_RANGE);

@@ -357,23 +357,27 @@ static void reads_what_is_listened_to(void **state) {
                 "'promptsListChanged':false,'resourceSubscriptions':['a:b',''],"
                 "'com.example/other':7}}");
     assert_int_equal(r.rv, 0);
-    assert_true(r.request.listen_tools);
-    assert_false(r.request.listen_prompts);
-    assert_false(r.request.listen_resources);
-    assert_json_equal(r.request.listen_uris, "['a:b','']");
+    assert_true(r.request.listen.tools);
+    assert_false(r.request.listen.prompts);
+    assert_false(r.request.listen.resources);
+    assert_json_equal(r.request.listen.uris, "['a:b','']");
     assert_false(r.request.wishes.any);
     done(&r);
 
     read_modern(
         &r, "subscriptions/listen",
-        "{'_meta':{" FIELDS ",'dev.tidings/cursor':'1-2'},"
+        "{'_meta':{" FIELDS ",'dev.tidings/cursor':'1-2','dev.tidings/fresh':"
+        "{'resourceSubscriptions':['list:tools'],'promptsListChanged':true}},"
         "'notifications':{'resourcesListChanged':true,'promptsListChanged':true}}");
     assert_int_equal(r.rv, 0);
-    assert_true(r.request.listen_resources);
-    assert_true(r.request.listen_prompts);
-    assert_null(r.request.listen_uris);
+    assert_true(r.request.listen.resources);
+    assert_true(r.request.listen.prompts);
+    assert_null(r.request.listen.uris);
     assert_true(r.request.wishes.any);
     assert_string_equal(r.request.wishes.cursor, "1-2");
+    assert_json_equal(r.request.wishes.fresh.uris, "['list:tools']");
+    assert_true(r.request.wishes.fresh.prompts);
+    assert_false(r.request.wishes.fresh.tools);
     done(&r);
 }
 

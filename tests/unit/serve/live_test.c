@@ -140,6 +140,36 @@ static void a_template_is_watched_too(void **state) {
     scene_close(&scene);
 }
 
+/* A URI is what it is, whatever it begins with. */
+static void a_resource_may_look_like_a_list(void **state) {
+    struct client modern, legacy, stream;
+    struct scene scene;
+    struct script *script;
+
+    (void)state;
+    scene_open(
+        &scene, &short_linger,
+        "- script: one\n  uri: list:resources\n- lister: some\n  uri: 'l:{x}'\n" MARK);
+    script = scene_script(&scene, "list:resources");
+    listen_to(&scene, &modern, "'list:resources'");
+    assert_true(has(modern.event, "'resourceSubscriptions':['list:resources','mark:1']"));
+    assert_string_equal(script->watched, "list:resources");
+    SCENE_UNTIL(&scene, strcmp(scene_script(&scene, "l:1")->watched, "resources") == 0);
+    scene_client(&scene, &legacy);
+    legacy_initialize(&legacy, LATEST_LEGACY);
+    scene_client(&scene, &stream);
+    legacy_join(&stream, &legacy);
+    assert_int_equal(legacy_get(&stream, NULL), 200);
+    legacy_subscribe(&legacy, "list:resources");
+    scene_change(&scene, "list:resources", "uno");
+    expect_change(&modern, "list:resources");
+    expect_change(&stream, "list:resources");
+    client_done(&modern);
+    client_done(&legacy);
+    client_done(&stream);
+    scene_close(&scene);
+}
+
 static void what_a_source_lists_is_listed(void **state) {
     tdg__listed_t listed = {.uri = "l:1", .name = "first", .size = 7};
     struct client client, reader;
@@ -151,7 +181,7 @@ static void what_a_source_lists_is_listed(void **state) {
     struct script *script = scene_script(&scene, "l:1");
 
     listen_to(&scene, &client, "'mark:1'");
-    SCENE_UNTIL(&scene, strcmp(script->watched, "list:resources") == 0);
+    SCENE_UNTIL(&scene, strcmp(script->watched, "resources") == 0);
     assert_int_equal(tdg__source_list(&script->source, &listed), 0);
     client_expect(&client, "notifications/resources/list_changed");
     scene_client(&scene, &reader);
@@ -523,6 +553,7 @@ int main(void) {
         cmocka_unit_test(watching_lasts_as_long_as_somebody_is_subscribed),
         cmocka_unit_test(a_change_reaches_both_eras),
         cmocka_unit_test(a_template_is_watched_too),
+        cmocka_unit_test(a_resource_may_look_like_a_list),
         cmocka_unit_test(what_a_source_lists_is_listed),
         cmocka_unit_test(what_stays_keeps_its_subscribers_and_is_not_opened_again),
         cmocka_unit_test(lists_are_watched_once_however_often_it_is_replaced),

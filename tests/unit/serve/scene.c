@@ -58,15 +58,15 @@ static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     }
 }
 
-static int script_watch(tdg__source_t *source, const char *target) {
+static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
     struct script *script = (struct script *)source;
 
     script->watches++;
-    snprintf(script->watched, sizeof(script->watched), "%s", target);
+    snprintf(script->watched, sizeof(script->watched), "%s", target->name);
     return 0;
 }
 
-static void script_unwatch(tdg__source_t *source, const char *target) {
+static void script_unwatch(tdg__source_t *source, const tdg_target_t *target) {
     struct script *script = (struct script *)source;
 
     (void)target;

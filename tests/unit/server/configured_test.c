@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/server.h"
 #include "support.h"
+#include "unit/targets.h"
 
 static const tdg_settings_t none;
 static const tdg_settings_t slow = {TDG_TIMING_DEBOUNCE, 700, 7000, TDG_RATE_OFF};
@@ -12,26 +13,24 @@ static tdg__configured_t *create(void) {
     return configured;
 }
 
-static void targets_have_a_text(void **state) {
-    static const struct {
-        const char *text;
-        tdg__target_kind_t kind;
-        const char *name;
-    } cases[] = {
-        {"a:1",        TDG__TARGET_URI,      "a:1"  },
-        {"t:{x}",      TDG__TARGET_TEMPLATE, "t:{x}"},
-        {"list:tools", TDG__TARGET_LIST,     "tools"},
-    };
-    char room[TDG__TARGET_TEXT_MAX];
+/* Whatever a name looks like, its kind says what it is. */
+static void a_name_means_nothing_by_itself(void **state) {
+    static const char *const names[] = {"list:tools", "t:{x}", "tools"};
+    tdg__configured_t *configured = create();
 
     (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        tdg__target_t target = tdg__target_from_text(cases[i].text);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const tdg_target_t uri = {TDG_TARGET_URI, names[i]};
+        tdg__target_t target = tdg__target_to_engine(&uri);
 
-        assert_int_equal(target.kind, cases[i].kind);
-        assert_string_equal(target.name, cases[i].name);
-        assert_string_equal(tdg__target_text(&target, room), cases[i].text);
+        assert_int_equal(target.kind, TDG__TARGET_URI);
+        assert_string_equal(target.name, names[i]);
+        assert_int_equal(tdg__configured_set(configured, &uri, &slow), 0);
+        assert_int_equal(tdg__configured_get(configured, &uri).window_ms, slow.window_ms);
     }
+    assert_int_equal(tdg__configured_get(configured, FOR_TEMPLATE("t:{x}")).window_ms, 0);
+    assert_int_equal(tdg__configured_get(configured, FOR_LIST("tools")).window_ms, 0);
+    tdg__configured_destroy(configured);
 }
 
 static void settings_are_remembered_and_forgotten(void **state) {
@@ -39,16 +38,16 @@ static void settings_are_remembered_and_forgotten(void **state) {
 
     (void)state;
     assert_memory_equal(&(tdg_settings_t){0}, &none, sizeof(none));
-    tdg_settings_t got = tdg__configured_get(configured, "a:1");
+    tdg_settings_t got = tdg__configured_get(configured, FOR_URI("a:1"));
     assert_memory_equal(&got, &none, sizeof(none));
-    assert_int_equal(tdg__configured_set(configured, "a:1", &slow), 0);
-    got = tdg__configured_get(configured, "a:1");
+    assert_int_equal(tdg__configured_set(configured, FOR_URI("a:1"), &slow), 0);
+    got = tdg__configured_get(configured, FOR_URI("a:1"));
     assert_int_equal(got.timing, slow.timing);
     assert_int_equal(got.window_ms, slow.window_ms);
     assert_int_equal(got.longest_ms, slow.longest_ms);
     assert_int_equal(got.rate_limit_ms, slow.rate_limit_ms);
-    assert_int_equal(tdg__configured_set(configured, "a:1", &none), 0);
-    got = tdg__configured_get(configured, "a:1");
+    assert_int_equal(tdg__configured_set(configured, FOR_URI("a:1"), &none), 0);
+    got = tdg__configured_get(configured, FOR_URI("a:1"));
     assert_memory_equal(&got, &none, sizeof(none));
     tdg__configured_destroy(configured);
     tdg__configured_destroy(NULL);
@@ -60,10 +59,16 @@ static void nonsense_is_refused(void **state) {
 
     (void)state;
     assert_int_equal(tdg__configured_create(&bad, &other), TDG_EINVAL);
-    assert_int_equal(tdg__configured_set(configured, "a:1", &bad), TDG_EINVAL);
-    assert_int_equal(tdg__configured_set(configured, "", &slow), TDG_EINVAL);
-    assert_int_equal(tdg__configured_set(configured, "t:{", &slow), TDG_ETEMPLATE);
-    tdg_settings_t got = tdg__configured_get(configured, "a:1");
+    assert_int_equal(tdg__configured_set(configured, FOR_URI("a:1"), &bad), TDG_EINVAL);
+    assert_int_equal(tdg__configured_set(configured, FOR_URI(""), &slow), TDG_EINVAL);
+    assert_int_equal(tdg__configured_set(configured, FOR_URI(NULL), &slow), TDG_EINVAL);
+    assert_int_equal(tdg__configured_set(configured, NULL, &slow), TDG_EINVAL);
+    assert_int_equal(tdg__configured_set(
+                         configured, &(tdg_target_t){(tdg_target_kind_t)7, "a:1"}, &slow),
+                     TDG_EINVAL);
+    assert_int_equal(tdg__configured_set(configured, FOR_TEMPLATE("t:{"), &slow),
+                     TDG_ETEMPLATE);
+    tdg_settings_t got = tdg__configured_get(configured, FOR_URI("a:1"));
     assert_memory_equal(&got, &none, sizeof(none));
     tdg__configured_destroy(configured);
 }
@@ -77,8 +82,8 @@ static void engines_are_told_of_all(void **state) {
     tdg__configured_t *configured = create();
 
     (void)state;
-    assert_int_equal(tdg__configured_set(configured, "a:1", &slow), 0);
-    assert_int_equal(tdg__configured_set(configured, "t:{x}", &slow), 0);
+    assert_int_equal(tdg__configured_set(configured, FOR_URI("a:1"), &slow), 0);
+    assert_int_equal(tdg__configured_set(configured, FOR_TEMPLATE("t:{x}"), &slow), 0);
     for (int told = 0; told < 2; told++) {
         tdg__engine_t *engine;
         tdg__stream_t stream;
@@ -106,9 +111,10 @@ static void nothing_is_left_where_memory_runs_out(void **state) {
         memory_fail(n, MEMORY_ONCE);
         int rv = tdg__configured_create(&none, &configured);
         if (rv == 0) {
-            rv = tdg__configured_set(configured, "a:1", &slow);
+            rv = tdg__configured_set(configured, FOR_URI("a:1"), &slow);
             if (rv < 0)
-                assert_int_equal(tdg__configured_get(configured, "a:1").window_ms, 0);
+                assert_int_equal(
+                    tdg__configured_get(configured, FOR_URI("a:1")).window_ms, 0);
         }
         failed = memory_failed();
         memory_fail(0, MEMORY_ONCE);
@@ -119,7 +125,7 @@ static void nothing_is_left_where_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets_have_a_text),
+        cmocka_unit_test(a_name_means_nothing_by_itself),
         cmocka_unit_test_setup_teardown(settings_are_remembered_and_forgotten,
                                         memory_setup, memory_teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, memory_setup,

@@ -6,6 +6,7 @@
 
 #include "served.h"
 #include "server/worker.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct served served;
@@ -243,12 +244,12 @@ static void a_resource_has_settings_of_its_own(void **state) {
     tdg_server_t *server = f->served.server;
 
     modern_listen(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
-    assert_int_equal(tdg_server_configure(server, "a:1", &slow), 0);
+    assert_int_equal(tdg_server_configure(server, FOR_URI("a:1"), &slow), 0);
     served_change(&f->served, "a:1");
     served_change(&f->served, "a:2");
     client_expect(&f->one, "'uri':'a:2'");
     WAIT_COUNTER(&f->served, &f->two, pending, 1);
-    assert_int_equal(tdg_server_configure(server, "a:1", &none), 0);
+    assert_int_equal(tdg_server_configure(server, FOR_URI("a:1"), &none), 0);
     served_change(&f->served, "a:1");
     client_expect(&f->one, "'uri':'a:1'");
 }
@@ -259,12 +260,13 @@ static void bad_settings_are_refused(void **state) {
     struct fixture *f = open_with(state, NULL);
     tdg_server_t *server = f->served.server;
 
-    assert_int_equal(tdg_server_configure(server, "a:1", &bad), TDG_EINVAL);
-    assert_int_equal(tdg_server_configure(server, "", &good), TDG_EINVAL);
+    assert_int_equal(tdg_server_configure(server, FOR_URI("a:1"), &bad), TDG_EINVAL);
+    assert_int_equal(tdg_server_configure(server, FOR_URI(""), &good), TDG_EINVAL);
     assert_int_equal(tdg_server_configure(server, NULL, &good), TDG_EINVAL);
-    assert_int_equal(tdg_server_configure(server, "a:1", NULL), TDG_EINVAL);
-    assert_int_equal(tdg_server_configure(NULL, "a:1", &good), TDG_EINVAL);
-    assert_int_equal(tdg_server_configure(server, "x:{", &good), TDG_ETEMPLATE);
+    assert_int_equal(tdg_server_configure(server, FOR_URI("a:1"), NULL), TDG_EINVAL);
+    assert_int_equal(tdg_server_configure(NULL, FOR_URI("a:1"), &good), TDG_EINVAL);
+    assert_int_equal(tdg_server_configure(server, FOR_TEMPLATE("x:{"), &good),
+                     TDG_ETEMPLATE);
 }
 
 static void no_freeing(void *user) {
@@ -322,7 +324,7 @@ static void settings_stay_where_adding_fails(void **state) {
         .uri = "a:1", .read = read_it, .settings = {.timing = TDG_TIMING_IMMEDIATE}};
     struct fixture *f = open_with(state, NULL);
 
-    assert_int_equal(tdg_server_configure(f->served.server, "a:1", &slow), 0);
+    assert_int_equal(tdg_server_configure(f->served.server, FOR_URI("a:1"), &slow), 0);
     assert_int_equal(tdg_server_add_resource(f->served.server, &nameless), TDG_EINVAL);
     modern_listen(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
     served_change(&f->served, "a:1");

@@ -644,6 +644,28 @@ static void a_start_may_be_answered_before_it_returns(void **state) {
     expect_nothing(w, 0);
 }
 
+static void one_name_is_another_target_for_each_kind(void **state) {
+    const tdg__target_t targets[] = {
+        tdg__target_uri("tools"),
+        tdg__target_template("tools"),
+        tdg__target_list("tools"),
+    };
+    struct world *w = *state;
+
+    w->start_answer = TDG_EAGAIN;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(tdg__hub_watch(w->hub, w->inboxes[0], &targets[i]), TDG_EAGAIN);
+    expect_log(w, "+tools +tools +tools ");
+    for (size_t i = 0; i < 3; i++) {
+        tdg__news_t news;
+
+        assert_int_equal(tdg__hub_watch_done(w->hub, &targets[i], 0), 0);
+        assert_int_equal(tdg__inbox_take(w->inboxes[0], &news, 1), 1);
+        assert_true(tdg__target_equal(&news.target, &targets[i]));
+        tdg__free((char *)(uintptr_t)news.target.name);
+    }
+}
+
 /* ---- Taking back -------------------------------------------------------- */
 
 static void
@@ -854,6 +876,7 @@ int main(void) {
         TEST(an_answer_is_0_or_an_error),
         TEST(an_error_reaches_all_who_wait_and_ends_the_watch),
         TEST(a_start_may_be_answered_before_it_returns),
+        TEST(one_name_is_another_target_for_each_kind),
 
         TEST(a_start_that_nobody_wants_any_more_is_stopped_when_it_has_armed),
         TEST(a_start_that_nobody_wants_any_more_and_fails_is_not_stopped),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "served.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct served served;
@@ -16,23 +17,23 @@ struct fixture {
     char last[64];
 };
 
-static int start(void *user, tdg_server_t *server, const char *target) {
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     struct fixture *f = user;
 
     (void)server;
-    if (f->spared != NULL && strcmp(target, f->spared) == 0)
+    if (f->spared != NULL && strcmp(target->name, f->spared) == 0)
         return 0;
-    if (strncmp(target, "list:", 5) == 0 && f->answer != TDG_ESTREAMS)
+    if (target->kind == TDG_TARGET_LIST && f->answer != TDG_ESTREAMS)
         return 0;
     atomic_fetch_add(&f->starts, 1);
     return f->answer == TDG_ESTREAMS ? TDG_EAGAIN : f->answer;
 }
 
-static void stop(void *user, tdg_server_t *server, const char *target) {
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
     struct fixture *f = user;
 
     (void)server;
-    if (strncmp(target, "list:", 5) != 0)
+    if (target->kind != TDG_TARGET_LIST)
         atomic_fetch_add(&f->stops, 1);
 }
 
@@ -321,15 +322,18 @@ static void waits_for_its_watcher(void **state) {
     WAIT_UNTIL(&f->one, f->starts == 2);
     served_change(&f->served, "a:1"); /* is kept until the acknowledgement */
     assert_null(client_message_within(&f->one, 50));
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 0), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), 0), 0);
     client_expect(&f->one, "subscriptions/acknowledged");
     client_expect(&f->one, "'uri':'a:1'");
     assert_null(client_message_within(&f->two, 50)); /* one of its two is missing */
-    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", 0), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), 0),
+                     0);
     client_expect(&f->two, "subscriptions/acknowledged");
     client_expect(&f->two, "'uri':'a:1'");
-    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", 0), TDG_ENOTFOUND);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 7), TDG_EINVAL);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), 0),
+                     TDG_ENOTFOUND);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), 7),
+                     TDG_EINVAL);
 }
 
 static void a_watcher_that_fails_is_left_out(void **state) {
@@ -337,8 +341,9 @@ static void a_watcher_that_fails_is_left_out(void **state) {
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
     WAIT_UNTIL(&f->one, f->starts == 2);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", TDG_EENDED), 0);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:2", 0), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), TDG_EENDED),
+                     0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
     client_expect(&f->one, "subscriptions/acknowledged");
     assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
     served_change(&f->served, "a:1");
@@ -401,7 +406,8 @@ static void every_code_of_an_answer_refuses_its_target_alone(void **state) {
             continue;
         listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
         WAIT_UNTIL(&f->one, f->starts == before + 1);
-        assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", code), 0);
+        assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), code),
+                         0);
         client_expect(&f->one, "subscriptions/acknowledged");
         assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
         client_connect(&f->one, f->served.port);
@@ -414,12 +420,35 @@ static void a_list_whose_watcher_fails_is_left_out(void **state) {
 
     listen_to(&f->one, "{'toolsListChanged':true,'promptsListChanged':true}");
     WAIT_UNTIL(&f->one, f->starts == 2);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "list:tools", TDG_EENDED),
-                     0);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "list:prompts", 0), 0);
+    assert_int_equal(
+        tdg_server_watch_done(f->served.server, FOR_LIST("tools"), TDG_EENDED), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_LIST("prompts"), 0), 0);
     client_expect(&f->one, "subscriptions/acknowledged");
     assert_true(has(f->one.event, "'promptsListChanged':true"));
     assert_false(has(f->one.event, "'toolsListChanged':true"));
+}
+
+/* What a name looks like says nothing: the watcher of the URI is another one than that of
+ * the list. */
+static void a_uri_may_look_like_a_list(void **state) {
+    const tdg_resource_t odd = {.uri = "list:tools", .name = "odd", .read = read_nothing};
+    struct fixture *f = open_watched(state, 1, TDG_ESTREAMS);
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &odd), 0);
+    listen_to(&f->one,
+              "{'toolsListChanged':true,'resourceSubscriptions':['list:tools']}");
+    WAIT_UNTIL(&f->one, f->starts == 2);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("list:tools"), 0),
+                     0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("list:tools"), 0),
+                     TDG_ENOTFOUND);
+    assert_int_equal(
+        tdg_server_watch_done(f->served.server, FOR_LIST("tools"), TDG_EENDED), 0);
+    client_expect(&f->one, "subscriptions/acknowledged");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['list:tools']"));
+    assert_false(has(f->one.event, "'toolsListChanged':true"));
+    served_change(&f->served, "list:tools");
+    client_expect(&f->one, "'uri':'list:tools'");
 }
 
 static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
@@ -433,7 +462,7 @@ static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
     WAIT_UNTIL(&f->one, f->starts == 1);
     served_change(&f->served, "a:1");
     assert_int_equal(client_response_within(&f->one, 50), -1);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:1", 0), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), 0), 0);
     assert_int_equal(client_response(&f->one), 200);
     assert_body(&f->one, "'result':{}");
     client_expect(&f->two, "'uri':'a:1'");
@@ -441,7 +470,8 @@ static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
     legacy_send(&f->one, "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
                          "'params':{'uri':'a:2'}}");
     WAIT_UNTIL(&f->one, f->starts == 2);
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:2", TDG_EENDED), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), TDG_EENDED),
+                     0);
     assert_int_equal(client_response(&f->one), 200);
     assert_body(&f->one, "-32006");
 }
@@ -559,6 +589,7 @@ int main(void) {
         CASE(every_code_of_start_refuses_its_target_alone),
         CASE(every_code_of_an_answer_refuses_its_target_alone),
         CASE(a_list_whose_watcher_fails_is_left_out),
+        CASE(a_uri_may_look_like_a_list),
         CASE(a_legacy_subscribe_waits_for_its_watcher),
         CASE(a_watcher_that_never_answers_is_not_waited_for),
         CASE(a_stream_has_its_time),

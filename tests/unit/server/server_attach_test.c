@@ -331,17 +331,17 @@ static void nothing_is_left_where_memory_runs_out_at_the_start(void **state) {
 
 enum { WATCH_MS = 500 };
 
-static int start_never(void *user, tdg_server_t *server, const char *target) {
+static int start_never(void *user, tdg_server_t *server, const tdg_target_t *target) {
     int *starts = user;
 
     (void)server;
-    if (strncmp(target, "list:", 5) == 0)
+    if (target->kind == TDG_TARGET_LIST)
         return 0;
     ++*starts;
     return TDG_EAGAIN;
 }
 
-static void stop_nothing(void *user, tdg_server_t *server, const char *target) {
+static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user;
     (void)server;
     (void)target;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "served.h"
+#include "unit/targets.h"
 
 enum { WORKERS = 3, CLIENTS = 3, PUBLISHERS = 2, ROUNDS = 12, CHANGES = 400 };
 
@@ -19,13 +20,13 @@ static struct {
     atomic_uint watching; /* watchers that were started and not stopped */
 } world;
 
-static int watch(void *user, tdg_server_t *server, const char *target) {
+static int watch(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server;
     atomic_fetch_add(&world.watching, 1);
-    return strcmp(target, "t:slow") == 0 ? TDG_EAGAIN : 0;
+    return strcmp(target->name, "t:slow") == 0 ? TDG_EAGAIN : 0;
 }
 
-static void unwatch(void *user, tdg_server_t *server, const char *target) {
+static void unwatch(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server, (void)target;
     atomic_fetch_sub(&world.watching, 1);
 }
@@ -132,7 +133,7 @@ static void *arrange(void *arg) {
             abort();
         tdg_server_counters(world.served.server, &counters);
         json_decref(tdg_server_subscriptions(world.served.server, 100));
-        tdg_server_watch_done(world.served.server, "t:slow", 0);
+        tdg_server_watch_done(world.served.server, FOR_URI("t:slow"), 0);
         if (tdg_server_remove_resource(world.served.server, "a:3") < 0)
             abort();
     }
@@ -180,7 +181,7 @@ static void *look_and_configure(void *arg) {
 
     for (int i = 0; i < CHANGES; i++) {
         tdg_server_counters(served->server, &counters);
-        if (tdg_server_configure(served->server, "a:1", &settings) < 0 ||
+        if (tdg_server_configure(served->server, FOR_URI("a:1"), &settings) < 0 ||
             tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
             abort();
         json_decref(tdg_server_subscriptions(served->server, 1));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "served.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct served served;
@@ -17,22 +18,22 @@ struct fixture {
 };
 
 /* Watchers of templates take their time, until the test answers for them; so does a:2. */
-static int start(void *user, tdg_server_t *server, const char *target) {
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     struct fixture *f = user;
 
     (void)server;
-    if (strchr(target, '{') == NULL && strcmp(target, "a:2") != 0)
+    if (target->kind != TDG_TARGET_TEMPLATE && strcmp(target->name, "a:2") != 0)
         return 0;
     atomic_fetch_add(&f->starts, 1);
     return TDG_EAGAIN;
 }
 
-static int start_at_once(void *user, tdg_server_t *server, const char *target) {
+static int start_at_once(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server, (void)target;
     return 0;
 }
 
-static void stop(void *user, tdg_server_t *server, const char *target) {
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server, (void)target;
 }
 
@@ -285,7 +286,8 @@ static void a_watcher_that_is_being_armed_loses_nothing(void **state) {
     break_off(f, &f->get);
     open_get(&f->other, NULL);
     client_expect(&f->other, "'uri':'a:1'");
-    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", 0), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), 0),
+                     0);
     assert_int_equal(client_response(&f->post), 200);
     assert_body(&f->post, "'result':{}");
     for (int i = 0; i < 6; i++) {
@@ -319,7 +321,8 @@ static void a_late_watcher_loses_nothing_until_it_fails(void **state) {
     open_get(&f->other, NULL);
     client_expect(&f->other, "'uri':'t:z'");
 
-    assert_int_equal(tdg_server_watch_done(f->served.server, "t:{x}", TDG_EENDED), 0);
+    assert_int_equal(
+        tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), TDG_EENDED), 0);
     client_expect_end(&f->other);
     assert_int_equal(ping(&f->post), 404);
 }
@@ -378,7 +381,8 @@ static void on_a_pipe_the_log_tells_of_a_watcher_that_fails_late(void **state) {
                "'params':{'uri':'a:2'}}");
     hear(f, out[0], text, sizeof(text), "'id':2,'result':{}"); /* after ten seconds */
     assert_false(has(text, "notifications/message"));
-    assert_int_equal(tdg_server_watch_done(f->served.server, "a:2", TDG_EENDED), 0);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), TDG_EENDED),
+                     0);
     hear(f, out[0], text, sizeof(text), "'data':{'uri':'a:2','error':");
     assert_true(has(text, "'level':'error'"));
 

@@ -15,6 +15,7 @@
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct folder folder;
@@ -273,7 +274,7 @@ static void changes_are_told_and_the_same_is_not(void **state) {
     assert_int_equal(harness_count(&f->harness, CHANGED, NULL), 0);
     folder_replace(&f->folder, "in", "two");
     harness_wait_for_text(&f->harness, "c:x", "two");
-    tdg__source_unwatch(f->harness.source, "c:x");
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:x"));
     harness_close(&f->harness);
 }
 
@@ -283,7 +284,7 @@ static void nothing_runs_while_nobody_watches(void **state) {
     open_in(f, "command: [touch, here]\nuri: c:x\nevery: 10ms\n");
     harness_watch(&f->harness, "c:x");
     wait_for_file(f, "here");
-    tdg__source_unwatch(f->harness.source, "c:x");
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:x"));
     harness_expect(&f->harness, "c:x", ""); /* whatever ran has ended */
     folder_remove(&f->folder, "here");
     for (int i = 0; i < 30; i++) { /* thrice the interval and more */
@@ -613,7 +614,7 @@ static void unwatching_ends_it(void **state) {
                "uri: c:x\n");
     harness_watch(&f->harness, "c:x");
     harness_expect(&f->harness, "c:x", "one");
-    tdg__source_unwatch(f->harness.source, "c:x");
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:x"));
     wait_until_free(f, "lock");
     harness_watch(&f->harness, "c:x");
     harness_expect(&f->harness, "c:x", "one");
@@ -630,7 +631,8 @@ static void a_template_of_feeds(void **state) {
     harness_watch(&f->harness, "c:2");
     harness_expect(&f->harness, "c:2", "is 2");
     harness_expect(&f->harness, "c:1", "is 1");
-    assert_int_equal(tdg__source_watch(f->harness.source, "c:{n}", NULL), TDG_ENOTSUP);
+    assert_int_equal(tdg__source_watch(f->harness.source, FOR_TEMPLATE("c:{n}"), NULL),
+                     TDG_ENOTSUP);
     harness_close(&f->harness);
     no_children_are_left();
 }
@@ -646,22 +648,25 @@ static void more_feeds_than_max_programs_are_refused(void **state) {
     harness_watch(&f->harness, "c:2");
     harness_expect(&f->harness, "c:1", "is 1");
     harness_expect(&f->harness, "c:2", "is 2");
-    assert_int_equal(tdg__source_watch(f->harness.source, "c:3", NULL), TDG_ETOTAL);
+    assert_int_equal(tdg__source_watch(f->harness.source, FOR_URI("c:3"), NULL),
+                     TDG_ETOTAL);
     expect_failure(f, "c:3", TDG_EAWAY, "max-programs");
     harness_expect(&f->harness, "c:1", "is 1"); /* what runs already can be read */
 
     /* There is a place now, but the program waits until the one before is gone. */
-    tdg__source_unwatch(f->harness.source, "c:1");
-    assert_int_equal(tdg__source_watch(f->harness.source, "c:3", NULL), TDG_EAGAIN);
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:1"));
+    assert_int_equal(tdg__source_watch(f->harness.source, FOR_URI("c:3"), NULL),
+                     TDG_EAGAIN);
     assert_false(lock_is_free(&(struct file_wait){f, "lock1"}));
     assert_int_equal(harness_wait(&f->harness, WATCHED, "c:3")->status, 0);
     assert_true(lock_is_free(&(struct file_wait){f, "lock1"}));
     harness_expect(&f->harness, "c:3", "is 3");
 
     /* Nobody wants it any more while it waits, and all is closed. */
-    tdg__source_unwatch(f->harness.source, "c:2");
-    assert_int_equal(tdg__source_watch(f->harness.source, "c:4", NULL), TDG_EAGAIN);
-    tdg__source_unwatch(f->harness.source, "c:4");
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:2"));
+    assert_int_equal(tdg__source_watch(f->harness.source, FOR_URI("c:4"), NULL),
+                     TDG_EAGAIN);
+    tdg__source_unwatch(f->harness.source, FOR_URI("c:4"));
     harness_close(&f->harness);
     no_children_are_left();
 }
@@ -704,7 +709,7 @@ static void any_allocation_of_a_feed_may_fail(void **state) {
         open_in(f, "command: [sh, -c, 'echo one; while sleep 0.02; do echo two; done']\n"
                    "mode: lines\nuri: c:x\nretry: 1ms\nretry-max: 5ms\n");
         memory_fail(nth, MEMORY_ONCE);
-        rv = tdg__source_watch(f->harness.source, "c:x", NULL);
+        rv = tdg__source_watch(f->harness.source, FOR_URI("c:x"), NULL);
         if (rv == TDG_EAGAIN)
             rv = harness_wait(&f->harness, WATCHED, "c:x")->status;
         if (rv == 0)

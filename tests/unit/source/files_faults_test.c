@@ -18,6 +18,7 @@
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
 #include "unit/source/namespace.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct folder folder;
@@ -170,7 +171,7 @@ static void lost_events_lose_nothing(void **state) {
     folder_write(&f->folder, "root/sub/gone/d.txt", "d");
     serve(f, "");
     harness_watch(&f->harness, uri(f, "sub/c.txt"));
-    harness_watch(&f->harness, f->harness.source->entry.uri);
+    harness_watch_template(&f->harness, f->harness.source->entry.uri);
     for (long i = 0; i < limit / 2 + 100; i++) { /* by turns: equal ones are merged */
         folder_append(&f->folder, "root/a.txt", "x");
         folder_append(&f->folder, "root/b.txt", "x");
@@ -318,8 +319,8 @@ static void closes_at_any_time(void **state) {
         char name[32];
 
         open_root(f, "");
-        (void)tdg__source_watch(f->harness.source, uri(f, "1/x/file"), NULL);
-        (void)tdg__source_watch(f->harness.source, "list:resources", NULL);
+        (void)tdg__source_watch(f->harness.source, FOR_URI(uri(f, "1/x/file")), NULL);
+        (void)tdg__source_watch(f->harness.source, FOR_LIST("resources"), NULL);
         for (int i = 0; i < turns; i++)
             uv_run(&f->harness.loop, UV_RUN_NOWAIT);
         for (size_t i = 0; i < COUNT(readings); i++) {

@@ -136,7 +136,7 @@ static void one_file_is_never_served(void **state) {
     char template_[FOLDER_PATH];
 
     snprintf(template_, sizeof(template_), "file://%s/root/{+path}", f->folder.path);
-    harness_watch(&f->harness, template_);
+    harness_watch_template(&f->harness, template_);
     folder_replace(&f->folder, "root/sub/t.yaml", "key: another");
     folder_write(&f->folder, "root/last", "x");
     harness_wait(&f->harness, CHANGED, uri(f, "last"));
@@ -564,7 +564,7 @@ static void whoever_watches_the_template_hears_of_all(void **state) {
     folder_write(&f->folder, "root/a.txt", "a");
     folder_write(&f->folder, "root/quiet.txt", "q");
     serve(f, "");
-    harness_watch(&f->harness, f->harness.source->entry.uri);
+    harness_watch_template(&f->harness, f->harness.source->entry.uri);
     folder_write(&f->folder, "root/a.txt", "b");
     harness_wait_for_text(&f->harness, uri(f, "a.txt"), "b");
     folder_mkdir(&f->folder, "root/new");
@@ -593,7 +593,7 @@ static void what_comes_is_created_and_what_was_there_is_not(void **state) {
     folder_write(&f->folder, "root/old.txt", "o");
     folder_write(&f->folder, "outside.txt", "m");
     serve(f, "");
-    harness_watch(&f->harness, f->harness.source->entry.uri);
+    harness_watch_template(&f->harness, f->harness.source->entry.uri);
     folder_write(&f->folder, "root/old.txt", "p");
     folder_write(&f->folder, "root/new.txt", "n");
     folder_mkdir(&f->folder, "root/sub");

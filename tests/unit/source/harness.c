@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "support.h"
+#include "unit/targets.h"
 
 enum { PATIENCE_MS = 60000 };
 
@@ -74,10 +75,10 @@ static void on_ready(void *user, tdg__source_t *source) {
     write_down(user, READY, "");
 }
 
-static void on_watched(void *user, tdg__source_t *source, const char *target,
+static void on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                        int status) {
     (void)source;
-    write_down(user, WATCHED, target)->status = status;
+    write_down(user, WATCHED, target->name)->status = status;
 }
 
 static void on_closed(void *user, tdg__source_t *source) {
@@ -278,12 +279,20 @@ size_t harness_count(const struct harness *harness, enum happening_kind kind,
     return count;
 }
 
-void harness_watch(struct harness *harness, const char *target) {
+static void watch(struct harness *harness, const tdg_target_t *target) {
     int rv = tdg__source_watch(harness->source, target, NULL);
 
     if (rv == TDG_EAGAIN)
-        rv = harness_wait(harness, WATCHED, target)->status;
+        rv = harness_wait(harness, WATCHED, target->name)->status;
     assert_int_equal(rv, 0);
+}
+
+void harness_watch(struct harness *harness, const char *uri) {
+    watch(harness, FOR_URI(uri));
+}
+
+void harness_watch_template(struct harness *harness, const char *template_) {
+    watch(harness, FOR_TEMPLATE(template_));
 }
 
 /* ---- Reading ------------------------------------------------------------ */

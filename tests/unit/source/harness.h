@@ -11,7 +11,7 @@ enum happening_kind { CHANGED, DELETED, LISTED, UNLISTED, READY, WATCHED, LOGGED
 
 struct happening {
     enum happening_kind kind;
-    char *uri;        /* or target; the message of LOGGED */
+    char *uri;        /* or name of a target; the message of LOGGED */
     json_t *metadata; /* CHANGED, DELETED */
     int status;       /* WATCHED; the level of LOGGED */
     uint64_t size;    /* LISTED */
@@ -66,8 +66,9 @@ struct happening *harness_wait(struct harness *harness, enum happening_kind kind
 size_t harness_count(const struct harness *harness, enum happening_kind kind,
                      const char *uri);
 
-/* Watches a target and waits until that is complete; expects success. */
-void harness_watch(struct harness *harness, const char *target);
+/* Watch a URI or a template and wait until that is complete; expect success. */
+void harness_watch(struct harness *harness, const char *uri);
+void harness_watch_template(struct harness *harness, const char *template_);
 
 /* Reads and waits for the answer. */
 struct reading harness_read(struct harness *harness, const char *uri);

@@ -4,6 +4,7 @@
 
 #include "support.h"
 #include "unit/source/http_page.h"
+#include "unit/targets.h"
 
 static const char *field(const struct reading *reading, const char *name) {
     return json_string_value(json_object_get(reading->metadata, name));
@@ -273,7 +274,7 @@ static void watching_may_end_in_the_middle(void **state) {
     page_set(f, (struct page){.manner = HANG, .headers = "Content-Length: 9\r\n"});
     harness_start_read(&f->harness, PAGE, &reading);
     page_wait_asked(f, 2);
-    tdg__source_unwatch(f->harness.source, PAGE);
+    tdg__source_unwatch(f->harness.source, FOR_URI(PAGE));
     page_close(f);
     assert_true(reading.done);
     reading_done(&reading);

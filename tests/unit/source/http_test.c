@@ -3,6 +3,7 @@
 
 #include "support.h"
 #include "unit/source/http_page.h"
+#include "unit/targets.h"
 
 static const char *field(const struct reading *reading, const char *name) {
     return json_string_value(json_object_get(reading->metadata, name));
@@ -126,7 +127,7 @@ static void nobody_watches_and_nothing_is_asked(void **state) {
     assert_int_equal(http_server_count(f->server, NULL), 0);
     harness_watch(&f->harness, PAGE);
     page_wait_asked(f, 3);
-    tdg__source_unwatch(f->harness.source, PAGE);
+    tdg__source_unwatch(f->harness.source, FOR_URI(PAGE));
     page_wait_open(f, 0); /* one may have been under way */
     count = http_server_count(f->server, NULL);
     page_run_for(f, 1000);
@@ -155,7 +156,7 @@ static void asks_whether_it_has_changed(void **state) {
     before = http_server_count(f->server, "/page");
     page_wait_asked(f, before + 2);
     assert_true(page_asked_with(f, before + 1, "\r\nIf-None-Match: \"b\"\r\n"));
-    tdg__source_unwatch(f->harness.source, PAGE); /* and what was kept goes */
+    tdg__source_unwatch(f->harness.source, FOR_URI(PAGE)); /* and what was kept goes */
     harness_expect(&f->harness, PAGE, "two");
 }
 
@@ -216,8 +217,9 @@ static void many_are_watched_at_once(void **state) {
              "http: http://127.0.0.1:%d/item/{id}\nuri: 'it://{id}'\nevery: 500ms\n",
              http_server_port(f->server));
     page_open_yaml(f, yaml);
-    assert_int_equal(tdg__source_watch(f->harness.source, "it://{id}", NULL),
-                     TDG_ENOTSUP);
+    assert_int_equal(
+        tdg__source_watch(f->harness.source, FOR_TEMPLATE("it://{id}"), NULL),
+        TDG_ENOTSUP);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < MANY; i++) {
             snprintf(path, sizeof(path), "/item/%d", i);

@@ -10,6 +10,7 @@
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
 #include "unit/source/namespace.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct folder folder;
@@ -365,12 +366,12 @@ static void closing_at_any_moment(void **state) {
     for (int turns = 0; turns < 12; turns++) {
         open_log(f, "a.log", "");
         harness_start_read(&f->harness, "log:x", &reading);
-        (void)tdg__source_watch(f->harness.source, "log:x", NULL);
+        (void)tdg__source_watch(f->harness.source, FOR_URI("log:x"), NULL);
         for (int i = 0; i < turns; i++)
             uv_run(&f->harness.loop, UV_RUN_NOWAIT);
         if (turns % 2 == 0) {
-            tdg__source_unwatch(f->harness.source, "log:x");
-            (void)tdg__source_watch(f->harness.source, "log:x", NULL);
+            tdg__source_unwatch(f->harness.source, FOR_URI("log:x"));
+            (void)tdg__source_watch(f->harness.source, FOR_URI("log:x"), NULL);
         }
         harness_close(&f->harness);
         assert_true(reading.done);

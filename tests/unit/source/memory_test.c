@@ -3,6 +3,7 @@
 
 #include "support.h"
 #include "unit/source/harness.h"
+#include "unit/targets.h"
 
 static tdg__content_t text(const char *data) {
     return (tdg__content_t){.data = data, .len = strlen(data)};
@@ -108,11 +109,11 @@ static void what_is_put_again_outlives_the_watching(void **state) {
 
     (void)state;
     harness_open(&harness, "memory: 'm:{x}'\n");
-    harness_watch(&harness, "m:{x}");
+    harness_watch_template(&harness, "m:{x}");
     assert_int_equal(put(&harness, "m:1", "one"), 0);
     assert_int_equal(tdg__source_put(harness.source, "m:1", &gone, false), 0);
     assert_int_equal(put(&harness, "m:1", "two"), 0);
-    tdg__source_unwatch(harness.source, "m:{x}");
+    tdg__source_unwatch(harness.source, FOR_TEMPLATE("m:{x}"));
     harness_expect(&harness, "m:1", "two");
     harness_close(&harness);
 }
@@ -127,7 +128,7 @@ static void what_is_prepared_is_not_forgotten(void **state) {
 
     (void)state;
     harness_open(&harness, "memory: 'm:{x}'\n");
-    harness_watch(&harness, "m:{x}");
+    harness_watch_template(&harness, "m:{x}");
     assert_int_equal(tdg__source_prepare(harness.source, "m:1", &gone, &other), 0);
     tdg__source_commit(other);
     assert_int_equal(tdg__source_prepare(harness.source, "m:1", &content, &prepared), 0);

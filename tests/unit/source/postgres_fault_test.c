@@ -11,6 +11,7 @@
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
+#include "unit/targets.h"
 
 static struct pg_server server;
 
@@ -113,7 +114,7 @@ static void expect_nothing_more(struct harness *h) {
 static void changes_while_we_are_shut_out_are_told(void **state) {
     struct harness *h = open_source(*state, ROWS);
 
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     for (int round = 0; round < 3; round++) {
         shut_out(h);
         pg_run(&server, "INSERT INTO orders VALUES (%d, 'new')", 100 + round);
@@ -138,7 +139,7 @@ static void changes_while_we_are_shut_out_are_told(void **state) {
 static void what_was_seen_before_the_outage_is_not_told_again(void **state) {
     struct harness *h = open_source(*state, ROWS);
 
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     pg_run(&server, "UPDATE orders SET item = 'other' WHERE id = 5; DELETE FROM orders "
                     "WHERE id = 6; INSERT INTO orders VALUES (50, 'x')");
     harness_wait(h, CHANGED, "pg://shop/orders/5");
@@ -173,7 +174,7 @@ static void a_watched_row_is_looked_at_after_the_outage(void **state) {
 static void more_rows_than_max_keys_are_warned_about(void **state) {
     struct harness *h = open_source(*state, ROWS "max-keys: 10\n");
 
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     harness_wait(h, LOGGED, "more than max-keys (10) rows");
     shut_out(h);
     pg_run(&server, "UPDATE orders SET item = 'other'");
@@ -189,7 +190,8 @@ static void a_template_watched_during_an_outage_tells_all(void **state) {
 
     pg_run(&server, "ALTER ROLE reader NOLOGIN");
     h = open_source(*state, ROWS);
-    assert_int_equal(tdg__source_watch(h->source, TEMPLATE, NULL), TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(h->source, FOR_TEMPLATE(TEMPLATE), NULL),
+                     TDG_EAGAIN);
     assert_int_equal(harness_wait(h, WATCHED, TEMPLATE)->status, 0);
     pg_run(&server, "DELETE FROM orders WHERE id > 3");
     let_in(h);
@@ -211,7 +213,7 @@ static void restart(struct harness *h, int signal) {
 static void a_server_that_restarts_or_crashes_is_found_again(void **state) {
     struct harness *h = open_source(*state, ROWS);
 
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     harness_watch(h, "pg://shop/orders/3");
     restart(h, SIGINT);
     restart(h, SIGQUIT);
@@ -226,7 +228,7 @@ static void a_silent_network_is_noticed(void **state) {
     pg_proxy_start(&f->proxy, &server);
     h = open_at(f, pg_conninfo(&server, "reader", f->proxy.port),
                 ROWS "probe: 2s\nconnect-timeout: 5s\n");
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     kill(f->proxy.pid, SIGSTOP);
     pg_run(&server, "UPDATE orders SET item = 'other' WHERE id = 9");
     harness_wait(h, LOGGED, "no answer within 2000 ms");
@@ -289,7 +291,7 @@ static void a_server_that_is_not_there_yet_is_waited_for(void **state) {
 
     pg_server_stop(&server, SIGINT);
     h = open_source(*state, ROWS);
-    assert_int_equal(tdg__source_watch(h->source, "pg://shop/orders/2", NULL),
+    assert_int_equal(tdg__source_watch(h->source, FOR_URI("pg://shop/orders/2"), NULL),
                      TDG_EAGAIN);
     harness_wait(h, WATCHED, "pg://shop/orders/2");
     pg_server_start(&server);
@@ -305,7 +307,8 @@ static void it_can_be_closed_at_any_time(void **state) {
     for (int turns = 0; turns < 40; turns++) {
         struct harness *h = open_source(f, ROWS);
 
-        assert_int_equal(tdg__source_watch(h->source, TEMPLATE, NULL), TDG_EAGAIN);
+        assert_int_equal(tdg__source_watch(h->source, FOR_TEMPLATE(TEMPLATE), NULL),
+                         TDG_EAGAIN);
         harness_start_read(h, "pg://shop/orders/1", &reading);
         for (int i = 0; i < turns; i++)
             uv_run(&h->loop, UV_RUN_NOWAIT);
@@ -319,7 +322,7 @@ static void it_can_be_closed_at_any_time(void **state) {
 static void many_rows_that_change_at_once_are_all_told(void **state) {
     struct harness *h = open_source(*state, ROWS);
 
-    harness_watch(h, TEMPLATE);
+    harness_watch_template(h, TEMPLATE);
     pg_run(&server,
            "INSERT INTO orders SELECT i, 'x' FROM generate_series(2001, 4000) i");
     for (int i = 2001; i <= 4000; i++) {
@@ -398,7 +401,7 @@ static void the_last_state_is_told_whatever_happens(void **state) {
     for (int id = 1; id <= ROWS_AT_FIRST; id++)
         m.value[id] = 1;
     m.harness = open_source(*state, ROWS);
-    harness_watch(m.harness, TEMPLATE);
+    harness_watch_template(m.harness, TEMPLATE);
     for (int round = 0; round < ROUNDS_OF_CHANCE; round++) {
         struct reading reading;
         char uri[64];
@@ -438,7 +441,7 @@ static void any_allocation_may_fail(void **state) {
         int rv;
 
         memory_fail(nth, MEMORY_ONCE);
-        rv = tdg__source_watch(h->source, TEMPLATE, NULL);
+        rv = tdg__source_watch(h->source, FOR_TEMPLATE(TEMPLATE), NULL);
         harness_start_read(h, "pg://shop/orders/1", &reading);
         if (rv == TDG_EAGAIN)
             rv = harness_wait(h, WATCHED, TEMPLATE)->status;

@@ -9,6 +9,7 @@
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
+#include "unit/targets.h"
 
 static struct pg_server server;
 
@@ -381,7 +382,7 @@ static void rows_that_come_change_and_go_are_told(void **state) {
 
     install("orders", "id", NULL);
     h = open_source(*state, ROWS);
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     pg_run(&server, "INSERT INTO orders VALUES (3, 'jam', 2)");
     expect_change(h, CHANGED, "pg://shop/orders/3", "INSERT", "created");
     pg_run(&server, "UPDATE orders SET total = 5 WHERE id = 1");
@@ -400,7 +401,7 @@ static void a_truncated_table_tells_every_row(void **state) {
 
     install("orders", "id", NULL);
     h = open_source(*state, ROWS);
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     harness_watch(h, "pg://shop/orders/1");
     pg_run(&server, "TRUNCATE orders");
     harness_wait(h, DELETED, "pg://shop/orders/1");
@@ -413,7 +414,7 @@ static void a_key_that_changes_tells_both(void **state) {
 
     install("orders", "id", NULL);
     h = open_source(*state, ROWS);
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     pg_run(&server, "UPDATE orders SET id = 7 WHERE id = 1");
     harness_wait(h, DELETED, "pg://shop/orders/1");
     harness_wait(h, CHANGED, "pg://shop/orders/7");
@@ -433,7 +434,7 @@ static void what_was_rolled_back_or_changes_nothing_is_not_told(void **state) {
 
     install("orders", "id", NULL);
     h = open_source(*state, ROWS);
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     pg_run(&server, "BEGIN; UPDATE orders SET total = 9; ROLLBACK");
     pg_run(&server, "UPDATE orders SET total = total");
     wait_for_marker(h, 100);
@@ -463,7 +464,7 @@ static void a_read_that_overtakes_a_notification_hides_nothing(void **state) {
 
     install("orders", "id", NULL);
     h = open_source(*state, ROWS);
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     conn = PQconnectdb(pg_conninfo(&server, "postgres", 0));
     PQclear(PQexec(conn, "BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE;"
                          "UPDATE orders SET total = 77 WHERE id = 1"));
@@ -506,7 +507,7 @@ static void odd_names_and_keys_work(void **state) {
     h = open_source(*state,
                     "table: '\"Odd schema\".\"It''s a \"\"$tidings$\"\" \\ table\"'\n"
                     "key: ['\"Key''s\"']\nuri: pg://odd/{key}\nresult: rows\n");
-    harness_watch(h, "pg://odd/{key}");
+    harness_watch_template(h, "pg://odd/{key}");
     pg_run(&server, "SET TimeZone = 'Asia/Tokyo'; SET DateStyle = 'German';"
                     "INSERT INTO \"Odd schema\".\"It's a \"\"$tidings$\"\" \\ table\" "
                     "VALUES ('a/b c\u00e4''\"{}\\', '2024-01-01', '{}')");
@@ -533,7 +534,7 @@ static void composite_keys_with_times_are_told(void **state) {
     install("slots", "at,room", NULL);
     h = open_source(*state,
                     "table: slots\nkey: [at, room]\nuri: pg://slots/{room}/{at}\n");
-    harness_watch(h, "pg://slots/{room}/{at}");
+    harness_watch_template(h, "pg://slots/{room}/{at}");
     pg_run(&server, "SET TimeZone = 'America/New_York'; SET DateStyle = 'SQL, DMY';"
                     "INSERT INTO slots VALUES ('2024-05-06 07:08:09.5+00', 3, 'me')");
     harness_wait(h, CHANGED, "pg://slots/3/2024-05-06%2007%3A08%3A09.5%2B00");
@@ -555,7 +556,7 @@ static void a_payload_of_ones_own_names_a_uri(void **state) {
         open_source(*state, "query: SELECT item FROM orders WHERE id = CAST(:id AS int)\n"
                             "uri: pg://shop/items/{id}\nchannel: c\n");
 
-    harness_watch(h, "pg://shop/items/{id}");
+    harness_watch_template(h, "pg://shop/items/{id}");
     pg_run(&server, "UPDATE orders SET item = 'a'; SELECT pg_notify('c', '2')");
     harness_wait(h, CHANGED, "pg://shop/items/2");
     pg_run(&server, "SELECT pg_notify('c', '{\"key\": {\"id\": 1}}')");
@@ -582,14 +583,15 @@ static void the_template_of_a_polled_query_cannot_be_watched(void **state) {
         open_source(*state, "query: SELECT item FROM orders WHERE id = CAST(:id AS int)\n"
                             "uri: pg://shop/items/{id}\n");
 
-    assert_int_equal(tdg__source_watch(h->source, "pg://shop/items/{id}", NULL),
-                     TDG_ENOTSUP);
+    assert_int_equal(
+        tdg__source_watch(h->source, FOR_TEMPLATE("pg://shop/items/{id}"), NULL),
+        TDG_ENOTSUP);
 }
 
 static void a_missing_trigger_is_logged(void **state) {
     struct harness *h = open_source(*state, ROWS);
 
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     harness_wait(h, LOGGED, "has no trigger");
 }
 
@@ -619,8 +621,9 @@ static void a_template_of_a_missing_table_cannot_be_watched(void **state) {
         open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n"
                             "idle: 50ms\n");
 
-    assert_int_equal(tdg__source_watch(h->source, "pg://shop/missing/{id}", NULL),
-                     TDG_EAGAIN);
+    assert_int_equal(
+        tdg__source_watch(h->source, FOR_TEMPLATE("pg://shop/missing/{id}"), NULL),
+        TDG_EAGAIN);
     assert_int_equal(harness_wait(h, WATCHED, "pg://shop/missing/{id}")->status,
                      TDG_EREFUSED);
     harness_wait(h, LOGGED, "\"public.missing\" does not exist");
@@ -642,14 +645,14 @@ static void a_connection_is_there_while_it_is_needed(void **state) {
     pg_run(&server, "UPDATE orders SET total = 0 WHERE id = 1");
     harness_wait(h, CHANGED, "pg://shop/orders/1");
     assert_int_equal(pg_number(&server, OURS), 1);
-    tdg__source_unwatch(h->source, "pg://shop/orders/1");
+    tdg__source_unwatch(h->source, FOR_URI("pg://shop/orders/1"));
     wait_for_number(h, OURS, 0);
 
     /* And again. */
-    harness_watch(h, ROW_TEMPLATE);
+    harness_watch_template(h, ROW_TEMPLATE);
     wait_for_marker(h, 5);
-    tdg__source_unwatch(h->source, ROW_TEMPLATE);
-    harness_watch(h, ROW_TEMPLATE);
+    tdg__source_unwatch(h->source, FOR_TEMPLATE(ROW_TEMPLATE));
+    harness_watch_template(h, ROW_TEMPLATE);
     wait_for_marker(h, 6);
 }
 

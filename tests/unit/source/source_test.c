@@ -3,6 +3,7 @@
  * What all sources share, with a kind that does as the test says. */
 #include "support.h"
 #include "unit/source/harness.h"
+#include "unit/targets.h"
 
 #include <string.h>
 
@@ -74,14 +75,14 @@ static void script_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     }
 }
 
-static int script_watch(tdg__source_t *source, const char *target) {
+static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
     struct script *script = (struct script *)source;
 
-    snprintf(script->watched, sizeof(script->watched), "%s", target);
+    snprintf(script->watched, sizeof(script->watched), "%s", target->name);
     return script->watch_answer;
 }
 
-static void script_unwatch(tdg__source_t *source, const char *target) {
+static void script_unwatch(tdg__source_t *source, const tdg_target_t *target) {
     (void)target;
     ((struct script *)source)->watched[0] = '\0';
 }
@@ -207,7 +208,7 @@ static void a_change_is_told_once(void **state) {
     assert_string_equal(field(told, "change_type"), "content_update");
     assert_non_null(field(told, "checksum"));
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
-    tdg__source_unwatch(harness.source, "a:1");
+    tdg__source_unwatch(harness.source, FOR_URI("a:1"));
     assert_string_equal(script_of(&harness)->watched, "");
     hold(&harness, "three");
     tdg__source_touch(harness.source, "a:1");
@@ -302,10 +303,10 @@ static void watching_waits_for_the_kind_and_the_first_look(void **state) {
     open_plain(&harness);
     script_of(&harness)->manual = true;
     script_of(&harness)->watch_answer = TDG_EAGAIN;
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL), TDG_EAGAIN);
     finish(&harness, text("one"));
     assert_int_equal(harness_count(&harness, WATCHED, NULL), 0);
-    tdg__source_watched(harness.source, "a:1", 0);
+    tdg__source_watched(harness.source, FOR_URI("a:1"), 0);
     assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     harness_close(&harness);
@@ -317,10 +318,11 @@ static void a_kind_may_refuse_to_watch(void **state) {
     (void)state;
     open_plain(&harness);
     script_of(&harness)->watch_answer = TDG_ENOTSUP;
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_ENOTSUP);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL),
+                     TDG_ENOTSUP);
     script_of(&harness)->watch_answer = TDG_EAGAIN;
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
-    tdg__source_watched(harness.source, "a:1", TDG_EREFUSED);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL), TDG_EAGAIN);
+    tdg__source_watched(harness.source, FOR_URI("a:1"), TDG_EREFUSED);
     assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, TDG_EREFUSED);
     harness_close(&harness);
 }
@@ -336,14 +338,16 @@ static void what_was_told_before_a_reload_is_compared(void **state) {
     harness_close(&harness);
 
     open_plain(&harness);
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", before), TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), before),
+                     TDG_EAGAIN);
     harness_wait(&harness, WATCHED, "a:1");
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     harness_close(&harness);
 
     open_plain(&harness);
     hold(&harness, "two");
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", before), TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), before),
+                     TDG_EAGAIN);
     harness_wait(&harness, WATCHED, "a:1");
     assert_int_equal(harness_count(&harness, CHANGED, "a:1"), 1);
     harness_close(&harness);
@@ -399,7 +403,7 @@ static void watching_begins_while_the_backend_is_away(void **state) {
     (void)state;
     open_plain(&harness);
     script_of(&harness)->manual = true;
-    assert_int_equal(tdg__source_watch(harness.source, "a:1", NULL), TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL), TDG_EAGAIN);
     script_of(&harness)->manual = false; /* from the second try on */
     finish(&harness, (tdg__content_t){.status = TDG_EAWAY, .error = "not now"});
     assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->status, 0);
@@ -416,7 +420,7 @@ static void a_watched_template_tells_what_is_touched(void **state) {
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     hold(&harness, "one");
     tdg__source_touch(harness.source, "a:1"); /* nobody watches */
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     harness_expect(&harness, "a:2", "one");
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     tdg__source_touch(harness.source, "a:1");
@@ -428,7 +432,7 @@ static void a_watched_template_tells_what_is_touched(void **state) {
     tdg__source_touch_all(harness.source); /* both are remembered */
     harness_wait(&harness, CHANGED, "a:1");
     harness_wait(&harness, CHANGED, "a:2");
-    tdg__source_unwatch(harness.source, "a:{id}");
+    tdg__source_unwatch(harness.source, FOR_TEMPLATE("a:{id}"));
     tdg__source_touch_all(harness.source);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     harness_close(&harness);
@@ -441,7 +445,7 @@ static void a_read_before_the_touch_hides_nothing(void **state) {
     (void)state;
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     hold(&harness, "one");
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     harness_expect(&harness, "a:1", "one");
     tdg__source_touch(harness.source, "a:1");
     harness_wait(&harness, CHANGED, "a:1");
@@ -470,7 +474,7 @@ static void what_is_owed_a_look_is_not_forgotten_silently(void **state) {
     (void)state;
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     script_of(&harness)->holds = (tdg__content_t){.status = TDG_EAWAY, .error = "away"};
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     tdg__source_is_away(harness.source, "away");
     touch_many(&harness, REMEMBERED);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
@@ -487,14 +491,14 @@ static void what_waits_to_be_looked_at_is_bounded(void **state) {
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     hold(&harness, "one");
     script_of(&harness)->manual = true;
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     touch_many(&harness, AT_A_TIME + WAITING);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
     touch_many(&harness, AT_A_TIME + WAITING + MORE);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), MORE);
 
     /* And when nobody is interested any more, none of it is fetched. */
-    tdg__source_unwatch(harness.source, "a:{id}");
+    tdg__source_unwatch(harness.source, FOR_TEMPLATE("a:{id}"));
     while (script_of(&harness)->waiting > 0)
         finish(&harness, text("two"));
     assert_int_equal(script_of(&harness)->fetched, AT_A_TIME);
@@ -508,7 +512,7 @@ static void touching_all_is_not_lost_on_what_is_fetched(void **state) {
     (void)state;
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     hold(&harness, "one");
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     tdg__source_touch(harness.source, "a:1");
     harness_wait(&harness, CHANGED, "a:1");
     script_of(&harness)->manual = true;
@@ -528,7 +532,7 @@ static void what_a_template_has_is_tried_again(void **state) {
     harness_open_kind(&harness, &script_kind,
                       "script: x\nuri: 'a:{id}'\nretry: 1ms\nretry-max: 4ms\n");
     hold(&harness, "one");
-    harness_watch(&harness, "a:{id}");
+    harness_watch_template(&harness, "a:{id}");
     tdg__source_touch(harness.source, "a:1");
     harness_wait(&harness, CHANGED, "a:1");
     script_of(&harness)->manual = true;

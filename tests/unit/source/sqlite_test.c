@@ -10,6 +10,7 @@
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
 #include "unit/source/namespace.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct folder folder;
@@ -250,8 +251,9 @@ static void a_template_cannot_be_watched_but_its_uris_can(void **state) {
     open_db(f, "a.db",
             "query: SELECT name FROM t WHERE id = :id\nuri: 'db:t/{id}'\n"
             "every: 50ms\n");
-    assert_int_equal(tdg__source_watch(f->harness.source, "db:t/{id}", NULL),
-                     TDG_ENOTSUP);
+    assert_int_equal(
+        tdg__source_watch(f->harness.source, FOR_TEMPLATE("db:t/{id}"), NULL),
+        TDG_ENOTSUP);
     harness_watch(&f->harness, "db:t/1");
     harness_watch(&f->harness, "db:t/2");
     harness_expect(&f->harness, "db:t/2", "[]");
@@ -260,8 +262,8 @@ static void a_template_cannot_be_watched_but_its_uris_can(void **state) {
     assert_int_equal(harness_count(&f->harness, CHANGED, "db:t/1"), 0);
     sql(f, "UPDATE t SET name = 'eins' WHERE id = 1");
     harness_wait(&f->harness, CHANGED, "db:t/1");
-    tdg__source_unwatch(f->harness.source, "db:t/1");
-    tdg__source_unwatch(f->harness.source, "db:t/2");
+    tdg__source_unwatch(f->harness.source, FOR_URI("db:t/1"));
+    tdg__source_unwatch(f->harness.source, FOR_URI("db:t/2"));
     harness_close(&f->harness);
 }
 
@@ -361,7 +363,7 @@ static void the_connection_goes_with_the_watchers(void **state) {
     f->db = NULL;
     open_db(f, "a.db", ALL);
     harness_watch(&f->harness, "db:t");
-    tdg__source_unwatch(f->harness.source, "db:t");
+    tdg__source_unwatch(f->harness.source, FOR_URI("db:t"));
     for (int turn = 0; turn < 30000 && open; turn++) {
         open = false;
         for (int fd = 3; fd < 256; fd++) {
@@ -390,12 +392,12 @@ static void closing_at_any_moment(void **state) {
         harness_start_read(&f->harness, "db:1", &readings[0]);
         harness_start_read(&f->harness, "db:2", &readings[1]);
         harness_start_read(&f->harness, "db:1", &readings[2]);
-        (void)tdg__source_watch(f->harness.source, "db:1", NULL);
-        (void)tdg__source_watch(f->harness.source, "db:3", NULL);
+        (void)tdg__source_watch(f->harness.source, FOR_URI("db:1"), NULL);
+        (void)tdg__source_watch(f->harness.source, FOR_URI("db:3"), NULL);
         for (int i = 0; i < turns; i++)
             uv_run(&f->harness.loop, UV_RUN_NOWAIT);
         if (turns % 3 == 0)
-            tdg__source_unwatch(f->harness.source, "db:1");
+            tdg__source_unwatch(f->harness.source, FOR_URI("db:1"));
         harness_close(&f->harness);
         for (size_t i = 0; i < COUNT(readings); i++) {
             assert_true(readings[i].done);
