@@ -226,7 +226,7 @@ static void fill_subscribe_opts(const watch_t *watch, tdg_subscribe_opts_t *ret)
     };
 }
 
-/* A modern server does not say why it leaves a resource out. */
+/* A modern server that is not ours does not say why it leaves a resource out. */
 static int refused_code(int code, const tdg_failure_t *failure) {
     int exit_code = cli_exit_code(code, failure);
 
@@ -239,8 +239,8 @@ static int tell_refusal(watch_t *watch, const char *uri, int code,
 
     cli_target_failed(&watch->opts.target, uri, code, failure);
     if (code == TDG_ENOTSUP)
-        watch_say(watch, "the server does not tell changes; --poll TIME asks it again "
-                         "and again instead");
+        watch_say(watch, "the server sends no updates of it; --poll TIME reads it at "
+                         "intervals instead");
     else if (exit_code == CLI_NOT_FOUND)
         watch_say(watch, "`tidings ls` shows what can be watched; a server may not say "
                          "whether something is missing or not for you");

@@ -62,9 +62,11 @@ TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 /* What functions that talk to the server return, besides 0, TDG_EINVAL and TDG_ENOMEM:
  *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or it asks who we
  *                  are (`http_status` 401 or 403); or it did not acknowledge a
- *                  subscription, and in 2026-07-28 does not say why
+ *                  subscription, and gives no reason that the client knows
  *   TDG_ENOTFOUND  there is no such resource
- *   TDG_ENOTSUP    the server does not offer this at all
+ *   TDG_ENOTSUP    the server does not offer this at all, or the resource is not
+ *                  subscribable
+ *   TDG_EURI       what was to be subscribed to is no URI for the server
  *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
  *   TDG_EAWAY      the server cannot be reached, or was lost before it answered
  *   TDG_EJSON      it answered with what is no MCP
@@ -265,9 +267,9 @@ typedef struct tdg_subscribe_opts {
 /* Subscribes to a resource, or to a template that the server lists (every resource that
  * it matches is told then). Returns when the server has acknowledged it: a change from
  * then on is told. Again with other options replaces them. `opts` may be NULL. Where the
- * server has no subscriptions: TDG_ENOTSUP, unless `poll_ms` is given. Besides the codes
- * above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`), TDG_ESTREAMS (more than 64
- * different options) and TDG_EURILEN (a URI of more than 64 KiB). */
+ * server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms` is given.
+ * Besides the codes above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`), TDG_ESTREAMS
+ * (more than 64 different options) and TDG_EURILEN (a URI of more than 64 KiB). */
 TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
                                  const tdg_subscribe_opts_t *opts,
                                  tdg_failure_t *failure);

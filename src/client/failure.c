@@ -31,6 +31,38 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
     make_clean(failure->message);
 }
 
+/* ---- Reasons of refused subscriptions ----------------------------------- */
+
+/* What a server of ours says why a resource is not for subscribing: in `error_type` of a
+ * legacy error, or in dev.tidings/refused of an acknowledgement. */
+static const struct reason {
+    const char *name;
+    int code;
+    const char *message;
+} reasons[] = {
+    {"invalid_uri_format",  TDG_EURI,      "the server takes it for no valid URI"},
+    {"not_subscribable",    TDG_ENOTSUP,   "the resource is not subscribable"    },
+    {"not_found",           TDG_ENOTFOUND, "the server has no such resource"     },
+    {"subscription_failed", TDG_EREFUSED,  "the server could not subscribe to it"},
+};
+
+static const struct reason *find_reason(const char *name) {
+    for (size_t i = 0; name != NULL && i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        if (strcmp(reasons[i].name, name) == 0)
+            return &reasons[i];
+    }
+    return NULL;
+}
+
+void tdg__failure_left_out(tdg_failure_t *failure, const char *reason) {
+    const struct reason *known = find_reason(reason);
+
+    if (known != NULL)
+        tdg__failure_set(failure, known->code, "%s", known->message);
+    else
+        tdg__failure_set(failure, TDG_EREFUSED, "the server did not acknowledge it");
+}
+
 /* ---- Errors of JSON-RPC ------------------------------------------------- */
 
 /* A row holds for methods that begin like this; "": all. */
@@ -53,6 +85,12 @@ static bool names_uri(const json_t *data) {
 }
 
 static int meaning_of(int rpc_code, const char *method, const json_t *data) {
+    const char *type = json_string_value(json_object_get(data, "error_type"));
+    const struct reason *reason =
+        strncmp(method, "resources/", 10) == 0 ? find_reason(type) : NULL;
+
+    if (reason != NULL)
+        return reason->code;
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
         const struct meaning *m = &meanings[i];
 

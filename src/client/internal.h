@@ -123,6 +123,9 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4), nonnull(1, 3)));
 /* From a JSON-RPC error; `data` is borrowed from it. */
 void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *error);
+/* Of a URI that an acknowledgement leaves out. `reason` as in dev.tidings/refused; NULL,
+ * or one that we do not know: TDG_EREFUSED. */
+void tdg__failure_left_out(tdg_failure_t *failure, const char *reason);
 
 /* ---- Messages (compose.c) ----------------------------------------------- */
 

@@ -137,16 +137,19 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
     }
 }
 
-/* Last: this tells, and whoever is told may do anything. */
-static void refuse_rest(tdg__core_t *core, const tdg__sub_group_t *group,
-                        uint32_t serial) {
+/* Last: this tells, and whoever is told may do anything. `refused` has the reasons by
+ * URI; it may be anything, or NULL. */
+static void refuse_rest(tdg__core_t *core, const tdg__sub_group_t *group, uint32_t serial,
+                        const json_t *refused) {
     tdg_failure_t failure;
     tdg__sub_t *sub;
 
-    tdg__failure_make(&failure, TDG_EREFUSED, "the server did not acknowledge it");
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial && sub->acked != serial)
-            tdg__sub_refused(core, sub, TDG_EREFUSED, &failure);
+        if (sub->group != group || sub->serial != serial || sub->acked == serial)
+            continue;
+        tdg__failure_left_out(&failure,
+                              json_string_value(json_object_get(refused, sub->uri)));
+        tdg__sub_refused(core, sub, failure.code, &failure);
     }
 }
 
@@ -172,6 +175,6 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     tdg__subs_kick(core);
 
     tdg__subs_check_up(core);
-    refuse_rest(core, group, serial);
+    refuse_rest(core, group, serial, json_object_get(meta, "dev.tidings/refused"));
     tdg__gaps_tell(core);
 }

@@ -53,6 +53,10 @@ void tdg__put_acknowledged(tdg__text_t *text, const tdg__ack_t *ack) {
         tdg__text_put(text, ",\"dev.tidings/resumed\":");
         tdg__text_put(text, ack->resumed ? "true" : "false");
     }
+    if (json_object_size(ack->refused) > 0) {
+        tdg__text_put(text, ",\"dev.tidings/refused\":");
+        tdg__text_put_json(text, ack->refused);
+    }
     tdg__text_put(text, "," SUBSCRIPTION_ID);
     tdg__text_put(text, ack->subscription);
     tdg__text_put(text, "}}}");

@@ -68,6 +68,7 @@ typedef struct tdg__ack {
     const char *subscription;       /* the listen's id */
     bool tools, prompts, resources; /* lists that are honoured */
     const json_t *uris;       /* array of those honoured; NULL: none was asked for */
+    const json_t *refused;    /* reasons by URI; NULL or empty: none was refused */
     uint64_t epoch, number;   /* cursor */
     bool had_cursor, resumed; /* `resumed` is said where the client had a cursor */
 } tdg__ack_t;

@@ -234,11 +234,20 @@ static const char *const messages[TDG__FAULT_COUNT] = {
     [TDG__FAULT_NOT_INITIALISED] = "Not initialized",
 };
 
-/* "error_type" of the data; NULL: none. */
-static const char *const error_types[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_INVALID_URI] = "invalid_uri_format",
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = "not_subscribable",
+static const struct {
+    const char *reason; /* of a URI that a listen leaves out */
+    bool in_data;       /* it is the "error_type" of an error's data, too */
+} reasons[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = {"not_found",           false},
+    [TDG__FAULT_INVALID_URI] = {"invalid_uri_format",  true },
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = {"not_subscribable",    true },
+    [TDG__FAULT_SUBSCRIBE_FAILED] = {"subscription_failed", false},
 };
+
+const char *tdg__fault_reason(tdg__fault_t fault) {
+    assert(reasons[fault].reason != NULL);
+    return reasons[fault].reason;
+}
 
 void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t version,
                     bool erlmcp, const char *uri, const char *detail) {
@@ -249,8 +258,9 @@ void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t 
         code = erlmcp_codes[fault];
     if (fault != TDG__FAULT_SUBSCRIBE_FAILED)
         detail = NULL;
-    if (error_types[fault] != NULL || uri != NULL || detail != NULL) {
-        data = with_text(json_object(), "error_type", error_types[fault]);
+    if (reasons[fault].in_data || uri != NULL || detail != NULL) {
+        data = with_text(json_object(), "error_type",
+                         reasons[fault].in_data ? reasons[fault].reason : NULL);
         data = with_text(data, "uri", uri);
         data = with_text(data, "detail", detail);
     }

@@ -67,4 +67,7 @@ typedef enum tdg__fault {
 void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t version,
                     bool erlmcp, const char *uri, const char *detail);
 
+/* Why a listen leaves a URI out, in one word: "not_found". */
+const char *tdg__fault_reason(tdg__fault_t fault);
+
 #endif

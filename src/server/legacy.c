@@ -163,12 +163,6 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     session->waiting = waiting;
 }
 
-/* A watcher may know better than the catalogue what can be watched. */
-static tdg__fault_t fault_of_watcher(int code) {
-    return code == TDG_ENOTSUP ? TDG__FAULT_NOT_SUBSCRIBABLE
-                               : TDG__FAULT_SUBSCRIBE_FAILED;
-}
-
 static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const char *uri,
                              int code, const tdg__parse_error_t *why) {
     tdg__rpc_error_t error = {0};
@@ -176,7 +170,7 @@ static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const c
     if (tdg__wishes_blamed(code, why, &error))
         tdg__call_refuse(call, &error);
     else
-        refuse(call, session, fault_of_watcher(code), uri, tdg_strerror(code));
+        refuse(call, session, tdg__subscribe_fault(code), uri, tdg_strerror(code));
 }
 
 static void subscribe(tdg__session_t *session, tdg__call_t *call,
@@ -196,16 +190,6 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
         answer_subscribed(session, call, target, request->wishes.any, subscribed.resumed);
 }
 
-static const struct {
-    int code;
-    tdg__fault_t fault;
-} resolve_faults[] = {
-    {TDG_EURI,      TDG__FAULT_INVALID_URI     },
-    {TDG_EURILEN,   TDG__FAULT_INVALID_URI     },
-    {TDG_ENOTFOUND, TDG__FAULT_NOT_FOUND       },
-    {TDG_ENOTSUP,   TDG__FAULT_NOT_SUBSCRIBABLE},
-};
-
 static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
                          const tdg__mcp_request_t *request) {
     tdg_server_t *server = tdg__worker_server(session->feed.worker);
@@ -217,18 +201,12 @@ static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
     }
 
     int rv = tdg__resolve(server, request->uri, &resolved);
-    if (rv == 0) {
-        subscribe(session, call, request, &resolved.target);
-        tdg__resolved_done(&resolved);
+    if (rv < 0) {
+        refuse(call, session, tdg__subscribe_fault(rv), request->uri, tdg_strerror(rv));
         return;
     }
-
-    tdg__fault_t fault = TDG__FAULT_SUBSCRIBE_FAILED;
-    for (size_t i = 0; i < sizeof(resolve_faults) / sizeof(resolve_faults[0]); i++) {
-        if (resolve_faults[i].code == rv)
-            fault = resolve_faults[i].fault;
-    }
-    refuse(call, session, fault, request->uri, tdg_strerror(rv));
+    subscribe(session, call, request, &resolved.target);
+    tdg__resolved_done(&resolved);
 }
 
 static tdg__waiting_t **find_waiting(tdg__session_t *session,
@@ -351,7 +329,7 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
         return;
     }
     if (failed) {
-        fail_waiting(session, target, fault_of_watcher(status), tdg_strerror(status));
+        fail_waiting(session, target, tdg__subscribe_fault(status), tdg_strerror(status));
         return;
     }
     while ((waiting = take_waiting(session, target)) != NULL) {

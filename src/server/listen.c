@@ -18,6 +18,7 @@ struct tdg__listen {
     json_t *honoured;   /* URIs as they were asked for, by the key of their target; NULL
                            once acknowledged, as the next */
     json_t *waiting;    /* keys of targets whose watchers have not answered */
+    json_t *refused;    /* reasons by the URIs that are left out */
     const char *fields; /* while opening: header lines of the response */
     bool opening;       /* nothing has been written yet */
     bool acknowledged;
@@ -34,6 +35,14 @@ static tdg__listen_t *occupies(tdg__occupant_t *occupant) {
     return (tdg__listen_t *)((char *)occupant - offsetof(tdg__listen_t, occupant));
 }
 
+/* What only the acknowledgement needs. */
+static void forget_asked(tdg__listen_t *listen) {
+    json_decref(listen->honoured);
+    json_decref(listen->waiting);
+    json_decref(listen->refused);
+    listen->honoured = listen->waiting = listen->refused = NULL;
+}
+
 static void destroy(tdg__listen_t *listen) {
     tdg__feed_close(&listen->feed);
     if (listen->conn != NULL)
@@ -43,8 +52,7 @@ static void destroy(tdg__listen_t *listen) {
         if (listen->next != NULL)
             listen->next->place = listen->place;
     }
-    json_decref(listen->honoured);
-    json_decref(listen->waiting);
+    forget_asked(listen);
     tdg__free(listen);
 }
 
@@ -111,6 +119,7 @@ static void acknowledge(tdg__listen_t *listen) {
         .prompts = listen->prompts,
         .resources = listen->resources,
         .uris = uris,
+        .refused = listen->refused,
         .epoch = cursor.epoch,
         .number = cursor.number,
         .had_cursor = listen->had_cursor,
@@ -128,9 +137,7 @@ static void acknowledge(tdg__listen_t *listen) {
         return;
     }
 
-    json_decref(listen->honoured);
-    json_decref(listen->waiting);
-    listen->honoured = listen->waiting = NULL;
+    forget_asked(listen);
     listen->fields = NULL;
     listen->opening = false;
     listen->acknowledged = true;
@@ -167,6 +174,13 @@ static void forget(json_t *targets, const tdg__target_t *target) {
     json_object_del(targets, key_of(target, &room));
 }
 
+/* The URI by which an honoured target was asked for; NULL: it is not among them. */
+static const char *honoured_as(const tdg__listen_t *listen, const tdg__target_t *target) {
+    struct key room;
+
+    return json_string_value(json_object_get(listen->honoured, key_of(target, &room)));
+}
+
 /* What a listen asks for, with its wishes. */
 struct asked {
     tdg__sub_opts_t opts;
@@ -194,8 +208,15 @@ static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, boo
                : 0;
 }
 
-/* Subscribes to one URI, or leaves it out: who asked does not learn why. Returns 0, or an
- * error that is the client's fault or ours. */
+/* Leaves out a URI, and notes why. What the caller may not read is unknown to it. */
+static int leave_out_uri(tdg__listen_t *listen, const char *uri, int code) {
+    json_t *reason = json_string(tdg__fault_reason(tdg__subscribe_fault(code)));
+
+    return json_object_set_new(listen->refused, uri, reason) == 0 ? 0 : TDG_ENOMEM;
+}
+
+/* Subscribes to one URI, or leaves it out. Returns 0, or an error that is the client's
+ * fault or ours. */
 static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *asked) {
     tdg__worker_t *worker = listen->feed.worker;
     tdg__engine_t *engine = tdg__worker_engine(worker);
@@ -205,7 +226,7 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
 
     int rv = tdg__resolve(tdg__worker_server(worker), json_string_value(uri), &resolved);
     if (rv < 0)
-        return rv == TDG_ENOMEM ? rv : 0;
+        return rv == TDG_ENOMEM ? rv : leave_out_uri(listen, json_string_value(uri), rv);
 
     opts.has_cursor = asked->opts.has_cursor &&
                       json_object_get(asked->fresh, json_string_value(uri)) == NULL;
@@ -224,7 +245,7 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
     tdg__resolved_done(&resolved);
     listen->resumed &= subscribed.resumed;
     if (rv < 0 && rv != TDG_ENOMEM && !tdg__wishes_blamed(rv, opts.error, NULL))
-        rv = 0;
+        rv = leave_out_uri(listen, json_string_value(uri), rv);
     return rv;
 }
 
@@ -308,12 +329,18 @@ static bool *list_flag(tdg__listen_t *listen, const tdg__target_t *list) {
                                   : &listen->resources;
 }
 
-/* A target whose watcher could not be armed is not honoured. */
-static void leave_out(tdg__listen_t *listen, const tdg__target_t *target) {
-    if (target->kind == TDG__TARGET_LIST)
+/* A target whose watcher could not be armed is not honoured. Where memory is out, the
+ * reason is missing. */
+static void leave_out(tdg__listen_t *listen, const tdg__target_t *target, int code) {
+    if (target->kind == TDG__TARGET_LIST) {
         *list_flag(listen, target) = false;
-    else
-        forget(listen->honoured, target);
+        return;
+    }
+    const char *uri = honoured_as(listen, target);
+
+    if (uri != NULL)
+        leave_out_uri(listen, uri, code);
+    forget(listen->honoured, target);
 }
 
 /* A subscription may settle twice: first its watcher takes too long, which counts as
@@ -332,7 +359,7 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
     listen->resumed &= resumed;
     forget(listen->waiting, target);
     if (failed)
-        leave_out(listen, target);
+        leave_out(listen, target, status);
     if (json_object_size(listen->waiting) == 0 && !listen->opening)
         acknowledge(listen);
 }
@@ -424,10 +451,10 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
     listen->opening = true;
     listen->honoured = json_object();
     listen->waiting = json_object();
-    if (listen->honoured == NULL || listen->waiting == NULL ||
+    listen->refused = json_object();
+    if (listen->honoured == NULL || listen->waiting == NULL || listen->refused == NULL ||
         tdg__feed_open(&listen->feed, opts->worker, &feed_ops) < 0) {
-        json_decref(listen->honoured);
-        json_decref(listen->waiting);
+        forget_asked(listen);
         tdg__free(listen);
         return NULL;
     }

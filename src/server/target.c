@@ -80,6 +80,26 @@ int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret) {
     return rv == TDG_ENOTFOUND ? watch : rv;
 }
 
+tdg__fault_t tdg__subscribe_fault(int code) {
+    static const struct {
+        int code;
+        tdg__fault_t fault;
+    } faults[] = {
+        {TDG_EURI,       TDG__FAULT_INVALID_URI     },
+        {TDG_EURILEN,    TDG__FAULT_INVALID_URI     },
+        {TDG_ETEMPLATE,  TDG__FAULT_INVALID_URI     },
+        {TDG_EAMBIGUOUS, TDG__FAULT_INVALID_URI     },
+        {TDG_ENOTFOUND,  TDG__FAULT_NOT_FOUND       },
+        {TDG_ENOTSUP,    TDG__FAULT_NOT_SUBSCRIBABLE},
+    };
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        if (faults[i].code == code)
+            return faults[i].fault;
+    }
+    return TDG__FAULT_SUBSCRIBE_FAILED;
+}
+
 int tdg__resolve_subscribed(const tdg__feed_t *feed, const char *text,
                             tdg__resolved_t *ret) {
     char braces[TDG__ENTRY_MAX_KEY];

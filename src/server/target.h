@@ -7,6 +7,7 @@
 
 #include "core/engine.h"
 #include "mcp/request.h"
+#include "mcp/result.h"
 #include "server/feed.h"
 #include "server/worker.h"
 
@@ -19,6 +20,10 @@ typedef struct tdg__resolved {
  * Returns 0, TDG_EURI (not a URI), TDG_EURILEN, TDG_ENOTFOUND (nothing here has or could
  * have that URI), TDG_ENOTSUP (not subscribable) or TDG_ENOMEM. */
 int tdg__resolve(tdg_server_t *server, const char *text, tdg__resolved_t *ret);
+
+/* What a client is told where tdg__resolve() or a subscription has failed with a code. A
+ * watcher may know better than the catalogue what can be watched. */
+tdg__fault_t tdg__subscribe_fault(int code);
 
 /* What a stream is subscribed to under that name, whatever is served by now. Returns 0,
  * TDG_EURI (empty), TDG_ENOTFOUND or TDG_ENOMEM. */

@@ -66,7 +66,7 @@ describe('every way to our server', () => {
       assert.equal((await client.ask('read', { uri: 'live://item/missing' })).code,
         'TDG_ENOTFOUND');
       assert.equal((await client.ask('subscribe', { uri: 'fixed://rock' })).code,
-        'TDG_EREFUSED');
+        'TDG_ENOTSUP');
 
       const template = 'live://item/{id}';
       await client.does('subscribe', { uri: template });

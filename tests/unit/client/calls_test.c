@@ -43,16 +43,24 @@ static void errors_become_codes(void **state) {
         const char *data;
         int code;
     } cases[] = {
-        {"resources/read",      -32002, NULL,            TDG_ENOTFOUND},
-        {"resources/read",      -32602, "{'uri':'a:b'}", TDG_ENOTFOUND},
-        {"resources/read",      -32001, "{'uri':'a:b'}", TDG_ENOTFOUND},
-        {"resources/read",      -32602, NULL,            TDG_EREFUSED },
-        {"tools/call",          -32602, "{'uri':'a:b'}", TDG_EREFUSED },
-        {"tools/call",          -32001, NULL,            TDG_EREFUSED },
-        {"resources/subscribe", -32004, NULL,            TDG_ENOTSUP  },
-        {"prompts/list",        -32601, NULL,            TDG_ENOTSUP  },
-        {"prompts/list",        -32603, NULL,            TDG_EREFUSED },
-        {"prompts/list",        12345,  NULL,            TDG_EREFUSED },
+        {"resources/read",      -32002, NULL,                                            TDG_ENOTFOUND},
+        {"resources/read",      -32602, "{'uri':'a:b'}",                                 TDG_ENOTFOUND},
+        {"resources/read",      -32001, "{'uri':'a:b'}",                                 TDG_ENOTFOUND},
+        {"resources/read",      -32602, NULL,                                            TDG_EREFUSED },
+        {"tools/call",          -32602, "{'uri':'a:b'}",                                 TDG_EREFUSED },
+        {"tools/call",          -32001, NULL,                                            TDG_EREFUSED },
+        {"resources/subscribe", -32004, NULL,                                            TDG_ENOTSUP  },
+        {"resources/subscribe", -32602, "{'error_type':'not_subscribable','uri':'a:b'}",
+         TDG_ENOTSUP                                                                                  },
+        {"resources/subscribe", -32602, "{'error_type':'invalid_uri_format','uri':'a'}",
+         TDG_EURI                                                                                     },
+        {"resources/subscribe", -32022, "{'error_type':'invalid_uri_format','uri':'a'}",
+         TDG_EURI                                                                                     },
+        {"resources/subscribe", -32602, "{'error_type':'other','uri':'a:b'}",
+         TDG_EREFUSED                                                                                 },
+        {"prompts/list",        -32601, NULL,                                            TDG_ENOTSUP  },
+        {"prompts/list",        -32603, NULL,                                            TDG_EREFUSED },
+        {"prompts/list",        12345,  NULL,                                            TDG_EREFUSED },
     };
     struct fake *f = *state;
 

@@ -54,6 +54,36 @@ static void what_is_left_out_is_refused(void **state) {
     assert_told(f, "");
 }
 
+static void what_is_left_out_has_the_code_of_its_reason(void **state) {
+    static const struct {
+        const char *refused;
+        int code;
+    } cases[] = {
+        {"{'a:1':'not_found'}",           TDG_ENOTFOUND},
+        {"{'a:1':'not_subscribable'}",    TDG_ENOTSUP  },
+        {"{'a:1':'invalid_uri_format'}",  TDG_EURI     },
+        {"{'a:1':'subscription_failed'}", TDG_EREFUSED },
+        {"{'a:1':'for a reason'}",        TDG_EREFUSED },
+        {"{'a:1':{}}",                    TDG_EREFUSED },
+        {"{'a:2':'not_found'}",           TDG_EREFUSED },
+        {"['a:1']",                       TDG_EREFUSED },
+        {"null",                          TDG_EREFUSED },
+    };
+    struct fake *f = *state;
+    char meta[128];
+
+    fake_up(f, TDG_ERA_MODERN);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fake_note *note = play_subscribe(f, "a:1", NULL);
+
+        snprintf(meta, sizeof(meta), "'dev.tidings/refused':%s", cases[i].refused);
+        play_ack(f, fake_find(f, LISTEN), "a:1", meta);
+        assert_int_equal(fake_code(note), cases[i].code);
+        assert_null(tdg__subs_find(f->core, "a:1"));
+        fake_run(f);
+    }
+}
+
 static void many_cost_one_listen(void **state) {
     struct fake *f = *state;
     enum { MANY = 10000 };
@@ -667,6 +697,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HTTP(returns_when_it_is_acknowledged),
         HTTP(what_is_left_out_is_refused),
+        HTTP(what_is_left_out_has_the_code_of_its_reason),
         HTTP(many_cost_one_listen),
         HTTP(a_server_without_subscriptions_is_not_supported),
         HTTP(an_error_refuses_what_is_new),

@@ -84,8 +84,9 @@ static void complete(void *user, tdg_request_t *request, const char *argument,
 
 static bool add_all(tdg_server_t *server) {
     const tdg_resource_t resources[] = {
-        {.uri = "a:1", .name = "one", .read = read_count},
-        {.uri = "a:2", .name = "two", .read = read_count},
+        {.uri = "a:1",        .name = "one",            .read = read_count},
+        {               .uri = "a:2",      .name = "two",       .read = read_count                  },
+        { .uri = "a:mute", .name = "mute", .read = read_count,                   .not_subscribable = true},
     };
     const tdg_template_t template_ = {
         .uri_template = "t:{x}", .name = "t", .read = read_count, .complete = complete};

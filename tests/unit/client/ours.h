@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A real server for tests of the client, in the same process over HTTP, or as a program
- * of its own on stdio. It serves resources a:1 and a:2, the template t:{x}, the prompt p,
- * and tools by which a client makes things happen:
+ * of its own on stdio. It serves resources a:1 and a:2, a:mute, which is not
+ * subscribable, the template t:{x}, the prompt p, and tools by which a client makes
+ * things happen:
  *
  *     change {uri, times}   the content of a resource changes, so many times [1]
  *     delete {uri}          it is gone

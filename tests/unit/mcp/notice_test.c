@@ -349,6 +349,22 @@ static void an_acknowledgement_says_what_is_honoured(void **state) {
                         "'dev.tidings/cursor': '0-0'");
 }
 
+static void an_acknowledgement_says_why_something_is_left_out(void **state) {
+    json_t *refused = json_from("{'b:\\n': 'not_found', 'c': 'invalid_uri_format'}");
+    json_t *none = json_object();
+
+    (void)state;
+    assert_acknowledged((tdg__ack_t){.refused = refused}, "['a:1']",
+                        "'resourceSubscriptions': ['a:1']",
+                        "'dev.tidings/cursor': '0-0', 'dev.tidings/refused': "
+                        "{'b:\\n': 'not_found', 'c': 'invalid_uri_format'}");
+    assert_acknowledged((tdg__ack_t){.refused = none}, "['a:1']",
+                        "'resourceSubscriptions': ['a:1']",
+                        "'dev.tidings/cursor': '0-0'");
+    json_decref(refused);
+    json_decref(none);
+}
+
 static void an_acknowledgement_tells_who_had_a_cursor_how_it_went(void **state) {
     (void)state;
     assert_acknowledged((tdg__ack_t){.had_cursor = true}, NULL, "",
@@ -541,6 +557,7 @@ int main(void) {
         CASE(a_tail_needs_no_memory),
         CASE(without_memory_there_is_no_head),
         CASE(an_acknowledgement_says_what_is_honoured),
+        CASE(an_acknowledgement_says_why_something_is_left_out),
         CASE(an_acknowledgement_tells_who_had_a_cursor_how_it_went),
         CASE(a_listen_is_completed_and_cancelled_under_its_id),
         CASE(progress_names_its_token),

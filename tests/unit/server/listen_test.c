@@ -71,6 +71,11 @@ static int teardown(void **state) {
     return 0;
 }
 
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user, (void)uri;
+    tdg_request_reply_text(request, "");
+}
+
 static void listen_to(struct client *client, const char *notifications) {
     char params[512];
 
@@ -86,6 +91,28 @@ static void what_is_not_there_is_left_out(void **state) {
     modern_listen(&f->one, "{'resourceSubscriptions':['a:1','b:none','no uri','t:9',"
                            "'t:{x}','u:{x}','a:1']}");
     assert_true(has(f->one.event, "'resourceSubscriptions':['a:1','t:9','t:{x}']"));
+}
+
+static void add_mute(struct fixture *f, const char *uri) {
+    const tdg_resource_t resource = {
+        .uri = uri, .name = uri, .read = read_nothing, .not_subscribable = true};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+}
+
+static void what_is_left_out_has_a_reason(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    add_mute(f, "a:mute");
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1','b:none','no uri','a:mute',"
+                           "'u:{x}','b:none']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['a:1']"));
+    assert_true(has(f->one.event,
+                    "'dev.tidings/refused':{'b:none':'not_found',"
+                    "'no uri':'invalid_uri_format','a:mute':'not_subscribable',"
+                    "'u:{x}':'invalid_uri_format'}"));
+    modern_listen(&f->two, "{'resourceSubscriptions':['a:1']}");
+    assert_false(has(f->two.event, "dev.tidings/refused"));
 }
 
 static void a_template_may_be_escaped(void **state) {
@@ -165,11 +192,6 @@ static void lists_that_may_fill_later_are_advertised(void **state) {
 
 static void call_nothing(void *user, tdg_request_t *request, const json_t *arguments) {
     (void)user, (void)arguments;
-    tdg_request_reply_text(request, "");
-}
-
-static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
-    (void)user, (void)uri;
     tdg_request_reply_text(request, "");
 }
 
@@ -346,6 +368,7 @@ static void a_watcher_that_fails_is_left_out(void **state) {
     assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
     client_expect(&f->one, "subscriptions/acknowledged");
     assert_true(has(f->one.event, "'resourceSubscriptions':['a:2']"));
+    assert_true(has(f->one.event, "refused':{'a:1':'subscription_failed'}"));
     served_change(&f->served, "a:1");
     served_change(&f->served, "a:2");
     client_expect(&f->one, "'uri':'a:2'");
@@ -570,6 +593,7 @@ static void a_stream_that_goes_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(what_is_not_there_is_left_out),
+        CASE(what_is_left_out_has_a_reason),
         CASE(a_template_may_be_escaped),
         CASE(any_template_is_fine_where_that_is_switched_on),
         CASE(a_bad_filter_is_the_clients_fault),
