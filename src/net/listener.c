@@ -18,6 +18,7 @@
 enum {
     ACCEPT_AT_ONCE = 64, /* then others have their turn */
     REST_MS = 100,
+    UNSENT_BYTES = 256 * 1024, /* that the kernel takes beyond what it can send */
 };
 
 struct listener {
@@ -187,14 +188,18 @@ static void on_acceptable(uv_poll_t *poll, int status, int events) {
 
 int tdg__net_listen(tdg__net_t *net, int fd, void *tag) {
     struct listener *listener = tdg__calloc(1, sizeof(*listener));
+    int unsent = UNSENT_BYTES;
 
     if (listener == NULL) {
         tdg__net_close_fd(fd);
         return TDG_ENOMEM;
     }
     *listener = (struct listener){.net = net, .tag = tag, .fd = fd};
-    /* For a client that vanished without a word: the kernel would take what is written
-     * for a quarter of an hour. Connections inherit it. Not vital, so it may fail. */
+    /* A reader that does not read costs what the kernel has taken for it: megabytes,
+     * unless told otherwise. What is on its way to one that reads does not count. Then,
+     * for a client that vanished without a word: the kernel would take what is written
+     * for a quarter of an hour. Connections inherit both. Not vital, so they may fail. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &net->opts.write_timeout_ms,
                      sizeof(net->opts.write_timeout_ms));
     listener->poll.data = listener->rest.data = listener;

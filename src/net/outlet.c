@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "net/internal.h"
 
-enum { SLICE = 128 * 1024 }; /* of a shared buffer, at a time */
+enum { SLICE = 64 * 1024 }; /* of a shared buffer, at a time */
 
 /* What the kernel did not take: bytes of its own behind it, or those of a buffer. */
 struct tdg__rest {

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/text.h"
+#include "mcp/content.h"
+#include "server/call.h"
 #include "server/worker.h"
 
 /* ---- Counted ------------------------------------------------------------ */
@@ -166,8 +168,7 @@ enum { INTERNAL_ERROR = -32603 }; /* JSON-RPC's; the text says what happened */
 
 static json_t *content_value(const tdg__content_t *content, const char **ret_key) {
     const char *data = content->len > 0 ? content->data : "";
-    bool text = memchr(data, '\0', content->len) == NULL &&
-                tdg__utf8_is_valid(data, content->len);
+    bool text = tdg__content_is_text(data, content->len);
     char *base64;
     json_t *value;
 
@@ -180,19 +181,37 @@ static json_t *content_value(const tdg__content_t *content, const char **ret_key
     return value;
 }
 
+static const char *mime_of(bool is_text) {
+    return is_text ? "text/plain" : "application/octet-stream";
+}
+
+json_t *tdg__content_item(const char *uri, const tdg__content_t *content) {
+    return json_pack("{s:s, s:s*, s:{s:O}}", "uri", uri, "mimeType", content->mime_type,
+                     "_meta", "dev.tidings/metadata", content->metadata);
+}
+
 static void reply(tdg_request_t *request, const char *uri,
                   const tdg__content_t *content) {
     const char *key;
     json_t *value = content_value(content, &key);
-    const char *mime_type = content->mime_type != NULL ? content->mime_type
-                            : strcmp(key, "text") == 0 ? "text/plain"
-                                                       : "application/octet-stream";
+    const char *mime_type = content->mime_type != NULL
+                                ? content->mime_type
+                                : mime_of(strcmp(key, "text") == 0);
     json_t *meta = json_pack("{s:O}", "dev.tidings/metadata", content->metadata);
 
     /* The pack steals what it is given, also where it fails; NULL is out of memory. */
     tdg_request_reply(request,
                       json_pack("{s:[{s:s, s:s, s:o, s:o}]}", "contents", "uri", uri,
                                 "mimeType", mime_type, key, value, "_meta", meta));
+}
+
+void tdg__reply_encoded(tdg_request_t *request, json_t *item, tdg__buf_t *member) {
+    const char *mime_type = mime_of(tdg__content_member_is_text(member));
+
+    if (item != NULL && json_object_get(item, "mimeType") == NULL &&
+        json_object_set_new(item, "mimeType", json_string(mime_type)) < 0)
+        item = NULL;
+    tdg__request_reply_contents(request, json_incref(item), member);
 }
 
 void tdg__reply_content(tdg_request_t *request, const char *uri,

@@ -38,4 +38,10 @@ void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server);
 void tdg__reply_content(tdg_request_t *request, const char *uri,
                         const tdg__content_t *content);
 
+/* The same in two steps, for content that is encoded elsewhere: the item without it, new,
+ * NULL where memory is out; and the answer, with that item (borrowed; NULL is out of
+ * memory) and the content as text (mcp/content.h). */
+json_t *tdg__content_item(const char *uri, const tdg__content_t *content);
+void tdg__reply_encoded(tdg_request_t *request, json_t *item, tdg__buf_t *member);
+
 #endif

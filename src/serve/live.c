@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/call.h"
+#include "server/log.h"
 #include "server/worker.h"
 
 void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level_t level,
@@ -91,8 +93,38 @@ struct read_task {
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__source_t *source; /* that was asked last */
+    tdg__large_read_t large;
+    json_t *item; /* of a large answer, but for its content; NULL: none yet */
     char uri[];
 };
+
+static struct read_task *task_of(const tdg__large_read_t *large) {
+    return (struct read_task *)((char *)(uintptr_t)large -
+                                offsetof(struct read_task, large));
+}
+
+static void end_read(struct read_task *read) {
+    tdg__large_leave(&read->live->large, &read->large);
+    json_decref(read->item);
+    tdg__free(read);
+}
+
+static void refuse_busy(struct read_task *read) {
+    tdg__server_log_event(read->live->server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    tdg__request_fail_busy(read->request);
+}
+
+static void on_encoded(tdg__large_read_t *large, tdg__buf_t *member, int status) {
+    struct read_task *read = task_of(large);
+
+    if (status == 0)
+        tdg__reply_encoded(read->request, read->item, member);
+    else if (status == TDG_EAGAIN)
+        refuse_busy(read);
+    else
+        tdg_request_reply(read->request, NULL);
+    end_read(read);
+}
 
 /* Whether a reload has given the resource to another source, or to none. */
 static bool has_moved(const struct read_task *read) {
@@ -105,25 +137,47 @@ static void on_read(void *arg, const tdg__content_t *content) {
 
     if (content->status == TDG_EAWAY && has_moved(read)) {
         read->source = NULL;
+        tdg__large_leave(&read->live->large, &read->large);
         tdg__handover_post(&read->live->handover, &read->task);
         return;
     }
+    if (content->status == 0 && content->len > TDG__HEAVY_BYTES) {
+        read->item = tdg__content_item(read->uri, content);
+        tdg__large_encode(&read->live->large, &read->large, content);
+        return;
+    }
     tdg__reply_content(read->request, read->uri, content);
-    tdg__free(read);
+    end_read(read);
+}
+
+/* The sources may be others than those that there were when the read came. */
+static void on_admitted(tdg__large_read_t *large, bool busy) {
+    struct read_task *read = task_of(large);
+    struct slot *slot = owner_of(read->live, read->uri);
+
+    if (busy) {
+        refuse_busy(read);
+        end_read(read);
+    } else if (slot == NULL) {
+        on_read(read, &(tdg__content_t){.status = TDG_ENOTFOUND});
+    } else {
+        read->source = slot->source;
+        tdg__source_read(slot->source, read->uri, on_read, read);
+    }
+}
+
+static bool is_cancelled(const tdg__large_read_t *large) {
+    return tdg_request_cancelled(task_of(large)->request);
 }
 
 static void run_read(tdg__errand_t *task) {
     struct read_task *read = (struct read_task *)task;
-    struct slot *slot = task->refused ? NULL : owner_of(read->live, read->uri);
 
-    if (slot != NULL) {
-        read->source = slot->source;
-        tdg__source_read(slot->source, read->uri, on_read, read);
-        return;
-    }
-    on_read(read, task->refused ? &(tdg__content_t){.status = TDG_EAWAY,
-                                                    .error = "the server stops"}
-                                : &(tdg__content_t){.status = TDG_ENOTFOUND});
+    if (task->refused)
+        on_read(read,
+                &(tdg__content_t){.status = TDG_EAWAY, .error = "the server stops"});
+    else
+        tdg__large_admit(&read->live->large, &read->large);
 }
 
 /* On a worker's thread. */
@@ -136,6 +190,11 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
         return;
     }
     *read = (struct read_task){.task.run = run_read, .live = live, .request = request};
+    read->large = (tdg__large_read_t){.uri = read->uri,
+                                      .size = tdg__request_size(request),
+                                      .admitted = on_admitted,
+                                      .encoded = on_encoded,
+                                      .cancelled = is_cancelled};
     strcpy(read->uri, uri);
     tdg__handover_post(&live->handover, &read->task);
 }
@@ -174,7 +233,7 @@ static void on_closer_closed(uv_handle_t *handle) {
 
 static void check_closed(tdg__live_t *live) {
     if (live->closing && live->slots == NULL && live->leaving == NULL &&
-        !uv_is_closing((uv_handle_t *)&live->closer))
+        live->large.encoding == 0 && !uv_is_closing((uv_handle_t *)&live->closer))
         uv_close((uv_handle_t *)&live->closer, on_closer_closed);
 }
 
@@ -315,7 +374,7 @@ void tdg__live_on_again(uv_timer_t *timer) {
 /* Lists and opens a source. Returns false where it cannot work: it leaves then. */
 bool tdg__slot_enter(struct slot *slot) {
     tdg__live_t *live = slot->live;
-    tdg__source_host_t host = {&host_ops, slot, live->loop};
+    tdg__source_host_t host = {&host_ops, slot, live->loop, &live->heavy};
     int rv;
 
     list_entry(slot);
@@ -345,6 +404,8 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     live->user = user;
     uv_timer_init(loop, &live->again);
     live->again.data = live;
+    tdg__heavy_init(&live->heavy, loop);
+    tdg__large_init(&live->large, loop, &live->heavy);
     uv_idle_init(loop, &live->closer);
     live->closer.data = live;
     *ret = live;
@@ -353,10 +414,15 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
 
 void tdg__live_bind(tdg__live_t *live, tdg_server_t *server) {
     live->server = server;
+    tdg__large_bind(&live->large, tdg__server_answers(server));
 }
 
 void tdg__live_post(tdg__live_t *live, tdg__errand_t *task) {
     tdg__handover_post(&live->handover, task);
+}
+
+static void on_large_idle(void *user) {
+    check_closed(user);
 }
 
 void tdg__live_close(tdg__live_t *live) {
@@ -365,6 +431,7 @@ void tdg__live_close(tdg__live_t *live) {
     live->closing = true;
     uv_close((uv_handle_t *)&live->again, NULL);
     tdg__handover_close(&live->handover);
+    tdg__large_close(&live->large, on_large_idle, live);
 
     struct slot *served = live->slots, *retiring = live->retiring;
 
@@ -384,6 +451,7 @@ void tdg__live_destroy(tdg__live_t *live) {
         tdg__listing_unref(listing);
     }
     tdg__handover_done(&live->handover);
+    tdg__large_done(&live->large);
     tdg__wanted_done(&live->watches);
     tdg__free(live);
 }

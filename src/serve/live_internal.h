@@ -6,6 +6,7 @@
 #define TDG_SERVE_LIVE_INTERNAL_H
 
 #include "serve/handover.h"
+#include "serve/large.h"
 #include "serve/listing.h"
 #include "serve/live.h"
 #include "serve/wanted.h"
@@ -29,6 +30,8 @@ struct tdg__live {
     void *user;
     tdg_server_t *server;
     tdg__handover_t handover;
+    tdg__heavy_t heavy;
+    tdg__large_t large;
     struct slot *slots;       /* served, in the order of the config */
     struct slot *retiring;    /* go on until those that follow them notice changes */
     struct slot *leaving;     /* closing */

@@ -313,6 +313,13 @@ static void tell_later(tdg__item_t *item, const struct seen *before) {
     arm(item, tdg__source_wait_ms(item->source, item->tries++));
 }
 
+static int find_checksum(const tdg__content_t *content, char *ret) {
+    if (content->checksum == NULL)
+        return tdg__checksum(content->data, content->len, ret);
+    strcpy(ret, content->checksum);
+    return 0;
+}
+
 /* What a fetch found: returns true where `content` could be had or is known not to be.
  * *ret_metadata is complete then, where it is there. */
 static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_metadata) {
@@ -323,7 +330,7 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
         content->error = "the content is larger than max-size";
     }
     if (content->status == 0) {
-        if (tdg__checksum(content->data, content->len, checksum) == 0)
+        if (find_checksum(content, checksum) == 0)
             *ret_metadata = tdg__item_metadata(content, checksum, NULL);
         if (*ret_metadata == NULL) {
             content->status = TDG_ENOMEM;
@@ -362,6 +369,9 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
 
 void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
     tdg__item_t *item = fetch->item;
+    if (tdg__item_digest(item, given))
+        return;
+
     tdg__source_t *source = item->source;
     tdg__content_t content = *given;
     struct reader *readers = item->readers;

@@ -65,6 +65,7 @@ struct tdg__item {
     bool touched;      /* since the last fetch began */
     bool was_touched;  /* before that */
     bool came;         /* the kind says that it was not there before */
+    bool digesting;    /* FETCHING: the kind is done, its content is being looked at */
     bool again;        /* asked while FETCHING */
     bool remembered;   /* in by_use */
     unsigned held;     /* by whoever needs it for a while, whatever happens */
@@ -126,6 +127,12 @@ void tdg__kept_done(struct kept *kept);
 /* Keeps such a copy, in the place of the one before; *kept is empty then. */
 void tdg__item_take_kept(tdg__item_t *item, struct kept *kept);
 void tdg__item_forget_kept(tdg__item_t *item);
+
+/* ---- item_digest.c ------------------------------------------------------ */
+
+/* Whether the checksum of what was fetched is found out in a thread: tdg__fetch_done()
+ * follows, with it. */
+bool tdg__item_digest(tdg__item_t *item, const tdg__content_t *content);
 
 /* ---- item_fetch.c ------------------------------------------------------- */
 

@@ -28,6 +28,7 @@
 
 #include <tidings/server.h> /* tdg_log_level_t, tdg_settings_t: types only */
 
+#include "base/buf.h"
 #include "base/target.h"
 #include "base/template.h"
 #include "config/option.h"
@@ -55,6 +56,11 @@ typedef struct tdg__content {
     int64_t updated_ms; /* wall clock; 0: now */
     bool passing; /* it is being changed right now: who reads gets this, nobody is told of
                      it; the kind touches it when that is over */
+
+    /* For readers, and for nobody else to fill in: where `data` is that of a counted
+     * buffer, which can be held; the checksum, where it is known already. */
+    tdg__buf_t *bytes;
+    const char *checksum;
 } tdg__content_t;
 
 /* ---- Who serves the sources --------------------------------------------- */
@@ -100,6 +106,7 @@ typedef struct tdg__source_host {
     const tdg__source_host_ops_t *ops;
     void *user;
     uv_loop_t *loop;
+    struct tdg__heavy *heavy; /* for work on large content (heavy.h); NULL: at once */
 } tdg__source_host_t;
 
 /* ---- A kind of source --------------------------------------------------- */

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import queue
+import select
 import shutil
 import signal
 import socket
@@ -753,6 +754,67 @@ def a_broken_config_is_no_beginning():
                       '/hooks/deploys': (4, 12)}, places
 
 
+# ---- Large answers ------------------------------------------------------------------------
+
+LARGE = 4 << 20
+
+
+def memory_mb(serve, field):
+    with open(f'/proc/{serve.process.pid}/status', encoding='ascii') as file:
+        return next(int(line.split()[1]) >> 10 for line in file if line.startswith(field))
+
+
+def ask(serve, uri):
+    """Asks for a resource, and does not read the answer."""
+    body = modern_message('resources/read', {'uri': uri})
+    fields = ''.join(f'{name}: {value}\r\n'
+                     for name, value in modern_headers('resources/read', uri).items())
+    connection = socket.create_connection(('127.0.0.1', serve.port), PATIENCE)
+    connection.sendall(f'POST /mcp HTTP/1.1\r\nHost: localhost\r\n{fields}'
+                       f'Content-Length: {len(body)}\r\n\r\n{body}'.encode())
+    return connection
+
+
+def answers_have_begun(connections, least):
+    deadline = time.monotonic() + PATIENCE
+    while sum(bool(select.select([one], [], [], 0)[0]) for one in connections) < least:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def large_answers_that_nobody_takes_cost_little():
+    folder = tempfile.mkdtemp(dir=work)
+    for number in range(24):
+        with open(f'{folder}/{number}', 'w', encoding='ascii') as file:
+            file.write(f'{number}\n"a" line\n' * (LARGE // 12))
+    with open(f'{folder}/small', 'w', encoding='ascii') as file:
+        file.write('small')
+    serve = Serve(f'server: {{workers: 1}}\nresources:\n- files: {folder}\n')
+    base = f'file://{folder}'
+    start = memory_mb(serve, 'VmRSS')
+
+    same = [ask(serve, f'{base}/0') for _ in range(100)]
+    answers_have_begun(same, 100)
+    assert read(serve, f'{base}/small') == 'small'
+    assert memory_mb(serve, 'VmHWM') < start + 50, (start, memory_mb(serve, 'VmHWM'))
+
+    others = [ask(serve, f'{base}/{number}') for number in range(24)]
+    answers_have_begun(others, 24)  # those that find no room are refused in time
+    assert read(serve, f'{base}/small') == 'small'
+    assert memory_mb(serve, 'VmHWM') < start + 90, (start, memory_mb(serve, 'VmHWM'))
+    error = modern(serve, 'resources/read', {'uri': f'{base}/23'}, f'{base}/23')['error']
+    assert error['data']['error_type'] == 'busy' and error['data']['retryAfterMs'] > 0, error
+
+    for connection in same + others:
+        connection.close()
+    deadline = time.monotonic() + PATIENCE
+    while read(serve, f'{base}/23') is None:
+        assert time.monotonic() < deadline
+    with open(f'{folder}/23', encoding='ascii') as file:
+        assert read(serve, f'{base}/23') == file.read()
+    assert serve.end() == 0
+
+
 # ---- Running ------------------------------------------------------------------------------
 
 TESTS = [
@@ -767,6 +829,7 @@ TESTS = [
     an_oversized_body_is_refused_before_it_is_read,
     garbage_gets_an_answer_or_a_close,
     slow_callers_and_thousands_of_bad_ones_hold_nobody_up,
+    large_answers_that_nobody_takes_cost_little,
     a_broken_config_keeps_the_old_one,
     a_good_config_is_taken,
     a_changed_file_is_read_again_where_that_is_asked_for,

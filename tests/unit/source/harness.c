@@ -130,7 +130,9 @@ static void open_without(struct harness *harness, const tdg__source_kind_t *kind
         strcpy(harness->source->never, never);
     }
 
-    tdg__source_host_t host = {&ops, harness, &harness->loop};
+    tdg__heavy_init(&harness->heavy, &harness->loop);
+
+    tdg__source_host_t host = {&ops, harness, &harness->loop, &harness->heavy};
 
     assert_int_equal(tdg__source_open(harness->source, &host), 0);
 }

@@ -5,6 +5,7 @@
 #ifndef TDG_TESTS_SOURCE_HARNESS_H
 #define TDG_TESTS_SOURCE_HARNESS_H
 
+#include "source/heavy.h"
 #include "source/source.h"
 
 enum happening_kind { CHANGED, DELETED, LISTED, UNLISTED, READY, WATCHED, LOGGED };
@@ -22,6 +23,7 @@ struct happening {
 
 struct harness {
     uv_loop_t loop;
+    tdg__heavy_t heavy;
     tdg__source_t *source;
     struct happening *happenings;
     size_t count;

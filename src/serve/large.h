@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Large reads: what they may cost, and what they share.
+ *
+ *     read ──▶ admitted? ──▶ fetch ──▶ encoded (thread) ──▶ answered
+ *                │  no room, or enough under way
+ *                └──▶ waits its turn, for a bounded time ──▶ busy
+ *
+ * Before a fetch whose size is known begins, its bytes are taken from the budget of the
+ * server's large answers; when it is encoded, the answer takes their place, until its
+ * last reader has it. Reads of one URI share what one of them has taken; equal contents,
+ * by checksum, share one encoded answer, for as long as anybody still reads it.
+ *
+ * Everything here happens on the loop of the sources. */
+#ifndef TDG_SERVE_LARGE_H
+#define TDG_SERVE_LARGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/budget.h"
+#include "base/buf.h"
+#include "source/heavy.h"
+#include "source/source.h"
+
+typedef struct tdg__large tdg__large_t;
+typedef struct tdg__large_read tdg__large_read_t;
+
+/* Embedded in whoever reads. */
+struct tdg__large_read {
+    tdg__large_read_t *next;
+    const char *uri;            /* borrowed until it has left */
+    uint64_t size;              /* as far as known; 0: unknown */
+    struct tdg__ticket *ticket; /* NULL: it has none, or needs none */
+    uint64_t until_ms;          /* while it waits */
+
+    /* Its turn has come, or will not come: busy. */
+    void (*admitted)(tdg__large_read_t *read, bool busy);
+
+    /* `member` is borrowed. NULL: `status` says why, TDG_EAGAIN is busy. */
+    void (*encoded)(tdg__large_read_t *read, tdg__buf_t *member, int status);
+
+    /* Whether nobody wants it any more. */
+    bool (*cancelled)(const tdg__large_read_t *read);
+};
+
+struct tdg__large {
+    uv_loop_t *loop;
+    tdg__heavy_t *heavy;
+    tdg__budget_t *budget;       /* a reference; NULL: no limit */
+    uv_timer_t timer;            /* runs while there is something to look after */
+    struct tdg__ticket *tickets; /* of reads that are under way */
+    unsigned ticket_count;
+    tdg__large_read_t *first, **last; /* those that wait */
+    unsigned waiting;
+    struct tdg__encoded *encoded; /* answers that somebody reads, or are being made */
+    unsigned encoding;
+    bool closing;
+    void (*idle)(void *user); /* closing: nothing is being encoded any more */
+    void *user;
+};
+
+void tdg__large_init(tdg__large_t *large, uv_loop_t *loop, tdg__heavy_t *heavy);
+void tdg__large_bind(tdg__large_t *large, tdg__budget_t *budget);
+
+/* Refuses those that wait, and closes the handle. `idle` is called once nothing is being
+ * encoded, at once or later. Then it can be done. */
+void tdg__large_close(tdg__large_t *large, void (*idle)(void *user), void *user);
+void tdg__large_done(tdg__large_t *large);
+
+/* Calls read->admitted(), at once or later. */
+void tdg__large_admit(tdg__large_t *large, tdg__large_read_t *read);
+
+/* Calls read->encoded() with the content as text, at once or later. The content is
+ * borrowed for the call; its metadata is complete. */
+void tdg__large_encode(tdg__large_t *large, tdg__large_read_t *read,
+                       const tdg__content_t *content);
+
+/* The read has come to its end: gives back what was taken for it. Also for one that was
+ * never admitted. */
+void tdg__large_leave(tdg__large_t *large, tdg__large_read_t *read);
+
+#endif
