@@ -64,9 +64,13 @@ static void settle_waiters(tdg__listen_t *listen, unsigned honoured) {
     }
 }
 
-/* Whether what happened since the last stream may be unknown to us. Without a loss that
- * can only be where the server itself says so. */
-static bool was_gap(tdg__listen_t *listen, const json_t *meta) {
+/* What happened since the last stream, as far as we may not hear of it. */
+enum gap { NO_GAP, GAP_IN_TEMPLATES, GAP };
+
+/* A server that knows our cursor, or says that it does not, sends an update for each URI
+ * and list that has changed or may have; only of what templates match it may not name
+ * all. */
+static enum gap find_gap(tdg__listen_t *listen, const json_t *meta) {
     const json_t *resumed = json_object_get(meta, "dev.tidings/resumed");
     char cursor[TDG__CURSOR_MAX + 1] = "";
     bool shown = tdg__update_cursor(listen->core, meta, cursor);
@@ -74,9 +78,10 @@ static bool was_gap(tdg__listen_t *listen, const json_t *meta) {
     if (!shown)
         listen->core->ours = false;
     memcpy(listen->group->cursor, cursor, sizeof(cursor));
-    if (listen->had_cursor && json_is_false(resumed))
-        return true;
-    return listen->group->gap && !(listen->had_cursor && shown && json_is_true(resumed));
+    if (listen->had_cursor && shown && json_is_boolean(resumed))
+        return json_is_true(resumed) ? NO_GAP : GAP_IN_TEMPLATES;
+    return listen->group->gap || (listen->had_cursor && json_is_false(resumed)) ? GAP
+                                                                                : NO_GAP;
 }
 
 /* It takes the place of the stream before. */
@@ -123,7 +128,7 @@ static bool has_now(tdg__sub_t *sub, uint32_t serial) {
 }
 
 static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                      bool gap) {
+                      enum gap gap) {
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
@@ -131,7 +136,9 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
             strand(sub); /* left out while it is on its way to another group */
         if (sub->group != group || !has_now(sub, serial))
             continue;
-        if (gap && (sub->flags & TDG__SUB_ONCE))
+        if ((sub->flags & TDG__SUB_ONCE) != 0 &&
+            (gap == GAP ||
+             (gap == GAP_IN_TEMPLATES && (sub->flags & TDG__SUB_TEMPLATE) != 0)))
             tdg__gap_mark(sub);
         tdg__sub_live(core, sub);
     }
@@ -159,15 +166,15 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     const json_t *meta = json_object_get(params, "_meta");
     json_t *notifications = json_object_get(params, "notifications");
     uint32_t serial = listen->serial;
-    bool gap;
+    enum gap gap;
 
     if (listen != group->fresh)
         return; /* once is enough */
 
     note_named(listen, json_object_get(notifications, "resourceSubscriptions"));
     settle_waiters(listen, tdg__listen_lists(notifications));
-    gap = was_gap(listen, meta);
-    if (gap)
+    gap = find_gap(listen, meta);
+    if (gap == GAP)
         core->subs->list_gap |= listen->lists;
     core->subs->lists_once |= listen->lists & core->subs->lists;
     take_over(listen);

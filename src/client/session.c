@@ -61,12 +61,15 @@ static void on_unsubscribed(void *user, const tdg__outcome_t *outcome) {
 static void subscribed(tdg__sub_t *sub, const json_t *result) {
     tdg__core_t *core = sub->core;
     const json_t *meta = json_object_get(result, "_meta");
-    bool resumed = json_is_true(json_object_get(meta, "dev.tidings/resumed"));
+    const json_t *resumed = json_object_get(meta, "dev.tidings/resumed");
+    /* Where the server does not know our cursor, a URI counts as changed there. */
+    bool told = json_is_true(resumed) ||
+                (json_is_false(resumed) && (sub->flags & TDG__SUB_TEMPLATE) == 0);
     bool back = (sub->flags & (TDG__SUB_ONCE | TDG__SUB_LIVE)) == TDG__SUB_ONCE;
     char cursor[TDG__CURSOR_MAX + 1];
 
     tdg__update_cursor(core, meta, cursor); /* not kept: only what the stream shows is */
-    if (back && sub->resume.known && resumed)
+    if (back && sub->resume.known && told)
         sub->flags |= TDG__SUB_OWED;
     else if (back)
         tdg__gap_mark(sub);

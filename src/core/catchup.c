@@ -63,22 +63,25 @@ static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watc
     return watch->state == WATCH_ARMED ? watch->known_from : UINT64_MAX;
 }
 
-static int catch_up_resource(tdg__engine_t *engine, uint32_t id, uint64_t cursor) {
+/* *ret_known is false where it counts as changed because nobody can know better. */
+static int catch_up_resource(tdg__engine_t *engine, uint32_t id, uint64_t cursor,
+                             bool *ret_known) {
     struct sub *sub = sub_at(engine, id);
     const struct resource *resource =
         resource_at(engine, group_at(engine, sub->group)->owner);
+    bool changed = resource->last_number > cursor;
 
     if ((sub->flags & SUB_FOREIGN) != 0) {
+        *ret_known = false;
         sub->flags |= SUB_TOLD;
         return assume(engine, id, 0, 0);
     }
-    if (resource->last_number > cursor ||
-        cursor < known_from(engine, &resource->subject.watch) ||
-        (resource->last_number == 0 && cursor < engine->floor)) {
-        sub->flags |= SUB_TOLD;
-        return assume(engine, id, cursor, cursor + 1);
-    }
-    return 0;
+    *ret_known = changed || (cursor >= known_from(engine, &resource->subject.watch) &&
+                             (resource->last_number != 0 || cursor >= engine->floor));
+    if (*ret_known && !changed)
+        return 0;
+    sub->flags |= SUB_TOLD;
+    return assume(engine, id, cursor, cursor + 1);
 }
 
 static int since_resource(tdg__engine_t *engine, uint32_t id, int64_t from_ms) {
@@ -281,7 +284,7 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
         if (of_template)
             catch_up_template(&search, cursor);
         else
-            search.rv = catch_up_resource(engine, id, cursor);
+            search.rv = catch_up_resource(engine, id, cursor, &search.complete);
     } else if ((sub->flags & SUB_SINCE) != 0) {
         if (of_template)
             search_history(&search, 0, sub->resume);

@@ -236,8 +236,9 @@ typedef struct tdg__sub_opts {
 typedef struct tdg__subscribed {
     tdg__sub_state_t state; /* SUBSCRIBING: `settled` follows. ARMED: acknowledge it now.
                                SUBSCRIBED: it was there before, with other wishes maybe */
-    bool resumed; /* false: a cursor was given, and what a template missed cannot
-                     be named completely. Final only unless SUBSCRIBING */
+    bool resumed; /* false: a cursor was given, and what was missed is not known: a URI
+                     or list counts as changed, and what a template missed may not be
+                     named completely. Final only unless SUBSCRIBING */
 } tdg__subscribed_t;
 
 /* Subscribes a stream to a target. Where it is subscribed already, the new wishes replace

@@ -324,7 +324,8 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
         if (!failed)
             tdg__engine_acknowledge(tdg__worker_engine(feed->worker), feed->stream,
                                     target);
-        if (target->kind != TDG__TARGET_LIST && (failed || !resumed))
+        if ((failed && target->kind != TDG__TARGET_LIST) ||
+            (!resumed && target->kind == TDG__TARGET_TEMPLATE))
             feed_broken(feed, target, status);
         return;
     }

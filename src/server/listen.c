@@ -188,12 +188,14 @@ struct asked {
                       NULL */
 };
 
-/* Of the wishes only the cursor is for lists, unless it does not hold (`fresh`). */
+/* Of the wishes only those about what was missed are for lists, the cursor unless it does
+ * not hold (`fresh`). */
 static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, bool fresh,
                        const struct asked *asked, bool *ret) {
     tdg__worker_t *worker = listen->feed.worker;
     tdg__target_t list = tdg__target_list(name);
-    tdg__sub_opts_t opts = {.cursor = asked->opts.cursor};
+    tdg__sub_opts_t opts = {.cursor = asked->opts.cursor,
+                            .since_ms = asked->opts.since_ms};
     tdg__subscribed_t subscribed;
 
     if (!wanted)
@@ -203,6 +205,7 @@ static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, boo
                               &opts, &subscribed) < 0)
         return 0;
     *ret = true;
+    listen->resumed &= subscribed.resumed;
     return subscribed.state == TDG__SUBSCRIBING
                ? note(listen->waiting, &list, json_null())
                : 0;

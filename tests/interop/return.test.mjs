@@ -154,8 +154,8 @@ async function away(client, name) {
   await client.publish(changed);
 
   const second = await client.listen({ resourceSubscriptions: [changed, same, marker] },
-    { meta: { 'dev.tidings/cursor': cursor } });
-  assert.notEqual(second.ack.json.params._meta['dev.tidings/resumed'], false);
+    { meta: { 'dev.tidings/cursor': cursor, 'dev.tidings/fresh': { resourceSubscriptions: [marker] } } });
+  assert.equal(second.ack.json.params._meta['dev.tidings/resumed'], true);
   await client.publish(marker, { here: name });
   await second.next((e) => e.json?.params?.metadata?.here === name, 'the marker');
   second.close();

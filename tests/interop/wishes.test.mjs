@@ -106,6 +106,7 @@ describe('wishes', () => {
     await other.stop();
     const stream = await observer.listen({ resourceSubscriptions: ['live://f'] },
       { meta: { 'dev.tidings/cursor': cursor } });
+    assert.equal(stream.ack.json.params._meta['dev.tidings/resumed'], false);
     await stream.next((e) => uriOf(e) === 'live://f', 'it counts as changed');
     stream.close();
   });

@@ -323,8 +323,8 @@ void client_settled(struct truth *truth, int client, int target, int status,
     for (r = 0; r < RESOURCES; r++)
         interest->may_repeat[r] =
             (interest->resumes || interest->since) && cast_covers(target, r);
-    if (!resumed)
-        forget_owed(interest);
+    if (!resumed && cast_is_template(target))
+        forget_owed(interest); /* of a URI or list nothing is left out */
     if (status == TDG_ETIMEDOUT && cast_is_template(target))
         for (r = 0; r < RESOURCES; r++)
             interest->owed[r].serial = 0;

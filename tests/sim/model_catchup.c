@@ -63,11 +63,10 @@ static uint64_t known_from(const struct model *model, int target) {
     return model->watchers[target].armed ? model->known[target].known_from : UINT64_MAX;
 }
 
-static bool missed(struct model *model, int resource, uint64_t c) {
+/* No change was seen since the cursor; that may be for want of looking. */
+static bool may_have_missed(struct model *model, int resource, uint64_t c) {
     uint64_t last = model->known[resource].last;
 
-    if (last > c)
-        return true;
     if (c < known_from(model, resource)) {
         model__hit(model, HIT_BELOW_KNOWN);
         return true;
@@ -77,20 +76,29 @@ static bool missed(struct model *model, int resource, uint64_t c) {
     return last == 0 && c < model->floor;
 }
 
-static void catch_up_resource(struct model *model, int client, int target) {
+/* Returns whether it is known what has happened since the cursor. */
+static bool catch_up_resource(struct model *model, int client, int target) {
     struct subscription *sub = model__sub_of(model, client, target);
+    uint64_t c = sub->cursor.number;
 
     if (sub->cursor.epoch != model->epoch) {
         model__hit(model, HIT_FOREIGN);
         sub->told = true;
         model__assume(model, client, target, target, 0, 0);
-    } else if (missed(model, target, sub->cursor.number)) {
-        sub->told = true;
-        model__assume(model, client, target, target, sub->cursor.number + 1,
-                      sub->cursor.number);
-    } else {
-        model__hit(model, HIT_NOTHING_MISSED);
+        return false;
     }
+    if (model->known[target].last > c) {
+        sub->told = true;
+        model__assume(model, client, target, target, c + 1, c);
+        return true;
+    }
+    if (may_have_missed(model, target, c)) {
+        sub->told = true;
+        model__assume(model, client, target, target, c + 1, c);
+        return false;
+    }
+    model__hit(model, HIT_NOTHING_MISSED);
+    return true;
 }
 
 /* The newest entries of the history come first, then the listed ones. */
@@ -192,7 +200,7 @@ bool model__catch_up(struct model *model, int client, int target) {
         if (cast_is_template(target))
             resumed = catch_up_template(model, client, target);
         else
-            catch_up_resource(model, client, target);
+            resumed = catch_up_resource(model, client, target);
     } else if (sub->has_since) {
         catch_up_since(model, client, target);
     }

@@ -369,7 +369,10 @@ static void a_lost_session_is_made_again_from_the_cursor(void **state) {
     fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':false}}");
     assert_told(f, "");
     fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':true}}");
-    assert_told(f, "UP\nUPDATED a:2 maybe\n");
+    assert_told(f, "UP\n");
+    play_update(f, fake_find(f, "GET"), "a:2",
+                "'dev.tidings/version':1,'dev.tidings/cursor':'ac-1'");
+    assert_told(f, "UPDATED a:2\n"); /* once: the server tells of it itself */
 }
 
 /* The next session, with its stream; `cursor` is what a:1 is subscribed to with. */

@@ -424,12 +424,48 @@ static void with_a_cursor_of_another_epoch_everything_counts_as_changed(void **s
     expect_silence(f);
 }
 
-static void a_resource_of_another_epoch_is_resumed_completely(void **state) {
+static void a_cursor_of_another_epoch_is_not_resumed(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
     tdg__sub_opts_t opts = foreign();
 
+    assert_false(subscribe_only(f, s, URI("a:1"), &opts).resumed);
+    assert_false(subscribe_only(f, s, LIST("tools"), &opts).resumed);
+}
+
+/* Known changes are no reason; what counts as changed for want of knowledge is. */
+static void a_resource_is_resumed_where_nothing_had_to_be_assumed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    uint64_t before = changed(f, "b:1", NULL);
+    tdg__sub_opts_t opts = after(before);
+
+    changed(f, "a:1", NULL);
     assert_true(subscribe_only(f, s, URI("a:1"), &opts).resumed);
+    assert_true(subscribe_only(f, s, URI("b:1"), &opts).resumed);
+    for (int i = 0; i < 70000; i++) /* b:1 leaves the history */
+        changed(f, "c:1", NULL);
+    assert_true(subscribe_only(f, s, URI("b:1"), &opts).resumed);
+    unsubscribe(f, s, "b:1");
+    changed(f, "c:1", NULL);
+    opts.cursor.number = 0;
+    assert_false(subscribe_only(f, s, URI("z:1"), &opts).resumed);
+}
+
+static void what_nobody_watched_is_not_resumed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts;
+    tdg__cursor_t cursor;
+
+    subscribe(f, s, "a:1");
+    tdg__engine_cursor(f->engine, s, &cursor);
+    opts = after(cursor.number);
+    unsubscribe(f, s, "a:1");
+    assert_true(subscribe_only(f, s, URI("a:1"), &opts).resumed); /* it lingered */
+    unsubscribe(f, s, "a:1");
+    advance(f, 60000);
+    assert_false(subscribe_only(f, s, URI("a:1"), &opts).resumed);
 }
 
 static void the_cursor_is_foreign_until_all_of_it_is_taken(void **state) {
@@ -574,7 +610,7 @@ static void a_watcher_that_cannot_prove_it_counts_as_changed(void **state) {
     tdg__stream_t s = come_back_unwatched(f, true);
 
     watch_done(f, URI("a:1"), TDG__WATCH_ARMED, 0);
-    expect_settled(f, s, URI("a:1"), 0);
+    expect_settled_not_resumed(f, s, URI("a:1"));
     acknowledge(f, s);
     expect_assumed(f, s, "a:1", counters(f).last_number);
 }
@@ -754,7 +790,9 @@ int main(void) {
         TEST(the_history_is_bounded, setup_short_history),
 
         TEST(with_a_cursor_of_another_epoch_everything_counts_as_changed, setup_at_once),
-        TEST(a_resource_of_another_epoch_is_resumed_completely, setup_at_once),
+        TEST(a_cursor_of_another_epoch_is_not_resumed, setup_at_once),
+        TEST(a_resource_is_resumed_where_nothing_had_to_be_assumed, setup_at_once),
+        TEST(what_nobody_watched_is_not_resumed, setup_watched),
         TEST(the_cursor_is_foreign_until_all_of_it_is_taken, setup_at_once),
         TEST(a_foreign_cursor_handed_out_counts_as_foreign_again, setup_at_once),
         TEST(a_foreign_cursor_on_a_fresh_engine_is_told_of_number_0, setup_at_once),

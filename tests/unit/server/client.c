@@ -453,8 +453,8 @@ void legacy_unsubscribe(struct client *client, const char *uri) {
 
 /* ---- Modern ------------------------------------------------------------- */
 
-void modern_send(struct client *client, const char *method, const char *name,
-                 const char *params) {
+static void send_modern(struct client *client, const char *method, const char *name,
+                        const char *meta, const char *params) {
     char fields[1024], body[CLIENT_TEXT];
 
     snprintf(fields, sizeof(fields),
@@ -465,9 +465,15 @@ void modern_send(struct client *client, const char *method, const char *name,
              "{'jsonrpc':'2.0','id':'m','method':'%s','params':{'_meta':{"
              "'io.modelcontextprotocol/protocolVersion':'2026-07-28',"
              "'io.modelcontextprotocol/clientInfo':{'name':'test','version':'1'},"
-             "'io.modelcontextprotocol/clientCapabilities':{}}%s%s}}",
-             method, params != NULL ? "," : "", params != NULL ? params : "");
+             "'io.modelcontextprotocol/clientCapabilities':{}%s%s}%s%s}}",
+             method, meta != NULL ? "," : "", meta != NULL ? meta : "",
+             params != NULL ? "," : "", params != NULL ? params : "");
     client_request(client, "POST", "/mcp", fields, body);
+}
+
+void modern_send(struct client *client, const char *method, const char *name,
+                 const char *params) {
+    send_modern(client, method, name, NULL, params);
 }
 
 int modern_post(struct client *client, const char *method, const char *name,
@@ -480,10 +486,16 @@ int modern_post(struct client *client, const char *method, const char *name,
 }
 
 void modern_listen(struct client *client, const char *notifications) {
+    modern_listen_with(client, NULL, notifications);
+}
+
+void modern_listen_with(struct client *client, const char *meta,
+                        const char *notifications) {
     char params[1024];
 
     snprintf(params, sizeof(params), "'notifications':%s", notifications);
-    if (modern_post(client, "subscriptions/listen", NULL, params) != 200)
+    send_modern(client, "subscriptions/listen", NULL, meta, params);
+    if (client_response(client) != 200)
         give_up("cannot listen", client);
     client_expect(client, "notifications/subscriptions/acknowledged");
 }

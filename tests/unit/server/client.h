@@ -125,6 +125,10 @@ void modern_send(struct client *client, const char *method, const char *name,
  * is the filter. */
 void modern_listen(struct client *client, const char *notifications);
 
+/* The same with members for `_meta`, or NULL. */
+void modern_listen_with(struct client *client, const char *meta,
+                        const char *notifications);
+
 /* Whether the body of the last response holds the text (requoted). */
 bool body_has(const struct client *client, const char *text);
 #define assert_body(client, text)                                                        \

@@ -239,6 +239,39 @@ static void both_eras_can_watch_the_same_lists(void **state) {
     client_done(&late);
 }
 
+/* ---- What was missed ---------------------------------------------------- */
+
+static void what_changed_lately_is_told_of_lists_too(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    add_tool(f, "first");
+    modern_listen_with(&f->one, "'dev.tidings/sinceMs':60000",
+                       "{'toolsListChanged':true}");
+    client_expect(&f->one, "notifications/tools/list_changed");
+}
+
+static void a_cursor_that_is_not_known_is_not_resumed(void **state) {
+    static const char *const asked[] = {"{'resourceSubscriptions':['a:1']}",
+                                        "{'toolsListChanged':true}"};
+    struct fixture *f = open_with(state, NULL);
+    char known[64], meta[128];
+
+    for (size_t i = 0; i < COUNT(asked); i++) {
+        client_connect(&f->one, f->served.port);
+        modern_listen_with(&f->one, "'dev.tidings/cursor':'1234-5'", asked[i]);
+        assert_true(has(f->one.event, "'dev.tidings/resumed':false"));
+        client_message(&f->one); /* it counts as changed */
+        const char *at = strstr(f->one.event, "dev.tidings/cursor\":\"");
+        assert_non_null(at);
+        snprintf(known, sizeof(known), "%.*s", (int)strcspn(at + 21, "\""), at + 21);
+
+        snprintf(meta, sizeof(meta), "'dev.tidings/cursor':'%s'", known);
+        client_connect(&f->one, f->served.port);
+        modern_listen_with(&f->one, meta, asked[i]);
+        assert_true(has(f->one.event, "'dev.tidings/resumed':true"));
+    }
+}
+
 /* ---- What is switched off ----------------------------------------------- */
 
 static void no_subscribe(void **state) {
@@ -601,6 +634,8 @@ int main(void) {
         CASE(lists_that_are_not_advertised_are_not_acknowledged),
         CASE(lists_that_may_fill_later_are_advertised),
         CASE(both_eras_can_watch_the_same_lists),
+        CASE(what_changed_lately_is_told_of_lists_too),
+        CASE(a_cursor_that_is_not_known_is_not_resumed),
         CASE(no_subscribe),
         CASE(no_list_changed),
         CASE(no_legacy),
