@@ -433,10 +433,41 @@ typedef struct tdg_counters {
 /* Sums over all workers, each as of its last turn (at most a second old). */
 TDG_API void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret);
 
-/* Who is subscribed: an array of {"target", "kind", "stream", "state", "era", ...}, for
- * all workers, at most `max` entries; new. Waits for the workers; not from a callback.
- * NULL where memory is out or the server does not run. */
-TDG_API json_t *tdg_server_subscriptions(tdg_server_t *server, size_t max);
+/* Which subscriptions; NULL or 0 in any field is all of them. */
+typedef struct tdg_subscription_query {
+    const tdg_target_t *target; /* to exactly this URI, template or list */
+    bool matching;              /* with a URI: also to templates that match it */
+    const char *client;         /* of clients that have introduced themselves so */
+    const char *session;        /* of this legacy session */
+    uint64_t stream;            /* of this stream */
+    size_t max;                 /* at most so many [1,000] */
+} tdg_subscription_query_t;
+
+/* Who is subscribed, in all workers; `query` NULL is all zero. An array, new; each entry
+ * is an object with
+ *
+ *     "target"     the URI, the template or the name of the list
+ *     "kind"       "uri", "template" or "list"
+ *     "state"      "subscribing" (its watcher is not armed yet), "armed" (it is, and the
+ *                  acknowledgement has not been written yet) or "subscribed"
+ *     "pending"    whether a notification waits for its time or for a slow reader
+ *     "options"    what the client asked for, as in "dev.tidings/options": {} is nothing
+ *     "stream"     a number that no other stream of this server has or will have; all
+ *                  that a legacy session subscribes to has the same
+ *     "era"        "modern" or "legacy"
+ *     "protocol"   the revision, "2026-07-28" say
+ *     "transport"  "http", "sse" (the endpoints of 2024-11-05) or "stdio"
+ *     "session"    its id; legacy only. Whoever knows it can use the session
+ *     "address"    of the connection that opened the stream or session, without its port;
+ *                  not with stdio
+ *     "client"     {"name", "version"} as the client has introduced itself, cut after 128
+ *                  bytes each; anybody can say anything there. Missing where it has not
+ *
+ * and perhaps more in later versions. Waits for the workers, which look at some at a time
+ * and serve their clients in between; not from a callback. NULL where memory is out or
+ * the server does not run. */
+TDG_API json_t *tdg_server_subscriptions(tdg_server_t *server,
+                                         const tdg_subscription_query_t *query);
 
 #ifdef __cplusplus
 }

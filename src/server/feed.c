@@ -18,6 +18,8 @@ int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops
     int rv = tdg__engine_open(tdg__worker_engine(worker), feed, &feed->stream);
     if (rv < 0)
         feed->stream = 0;
+    else
+        feed->id = tdg__server_next_stream(tdg__worker_server(worker));
     return rv;
 }
 
@@ -26,6 +28,7 @@ void tdg__feed_close(tdg__feed_t *feed) {
         tdg__engine_close(tdg__worker_engine(feed->worker), feed->stream);
     feed->stream = 0;
     feed->outlet = NULL;
+    tdg__peer_done(&feed->peer);
 }
 
 static void set_blocked(tdg__feed_t *feed, bool blocked) {

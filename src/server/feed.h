@@ -15,6 +15,7 @@
 #include "core/engine.h"
 #include "mcp/notice.h"
 #include "net/outlet.h"
+#include "server/peer.h"
 #include "server/worker.h"
 
 typedef enum tdg__frame {
@@ -51,6 +52,8 @@ struct tdg__feed {
     bool blocked;
     uint32_t stream_number; /* for event ids: which stream of the session ... */
     uint64_t event_number;  /* ... and the last event of the session */
+    uint64_t id;            /* of the stream, another one for each in the whole server */
+    tdg__peer_t peer;       /* all zero at first; the feed releases it */
 };
 
 /* Opens a stream in the engine. The other fields are the caller's to fill in. Returns 0

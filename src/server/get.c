@@ -311,6 +311,7 @@ int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
         tdg__free(old);
         return rv;
     }
+    tdg__peer_set_address(&session->feed.peer, conn);
     init(&old->get, worker, conn);
     tdg__channel_init(&old->channel, &old_ops, worker, erlmcp);
     session->home = &old->channel;

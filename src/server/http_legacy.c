@@ -100,6 +100,7 @@ static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *mess
                           "The server cannot take one more session");
         return;
     }
+    tdg__peer_set_address(&session->feed.peer, visit->conn);
     if (tdg__visit_post(visit, session, TDG__V_UNKNOWN, false, 1, &post) == 0)
         tdg__legacy_serve(session, tdg__post_channel(post), message);
     if (session->version == TDG__V_UNKNOWN)

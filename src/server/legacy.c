@@ -54,6 +54,9 @@ static void on_initialize(tdg__session_t *session, tdg__call_t *call,
     }
     session->version = tdg__negotiate(request->requested_version);
     session->client = keep_client(request->client_info);
+    session->feed.peer.version = session->version;
+    tdg__peer_set_client(&session->feed.peer, request->client_name,
+                         request->client_version);
     tdg__server_describe(tdg__worker_server(session->feed.worker), &info);
     tdg__call_answer(call, tdg__result_initialize(&info, session->version));
 }

@@ -465,6 +465,14 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
     listen->feed.subscription_len = (uint32_t)len;
     listen->feed.frame = opts->conn != NULL ? TDG__FRAME_SSE : TDG__FRAME_LINE;
     listen->feed.form = opts->erlmcp ? TDG__FORM_ERLMCP : TDG__FORM_STANDARD;
+    listen->feed.peer = (tdg__peer_t){
+        .transport = opts->conn != NULL ? "http" : "stdio",
+        .version = request->version,
+    };
+    if (opts->conn != NULL)
+        tdg__peer_set_address(&listen->feed.peer, opts->conn);
+    tdg__peer_set_client(&listen->feed.peer, request->client_name,
+                         request->client_version);
     return listen;
 }
 

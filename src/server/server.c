@@ -25,7 +25,7 @@
 #include "server/route.h"
 #include "server/worker.h"
 
-enum { MAX_WORKERS = 64, MAX_LISTENERS = 16 };
+enum { MAX_WORKERS = 64, MAX_LISTENERS = 16, DEFAULT_MAX_SUBSCRIPTIONS = 1000 };
 
 struct listening {
     tdg__listener_t listener;
@@ -61,6 +61,7 @@ struct tdg_server {
 
     atomic_bool stopping;
     atomic_uint sessions;
+    atomic_uint_fast64_t streams; /* that have been opened so far */
 };
 
 /* ---- What workers ask --------------------------------------------------- */
@@ -136,6 +137,10 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker) {
         abort(); /* an eventfd takes eight bytes, always */
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
+}
+
+uint64_t tdg__server_next_stream(tdg_server_t *server) {
+    return atomic_fetch_add(&server->streams, 1) + 1;
 }
 
 bool tdg__server_admit_session(tdg_server_t *server) {
@@ -854,11 +859,16 @@ void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret) {
         tdg__worker_add_counters(server->workers[i], ret);
 }
 
-json_t *tdg_server_subscriptions(tdg_server_t *server, size_t max) {
+json_t *tdg_server_subscriptions(tdg_server_t *server,
+                                 const tdg_subscription_query_t *query) {
+    tdg_subscription_query_t asked =
+        query != NULL ? *query : (tdg_subscription_query_t){0};
     json_t *all = json_array();
 
+    if (asked.max == 0)
+        asked.max = DEFAULT_MAX_SUBSCRIPTIONS;
     for (unsigned i = 0; all != NULL && i < server->worker_count; i++) {
-        if (tdg__inspect_worker(server->workers[i], max, all) < 0) {
+        if (tdg__inspect_worker(server->workers[i], &asked, all) < 0) {
             json_decref(all);
             return NULL;
         }

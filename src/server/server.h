@@ -72,8 +72,9 @@ int tdg__server_count_matches(tdg_server_t *server, const char *const *uris, siz
 
 /* ---- Looking inside ----------------------------------------------------- */
 
-/* Appends what is subscribed to on a worker to `all`, up to `max` in all; waits for the
- * worker unless this is its thread. Returns 0, TDG_ENOMEM or TDG_EENDED. */
-int tdg__inspect_worker(tdg__worker_t *worker, size_t max, json_t *all);
+/* Appends what is subscribed to on a worker to `all`, up to `max` of the query in all;
+ * waits for the worker unless this is its thread. Returns 0, TDG_ENOMEM or TDG_EENDED. */
+int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *query,
+                        json_t *all);
 
 #endif

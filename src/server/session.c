@@ -106,6 +106,12 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
 
 /* ---- Life --------------------------------------------------------------- */
 
+static const char *const transports[] = {
+    [TDG__SESSION_HTTP] = "http",
+    [TDG__SESSION_SSE] = "sse",
+    [TDG__SESSION_PIPE] = "stdio",
+};
+
 static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t number,
                   tdg__session_kind_t kind, bool erlmcp) {
     session->number = number;
@@ -116,6 +122,10 @@ static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t n
     session->feed.frame = kind == TDG__SESSION_HTTP  ? TDG__FRAME_SSE_IDS
                           : kind == TDG__SESSION_SSE ? TDG__FRAME_SSE
                                                      : TDG__FRAME_LINE;
+    session->feed.peer = (tdg__peer_t){
+        .transport = transports[kind],
+        .session = session->id,
+    };
     tdg__map_insert(&sessions->by_id, hash_id(sessions, session->id), number);
     tdg__list_append(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      number);

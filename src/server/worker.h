@@ -98,6 +98,9 @@ void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret);
 bool tdg__server_stopping(const tdg_server_t *server);
 void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker);
 
+/* A number for a stream that is being opened; no other one ever gets it. */
+uint64_t tdg__server_next_stream(tdg_server_t *server);
+
 /* One more session, if the server takes one more; one less. */
 bool tdg__server_admit_session(tdg_server_t *server);
 void tdg__server_dismiss_session(tdg_server_t *server);

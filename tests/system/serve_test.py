@@ -144,9 +144,11 @@ class Stream:
         assert self.response.status == 200, self.response.read()
 
     def next(self):
+        deadline = time.monotonic() + PATIENCE
         while True:
             line = self.response.readline()
             assert line, 'the stream has ended'
+            assert time.monotonic() < deadline, 'nothing but keep-alives'
             if line.startswith(b'data:') and len(line.strip()) > 5:
                 return json.loads(line[5:])
 

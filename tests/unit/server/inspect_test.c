@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who is subscribed, as the program asks for it. */
+#include <stdio.h>
+
+#include "served.h"
+#include "unit/targets.h"
+
+enum { CLIENTS = 16 };
+
+struct fixture {
+    struct served served;
+    struct client clients[CLIENTS];
+};
+
+static struct fixture *open_with(void **state, const tdg_server_opts_t *opts) {
+    struct fixture *f = *state;
+
+    served_open(&f->served, opts, NULL);
+    for (int i = 0; i < CLIENTS; i++)
+        served_client(&f->served, &f->clients[i]);
+    return f;
+}
+
+static int setup(void **state) {
+    *state = calloc(1, sizeof(struct fixture));
+    return *state == NULL;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    for (int i = 0; i < CLIENTS; i++)
+        client_done(&f->clients[i]);
+    served_close(&f->served);
+    free(f);
+    return 0;
+}
+
+static json_t *ask(struct fixture *f, tdg_subscription_query_t query) {
+    json_t *all = tdg_server_subscriptions(f->served.server, &query);
+
+    assert_non_null(all);
+    return all;
+}
+
+static size_t count(struct fixture *f, tdg_subscription_query_t query) {
+    json_t *all = ask(f, query);
+    size_t size = json_array_size(all);
+
+    json_decref(all);
+    return size;
+}
+
+static const char *text(const json_t *entry, const char *key) {
+    return json_string_value(json_object_get(entry, key));
+}
+
+/* The first entry of the answer; new. */
+static json_t *first(struct fixture *f, tdg_subscription_query_t query) {
+    json_t *all = ask(f, query);
+    json_t *entry = json_incref(json_array_get(all, 0));
+
+    assert_non_null(entry);
+    json_decref(all);
+    return entry;
+}
+
+static void no_two_streams_of_all_workers_have_one_number(void **state) {
+    const tdg_server_opts_t opts = {.workers = 4};
+    struct fixture *f = open_with(state, &opts);
+    json_t *numbers = json_object();
+
+    for (int i = 0; i < CLIENTS; i++)
+        modern_listen(&f->clients[i], "{'resourceSubscriptions':['a:1']}");
+    json_t *all = ask(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")});
+    assert_int_equal(json_array_size(all), CLIENTS);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        json_int_t stream =
+            json_integer_value(json_object_get(json_array_get(all, i), "stream"));
+        char key[32];
+
+        snprintf(key, sizeof(key), "%lld", (long long)stream);
+        assert_null(json_object_get(numbers, key));
+        json_object_set_new(numbers, key, json_true());
+        assert_int_equal(count(f, (tdg_subscription_query_t){.stream = (uint64_t)stream}),
+                         1);
+    }
+    json_decref(all);
+    json_decref(numbers);
+}
+
+static void a_modern_client_is_described(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    json_t *entry;
+
+    modern_listen(&f->clients[0], "{'resourceSubscriptions':['a:1']}");
+    entry = first(f, (tdg_subscription_query_t){0});
+    assert_string_equal(text(entry, "target"), "a:1");
+    assert_string_equal(text(entry, "kind"), "uri");
+    assert_string_equal(text(entry, "state"), "subscribed");
+    assert_string_equal(text(entry, "era"), "modern");
+    assert_string_equal(text(entry, "protocol"), "2026-07-28");
+    assert_string_equal(text(entry, "transport"), "http");
+    assert_string_equal(text(entry, "address"), "127.0.0.1");
+    assert_null(json_object_get(entry, "session"));
+    assert_json_equal(json_object_get(entry, "client"), "{'name':'test','version':'1'}");
+    assert_json_equal(json_object_get(entry, "options"), "{}");
+    assert_true(json_is_false(json_object_get(entry, "pending")));
+    json_decref(entry);
+}
+
+static void a_legacy_session_is_one_stream(void **state) {
+    const tdg_server_opts_t opts = {.workers = 2};
+    struct fixture *f = open_with(state, &opts);
+    struct client *client = &f->clients[0];
+    json_t *entry, *all;
+
+    legacy_initialize(client, LATEST_LEGACY);
+    legacy_subscribe(client, "a:2");
+    entry = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:2")});
+    assert_string_equal(text(entry, "era"), "legacy");
+    assert_string_equal(text(entry, "protocol"), LATEST_LEGACY);
+    assert_string_equal(text(entry, "transport"), "http");
+    assert_string_equal(text(entry, "address"), "127.0.0.1");
+    assert_string_equal(text(entry, "session"), client->session);
+    assert_json_equal(json_object_get(entry, "client"), "{'name':'test','version':'1'}");
+    all = ask(f, (tdg_subscription_query_t){.session = client->session});
+    assert_int_equal(json_array_size(all), 4); /* and three lists */
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(
+            json_integer_value(json_object_get(json_array_get(all, i), "stream")),
+            json_integer_value(json_object_get(entry, "stream")));
+    json_decref(all);
+    json_decref(entry);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.session = "another"}), 0);
+}
+
+static void wishes_are_shown_as_they_were_made(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    json_t *entry;
+
+    legacy_initialize(&f->clients[0], LATEST_LEGACY);
+    assert_int_equal(
+        legacy_post(&f->clients[0],
+                    "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe','params':"
+                    "{'uri':'a:1','_meta':{'dev.tidings/options':{'debounceMs':200,"
+                    "'rateLimitMs':0,'priority':1,'filter':{'metadata.n':{'gt':7}}}}}}"),
+        200);
+    assert_body(&f->clients[0], "'result'");
+    entry = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")});
+    assert_json_equal(json_object_get(entry, "options"),
+                      "{'debounceMs':200,'rateLimitMs':0,'priority':1,"
+                      "'filter':{'metadata.n':{'gt':7}}}");
+    json_decref(entry);
+}
+
+static void one_target_or_one_client_can_be_asked_for(void **state) {
+    const tdg_server_opts_t opts = {.workers = 3};
+    struct fixture *f = open_with(state, &opts);
+
+    modern_listen(&f->clients[0], "{'resourceSubscriptions':['a:1','t:{x}'],"
+                                  "'toolsListChanged':true}");
+    modern_listen(&f->clients[1], "{'resourceSubscriptions':['t:9','a:1']}");
+    legacy_initialize(&f->clients[2], LATEST_LEGACY);
+    assert_int_equal(count(f, (tdg_subscription_query_t){0}), 8);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.max = 2}), 2);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")}), 2);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_URI("t:9")}), 1);
+    assert_int_equal(
+        count(f, (tdg_subscription_query_t){.target = FOR_URI("t:9"), .matching = true}),
+        2);
+    assert_int_equal(
+        count(f, (tdg_subscription_query_t){.target = FOR_TEMPLATE("t:{x}")}), 1);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_LIST("tools")}),
+                     2);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_URI("tools")}), 0);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.client = "test"}), 8);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.client = "nobody"}), 0);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_LIST("tools"),
+                                                         .client = "nobody"}),
+                     0);
+}
+
+/* More than a worker looks at in one turn. */
+static void many_are_found_over_several_turns(void **state) {
+    enum { AT_ONCE = 80, MANY = CLIENTS * AT_ONCE };
+    struct fixture *f = open_with(state, NULL);
+    char *filter = malloc(AT_ONCE * 12 + 100);
+
+    assert_non_null(filter);
+    for (int i = 0; i < CLIENTS; i++) {
+        size_t len = (size_t)sprintf(filter, "{'resourceSubscriptions':['a:1'");
+
+        for (int n = 1; n < AT_ONCE; n++)
+            len += (size_t)sprintf(filter + len, ",'t:%d'", n);
+        strcpy(filter + len, "]}");
+        modern_listen(&f->clients[i], filter);
+    }
+    free(filter);
+    assert_int_equal(count(f, (tdg_subscription_query_t){.max = 2 * MANY}), MANY);
+    assert_int_equal(count(f, (tdg_subscription_query_t){0}), 1000);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(no_two_streams_of_all_workers_have_one_number),
+        CASE(a_modern_client_is_described),
+        CASE(a_legacy_session_is_one_stream),
+        CASE(wishes_are_shown_as_they_were_made),
+        CASE(one_target_or_one_client_can_be_asked_for),
+        CASE(many_are_found_over_several_turns),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("inspect", tests, NULL, NULL);
+}
