@@ -41,8 +41,8 @@ static tdg__http_step_t feed(tdg__http_reader_t *reader, const char *data, size_
         free(copy);
         assert(used <= part);
         *ret_used += used;
-        *ret_continues += step == TDG__HTTP_CONTINUE;
-        if (step == TDG__HTTP_CONTINUE)
+        *ret_continues += step == TDG__HTTP_HEADED && tdg__http_reader_expects(reader);
+        if (step == TDG__HTTP_HEADED)
             continue;
         if (step != TDG__HTTP_MORE || end == len)
             return step;

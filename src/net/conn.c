@@ -99,6 +99,31 @@ void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
     conn->reader = NULL;
 }
 
+/* Whether the owner wants the body of the request whose head is there. If not, it has
+ * answered. */
+static bool admit_head(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+    const tdg__http_request_t *request = tdg__http_reader_request(conn->reader);
+
+    if (net->opts.calls.head == NULL)
+        return true;
+
+    conn->phase = ANSWERING;
+    conn->keep_alive = false;
+    conn->lingers = true;
+    conn->head = request->method == TDG__HTTP_HEAD;
+    conn->old = request->minor == 0;
+    if (net->opts.calls.head(net->opts.user, conn, request)) {
+        conn->phase = READING;
+        conn->lingers = false;
+        return true;
+    }
+    assert(conn->phase >= FINISHING);
+    tdg__net_give_reader(net, conn->reader);
+    conn->reader = NULL;
+    return false;
+}
+
 static void begin_reading(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
@@ -128,10 +153,11 @@ static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
             all = len;
             begin_reading(conn);
             break;
-        case TDG__HTTP_CONTINUE:
+        case TDG__HTTP_HEADED:
             all += used;
             begin_reading(conn);
-            tdg__outlet_write(&conn->outlet, go_on, sizeof(go_on) - 1);
+            if (admit_head(conn) && tdg__http_reader_expects(conn->reader))
+                tdg__outlet_write(&conn->outlet, go_on, sizeof(go_on) - 1);
             break;
         case TDG__HTTP_READY:
             all += used;

@@ -451,6 +451,7 @@ static tdg__http_step_t refuse(tdg__http_reader_t *reader, verdict refusal) {
 
 tdg__http_step_t tdg__http_reader_feed(tdg__http_reader_t *reader, const char *data,
                                        size_t len, size_t *ret_used) {
+    bool headed = false;
     verdict refusal;
 
     *ret_used = 0;
@@ -458,17 +459,24 @@ tdg__http_step_t tdg__http_reader_feed(tdg__http_reader_t *reader, const char *d
         refusal = read_head(reader, data, len, ret_used);
         if (refusal != NULL)
             return refuse(reader, refusal);
-        if (reader->state == BODY && reader->guard.expects)
-            return TDG__HTTP_CONTINUE;
+        headed = reader->state == BODY;
+        if (headed && reader->guard.expects)
+            return TDG__HTTP_HEADED;
     }
     if (reader->state == BODY && *ret_used < len) {
         refusal = read_body(reader, data + *ret_used, len - *ret_used, ret_used);
         if (refusal != NULL)
             return refuse(reader, refusal);
     }
+    if (headed && reader->state == BODY)
+        return TDG__HTTP_HEADED;
     return reader->state == READY     ? TDG__HTTP_READY
            : reader->state == REFUSED ? TDG__HTTP_REFUSED
                                       : TDG__HTTP_MORE;
+}
+
+bool tdg__http_reader_expects(const tdg__http_reader_t *reader) {
+    return reader->guard.expects;
 }
 
 bool tdg__http_reader_begun(const tdg__http_reader_t *reader) {

@@ -71,11 +71,12 @@ enum { TDG__HTTP_SMALL_BODY = 64 * 1024 };
 typedef struct tdg__http_reader tdg__http_reader_t;
 
 typedef enum tdg__http_step {
-    TDG__HTTP_MORE,     /* not complete yet */
-    TDG__HTTP_CONTINUE, /* the header block is complete, and the client waits for
-                           "100 Continue" before it sends the body; reported once */
-    TDG__HTTP_READY,    /* complete: see tdg__http_reader_request() */
-    TDG__HTTP_REFUSED,  /* answer with tdg__http_reader_status(), then close */
+    TDG__HTTP_MORE,    /* not complete yet */
+    TDG__HTTP_HEADED,  /* the header block is complete, and more of the body is to
+                          come; reported once: tdg__http_reader_request() has all but
+                          the body. What comes whole is READY at once */
+    TDG__HTTP_READY,   /* complete: see tdg__http_reader_request() */
+    TDG__HTTP_REFUSED, /* answer with tdg__http_reader_status(), then close */
 } tdg__http_step_t;
 
 /* Stores a new reader in *ret. Returns 0 or TDG_ENOMEM. */
@@ -87,7 +88,7 @@ void tdg__http_reader_destroy(tdg__http_reader_t *reader); /* NULL is accepted *
 void tdg__http_reader_charge(tdg__http_reader_t *reader, tdg__http_budget_t *budget);
 
 /* Reads on. *ret_used tells how many bytes were taken; after READY the rest belongs to
- * what follows the request (a pipelined one, say), after CONTINUE to its body: feed it
+ * what follows the request (a pipelined one, say), after HEADED to its body: feed it
  * again. After READY and REFUSED nothing is taken until tdg__http_reader_reset(). A few
  * empty lines before a request are skipped. How the bytes are cut into pieces makes no
  * difference, and each costs the same. */
@@ -97,7 +98,10 @@ tdg__http_step_t tdg__http_reader_feed(tdg__http_reader_t *reader, const char *d
 /* Whether a request has begun: some of its bytes were taken. */
 bool tdg__http_reader_begun(const tdg__http_reader_t *reader);
 
-/* After READY; borrowed until reset or destroy. */
+/* After HEADED: whether the client waits for "100 Continue" before it sends the body. */
+bool tdg__http_reader_expects(const tdg__http_reader_t *reader);
+
+/* After HEADED and READY; borrowed until reset or destroy. */
 const tdg__http_request_t *tdg__http_reader_request(const tdg__http_reader_t *reader);
 
 /* After REFUSED: 400, 413 (body), 414 (request line), 417 (Expect), 431 (header block),

@@ -26,6 +26,12 @@ typedef struct tdg__net_calls {
      * tdg__conn_move() it away. */
     void (*request)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
 
+    /* May be NULL. The head of a request is there, and not all of its body (borrowed for
+     * the call, as above). Return true to have it read, after "100 Continue" where the
+     * client waits for that; or answer by tdg__conn_respond() and return false: then the
+     * connection closes, and what the client still sends is discarded. */
+    bool (*head)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
+
     /* All that was queued on the connection is with the kernel. After a response this is
      * called only while the connection has a user. */
     void (*drained)(void *user, tdg__conn_t *conn);

@@ -188,6 +188,15 @@ size_t tdg__http_body_limit(void *server, const tdg__http_request_t *head) {
     return tdg__server_opts(server)->max_message_bytes;
 }
 
+/* Nobody serves the request: the path is unknown, or the method is, there. */
+static void refuse_route(tdg__visit_t *visit, int rv, unsigned methods) {
+    if (rv == TDG_ENOTSUP)
+        respond_allowed(visit, methods);
+    else
+        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
+                          "Nothing is served under this path; the endpoint is /mcp");
+}
+
 static void route(tdg__visit_t *visit) {
     unsigned methods;
     const struct route *found =
@@ -200,11 +209,24 @@ static void route(tdg__visit_t *visit) {
     }
     if (methods == 0)
         rv = tdg__routes_serve(visit, &methods);
-    if (rv == TDG_ENOTSUP)
-        respond_allowed(visit, methods);
-    else if (rv == TDG_ENOTFOUND)
-        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
-                          "Nothing is served under this path; the endpoint is /mcp");
+    if (rv < 0)
+        refuse_route(visit, rv, methods);
+}
+
+/* The same as far as the head tells. */
+static bool admit_route(tdg__visit_t *visit) {
+    unsigned methods;
+    const struct route *found =
+        find_route(tdg__worker_server(visit->worker), visit->http, &methods);
+    int rv = TDG_ENOTSUP;
+
+    if (found != NULL)
+        return visit->http->method != TDG__HTTP_POST || tdg__visit_brings_json(visit);
+    if (methods == 0)
+        rv = tdg__routes_admit(visit, &methods);
+    if (rv == TDG_ENOTSUP || rv == TDG_ENOTFOUND)
+        refuse_route(visit, rv, methods);
+    return rv == 0;
 }
 
 /* Refuses callers that have no business here. A request without an Origin is no page. */
@@ -234,16 +256,27 @@ static bool may_call(tdg__visit_t *visit) {
     return true;
 }
 
-void tdg__http_serve(tdg__worker_t *worker, tdg__conn_t *conn,
-                     const tdg__http_request_t *request) {
-    tdg__visit_t visit = {
+static tdg__visit_t begin_visit(tdg__worker_t *worker, tdg__conn_t *conn,
+                                const tdg__http_request_t *request) {
+    return (tdg__visit_t){
         .worker = worker,
         .conn = conn,
         .http = request,
         .listener = tdg__conn_tag(conn),
     };
+}
 
-    visit.fields[0] = '\0';
+bool tdg__http_admit(tdg__worker_t *worker, tdg__conn_t *conn,
+                     const tdg__http_request_t *head) {
+    tdg__visit_t visit = begin_visit(worker, conn, head);
+
+    return may_call(&visit) && admit_route(&visit);
+}
+
+void tdg__http_serve(tdg__worker_t *worker, tdg__conn_t *conn,
+                     const tdg__http_request_t *request) {
+    tdg__visit_t visit = begin_visit(worker, conn, request);
+
     if (may_call(&visit))
         route(&visit);
 }

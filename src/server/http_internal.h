@@ -39,6 +39,9 @@ void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type);
 bool tdg__visit_wants_stream(tdg__visit_t *visit); /* else it has been refused */
 
+/* Whether the body is of the type that messages have; else it has been refused. */
+bool tdg__visit_brings_json(tdg__visit_t *visit);
+
 /* The message in the body, new; NULL: it has been refused. */
 json_t *tdg__visit_body(tdg__visit_t *visit);
 

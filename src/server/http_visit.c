@@ -125,6 +125,14 @@ static bool is_json(const char *content_type) {
 
 /* ---- Messages ----------------------------------------------------------- */
 
+bool tdg__visit_brings_json(tdg__visit_t *visit) {
+    if (is_json(tdg__http_field(visit->http, "content-type")))
+        return true;
+    tdg__visit_refuse(visit, 415, TDG__RPC_INVALID_REQUEST,
+                      "The Content-Type must be application/json");
+    return false;
+}
+
 json_t *tdg__visit_body(tdg__visit_t *visit) {
     tdg__json_limits_t limits =
         tdg__message_limits(tdg__server_opts(tdg__worker_server(visit->worker)));
@@ -132,11 +140,8 @@ json_t *tdg__visit_body(tdg__visit_t *visit) {
     tdg__rpc_error_t error = {0};
     json_t *value;
 
-    if (!is_json(tdg__http_field(visit->http, "content-type"))) {
-        tdg__visit_refuse(visit, 415, TDG__RPC_INVALID_REQUEST,
-                          "The Content-Type must be application/json");
+    if (!tdg__visit_brings_json(visit))
         return NULL;
-    }
 
     int rv =
         tdg__json_parse(visit->http->body, visit->http->body_len, &limits, &value, &why);

@@ -340,26 +340,52 @@ static bool is_json(const char *content_type) {
 }
 
 /* False: it has been refused. */
+#define NEEDS_KEY "Publishing needs the publish key: Authorization: Bearer KEY"
+#define NEEDS_JSON "The Content-Type must be application/json"
+#define REFUSAL(text) "{\"error\":{\"message\":\"" text "\"}}"
+
+static const char needs_key[] = NEEDS_KEY, needs_json[] = NEEDS_JSON;
+
+/* What is wrong with a request by its head: a status, or 0. */
+static int judge(const struct publish *publish, const tdg__http_request_t *http,
+                 const char **ret_message) {
+    *ret_message = needs_key;
+    if (!is_authorised(publish, http))
+        return 401;
+    *ret_message = needs_json;
+    return is_json(tdg__http_field(http, "content-type")) ? 0 : 415;
+}
+
 static bool read_request(const struct publish *publish, tdg__route_request_t *request,
                          tdg__publish_list_t *ret) {
     const tdg__http_request_t *http = tdg__route_http(request);
     tdg__publish_error_t error;
 
-    if (!is_authorised(publish, http)) {
-        refuse_plainly(request, 401,
-                       "Publishing needs the publish key: Authorization: Bearer KEY");
+    const char *message;
+    int status = judge(publish, http, &message);
+
+    if (status != 0) {
+        refuse_plainly(request, status, message);
         return false;
     }
-    if (!is_json(tdg__http_field(http, "content-type"))) {
-        refuse_plainly(request, 415, "The Content-Type must be application/json");
-        return false;
-    }
+
     int rv = tdg__publish_read(http->body, http->body_len, ret, &error);
     if (rv == TDG_ENOMEM)
         refuse_plainly(request, 503, "Out of memory");
     else if (rv < 0)
         refuse(request, &error);
     return rv == 0;
+}
+
+/* Who has no key need not send a body. */
+static int admit(void *user, const tdg__http_request_t *head, const char **ret_fields,
+                 const char **ret_body) {
+    const char *message;
+    int status = judge(user, head, &message);
+
+    *ret_fields = fields_of(status);
+    *ret_body = message == needs_key ? REFUSAL(NEEDS_KEY) : REFUSAL(NEEDS_JSON);
+    return status;
 }
 
 static void on_publish(void *user, tdg__route_request_t *request) {
@@ -429,6 +455,7 @@ int tdg__server_enable_publish(tdg_server_t *server, const tdg__publish_opts_t *
                           .methods = 1u << TDG__HTTP_POST,
                           .max_body_bytes = TDG__PUBLISH_MAX_BYTES,
                           .timeout_ms = opts->timeout_ms,
+                          .admit = admit,
                           .handler = on_publish,
                           .release = destroy};
     struct publish *publish = NULL;

@@ -372,6 +372,37 @@ static void handle(struct entry *entry, tdg__route_request_t *request) {
         entry->route.handler(entry->route.user, request);
 }
 
+static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
+    const char *fields = NULL, *body = NULL;
+    char all[sizeof(visit->fields) + TDG__ROUTE_MAX_FIELDS + 1];
+    int status =
+        route->admit != NULL ? route->admit(route->user, visit->http, &fields, &body) : 0;
+
+    if (status == 0)
+        return 0;
+    snprintf(all, sizeof(all), "%s%s", visit->fields, fields != NULL ? fields : "");
+    tdg__conn_respond(visit->conn, status, "application/json", all, body,
+                      body != NULL ? strlen(body) : 0);
+    return TDG_EINVAL;
+}
+
+int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
+    tdg__routes_t *routes = tdg__server_routes(tdg__worker_server(visit->worker));
+    struct entry *entry = find(routes, visit->http->path);
+    int rv;
+
+    if (entry == NULL)
+        return TDG_ENOTFOUND;
+    if ((entry->route.methods & 1u << visit->http->method) == 0) {
+        *ret_methods = entry->route.methods;
+        rv = TDG_ENOTSUP;
+    } else {
+        rv = admit(visit, &entry->route);
+    }
+    entry_unref(entry);
+    return rv;
+}
+
 int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
     tdg__routes_t *routes = tdg__server_routes(tdg__worker_server(visit->worker));
     struct entry *entry = find(routes, visit->http->path);

@@ -37,6 +37,13 @@ typedef struct tdg__route {
     size_t max_body_bytes;
     uint32_t timeout_ms; /* for the answer; 0: TDG__ROUTE_TIMEOUT_MS */
 
+    /* May be NULL. Judges a request by its head, before its body is read: returns 0, or
+     * the status to refuse it with, *ret_fields (header lines or NULL) and *ret_body
+     * (JSON or NULL), which are constant. As `handler`, which has to judge as well: a
+     * request without a body does not come here. */
+    int (*admit)(void *user, const tdg__http_request_t *head, const char **ret_fields,
+                 const char **ret_body);
+
     /* Called on a worker's thread, on several at a time. Must not block. */
     void (*handler)(void *user, tdg__route_request_t *request);
     void *user;
@@ -82,6 +89,10 @@ bool tdg__routes_body_limit(tdg__routes_t *routes, const char *path, size_t *ret
 /* Whether a request is being answered that its handler may publish something for. Once
  * the server stops, none comes any more. */
 bool tdg__routes_busy(const tdg__routes_t *routes);
+
+/* Whether the body of a visit is to be read. Returns 0, TDG_EINVAL (it has been refused),
+ * TDG_ENOTSUP or TDG_ENOTFOUND as below. */
+int tdg__routes_admit(struct tdg__visit *visit, unsigned *ret_methods);
 
 /* Serves a visit, if there is a route for it. Returns 0 (answered, or going to be),
  * TDG_ENOTSUP (not with this method; *ret_methods are the ones that it has) or

@@ -342,6 +342,13 @@ static void on_request(void *user, tdg__conn_t *conn,
     tdg__http_serve(worker, conn, request);
 }
 
+static bool on_head(void *user, tdg__conn_t *conn, const tdg__http_request_t *request) {
+    tdg__worker_t *worker = user;
+
+    tdg__worker_refresh(worker);
+    return tdg__http_admit(worker, conn, request);
+}
+
 static void on_drained(void *user, tdg__conn_t *conn) {
     tdg__worker_refresh(user); /* first: it may end what occupies the connection */
 
@@ -380,13 +387,18 @@ static void on_not_taken(void *user, int error) {
 static int create_net(tdg__worker_t *worker) {
     const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
     tdg__net_opts_t net = {
-        .calls = {on_request,                                 on_drained, on_closed, on_half_closed, on_not_taken},
+        .calls = {.request = on_request,
+                  .head = on_head,
+                  .drained = on_drained,
+                  .closed = on_closed,
+                  .half_closed = on_half_closed,
+                  .not_taken = on_not_taken},
         .user = worker,
         .limits = {.max_header_bytes = opts->max_header_bytes,
                   .max_fields = 100,
                   .max_body_bytes = SIZE_MAX,
                   .body_limit = tdg__http_body_limit,
-                  .user = worker->server                                                                         },
+                  .user = worker->server},
         .request_timeout_ms = opts->request_timeout_ms,
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,

@@ -34,8 +34,8 @@ struct outcome http_feed(tdg__http_reader_t *reader, const char *data, size_t le
 
         outcome.step = feed_piece(reader, data + outcome.used, end - outcome.used, &used);
         outcome.used += used;
-        if (outcome.step == TDG__HTTP_CONTINUE) {
-            outcome.continues++;
+        if (outcome.step == TDG__HTTP_HEADED) {
+            outcome.continues += tdg__http_reader_expects(reader);
             continue;
         }
         if (outcome.step != TDG__HTTP_MORE)

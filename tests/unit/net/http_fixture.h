@@ -13,11 +13,11 @@ extern const tdg__http_limits_t http_wide; /* 4 KiB head, 20 fields, 4 KiB body 
 
 /* What became of some bytes. */
 struct outcome {
-    tdg__http_step_t step; /* never CONTINUE */
+    tdg__http_step_t step; /* never HEADED */
     int status;            /* where it was refused, else 0 */
     const char *reason;    /* the same, else "" */
     size_t used;           /* of the bytes, in all; 0 where they were refused */
-    unsigned continues;    /* how often it was CONTINUE */
+    unsigned continues;    /* how often "100 Continue" was due */
     char *text;            /* where it is ready: the request in full; see http_text() */
 };
 

@@ -149,7 +149,9 @@ static void feed_times(tdg__http_reader_t *reader, const char *text, size_t time
     size_t len = strlen(text), used;
 
     for (size_t i = 0; i < times; i++) {
-        assert_int_equal(tdg__http_reader_feed(reader, text, len, &used), TDG__HTTP_MORE);
+        tdg__http_step_t step = tdg__http_reader_feed(reader, text, len, &used);
+
+        assert_true(step == TDG__HTTP_MORE || step == TDG__HTTP_HEADED);
         assert_int_equal(used, len);
     }
 }

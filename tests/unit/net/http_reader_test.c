@@ -233,7 +233,9 @@ static void a_body_may_hold_any_byte_and_ends_in_a_nul(void **state) {
     for (int i = 0; i < 256; i++)
         body[i] = (char)i;
     assert_int_equal(tdg__http_reader_feed(f->reader, head, strlen(head), &used),
-                     TDG__HTTP_MORE);
+                     TDG__HTTP_HEADED);
+    assert_false(tdg__http_reader_expects(f->reader));
+    assert_int_equal(tdg__http_reader_request(f->reader)->method, TDG__HTTP_POST);
     assert_int_equal(tdg__http_reader_feed(f->reader, body, sizeof(body), &used),
                      TDG__HTTP_READY);
     request = tdg__http_reader_request(f->reader);
@@ -404,7 +406,8 @@ static void continue_comes_right_after_the_head(void **state) {
     size_t head = strlen(bytes) - 3, used;
 
     assert_int_equal(tdg__http_reader_feed(f->reader, bytes, head + 3, &used),
-                     TDG__HTTP_CONTINUE);
+                     TDG__HTTP_HEADED);
+    assert_true(tdg__http_reader_expects(f->reader));
     assert_int_equal(used, head);
     assert_int_equal(tdg__http_reader_feed(f->reader, "", 0, &used), TDG__HTTP_MORE);
     assert_int_equal(tdg__http_reader_feed(f->reader, "b", 1, &used), TDG__HTTP_MORE);

@@ -383,6 +383,27 @@ static void only_who_has_a_key_may_publish(void **state) {
     client_expect(&f->listener, "'mark':'right'"); /* and nothing before */
 }
 
+/* Before the body is read, and before the client is told to send it. */
+static void who_has_no_key_need_not_send_a_body(void **state) {
+    static const char *const wrong[] = {"", "Authorization: Bearer s3cret kez\r\n"};
+    struct fixture *f = *state;
+    char text[512];
+
+    enable(f, false, 0);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        client_connect(&f->client, f->served.port);
+        snprintf(text, sizeof(text),
+                 "POST /publish HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+                 "Content-Type: application/json\r\nContent-Length: 100000\r\n%s\r\n",
+                 wrong[i]);
+        client_send(&f->client, text);
+        assert_int_equal(client_response(&f->client), 401);
+        client_header(&f->client, "WWW-Authenticate", text);
+        assert_string_equal(text, "Bearer realm=\"publish\"");
+        assert_body(&f->client, "{'error':{'message':'Publishing needs the publish key");
+    }
+}
+
 static void keys_have_to_be_keys(void **state) {
     static const char *const empty[] = {"fine", "", NULL};
     static const char *many[66];
@@ -828,6 +849,7 @@ int main(void) {
         cmocka_unit_test(a_body_has_at_most_a_thousand_changes),
         CASE(without_a_key_it_is_not_there),
         CASE(only_who_has_a_key_may_publish),
+        CASE(who_has_no_key_need_not_send_a_body),
         CASE(keys_have_to_be_keys),
         CASE(the_request_has_to_be_json),
         CASE(subscribers_are_told_and_the_caller_hears_of_them),

@@ -289,6 +289,48 @@ static void a_body_that_is_too_large_is_refused_before_it_is_read(void **state) 
     assert_int_equal(client_response(&f->client), 413);
 }
 
+/* Sends a head that promises a body, and no body. Returns the status. */
+static int send_head(struct fixture *f, const char *start, const char *fields) {
+    char text[512];
+
+    client_connect(&f->client, f->served.port);
+    snprintf(text, sizeof(text),
+             "%s HTTP/1.1\r\n%sContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", start,
+             fields);
+    client_send(&f->client, text);
+    return client_response(&f->client);
+}
+
+#define LOCAL "Host: localhost\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+static void the_head_is_judged_before_the_body_is_read(void **state) {
+    struct fixture *f = *state;
+    static const struct {
+        const char *start, *fields;
+        int status;
+    } rows[] = {
+        {"POST /mcp",      "Host: evil.example\r\n" JSON,        403},
+        {"POST /mcp",      LOCAL "Origin: http://a.example\r\n", 403},
+        {"POST /mcp",      LOCAL "Content-Type: text/plain\r\n", 415},
+        {"PUT /mcp",       LOCAL JSON,                           405},
+        {"POST /nowhere",  LOCAL JSON,                           404},
+        {"POST /health",   LOCAL JSON,                           405},
+        {"DELETE /say",    LOCAL JSON,                           405},
+        {"POST /messages", LOCAL,                                415},
+        {"POST /mcp",      LOCAL JSON,                           100},
+        {"POST /say",      LOCAL,                                100},
+    };
+    char connection[256], word[] = "a";
+
+    add_say(f, "/say", word);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(send_head(f, rows[i].start, rows[i].fields), rows[i].status);
+        client_header(&f->client, "Connection", connection);
+        assert_string_equal(connection, rows[i].status == 100 ? "" : "close");
+    }
+}
+
 static void each_route_has_its_own_limit(void **state) {
     struct fixture *f = *state;
     size_t len = 100000; /* more than the protocol's own messages may have here */
@@ -477,6 +519,7 @@ int main(void) {
         CASE(there_is_a_limit_to_routes),
         CASE(host_and_origin_are_checked_before),
         CASE(a_body_that_is_too_large_is_refused_before_it_is_read),
+        CASE(the_head_is_judged_before_the_body_is_read),
         CASE(each_route_has_its_own_limit),
         CASE(an_answer_may_come_later_from_another_thread),
         CASE(an_answer_to_nobody_goes_nowhere),
