@@ -33,6 +33,7 @@ typedef struct tdg__config_server {
         stream_lifetime, retry, stop_timeout;
     int64_t max_connections, max_sessions, max_calls, max_streams, max_header_size,
         max_message_size, max_subscriptions, max_pending, max_history;
+    int64_t stale_size; /* not the server's: of the sources */
 } tdg__config_server_t;
 
 typedef struct tdg__config_publish {

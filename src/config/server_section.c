@@ -128,6 +128,10 @@ static const tdg__option_t server_options[] = {
           "URIs that may wait on one stream through templates."),
     COUNT(max_history, "max-history", "65536", 16 << 20,
           "Changes remembered for clients that come back."),
+    SIZE(stale_size, "stale-size", "16MiB", 0, 1 << 30,
+         "How much of what clients read last is kept, of all sources together, to be "
+         "served as stale while a source is unreachable: at most 10000 contents, none "
+         "larger than a quarter of this. 0 keeps nothing."),
     {.name = NULL},
 };
 

@@ -374,7 +374,7 @@ void tdg__live_on_again(uv_timer_t *timer) {
 /* Lists and opens a source. Returns false where it cannot work: it leaves then. */
 bool tdg__slot_enter(struct slot *slot) {
     tdg__live_t *live = slot->live;
-    tdg__source_host_t host = {&host_ops, slot, live->loop, &live->heavy};
+    tdg__source_host_t host = {&host_ops, slot, live->loop, &live->heavy, &live->stale};
     int rv;
 
     list_entry(slot);
@@ -402,6 +402,7 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     live->loop = loop;
     live->ops = *ops;
     live->user = user;
+    live->stale.max_bytes = TDG__STALE_BYTES;
     uv_timer_init(loop, &live->again);
     live->again.data = live;
     tdg__heavy_init(&live->heavy, loop);
@@ -415,6 +416,10 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
 void tdg__live_bind(tdg__live_t *live, tdg_server_t *server) {
     live->server = server;
     tdg__large_bind(&live->large, tdg__server_answers(server));
+}
+
+void tdg__live_set_stale_size(tdg__live_t *live, size_t max_bytes) {
+    live->stale.max_bytes = max_bytes;
 }
 
 void tdg__live_post(tdg__live_t *live, tdg__errand_t *task) {

@@ -40,6 +40,10 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
  * to run once more before it is closed. NULL is accepted. */
 void tdg__live_destroy(tdg__live_t *live);
 
+/* How much of what was read last is kept for when its source is unreachable; before there
+ * are sources. */
+void tdg__live_set_stale_size(tdg__live_t *live, size_t max_bytes);
+
 /* For the options of the server. */
 tdg_watcher_t tdg__live_watcher(tdg__live_t *live);
 

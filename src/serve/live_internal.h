@@ -37,6 +37,7 @@ struct tdg__live {
     struct slot *leaving;     /* closing */
     tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
     tdg__wanted_set_t watches;
+    tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
     uv_timer_t again; /* for what memory was missing for, once all had been taken over */
     uv_idle_t closer; /* says ops->closed() from the loop */

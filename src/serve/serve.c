@@ -372,6 +372,7 @@ static int make_server(tdg__serve_t *serve) {
         return rv;
     }
     tdg__live_bind(serve->live, serve->server);
+    tdg__live_set_stale_size(serve->live, (size_t)serve->config->server.stale_size);
     rv = tdg__live_publish(serve->live, serve->server, serve->config->publish.key);
     if (rv < 0) {
         say(serve, TDG_LOG_ERROR, "cannot take what is published: %s", tdg_strerror(rv));

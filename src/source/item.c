@@ -6,9 +6,10 @@
  *      │                          └── asked again meanwhile ─────┤
  *      └──────────────────── settled ────────────────────────────┘
  *
- * An item stays while it is watched, wanted by a reader, or kept for a kind that has its
- * content pushed. While the source's template is watched, items that were told of are
- * remembered, within a limit, so that the next look at them can be compared. */
+ * An item stays while it is watched, wanted by a reader, or has content: for a kind that
+ * has it pushed, or in the cache for when the backend is away (stale.h). While the
+ * source's template is watched, items that were told of are remembered, within a limit,
+ * so that the next look at them can be compared. */
 #include "source/item_internal.h"
 
 #include <string.h>
@@ -63,15 +64,41 @@ tdg__item_t *tdg__item_make(tdg__source_t *source, const char *uri) {
     return item;
 }
 
+/* ---- What is kept ------------------------------------------------------- */
+
+static void cache_add(tdg__stale_t *stale, tdg__item_t *item) {
+    item->older = stale->newest;
+    item->newer = NULL;
+    *(stale->newest != NULL ? &stale->newest->newer : &stale->oldest) = item;
+    stale->newest = item;
+    stale->bytes += item->kept.len;
+    stale->count++;
+}
+
+static void cache_remove(tdg__stale_t *stale, tdg__item_t *item) {
+    *(item->older != NULL ? &item->older->newer : &stale->oldest) = item->newer;
+    *(item->newer != NULL ? &item->newer->older : &stale->newest) = item->older;
+    item->older = item->newer = NULL;
+    stale->bytes -= item->kept.len;
+    stale->count--;
+}
+
 void tdg__item_forget_kept(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
 
     if (item->kept.data == NULL)
         return;
-    tdg__list_remove(&items->by_keep, &items->pool, LINK(by_keep), item->id);
+    if (!tdg__source_is_pushed(item->source))
+        cache_remove(items->stale, item);
     items->kept_bytes -= item->kept.len;
     items->kept_count--;
     tdg__kept_done(&item->kept);
+}
+
+bool tdg__item_may_keep(const tdg__item_t *item, size_t len) {
+    size_t max_bytes = item->source->items->stale->max_bytes;
+
+    return max_bytes > 0 && len <= max_bytes / TDG__STALE_PARTS;
 }
 
 void tdg__item_destroy(tdg__item_t *item) {
@@ -122,16 +149,24 @@ void tdg__item_recall(tdg__item_t *item) {
     tdg__list_remove(&items->by_use, &items->pool, LINK(by_use), item->id);
 }
 
+/* Nobody watches it: what it was compared with does not count any more. */
+static void stop_observing(tdg__item_t *item) {
+    item->seen = (struct seen){.known = UNKNOWN};
+    item->touched = item->came = item->only_read = false;
+    item->tries = 0;
+}
+
 void tdg__item_release(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
+    bool is_kept = item->kept.data != NULL;
 
     if (item->held > 0 || item->watched || item->state != IDLE ||
-        item->next_readers != NULL ||
-        (tdg__source_is_pushed(item->source) && item->kept.data != NULL))
+        item->next_readers != NULL || (tdg__source_is_pushed(item->source) && is_kept))
         return;
-    tdg__item_forget_kept(item);
     if (items->template_watched && (item->seen.known != UNKNOWN || item->touched))
         remember(item);
+    else if (is_kept)
+        stop_observing(item);
     else
         tdg__item_destroy(item);
 }
@@ -139,27 +174,39 @@ void tdg__item_release(tdg__item_t *item) {
 int tdg__kept_copy(const tdg__source_t *source, const tdg__content_t *content,
                    json_t *metadata, struct kept *ret) {
     const char *mime_type = tdg__item_mime(source, content);
-    struct kept kept = {.data = tdg__malloc(content->len + 1),
+    struct kept kept = {.bytes = content->bytes != NULL
+                                     ? tdg__buf_ref(content->bytes)
+                                     : tdg__buf_create(content->data, content->len),
                         .len = content->len,
                         .mime_type = tdg__strdup(mime_type),
                         .metadata = json_incref(metadata),
                         .updated_ms = content->updated_ms};
 
-    if (kept.data == NULL || (mime_type != NULL && kept.mime_type == NULL)) {
+    if (kept.bytes == NULL || (mime_type != NULL && kept.mime_type == NULL)) {
         tdg__kept_done(&kept);
         return TDG_ENOMEM;
     }
-    if (content->len > 0)
-        memcpy(kept.data, content->data, content->len);
+    kept.data = kept.bytes->data;
     *ret = kept;
     return 0;
 }
 
 void tdg__kept_done(struct kept *kept) {
-    tdg__free(kept->data);
+    tdg__buf_unref(kept->bytes);
     tdg__free(kept->mime_type);
     json_decref(kept->metadata);
     *kept = (struct kept){0};
+}
+
+/* What only the cache has goes with its content. */
+static void make_room(tdg__stale_t *stale) {
+    while (stale->bytes > stale->max_bytes || stale->count > TDG__STALE_COUNT) {
+        tdg__item_t *item = stale->oldest;
+
+        tdg__item_forget_kept(item);
+        if (!item->remembered)
+            tdg__item_release(item);
+    }
 }
 
 void tdg__item_take_kept(tdg__item_t *item, struct kept *kept) {
@@ -168,13 +215,12 @@ void tdg__item_take_kept(tdg__item_t *item, struct kept *kept) {
     tdg__item_forget_kept(item);
     item->kept = *kept;
     *kept = (struct kept){0};
-    tdg__list_append(&items->by_keep, &items->pool, LINK(by_keep), item->id);
     items->kept_bytes += item->kept.len;
     items->kept_count++;
     if (tdg__source_is_pushed(item->source)) /* nobody else has it */
         return;
-    while (items->kept_bytes > KEEP_TOTAL)
-        tdg__item_forget_kept(tdg__pool_get(&items->pool, items->by_keep.first));
+    cache_add(items->stale, item);
+    make_room(items->stale);
 }
 
 /* ---- Life --------------------------------------------------------------- */
@@ -192,6 +238,8 @@ int tdg__items_create(tdg__source_t *source) {
     tdg__pool_init(&items->pool, sizeof(tdg__item_t));
     tdg__map_init(&items->by_uri);
     tdg__heap_init(&items->timers);
+    items->own_stale.max_bytes = TDG__STALE_BYTES;
+    items->stale = &items->own_stale;
     source->items = items;
     return 0;
 }
@@ -199,6 +247,8 @@ int tdg__items_create(tdg__source_t *source) {
 void tdg__items_open(tdg__source_t *source) {
     uv_timer_init(source->host.loop, &source->items->timer);
     source->items->timer.data = source;
+    if (source->host.stale != NULL)
+        source->items->stale = source->host.stale;
 }
 
 void tdg__items_close(tdg__source_t *source, void (*done)(tdg__source_t *source)) {

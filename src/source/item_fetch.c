@@ -183,10 +183,11 @@ static bool answer_stale(tdg__item_t *item, struct reader *readers, const char *
     const struct kept *kept = &item->kept;
     int64_t since = source->away ? source->away_since_ms : item->stale_since_ms;
 
-    if (kept->data == NULL)
+    if (kept->data == NULL || source->closing) /* another source may know better */
         return false;
 
-    tdg__content_t content = {.data = kept->data,
+    tdg__content_t content = {.bytes = kept->bytes,
+                              .data = kept->data,
                               .len = kept->len,
                               .mime_type = kept->mime_type,
                               .updated_ms = kept->updated_ms,
@@ -357,7 +358,7 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
     item->seen.known = known_by(content);
     memcpy(item->seen.checksum, checksum, sizeof(checksum));
     tdg__item_forget_kept(item);
-    if (content->status == 0 && item->watched && content->len <= KEEP_EACH &&
+    if (content->status == 0 && tdg__item_may_keep(item, content->len) &&
         tdg__kept_copy(item->source, content, *ret_metadata, &kept) == 0)
         tdg__item_take_kept(item, &kept);
 

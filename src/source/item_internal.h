@@ -17,11 +17,9 @@
 
 /* Limits of one source. */
 enum {
-    PARALLEL = 16,                 /* fetches of one source at a time */
-    REMEMBERED = 10000,            /* items that only a template's watching keeps */
-    QUEUED_MAX = 100000,           /* beyond, what only a template has is not looked at */
-    KEEP_EACH = 1024 * 1024,       /* of content, for when the backend is away */
-    KEEP_TOTAL = 16 * 1024 * 1024, /* in one source */
+    PARALLEL = 16,       /* fetches of one source at a time */
+    REMEMBERED = 10000,  /* items that only a template's watching keeps */
+    QUEUED_MAX = 100000, /* beyond, what only a template has is not looked at */
 };
 
 enum known {
@@ -46,7 +44,8 @@ struct reader {
 
 /* Content that was seen last, for reads while nobody can look. */
 struct kept {
-    void *data; /* NULL: nothing is kept */
+    tdg__buf_t *bytes;
+    const void *data; /* in `bytes`; NULL: nothing is kept */
     size_t len;
     char *mime_type;
     json_t *metadata;
@@ -82,7 +81,7 @@ struct tdg__item {
     struct reader *readers, *next_readers; /* of this fetch, of the next */
     tdg__link_t queue;
     tdg__link_t by_use;
-    tdg__link_t by_keep;
+    tdg__item_t *older, *newer;  /* in the cache, while something is kept */
     tdg__variables_t *variables; /* while FETCHING, where the source has a template */
 };
 
@@ -98,7 +97,7 @@ struct tdg__items {
     unsigned queued, fetching;
     tdg__list_t by_use; /* remembered ones, the longest unused first */
     unsigned remembered;
-    tdg__list_t by_keep; /* those with kept content, the oldest first */
+    tdg__stale_t *stale, own_stale; /* the host's, or our own */
     size_t kept_bytes, kept_count;
     int64_t prepared_bytes, prepared_count; /* more than that once all are committed */
     bool kind_closed, timer_closing;
@@ -119,10 +118,14 @@ void tdg__item_destroy(tdg__item_t *item);
 void tdg__item_release(tdg__item_t *item);
 void tdg__item_recall(tdg__item_t *item);
 
-/* Makes a copy of content, with complete metadata. Returns 0 or TDG_ENOMEM. */
+/* Makes a copy of content, with complete metadata; shares its bytes where they are
+ * counted. Returns 0 or TDG_ENOMEM. */
 int tdg__kept_copy(const tdg__source_t *source, const tdg__content_t *content,
                    json_t *metadata, struct kept *ret);
 void tdg__kept_done(struct kept *kept);
+
+/* Whether there is room for content of this length in the cache. */
+bool tdg__item_may_keep(const tdg__item_t *item, size_t len);
 
 /* Keeps such a copy, in the place of the one before; *kept is empty then. */
 void tdg__item_take_kept(tdg__item_t *item, struct kept *kept);

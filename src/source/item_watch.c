@@ -68,8 +68,12 @@ int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
 /* Nobody watches the template any more: what it had remembered goes. */
 static void unwatch_template(struct tdg__items *items) {
     items->template_watched = false;
-    while (items->by_use.first != 0)
-        tdg__item_destroy(tdg__pool_get(&items->pool, items->by_use.first));
+    while (items->by_use.first != 0) {
+        tdg__item_t *item = tdg__pool_get(&items->pool, items->by_use.first);
+
+        tdg__item_recall(item);
+        tdg__item_release(item);
+    }
 }
 
 static tdg__item_t *item_of(tdg__source_t *source, const tdg_target_t *target) {
@@ -132,7 +136,8 @@ static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *a
         refuse(done, arg, TDG_ENOTFOUND, "nothing has been published there yet");
         return;
     }
-    done(arg, &(tdg__content_t){.data = item->kept.data,
+    done(arg, &(tdg__content_t){.bytes = item->kept.bytes,
+                                .data = item->kept.data,
                                 .len = item->kept.len,
                                 .mime_type = item->kept.mime_type,
                                 .metadata = item->kept.metadata,

@@ -398,7 +398,7 @@ void tdg__source_is_away(tdg__source_t *source, const char *why) {
         source->away = true;
         source->away_since_ms = tdg__wall_ms();
         tdg__source_log(source, TDG_LOG_WARNING,
-                        "cannot be reached: %s; what was seen last is served as stale",
+                        "cannot be reached: %s; what was read before is served as stale",
                         why);
     }
 

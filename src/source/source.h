@@ -32,6 +32,7 @@
 #include "base/target.h"
 #include "base/template.h"
 #include "config/option.h"
+#include "source/stale.h"
 
 typedef struct tdg__source tdg__source_t;
 typedef struct tdg__source_kind tdg__source_kind_t;
@@ -107,6 +108,7 @@ typedef struct tdg__source_host {
     void *user;
     uv_loop_t *loop;
     struct tdg__heavy *heavy; /* for work on large content (heavy.h); NULL: at once */
+    tdg__stale_t *stale; /* outlives the source; NULL: the source has one of its own */
 } tdg__source_host_t;
 
 /* ---- A kind of source --------------------------------------------------- */
@@ -247,7 +249,7 @@ const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
 
 /* Reads a URI. `done` is called once, at once or later; the content is borrowed, its
  * metadata complete (with "stale", "stale_since", "stale_reason" where the backend is
- * away and this is what it held last). */
+ * away and this is what it held when it was last read). */
 typedef void (*tdg__read_done_fn)(void *arg, const tdg__content_t *content);
 void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn done,
                       void *arg);
@@ -288,8 +290,8 @@ void tdg__source_abandon(tdg__prepared_t *prepared);
 void tdg__source_adopt(tdg__source_t *source, tdg__source_t *from);
 
 /* The backend went away, or is back (everything watched is then looked at). While it is
- * away, reads are answered with what was last seen, marked as stale. Logs, once per
- * turn. */
+ * away, reads are answered with what was read last, where that is kept, marked as stale.
+ * Logs, once per turn. */
 void tdg__source_is_away(tdg__source_t *source, const char *why);
 void tdg__source_is_back(tdg__source_t *source);
 

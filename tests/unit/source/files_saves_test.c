@@ -123,7 +123,7 @@ static void so_it_is_to_who_watches_the_template(void **state) {
 
     folder_remove(&f->folder, "root/a.txt");
     serve(f, PATIENT);
-    harness_watch(&f->harness, "f:/{+path}");
+    harness_watch_template(&f->harness, "f:/{+path}");
     write_in_steps(f, begin(f, "root/a.txt", 0));
     expect_once(f, 13, "created");
 }
@@ -184,7 +184,7 @@ static void so_is_moving_away_and_making_anew(void **state) {
     struct fixture *f = *state;
 
     serve(f, PATIENT);
-    harness_watch(&f->harness, "f:/{+path}");
+    harness_watch_template(&f->harness, "f:/{+path}");
     folder_rename(&f->folder, "root/a.txt", "root/a.bak");
     expect_nothing(f);
     write_in_steps(f, begin(f, "root/a.txt", O_EXCL));

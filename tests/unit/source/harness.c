@@ -132,7 +132,7 @@ static void open_without(struct harness *harness, const tdg__source_kind_t *kind
 
     tdg__heavy_init(&harness->heavy, &harness->loop);
 
-    tdg__source_host_t host = {&ops, harness, &harness->loop, &harness->heavy};
+    tdg__source_host_t host = {&ops, harness, &harness->loop, &harness->heavy, NULL};
 
     assert_int_equal(tdg__source_open(harness->source, &host), 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What all sources share, with a kind that does as the test says. */
+#include "source/item_internal.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/targets.h"
@@ -381,6 +382,86 @@ static void what_was_seen_last_is_served_as_stale(void **state) {
     harness_close(&harness);
 }
 
+static bool is_stale(const struct reading *reading) {
+    return reading->status == 0 &&
+           json_is_true(json_object_get(reading->metadata, "stale"));
+}
+
+/* "b:1" while the backend is away: what is kept, or nothing. */
+static bool reads_stale(struct harness *harness, const char *uri, const char *data) {
+    struct reading reading = harness_read(harness, uri);
+    bool stale = is_stale(&reading);
+
+    if (stale)
+        assert_string_equal(reading.data, data);
+    else
+        assert_int_equal(reading.status, TDG_EAWAY);
+    reading_done(&reading);
+    return stale;
+}
+
+static void go_away(struct harness *harness) {
+    tdg__source_is_away(harness->source, "the plug was pulled");
+    script_of(harness)->holds =
+        (tdg__content_t){.status = TDG_EAWAY, .error = "no connection"};
+}
+
+static void what_was_only_read_is_served_as_stale(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'b:{id}'\n");
+    hold(&harness, "one");
+    harness_expect(&harness, "b:1", "one");
+    go_away(&harness);
+    assert_true(reads_stale(&harness, "b:1", "one"));
+    assert_true(reads_stale(&harness, "b:1", "one"));
+    assert_false(reads_stale(&harness, "b:2", NULL));
+
+    /* Who watches it then hears of what differs from nothing that was told. */
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("b:1"), NULL), TDG_EAGAIN);
+    harness_wait(&harness, WATCHED, "b:1");
+    assert_true(reads_stale(&harness, "b:1", "one"));
+    hold(&harness, "two");
+    tdg__source_is_back(harness.source);
+    harness_wait(&harness, CHANGED, "b:1");
+
+    /* What is gone is not served. */
+    script_of(&harness)->holds = (tdg__content_t){.status = TDG_ENOTFOUND};
+    struct reading reading = harness_read(&harness, "b:1");
+    assert_int_equal(reading.status, TDG_ENOTFOUND);
+    reading_done(&reading);
+    go_away(&harness);
+    assert_false(reads_stale(&harness, "b:1", NULL));
+    harness_close(&harness);
+}
+
+static void what_was_read_is_kept_within_limits(void **state) {
+    struct harness harness;
+    char uri[32];
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'b:{id}'\n");
+    harness.source->items->own_stale.max_bytes = 40;
+    hold(&harness, "12345678901"); /* more than a quarter */
+    harness_expect(&harness, "b:large", "12345678901");
+    hold(&harness, "1234567890");
+    for (int i = 0; i < 6; i++) {
+        snprintf(uri, sizeof(uri), "b:%d", i);
+        harness_expect(&harness, uri, "1234567890");
+    }
+    harness_expect(&harness, "b:3", "1234567890"); /* used again: stays longer */
+    assert_int_equal(harness.source->items->by_uri.count, 4);
+    harness_expect(&harness, "b:6", "1234567890");
+    go_away(&harness);
+    assert_false(reads_stale(&harness, "b:large", NULL));
+    assert_false(reads_stale(&harness, "b:2", NULL));
+    assert_true(reads_stale(&harness, "b:3", "1234567890"));
+    assert_true(reads_stale(&harness, "b:6", "1234567890"));
+    assert_int_equal(harness.source->items->own_stale.bytes, 40);
+    harness_close(&harness);
+}
+
 static void a_failed_fetch_is_tried_again(void **state) {
     struct harness harness;
 
@@ -468,7 +549,7 @@ static void touch_many(struct harness *harness, int count) {
 
 /* So many are touched while nobody can look that not all of them are remembered. */
 static void what_is_owed_a_look_is_not_forgotten_silently(void **state) {
-    enum { REMEMBERED = 10000, MORE = 3 };
+    enum { MORE = 3 };
     struct harness harness;
 
     (void)state;
@@ -642,6 +723,8 @@ int main(void) {
         cmocka_unit_test(a_kind_may_refuse_to_watch),
         cmocka_unit_test(what_was_told_before_a_reload_is_compared),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
+        cmocka_unit_test(what_was_only_read_is_served_as_stale),
+        cmocka_unit_test(what_was_read_is_kept_within_limits),
         cmocka_unit_test(a_failed_fetch_is_tried_again),
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
         cmocka_unit_test(a_watched_template_tells_what_is_touched),

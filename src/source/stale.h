@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Content that was read last, of any source, kept for reads while a backend is
+ * unreachable. One such cache serves all sources of a host, so that its limits hold for
+ * all of them together; what was read longest ago goes first. On the thread of the loop.
+ */
+#ifndef TDG_SOURCE_STALE_H
+#define TDG_SOURCE_STALE_H
+
+#include <stddef.h>
+
+enum {
+    TDG__STALE_BYTES = 16 * 1024 * 1024, /* where nobody says otherwise */
+    TDG__STALE_COUNT = 10000,            /* contents */
+    TDG__STALE_PARTS = 4,                /* one content takes up to this part of it all */
+};
+
+typedef struct tdg__stale {
+    size_t max_bytes;
+    size_t bytes, count;
+    struct tdg__item *oldest, *newest;
+} tdg__stale_t;
+
+#endif
