@@ -16,6 +16,7 @@
 #include "command.h"
 #include "config.h"
 #include "mcp/notice.h"
+#include "net/net.h"
 #include "serve/serve.h"
 #include "server/worker.h"
 
@@ -122,11 +123,6 @@ static bool listener_at(struct serving *serving, tdg__serve_t *serve, size_t i,
         *ret = config->listen[i];
     ret->port = port;
     return true;
-}
-
-static bool is_loopback(const char *host) {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
-           strcmp(host, "::1") == 0;
 }
 
 /* "http://127.0.0.1:8808", as a client on this machine would call it. */
@@ -245,7 +241,7 @@ static void warn_if_open(struct serving *serving, tdg__serve_t *serve) {
     char message[400];
 
     for (size_t i = 0; listener_at(serving, serve, i, &listen); i++) {
-        if (is_loopback(listen.host))
+        if (tdg__net_is_loopback(listen.host))
             continue;
         snprintf(message, sizeof(message),
                  "it listens on %s: whoever reaches port %u of this machine can read all "

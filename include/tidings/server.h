@@ -174,8 +174,9 @@ typedef struct tdg_listen_opts {
     uint16_t port; /* [any free one, see tdg_server_port()] */
     /* Names by which clients may call this server (Host) and pages that may (Origin),
      * each a list that ends in NULL; "*" is any. [where `host` is a loopback address:
-     * localhost, 127.0.0.1 and [::1] at any port; else any Host, and no Origin] A host
-     * without a port means any port. */
+     * localhost and loopback addresses at any port; else as Host localhost, any numeric
+     * address and the name of this machine, and no Origin] A host without a port means
+     * any port. */
     const char *const *allowed_hosts;
     const char *const *allowed_origins;
     bool erlmcp; /* speak the erlmcp dialect here: names and error codes differ */

@@ -52,7 +52,7 @@ static const tdg__option_t server_options[] = {
         allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
         "Names by which clients may call this server; a name without a port means any "
         "port, \"*\" any name. Without it: loopback names where it listens on loopback, "
-        "else any."),
+        "else localhost, any address, and the machine's own name."),
     TEXTS(
         allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
         "Web pages that may call this server, as their origin; \"*\" is any. Without it: "

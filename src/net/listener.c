@@ -47,6 +47,38 @@ static int parse_address(const char *host, uint16_t port, struct sockaddr_storag
     return 0;
 }
 
+static bool is_loopback(const struct sockaddr_storage *address) {
+    const struct in6_addr *ip6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->ss_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(ip6) ||
+            (IN6_IS_ADDR_V4MAPPED(ip6) && ip6->s6_addr[12] == 127));
+}
+
+bool tdg__net_is_loopback(const char *host) {
+    struct sockaddr_storage address;
+    socklen_t len;
+
+    return parse_address(host, 0, &address, &len) == 0 && is_loopback(&address);
+}
+
+bool tdg__net_is_address(const char *text) {
+    struct sockaddr_storage address;
+    socklen_t len;
+
+    return strcmp(text, "localhost") != 0 && parse_address(text, 0, &address, &len) == 0;
+}
+
+bool tdg__net_bound_to_loopback(int fd) {
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+
+    return getsockname(fd, (struct sockaddr *)&address, &len) == 0 &&
+           is_loopback(&address);
+}
+
 static int bind_and_listen(int fd, bool reuse_port, struct sockaddr_storage *address,
                            socklen_t len) {
     const int on = 1, off = 0;

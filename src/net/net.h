@@ -87,6 +87,13 @@ char *tdg__net_scratch(tdg__net_t *net);
 int tdg__net_bind(const char *host, uint16_t port, bool reuse_port, int *ret_fd,
                   uint16_t *ret_port);
 
+/* Whether a text is a numeric address; whether a host as tdg__net_bind() takes it, or the
+ * address that a socket is bound to, is one of this machine only (127.0.0.0/8, ::1, also
+ * within IPv6), however it is written. */
+bool tdg__net_is_address(const char *text);
+bool tdg__net_is_loopback(const char *host);
+bool tdg__net_bound_to_loopback(int fd);
+
 /* Accepts connections from a socket of tdg__net_bind(); the descriptor is stolen. `tag`
  * is what tdg__conn_tag() tells of its connections. Where accepting fails for want of
  * descriptors, it goes on a moment later. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

@@ -6,7 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "net/net.h"
 #include "server/http.h"
+
+enum { MAX_NAME = 256 };
 
 /* The length of "name" in "name:port" or "[::1]:port"; 0: not of that shape. */
 static size_t name_len(const char *host) {
@@ -36,17 +39,46 @@ static bool matches(const char *allowed, const char *host) {
     return len > 0 && strlen(allowed) == len && strncasecmp(allowed, host, len) == 0;
 }
 
-static bool is_loopback(const char *host) {
+/* The name or address without brackets and port; "" where there is none. IPv6 addresses
+ * stand in brackets, and nothing else does. */
+static void cut_name(const char *host, char ret[MAX_NAME]) {
     size_t len = name_len(host);
+    bool in_brackets = host[0] == '[' && len >= 2;
 
-    return matches("localhost", host) || matches("[::1]", host) ||
-           (len > 4 && strncmp(host, "127.", 4) == 0 &&
-            strspn(host, "0123456789.") == len);
+    if (in_brackets) {
+        host++;
+        len -= 2;
+    }
+    if (len >= MAX_NAME || in_brackets != (memchr(host, ':', len) != NULL))
+        len = 0;
+    memcpy(ret, host, len);
+    ret[len] = '\0';
+}
+
+static bool is_loopback_name(const char *name) {
+    return strcasecmp(name, "localhost") == 0 || tdg__net_is_loopback(name);
+}
+
+static bool is_loopback(const char *host) {
+    char name[MAX_NAME];
+
+    cut_name(host, name);
+    return is_loopback_name(name);
+}
+
+/* A page can point a name of its own at this machine, but neither an address nor the
+ * machine's name. */
+static bool is_machine(const tdg__listener_t *listener, const char *host) {
+    char name[MAX_NAME];
+
+    cut_name(host, name);
+    return name[0] != '\0' && (is_loopback_name(name) || tdg__net_is_address(name) ||
+                               strcasecmp(name, listener->machine) == 0);
 }
 
 bool tdg__listener_allows_host(const tdg__listener_t *listener, const char *host) {
     if (listener->hosts == NULL)
-        return !listener->loopback || is_loopback(host);
+        return listener->loopback ? is_loopback(host) : is_machine(listener, host);
     for (char **at = listener->hosts; *at != NULL; at++) {
         if (matches(*at, host))
             return true;

@@ -237,7 +237,13 @@ static bool may_call(tdg__visit_t *visit) {
     if (host != NULL && !tdg__listener_allows_host(visit->listener, host)) {
         tdg__visit_refuse(
             visit, 403, TDG__RPC_INVALID_REQUEST,
-            "This Host is not allowed here (protection against DNS rebinding)");
+            visit->listener->hosts == NULL && !visit->listener->loopback
+                ? "This Host is not allowed here (protection against DNS rebinding): "
+                  "call "
+                  "by an address or by the machine's own name, or add the name to "
+                  "allowed-hosts"
+                : "This Host is not allowed here (protection against DNS rebinding): add "
+                  "it to allowed-hosts");
         return false;
     }
     if (origin == NULL)

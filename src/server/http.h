@@ -12,10 +12,11 @@
 
 /* One address that is listened on; the tag of its connections. Shared by all workers. */
 typedef struct tdg__listener {
-    char **hosts;   /* allowed Host values, ends in NULL; NULL: any */
-    char **origins; /* allowed Origin values, ends in NULL */
-    bool loopback;  /* besides: localhost, 127.0.0.1 and [::1] at any port */
+    char **hosts;   /* allowed Host values, ends in NULL; NULL: as its address says */
+    char **origins; /* allowed Origin values, ends in NULL; NULL: the same */
+    bool loopback;  /* it is bound to an address of this machine only */
     bool erlmcp;
+    char machine[256]; /* its name; "": not known */
 } tdg__listener_t;
 
 /* Whether a Host or Origin value is allowed. */

@@ -308,9 +308,13 @@ static int bind_first(const char *host, uint16_t port, bool shared, int *ret_fd,
     return tdg__net_bind(host, *ret_port, true, ret_fd, ret_port);
 }
 
-static bool is_loopback(const char *host) {
-    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-           strncmp(host, "127.", 4) == 0;
+/* Who may call depends on where the socket is, not on how that was written. */
+static void look_at_address(struct listening *listening) {
+    tdg__listener_t *listener = &listening->listener;
+
+    listener->loopback = tdg__net_bound_to_loopback(listening->fd);
+    if (gethostname(listener->machine, sizeof(listener->machine) - 1) < 0)
+        listener->machine[0] = '\0';
 }
 
 int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
@@ -322,7 +326,6 @@ int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
     struct listening *listening = &server->listening[server->listening_count];
 
     *listening = (struct listening){.fd = -1};
-    listening->listener.loopback = is_loopback(host);
     listening->listener.erlmcp = opts->erlmcp;
     int rv = tdg__copy_string(host, &listening->host);
     if (rv == 0)
@@ -339,6 +342,7 @@ int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
         errno = error;
         return rv;
     }
+    look_at_address(listening);
     server->listening_count++;
     return 0;
 }

@@ -1,17 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <unistd.h>
 
+#include "net/net.h"
 #include "served.h"
 #include "server/http.h"
 
 static void by_default_a_loopback_listener_takes_loopback_names(void **state) {
-    static const char *const fine[] = {
-        "localhost", "LocalHost", "localhost:80", "127.0.0.1",  "127.0.0.1:1",
-        "127.0.0.2", "[::1]",     "[::1]:65535",  "localhost:", "127.0.0.2:80"};
-    static const char *const bad[] = {"",          "example.com",      "localhost.evil",
-                                      "127.evil",  "localhost:80:80",  "::1",
-                                      "[::1",      "localhost:80evil", "evil:localhost",
-                                      "[::1]evil", "localhost/",       "127.0.0.1@evil"};
+    static const char *const fine[] = {"localhost",
+                                       "LocalHost",
+                                       "localhost:80",
+                                       "127.0.0.1",
+                                       "127.0.0.1:1",
+                                       "127.0.0.2",
+                                       "[::1]",
+                                       "[::1]:65535",
+                                       "localhost:",
+                                       "127.0.0.2:80",
+                                       "[0:0:0:0:0:0:0:1]:80",
+                                       "[::ffff:127.0.0.1]"};
+    static const char *const bad[] = {"",
+                                      "example.com",
+                                      "localhost.evil",
+                                      "127.evil",
+                                      "localhost:80:80",
+                                      "::1",
+                                      "[::1",
+                                      "localhost:80evil",
+                                      "evil:localhost",
+                                      "[::1]evil",
+                                      "localhost/",
+                                      "127.0.0.1@evil",
+                                      "10.0.0.1",
+                                      "[::2]",
+                                      "[127.0.0.1]"};
     const tdg__listener_t listener = {.loopback = true};
 
     (void)state;
@@ -21,11 +43,27 @@ static void by_default_a_loopback_listener_takes_loopback_names(void **state) {
         assert_false(tdg__listener_allows_host(&listener, bad[i]));
 }
 
-static void by_default_others_take_any_host_and_no_page(void **state) {
-    const tdg__listener_t listener = {.loopback = false};
+static void by_default_others_take_addresses_and_the_machine_and_no_page(void **state) {
+    static const char *const fine[] = {"localhost:80",     "127.0.0.1", "10.1.2.3:8808",
+                                       "[fe80::1]:80",     "[::1]",     "This-Machine",
+                                       "THIS-machine:8808"};
+    static const char *const bad[] = {"example.com",
+                                      "example.com:80",
+                                      "this-machine.evil",
+                                      "10.1.2.3.evil.example",
+                                      "",
+                                      ":80",
+                                      "::1",
+                                      "[this-machine]",
+                                      "10.1.2",
+                                      "[10.1.2.3]"};
+    const tdg__listener_t listener = {.machine = "this-machine"};
 
     (void)state;
-    assert_true(tdg__listener_allows_host(&listener, "example.com"));
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_true(tdg__listener_allows_host(&listener, fine[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(tdg__listener_allows_host(&listener, bad[i]));
     assert_false(tdg__listener_allows_origin(&listener, "http://localhost"));
     assert_false(tdg__listener_allows_origin(&listener, "https://example.com"));
 }
@@ -53,8 +91,9 @@ static void by_default_pages_of_this_machine_may_call(void **state) {
 static void lists_take_the_place_of_the_default(void **state) {
     char a[] = "api.example.com", b[] = "other:8080", c[] = "https://app.example.com";
     char *hosts[] = {a, b, NULL}, *origins[] = {c, NULL}, *none[] = {NULL};
-    const tdg__listener_t listener = {hosts, origins, true, false};
-    const tdg__listener_t nobody = {none, none, true, false};
+    const tdg__listener_t listener = {
+        .hosts = hosts, .origins = origins, .loopback = true};
+    const tdg__listener_t nobody = {.hosts = none, .origins = none, .loopback = true};
 
     (void)state;
     assert_true(tdg__listener_allows_host(&listener, "api.example.com"));
@@ -74,7 +113,7 @@ static void lists_take_the_place_of_the_default(void **state) {
 static void a_star_is_anybody(void **state) {
     char star[] = "*";
     char *any[] = {star, NULL};
-    const tdg__listener_t listener = {any, any, true, false};
+    const tdg__listener_t listener = {.hosts = any, .origins = any, .loopback = true};
 
     (void)state;
     assert_true(tdg__listener_allows_host(&listener, "example.com"));
@@ -101,6 +140,56 @@ static void strangers_get_403(void **state) {
     assert_int_equal(client_response(&client), 204);
     client_header(&client, "Access-Control-Allow-Origin", value);
     assert_string_equal(value, "http://localhost:1");
+    client_done(&client);
+    served_close(&served);
+}
+
+/* However the address is written, what the socket is bound to decides. */
+static void the_bound_address_decides(void **state) {
+    static const struct {
+        const char *host, *call;
+        bool loopback;
+    } rows[] = {
+        {"127.0.0.1",        "127.0.0.1", true },
+        {"127.3.2.1",        "127.3.2.1", true },
+        {"0:0:0:0:0:0:0:1",  "::1",       true },
+        {"::ffff:127.0.0.1", "127.0.0.1", true },
+        {"0.0.0.0",          "127.0.0.1", false},
+        {"::",               "127.0.0.1", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint16_t port;
+        int fd;
+
+        if (tdg__net_bind(rows[i].host, 0, false, &fd, &port) < 0)
+            continue; /* a machine without IPv6 */
+        assert_int_equal(tdg__net_bound_to_loopback(fd), rows[i].loopback);
+        assert_int_equal(tdg__net_is_loopback(rows[i].host), rows[i].loopback);
+        close(fd);
+    }
+}
+
+static void on_another_address_the_refusal_says_what_to_do(void **state) {
+    tdg_listen_opts_t http = {.host = "0.0.0.0"};
+    char machine[256] = "", text[400];
+    struct client client;
+    struct served served;
+
+    (void)state;
+    served_create(&served, NULL);
+    assert_int_equal(tdg_server_listen(served.server, &http), 0);
+    served.port = tdg_server_port(served.server, 0);
+    assert_int_equal(tdg_server_start(served.server), 0);
+    served_client(&served, &client);
+    client_send(&client, "GET /health HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
+    assert_int_equal(client_response(&client), 403);
+    assert_body(&client, "allowed-hosts");
+    assert_int_equal(gethostname(machine, sizeof(machine) - 1), 0);
+    snprintf(text, sizeof(text), "GET /health HTTP/1.1\r\nHost: %s:80\r\n\r\n", machine);
+    client_send(&client, text);
+    assert_int_equal(client_response(&client), 200);
     client_done(&client);
     served_close(&served);
 }
@@ -193,7 +282,9 @@ static void who_looks_after_the_server_finds_it_well(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_default_a_loopback_listener_takes_loopback_names),
-        cmocka_unit_test(by_default_others_take_any_host_and_no_page),
+        cmocka_unit_test(by_default_others_take_addresses_and_the_machine_and_no_page),
+        cmocka_unit_test(the_bound_address_decides),
+        cmocka_unit_test(on_another_address_the_refusal_says_what_to_do),
         cmocka_unit_test(by_default_pages_of_this_machine_may_call),
         cmocka_unit_test(lists_take_the_place_of_the_default),
         cmocka_unit_test(a_star_is_anybody),
