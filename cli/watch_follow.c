@@ -221,6 +221,7 @@ static void fill_subscribe_opts(const watch_t *watch, tdg_subscribe_opts_t *ret)
                                                     : opts->rate_limit_ms,
         .filter = watch->filter,
         .since_ms = opts->since_ms,
+        .await_creation = true,
         .reread = opts->read || opts->diff || opts->exec != NULL,
         .poll_ms = (uint32_t)opts->poll_ms,
     };

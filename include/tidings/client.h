@@ -249,7 +249,7 @@ TDG_API void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret);
 
 /* ---- Subscriptions ------------------------------------------------------ */
 
-/* All zero: as the server does it. The first six are for servers that know
+/* All zero: as the server does it. The first seven are for servers that know
  * dev.tidings/options and are ignored by others. */
 typedef struct tdg_subscribe_opts {
     int64_t batch_ms, debounce_ms,
@@ -257,6 +257,8 @@ typedef struct tdg_subscribe_opts {
     int64_t rate_limit_ms; /* 0: not said, -1: none */
     json_t *filter;        /* an object as docs/engine.md has it; borrowed; NULL: none */
     int64_t since_ms;      /* also tell what changed in the last so many ms */
+    bool await_creation; /* legacy servers of ours: subscribe to what does not exist yet,
+                            too; else that is TDG_ENOTFOUND. Modern ones always do */
     bool reread; /* read after every update, and tell with the contents; what turns out
                     the same after a gap is not told */
     uint32_t poll_ms; /* as a backup: read when nothing was heard for so long, and tell if

@@ -89,13 +89,20 @@ enum {
     TDG_OFFERS_PROMPTS = 1 << 9,
 };
 
+/* What start() and tdg_server_watch_done() of a watcher may answer instead of 0, where it
+ * knows: whether the resource exists now. From then on, as long as it is watched,
+ * tdg_server_notify_updated() and tdg_server_notify_deleted() keep that current. A legacy
+ * client that subscribes to what does not exist gets "not found", unless it asks to wait
+ * for its creation; a modern one is acknowledged. */
+enum { TDG_WATCH_EXISTS = 1, TDG_WATCH_ABSENT = 2 };
+
 /* Somebody watches, or nobody does any more: for data that is only looked at while
  * somebody wants to know. `target` is a URI, a template or a list; borrowed. start()
- * returns 0 (changes from now on are notified), TDG_EAGAIN (tdg_server_watch_done()
- * follows; the subscriber is acknowledged then) or any other code, which refuses the
- * subscription to this target alone; clients see only TDG_ENOTSUP (not subscribable) as
- * such. stop() comes after a linger time. Called from the server's threads, for one
- * target never two at a time; may call tdg_server_notify_updated() and
+ * returns 0 or TDG_WATCH_... (changes from now on are notified), TDG_EAGAIN
+ * (tdg_server_watch_done() follows; the subscriber is acknowledged then) or any other
+ * code, which refuses the subscription to this target alone; clients see only TDG_ENOTSUP
+ * (not subscribable) as such. stop() comes after a linger time. Called from the server's
+ * threads, for one target never two at a time; may call tdg_server_notify_updated() and
  * tdg_server_watch_done(). */
 typedef struct tdg_watcher {
     int (*start)(void *user, tdg_server_t *server, const tdg_target_t *target);
@@ -402,8 +409,9 @@ TDG_API int tdg_server_notify_updated(tdg_server_t *server, const char *uri,
 TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
-/* The answer to a watcher.start() that returned TDG_EAGAIN: 0 when changes from now on
- * are notified, or a negative code as of start(), but not TDG_EAGAIN. May call
+/* The answer to a watcher.start() that returned TDG_EAGAIN: 0 or TDG_WATCH_... when
+ * changes from now on are notified, or a negative code as of start(), but not TDG_EAGAIN.
+ * For what is watched already it corrects whether the resource exists. May call
  * watcher.stop() where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody
  * waits). */
 TDG_API int tdg_server_watch_done(tdg_server_t *server, const tdg_target_t *target,

@@ -147,6 +147,26 @@ static int send_unsubscribe(tdg__core_t *core, tdg__sub_t *sub) {
     return tdg__ask(core, &ask, on_unsubscribed, sub, &sub->asked);
 }
 
+/* Asks for what does not exist as well. Extends the options in `meta`, which is stolen
+ * and may be NULL. New; NULL: no memory. */
+static json_t *await_creation(json_t *meta) {
+    json_t *given = json_object_get(meta, "dev.tidings/options");
+    json_t *options = given != NULL ? json_copy(given) : json_object();
+
+    if (meta == NULL)
+        meta = json_object();
+    /* jansson leaves out of a copy what there is no memory for. */
+    if (json_object_size(options) != json_object_size(given) ||
+        json_object_set_new(options, "awaitCreation", json_true()) < 0 ||
+        json_object_set(meta, "dev.tidings/options", options) < 0) {
+        json_decref(meta);
+        meta = NULL;
+    }
+    json_decref(options);
+    return meta;
+}
+
+/* What was there once may have been deleted meanwhile: that is told, and no error. */
 static int send_subscribe(tdg__core_t *core, tdg__sub_t *sub) {
     bool once = (sub->flags & TDG__SUB_ONCE) != 0;
     bool back = once && (sub->flags & TDG__SUB_LIVE) == 0, no_memory;
@@ -158,6 +178,10 @@ static int send_subscribe(tdg__core_t *core, tdg__sub_t *sub) {
     if (back && sub->resume.known)
         cursor[tdg__cursor_put(cursor, sub->resume.epoch, sub->resume.number)] = '\0';
     meta = tdg__group_meta(sub->group, cursor, !once, &no_memory);
+    if (!no_memory && (back || (sub->flags & TDG__SUB_AWAITS))) {
+        meta = await_creation(meta);
+        no_memory = meta == NULL;
+    }
     ask.params = no_memory ? NULL : make_params(sub, meta);
     if (ask.params == NULL)
         return TDG_ENOMEM;

@@ -471,10 +471,11 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
             tdg__sub_free(core, sub);
         return rv;
     }
+    sub->flags &= ~(unsigned)(TDG__SUB_REREAD | TDG__SUB_AWAITS);
     if (opts->reread)
         sub->flags |= TDG__SUB_REREAD;
-    else
-        sub->flags &= ~(unsigned)TDG__SUB_REREAD;
+    if (opts->await_creation)
+        sub->flags |= TDG__SUB_AWAITS;
 
     waiter->sub = sub->id;
     tdg__waiter_add(&sub->waiters, waiter);

@@ -55,6 +55,7 @@ enum {
     TDG__SUB_BASE = 1 << 16,    /* polled only: its first read is still to come */
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
     TDG__SUB_CHANGED = 1 << 18, /* and told, since the last read began */
+    TDG__SUB_AWAITS = 1 << 19,  /* also where it does not exist yet */
 };
 
 /* A cursor, as two numbers. */

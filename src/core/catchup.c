@@ -9,13 +9,18 @@
 
 /* ---- Assumed changes ---------------------------------------------------- */
 
+static bool is_absent(const tdg__engine_t *engine, const tdg__target_t *target) {
+    return target->kind == TDG__TARGET_URI && engine->opts.calls.absent != NULL &&
+           engine->opts.calls.absent(engine->opts.user, target);
+}
+
 /* A new change that stands for what happened meanwhile. It carries the last number there
  * is, not that of the resource's last change: a stream may have been told of this one
  * with an assumed number already, and versions never go back. Its metadata says when the
  * last change was where that is known (`last` is not NULL), and no more. */
 static int make_assumed(tdg__engine_t *engine, const tdg__target_t *target,
                         const struct resource *last, tdg__change_t **ret) {
-    bool deleted = last != NULL && last->last_deleted;
+    bool deleted = last != NULL ? last->last_deleted : is_absent(engine, target);
     int64_t wall_ms = last != NULL ? last->last_wall_ms : engine->wall_ms;
     int rv;
 

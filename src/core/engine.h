@@ -93,6 +93,10 @@ typedef struct tdg__engine_calls {
     void (*settled)(void *user, tdg__stream_t stream, const tdg__target_t *target,
                     int status, bool resumed);
 
+    /* Whether a watched URI is known not to exist: then what was missed of it is a
+     * deletion. Asked by catch-up, where no change of it is known. NULL: it exists. */
+    bool (*absent)(void *user, const tdg__target_t *uri);
+
     /* Whether the owner of a stream may read a URI that one of its templates matches.
      * Asked when a change of it comes or is caught up with, unless something of it is in
      * flight or remembered, and again before it is taken. While some of a template's

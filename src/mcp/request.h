@@ -58,6 +58,7 @@ typedef struct tdg__wishes {
     int64_t rate_limit_ms;      /* -1 */
     const json_t *filter;       /* an object, or NULL */
     int priority;               /* -1, 0 or 1 */
+    bool await_creation;        /* SUBSCRIBE: also what does not exist yet */
 } tdg__wishes_t;
 
 /* Everything is borrowed from the message. */

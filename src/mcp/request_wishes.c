@@ -59,6 +59,13 @@ static int read_filter(const json_t *value, const json_t **ret, tdg__rpc_error_t
     return 0;
 }
 
+static int read_await_creation(const json_t *value, bool *ret, tdg__rpc_error_t *error) {
+    if (!json_is_boolean(value))
+        return tdg__param_fail(error, "awaitCreation must be true or false");
+    *ret = json_is_true(value);
+    return 0;
+}
+
 static int read_option(const char *name, const json_t *value, tdg__wishes_t *ret,
                        tdg__rpc_error_t *error) {
     int64_t *ms;
@@ -73,6 +80,8 @@ static int read_option(const char *name, const json_t *value, tdg__wishes_t *ret
         return read_filter(value, &ret->filter, error);
     if (strcmp(name, "priority") == 0)
         return read_priority(value, &ret->priority, error);
+    if (strcmp(name, "awaitCreation") == 0)
+        return read_await_creation(value, &ret->await_creation, error);
     return tdg__param_fail(error, "unknown option: %s", name);
 }
 

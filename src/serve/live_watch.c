@@ -7,10 +7,11 @@
 
 enum { AGAIN_MS = 100 };
 
-/* Tells the server, once, how its wish ended. One that was refused is not stopped later.
- */
+/* Tells the server how its wish ended. Once that is answered, only whether the resource
+ * exists may turn out otherwise: another source has it after a reload. One that was
+ * refused is not stopped later. */
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
-    if (watch->answered)
+    if (watch->answered && status < 0)
         return;
     watch->answered = true;
     tdg_server_watch_done(live->server, watch->target, status);

@@ -214,6 +214,7 @@ int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *
     if (rv < 0)
         return rv;
 
+    tdg__hub_note_existence(hub, target, deleted);
     pthread_mutex_lock(&hub->lock);
     rv = reserve_all(hub, target, &unfiltered);
     if (rv == 0 && commit != NULL)
@@ -261,6 +262,11 @@ int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t 
     struct wakes wakes;
 
     wakes.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        tdg__target_t target = {changes[i]->kind, changes[i]->name, changes[i]->len};
+
+        tdg__hub_note_existence(hub, &target, changes[i]->deleted);
+    }
     pthread_mutex_lock(&hub->lock);
     int rv = reserve_more(hub, count);
     for (size_t i = 0; rv == 0 && i < count; i++) {

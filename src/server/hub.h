@@ -91,10 +91,15 @@ int tdg__hub_watch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t *ta
  * answered. */
 void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t *target);
 
-/* The answer to a start() that returned TDG_EAGAIN, or is about to: 0, or an error for
- * those who wait. Arming takes a number; all changes below it come before the answer.
- * Returns 0, TDG_EINVAL (neither 0 nor an error; TDG_EAGAIN is none) or TDG_ENOTFOUND (no
- * start() waits for one). Needs no memory. */
-int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int error);
+/* The answer to a start() that returned TDG_EAGAIN, or is about to: 0, TDG_WATCH_…, or an
+ * error for those who wait. Arming takes a number; all changes below it come before the
+ * answer. A target that is armed already is only corrected in whether it exists. Returns
+ * 0, TDG_EINVAL (no such answer; TDG_EAGAIN is none) or TDG_ENOTFOUND (no start() waits
+ * for one). Needs no memory. */
+int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int answer);
+
+/* Whether a watched target does not exist, by the word of its watcher and by what was
+ * published since. False where nobody knows. */
+bool tdg__hub_is_absent(tdg__hub_t *hub, const tdg__target_t *target);
 
 #endif

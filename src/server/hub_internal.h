@@ -6,6 +6,7 @@
 #define TDG_SERVER_HUB_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/hash.h"
 #include "base/map.h"
@@ -31,6 +32,8 @@ struct tdg__hub {
     tdg__hash_key_t key;
     tdg__pool_t watches; /* of struct watch */
     tdg__map_t watch_map;
+    atomic_size_t absent; /* watches of what does not exist; may be looked at without the
+                             lock */
 
     pthread_mutex_t lock; /* for what follows; who joins or leaves has both */
     uint64_t last_number;
@@ -54,6 +57,10 @@ struct member *tdg__hub_member(const tdg__hub_t *hub, const tdg__inbox_t *inbox)
 /* ---- hub_watch.c -------------------------------------------------------- */
 
 void tdg__hub_init_watches(tdg__hub_t *hub);
+
+/* A resource is being published as changed or deleted: whether it exists is kept current
+ * where its watcher has said so. Costs nothing while all exist. */
+void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted);
 
 /* Stops all watchers and frees what is known of them; for destroy. */
 void tdg__hub_stop_all(tdg__hub_t *hub);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include <tidings/error.h>
+#include <tidings/server.h> /* TDG_WATCH_… */
 
 #include "base/alloc.h"
 #include "server/hub_internal.h"
@@ -43,6 +44,7 @@ struct watch {
     struct want *wants;
     bool answered; /* while STARTING: tdg__hub_watch_done() was faster */
     int answer;
+    int existence;     /* TDG_WATCH_…; 0: its watcher says nothing about that */
     uint64_t armed_at; /* the number of its arming, while ARMED */
 };
 
@@ -97,9 +99,18 @@ fail_name:
     return NULL;
 }
 
+static void set_existence(tdg__hub_t *hub, struct watch *watch, int existence) {
+    if (watch->existence == TDG_WATCH_ABSENT)
+        atomic_fetch_sub(&hub->absent, 1);
+    if (existence == TDG_WATCH_ABSENT)
+        atomic_fetch_add(&hub->absent, 1);
+    watch->existence = existence;
+}
+
 static void free_if_unused(tdg__hub_t *hub, struct watch *watch) {
     if (watch->state != IDLE || watch->wants != NULL)
         return;
+    set_existence(hub, watch, 0);
     tdg__map_remove(&hub->watch_map, watch->hash, watch->id);
     tdg__free((char *)(uintptr_t)watch->target.name);
     tdg__pool_free(&hub->watches, watch->id);
@@ -239,6 +250,7 @@ static void run_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes)
 
     watch->state = STARTING;
     watch->answered = false;
+    set_existence(hub, watch, 0);
     if (hub->opts.start != NULL) {
         pthread_mutex_unlock(&hub->watch_lock);
         tdg__hub_wake(wakes);
@@ -248,6 +260,8 @@ static void run_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes)
 
     if (rv == TDG_EAGAIN && watch->answered)
         rv = watch->answer;
+    else if (rv > 0 && rv <= TDG_WATCH_ABSENT)
+        set_existence(hub, watch, rv);
     if (rv == TDG_EAGAIN)
         watch->state = WAITING;
     else
@@ -353,12 +367,15 @@ void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t 
     tdg__hub_wake(&wakes);
 }
 
-int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int error) {
+/* Whether it exists counts from now on, not from when those who wait are answered: what
+ * is published meanwhile knows better. */
+int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int answer) {
     struct wakes wakes = {.count = 0};
+    int error = answer < 0 ? answer : 0;
     struct watch *watch;
     int rv = 0;
 
-    if (!tdg__target_valid(target) || error > 0 || error == TDG_EAGAIN)
+    if (!tdg__target_valid(target) || answer > TDG_WATCH_ABSENT || answer == TDG_EAGAIN)
         return TDG_EINVAL;
 
     pthread_mutex_lock(&hub->watch_lock);
@@ -366,15 +383,43 @@ int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int error)
     if (watch != NULL && watch->state == STARTING && !watch->answered) {
         watch->answered = true;
         watch->answer = error;
+        set_existence(hub, watch, answer > 0 ? answer : 0);
     } else if (watch != NULL && watch->state == WAITING) {
+        set_existence(hub, watch, answer > 0 ? answer : 0);
         answer_all(hub, watch, error, &wakes);
         drive(hub, watch, &wakes);
     } else {
+        if (watch != NULL && watch->state == ARMED && error == 0)
+            set_existence(hub, watch, answer);
         rv = TDG_ENOTFOUND;
     }
     pthread_mutex_unlock(&hub->watch_lock);
     tdg__hub_wake(&wakes);
     return rv;
+}
+
+bool tdg__hub_is_absent(tdg__hub_t *hub, const tdg__target_t *target) {
+    const struct watch *watch;
+    bool absent;
+
+    pthread_mutex_lock(&hub->watch_lock);
+    watch = find_watch(hub, target);
+    absent = watch != NULL && watch->existence == TDG_WATCH_ABSENT;
+    pthread_mutex_unlock(&hub->watch_lock);
+    return absent;
+}
+
+void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted) {
+    struct watch *watch;
+
+    if (!deleted && atomic_load(&hub->absent) == 0)
+        return;
+
+    pthread_mutex_lock(&hub->watch_lock);
+    watch = find_watch(hub, target);
+    if (watch != NULL && watch->existence != 0)
+        set_existence(hub, watch, deleted ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS);
+    pthread_mutex_unlock(&hub->watch_lock);
 }
 
 /* ---- Leaving ------------------------------------------------------------ */

@@ -20,6 +20,7 @@ struct tdg__waiting {
     tdg__waiting_t *next;
     tdg__call_t *call;
     bool wished; /* it brought wishes of its own: its answer is not {} */
+    bool awaits; /* it takes what does not exist yet */
     tdg__target_t target;
     char name[];
 };
@@ -146,8 +147,17 @@ static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
     tdg__engine_acknowledge(engine, stream, target);
 }
 
+/* Whether the source of a resource says that it does not exist. Known once its watcher is
+ * armed. */
+static bool is_absent(const tdg__session_t *session, const tdg__target_t *target) {
+    tdg_server_t *server = tdg__worker_server(session->feed.worker);
+
+    return target->kind == TDG__TARGET_URI &&
+           tdg__hub_is_absent(tdg__server_hub(server), target);
+}
+
 static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
-                             const tdg__target_t *target, bool wished) {
+                             const tdg__target_t *target, const tdg__wishes_t *wishes) {
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
@@ -161,7 +171,8 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     waiting->name[target->len] = '\0';
     waiting->target = (tdg__target_t){target->kind, waiting->name, target->len};
     waiting->call = call;
-    waiting->wished = wished;
+    waiting->wished = wishes->any;
+    waiting->awaits = wishes->await_creation;
     waiting->next = session->waiting;
     session->waiting = waiting;
 }
@@ -178,19 +189,28 @@ static void subscribe_failed(tdg__session_t *session, tdg__call_t *call, const c
 
 static void subscribe(tdg__session_t *session, tdg__call_t *call,
                       const tdg__mcp_request_t *request, const tdg__target_t *target) {
+    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
+    const tdg__wishes_t *wishes = &request->wishes;
     tdg__parse_error_t why = {0};
     tdg__subscribed_t subscribed;
     tdg__sub_opts_t opts;
 
-    tdg__wishes_to_opts(&request->wishes, &why, &opts);
-    int rv = tdg__engine_subscribe(tdg__worker_engine(session->feed.worker),
-                                   session->feed.stream, target, &opts, &subscribed);
-    if (rv < 0)
+    /* A subscription outlives its resource, so subscribing again is fine. */
+    bool again =
+        tdg__engine_state(engine, session->feed.stream, target) != TDG__NOT_SUBSCRIBED;
+    tdg__wishes_to_opts(wishes, &why, &opts);
+    int rv =
+        tdg__engine_subscribe(engine, session->feed.stream, target, &opts, &subscribed);
+    if (rv < 0) {
         subscribe_failed(session, call, request->uri, rv, &why);
-    else if (subscribed.state == TDG__SUBSCRIBING)
-        wait_for_watcher(session, call, target, request->wishes.any);
-    else
-        answer_subscribed(session, call, target, request->wishes.any, subscribed.resumed);
+    } else if (subscribed.state == TDG__SUBSCRIBING) {
+        wait_for_watcher(session, call, target, wishes);
+    } else if (!again && !wishes->await_creation && is_absent(session, target)) {
+        tdg__engine_unsubscribe(engine, session->feed.stream, target);
+        refuse(call, session, TDG__FAULT_NOT_FOUND, request->uri, NULL);
+    } else {
+        answer_subscribed(session, call, target, wishes->any, subscribed.resumed);
+    }
 }
 
 static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
@@ -315,13 +335,34 @@ static void feed_broken(tdg__feed_t *feed, const tdg__target_t *target, int stat
         feed_ended(feed, status);
 }
 
+/* Answers those who wait for a target that is watched now. Who does not take what does
+ * not exist is refused, and where that is everybody, nothing is subscribed. */
+static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
+                           bool resumed) {
+    bool absent = is_absent(session, target), kept = false;
+    tdg__waiting_t *waiting;
+
+    while ((waiting = take_waiting(session, target)) != NULL) {
+        if (absent && !waiting->awaits) {
+            refuse(waiting->call, session, TDG__FAULT_NOT_FOUND, waiting->name, NULL);
+        } else {
+            answer_subscribed(session, waiting->call, &waiting->target, waiting->wished,
+                              resumed);
+            kept = true;
+        }
+        tdg__free(waiting);
+    }
+    if (!kept)
+        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
+                                session->feed.stream, target);
+}
+
 /* Those who wait are answered. Where nobody does, it is a list (of which a client misses
  * only a hint), or one that was acknowledged when its watcher was late. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__session_t *session = session_of(feed);
     bool failed = status < 0 && status != TDG_ETIMEDOUT;
-    tdg__waiting_t *waiting;
 
     if (!waits_for(session, target)) {
         if (!failed)
@@ -336,11 +377,7 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
         fail_waiting(session, target, tdg__subscribe_fault(status), tdg_strerror(status));
         return;
     }
-    while ((waiting = take_waiting(session, target)) != NULL) {
-        answer_subscribed(session, waiting->call, &waiting->target, waiting->wished,
-                          resumed);
-        tdg__free(waiting);
-    }
+    settle_waiting(session, target, resumed);
 }
 
 /* Too much waits, or memory is out: the session ends. Its client gets 404 (or the end of

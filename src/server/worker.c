@@ -307,6 +307,12 @@ static void call_list_matches(void *user, const tdg__target_t *template_,
                                 arg);
 }
 
+static bool call_absent(void *user, const tdg__target_t *uri) {
+    tdg__worker_t *worker = user;
+
+    return tdg__hub_is_absent(tdg__server_hub(worker->server), uri);
+}
+
 static int create_engine(tdg__worker_t *worker, uint64_t number) {
     const tdg_server_opts_t *opts = tdg__server_opts(worker->server);
     bool watched = opts->watcher.start != NULL;
@@ -314,6 +320,7 @@ static int create_engine(tdg__worker_t *worker, uint64_t number) {
         .calls = {.watch = watched ? call_watch : NULL,
                   .unwatch = watched ? call_unwatch : NULL,
                   .settled = call_settled,
+                  .absent = watched ? call_absent : NULL,
                   .list_matches = call_list_matches},
         .user = worker,
         .defaults = tdg__settings_to_engine(&opts->settings),

@@ -257,12 +257,20 @@ static enum known known_by(const tdg__content_t *content) {
                                               : BROKEN;
 }
 
-void tdg__item_check_armed(tdg__item_t *item, int status) {
+/* What is pushed may be subscribed to before it is there. What cannot be reached is not
+ * known to be absent. */
+static int existence_of(const tdg__item_t *item) {
+    if (tdg__source_is_pushed(item->source))
+        return 0;
+    return item->seen.known == ABSENT ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS;
+}
+
+void tdg__item_check_armed(tdg__item_t *item) {
     tdg__source_t *source = item->source;
 
     if (item->watched && !item->kind_arming && !item->first_fetch)
         source->host.ops->watched(source->host.user, source, TDG__URI_TARGET(item->uri),
-                                  status);
+                                  existence_of(item));
 }
 
 /* Which of many it is, "a:1: "; where the source is one resource its label says it. */
@@ -399,7 +407,7 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
 
     if (item->first_fetch) {
         item->first_fetch = false;
-        tdg__item_check_armed(item, 0);
+        tdg__item_check_armed(item);
     }
     content.metadata = metadata;
     content.mime_type = tdg__item_mime(source, &content);

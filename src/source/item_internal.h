@@ -157,7 +157,7 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
                    const tdg__content_t *content, bool touched, bool always);
 
 /* The watching of an item is complete once the kind is ready and a first look was had. */
-void tdg__item_check_armed(tdg__item_t *item, int status);
+void tdg__item_check_armed(tdg__item_t *item);
 
 void tdg__readers_answer(struct reader *readers, const tdg__content_t *content);
 

@@ -115,7 +115,7 @@ void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int 
         source->host.ops->watched(source->host.user, source, target, status);
         tdg__item_release(item);
     } else {
-        tdg__item_check_armed(item, 0);
+        tdg__item_check_armed(item);
     }
 }
 

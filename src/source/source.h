@@ -92,7 +92,8 @@ typedef struct tdg__source_host_ops {
      * before the backend could be asked or was found to be away. */
     void (*ready)(void *user, tdg__source_t *source);
 
-    /* The answer to a tdg__source_watch() that returned TDG_EAGAIN. */
+    /* The answer to a tdg__source_watch() that returned TDG_EAGAIN: a negative code, 0,
+     * or TDG_WATCH_EXISTS or TDG_WATCH_ABSENT for a URI that was looked at. */
     void (*watched)(void *user, tdg__source_t *source, const tdg_target_t *target,
                     int status);
 

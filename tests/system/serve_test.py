@@ -234,6 +234,34 @@ def legacy_listen(serve, *uris):
     return stream
 
 
+class Session:
+    """A legacy session; call() gives the whole answer."""
+
+    def __init__(self, serve):
+        self.serve = serve
+        self.headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+        hello = {'protocolVersion': '2025-06-18', 'capabilities': {},
+                 'clientInfo': {'name': 'test', 'version': '1'}}
+        _, fields, _ = self.post({'id': 0, 'method': 'initialize', 'params': hello})
+        self.headers['Mcp-Session-Id'] = fields['Mcp-Session-Id']
+        self.post({'method': 'notifications/initialized'})
+
+    def post(self, message):
+        return request(self.serve, 'POST', '/mcp', json.dumps({'jsonrpc': '2.0', **message}),
+                       self.headers)
+
+    def call(self, method, params):
+        return json.loads(self.post({'id': 1, 'method': method, 'params': params})[2])
+
+    def subscribe(self, uri, **meta):
+        return self.call('resources/subscribe', {'uri': uri, '_meta': meta} if meta
+                         else {'uri': uri})
+
+    def stream(self):
+        return Stream(self.serve, 'GET', None,
+                      {'Mcp-Session-Id': self.headers['Mcp-Session-Id']})
+
+
 def publish(serve, body, key=KEY):
     status, _, answer = request(serve, 'POST', '/publish', json.dumps(body),
                                 {'Authorization': 'Bearer ' + key,
@@ -611,6 +639,45 @@ def a_template_that_cannot_be_watched_is_not_subscribable():
     assert serve.end() == 0
 
 
+AWAIT = {'dev.tidings/options': {'awaitCreation': True}}
+
+
+def a_session_subscribes_to_what_exists_or_asks_to_wait():
+    folder = tempfile.mkdtemp(dir=work)
+    with open(os.path.join(folder, 'here.txt'), 'w', encoding='utf-8') as file:
+        file.write('here')
+    serve = Serve(f"{HEAD}resources:\n{MEMORY}- files: {folder}\n  uri: 'f:/{{+path}}'\n"
+                  f"- http: http://127.0.0.1:9/\n  uri: away:1\n")
+    session = Session(serve)
+    stream = session.stream()
+    answer = session.subscribe('f:/none.txt')
+    assert answer['error']['code'] == -32002, answer
+    assert answer['error']['data'] == {'uri': 'f:/none.txt'}, answer
+    assert session.subscribe('f:/here.txt')['result'] == {}
+    assert session.subscribe('m:nothing-yet')['result'] == {}
+    assert session.subscribe('away:1')['result'] == {}  # unreachable, which is another thing
+
+    assert '_meta' in session.subscribe('f:/none.txt', **AWAIT)['result']
+    with open(os.path.join(folder, 'none.txt'), 'w', encoding='utf-8') as file:
+        file.write('there')
+    assert stream.expect('f:/none.txt')['metadata']['change_type'] == 'created'
+    assert Session(serve).subscribe('f:/none.txt')['result'] == {}
+    os.remove(os.path.join(folder, 'none.txt'))
+    assert stream.expect('f:/none.txt')['metadata']['change_type'] == 'deleted'
+    assert Session(serve).subscribe('f:/none.txt')['error']['code'] == -32002
+    stream.close()
+
+    # A client of another process of this server comes back: what is gone is told as gone.
+    session = Session(serve)
+    stream = session.stream()
+    answer = session.subscribe('f:/none.txt', **AWAIT,
+                               **{'dev.tidings/cursor': '0123456789abcdef-5'})
+    assert '_meta' in answer['result'], answer
+    assert stream.expect('f:/none.txt')['metadata']['change_type'] == 'deleted'
+    stream.close()
+    assert serve.end() == 0
+
+
 # ---- Beginning and end --------------------------------------------------------------------
 
 def signals_end_it_and_streams_end_well():
@@ -837,6 +904,7 @@ TESTS = [
     a_changed_file_is_read_again_where_that_is_asked_for,
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,
+    a_session_subscribes_to_what_exists_or_asks_to_wait,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_pipe_carries_the_protocol_and_nothing_else,

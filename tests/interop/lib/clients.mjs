@@ -62,8 +62,13 @@ class Peer {
     return this.client.close();
   }
 
+  // What does not exist yet is not found, unless one asks to wait for it.
   async subscribeLegacy(uri) {
-    await this.client.subscribeResource({ uri });
+    const _meta = { 'dev.tidings/options': { awaitCreation: true } };
+    await this.client.subscribeResource({ uri }).catch((error) => {
+      if (error.code !== -32002) throw error;
+      return this.client.subscribeResource({ uri, _meta });
+    });
     return () => this.client.unsubscribeResource({ uri });
   }
 }

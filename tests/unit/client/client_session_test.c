@@ -215,6 +215,29 @@ static void options_go_with_the_request(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+static void what_does_not_exist_yet_is_asked_for(void **state) {
+    const tdg_subscribe_opts_t plain = {.await_creation = true},
+                               slow = {.await_creation = true, .debounce_ms = 5};
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", &plain, "");
+    params = fake_params(fake_last(f));
+    assert_json_equal(params, "{'uri':'a:1','_meta':{'dev.tidings/options':"
+                              "{'awaitCreation':true}}}");
+    json_decref(params);
+    play_live(f, "a:2", &slow, "");
+    params = fake_params(fake_last(f));
+    assert_json_equal(params, "{'uri':'a:2','_meta':{'dev.tidings/options':"
+                              "{'debounceMs':5,'awaitCreation':true}}}");
+    json_decref(params);
+    play_live(f, "a:3", NULL, "");
+    params = fake_params(fake_last(f));
+    assert_json_equal(params, "{'uri':'a:3'}");
+    json_decref(params);
+}
+
 static void refused_options_leave_it_as_it_was(void **state) {
     struct fake *f = *state;
     const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
@@ -364,7 +387,8 @@ static void a_lost_session_is_made_again_from_the_cursor(void **state) {
     assert_null(fake_find(f, "GET")->text);
     fake_opened(f, fake_find(f, "GET"));
     params = fake_params(fake_find(f, SUBSCRIBE));
-    assert_json_equal(params, "{'uri':'a:2','_meta':{'dev.tidings/cursor':'ab-5'}}");
+    assert_json_equal(params, "{'uri':'a:2','_meta':{'dev.tidings/cursor':'ab-5',"
+                              "'dev.tidings/options':{'awaitCreation':true}}}");
     json_decref(params);
     fake_result(f, fake_find(f, SUBSCRIBE), "{'_meta':{'dev.tidings/resumed':false}}");
     assert_told(f, "");
@@ -377,14 +401,16 @@ static void a_lost_session_is_made_again_from_the_cursor(void **state) {
 
 /* The next session, with its stream; `cursor` is what a:1 is subscribed to with. */
 static void come_back(struct fake *f, const char *cursor) {
-    char expected[100];
+    char expected[160];
     json_t *params;
 
     fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
     fake_pass(f, 60000);
     fake_opened(f, fake_find(f, "GET"));
     snprintf(expected, sizeof(expected),
-             "{'uri':'a:1','_meta':{'dev.tidings/cursor':'%s'}}", cursor);
+             "{'uri':'a:1','_meta':{'dev.tidings/cursor':'%s',"
+             "'dev.tidings/options':{'awaitCreation':true}}}",
+             cursor);
     params = fake_params(fake_find(f, SUBSCRIBE));
     assert_json_equal(params, expected);
     json_decref(params);
@@ -548,6 +574,7 @@ int main(void) {
         HTTP(without_a_stream_there_are_no_subscriptions),
         HTTP(thirty_two_at_a_time),
         HTTP(options_go_with_the_request),
+        HTTP(what_does_not_exist_yet_is_asked_for),
         HTTP(refused_options_leave_it_as_it_was),
         HTTP(options_are_asked_for_until_there_is_an_answer),
         HTTP(unsubscribing_is_silent_at_once),

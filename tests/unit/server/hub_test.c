@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include <tidings/server.h>
+
 #include "base/alloc.h"
 #include "support.h"
 
@@ -592,12 +594,12 @@ static void who_waits_is_answered_when_the_start_is(void **state) {
     expect_log(w, "+w:1 ");
 }
 
-static void an_answer_is_0_or_an_error(void **state) {
+static void an_answer_is_one_of_those_there_are(void **state) {
     struct world *w = *state;
 
     w->start_answer = TDG_EAGAIN;
     assert_int_equal(watch(w, 0, "w:1"), TDG_EAGAIN);
-    assert_int_equal(done(w, "w:1", 1), TDG_EINVAL);
+    assert_int_equal(done(w, "w:1", 3), TDG_EINVAL);
     assert_int_equal(done(w, "w:1", TDG_EAGAIN), TDG_EINVAL);
     assert_int_equal(done(w, "", 0), TDG_EINVAL);
     assert_int_equal(done(w, "w:1", 0), 0);
@@ -846,6 +848,88 @@ static void without_memory_there_is_neither_hub_nor_member(void **state) {
     assert_int_equal(number, 7);
 }
 
+/* ---- Whether something exists ------------------------------------------- */
+
+static bool is_absent(struct world *w, const char *uri) {
+    return tdg__hub_is_absent(w->hub, URI(uri));
+}
+
+static void what_a_watcher_says_to_be_absent_is_so_until_it_changes(void **state) {
+    struct world *w = *state;
+
+    w->start_answer = TDG_EAGAIN;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_false(is_absent(w, "a:1"));
+    assert_int_equal(done(w, "a:1", TDG_WATCH_ABSENT), 0);
+    assert_true(is_absent(w, "a:1"));
+    assert_false(is_absent(w, "a:2"));
+    assert_int_equal(publish(w, "a:2"), 0);
+    assert_true(is_absent(w, "a:1"));
+
+    assert_int_equal(publish(w, "a:1"), 0);
+    assert_false(is_absent(w, "a:1"));
+    assert_int_equal(tdg__hub_publish(w->hub, URI("a:1"), NULL, true), 0);
+    assert_true(is_absent(w, "a:1"));
+
+    /* Another one watches it now, and finds it. */
+    assert_int_equal(done(w, "a:1", TDG_WATCH_EXISTS), TDG_ENOTFOUND);
+    assert_false(is_absent(w, "a:1"));
+    assert_int_equal(done(w, "a:1", TDG_WATCH_ABSENT), TDG_ENOTFOUND);
+    unwatch(w, 0, "a:1");
+    assert_false(is_absent(w, "a:1"));
+    assert_int_equal(done(w, "a:1", 3), TDG_EINVAL);
+}
+
+static void start_itself_may_say_whether_it_exists(void **state) {
+    struct world *w = *state;
+
+    w->start_answer = TDG_WATCH_ABSENT;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_true(is_absent(w, "a:1"));
+    w->start_answer = TDG_WATCH_EXISTS;
+    assert_int_equal(watch(w, 1, "a:2"), TDG_EAGAIN);
+    assert_false(is_absent(w, "a:2"));
+}
+
+/* The change came after the watcher has looked, whatever thread is faster. */
+static void come_and_change(struct world *w, const tdg__target_t *target) {
+    assert_int_equal(tdg__hub_watch_done(w->hub, target, TDG_WATCH_ABSENT), 0);
+    assert_int_equal(tdg__hub_publish(w->hub, target, NULL, false), 0);
+}
+
+static void what_comes_while_it_is_answered_exists(void **state) {
+    struct world *w = *state;
+
+    w->start_answer = TDG_EAGAIN;
+    w->inside = come_and_change;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_false(is_absent(w, "a:1"));
+}
+
+static void who_says_nothing_of_it_has_nothing_absent(void **state) {
+    struct world *w = *state;
+
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_int_equal(tdg__hub_publish(w->hub, URI("a:1"), NULL, true), 0);
+    assert_false(is_absent(w, "a:1"));
+}
+
+static void several_at_once_count_for_what_exists(void **state) {
+    struct world *w = *state;
+    tdg__change_t *changes[2];
+
+    w->start_answer = TDG_WATCH_ABSENT;
+    assert_int_equal(watch(w, 0, "a:0"), TDG_EAGAIN);
+    w->start_answer = TDG_WATCH_EXISTS;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_int_equal(tdg__hub_prepare(w->hub, URI("a:0"), NULL, false, &changes[0]), 0);
+    assert_int_equal(tdg__hub_prepare(w->hub, URI("a:1"), NULL, true, &changes[1]), 0);
+    assert_int_equal(tdg__hub_publish_all(w->hub, changes, 2), 0);
+    assert_false(is_absent(w, "a:0"));
+    assert_true(is_absent(w, "a:1"));
+    drop_all(changes, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_change_reaches_every_worker_as_one_object),
@@ -873,7 +957,7 @@ int main(void) {
         TEST(where_nothing_needs_watching_every_watch_is_armed),
         TEST(an_error_of_start_is_returned_at_once),
         TEST(who_waits_is_answered_when_the_start_is),
-        TEST(an_answer_is_0_or_an_error),
+        TEST(an_answer_is_one_of_those_there_are),
         TEST(an_error_reaches_all_who_wait_and_ends_the_watch),
         TEST(a_start_may_be_answered_before_it_returns),
         TEST(one_name_is_another_target_for_each_kind),
@@ -889,6 +973,11 @@ int main(void) {
         TEST(without_memory_a_change_did_not_happen),
         TEST(without_memory_a_watch_did_not_happen),
         TEST(without_memory_there_is_neither_hub_nor_member),
+        TEST(what_a_watcher_says_to_be_absent_is_so_until_it_changes),
+        TEST(start_itself_may_say_whether_it_exists),
+        TEST(what_comes_while_it_is_answered_exists),
+        TEST(who_says_nothing_of_it_has_nothing_absent),
+        TEST(several_at_once_count_for_what_exists),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -532,6 +532,111 @@ static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
     assert_body(&f->one, "-32006");
 }
 
+#define SUBSCRIBE(uri)                                                                   \
+    "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe','params':{'uri':'" uri "'}}"
+#define AWAIT(uri)                                                                       \
+    "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe','params':{'uri':'" uri "',"  \
+    "'_meta':{'dev.tidings/options':{'awaitCreation':true}}}}"
+
+/* A session on f->one whose stream is f->two. */
+static void open_session(struct fixture *f) {
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    legacy_join(&f->two, &f->one);
+    assert_int_equal(legacy_get(&f->two, NULL), 200);
+}
+
+static void a_legacy_subscribe_to_what_does_not_exist_is_not_found(void **state) {
+    struct fixture *f = open_watched(state, 2, TDG_WATCH_ABSENT);
+
+    open_session(f);
+    assert_int_equal(legacy_post(&f->one, SUBSCRIBE("t:9")), 200);
+    assert_body(&f->one, "'code':-32002");
+    assert_body(&f->one, "'data':{'uri':'t:9'}");
+    WAIT_COUNTER(&f->served, &f->one, subscriptions, 3); /* the lists */
+    served_change(&f->served, "t:9");
+    assert_null(client_message_within(&f->two, 50));
+    WAIT_UNTIL(&f->one, f->stops == 1);
+}
+
+static void who_awaits_a_creation_is_told_of_it(void **state) {
+    struct fixture *f = open_watched(state, 2, TDG_WATCH_ABSENT);
+
+    open_session(f);
+    assert_int_equal(legacy_post(&f->one, AWAIT("t:9")), 200);
+    assert_body(&f->one, "'result':{'_meta':{'dev.tidings/cursor':");
+    served_change(&f->served, "t:9");
+    client_expect(&f->two, "'uri':'t:9'");
+}
+
+/* Whoever watches it already makes no difference: neither the other session, nor the
+ * worker, nor that nobody asks the watcher again. */
+static void what_has_come_and_gone_since_is_known(void **state) {
+    struct fixture *f = open_watched(state, 3, TDG_WATCH_ABSENT);
+    struct client third;
+
+    open_session(f);
+    assert_int_equal(legacy_post(&f->one, AWAIT("t:9")), 200);
+    served_client(&f->served, &third);
+    legacy_initialize(&third, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&third, SUBSCRIBE("t:9")), 200);
+    assert_body(&third, "-32002");
+
+    served_change(&f->served, "t:9");
+    assert_int_equal(legacy_post(&third, SUBSCRIBE("t:9")), 200);
+    assert_body(&third, "'result':{}");
+    assert_int_equal(tdg_server_notify_deleted(f->served.server, "t:9", NULL), 0);
+    assert_int_equal(legacy_post(&third, SUBSCRIBE("t:9")), 200); /* it has it already */
+    assert_body(&third, "'result':{}");
+    legacy_unsubscribe(&third, "t:9");
+    assert_int_equal(legacy_post(&third, SUBSCRIBE("t:9")), 200);
+    assert_body(&third, "-32002");
+    assert_int_equal(f->starts, 1);
+    client_done(&third);
+}
+
+/* Both come while the watcher still looks. */
+static void who_awaits_and_who_does_not_may_wait_together(void **state) {
+    struct fixture *f = open_watched(state, 1, TDG_EAGAIN);
+
+    open_session(f);
+    client_connect(&f->two, f->served.port);
+    legacy_send(&f->one, SUBSCRIBE("t:9"));
+    WAIT_UNTIL(&f->one, f->starts == 1);
+    legacy_send(&f->two, AWAIT("t:9"));
+    WAIT_COUNTER(&f->served, &f->one, requests, 4);
+    assert_int_equal(
+        tdg_server_watch_done(f->served.server, FOR_URI("t:9"), TDG_WATCH_ABSENT), 0);
+    assert_int_equal(client_response(&f->one), 200);
+    assert_body(&f->one, "-32002");
+    assert_int_equal(client_response(&f->two), 200);
+    assert_body(&f->two, "'result':{'_meta'");
+    WAIT_COUNTER(&f->served, &f->one, subscriptions, 4);
+}
+
+static void a_listen_takes_what_does_not_exist_yet(void **state) {
+    struct fixture *f = open_watched(state, 1, TDG_WATCH_ABSENT);
+
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:9']}");
+    assert_true(has(f->one.event, "'resourceSubscriptions':['t:9']"));
+    served_change(&f->served, "t:9");
+    client_expect(&f->one, "'uri':'t:9'");
+}
+
+/* A cursor of another server: what it missed is that the resource is gone. */
+static void what_was_deleted_meanwhile_is_told_as_that(void **state) {
+    struct fixture *f = open_watched(state, 1, TDG_WATCH_ABSENT);
+
+    open_session(f);
+    assert_int_equal(legacy_post(&f->one,
+                                 "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
+                                 "'params':{'uri':'t:9','_meta':{'dev.tidings/cursor':"
+                                 "'0123456789abcdef-7','dev.tidings/options':"
+                                 "{'awaitCreation':true}}}}"),
+                     200);
+    assert_body(&f->one, "'result':{'_meta'");
+    client_expect(&f->two, "'change_type':'deleted'");
+}
+
 /* After ten seconds the subscription counts, and something may have changed meanwhile. */
 static void a_watcher_that_never_answers_is_not_waited_for(void **state) {
     struct fixture *f = open_watched(state, 3, TDG_EAGAIN);
@@ -650,6 +755,12 @@ int main(void) {
         CASE(a_list_whose_watcher_fails_is_left_out),
         CASE(a_uri_may_look_like_a_list),
         CASE(a_legacy_subscribe_waits_for_its_watcher),
+        CASE(a_legacy_subscribe_to_what_does_not_exist_is_not_found),
+        CASE(who_awaits_a_creation_is_told_of_it),
+        CASE(what_has_come_and_gone_since_is_known),
+        CASE(who_awaits_and_who_does_not_may_wait_together),
+        CASE(a_listen_takes_what_does_not_exist_yet),
+        CASE(what_was_deleted_meanwhile_is_told_as_that),
         CASE(a_watcher_that_never_answers_is_not_waited_for),
         CASE(a_stream_has_its_time),
         CASE(a_stream_that_was_never_acknowledged_fails),

@@ -77,8 +77,11 @@ static void on_ready(void *user, tdg__source_t *source) {
 
 static void on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                        int status) {
+    struct happening *happening = write_down(user, WATCHED, target->name);
+
     (void)source;
-    write_down(user, WATCHED, target->name)->status = status;
+    happening->status = status < 0 ? status : 0;
+    happening->existence = status > 0 ? status : 0;
 }
 
 static void on_closed(void *user, tdg__source_t *source) {

@@ -15,6 +15,7 @@ struct happening {
     char *uri;        /* or name of a target; the message of LOGGED */
     json_t *metadata; /* CHANGED, DELETED */
     int status;       /* WATCHED; the level of LOGGED */
+    int existence;    /* WATCHED: TDG_WATCH_…, or 0 */
     uint64_t size;    /* LISTED */
     char *mime_type;  /* LISTED; or NULL */
     bool told;        /* UNLISTED */

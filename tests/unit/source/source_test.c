@@ -313,6 +313,32 @@ static void watching_waits_for_the_kind_and_the_first_look(void **state) {
     harness_close(&harness);
 }
 
+static void watching_tells_whether_it_exists(void **state) {
+    const struct {
+        tdg__content_t holds;
+        int existence;
+    } cases[] = {
+        {text("one"),                                     TDG_WATCH_EXISTS},
+        {{.status = TDG_ENOTFOUND, .error = "gone"},      TDG_WATCH_ABSENT},
+        {{.status = TDG_EAWAY, .error = "no answer"},     TDG_WATCH_EXISTS},
+        {{.status = TDG_ETOOLARGE, .error = "too large"}, TDG_WATCH_EXISTS},
+        {{.status = TDG_ENOTFOUND, .passing = true},      TDG_WATCH_EXISTS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct harness harness;
+
+        open_plain(&harness);
+        script_of(&harness)->holds = cases[i].holds;
+        assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL),
+                         TDG_EAGAIN);
+        assert_int_equal(harness_wait(&harness, WATCHED, "a:1")->existence,
+                         cases[i].existence);
+        harness_close(&harness);
+    }
+}
+
 static void a_kind_may_refuse_to_watch(void **state) {
     struct harness harness;
 
@@ -720,6 +746,7 @@ int main(void) {
         cmocka_unit_test(that_it_is_gone_is_told_once),
         cmocka_unit_test(a_touch_during_a_fetch_is_not_lost),
         cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
+        cmocka_unit_test(watching_tells_whether_it_exists),
         cmocka_unit_test(a_kind_may_refuse_to_watch),
         cmocka_unit_test(what_was_told_before_a_reload_is_compared),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
