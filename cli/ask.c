@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "interrupt.h"
+#include "progress.h"
 
 int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
             int (*check)(const void *options, char **argv, int count), cli_ask_fn ask) {
@@ -24,6 +25,7 @@ int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
     if (code != CLI_OK)
         goto done;
 
+    target->on_progress = isatty(STDERR_FILENO) ? cli_progress_report : NULL;
     code = cli_interrupt_begin(target);
     if (code != CLI_OK)
         goto done;

@@ -7,6 +7,7 @@
 #include "args.h"
 #include "ask.h"
 #include "content.h"
+#include "progress.h"
 
 enum { MAX_ARGUMENTS = 1000 };
 
@@ -80,8 +81,11 @@ static int call(struct options *opts, tdg_client_t *client, const char *tool,
                 json_t *arguments) {
     tdg_failure_t failure = {0};
     json_t *result = NULL;
-    int rv = tdg_client_call(client, tool, arguments, &result, &failure), code = CLI_OK;
+    int rv, code = CLI_OK;
 
+    cli_progress_begin(&opts->target, tool);
+    rv = tdg_client_call(client, tool, arguments, &result, &failure);
+    cli_progress_end();
     if (rv < 0)
         return cli_target_failed(&opts->target, tool, rv, &failure);
     if (opts->json)
@@ -130,7 +134,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_call = {
     .name = "call",
     .summary = "call a tool of a server",
-    .operands = "TARGET TOOL [NAME=VALUE | NAME:=JSON]...",
+    .operands = "[TARGET] TOOL [NAME=VALUE | NAME:=JSON]...",
     .max_operands = 2 + MAX_ARGUMENTS,
     .description =
         "Calls a tool and prints the texts of its answer. A VALUE is read as the type\n"

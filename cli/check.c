@@ -12,10 +12,13 @@
 #include "serve/serve.h"
 
 typedef struct check_options {
-    bool json;
+    bool json, no_env;
 } check_options_t;
 
 static const cli_option_t options[] = {
+    CLI_FLAG_OPTION(check_options_t, no_env, "no-env",
+                    "accept variables of the environment that are not set, as\n"
+                    "where the secrets are not: in CI, or on another machine"),
     CLI_FLAG_OPTION(check_options_t, json, "json",
                     "print one JSON object instead, also of what is wrong"),
     CLI_END,
@@ -81,6 +84,7 @@ static int run_check(const cli_command_t *self, int argc, char **argv) {
         path = argv[0];
 
     tdg__problems_init(&problems, strcmp(path, "-") == 0 ? "standard input" : path);
+    problems.no_env = opts.no_env;
     rv = examine(path, &report, &config);
     if (rv != TDG_ENOMEM && show(&report, opts.json) < 0)
         rv = TDG_ENOMEM;

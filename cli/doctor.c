@@ -332,13 +332,13 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_doctor = {
     .name = "doctor",
     .summary = "find out what is wrong with a server or the way to it",
-    .operands = "TARGET",
+    .operands = "[TARGET]",
     .max_operands = 2,
     .description =
         "Examines a server: versions, capabilities that do not work, streams that are\n"
         "buffered or cut off on the way, sessions, headers, coming back, and whether\n"
         "updates arrive. Says of each check what it did and saw, and how to mend what\n"
-        "is bad. It calls no tools.\n\n" CLI_TARGET_HELP "\n\n"
+        "is bad. It calls no tools.\n\n" CLI_TARGET_HELP ".\n\n"
         "Exit codes: 0 nothing failed, 1 something did, 2 the command line is wrong, 3\n"
         "the server cannot be reached, 4 it does not answer, 5 it asks who you are or\n"
         "does not let you.",

@@ -220,7 +220,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_info = {
     .name = "info",
     .summary = "show what a server is and can do",
-    .operands = "TARGET",
+    .operands = "[TARGET]",
     .max_operands = 1,
     .description = "Shows which protocol a server speaks and over what, its name, its "
                    "capabilities,\n"

@@ -333,7 +333,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_ls = {
     .name = "ls",
     .summary = "list what a server offers",
-    .operands = "TARGET",
+    .operands = "[TARGET]",
     .max_operands = 1,
     .description = "Lists the resources, templates, tools and prompts of a "
                    "server.\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,

@@ -117,7 +117,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_prompt = {
     .name = "prompt",
     .summary = "print a prompt of a server",
-    .operands = "TARGET NAME [ARGUMENT=VALUE]...",
+    .operands = "[TARGET] NAME [ARGUMENT=VALUE]...",
     .max_operands = 2 + MAX_ARGUMENTS,
     .description =
         "Prints the messages of a prompt, with a line ==> ROLE <== above each.\n"

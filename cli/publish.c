@@ -16,13 +16,14 @@
 #include "base/base64.h"
 #include "base/text.h"
 #include "command.h"
+#include "target.h"
 
-enum { MAX_CONTENT = 4 << 20, MAX_ANSWER = 1 << 20, CONNECT_S = 10 };
+enum { MAX_CONTENT = 4 << 20, MAX_ANSWER = 1 << 20, CONNECT_MS = 10000 };
 
 struct publish {
     const char *metadata, *content, *mime_type, *key_env;
     bool deleted, json;
-    long timeout_s;
+    long timeout_ms;
     const char *uri;
     char *url;
 };
@@ -40,8 +41,9 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct publish, key_env, "key-env", "NAME",
                       "the environment variable that holds the publish key;\n"
                       "TIDINGS_PUBLISH_KEY unless given"),
-    CLI_NUMBER_OPTION(struct publish, timeout_s, "timeout", "SECONDS", 1, 3600,
-                      "how long to wait for the answer; 60 unless given"),
+    CLI_TIME_OPTION(struct publish, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,
+                    "how long to wait for the server, all in all, such as 5s\n"
+                    "[1m]"),
     CLI_FLAG_OPTION(struct publish, json, "json",
                     "print the answer as JSON, in one line"),
     CLI_END,
@@ -57,6 +59,12 @@ static int failed(const char *format, ...) {
     va_end(args);
     cli_error("publish: %s", text);
     return CLI_FAILED;
+}
+
+/* What to do about it, below the message. Returns the exit code. */
+static int advise(int exit_code, const char *help) {
+    fprintf(stderr, "  %s\n", help);
+    return exit_code;
 }
 
 /* ---- What to send ------------------------------------------------------- */
@@ -218,6 +226,9 @@ static int tell_failure(const struct publish *publish, CURLcode code, const char
     const char *why = text[0] != '\0' ? text : curl_easy_strerror(code);
 
     switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+    case CURLE_WRITE_ERROR: /* the answer is too large */
+        return failed("%s: %s", publish->url, why);
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
         cli_error("publish: '%s' is not the address of a server, such as "
@@ -226,11 +237,16 @@ static int tell_failure(const struct publish *publish, CURLcode code, const char
         return CLI_USAGE;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
-        return failed("cannot connect to %s: %s", publish->url, why);
+        failed("cannot connect to %s: %s", publish->url, why);
+        return advise(CLI_UNREACHABLE, "Is the server running, and is this its address? "
+                                       "`tidings serve` prints its own.");
     case CURLE_OPERATION_TIMEDOUT:
-        return failed("no answer from %s in time: %s", publish->url, why);
+        failed("no answer from %s in time: %s", publish->url, why);
+        return advise(CLI_TIMEOUT, "Something is there but does not answer in time. Is "
+                                   "it a tidings server?");
     default:
-        return failed("%s: %s", publish->url, why);
+        failed("%s: %s", publish->url, why);
+        return CLI_UNREACHABLE;
     }
 }
 
@@ -245,9 +261,10 @@ static CURLcode perform(CURL *curl, const struct publish *publish,
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT,
-                     publish->timeout_s < CONNECT_S ? publish->timeout_s : CONNECT_S);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, publish->timeout_s);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                     publish->timeout_ms < CONNECT_MS ? publish->timeout_ms
+                                                      : (long)CONNECT_MS);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, publish->timeout_ms);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "tidings/" TDG_VERSION);
 
     CURLcode code = curl_easy_perform(curl);
@@ -283,14 +300,21 @@ static int tell_refusal(const struct publish *publish, long status,
     const char *message =
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
-    if (status == 401)
-        return failed("%s does not take the key in %s", publish->url, key_env);
-    if (status == 404)
-        return failed("publishing is not enabled at %s: give that server a publish key",
-                      publish->url);
+    if (status == 401) {
+        failed("%s does not take the key in %s", publish->url, key_env);
+        return advise(CLI_DENIED, "The key has to be the one that the server has under "
+                                  "`publish` in its config.");
+    }
+    if (status == 404) {
+        failed("publishing is not enabled at %s", publish->url);
+        return advise(CLI_NOT_FOUND, "Give that server a publish key (`publish` in its "
+                                     "config), or look at the address.");
+    }
     if (message != NULL)
-        return failed("refused: %s (status %ld)", message, status);
-    return failed("%s answered with status %ld", publish->url, status);
+        failed("refused: %s (status %ld)", message, status);
+    else
+        failed("%s answered with status %ld", publish->url, status);
+    return status == 403 ? CLI_DENIED : status == 409 ? CLI_NOT_FOUND : CLI_FAILED;
 }
 
 static int tell_success(const struct publish *publish, const json_t *answer) {
@@ -308,6 +332,11 @@ static int tell_success(const struct publish *publish, const json_t *answer) {
                (long long)json_integer_value(json_object_get(change, "number")),
                (long long)json_integer_value(json_object_get(change, "version")),
                (long long)count, count == 1 ? " matches" : "s match");
+    }
+    if (json_is_false(json_object_get(change, "served"))) {
+        fflush(stdout);
+        cli_error("publish: the server does not serve %s: nobody can read it",
+                  publish->uri);
     }
     return CLI_OK;
 }
@@ -330,10 +359,10 @@ static int send_it(const struct publish *publish, const char *key, const char *b
     return exit_code;
 }
 
-static int check_options(const struct publish *publish, int operands) {
-    if (operands < 2)
-        cli_error("publish: it needs the address of a server and a URI; "
-                  "`tidings publish --help` shows more");
+static int check_options(const struct publish *publish, const char *url) {
+    if (url == NULL || publish->uri == NULL)
+        cli_error("publish: it needs the address of a server (or TIDINGS_URL in the "
+                  "environment) and a URI; `tidings publish --help` shows more");
     else if (publish->deleted && publish->content != NULL)
         cli_error("publish: --deleted and --content do not go together");
     else if (publish->mime_type != NULL && publish->content == NULL)
@@ -344,24 +373,29 @@ static int check_options(const struct publish *publish, int operands) {
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
-    struct publish publish = {.timeout_s = 60};
+    struct publish publish = {.timeout_ms = CLI_TARGET_TOTAL_MS};
+    const char *url = cli_default_url();
     char *body = NULL;
     int operands, code;
 
     if (!cli_parse(self, argc, argv, &publish, &operands, &code))
         return code;
-    code = check_options(&publish, operands);
+    if (operands == 2 || (operands == 1 && (url == NULL || cli_is_url(argv[0])))) {
+        url = *argv++;
+        operands--;
+    }
+    publish.uri = operands > 0 ? argv[0] : NULL;
+    code = check_options(&publish, url);
     if (code != CLI_OK)
         return code;
 
-    publish.uri = argv[1];
-    publish.url = make_url(argv[0]);
+    publish.url = make_url(url);
     code = publish.url != NULL ? make_body(&publish, &body) : failed("out of memory");
     if (code == CLI_OK) {
         const char *key = find_key(&publish);
 
         curl_global_init(CURL_GLOBAL_DEFAULT);
-        code = key != NULL ? send_it(&publish, key, body) : CLI_FAILED;
+        code = key != NULL ? send_it(&publish, key, body) : CLI_USAGE;
         curl_global_cleanup();
     }
     free(body);
@@ -372,13 +406,15 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_publish = {
     .name = "publish",
     .summary = "tell a server that a resource changed",
-    .operands = "URL URI",
+    .operands = "[URL] URI",
     .max_operands = 2,
     .description =
-        "Tells the server at URL that the resource URI has changed, and prints how many\n"
-        "subscriptions match it now. URL is the address of the server, such as\n"
-        "http://127.0.0.1:8808; that of its /mcp will do. The server has to have a\n"
-        "publish key, and the same key has to be in the environment here.",
+        "Publishes a change of the resource URI at the server URL, and prints how many\n"
+        "subscriptions match it. URL is the address of a tidings server, such as\n"
+        "http://127.0.0.1:8808 (its /mcp works as well); without it, the environment\n"
+        "variable TIDINGS_URL has the address. The server needs a publish key in its\n"
+        "config, and the same key has to be in the environment "
+        "here.\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

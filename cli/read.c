@@ -208,7 +208,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_read = {
     .name = "read",
     .summary = "print resources of a server",
-    .operands = "TARGET URI...",
+    .operands = "[TARGET] URI...",
     .max_operands = 1 + MAX_URIS,
     .description =
         "Prints the contents of resources as they are, also binary ones where standard\n"

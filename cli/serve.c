@@ -271,6 +271,16 @@ static void on_reloaded(void *user, tdg__serve_t *serve) {
 
 /* ---- The command -------------------------------------------------------- */
 
+static bool is_listen_url(const char *text) {
+    tdg__parse_error_t error;
+    tdg__listen_t listen;
+
+    if (text == NULL || tdg__listen_parse(text, &listen, &error) == 0)
+        return true;
+    cli_error("serve: --listen %s: %s", text, error.text);
+    return false;
+}
+
 static int run_serve(const cli_command_t *self, int argc, char **argv) {
     struct serving serving = {0};
     int exit_code;
@@ -285,6 +295,8 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
         }
         serving.options.config = CLI_CONFIG_FILE;
     }
+    if (!is_listen_url(serving.options.listen))
+        return CLI_USAGE;
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
 

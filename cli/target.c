@@ -2,6 +2,7 @@
 #include "target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -68,16 +69,37 @@ static int no_address(const cli_target_t *target, const char *given) {
     return CLI_USAGE;
 }
 
+const char *cli_default_url(void) {
+    const char *url = getenv("TIDINGS_URL");
+
+    return url != NULL && url[0] != '\0' ? url : NULL;
+}
+
+bool cli_is_url(const char *text) {
+    return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
+/* The address from the environment. */
+static int take_default(cli_target_t *target, const char *url) {
+    if (!cli_is_url(url)) {
+        cli_error("%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808",
+                  target->command->name);
+        return CLI_USAGE;
+    }
+    target->url = url;
+    name_url(target);
+    return CLI_OK;
+}
+
 int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
-    const char *name = target->command->name;
+    const char *name = target->command->name, *url = cli_default_url();
 
     if (target->program != NULL) {
         if (target->program[0] == NULL) {
             cli_error("%s: there is no program after --", name);
             return CLI_USAGE;
         }
-        if (*operands > 0 &&
-            (strncmp(**argv, "http://", 7) == 0 || strncmp(**argv, "https://", 8) == 0)) {
+        if (*operands > 0 && cli_is_url(**argv)) {
             cli_error("%s: either an address or a program after --, not both", name);
             return CLI_USAGE;
         }
@@ -85,13 +107,16 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
         return CLI_OK;
     }
 
+    if (url != NULL && (*operands == 0 || !cli_is_url(**argv)))
+        return take_default(target, url);
     if (*operands == 0) {
-        cli_error("%s: it needs the address of a server, such as http://127.0.0.1:8808, "
-                  "or a program after --; `tidings %s --help` shows more",
+        cli_error("%s: it needs the address of a server, such as http://127.0.0.1:8808 "
+                  "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
+                  "more",
                   name, name);
         return CLI_USAGE;
     }
-    if (strncmp(**argv, "http://", 7) != 0 && strncmp(**argv, "https://", 8) != 0)
+    if (!cli_is_url(**argv))
         return no_address(target, **argv);
     target->url = **argv;
     name_url(target);
@@ -155,6 +180,7 @@ void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret) {
     if (target->timeout_ms > 0)
         ret->connect_timeout_ms = (uint32_t)target->timeout_ms;
     ret->log = on_log;
+    ret->on_progress = target->on_progress;
     ret->user = target;
 }
 

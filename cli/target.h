@@ -56,6 +56,7 @@ typedef struct cli_target {
     const char *url;                /* borrowed from argv; NULL: it is a program */
     char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
     void *user;                     /* for the command; the client's is the target */
+    tdg_progress_fn on_progress;    /* of the command, or NULL */
 
     pthread_mutex_t lock;  /* guards all below */
     tdg_client_t *client;  /* from its making to its closing, else NULL */
@@ -101,11 +102,18 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
 /* A line about TARGET, and one about exit codes, for the descriptions of commands. */
 #define CLI_TARGET_HELP                                                                  \
     "TARGET is the address of a server, such as http://127.0.0.1:8808, or, at the end\n" \
-    "of the line, -- and a program that is one: -- tidings serve --stdio notes"
+    "of the line, -- and a program that is one: -- tidings serve --stdio notes.\n"       \
+    "Without TARGET, the environment variable TIDINGS_URL has the address"
 #define CLI_TARGET_EXITS                                                                 \
     "Exit codes: 0 it worked, 1 it did not, 2 the command line is wrong, 3 the server\n" \
     "cannot be reached, 4 the time was over, 5 the server asks who you are or does\n"    \
     "not let you, 6 it has no such thing or does not offer it."
+
+/* The address in TIDINGS_URL, for commands that get none; NULL: there is none. */
+const char *cli_default_url(void);
+
+/* Whether an operand is an address: http:// or https://. */
+bool cli_is_url(const char *text);
 
 /* Before cli_parse(). Afterwards cli_target_done(), in any case. */
 void cli_target_init(cli_target_t *target, const cli_command_t *command);

@@ -60,7 +60,9 @@ static const cli_option_t options[] = {
     TIME(poll_ms, "poll", 10,
          "read what nothing was heard of for so long, and tell if\n"
          "it changed; also watches servers without subscriptions"),
-    FLAG(patient, "patient", "wait for a server that is not there yet"),
+    FLAG(patient, "patient",
+         "wait for a server that cannot be reached yet, and for\n"
+         "resources where the server lists none"),
     FLAG(no_retry, "no-retry", "end when the connection is lost, with exit code 3"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,
@@ -538,14 +540,14 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 const cli_command_t cli_watch = {
     .name = "watch",
     .summary = "tell what changes at a server, and run commands about it",
-    .operands = "TARGET [URI]...",
+    .operands = "[TARGET] [URI]...",
     .max_operands = 100000,
     .description =
         "Prints a line for each change of the resources URI, which may be templates;\n"
         "without them, of all that the server lists, and of its lists. A lost "
         "connection\n"
         "is made again, and what may have changed meanwhile is told.\n"
-        "\n" CLI_TARGET_HELP "\n"
+        "\n" CLI_TARGET_HELP ".\n"
         "\n" CLI_TARGET_EXITS "\n"
         "Ctrl-C unsubscribes and ends with 0; with --once with 130, as no change came.\n"
         "With --once and --exec it is 1 where the command fails.",

@@ -506,6 +506,26 @@ static int connect_it(watch_t *watch) {
     return code;
 }
 
+/* Nothing is listed, and no template stands for more: without --patient there is nothing
+ * to watch. A server that does not answer now is not known to have none. */
+static int expect_resources(watch_t *watch) {
+    json_t *templates = NULL;
+    int code = CLI_OK;
+
+    if (json_object_size(watch->follow.known) > 0)
+        return CLI_OK;
+    if (tdg_client_list(watch->follow.client, TDG_LIST_TEMPLATES, &templates, NULL) ==
+            0 &&
+        json_array_size(templates) == 0) {
+        cli_error("watch: %s lists no resources, so there is nothing to watch; --patient "
+                  "waits for some",
+                  watch->opts.target.name);
+        code = CLI_NOT_FOUND;
+    }
+    json_decref(templates);
+    return code;
+}
+
 static int subscribe_all(watch_t *watch, size_t *ret_count) {
     int code;
 
@@ -522,6 +542,8 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
      * once more, as they may have changed before that was asked for. A server that tells
      * no list changes is watched all the same. */
     code = follow_list(watch, true);
+    if (code == CLI_OK && !watch->opts.patient && !is_stopped(&watch->follow))
+        code = expect_resources(watch);
     if (code == CLI_OK && !is_stopped(&watch->follow)) {
         tdg_client_watch_lists(watch->follow.client, FOLLOWED, NULL);
         *ret_count = json_object_size(watch->follow.known);

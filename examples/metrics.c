@@ -61,6 +61,14 @@ static int update_in_background(void *server) {
     return 0;
 }
 
+static int help(FILE *out) {
+    fputs("usage: metrics [PORT [SECONDS]]\n\n"
+          "Serves data://metrics over HTTP: PORT 8080 unless given (0: a free one), with "
+          "new\nvalues every SECONDS, 5 unless given. Ctrl-C stops it.\n",
+          out);
+    return out == stdout ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
     tdg_server_opts_t opts = {.name = "metrics"};
     tdg_listen_opts_t http = {.port = (uint16_t)(argc > 1 ? atoi(argv[1]) : 8080)};
@@ -78,6 +86,8 @@ int main(int argc, char **argv) {
     tdg_server_t *server = NULL;
     thrd_t background;
 
+    if (argc > 1 && (argv[1][0] < '0' || argv[1][0] > '9'))
+        return help(strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     if (argc > 2 && atoi(argv[2]) > 0)
         seconds = atoi(argv[2]);
     mtx_init(&lock, mtx_plain);

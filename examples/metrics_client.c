@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidings/client.h>
 
@@ -53,6 +54,15 @@ static void print_subscriptions(tdg_client_t *client) {
     json_decref(list);
 }
 
+static int help(FILE *out) {
+    fputs("usage: metrics_client [URL [CPU MEMORY]]\n\n"
+          "Shows the metrics that the example `metrics` serves at URL, by default\n"
+          "http://127.0.0.1:8080, whenever they change. CPU and MEMORY set them first.\n"
+          "Ctrl-C stops it.\n",
+          out);
+    return out == stdout ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
     tdg_client_opts_t opts = {.url = argc > 1 ? argv[1] : "http://127.0.0.1:8080",
                               .on_event = on_event};
@@ -61,6 +71,9 @@ int main(int argc, char **argv) {
     tdg_client_t *client = NULL;
     sigset_t ends;
     int signal;
+
+    if (argc > 1 && argv[1][0] == '-')
+        return help(strcmp(argv[1], "--help") == 0 ? stdout : stderr);
 
     /* Blocked, so that nothing happens until we ask for them below. */
     sigemptyset(&ends);

@@ -67,6 +67,14 @@ static int watch_the_sky(void *arg) {
     return 0;
 }
 
+static int help(FILE *out) {
+    fputs("usage: weather [PORT [SECONDS]]\n\n"
+          "Serves " CITY " over HTTP: PORT 8080 unless given (0: a free\n"
+          "one), with new values every SECONDS, 30 unless given. Ctrl-C stops it.\n",
+          out);
+    return out == stdout ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
     tdg_server_opts_t opts = {.name = "weather", .title = "Weather of San Francisco"};
     tdg_listen_opts_t http = {.port = (uint16_t)(argc > 1 ? atoi(argv[1]) : 8080)};
@@ -82,6 +90,8 @@ int main(int argc, char **argv) {
     tdg_server_t *server = NULL;
     thrd_t monitor;
 
+    if (argc > 1 && (argv[1][0] < '0' || argv[1][0] > '9'))
+        return help(strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     if (argc > 2 && atoi(argv[2]) > 0)
         seconds = atoi(argv[2]);
     mtx_init(&lock, mtx_plain);

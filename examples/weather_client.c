@@ -6,6 +6,7 @@
  *     weather_client URL [COUNT]      ends after COUNT updates; default: never */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidings/client.h>
 
@@ -94,10 +95,22 @@ static int listen_for(tdg_client_t *client, int updates) {
     }
 }
 
+static int help(FILE *out) {
+    fputs("usage: weather_client [URL [COUNT]]\n\n"
+          "Shows the weather that the example `weather` serves at URL, by default\n"
+          "http://127.0.0.1:8080, whenever it changes. Ends after COUNT updates, or by "
+          "Ctrl-C.\n",
+          out);
+    return out == stdout ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
     tdg_client_opts_t opts = {.url = argc > 1 ? argv[1] : "http://127.0.0.1:8080"};
     tdg_failure_t failure = {0};
     tdg_client_t *client = NULL;
+
+    if (argc > 1 && argv[1][0] == '-')
+        return help(strcmp(argv[1], "--help") == 0 ? stdout : stderr);
 
     int rv = tdg_client_connect(&opts, &client, &failure);
     if (rv == 0)

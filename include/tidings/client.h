@@ -127,6 +127,11 @@ typedef void (*tdg_event_fn)(void *user, tdg_client_t *client, const tdg_event_t
  * it must not wait for this client. */
 typedef json_t *(*tdg_input_fn)(void *user, const char *method, const json_t *params);
 
+/* How far a call of a tool is: `params` of notifications/progress (borrowed), with
+ * `progress` and perhaps `total` and `message`. Called on the client's thread; it must
+ * not wait for this client. */
+typedef void (*tdg_progress_fn)(void *user, const json_t *params);
+
 /* Lines for people about what the client does: connects, waits, gives up; and what a
  * program says on its standard error (level TDG_CLIENT_LOG_PROGRAM). */
 typedef enum tdg_client_log_level {
@@ -185,10 +190,11 @@ typedef struct tdg_client_opts {
     size_t max_message_bytes; /* of one message from the server [16 MiB] */
     size_t max_subscriptions; /* [100,000] */
 
-    tdg_event_fn on_event; /* NULL: events wait for tdg_client_next() */
-    tdg_input_fn on_input; /* NULL: the server is told that we cannot */
-    tdg_client_log_fn log; /* NULL: nobody is told */
-    void *user;            /* given to all three */
+    tdg_event_fn on_event;       /* NULL: events wait for tdg_client_next() */
+    tdg_input_fn on_input;       /* NULL: the server is told that we cannot */
+    tdg_progress_fn on_progress; /* NULL: the server is not asked for progress */
+    tdg_client_log_fn log;       /* NULL: nobody is told */
+    void *user;                  /* given to all four */
 } tdg_client_opts_t;
 
 /* Connects and finds out which era the server speaks. Stores a new client in *ret.
@@ -286,7 +292,7 @@ TDG_API int tdg_client_subscribe_all(tdg_client_t *client, const char *const *ur
 /* No event about it comes after this returned, and those that wait are gone. Returns 0,
  * or TDG_ENOTFOUND where it was not subscribed. What the server says to it does not
  * matter. Works in on_event and in what tdg_client_send() calls, where it does not wait;
- * not in on_input and log (TDG_EINVAL). */
+ * not in on_input, on_progress and log (TDG_EINVAL). */
 TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                                    tdg_failure_t *failure);
 

@@ -256,6 +256,17 @@ static json_t *core_input(void *user, const char *method, const json_t *params) 
     return result;
 }
 
+static void core_progress(void *user, const json_t *params) {
+    tdg_client_t *client = user;
+
+    if (client->stopping)
+        return;
+    tdg__client_wake(client);
+    client->amidst = true;
+    client->own.opts.on_progress(client->own.opts.user, params);
+    client->amidst = false;
+}
+
 /* ---- The thread --------------------------------------------------------- */
 
 static void tick(uv_timer_t *timer) {
@@ -382,6 +393,7 @@ static int make_core(tdg_client_t *client) {
                              .forget = core_forget,
                              .log = core_log,
                              .input = opts->on_input != NULL ? core_input : NULL,
+                             .progress = opts->on_progress != NULL ? core_progress : NULL,
                              .user = client};
 
     return tdg__core_create(&core, &client->core);

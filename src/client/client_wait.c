@@ -332,7 +332,7 @@ static int unsubscribe_here(tdg_client_t *client, const char *uri,
 
     if (tdg__client_is_amidst(client))
         return tdg__client_fail(failure, TDG_EINVAL,
-                                "log and on_input must not unsubscribe");
+                                "log, on_input and on_progress must not unsubscribe");
     if (!tdg__client_is_text(uri))
         return no_text(NULL, failure);
     if (!tdg__client_enter(client))

@@ -56,6 +56,7 @@ typedef struct tdg__core_opts {
     void (*forget)(void *user, const char *uri);   /* events that wait for it are void */
     void (*log)(void *user, tdg_client_log_level_t level, const char *line);
     json_t *(*input)(void *user, const char *method, const json_t *params); /* or NULL */
+    void (*progress)(void *user, const json_t *params);                     /* or NULL */
     void *user;
 } tdg__core_opts_t;
 

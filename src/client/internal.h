@@ -249,8 +249,9 @@ struct tdg__core {
 
     json_t *server_info, *capabilities, *supported; /* NULL until known */
     char *instructions;
-    json_t *tool_schemas; /* tools.c: of tools that ask for headers; NULL: not known */
-    bool ours;            /* the server has shown a cursor */
+    int64_t progress_tokens; /* given out so far */
+    json_t *tool_schemas;    /* tools.c: of tools that ask for headers; NULL: not known */
+    bool ours;               /* the server has shown a cursor */
 
     tdg_client_counts_t counts;
     int64_t odd_at[TDG__ODD_COUNT]; /* when one was logged last */

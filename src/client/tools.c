@@ -99,21 +99,30 @@ static int send_call(struct call *call) {
     tdg__core_t *core = call->core;
     json_t *schema = json_object_get(core->tool_schemas, call->tool);
     tdg__tool_headers_t headers = {.count = 0};
+    json_t *progress = NULL;
     int64_t left = call->deadline - tdg__core_now(core);
     tdg__ask_t ask = {.method = "tools/call",
                       .timeout_ms = left > 0 ? (uint32_t)left : 1};
     int rv;
 
+    if (core->opts.progress != NULL) {
+        progress =
+            json_pack("{s:I}", "progressToken", (json_int_t)++core->progress_tokens);
+        if (progress == NULL)
+            return TDG_ENOMEM;
+    }
     if (wants_headers(core)) {
         rv = tdg__tool_headers(schema, call->arguments, &headers);
-        if (rv < 0)
+        if (rv < 0) {
+            json_decref(progress);
             return rv;
+        }
     }
 
     ask.headers = headers.fields;
     ask.header_count = headers.count;
-    ask.params =
-        json_pack("{s:s, s:O*}", "name", call->tool, "arguments", call->arguments);
+    ask.params = json_pack("{s:s, s:O*, s:o*}", "name", call->tool, "arguments",
+                           call->arguments, "_meta", progress);
     rv = ask.params == NULL ? TDG_ENOMEM : tdg__ask(core, &ask, on_called, call, NULL);
     tdg__tool_headers_done(&headers);
     return rv;

@@ -312,8 +312,12 @@ static void on_cancelled(const struct notice *notice) {
         tdg__listen_cancelled(listen);
 }
 
-static void on_ignored(const struct notice *notice) {
-    (void)notice;
+static void on_progress(const struct notice *notice) {
+    const tdg__core_t *core = notice->core;
+
+    if (core->opts.progress != NULL &&
+        json_is_number(json_object_get(notice->params, "progress")))
+        core->opts.progress(core->opts.user, notice->params);
 }
 
 static const struct kind {
@@ -328,7 +332,7 @@ static const struct kind {
     {"notifications/prompts/list_changed",       on_list_changed, TDG_LIST_PROMPTS  },
     {"notifications/subscriptions/acknowledged", on_acknowledged, 0                 },
     {"notifications/message",                    on_log,          0                 },
-    {"notifications/progress",                   on_ignored,      0                 },
+    {"notifications/progress",                   on_progress,     0                 },
     {"notifications/cancelled",                  on_cancelled,    0                 },
     {"resources/updated",                        on_updated,      0                 },
     {"resources/deleted",                        on_deleted,      0                 },

@@ -39,7 +39,7 @@ static size_t name_length(const char *text) {
 }
 
 /* Appends what ${…} at `text` stands for; *ret_len is how long it is. */
-static int put_variable(const char *text, tdg__text_t *out, size_t *ret_len,
+static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t *ret_len,
                         tdg__expand_error_t *error) {
     const char *name = text + 2, *value;
     size_t len = name_length(name), end = strcspn(name, "}");
@@ -57,6 +57,8 @@ static int put_variable(const char *text, tdg__text_t *out, size_t *ret_len,
     value = getenv(copy);
     if (has_default && (value == NULL || value[0] == '\0'))
         tdg__text_add(out, name + len + 2, end - len - 2);
+    else if (value == NULL && no_env)
+        tdg__text_put(out, copy);
     else if (value == NULL)
         return fail(error, "the environment variable %s is not set", copy);
     else if (!tdg__utf8_is_valid(value, strlen(value)))
@@ -79,7 +81,7 @@ static int finish(tdg__text_t *out, char **ret, tdg__expand_error_t *error) {
     return 0;
 }
 
-int tdg__expand(const char *text, char **ret, tdg__expand_error_t *error) {
+int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *error) {
     tdg__text_t out;
     int rv = 0;
 
@@ -91,7 +93,7 @@ int tdg__expand(const char *text, char **ret, tdg__expand_error_t *error) {
             tdg__text_put(&out, "${");
             len = 3;
         } else if (len == 0 && text[1] == '{') {
-            rv = put_variable(text, &out, &len, error);
+            rv = put_variable(text, no_env, &out, &len, error);
         } else {
             len += len == 0; /* a dollar by itself */
             tdg__text_add(&out, text, len);

@@ -29,9 +29,10 @@ typedef struct tdg__expand_error {
 enum { TDG__EXPANDED_MAX = 64 * 1024 }; /* bytes of a text with what was put in */
 
 /* Puts the environment into a text: ${NAME} is replaced, ${NAME:-text} too, with the text
- * where the variable is not set or empty; $${ is a literal ${. Stores a new string.
- * Returns 0, TDG_EINVAL with *error filled, or TDG_ENOMEM. */
-int tdg__expand(const char *text, char **ret, tdg__expand_error_t *error);
+ * where the variable is not set or empty; $${ is a literal ${. With `no_env` a variable
+ * that is not set is replaced by its name. Stores a new string. Returns 0, TDG_EINVAL
+ * with *error filled, or TDG_ENOMEM. */
+int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *error);
 
 /* Makes a path absolute: relative to the folder of `file` (NULL, or without a slash: to
  * the working directory); `~/` is the home directory. "." and empty parts are left out.

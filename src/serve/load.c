@@ -123,37 +123,6 @@ static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
     return 0;
 }
 
-static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry_t *list,
-                    size_t *count) {
-    char *full = realpath(path, NULL);
-    tdg__node_t *node = NULL;
-    tdg__problems_t own;
-    char *text;
-    int rv;
-
-    if (full == NULL) {
-        tdg__problems_add(problems, 0, 0, "%s: %s", path, strerror(errno));
-        return TDG_EINVAL;
-    }
-    if (!tdg__utf8_is_valid(full, strlen(full))) {
-        tdg__problems_add(problems, 0, 0, "%s: the path is not UTF-8", path);
-        free(full);
-        return TDG_EINVAL;
-    }
-    text = entry_text(full);
-    free(full);
-    tdg__problems_init(&own, NULL);
-    rv = text != NULL ? tdg__node_read_text(text, strlen(text), &own, &node) : TDG_ENOMEM;
-    tdg__free(text);
-    if (rv == 0)
-        rv = add_entry(node, &own, list, count);
-    tdg__node_destroy(node);
-    for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */
-        tdg__problems_add(problems, 0, 0, "%s: %s", path, own.list[i].text);
-    tdg__problems_done(&own);
-    return rv;
-}
-
 /* As it was given, not resolved: a link may lead to another file by the next reload. */
 static int absolute_path(const char *path, char **ret) {
     char folder[PATH_MAX] = "";
@@ -171,6 +140,53 @@ static int absolute_path(const char *path, char **ret) {
     }
     *ret = text.data;
     return 0;
+}
+
+/* A path that does not exist yet is served once it does, as in a config. */
+static int full_path(const char *path, tdg__problems_t *problems, char **ret) {
+    char *full = realpath(path, NULL);
+    int rv = 0;
+
+    if (full != NULL) {
+        *ret = tdg__strdup(full);
+        rv = *ret != NULL ? 0 : TDG_ENOMEM;
+        free(full);
+    } else if (errno == ENOENT) {
+        rv = absolute_path(path, ret);
+    } else {
+        rv = TDG_EINVAL;
+    }
+    if (rv == TDG_EINVAL || rv == TDG_ESYSTEM)
+        tdg__problems_add(problems, 0, 0, "%s: %s", path, strerror(errno));
+    if (rv == 0 && !tdg__utf8_is_valid(*ret, strlen(*ret))) {
+        tdg__problems_add(problems, 0, 0, "%s: the path is not UTF-8", path);
+        tdg__free(*ret);
+        rv = TDG_EINVAL;
+    }
+    return rv;
+}
+
+static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry_t *list,
+                    size_t *count) {
+    tdg__node_t *node = NULL;
+    tdg__problems_t own;
+    char *full, *text;
+    int rv = full_path(path, problems, &full);
+
+    if (rv < 0)
+        return rv;
+    text = entry_text(full);
+    tdg__free(full);
+    tdg__problems_init(&own, NULL);
+    rv = text != NULL ? tdg__node_read_text(text, strlen(text), &own, &node) : TDG_ENOMEM;
+    tdg__free(text);
+    if (rv == 0)
+        rv = add_entry(node, &own, list, count);
+    tdg__node_destroy(node);
+    for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */
+        tdg__problems_add(problems, 0, 0, "%s: %s", path, own.list[i].text);
+    tdg__problems_done(&own);
+    return rv;
 }
 
 /* No entry may serve the config itself, which often has keys in it. */
@@ -221,6 +237,13 @@ int tdg__serve_load(const char *config_file, const char *const *paths,
     if (total > MAX_SOURCES) {
         tdg__problems_add(problems, 0, 0, "%zu entries are more than %d", total,
                           MAX_SOURCES);
+        note(TDG_EINVAL, &result);
+        goto fail;
+    }
+    if (total == 0 && result == 0) {
+        tdg__problems_add(problems, 1, 1,
+                          "nothing is served: there are no entries under `resources`; "
+                          "`tidings init` writes a config to start from");
         note(TDG_EINVAL, &result);
         goto fail;
     }

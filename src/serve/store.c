@@ -111,6 +111,7 @@ static int check(void *user, tdg__publish_item_t *item, char why[WHY]) {
     tdg__prepared_t *prepared = NULL;
     int rv = 0;
 
+    item->unserved = source == NULL;
     if (item->content != NULL && !takes_content(source))
         return refuse_content(source, why);
     if (item->content != NULL)

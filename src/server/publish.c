@@ -173,8 +173,8 @@ static struct job *create_job(const struct publish *publish,
 
 /* ---- Answering ---------------------------------------------------------- */
 
-static void put_change(tdg__text_t *text, const tdg__change_t *change,
-                       uint64_t subscriptions) {
+static void put_change(tdg__text_t *text, const tdg__publish_item_t *item,
+                       const tdg__change_t *change, uint64_t subscriptions) {
     tdg__text_put(text, "{\"uri\":");
     tdg__text_put_quoted(text, change->name, change->len);
     tdg__text_put(text, ",\"number\":");
@@ -183,7 +183,7 @@ static void put_change(tdg__text_t *text, const tdg__change_t *change,
     tdg__text_put_u64(text, change->number);
     tdg__text_put(text, ",\"subscriptions\":");
     tdg__text_put_u64(text, subscriptions);
-    tdg__text_put(text, "}");
+    tdg__text_put(text, item->unserved ? ",\"served\":false}" : "}");
 }
 
 /* Published is published: without memory for the answer the caller at least hears that.
@@ -197,7 +197,7 @@ static void answer(void *arg, const uint64_t *counts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             tdg__text_put(&text, ",");
-        put_change(&text, job->changes[i], counts[i]);
+        put_change(&text, &job->list.items[i], job->changes[i], counts[i]);
     }
     tdg__text_put(&text, "]}");
     if (text.error == 0)

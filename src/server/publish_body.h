@@ -24,6 +24,7 @@ typedef struct tdg__publish_item {
     size_t content_len;
     const char *mime_type; /* NULL: not said; only with content */
     bool deleted;          /* never with content */
+    bool unserved;         /* the store knows of nobody who serves it */
     void *prepared;        /* whatever the store keeps here between its two steps */
     char *decoded;         /* of content that came as base64 */
 } tdg__publish_item_t;

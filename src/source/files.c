@@ -38,7 +38,8 @@ static const tdg__option_t options[] = {
      .offset = FIELD(hidden),
      .fallback = "false",
      .example = "true",
-     .help = "Serve names that begin with a dot, too."},
+     .help = "Serve names that begin with a dot and what editors leave behind (x~, #x#, "
+             "4913), too."},
     {.name = "max-files",
      .type = TDG__OPTION_NUMBER,
      .offset = FIELD(max_files),

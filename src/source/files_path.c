@@ -99,8 +99,30 @@ bool tdg__files_path(const char *encoded, size_t len, char *out) {
     return is_name(out + name, used - name);
 }
 
+static bool ends_with(const char *name, size_t len, const char *end) {
+    size_t end_len = strlen(end);
+
+    return len >= end_len && memcmp(name + len - end_len, end, end_len) == 0;
+}
+
+/* What editors leave beside a file, where that does not begin with a dot: backups of
+ * Emacs, vim and others (x~, #x#), the file by which vim tries whether it may write
+ * (4913), and what JetBrains writes before it renames. */
+static bool is_left_by_editor(const char *name, size_t len) {
+    return name[len - 1] == '~' || (len > 2 && name[0] == '#' && name[len - 1] == '#') ||
+           (len == 4 && memcmp(name, "4913", 4) == 0) ||
+           ends_with(name, len, "___jb_tmp___") || ends_with(name, len, "___jb_old___");
+}
+
 bool tdg__files_is_hidden(const char *path) {
-    return path[0] == '.' || strstr(path, "/.") != NULL;
+    while (*path != '\0') {
+        size_t len = strcspn(path, "/");
+
+        if (len > 0 && (path[0] == '.' || is_left_by_editor(path, len)))
+            return true;
+        path += len + (path[len] == '/');
+    }
+    return false;
 }
 
 /* ---- Opening ------------------------------------------------------------ */

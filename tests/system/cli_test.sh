@@ -371,6 +371,46 @@ check_finds_the_same_uri_twice() {
     exits 1 && err_has 'outer/inner: files: this and an entry before serve the same files'
 }
 
+check_takes_an_empty_config_for_a_mistake() {
+    : >"$work/empty.yaml"
+    run check "$work/empty.yaml"
+    exits 1 && err_has 'empty.yaml:1:1: nothing is served: there are no entries' || return 1
+    echo 'server: {workers: 1}' >"$work/empty.yaml"
+    run serve --listen http://127.0.0.1:0 --config "$work/empty.yaml"
+    exits 1 && err_has 'nothing is served'
+}
+
+check_works_without_the_secrets() {
+    cat >"$work/secrets.yaml" <<'END'
+server: {listen: "${TDG_UNSET_LISTEN}", workers: "${TDG_UNSET_WORKERS}"}
+publish: {key: "${TDG_UNSET_KEY}"}
+resources:
+  - http: "${TDG_UNSET_BASE}/status"
+    uri: "api://${TDG_UNSET_NAME}/status"
+    every: "${TDG_UNSET_TIME}"
+    headers: {Authorization: "Bearer ${TDG_UNSET_TOKEN}"}
+  - postgres: "${TDG_UNSET_DATABASE}"
+    table: orders
+    key: id
+    uri: "db://orders/{id}"
+  - webhook: /hooks/x
+    uri: "hook://x"
+    secret: "${TDG_UNSET_SECRET}"
+END
+    run check "$work/secrets.yaml"
+    exits 1 && err_has 'TDG_UNSET_KEY is not set' || return 1
+    run check --no-env "$work/secrets.yaml"
+    exits 0 && out_has 'is right: 3 entries' || return 1
+    sed -i 's/every:/evry:/' "$work/secrets.yaml"
+    run check --no-env "$work/secrets.yaml"
+    exits 1 && err_has 'did you mean' && ! grep -q 'not set' "$work/err"
+}
+
+a_bad_address_to_listen_on_is_usage() {
+    run serve --listen nonsense "$work"
+    exits 2 && err_has '^tidings: serve: --listen nonsense: it must begin with http://'
+}
+
 check_says_what_cannot_be_read() {
     run check "$work/nothing.yaml"
     exits 1 && is_silent out && err_has 'nothing.yaml: cannot open it: No such file' || return 1

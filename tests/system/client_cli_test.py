@@ -568,6 +568,19 @@ def who_they_are_is_asked_and_told():
     Done([tidings, 'ls', '--header', 'Authorization: Bearer the-secret', stub.url]).exits(0)
 
 
+def the_environment_has_the_address():
+    def env(url):
+        return {**os.environ, 'TIDINGS_URL': url}
+    done = Done([tidings, 'ls', '--names'], env=env(fixture_url())).exits(0)
+    equal(done.out, Done([tidings, 'ls', '--names', fixture_url()]).exits(0).out)
+    done = Done([tidings, 'read', 'test://static-text'], env=env(fixture_url())).exits(0)
+    equal(done.out, Done([tidings, 'read', fixture_url(), 'test://static-text']).out)
+    Done([tidings, 'info', fixture_url()], env=env('http://127.0.0.1:1')).exits(0)
+    Done([tidings, 'ls', '--', tidings, 'serve', '--stdio', work],
+         env=env('http://127.0.0.1:1')).exits(0)
+    Done([tidings, 'ls'], env=env('nonsense')).exits(2).complains('TIDINGS_URL is not an address')
+
+
 def time_is_over_when_it_says():
     began = time.monotonic()
     Done([tidings, 'call', '--timeout', '300ms', fixture_url(), 'slow',
@@ -695,6 +708,7 @@ TESTS = [
     files_that_are_served_can_be_listed_and_read,
     exit_codes_tell_what_went_wrong,
     who_they_are_is_asked_and_told,
+    the_environment_has_the_address,
     time_is_over_when_it_says,
     a_closed_output_is_an_error,
     nothing_harmful_reaches_a_terminal,

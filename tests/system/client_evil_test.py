@@ -276,6 +276,46 @@ def the_time_out_is_a_total():
     stub.close()
 
 
+def a_call_that_takes_long_shows_its_progress():
+    """On a terminal only; what is shown is taken away again."""
+    ended = threading.Event()
+
+    def call(handler, body):
+        token = body['params']['_meta'].get('progressToken')
+        handler.send_response(200)
+        handler.send_header('Content-Type', 'text/event-stream')
+        handler.send_header('Connection', 'close')
+        handler.end_headers()
+        handler.close_connection = True
+
+        def say(message):
+            handler.wfile.write(f'data: {json.dumps({"jsonrpc": "2.0", **message})}\n\n'.encode())
+        if token is not None:
+            say({'method': 'notifications/progress', 'params': {
+                'progressToken': token, 'progress': 2, 'total': 5, 'message': 'so\x1b[2Jfar'}})
+            ended.wait(tap.WAIT)
+        say({'id': body['id'], 'result': {'resultType': 'complete', 'content': [
+            {'type': 'text', 'text': 'done'}]}})
+    stub = Stub({'tools/list': {'tools': [{'name': 't', 'inputSchema': {'type': 'object'}}]}})
+    stub.streams['tools/call'] = call
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*MORTAL, tidings, 'call', stub.url, 't'], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b''
+        while b'far' not in shown:
+            shown += os.read(ours, 4096)
+        tap.check(b't: ' in shown and b' s, 40 %, so^[[2Jfar' in shown, shown)
+        ended.set()
+        tap.check(process.stdout.read() == b'done\n', 'the result is not printed')
+        tap.check(process.wait(tap.WAIT) == 0, 'it failed')
+    os.close(ours)
+    run = Run(['call', stub.url, 't'])
+    run.ends(0)
+    tap.check(run.said() == ['done\n', ''], run.said())
+    stub.close()
+
+
 def flood(count, out, **options):
     """A server that tells of `count` resources, all different, to a watch whose commands
     never end. Returns both once everything was told."""
@@ -328,6 +368,7 @@ TESTS = [
     (an_endless_list_ends_with_the_time_out, 'prompt p'),
     (an_endless_list_ends_with_the_time_out, 'watch'),
     (the_time_out_is_a_total,),
+    (a_call_that_takes_long_shows_its_progress,),
     (what_waits_for_a_command_is_bounded_in_bytes,),
     (changes_that_are_dropped_are_counted,),
 ]

@@ -49,6 +49,13 @@ ends_well() {
     wait "$server" && wait "$listener" && grep -q '"resultType":"complete"' "$work/modern"
 }
 
+helps() {
+    "$folder/$1" --help | grep -q "^usage: $1 " && ! "$folder/$1" --nonsense 2>/dev/null
+}
+for name in weather metrics weather_client metrics_client; do
+    ok "$name --help helps" helps "$name"
+done
+
 for row in weather=weather://city/san-francisco metrics=data://metrics; do
     name=${row%%=*} uri=${row#*=}
     rm -f "$work"/*

@@ -31,6 +31,7 @@ class Stub:
                 '_meta': {'io.modelcontextprotocol/serverInfo': {'name': 'stub', 'version': '1'}},
                 'serverInfo': {'name': 'stub', 'version': '1'}, **facts},
             **(answers or {})}
+        self.streams = {}  # method: what writes its answer, given the handler and the request
         self.requests = []
         self.headers = []
         stub = self
@@ -49,6 +50,9 @@ class Stub:
                     return
                 if body['method'] == 'subscriptions/listen':
                     self.listen(body)
+                    return
+                if body['method'] in stub.streams:
+                    stub.streams[body['method']](self, body)
                     return
                 data = json.dumps(stub.answer(body)).encode() if 'id' in body else b''
                 self.send_response(200 if 'id' in body else 202)

@@ -82,14 +82,14 @@ what_the_server_refuses_is_said() {
     start key
     export TIDINGS_PUBLISH_KEY=key
     run publish "$url" a:1 --content /dev/null
-    exits 1 && err_has '^tidings: publish: refused: content can be published for memory: only \(status 409\)$' || return
+    exits 6 && err_has '^tidings: publish: refused: content can be published for memory: only \(status 409\)$' || return
     run publish "$url" 'no uri'
     exits 1 && err_has 'refused: uri is not a valid URI' || return
     TIDINGS_PUBLISH_KEY=wrong run publish "$url" a:1
-    exits 1 && err_has 'does not take the key in TIDINGS_PUBLISH_KEY' || return
+    exits 5 && err_has 'does not take the key in TIDINGS_PUBLISH_KEY' || return
     grep -q wrong "$work/err" && why 'the key was printed' && return 1
     run publish "$url/elsewhere" a:1
-    exits 1 && err_has 'publishing is not enabled at' || return
+    exits 6 && err_has 'publishing is not enabled at' || return
     unset TIDINGS_PUBLISH_KEY
     stop
     [[ ! -s $work/kept ]] || why 'something was kept:' "$(cat "$work/kept")"
@@ -98,23 +98,40 @@ what_the_server_refuses_is_said() {
 a_server_without_a_key_says_so() {
     start
     TIDINGS_PUBLISH_KEY=key run publish "$url" a:1
-    exits 1 && err_has 'publishing is not enabled at .*: give that server a publish key'
+    exits 6 && err_has 'publishing is not enabled at' && err_has '^  Give that server a publish key'
+}
+
+the_address_may_be_in_the_environment() {
+    start key
+    export TIDINGS_PUBLISH_KEY=key
+    TIDINGS_URL=$url run publish a:1
+    exits 0 && out_has '^published a:1' || return
+    TIDINGS_URL=http://127.0.0.1:1 run publish "$url" a:2
+    exits 0 && out_has '^published a:2' || return
+    TIDINGS_URL=$url run publish
+    exits 2 && err_has 'needs the address of a server .or TIDINGS_URL'
+    local failed=$?
+    unset TIDINGS_PUBLISH_KEY
+    return $failed
 }
 
 nobody_waits_for_ever() {
     start key hang
+    TIDINGS_PUBLISH_KEY=key run publish "$url" a:1 --timeout 500ms
+    exits 4 && err_has 'no answer from .* in time' || return
     TIDINGS_PUBLISH_KEY=key run publish "$url" a:1 --timeout 1
-    exits 1 && err_has 'no answer from .* in time'
+    exits 2 && err_has '--timeout takes a time such as'
 }
 
 what_cannot_work_is_said_before() {
     export TIDINGS_PUBLISH_KEY=key
     run publish http://127.0.0.1:1 a:1
-    exits 1 && err_has 'cannot connect to http://127.0.0.1:1/publish' || return
+    exits 3 && err_has 'cannot connect to http://127.0.0.1:1/publish' &&
+        err_has '^  Is the server running' || return
     run publish ftp://127.0.0.1 a:1
     exits 2 && err_has 'not the address of a server' || return
     run publish http://127.0.0.1:1
-    exits 2 && err_has 'needs the address of a server and a URI' || return
+    exits 2 && err_has 'needs the address of a server .*and a URI' || return
     run publish http://127.0.0.1:1 a:1 --metadata '{'
     exits 2 && err_has '--metadata is not JSON' || return
     run publish http://127.0.0.1:1 a:1 --metadata 7
@@ -130,7 +147,7 @@ what_cannot_work_is_said_before() {
     exits 1 && err_has 'more than 4 MiB' || return
     unset TIDINGS_PUBLISH_KEY
     run publish http://127.0.0.1:1 a:1
-    exits 1 && err_has 'no publish key: put it into the environment variable TIDINGS_PUBLISH_KEY'
+    exits 2 && err_has 'no publish key: put it into the environment variable TIDINGS_PUBLISH_KEY'
 }
 
 check_all

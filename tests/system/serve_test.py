@@ -349,6 +349,41 @@ def the_command_and_curl_publish():
     assert serve.end() == 0
 
 
+def what_nobody_serves_is_said_when_it_is_published():
+    serve = Serve()
+    status, answer = publish(serve, [{'uri': 'm:1', 'content': 'x'}, {'uri': 'nobody:1'}])
+    assert status == 200, answer
+    assert [change.get('served') for change in answer['changes']] == [None, False], answer
+    done = subprocess.run([tidings, 'publish', f'http://127.0.0.1:{serve.port}', 'nobody:1'],
+                          timeout=PATIENCE, env={**os.environ, 'TIDINGS_PUBLISH_KEY': KEY},
+                          check=False, capture_output=True)
+    assert done.returncode == 0 and b'does not serve nobody:1' in done.stderr, done
+
+
+def a_folder_that_comes_later_is_served():
+    """On the command line as in a config."""
+    folder = os.path.join(work, 'later')
+    with subprocess.Popen([tidings, 'serve', '--stdio', folder], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        def ask(number, method, params):
+            process.stdin.write(json.dumps({'jsonrpc': '2.0', 'id': number, 'method': method,
+                                            'params': params}).encode() + b'\n')
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())['result']
+        ask(1, 'initialize', {'protocolVersion': '2025-11-25', 'capabilities': {},
+                              'clientInfo': {'name': 'test', 'version': '1'}})
+        assert ask(2, 'resources/list', {})['resources'] == []
+        os.mkdir(folder)
+        with open(os.path.join(folder, 'a.txt'), 'w', encoding='utf-8') as file:
+            file.write('a')
+        deadline = time.monotonic() + PATIENCE
+        while not ask(3, 'resources/list', {})['resources']:
+            assert time.monotonic() < deadline, 'it is not served'
+            time.sleep(0.05)
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
 def who_has_no_key_publishes_nothing():
     serve = Serve()
     for key in ('', 'wrong', KEY + 'x', KEY[:-1]):
@@ -891,6 +926,8 @@ TESTS = [
     a_resource_may_look_like_a_list,
     a_thousand_contents_are_there_when_they_are_told,
     the_command_and_curl_publish,
+    what_nobody_serves_is_said_when_it_is_published,
+    a_folder_that_comes_later_is_served,
     who_has_no_key_publishes_nothing,
     an_array_is_published_whole_or_not_at_all,
     a_webhook_is_told_with_its_body,

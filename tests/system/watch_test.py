@@ -21,9 +21,11 @@ import threading
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
+sys.path.insert(0, HERE)
 
 from lib import tap  # noqa: E402
 from lib.mortal import MORTAL  # noqa: E402
+from mcp_stub import Stub  # noqa: E402
 
 KEY = 'the-publish-key'
 CONFIG = '''server: {timing: immediate, rate-limit: 0, workers: 1}
@@ -607,6 +609,14 @@ def what_is_not_there_is_said(era):
     tap.check(not any('m:1 is not' in line for line in watch.err), watch.said())
 
 
+def nothing_to_watch_is_said():
+    stub = Stub()
+    fails(NOT_FOUND, 'lists no resources', stub.url)
+    watch = Watch(stub.url, '--patient')
+    watch.line('watching 0 resources', lines=watch.err)
+    stub.close()
+
+
 def patience_is_not_silent():
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
@@ -776,6 +786,7 @@ TESTS = [
     (people_are_told_of_a_loss,),
     (no_retry_ends_with_the_connection,),
     (patience_waits_for_a_server,),
+    (nothing_to_watch_is_said,),
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),

@@ -156,7 +156,7 @@ static void the_environment_is_put_in(void **state) {
         tdg__expand_error_t error = {""};
         char *out = NULL;
 
-        if (tdg__expand(cases[i].text, &out, &error) != 0)
+        if (tdg__expand(cases[i].text, false, &out, &error) != 0)
             fail_msg("%s: %s", cases[i].text, error.text);
         assert_string_equal(out, cases[i].expected);
         tdg__free(out);
@@ -191,7 +191,7 @@ static void what_cannot_be_put_in_is_said(void **state) {
         tdg__expand_error_t error = {""};
         char *out = NULL;
 
-        assert_int_equal(tdg__expand(cases[i].text, &out, &error), TDG_EINVAL);
+        assert_int_equal(tdg__expand(cases[i].text, false, &out, &error), TDG_EINVAL);
         assert_null(out);
         if (strcmp(error.text, cases[i].says) != 0)
             fail_msg("%s: %s", cases[i].text, error.text);
@@ -271,7 +271,7 @@ static void every_allocation_may_fail(void **state) {
         memory_fail(nth, MEMORY_ONCE);
         rv = tdg__expand("a long text, longer than what is allocated at first, with "
                          "${TDG_A} inside and more behind it, to the very end of it",
-                         &out, &error);
+                         false, &out, &error);
         assert_int_equal(rv, memory_failed() ? TDG_ENOMEM : 0);
         memory_fail(0, MEMORY_ONCE);
         tdg__free(out);

@@ -71,6 +71,16 @@ static void hidden_is_a_leading_dot_anywhere_on_the_way(void **state) {
     assert_true(tdg__files_is_hidden(".a"));
     assert_true(tdg__files_is_hidden("a/.b/c"));
     assert_true(tdg__files_is_hidden("a/.b"));
+    assert_true(tdg__files_is_hidden("a/b.md~"));
+    assert_true(tdg__files_is_hidden("#a.md#"));
+    assert_true(tdg__files_is_hidden(".#a.md"));
+    assert_true(tdg__files_is_hidden(".a.md.swp"));
+    assert_true(tdg__files_is_hidden("a/4913"));
+    assert_true(tdg__files_is_hidden("a.md___jb_tmp___"));
+    assert_true(tdg__files_is_hidden("a~/b"));
+    assert_false(tdg__files_is_hidden("~a/b#/#c"));
+    assert_false(tdg__files_is_hidden("a/49130"));
+    assert_false(tdg__files_is_hidden("#"));
     assert_false(tdg__files_is_hidden("a.b/c."));
 }
 
