@@ -57,6 +57,10 @@ void tdg__put_acknowledged(tdg__text_t *text, const tdg__ack_t *ack) {
         tdg__text_put(text, ",\"dev.tidings/refused\":");
         tdg__text_put_json(text, ack->refused);
     }
+    if (ack->keepalive_ms > 0) {
+        tdg__text_put(text, ",\"dev.tidings/keepAliveMs\":");
+        tdg__text_put_u64(text, ack->keepalive_ms);
+    }
     tdg__text_put(text, "," SUBSCRIPTION_ID);
     tdg__text_put(text, ack->subscription);
     tdg__text_put(text, "}}}");

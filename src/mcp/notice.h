@@ -71,6 +71,7 @@ typedef struct tdg__ack {
     const json_t *refused;    /* reasons by URI; NULL or empty: none was refused */
     uint64_t epoch, number;   /* cursor */
     bool had_cursor, resumed; /* `resumed` is said where the client had a cursor */
+    uint32_t keepalive_ms;    /* of the stream; 0: its transport has no signs of life */
 } tdg__ack_t;
 void tdg__put_acknowledged(tdg__text_t *text, const tdg__ack_t *ack);
 

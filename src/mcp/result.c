@@ -89,18 +89,23 @@ tdg__version_t tdg__negotiate(const char *requested) {
     return version;
 }
 
-json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t version) {
+json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t version,
+                               uint32_t keepalive_ms) {
     json_t *can = capabilities(info, version);
     json_t *who = implementation(info, version >= TDG__V2025_06_18);
+    json_t *meta = keepalive_ms > 0 ? json_pack("{s:I}", "dev.tidings/keepAliveMs",
+                                                (json_int_t)keepalive_ms)
+                                    : NULL;
 
-    if (can == NULL || who == NULL) {
+    if (can == NULL || who == NULL || (keepalive_ms > 0 && meta == NULL)) {
         json_decref(can);
         json_decref(who);
+        json_decref(meta);
         return NULL;
     }
-    return with_text(json_pack("{s:s, s:o, s:o}", "protocolVersion",
+    return with_text(json_pack("{s:s, s:o, s:o, s:o*}", "protocolVersion",
                                tdg__version_text(version), "capabilities", can,
-                               "serverInfo", who),
+                               "serverInfo", who, "_meta", meta),
                      "instructions", info->instructions);
 }
 

@@ -29,8 +29,10 @@ json_t *tdg__result_server_info(const tdg__server_info_t *info);
 tdg__version_t tdg__negotiate(const char *requested);
 
 /* The result of initialize, as the negotiated version knows it (completions since
- * 2025-03-26; title since 2025-06-18). */
-json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t version);
+ * 2025-03-26; title since 2025-06-18). `keepalive_ms` is that of the session's streams;
+ * 0: its transport has no signs of life. */
+json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t version,
+                               uint32_t keepalive_ms);
 
 /* The result of server/discover, before tdg__result_finish(). Lists every version that is
  * spoken, latest first, as -32022 does. */

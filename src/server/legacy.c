@@ -44,6 +44,7 @@ static json_t *keep_client(const json_t *info) {
 
 static void on_initialize(tdg__session_t *session, tdg__call_t *call,
                           const tdg__mcp_request_t *request) {
+    tdg_server_t *server = tdg__worker_server(session->feed.worker);
     tdg__rpc_error_t error = {0};
     tdg__server_info_t info;
 
@@ -58,8 +59,12 @@ static void on_initialize(tdg__session_t *session, tdg__call_t *call,
     session->feed.peer.version = session->version;
     tdg__peer_set_client(&session->feed.peer, request->client_name,
                          request->client_version);
-    tdg__server_describe(tdg__worker_server(session->feed.worker), &info);
-    tdg__call_answer(call, tdg__result_initialize(&info, session->version));
+    tdg__server_describe(server, &info);
+    tdg__call_answer(
+        call, tdg__result_initialize(&info, session->version,
+                                     session->kind == TDG__SESSION_PIPE
+                                         ? 0
+                                         : tdg__server_opts(server)->keepalive_ms));
 }
 
 /* An initialised session has asked for all list changes that the server advertises. Lists

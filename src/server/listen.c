@@ -124,6 +124,10 @@ static void acknowledge(tdg__listen_t *listen) {
         .number = cursor.number,
         .had_cursor = listen->had_cursor,
         .resumed = listen->resumed,
+        .keepalive_ms =
+            listen->conn != NULL
+                ? tdg__server_opts(tdg__worker_server(listen->feed.worker))->keepalive_ms
+                : 0,
     };
 
     tdg__text_init(&text, SIZE_MAX);

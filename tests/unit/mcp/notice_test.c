@@ -369,6 +369,8 @@ static void an_acknowledgement_tells_who_had_a_cursor_how_it_went(void **state) 
     (void)state;
     assert_acknowledged((tdg__ack_t){.had_cursor = true}, NULL, "",
                         "'dev.tidings/cursor': '0-0', 'dev.tidings/resumed': false");
+    assert_acknowledged((tdg__ack_t){.keepalive_ms = 15000}, NULL, "",
+                        "'dev.tidings/cursor': '0-0', 'dev.tidings/keepAliveMs': 15000");
     assert_acknowledged((tdg__ack_t){.had_cursor = true, .resumed = true}, NULL, "",
                         "'dev.tidings/cursor': '0-0', 'dev.tidings/resumed': true");
     assert_acknowledged((tdg__ack_t){.resumed = true}, NULL, "",

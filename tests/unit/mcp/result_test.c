@@ -81,7 +81,7 @@ static void initialize_tells_a_version_what_it_knows(void **state) {
                  "'logging': {}%s}, 'serverInfo': {'name': 'n', 'version': '1'%s}, "
                  "'instructions': 'ask'}",
                  cases[i].text, cases[i].completions, cases[i].title);
-        assert_is(tdg__result_initialize(&everything, cases[i].version), expected);
+        assert_is(tdg__result_initialize(&everything, cases[i].version, 0), expected);
     }
 }
 
@@ -90,15 +90,20 @@ static void what_is_off_is_not_advertised(void **state) {
 
     (void)state;
     info.legacy = true;
-    assert_is(tdg__result_initialize(&info, TDG__V2025_11_25),
+    assert_is(tdg__result_initialize(&info, TDG__V2025_11_25, 0),
               "{'protocolVersion': '2025-11-25', 'capabilities': {'resources': {}}, "
               "'serverInfo': {'name': 'n', 'version': '1'}}");
     info.subscribe = true;
     info.tools = true;
-    assert_is(tdg__result_initialize(&info, TDG__V2025_11_25),
+    assert_is(tdg__result_initialize(&info, TDG__V2025_11_25, 0),
               "{'protocolVersion': '2025-11-25', 'capabilities': {'resources': "
               "{'subscribe': true}, 'tools': {}}, "
               "'serverInfo': {'name': 'n', 'version': '1'}}");
+    assert_is(tdg__result_initialize(&info, TDG__V2025_11_25, 15000),
+              "{'protocolVersion': '2025-11-25', 'capabilities': {'resources': "
+              "{'subscribe': true}, 'tools': {}}, "
+              "'serverInfo': {'name': 'n', 'version': '1'}, "
+              "'_meta': {'dev.tidings/keepAliveMs': 15000}}");
     info.subscribe = false;
     info.list_changed = true;
     info.modern = true;
@@ -237,7 +242,7 @@ static json_t *finished_discover(const tdg__server_info_t *info) {
 }
 
 static json_t *initialize(const tdg__server_info_t *info) {
-    return tdg__result_initialize(info, TDG__V2025_11_25);
+    return tdg__result_initialize(info, TDG__V2025_11_25, 0);
 }
 
 static void without_memory_a_result_is_not_finished(void **state) {
