@@ -180,10 +180,13 @@ typedef struct tdg_client_opts {
 
     uint32_t connect_timeout_ms; /* until connected, all in all [30,000] */
     uint32_t timeout_ms;         /* of a call of this header, all in all [60,000] */
-    uint32_t quiet_ms;         /* a stream that shows no sign of life for so long is dead
-                                  [three of its keep-alives, once it has shown any] */
-    uint32_t retry_ms;         /* first wait before connecting again; grows, with jitter,
-                                  never below what the server asks for [500] */
+    uint32_t quiet_ms; /* a stream without a byte for so long is checked by another one
+                          beside it, and what is subscribed is read and compared; twice
+                          as long every time, up to 10 minutes, until something was missed
+                          [60,000]. Servers that announce their keep-alive interval (ours
+                          do) need no check: three of them, and the stream is dead */
+    uint32_t retry_ms; /* first wait before connecting again; grows, with jitter,
+                          never below what the server asks for [500] */
     uint32_t retry_max_ms;     /* up to this [30,000] */
     uint32_t retry_per_minute; /* attempts, at most [20] */
 

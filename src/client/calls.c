@@ -203,7 +203,6 @@ static int send_text(tdg__asked_t *asked, tdg__version_t version,
         .version = version,
         .stream = asked->stream != NULL,
         .timeout_ms = (uint32_t)(left > 0 ? left : 1),
-        .quiet_ms = asked->quiet_ms,
     };
 
     asked->wire = core->wire;
@@ -302,7 +301,6 @@ static tdg__asked_t *make_asked(tdg__core_t *core, const tdg__ask_t *ask) {
     asked->method = tdg__strdup(ask->method);
     asked->stream = ask->stream;
     asked->timeout_ms = ask->timeout_ms != 0 ? ask->timeout_ms : core->client->timeout_ms;
-    asked->quiet_ms = ask->quiet_ms;
     asked->version = ask->version;
     asked->early = ask->early;
     if (asked->method == NULL || copy_headers(asked, ask) < 0 ||
@@ -359,13 +357,6 @@ const char *tdg__asked_id(const tdg__asked_t *asked) {
     return asked->id;
 }
 
-void tdg__asked_set_quiet(tdg__core_t *core, tdg__asked_t *asked, uint32_t quiet_ms) {
-    (void)core;
-    asked->quiet_ms = quiet_ms;
-    if (asked->carry != NULL)
-        asked->wire->ops->set_quiet(asked->wire, asked->carry, quiet_ms);
-}
-
 /* ---- All of them -------------------------------------------------------- */
 
 void tdg__calls_fail(tdg__core_t *core, int code, const char *why, bool waiting_too) {
@@ -419,6 +410,8 @@ void tdg__calls_release(tdg__core_t *core) {
 /* ---- Requests of whoever owns the core ---------------------------------- */
 
 struct request {
+    tdg__core_t *core;
+    json_t *uri; /* of a read; else NULL */
     tdg__core_done_fn done;
     void *user;
 };
@@ -427,6 +420,10 @@ static void on_answered(void *user, const tdg__outcome_t *outcome) {
     struct request request = *(struct request *)user;
 
     tdg__free(user);
+    if (outcome->code == 0 && request.uri != NULL)
+        tdg__reread_noted(request.core, json_string_value(request.uri),
+                          json_object_get(outcome->result, "contents"));
+    json_decref(request.uri);
     request.done(request.user, outcome->code, outcome->result, outcome->failure);
 }
 
@@ -443,15 +440,21 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
                        uint32_t timeout_ms, tdg__core_done_fn done, void *user) {
     const tdg__ask_t ask = {.method = method, .params = params, .timeout_ms = timeout_ms};
     struct request *request = tdg__malloc(sizeof(*request));
+    json_t *uri =
+        strcmp(method, "resources/read") == 0 ? json_object_get(params, "uri") : NULL;
     int rv = TDG_ENOMEM;
 
+    uri = json_is_string(uri) ? json_incref(uri) : NULL;
+    if (uri != NULL)
+        tdg__reread_begun(core, json_string_value(uri));
     if (request == NULL) {
         json_decref(params);
     } else {
-        *request = (struct request){done, user};
+        *request = (struct request){core, uri, done, user};
         rv = tdg__ask(core, &ask, on_answered, request, NULL);
     }
     if (rv < 0) {
+        json_decref(uri);
         tdg__free(request);
         tdg__core_refuse(done, user, rv);
     }

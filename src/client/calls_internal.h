@@ -26,7 +26,7 @@ struct tdg__asked {
     json_t *answers; /* to what the server wanted to know: more params, or NULL */
     tdg__tool_headers_t headers;
     const tdg__stream_calls_t *stream;
-    uint32_t timeout_ms, quiet_ms;
+    uint32_t timeout_ms;
     int64_t deadline;
     tdg__version_t version; /* early */
     bool early;

@@ -98,11 +98,11 @@ static bool may_repeat(tdg__asked_t *asked, const tdg__carry_report_t *report) {
 
 static int code_of(const tdg__carry_report_t *report) {
     static const int codes[] = {
-        [TDG__CARRY_DONE] = TDG_EAWAY,       [TDG__CARRY_STATUS] = TDG_EREFUSED,
-        [TDG__CARRY_NO_SESSION] = TDG_EAWAY, [TDG__CARRY_BROKEN] = TDG_EAWAY,
-        [TDG__CARRY_QUIET] = TDG_EAWAY,      [TDG__CARRY_TIMEOUT] = TDG_ETIMEDOUT,
-        [TDG__CARRY_NONSENSE] = TDG_EJSON,   [TDG__CARRY_AWAY] = TDG_EAWAY,
-        [TDG__CARRY_REFUSED] = TDG_EREFUSED, [TDG__CARRY_NO_MEMORY] = TDG_ENOMEM,
+        [TDG__CARRY_DONE] = TDG_EAWAY,        [TDG__CARRY_STATUS] = TDG_EREFUSED,
+        [TDG__CARRY_NO_SESSION] = TDG_EAWAY,  [TDG__CARRY_BROKEN] = TDG_EAWAY,
+        [TDG__CARRY_TIMEOUT] = TDG_ETIMEDOUT, [TDG__CARRY_NONSENSE] = TDG_EJSON,
+        [TDG__CARRY_AWAY] = TDG_EAWAY,        [TDG__CARRY_REFUSED] = TDG_EREFUSED,
+        [TDG__CARRY_NO_MEMORY] = TDG_ENOMEM,
     };
 
     if (report->end == TDG__CARRY_STATUS &&

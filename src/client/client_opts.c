@@ -327,6 +327,7 @@ static void fill_in(tdg_client_opts_t *opts) {
     } numbers[] = {
         {&opts->connect_timeout_ms, 30000},
         {&opts->timeout_ms,         60000},
+        {&opts->quiet_ms,           60000},
         {&opts->retry_ms,           500  },
         {&opts->retry_max_ms,       30000},
         {&opts->retry_per_minute,   20   },

@@ -11,6 +11,7 @@
  * The first connect fails for good unless the client is patient; later ones are repeated
  * for ever, except where the server asks who we are. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -25,6 +26,7 @@ static const tdg__wire_calls_t wire_calls;
 
 static void on_next(tdg__core_t *core, tdg__core_timer_t *timer);
 static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer);
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead);
 
 int tdg__connect_init(tdg__core_t *core) {
     struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
@@ -43,10 +45,16 @@ int tdg__connect_init(tdg__core_t *core) {
     if (rv < 0)
         goto fail_next;
 
+    rv = tdg__lifesign_init(core, &connect->life, on_silent);
+    if (rv < 0)
+        goto fail_limit;
+
     core->wire_kind = core->client->argv != NULL ? TDG__WIRE_STDIO : TDG__WIRE_HTTP;
     core->connect = connect;
     return 0;
 
+fail_limit:
+    tdg__core_timer_done(core, &connect->limit);
 fail_next:
     tdg__core_timer_done(core, &connect->next);
 fail_connect:
@@ -63,6 +71,7 @@ void tdg__connect_done(tdg__core_t *core) {
 
     tdg__core_timer_done(core, &connect->next);
     tdg__core_timer_done(core, &connect->limit);
+    tdg__lifesign_done(core, &connect->life);
     json_decref(connect->failure.data);
     tdg_event_free(connect->closed);
     tdg__free(connect);
@@ -101,6 +110,7 @@ static void on_session_forgotten(void *user) {
 /* What an attempt, or a lost session, leaves behind. */
 static void clean_up(tdg__core_t *core) {
     tdg__handshake_drop(core);
+    tdg__lifesign_rest(core, &core->connect->life);
     if (core->wire == NULL)
         return;
     if (core->wire->ops->shared || !core->connect->wire_open)
@@ -112,7 +122,7 @@ static void clean_up(tdg__core_t *core) {
 static void on_message(void *user, tdg__rpc_message_t *message) {
     tdg__core_t *core = user;
 
-    tdg__lifesign_message(&core->connect->life, tdg__core_now(core));
+    tdg__lifesign_message(core, &core->connect->life);
     tdg__calls_message(core, NULL, message);
 }
 
@@ -137,13 +147,8 @@ static void on_lost(void *user, const char *why) {
 
 static void on_alive(void *user) {
     tdg__core_t *core = user;
-    tdg__lifesign_t *life = &core->connect->life;
-    uint32_t quiet_ms, before = life->quiet_ms;
 
-    if (tdg__lifesign_seen(life, tdg__core_now(core), &quiet_ms))
-        core->counts.keepalives++;
-    if (core->client->quiet_ms == 0 && quiet_ms != before && core->wire != NULL)
-        core->wire->ops->set_quiet(core->wire, NULL, quiet_ms);
+    tdg__lifesign_heard(core, &core->connect->life);
 }
 
 static void on_retry(void *user, uint32_t ms) {
@@ -183,9 +188,6 @@ static void on_opened(void *user, int code, const char *why) {
     connect->phase = TDG__PHASE_NONE;
     if (code == 0) {
         connect->wire_open = true;
-        tdg__lifesign_init(&connect->life, tdg__core_now(core));
-        if (core->wire->ops->shared && core->client->quiet_ms != 0)
-            core->wire->ops->set_quiet(core->wire, NULL, core->client->quiet_ms);
         tdg__handshake_begin(core);
         return;
     }
@@ -272,6 +274,8 @@ void tdg__connect_up(tdg__core_t *core) {
     if (connect->floor_asked)
         tdg__backoff_floor(&core->backoff, 0);
     connect->floor_asked = false;
+    if (core->wire_kind == TDG__WIRE_SSE)
+        tdg__lifesign_watch(core, &connect->life, core->keepalive_ms, true);
     tdg__core_log(core, TDG_CLIENT_LOG_INFO, "connected: %s over %s",
                   tdg__version_text(core->version), core->wire->ops->name);
 
@@ -429,6 +433,36 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
     close_wire(core);
 
     core->opts.event(core->opts.user, make_closed(core->connect, code, why));
+}
+
+/* ---- Silence of the one stream of 2024-11-05 ---------------------------- */
+
+/* Answers come by that stream: whatever comes shows that nothing was lost on it. */
+static void on_pinged(void *user, const tdg__outcome_t *outcome) {
+    tdg__core_t *core = user;
+
+    core->connect->doubt = NULL;
+    if (outcome->code != TDG_ETIMEDOUT || core->state != TDG__CORE_UP ||
+        tdg__core_now(core) - core->connect->life.heard_ms < tdg__lifesign_patience(core))
+        return;
+    tdg__subs_compare(core);
+    tdg__connect_lost(core, TDG_EAWAY, "the stream brings no answer to a ping");
+}
+
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+    const tdg__ask_t ping = {.method = "ping",
+                             .timeout_ms = tdg__lifesign_patience(core)};
+    char why[64];
+
+    if (core->state != TDG__CORE_UP) {
+        tdg__lifesign_rest(core, life);
+    } else if (dead) {
+        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
+        tdg__connect_lost(core, TDG_EAWAY, why);
+    } else if (core->connect->doubt == NULL) {
+        tdg__core_log(core, TDG_CLIENT_LOG_DEBUG, "a silent stream is checked");
+        (void)tdg__ask(core, &ping, on_pinged, core, &core->connect->doubt);
+    }
 }
 
 /* ---- Doubt about the era ------------------------------------------------ */

@@ -35,7 +35,7 @@ struct tdg__connect {
     enum tdg__phase phase;
     tdg__asked_t *asked;  /* PROBING, INITIALISING */
     tdg__carry_t *notice; /* SAYING_SO */
-    tdg__asked_t *doubt;  /* a probe while we are up */
+    tdg__asked_t *doubt;  /* a probe or ping while we are up */
 
     int probes;            /* in this attempt */
     bool initialised;      /* tried in this attempt */

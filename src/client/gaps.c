@@ -2,7 +2,8 @@
  *
  * What may have been missed: resources and lists that nobody watched for a while, where
  * the server cannot tell what happened meanwhile. Each is told once, with `maybe`, as
- * soon as it is watched again. */
+ * soon as it is watched again; after a check of a silent stream (lifesign.h), in which
+ * most probably nothing was missed, it is read first, and told if it differs. */
 #include "client/subs_internal.h"
 
 void tdg__gap_mark(tdg__sub_t *sub) {
@@ -10,6 +11,11 @@ void tdg__gap_mark(tdg__sub_t *sub) {
         return; /* the server has yet to know; nobody else cares */
     sub->flags |= TDG__SUB_GAP;
     sub->core->subs->gaps = true;
+}
+
+void tdg__gap_compare(tdg__sub_t *sub) {
+    if (tdg__sub_wanted(sub) && (sub->flags & TDG__SUB_TEMPLATE) == 0)
+        sub->flags |= TDG__SUB_COMPARE;
 }
 
 static void tell_lists(tdg__core_t *core) {
@@ -40,6 +46,7 @@ void tdg__gaps_tell(tdg__core_t *core) {
     subs->gaps = false;
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
         tdg_event_t *event;
+        bool compare;
 
         if ((sub->flags & TDG__SUB_GAP) == 0)
             continue;
@@ -47,10 +54,14 @@ void tdg__gaps_tell(tdg__core_t *core) {
             subs->gaps = true;
             continue;
         }
-        sub->flags &= ~(unsigned)TDG__SUB_GAP;
+        compare = (sub->flags & TDG__SUB_COMPARE) != 0;
+        sub->flags &= ~(unsigned)(TDG__SUB_GAP | TDG__SUB_COMPARE);
         event = tdg__event_create(TDG_EVENT_UPDATED, sub->uri, NULL, NULL, 0, NULL);
         if (event != NULL)
             event->maybe = true;
-        tdg__update_tell(core, sub, event);
+        if (compare)
+            tdg__reread_compare(core, sub, event);
+        else
+            tdg__update_tell(core, sub, event);
     }
 }

@@ -96,9 +96,9 @@ static tdg__sub_group_t *look_for(const struct tdg__subs *subs, const char *key,
     return NULL;
 }
 
-static int create(struct tdg__subs *subs, json_t *options, char *key, int64_t since_ms,
+static int create(tdg__core_t *core, json_t *options, char *key, int64_t since_ms,
                   tdg__sub_group_t **ret) {
-    tdg__sub_group_t **end = &subs->groups;
+    tdg__sub_group_t **end = &core->subs->groups;
     tdg__sub_group_t *group;
     size_t count = 0;
 
@@ -110,6 +110,10 @@ static int create(struct tdg__subs *subs, json_t *options, char *key, int64_t si
     group = tdg__calloc(1, sizeof(*group));
     if (group == NULL)
         return TDG_ENOMEM;
+    if (tdg__lifesign_init(core, &group->life, tdg__listen_silent) < 0) {
+        tdg__free(group);
+        return TDG_ENOMEM;
+    }
     group->options = json_incref(options);
     group->key = key;
     group->since_ms = since_ms;
@@ -141,7 +145,7 @@ int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
         *ret = group;
         tdg__free(key);
     } else {
-        rv = create(subs, options, key, opts->since_ms, ret);
+        rv = create(core, options, key, opts->since_ms, ret);
         if (rv < 0)
             tdg__free(key);
     }
@@ -154,6 +158,7 @@ void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group) {
     tdg__listen_drop(core, &group->live);
     tdg__listen_drop(core, &group->fresh);
     tdg__listen_drop(core, &group->old);
+    tdg__lifesign_done(core, &group->life);
     json_decref(group->options);
     tdg__free(group->key);
     tdg__free(group);

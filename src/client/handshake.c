@@ -343,6 +343,7 @@ static void accept_legacy(tdg__core_t *core, json_t *result) {
     }
     core->era = TDG_ERA_LEGACY;
     core->version = version;
+    core->keepalive_ms = tdg__lifesign_announced(json_object_get(result, "_meta"));
     say_initialised(core);
 }
 

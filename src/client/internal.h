@@ -74,7 +74,6 @@ typedef struct tdg__ask {
     json_t *params;      /* stolen, even on failure; NULL: none */
     uint32_t timeout_ms; /* 0: the client's; of a stream: until it is opened */
     const tdg__stream_calls_t *stream; /* NULL: an ordinary request */
-    uint32_t quiet_ms;                 /* of a stream */
     const tdg__web_field_t *headers;   /* Mcp-Param-..., encoded; copied */
     size_t header_count;
     bool early; /* sent although the session is not up: probe, initialize, ping */
@@ -93,8 +92,6 @@ void tdg__asked_drop(tdg__core_t *core, tdg__asked_t *asked);
 
 /* The JSON text of its id. */
 const char *tdg__asked_id(const tdg__asked_t *asked);
-
-void tdg__asked_set_quiet(tdg__core_t *core, tdg__asked_t *asked, uint32_t quiet_ms);
 
 /* A notification to the server; lost where there is no connection. `params` is stolen. */
 void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
@@ -207,11 +204,20 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why);
  * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
 void tdg__subs_stop(tdg__core_t *core);
 
+/* The gap that follows is told only where reading finds a change (gaps.c). */
+void tdg__subs_compare(tdg__core_t *core);
+
 int tdg__subs_init(tdg__core_t *core);
 void tdg__subs_done(tdg__core_t *core);
 
 /* NULL: there is none. */
 tdg__sub_t *tdg__subs_find(const tdg__core_t *core, const char *uri);
+
+/* ---- Reads (reread.c) --------------------------------------------------- */
+
+/* The owner reads this URI, or has read this: what later reads are compared with. */
+void tdg__reread_begun(tdg__core_t *core, const char *uri);
+void tdg__reread_noted(tdg__core_t *core, const char *uri, const json_t *contents);
 
 /* ---- Updates (updates.c) ------------------------------------------------ */
 
@@ -252,6 +258,7 @@ struct tdg__core {
     int64_t progress_tokens; /* given out so far */
     json_t *tool_schemas;    /* tools.c: of tools that ask for headers; NULL: not known */
     bool ours;               /* the server has shown a cursor */
+    uint32_t keepalive_ms;   /* legacy: that the server has announced; 0: none */
 
     tdg_client_counts_t counts;
     int64_t odd_at[TDG__ODD_COUNT]; /* when one was logged last */

@@ -1,38 +1,71 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much silence of a stream means that it is dead, learned from its keep-alives. A
- * keep-alive is a sign of life on a silent stream that brings no message. Once two were
- * seen, three times the largest pause between any signs of life is too much, but never
- * less than five seconds. Pieces of one large message do not count: they follow each
- * other at once. Pure: time is given. */
+ * Whether a stream that is open is alive. Every byte is a sign of life. How much silence
+ * is too much, and what follows, depends on the server:
+ *
+ *     announces keepAliveMs (ours)   three of them: the stream is dead
+ *     any other                      wait_ms: nobody knows, so it is checked
+ *
+ *                 byte                      wait_ms of silence
+ *               ┌──────┐         ┌───────────────────────────────────┐
+ *               ▼      │         │                                   ▼
+ *     RESTING ─▶ WATCHED ────────┘      wait_ms doubles, up to MOST_MS; the owner checks
+ *        ▲         ▲ │                                               │
+ *        │         └─┼──────── nothing was missed: it goes on ───────┤
+ *        │           │         something was: wait_ms is quiet_ms    │
+ *        └───────────┴──────── the stream is gone ◀──────────────────┘
+ *
+ * How a stream is checked is the business of its owner: listen.c, session_get.c (another
+ * stream beside it) and connect.c (a ping, where everything shares the stream). */
 #ifndef TDG_CLIENT_LIFESIGN_H
 #define TDG_CLIENT_LIFESIGN_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "client/internal.h"
 
 enum {
-    TDG__LIFESIGN_PAUSE_MS = 100, /* shorter ones are no silence */
-    TDG__LIFESIGN_ENOUGH = 2,     /* keep-alives */
-    TDG__LIFESIGN_TIMES = 3,
-    TDG__LIFESIGN_LEAST_MS = 5000,
-    TDG__LIFESIGN_MOST_MS = 24 * 60 * 60 * 1000,
+    TDG__LIFESIGN_TIMES = 3,       /* announced intervals until it is dead, ... */
+    TDG__LIFESIGN_LEAST_MS = 1000, /* ... but never less: the machine may be busy */
+    TDG__LIFESIGN_MOST_MS = 10 * 60 * 1000, /* between two checks */
+    TDG__LIFESIGN_CHECK_MS = 10 * 1000,     /* for the answer to a check, at most */
+    TDG__LIFESIGN_PAUSE_MS = 100,           /* shorter ones are no silence */
 };
 
-typedef struct tdg__lifesign {
-    int64_t sign_ms;    /* the last one */
+typedef struct tdg__lifesign tdg__lifesign_t;
+struct tdg__lifesign {
+    tdg__core_timer_t timer;
+    /* There was too much silence: `dead`, or to be checked. */
+    void (*silent)(tdg__core_t *core, tdg__lifesign_t *life, bool dead);
+    bool watched;
+    bool late;          /* the time was over when last looked at */
+    int64_t heard_ms;   /* the last byte */
+    uint32_t dead_ms;   /* 0: nothing was announced */
+    uint32_t wait_ms;   /* until the next check */
     int64_t message_ms; /* the last message */
-    int64_t largest_ms;
-    uint32_t count; /* keep-alives */
-    bool candidate; /* the last sign came after a pause */
-    uint32_t quiet_ms;
-} tdg__lifesign_t;
+    bool candidate;     /* the last sign came after a pause: it may be a keep-alive */
+};
 
-void tdg__lifesign_init(tdg__lifesign_t *life, int64_t now_ms); /* it was opened */
-void tdg__lifesign_message(tdg__lifesign_t *life, int64_t now_ms);
+/* Lives inside of its owner. Returns 0 or TDG_ENOMEM. */
+int tdg__lifesign_init(tdg__core_t *core, tdg__lifesign_t *life,
+                       void (*silent)(tdg__core_t *core, tdg__lifesign_t *life,
+                                      bool dead));
+void tdg__lifesign_done(tdg__core_t *core, tdg__lifesign_t *life);
 
-/* A sign of life. Returns whether the one before was a keep-alive; *ret_quiet_ms gets
- * what is too much silence from now on; 0: nobody knows. */
-bool tdg__lifesign_seen(tdg__lifesign_t *life, int64_t now_ms, uint32_t *ret_quiet_ms);
+/* A stream is open. `keepalive_ms` is what the server announces; 0: nothing. Not `anew`:
+ * it takes the place of one that was checked. */
+void tdg__lifesign_watch(tdg__core_t *core, tdg__lifesign_t *life, uint32_t keepalive_ms,
+                         bool anew);
+void tdg__lifesign_rest(tdg__core_t *core, tdg__lifesign_t *life); /* none is */
+
+void tdg__lifesign_heard(tdg__core_t *core, tdg__lifesign_t *life); /* bytes came */
+void tdg__lifesign_message(tdg__core_t *core, tdg__lifesign_t *life);
+
+/* How long to wait for the answer to a check. */
+uint32_t tdg__lifesign_patience(const tdg__core_t *core);
+
+/* A check has found that something was missed. */
+void tdg__lifesign_missed(tdg__core_t *core, tdg__lifesign_t *life);
+
+/* dev.tidings/keepAliveMs of a `_meta`; 0: it has none that makes sense. */
+uint32_t tdg__lifesign_announced(const json_t *meta);
 
 #endif

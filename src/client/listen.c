@@ -8,9 +8,17 @@
  *       │                      │
  *       └───── ended: gone, and if need be opened again in due time
  *
+ * A live one that is silent for too long (lifesign.h) and whose server announces nothing
+ * is checked: a fresh one is opened beside it as if the group had changed. Acknowledged,
+ * it takes over, and what is subscribed is read and compared. Refused, or not
+ * acknowledged in time, it proves nothing good of the live one: that is dropped, and
+ * opened again.
+ *
  * Servers that show cursors make the change exact: the new stream goes on where the old
  * one ends, so that can go at once. From others the old one may still bring what was on
  * its way when the new one was acknowledged. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -104,6 +112,8 @@ static void lose(tdg__core_t *core, tdg__sub_group_t *group) {
         }
     }
     group->gap = true;
+    group->checked = false;
+    tdg__lifesign_rest(core, &group->life);
 }
 
 void tdg__listen_down(tdg__core_t *core) {
@@ -116,7 +126,7 @@ void tdg__listen_down(tdg__core_t *core) {
         tdg__listen_drop(core, &group->live);
         tdg__listen_drop(core, &group->fresh);
         tdg__listen_drop(core, &group->old);
-        group->waits = false;
+        group->waits = group->checked = false;
     }
 }
 
@@ -167,10 +177,28 @@ static bool worth_another(const tdg__sub_group_t *group, const tdg__outcome_t *o
     return tdg__subs_transient(outcome);
 }
 
+static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
+                          const tdg__outcome_t *outcome);
+
+static void compare_all(const tdg__core_t *core, const tdg__sub_group_t *group) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group == group)
+            tdg__gap_compare(sub);
+    }
+}
+
 static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                            const tdg__outcome_t *outcome) {
     if (outcome->code == TDG_EENDED)
         return;
+    if (group->checked && group->live != NULL) {
+        compare_all(core, group);
+        tdg__listen_drop(core, &group->live);
+        on_live_ended(core, group, outcome);
+        return;
+    }
     if (tdg__subs_barred(outcome) && group->gap) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
     } else if (worth_another(group, outcome)) {
@@ -274,6 +302,34 @@ static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
     }
 }
 
+/* ---- Silence ------------------------------------------------------------ */
+
+/* For the acknowledgement. */
+static uint32_t patience(const tdg__core_t *core, const tdg__sub_group_t *group) {
+    return group->checked ? tdg__lifesign_patience(core) : core->client->timeout_ms;
+}
+
+void tdg__listen_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+    tdg__sub_group_t *group = (void *)((char *)life - offsetof(tdg__sub_group_t, life));
+    char why[64];
+
+    if (group->live == NULL) {
+        tdg__lifesign_rest(core, life);
+        return;
+    }
+    if (dead) {
+        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
+        end_myself(group->live, TDG_EAWAY, why);
+        return;
+    }
+    tdg__core_log(core, TDG_CLIENT_LOG_DEBUG, "a silent stream is checked");
+    group->checked = group->dirty = true;
+    if (group->fresh != NULL) /* that one shows it, and must not take its time */
+        tdg__core_timer_at(core, &group->fresh->timer,
+                           tdg__core_now(core) + patience(core, group));
+    tdg__subs_kick(core);
+}
+
 /* ---- Opening ------------------------------------------------------------ */
 
 static void on_opened(void *user, tdg__asked_t *asked) {
@@ -289,13 +345,9 @@ static void on_message(void *user, const tdg__rpc_message_t *message) {
 
 static void on_alive(void *user) {
     tdg__listen_t *listen = user;
-    tdg__core_t *core = listen->core;
-    uint32_t quiet_ms, before = listen->life.quiet_ms;
 
-    if (tdg__lifesign_seen(&listen->life, tdg__core_now(core), &quiet_ms))
-        core->counts.keepalives++;
-    if (core->client->quiet_ms == 0 && quiet_ms != before)
-        tdg__asked_set_quiet(core, listen->asked, quiet_ms);
+    if (listen == listen->group->live)
+        tdg__lifesign_heard(listen->core, &listen->group->life);
 }
 
 static void on_retry_hint(void *user, uint32_t ms) {
@@ -461,7 +513,6 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
         .method = "subscriptions/listen",
         .timeout_ms = core->client->timeout_ms,
         .stream = &stream_calls,
-        .quiet_ms = core->client->quiet_ms,
     };
 
     if (listen == NULL || no_memory ||
@@ -477,7 +528,6 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
     listen->serial = serial;
     listen->had_cursor = cursor[0] != '\0';
     listen->lists = lists;
-    tdg__lifesign_init(&listen->life, tdg__core_now(core));
 
     ask.params = make_params(uris, meta, listen->lists);
     if (ask.params == NULL || tdg__ask(core, &ask, on_done, listen, &listen->asked) < 0) {
@@ -485,8 +535,7 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
         tdg__free(listen);
         return TDG_ENOMEM;
     }
-    tdg__core_timer_at(core, &listen->timer,
-                       tdg__core_now(core) + core->client->timeout_ms);
+    tdg__core_timer_at(core, &listen->timer, tdg__core_now(core) + patience(core, group));
     tdg__waiters_move(&group->waiters, &listen->waiters);
     group->fresh = listen;
     core->counts.streams++;
@@ -510,7 +559,8 @@ static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
     }
     tdg__listen_drop(core, &group->fresh);
     group->left = false;
-    group->dirty = group->gap = group->waits = false;
+    group->dirty = group->gap = group->waits = group->checked = false;
+    tdg__lifesign_rest(core, &group->life);
     group->cursor[0] = '\0';
     tdg__waiters_settle(core, &group->waiters, 0, NULL);
 }

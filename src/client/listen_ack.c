@@ -85,7 +85,7 @@ static enum gap find_gap(tdg__listen_t *listen, const json_t *meta) {
 }
 
 /* It takes the place of the stream before. */
-static void take_over(tdg__listen_t *listen) {
+static void take_over(tdg__listen_t *listen, uint32_t announced) {
     tdg__core_t *core = listen->core;
     tdg__sub_group_t *group = listen->group;
 
@@ -95,7 +95,10 @@ static void take_over(tdg__listen_t *listen) {
         group->old->left = group->left;
     group->live = listen;
     group->fresh = NULL;
-    group->gap = group->left = false;
+    tdg__lifesign_watch(core, &group->life, announced, group->gap || group->old == NULL);
+    if (core->wire->ops->shared)
+        tdg__lifesign_rest(core, &group->life); /* a pipe is silent as long as it likes */
+    group->gap = group->left = group->checked = false;
     if (group->old != NULL && core->ours)
         tdg__listen_drop(core, &group->old);
     else if (group->old != NULL)
@@ -128,7 +131,7 @@ static bool has_now(tdg__sub_t *sub, uint32_t serial) {
 }
 
 static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                      enum gap gap) {
+                      enum gap gap, bool checked) {
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
@@ -136,8 +139,10 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
             strand(sub); /* left out while it is on its way to another group */
         if (sub->group != group || !has_now(sub, serial))
             continue;
+        if (checked)
+            tdg__gap_compare(sub);
         if ((sub->flags & TDG__SUB_ONCE) != 0 &&
-            (gap == GAP ||
+            (gap == GAP || checked ||
              (gap == GAP_IN_TEMPLATES && (sub->flags & TDG__SUB_TEMPLATE) != 0)))
             tdg__gap_mark(sub);
         tdg__sub_live(core, sub);
@@ -167,6 +172,7 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     json_t *notifications = json_object_get(params, "notifications");
     uint32_t serial = listen->serial;
     enum gap gap;
+    bool checked;
 
     if (listen != group->fresh)
         return; /* once is enough */
@@ -174,11 +180,12 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     note_named(listen, json_object_get(notifications, "resourceSubscriptions"));
     settle_waiters(listen, tdg__listen_lists(notifications));
     gap = find_gap(listen, meta);
-    if (gap == GAP)
+    checked = group->checked && !core->ours; /* ours go on from the cursor */
+    if (gap == GAP || checked)
         core->subs->list_gap |= listen->lists;
     core->subs->lists_once |= listen->lists & core->subs->lists;
-    take_over(listen);
-    make_live(core, group, serial, gap);
+    take_over(listen, tdg__lifesign_announced(meta));
+    make_live(core, group, serial, gap, checked);
     tdg__subs_kick(core);
 
     tdg__subs_check_up(core);

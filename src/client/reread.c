@@ -80,6 +80,11 @@ static bool compare(tdg__core_t *core, tdg__sub_t *sub, const json_t *contents,
     return same;
 }
 
+/* Whether there is something to compare with: the content as of what was told last. */
+static bool is_known(const tdg__sub_t *sub) {
+    return (sub->flags & (TDG__SUB_KNOWN | TDG__SUB_CHANGED)) == TDG__SUB_KNOWN;
+}
+
 /* Polled only: the first read decides whether there is a subscription at all. */
 static void on_base(tdg__core_t *core, tdg__sub_t *sub, const tdg__outcome_t *outcome) {
     if (outcome->code == 0) {
@@ -95,12 +100,19 @@ static void on_base(tdg__core_t *core, tdg__sub_t *sub, const tdg__outcome_t *ou
 
 static void on_contents(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
                         const tdg__outcome_t *outcome) {
-    const bool known =
-        (sub->flags & (TDG__SUB_KNOWN | TDG__SUB_CHANGED)) == TDG__SUB_KNOWN;
+    const bool known = is_known(sub);
     const bool absent = outcome->code == TDG_ENOTFOUND;
     json_t *contents = json_object_get(outcome->result, "contents");
     bool same = compare(core, sub, contents, absent);
 
+    /* Of a check. Where there is nothing to compare with, it is told after the read, so
+     * that what the next check compares with is no newer than what was told. */
+    if (update != NULL && update->maybe && update->polled) {
+        update->maybe = !known || same;
+        update->polled = !update->maybe;
+        if (update->polled)
+            tdg__sub_missed(core, sub);
+    }
     if (update != NULL ? update->maybe && same : !known || same)
         tdg_event_free(update);
     else
@@ -137,6 +149,7 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
     } else if (answered) {
         on_contents(core, sub, update, outcome);
     } else if (update != NULL) {
+        update->polled = update->polled && !update->maybe;
         tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
              outcome->failure != NULL
                  ? outcome->failure
@@ -166,6 +179,20 @@ static void unqueue(struct tdg__subs *subs, tdg__sub_t *sub) {
     sub->flags &= ~(unsigned)TDG__SUB_TO_READ;
     tdg__list_remove(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
                      sub->id);
+}
+
+void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
+    if (event == NULL) {
+        tdg__update_emit(core, NULL);
+        return;
+    }
+    event->polled = true;
+    sub->held = tdg__update_merge(sub->held, event);
+    tdg__reread_queue(core, sub, false);
+}
+
+bool tdg__reread_idle(const tdg__core_t *core) {
+    return core->subs->reads == 0 && core->subs->to_read.first == 0;
 }
 
 static int start(tdg__core_t *core, tdg__sub_t *sub) {
@@ -233,6 +260,24 @@ void tdg__reread_down(tdg__core_t *core) {
         if (sub->held != NULL || (sub->flags & TDG__SUB_BASE))
             tdg__reread_queue(core, sub, sub->held == NULL);
     }
+}
+
+/* ---- Reads of the owner ------------------------------------------------- */
+
+/* What the owner reads it knows: later reads are compared with that. An update that is
+ * told meanwhile makes it void (CHANGED), as with our own. */
+void tdg__reread_begun(tdg__core_t *core, const char *uri) {
+    tdg__sub_t *sub = tdg__subs_find(core, uri);
+
+    if (sub != NULL && sub->read == NULL && (sub->flags & TDG__SUB_CHANGED))
+        sub->flags &= ~(unsigned)(TDG__SUB_CHANGED | TDG__SUB_KNOWN);
+}
+
+void tdg__reread_noted(tdg__core_t *core, const char *uri, const json_t *contents) {
+    tdg__sub_t *sub = tdg__subs_find(core, uri);
+
+    if (sub != NULL && sub->read == NULL && json_is_array(contents))
+        (void)compare(core, sub, contents, false);
 }
 
 /* ---- By the clock ------------------------------------------------------- */

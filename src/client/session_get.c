@@ -5,7 +5,22 @@
  * and kept open while something is wanted; when it is lost it is opened again in due
  * time, with the id of the last event. A server that does not answer for LAZY_HEAD_MS may
  * only be waiting for a first event: the stream counts as open then. Other transports
- * bring everything by themselves. */
+ * bring everything by themselves.
+ *
+ * A stream that is silent for too long (lifesign.h), and whose server announces nothing,
+ * is checked by another one beside it. Servers that allow one stream per session refuse
+ * that; then the first is closed and opened again, and where the server has not seen
+ * that, as with a frozen connection, the session is of no use any more:
+ *
+ *     UNCHECKED ──silent──▶ BESIDE ──opened──▶ COMPARING ──all was read──▶ UNCHECKED
+ *         ▲                   │                 (the first one goes last)
+ *         │                   └──refused──▶ closed, opened again ──409──▶ a new session
+ *         └──────────────────── opened; everything is compared ◀┘                │
+ *                                        everything is compared there ◀──────────┘
+ *
+ * One that does not answer at all is a loss like any other. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -13,7 +28,10 @@
 #include "base/alloc.h"
 #include "client/subs_internal.h"
 
-enum { MAX_EVENT_ID = 1024 };
+enum {
+    MAX_EVENT_ID = 1024,
+    MAX_CONFLICTS = 2, /* answers 409 to a stream that is opened again */
+};
 
 static bool needed(const tdg__core_t *core) {
     const struct tdg__subs *subs = core->subs;
@@ -32,7 +50,42 @@ bool tdg__get_ready(const tdg__core_t *core) {
 }
 
 bool tdg__get_opening(const tdg__core_t *core) {
-    return core->subs->get.carry != NULL && !core->subs->get.open;
+    return core->subs->get.now->carry != NULL && !core->subs->get.open;
+}
+
+static tdg__get_stream_t *other_of(struct tdg__get *get) {
+    return &get->streams[get->now == &get->streams[0] ? 1 : 0];
+}
+
+static void cancel(const struct tdg__get *get, tdg__get_stream_t *stream) {
+    if (stream->carry != NULL)
+        get->wire->ops->cancel(get->wire, stream->carry);
+    stream->carry = NULL;
+}
+
+/* The second stream goes. */
+static void end_check(tdg__core_t *core) {
+    struct tdg__get *get = &core->subs->get;
+
+    cancel(get, other_of(get));
+    get->check = TDG__GET_UNCHECKED;
+    tdg__core_timer_stop(core, &get->timer);
+}
+
+/* What comes next may tell what was missed, or not: see tdg__gap_compare(). */
+static void compare_all(tdg__core_t *core, bool now) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if ((sub->flags & TDG__SUB_LIVE) == 0)
+            continue;
+        tdg__gap_compare(sub);
+        if (now)
+            tdg__gap_mark(sub);
+    }
+    if (now)
+        core->subs->list_gap |= core->subs->lists;
+    tdg__subs_kick(core);
 }
 
 /* ---- It is open --------------------------------------------------------- */
@@ -47,10 +100,14 @@ static void opened(tdg__core_t *core, bool shown) {
 
     if (get->open && !(shown && get->assumed))
         return;
+    if (!get->open)
+        get->lazy_head = !shown;
     get->open = true;
     get->assumed = !shown;
     get->gap = get->renewed = false;
-    tdg__core_timer_stop(core, &get->lazy);
+    get->conflicts = 0;
+    tdg__core_timer_stop(core, &get->timer);
+    tdg__lifesign_watch(core, &get->life, core->keepalive_ms, true);
     tdg__backoff_up(&core->backoff, tdg__core_now(core));
 
     /* Our servers go on where the last stream ended; of others nobody knows. */
@@ -66,50 +123,67 @@ static void opened(tdg__core_t *core, bool shown) {
     tdg__gaps_tell(core);
 }
 
-static void on_lazy(tdg__core_t *core, tdg__core_timer_t *timer) {
-    (void)timer;
-    opened(core, false);
+/* The one beside takes over; the one before is listened to until everything was read. */
+static void beside_opened(tdg__core_t *core, bool shown) {
+    struct tdg__get *get = &core->subs->get;
+
+    get->now = other_of(get);
+    get->check = TDG__GET_COMPARING;
+    get->assumed = !shown;
+    tdg__core_timer_at(core, &get->timer,
+                       tdg__core_now(core) + tdg__lifesign_patience(core));
+    tdg__lifesign_watch(core, &get->life, core->keepalive_ms, false);
+    if (!core->ours)
+        compare_all(core, true);
+    tdg__subs_kick(core);
+}
+
+static void shown(tdg__get_stream_t *stream) {
+    struct tdg__get *get = &stream->core->subs->get;
+
+    if (stream == get->now)
+        opened(stream->core, true);
+    else if (get->check == TDG__GET_BESIDE)
+        beside_opened(stream->core, true);
 }
 
 static void on_opened(void *user, int status, uint32_t elapsed_ms) {
     (void)elapsed_ms;
     if (status < 300)
-        opened(user, true);
+        shown(user);
 }
 
 static void on_message(void *user, tdg__rpc_message_t *message) {
-    tdg__core_t *core = user;
+    tdg__get_stream_t *stream = user;
+    tdg__core_t *core = stream->core;
 
-    tdg__lifesign_message(&core->subs->get.life, tdg__core_now(core));
-    opened(core, true);
+    tdg__lifesign_message(core, &core->subs->get.life);
+    shown(stream);
     tdg__calls_message(core, NULL, message);
 }
 
 static void on_alive(void *user) {
-    tdg__core_t *core = user;
-    struct tdg__get *get = &core->subs->get;
-    uint32_t quiet_ms, before = get->life.quiet_ms;
+    tdg__get_stream_t *stream = user;
+    struct tdg__get *get = &stream->core->subs->get;
 
-    if (tdg__lifesign_seen(&get->life, tdg__core_now(core), &quiet_ms))
-        core->counts.keepalives++;
-    if (core->client->quiet_ms == 0 && quiet_ms != before)
-        get->wire->ops->set_quiet(get->wire, get->carry, quiet_ms);
+    if (stream == get->now)
+        tdg__lifesign_heard(stream->core, &get->life);
 }
 
 static void on_retry_hint(void *user, uint32_t ms) {
-    tdg__core_t *core = user;
+    tdg__get_stream_t *stream = user;
 
-    tdg__backoff_floor(&core->backoff, ms);
+    tdg__backoff_floor(&stream->core->backoff, ms);
 }
 
-/* Called with the user of the wire, which is the core. */
 static void on_event_id(void *user, const char *id) {
-    tdg__core_t *core = user;
+    tdg__get_stream_t *stream = user;
+    tdg__core_t *core = stream->core;
     struct tdg__get *get = &core->subs->get;
     tdg__event_id_t parts;
     char *copy;
 
-    if (strlen(id) > MAX_EVENT_ID)
+    if (stream != get->now || strlen(id) > MAX_EVENT_ID)
         return;
     copy = tdg__strdup(id);
     if (copy == NULL)
@@ -147,6 +221,12 @@ static void barred(tdg__core_t *core, const tdg__carry_report_t *report, bool wa
     }
 }
 
+/* The server says that the session has a stream, which we have not. It may only have to
+ * notice; or it cannot, because the connection of that stream is frozen. */
+static bool is_stuck(struct tdg__get *get, int status, bool was_open) {
+    return was_open && status == 409 && ++get->conflicts >= MAX_CONFLICTS;
+}
+
 static void on_status(tdg__core_t *core, const tdg__carry_report_t *report,
                       bool was_open) {
     struct tdg__get *get = &core->subs->get;
@@ -154,8 +234,9 @@ static void on_status(tdg__core_t *core, const tdg__carry_report_t *report,
 
     if (status == 401 || status == 403) {
         barred(core, report, was_open);
-    } else if (was_open && status >= 400 && status < 500 && status != 408 &&
-               status != 409 && status != 429) {
+    } else if (is_stuck(get, status, was_open) ||
+               (was_open && status >= 400 && status < 500 && status != 408 &&
+                status != 409 && status != 429)) {
         /* It had a stream: the session is gone where that is not said by 404, or another
          * server has taken its place. */
         tdg__connect_lost(core, TDG_EAWAY, report->error);
@@ -170,13 +251,12 @@ static void on_status(tdg__core_t *core, const tdg__carry_report_t *report,
     }
 }
 
-static void on_ended(void *user, const tdg__carry_report_t *report) {
-    tdg__core_t *core = user;
+static void now_ended(tdg__core_t *core, const tdg__carry_report_t *report) {
     struct tdg__get *get = &core->subs->get;
     bool was_open = get->open || get->gap;
 
-    get->carry = NULL;
-    tdg__core_timer_stop(core, &get->lazy);
+    end_check(core);
+    tdg__lifesign_rest(core, &get->life);
     if (get->open)
         get->gap = true;
     get->open = get->assumed = false;
@@ -200,6 +280,46 @@ static void on_ended(void *user, const tdg__carry_report_t *report) {
                                 : report->error);
 }
 
+/* Where the one beside has been refused, the first one is closed, and opened again; where
+ * nobody has answered, it is lost. */
+static void beside_ended(tdg__core_t *core, const tdg__carry_report_t *report) {
+    struct tdg__get *get = &core->subs->get;
+
+    end_check(core);
+    if (report->end == TDG__CARRY_STATUS &&
+        (report->status == 401 || report->status == 403)) {
+        barred(core, report, true);
+        return;
+    }
+    cancel(get, get->now);
+    compare_all(core, false);
+    if (report->end != TDG__CARRY_STATUS) {
+        now_ended(core, report);
+        return;
+    }
+    tdg__lifesign_rest(core, &get->life);
+    get->open = get->assumed = false;
+    get->gap = true;
+    get->conflicts = report->status == 409 ? 1 : 0;
+    try_later(core, report->retry_after_ms);
+}
+
+static void on_ended(void *user, const tdg__carry_report_t *report) {
+    tdg__get_stream_t *stream = user;
+    tdg__core_t *core = stream->core;
+    struct tdg__get *get = &core->subs->get;
+
+    stream->carry = NULL;
+    if (stream == get->now) {
+        now_ended(core, report);
+    } else if (get->check == TDG__GET_BESIDE) {
+        beside_ended(core, report);
+    } else { /* what was on its way to the one before is lost */
+        end_check(core);
+        compare_all(core, !core->ours);
+    }
+}
+
 static const tdg__carry_calls_t carry_calls = {
     .opened = on_opened,
     .message = on_message,
@@ -208,24 +328,80 @@ static const tdg__carry_calls_t carry_calls = {
     .ended = on_ended,
 };
 
+/* ---- It is silent ------------------------------------------------------- */
+
+static int open_stream(tdg__core_t *core, tdg__get_stream_t *stream) {
+    struct tdg__get *get = &core->subs->get;
+    int rv;
+
+    rv = get->wire->ops->listen(get->wire, get->event_id, core->version, on_event_id,
+                                &carry_calls, stream, &stream->carry);
+    if (rv < 0)
+        stream->carry = NULL;
+    else
+        core->counts.streams++;
+    return rv;
+}
+
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+    struct tdg__get *get = &core->subs->get;
+    tdg__carry_report_t report = {.end = TDG__CARRY_BROKEN, .retry_after_ms = -1};
+    char why[64];
+
+    if (!get->open) {
+        tdg__lifesign_rest(core, life);
+    } else if (dead) {
+        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
+        report.error = why;
+        cancel(get, get->now);
+        now_ended(core, &report);
+    } else if (get->check == TDG__GET_UNCHECKED &&
+               open_stream(core, other_of(get)) == 0) {
+        tdg__core_log(core, TDG_CLIENT_LOG_DEBUG, "a silent stream is checked");
+        get->check = TDG__GET_BESIDE;
+        tdg__core_timer_at(core, &get->timer,
+                           tdg__core_now(core) + (get->lazy_head
+                                                      ? TDG__SUBS_LAZY_HEAD_MS
+                                                      : tdg__lifesign_patience(core)));
+    }
+}
+
+static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
+    static const tdg__carry_report_t no_answer = {
+        .end = TDG__CARRY_TIMEOUT,
+        .error = "the server does not answer, and its stream is silent",
+        .retry_after_ms = -1,
+    };
+    struct tdg__get *get = &core->subs->get;
+
+    (void)timer;
+    if (get->check == TDG__GET_UNCHECKED)
+        opened(core, false);
+    else if (get->check == TDG__GET_COMPARING)
+        end_check(core);
+    else if (get->lazy_head)
+        beside_opened(core, false);
+    else
+        beside_ended(core, &no_answer);
+}
+
 /* ---- Upkeep ------------------------------------------------------------- */
 
 void tdg__get_drop(tdg__core_t *core) {
     struct tdg__get *get = &core->subs->get;
 
-    if (get->carry != NULL)
-        get->wire->ops->cancel(get->wire, get->carry);
-    tdg__core_timer_stop(core, &get->lazy);
+    end_check(core);
+    cancel(get, get->now);
+    tdg__lifesign_rest(core, &get->life);
     tdg__free(get->event_id);
     get->event_id = NULL;
-    get->carry = NULL;
+    get->conflicts = 0;
     get->open = get->assumed = get->gap = false;
     get->missing = get->waits = get->renewed = false;
 }
 
 void tdg__get_work(tdg__core_t *core) {
     struct tdg__get *get = &core->subs->get;
-    int rv;
 
     if (!needed(core)) {
         bool missing = get->missing; /* in this session, whoever asks */
@@ -235,32 +411,40 @@ void tdg__get_work(tdg__core_t *core) {
         get->missing = missing;
         return;
     }
-    if (get->carry != NULL || get->waits || get->missing)
+    if (get->check == TDG__GET_COMPARING && !core->subs->gaps && tdg__reread_idle(core))
+        end_check(core);
+    if (get->now->carry != NULL || get->waits || get->missing)
         return;
 
     get->wire = core->wire;
-    tdg__lifesign_init(&get->life, tdg__core_now(core));
-    rv = get->wire->ops->listen(get->wire, get->event_id, core->client->quiet_ms,
-                                core->version, on_event_id, &carry_calls, core,
-                                &get->carry);
-    if (rv < 0) {
-        get->carry = NULL;
+    if (open_stream(core, get->now) < 0) {
         try_later(core, -1);
         return;
     }
-    core->counts.streams++;
     if (get->gap)
         core->counts.reconnects++;
     else
-        tdg__core_timer_at(core, &get->lazy,
+        tdg__core_timer_at(core, &get->timer,
                            tdg__core_now(core) + TDG__SUBS_LAZY_HEAD_MS);
 }
 
 int tdg__get_init(tdg__core_t *core) {
-    return tdg__core_timer_init(core, &core->subs->get.lazy, on_lazy);
+    struct tdg__get *get = &core->subs->get;
+    int rv;
+
+    get->streams[0].core = get->streams[1].core = core;
+    get->now = &get->streams[0];
+    rv = tdg__core_timer_init(core, &get->timer, on_timer);
+    if (rv < 0)
+        return rv;
+    rv = tdg__lifesign_init(core, &get->life, on_silent);
+    if (rv < 0)
+        tdg__core_timer_done(core, &get->timer);
+    return rv;
 }
 
 void tdg__get_done(tdg__core_t *core) {
     tdg__get_drop(core);
-    tdg__core_timer_done(core, &core->subs->get.lazy);
+    tdg__lifesign_done(core, &core->subs->get.life);
+    tdg__core_timer_done(core, &core->subs->get.timer);
 }

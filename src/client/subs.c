@@ -186,6 +186,11 @@ bool tdg__subs_transient(const tdg__outcome_t *outcome) {
     return failure->http_status < 400;
 }
 
+void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub) {
+    tdg__lifesign_missed(core, core->era == TDG_ERA_MODERN ? &sub->group->life
+                                                           : &core->subs->get.life);
+}
+
 void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
     struct tdg__subs *subs = core->subs;
 
@@ -652,6 +657,13 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
     tdg__session_down(core);
     tdg__reread_down(core);
     tdg__subs_tell_down(core, code, why);
+}
+
+void tdg__subs_compare(tdg__core_t *core) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;)
+        tdg__gap_compare(sub);
 }
 
 void tdg__subs_stop(tdg__core_t *core) {

@@ -11,7 +11,7 @@
  *     updates.c   notifications;   gaps.c        what may have been missed
  *     cover.c     URIs that are told because of a template or of what is above them
  *     reread.c    reads after updates, and polling
- *     lifesign.c  how much silence of a stream means that it is dead
+ *     lifesign.c  how much silence of a stream is too much
  *
  * One rule keeps this free of surprises: functions that the owner calls only note what is
  * wanted and arm the timer `soon`; groups, streams and finished calls are dealt with when
@@ -56,6 +56,7 @@ enum {
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
     TDG__SUB_CHANGED = 1 << 18, /* and told, since the last read began */
     TDG__SUB_AWAITS = 1 << 19,  /* also where it does not exist yet */
+    TDG__SUB_COMPARE = 1 << 20, /* a gap of it is told only if the content differs */
 };
 
 /* A cursor, as two numbers. */
@@ -141,14 +142,16 @@ struct tdg__sub_group {
     int64_t since_ms;
     size_t count; /* subscriptions */
 
-    tdg__listen_t *live;    /* acknowledged */
-    tdg__listen_t *fresh;   /* not yet */
-    tdg__listen_t *old;     /* was replaced, and is still listened to for a moment */
-    bool dirty;             /* what it has differs from what the newest listen asks for */
-    bool gap;               /* nobody listened for a while */
-    bool waits;             /* for the retry timer */
-    bool left;              /* a subscription has gone to another group */
-    tdg__waiter_t *waiters; /* for the next listen to be acknowledged */
+    tdg__listen_t *live;  /* acknowledged */
+    tdg__listen_t *fresh; /* not yet */
+    tdg__listen_t *old;   /* was replaced, and is still listened to for a moment */
+    bool dirty;           /* what it has differs from what the newest listen asks for */
+    bool gap;             /* nobody listened for a while */
+    bool waits;           /* for the retry timer */
+    bool left;            /* a subscription has gone to another group */
+    bool checked; /* `live` is silent: what `fresh` brings shows whether it lives */
+    tdg__lifesign_t life;             /* of `live` */
+    tdg__waiter_t *waiters;           /* for the next listen to be acknowledged */
     char cursor[TDG__CURSOR_MAX + 1]; /* "": none */
 };
 
@@ -162,21 +165,37 @@ struct tdg__listen {
     unsigned lists;          /* asked for */
     tdg__waiter_t *waiters;  /* for its acknowledgement */
     tdg__core_timer_t timer; /* until the acknowledgement; of an old one: until its end */
-    tdg__lifesign_t life;
 };
+
+/* One GET request. */
+typedef struct tdg__get_stream {
+    tdg__core_t *core;
+    tdg__carry_t *carry; /* NULL: there is none */
+} tdg__get_stream_t;
+
+/* What the second GET stream is there for; see session_get.c. */
+typedef enum tdg__get_check {
+    TDG__GET_UNCHECKED, /* there is none */
+    TDG__GET_BESIDE,    /* it is being opened, to take the place of `now` */
+    TDG__GET_COMPARING, /* it is the one before, until everything was compared */
+} tdg__get_check_t;
 
 /* The GET stream of a legacy session. */
 struct tdg__get {
-    tdg__wire_t *wire; /* that has the carry */
-    tdg__carry_t *carry;
+    tdg__wire_t *wire; /* that has the carries */
+    tdg__get_stream_t streams[2];
+    tdg__get_stream_t *now; /* one of them */
+    tdg__get_check_t check; /* what the other is */
     bool open;
-    bool assumed;   /* it is open, but has not shown it */
-    bool gap;       /* nobody listened for a while */
-    bool missing;   /* the server has none */
-    bool waits;     /* for the retry timer */
-    bool renewed;   /* the token, since it was open last */
-    char *event_id; /* the last one; NULL: none */
-    tdg__core_timer_t lazy;
+    bool assumed;            /* it is open, but has not shown it */
+    bool gap;                /* nobody listened for a while */
+    bool missing;            /* the server has none */
+    bool waits;              /* for the retry timer */
+    bool renewed;            /* the token, since it was open last */
+    bool lazy_head;          /* the server sends the head with the first event */
+    unsigned conflicts;      /* 409 since it was open last */
+    char *event_id;          /* the last one; NULL: none */
+    tdg__core_timer_t timer; /* until it counts as open; until a check is over */
     tdg__lifesign_t life;
 };
 
@@ -273,6 +292,9 @@ void tdg__subs_check_up(tdg__core_t *core);
 /* Tries what is down again in due time. */
 void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
 
+/* A check has found a change that nobody was told of. */
+void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub);
+
 /* Whether an attempt that ended so may well succeed later. */
 bool tdg__subs_transient(const tdg__outcome_t *outcome);
 
@@ -326,6 +348,8 @@ tdg__listen_t *tdg__listen_of(const tdg__core_t *core, const tdg__asked_t *asked
 unsigned tdg__listen_lists(const json_t *notifications); /* bits of those named */
 void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params);
 void tdg__listen_cancelled(tdg__listen_t *listen); /* by the server */
+void tdg__listen_silent(tdg__core_t *core, tdg__lifesign_t *life,
+                        bool dead); /* a group's */
 bool tdg__listens_overlap(const tdg__core_t *core);
 
 /* ---- session.c, session_get.c ------------------------------------------- */
@@ -360,6 +384,8 @@ void tdg__update_list(tdg__core_t *core, tdg_list_t list, bool maybe);
 bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
 
 void tdg__gap_mark(tdg__sub_t *sub);
+void tdg__gap_compare(
+    tdg__sub_t *sub); /* the next one is told only if there is a change */
 void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
 
 /* ---- cover.c ------------------------------------------------------------ */
@@ -380,6 +406,10 @@ void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone);
 /* ---- reread.c ----------------------------------------------------------- */
 
 void tdg__reread_queue(tdg__core_t *core, tdg__sub_t *sub, bool look);
+/* Tells an update that nobody knows of whether there was one (`maybe`), unless a read
+ * finds what was known before. The event is stolen; NULL: there was no memory for it. */
+void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);
+bool tdg__reread_idle(const tdg__core_t *core); /* nothing is read, or to be read */
 void tdg__reread_work(tdg__core_t *core);
 void tdg__reread_down(tdg__core_t *core);
 void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub); /* drops all about it */

@@ -371,6 +371,6 @@ void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
             return; /* of a stream that is over */
     }
     if (notice.listen != NULL)
-        tdg__lifesign_message(&notice.listen->life, tdg__core_now(core));
+        tdg__lifesign_message(core, &notice.listen->group->life);
     kind->take(&notice);
 }

@@ -544,6 +544,11 @@ void tdg__web_close(tdg__web_t *web, void (*closed)(void *arg), void *arg) {
     tdg__curl_close(web->curl, curl_closed, web);
 }
 
+void tdg__web_distrust(tdg__web_t *web) {
+    web->distrusts = true;
+    web->trusted_since_ms = uv_now(web->loop);
+}
+
 bool tdg__web_renew_token(tdg__web_t *web) {
     tdg__free(web->token);
     web->token = NULL;

@@ -124,6 +124,9 @@ void tdg__exchange_cancel(tdg__exchange_t *exchange);
 /* From now on; the time since the last piece counts. */
 void tdg__exchange_set_quiet(tdg__exchange_t *exchange, uint32_t quiet_timeout_ms);
 
+/* Connections that are open now may be dead: exchanges from now on use none of them. */
+void tdg__web_distrust(tdg__web_t *web);
+
 /* Reads the token file anew before the next exchange. Returns whether there is one. */
 bool tdg__web_renew_token(tdg__web_t *web);
 

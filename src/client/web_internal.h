@@ -28,6 +28,8 @@ struct tdg__web {
     char *ca_file, *proxy, *agent, *abstract_socket;
     bool insecure;
     uint32_t connect_timeout_ms;
+    bool distrusts;            /* connections that are older than ... */
+    uint64_t trusted_since_ms; /* ... this */
 
     tdg__web_url_t home; /* where everything goes: that of the first exchange */
     struct tdg__web_move moved[TDG__WEB_MOVED];

@@ -261,6 +261,19 @@ static void set_numbers(tdg__exchange_t *exchange) {
         curl_easy_setopt(exchange->easy, numbers[i].option, numbers[i].number);
 }
 
+/* libcurl compares whole seconds; so that none is taken that is too old, one less. */
+static void set_age(tdg__exchange_t *exchange) {
+    const tdg__web_t *web = exchange->web;
+    uint64_t age_s = (uv_now(web->loop) - web->trusted_since_ms) / 1000;
+
+    if (!web->distrusts)
+        return;
+    if (age_s < 2)
+        curl_easy_setopt(exchange->easy, CURLOPT_FRESH_CONNECT, 1L);
+    else
+        curl_easy_setopt(exchange->easy, CURLOPT_MAXLIFETIME_CONN, (long)(age_s - 1));
+}
+
 static void set_calls(tdg__exchange_t *exchange) {
     CURL *easy = exchange->easy;
 
@@ -288,6 +301,7 @@ int tdg__exchange_prepare(tdg__exchange_t *exchange, const tdg__web_wish_t *wish
     if (rv < 0)
         return rv;
     set_numbers(exchange);
+    set_age(exchange);
     set_calls(exchange);
     return 0;
 }

@@ -36,7 +36,6 @@ typedef enum tdg__carry_end {
     TDG__CARRY_NO_SESSION, /* HTTP: 404 to a request with a session id */
     TDG__CARRY_BROKEN,     /* ended, or was cut, before the response; `sent` says whether
                               the server may have got it */
-    TDG__CARRY_QUIET,      /* a stream showed no sign of life for too long */
     TDG__CARRY_TIMEOUT,
     TDG__CARRY_NONSENSE, /* an answer that is not MCP: type, JSON, JSON-RPC, too large */
     TDG__CARRY_AWAY,     /* no connection */
@@ -95,7 +94,6 @@ typedef struct tdg__parcel_out {
     tdg__version_t version; /* spoken; UNKNOWN for initialize: no version header */
     bool stream;            /* modern listen: stays open; no total time-out, `alive` */
     uint32_t timeout_ms;    /* until the response (stream: until the head) */
-    uint32_t quiet_ms;      /* stream: see tdg__wire_set_quiet(); 0: never */
 } tdg__parcel_out_t;
 
 typedef struct tdg__wire_ops {
@@ -112,8 +110,8 @@ typedef struct tdg__wire_ops {
     /* Legacy HTTP: the GET stream of the session, with Last-Event-ID where `after` is
      * given. `event_id` is called with every id that arrives. 405 ends it as STATUS. NULL
      * where the wire has none because everything comes by itself. */
-    int (*listen)(tdg__wire_t *wire, const char *after, uint32_t quiet_ms,
-                  tdg__version_t version, void (*event_id)(void *user, const char *id),
+    int (*listen)(tdg__wire_t *wire, const char *after, tdg__version_t version,
+                  void (*event_id)(void *user, const char *id),
                   const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret);
 
     /* Ends it; no call comes any more. Over HTTP the connection closes, which cancels a
@@ -121,14 +119,14 @@ typedef struct tdg__wire_ops {
      * caller's. */
     void (*cancel)(tdg__wire_t *wire, tdg__carry_t *carry);
 
-    /* Dead after so much silence, from now on; for streams. 0: never. Where everything
-     * shares one stream, `carry` is NULL. */
-    void (*set_quiet)(tdg__wire_t *wire, tdg__carry_t *carry, uint32_t quiet_ms);
-
     /* Legacy HTTP: the session of the last initialize is forgotten; where `say_so`, the
      * server is asked by DELETE to end it, and done(user, …) is called when it has
      * answered or not (2 s). Others: stdio and sse close their channel. */
     void (*end_session)(tdg__wire_t *wire, bool say_so, void (*done)(void *user));
+
+    /* HTTP: connections that are open may be dead: what is sent from now on uses none of
+     * them. NULL where there is one for everything. */
+    void (*distrust)(tdg__wire_t *wire);
 
     /* HTTP: the token was refused; reads it anew. Whether trying again makes sense. */
     bool (*renew)(tdg__wire_t *wire);

@@ -76,10 +76,10 @@ static int send_(tdg__wire_t *base, const tdg__parcel_out_t *out,
     return begun(post, tdg__post_begin(post, out), ret);
 }
 
-static int listen_(tdg__wire_t *base, const char *after, uint32_t quiet_ms,
-                   tdg__version_t version, void (*event_id)(void *user, const char *id),
+static int listen_(tdg__wire_t *base, const char *after, tdg__version_t version,
+                   void (*event_id)(void *user, const char *id),
                    const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
-    tdg__parcel_out_t out = {.version = version, .stream = true, .quiet_ms = quiet_ms};
+    tdg__parcel_out_t out = {.version = version, .stream = true};
     tdg__post_t *post;
     int rv;
 
@@ -94,15 +94,6 @@ static int listen_(tdg__wire_t *base, const char *after, uint32_t quiet_ms,
 static void cancel(tdg__wire_t *base, tdg__carry_t *carry) {
     (void)base;
     tdg__conduit_drop(carry);
-}
-
-static void set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
-    tdg__post_t *post = (tdg__post_t *)carry;
-
-    (void)base;
-    post->quiet_ms = quiet_ms;
-    if (post->exchange != NULL)
-        tdg__exchange_set_quiet(post->exchange, quiet_ms);
 }
 
 static void on_goodbye_head(void *user, const tdg__web_head_t *head) {
@@ -160,6 +151,10 @@ static bool renew(tdg__wire_t *base) {
     return tdg__web_renew_token(((tdg__http_t *)base)->web);
 }
 
+static void distrust(tdg__wire_t *base) {
+    tdg__web_distrust(((tdg__http_t *)base)->web);
+}
+
 static void destroy(tdg__conduit_t *conduit) {
     tdg__http_t *wire = (tdg__http_t *)conduit;
 
@@ -189,8 +184,8 @@ static const tdg__conduit_kind_t kind = {
               .send = send_,
               .listen = listen_,
               .cancel = cancel,
-              .set_quiet = set_quiet,
               .end_session = end_session,
+              .distrust = distrust,
               .renew = renew,
               .close = close_,
               },

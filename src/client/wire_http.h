@@ -34,7 +34,6 @@ typedef struct tdg__post {
     bool initialize, stream, listen;
     bool with_session; /* the last request of it carried one */
     char *new_session; /* from the answer to initialize, until that has succeeded */
-    uint32_t quiet_ms;
 
     tdg__post_body_t body;
     tdg__text_t text; /* JSON, or the body of an error */

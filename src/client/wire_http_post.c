@@ -282,7 +282,6 @@ static void on_data(void *user, const char *data, size_t len) {
 void tdg__post_init(tdg__post_t *post, const tdg__parcel_out_t *out) {
     post->version = out->version;
     post->stream = out->stream;
-    post->quiet_ms = out->stream ? out->quiet_ms : 0;
     post->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
     post->retry_ms = RETRY_MS;
     post->retry_after_ms = -1;
@@ -329,7 +328,6 @@ static int begin(tdg__post_t *post, tdg__web_wish_t *wish, const struct fields *
     wish->url = wire->url;
     wish->fields = fields->list;
     wish->field_count = fields->count;
-    wish->quiet_timeout_ms = post->quiet_ms;
     return tdg__web_begin(wire->web, wish, &exchange_calls, post, &post->exchange);
 }
 
@@ -484,9 +482,7 @@ static void end_of_events(tdg__post_t *post, bool complete, const char *why) {
 static tdg__carry_end_t end_of_code(const tdg__post_t *post, int code) {
     switch (code) {
     case TDG_ETIMEDOUT:
-        return post->body == TDG__POST_EVENTS && (post->listen || post->stream)
-                   ? TDG__CARRY_QUIET
-                   : TDG__CARRY_TIMEOUT;
+        return TDG__CARRY_TIMEOUT;
     case TDG_EINVAL:
     case TDG_EREFUSED:
         return TDG__CARRY_REFUSED;

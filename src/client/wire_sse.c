@@ -25,7 +25,6 @@ struct pair {
     char *endpoint; /* NULL: not known yet */
     tdg__exchange_t *stream;
     tdg__sse_t sse;
-    uint32_t quiet_ms;
     bool over; /* the stream is lost, or nobody wants it any more */
     void (*opening)(void *user, int code, const char *why); /* until it was called */
     void (*ending)(void *user);                             /* to be called soon */
@@ -88,7 +87,7 @@ static void on_endpoint(struct pair *wire, const char *text) {
         return;
     }
     wire->opening = NULL;
-    tdg__exchange_set_quiet(wire->stream, wire->quiet_ms);
+    tdg__exchange_set_quiet(wire->stream, 0); /* the core looks after it now */
     opening(wire->conduit.base.user, 0, "");
 }
 
@@ -315,16 +314,6 @@ static void cancel(tdg__wire_t *base, tdg__carry_t *carry) {
     tdg__conduit_drop(carry);
 }
 
-/* There is one stream, whoever asks. */
-static void set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
-    struct pair *wire = (struct pair *)base;
-
-    (void)carry;
-    wire->quiet_ms = quiet_ms;
-    if (wire->stream != NULL && wire->endpoint != NULL)
-        tdg__exchange_set_quiet(wire->stream, quiet_ms);
-}
-
 static void end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
     struct pair *wire = (struct pair *)base;
 
@@ -333,6 +322,10 @@ static void end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)
     wire->opening = NULL;
     wire->ending = done;
     tdg__conduit_soon(&wire->conduit);
+}
+
+static void distrust(tdg__wire_t *base) {
+    tdg__web_distrust(((struct pair *)base)->web);
 }
 
 static bool renew(tdg__wire_t *base) {
@@ -371,8 +364,8 @@ static const tdg__conduit_kind_t kind = {
               .open = open_,
               .send = send_,
               .cancel = cancel,
-              .set_quiet = set_quiet,
               .end_session = end_session,
+              .distrust = distrust,
               .renew = renew,
               .close = close_,
               },

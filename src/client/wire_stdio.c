@@ -178,12 +178,6 @@ static void cancel(tdg__wire_t *base, tdg__carry_t *carry) {
     tdg__conduit_drop(carry);
 }
 
-static void set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
-    (void)base; /* a pipe is alive as long as the program is */
-    (void)carry;
-    (void)quiet_ms;
-}
-
 static void end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
     struct stdio *wire = (struct stdio *)base;
 
@@ -233,7 +227,6 @@ static const tdg__conduit_kind_t kind = {
               .open = open_,
               .send = send_,
               .cancel = cancel,
-              .set_quiet = set_quiet,
               .end_session = end_session,
               .renew = renew,
               .close = close_,

@@ -229,6 +229,8 @@ class Server:
         self.capabilities = {'resources': {'subscribe': True, 'listChanged': True},
                              'tools': {'listChanged': True}, 'prompts': {}}
         self.retry = None  # given at the beginning of legacy streams
+        self.keepalive_ms = None  # that it announces
+        self.single = False  # legacy: one GET stream per session
         self.rules, self.requests, self.streams = [], [], []
         self.sessions = {}  # id: set of URIs
         self.connections, self.open_conns = 0, set()
@@ -499,7 +501,7 @@ class Server:
         lists = {name: True for name, value in notifications.items()
                  if value is True and name.endswith('ListChanged')}
         stream = Stream(request, set(wanted), None, request.id)
-        cursor, more = request.meta.get('dev.tidings/cursor'), {}
+        cursor, more = request.meta.get('dev.tidings/cursor'), self.announcement()
         if self.ours and cursor is not None:
             more['dev.tidings/resumed'] = self.position(cursor) is not None
         stream.begin()
@@ -510,6 +512,9 @@ class Server:
                 self.catch_up(stream, wanted, self.position(cursor))
             self.begun(stream)
         return self.run(stream)
+
+    def announcement(self):
+        return {'dev.tidings/keepAliveMs': self.keepalive_ms} if self.keepalive_ms else {}
 
     def catch_up(self, stream, uris, since):
         for uri in sorted(uris, key=lambda uri: self.versions[uri]):
@@ -523,7 +528,7 @@ class Server:
         version = request.params.get('protocolVersion')
         return self.result(request, {
             'protocolVersion': LEGACY if version == MODERN else version,
-            'capabilities': self.capabilities,
+            'capabilities': self.capabilities, '_meta': self.announcement(),
             'serverInfo': {'name': 'bad', 'version': '1'}},
             [('Mcp-Session-Id', session)])
 
@@ -544,6 +549,8 @@ class Server:
         if request.session not in self.sessions:
             return self.error(request, -32001, 'no such session', 404)
         uris = self.sessions[request.session]
+        if self.single and any(stream.wanted is uris for stream in self.streams):
+            return self.error(request, -32000, 'one stream per session', 409)
         stream = Stream(request, uris, None)
         stream.begin()
         after = request.fields.get('last-event-id')
@@ -578,7 +585,7 @@ class Server:
         if request.kind == 'initialize':
             return self.result(request, {
                 'protocolVersion': '2024-11-05', 'capabilities': self.capabilities,
-                'serverInfo': {'name': 'bad', 'version': '1'}})
+                '_meta': self.announcement(), 'serverInfo': {'name': 'bad', 'version': '1'}})
         return self.common(request, self.sessions[self._old(request)])
 
 

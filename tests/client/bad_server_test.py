@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 
 from driver import PROGRAM, tap  # noqa: E402
 
-GROUPS = ['drops', 'streams', 'statuses', 'answers', 'pipes', 'storms']
+GROUPS = ['drops', 'streams', 'frozen', 'statuses', 'answers', 'pipes', 'storms']
 
 
 def reraise(text):

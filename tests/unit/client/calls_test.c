@@ -480,9 +480,9 @@ static void a_stream_stays_open(void **state) {
     fake_retry(f, sent, 77);
     assert_int_equal(stream.opened, 1);
     assert_int_equal(stream.messages, 1);
-    assert_int_equal(stream.alive, 1);
+    assert_int_equal(stream.alive, 2);
     assert_int_equal(stream.retry, 77);
-    fake_broken(f, sent, TDG__CARRY_QUIET, true);
+    fake_broken(f, sent, TDG__CARRY_BROKEN, true);
     assert_int_equal(fake_code(stream.note), TDG_EAWAY);
     assert_int_equal(fake_count(f, "subscriptions/listen"), 1);
 }
@@ -532,17 +532,6 @@ static void what_is_dropped_is_not_told_about(void **state) {
     stream.note->calls = 1; /* fake_end() wants one call of all */
 }
 
-static void the_silence_of_a_stream_can_be_bounded(void **state) {
-    struct fake *f = *state;
-    struct stream stream;
-    tdg__asked_t *asked;
-
-    up(f, TDG_ERA_MODERN);
-    asked = begin_stream(f, &stream);
-    tdg__asked_set_quiet(f->core, asked, 1234);
-    assert_int_equal(fake_find(f, "subscriptions/listen")->quiet_ms, 1234);
-}
-
 static void what_is_asked_for_a_sign_of_life_depends_on_the_era(void **state) {
     struct fake *f = *state;
 
@@ -588,7 +577,6 @@ int main(void) {
         HTTP(a_stream_that_does_not_open_times_out),
         STDIO(on_a_shared_channel_the_id_says_whose_it_is),
         STDIO(what_is_dropped_is_not_told_about),
-        HTTP(the_silence_of_a_stream_can_be_bounded),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

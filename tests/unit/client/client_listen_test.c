@@ -507,7 +507,7 @@ static void not_resumed_leaves_doubts(void **state) {
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, CURSOR(5));
     play_live(f, "a:{x}", NULL, CURSOR(5) "," RESUMED(true));
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_QUIET, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), NULL, "'dev.tidings/cursor':'b-1'," RESUMED(false));
     assert_told(f, "DOWN\nUP\nUPDATED a:{x} maybe\n");
@@ -609,46 +609,6 @@ static void who_is_barred_on_return_gives_up(void **state) {
 
 /* ---- Silence ------------------------------------------------------------ */
 
-static void keep_alives_teach_what_is_too_much_silence(void **state) {
-    struct fake *f = *state;
-    struct fake_sent *listen;
-
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    listen = fake_find(f, LISTEN);
-    assert_int_equal(listen->quiet_ms, 0);
-    fake_alive(f, listen);
-    for (int i = 0; i < 2; i++) {
-        fake_pass(f, 15000);
-        fake_alive(f, listen);
-    }
-    assert_int_equal(listen->quiet_ms, 0);
-    fake_pass(f, 15000);
-    fake_alive(f, listen);
-    assert_int_equal(listen->quiet_ms, 45000);
-    assert_int_equal(f->core->counts.keepalives, 2);
-    fake_pass(f, 1);
-    play_update(f, listen, "a:1", "");
-    assert_int_equal(listen->quiet_ms, 45000);
-}
-
-static void pieces_of_a_message_teach_nothing(void **state) {
-    struct fake *f = *state;
-    struct fake_sent *listen;
-
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    listen = fake_find(f, LISTEN);
-    for (int i = 0; i < 20; i++) {
-        fake_pass(f, i % 4 == 0 ? 5000 : 20);
-        fake_alive(f, listen);
-        if (i % 4 == 3)
-            play_update(f, listen, "a:1", "");
-    }
-    assert_int_equal(listen->quiet_ms, 0);
-    assert_int_equal(f->core->counts.keepalives, 0);
-}
-
 /* ---- One channel for everything ----------------------------------------- */
 
 static int stdio_setup(void **state) {
@@ -727,8 +687,6 @@ int main(void) {
         HTTP(one_timer_and_no_storm),
         HTTP(a_server_that_ends_streams_at_once_meets_no_storm),
         HTTP(who_is_barred_on_return_gives_up),
-        HTTP(keep_alives_teach_what_is_too_much_silence),
-        HTTP(pieces_of_a_message_teach_nothing),
         PIPE(on_a_pipe_the_id_says_which_stream_it_is),
         PIPE(a_cancelled_stream_is_over),
     };

@@ -39,7 +39,7 @@ static void zero_means_the_default(void **state) {
     assert_int_equal(tdg__client_opts_init(&own, &opts, NULL), 0);
     assert_int_equal(own.opts.connect_timeout_ms, 30000);
     assert_int_equal(own.opts.timeout_ms, 60000);
-    assert_int_equal(own.opts.quiet_ms, 0);
+    assert_int_equal(own.opts.quiet_ms, 60000);
     assert_int_equal(own.opts.retry_ms, 500);
     assert_int_equal(own.opts.retry_max_ms, 30000);
     assert_int_equal(own.opts.retry_per_minute, 20);

@@ -15,7 +15,7 @@
 
 #include "unit/client/model.h"
 
-enum { STEPS = 400, RUNS = 100 };
+enum { STEPS = 400, RUNS = 100, QUIET_MS = 5000, LONGEST_CHECK_MS = 10 * 60 * 1000 };
 
 static struct sim {
     struct fake *f;
@@ -121,7 +121,7 @@ static void restart(void) {
 /* ---- A run -------------------------------------------------------------- */
 
 static void pass(int64_t ms) {
-    int64_t end = sim.f->now + ms, piece = sim.server.faults ? 5 : 40;
+    int64_t end = sim.f->now + ms, piece = sim.server.faults ? 5 : ms <= 500 ? 40 : 500;
 
     while (sim.f->now < end) {
         fake_pass(sim.f, end - sim.f->now < piece ? end - sim.f->now : piece);
@@ -141,6 +141,8 @@ static void step(void) {
     case 2:
         if (chance(4) == 0)
             model_break(&sim.server, false);
+        else if (chance(8) == 0)
+            model_freeze(&sim.server);
         break;
     case 3:
         if (chance(20) == 0)
@@ -166,12 +168,15 @@ static void step(void) {
     model_write(&sim.server);
 }
 
+/* Long enough for the longest wait until a silent stream is checked. */
 static void quiet(void) {
+    int64_t end = sim.f->now + 2 * LONGEST_CHECK_MS;
+
     sim.server.faults = false;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 200 || sim.f->now < end; i++) {
         for (int n = 0; n < 40; n++)
             model_take(&sim.server);
-        pass(500);
+        pass(i < 200 ? 500 : 5000);
     }
 }
 
@@ -196,6 +201,15 @@ struct setting {
     uint64_t seeds[4]; /* 0: no more */
 };
 
+static void shake_hands(struct fake *f, struct fake_sent *sent) {
+    if (sim.server.modern)
+        fake_modern_server(f, sent);
+    else if (strcmp(sent->method, "initialize") == 0)
+        model_initialize(&sim.server, sent);
+    else
+        fake_legacy_server(f, sent);
+}
+
 static void run(uint64_t seed, const struct setting *setting) {
     void *state = NULL;
     struct fake *f = state_create(&state, sizeof(*f));
@@ -204,12 +218,15 @@ static void run(uint64_t seed, const struct setting *setting) {
     sim.f = f;
     fake_init(f, TDG__WIRE_HTTP);
     f->dice.seed = f->dice.state = seed;
+    f->client.quiet_ms = QUIET_MS;
     assert_int_equal(fake_create(f), 0);
     f->core->opts.event = on_event;
     f->core->opts.forget = on_forget;
-    fake_up(f, setting->modern ? TDG_ERA_MODERN : TDG_ERA_LEGACY);
     model_init(&sim.server, f, setting->modern, setting->ours);
     sim.server.fickle = setting->fickle;
+    f->answer = shake_hands;
+    fake_start(f);
+    assert_int_equal(f->core->state, TDG__CORE_UP);
 
     for (int i = 0; i < STEPS; i++)
         step();

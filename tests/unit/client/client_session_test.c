@@ -15,14 +15,6 @@ static int pipe_setup(void **state) {
     return 0;
 }
 
-/* A server that speaks only 2024-11-05. */
-static void old_server(struct fake *f, struct fake_sent *sent) {
-    if (sent->wire->kind == TDG__WIRE_HTTP)
-        fake_status(f, sent, 405, NULL);
-    else
-        fake_legacy_server(f, sent);
-}
-
 static struct fake_note *play_call(struct fake *f) {
     struct fake_note *note = fake_note(f);
 
@@ -496,54 +488,6 @@ static void a_program_that_ends_is_started_again(void **state) {
     assert_told(f, "UP\nUPDATED a:1 maybe\n");
 }
 
-static void keep_alives_of_the_stream_teach(void **state) {
-    struct fake *f = *state;
-    struct fake_sent *get;
-
-    fake_up(f, TDG_ERA_LEGACY);
-    play_live(f, "a:1", NULL, "");
-    get = fake_find(f, "GET");
-    for (int i = 0; i < 4; i++) {
-        fake_pass(f, 1000);
-        fake_alive(f, get);
-    }
-    assert_int_equal(get->quiet_ms, 5000);
-}
-
-static void keep_alives_of_the_only_stream_teach(void **state) {
-    struct fake *f = *state;
-
-    f->answer = old_server;
-    fake_start(f);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(fake_wire(f)->quiet_ms, 0);
-        fake_pass(f, 7000);
-        fake_alive(f, NULL);
-    }
-    assert_int_equal(fake_wire(f)->quiet_ms, 21000);
-    assert_int_equal(f->core->counts.keepalives, 2);
-
-    /* The next one has yet to show some. */
-    fake_lost(f, "it broke");
-    fake_pass(f, 60000);
-    assert_int_equal(f->core->state, TDG__CORE_UP);
-    assert_int_equal(fake_wire(f)->quiet_ms, 0);
-}
-
-static void what_is_given_counts_for_the_only_stream(void **state) {
-    struct fake *f = *state;
-
-    f->client.quiet_ms = 30000;
-    f->answer = old_server;
-    fake_start(f);
-    assert_int_equal(fake_wire(f)->quiet_ms, 30000);
-    for (int i = 0; i < 4; i++) {
-        fake_pass(f, 1000);
-        fake_alive(f, NULL);
-    }
-    assert_int_equal(fake_wire(f)->quiet_ms, 30000);
-}
-
 static void lists_need_a_server_that_tells(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
@@ -589,9 +533,6 @@ int main(void) {
         HTTP(refused_after_a_return_is_lost),
         HTTP(trouble_on_return_is_retried),
         PIPE(a_program_that_ends_is_started_again),
-        HTTP(keep_alives_of_the_stream_teach),
-        HTTP(keep_alives_of_the_only_stream_teach),
-        HTTP(what_is_given_counts_for_the_only_stream),
         HTTP(lists_need_a_server_that_tells),
     };
 

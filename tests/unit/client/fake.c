@@ -111,7 +111,6 @@ static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
     sent->version = out->version;
     sent->stream = out->stream;
     sent->timeout_ms = out->timeout_ms;
-    sent->quiet_ms = out->quiet_ms;
     sent->own_calls = *calls;
     sent->calls = &sent->own_calls;
     sent->user = user;
@@ -119,8 +118,7 @@ static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
     return 0;
 }
 
-static int wire_listen(tdg__wire_t *base, const char *after, uint32_t quiet_ms,
-                       tdg__version_t version,
+static int wire_listen(tdg__wire_t *base, const char *after, tdg__version_t version,
                        void (*event_id)(void *user, const char *id),
                        const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
     struct fake_wire *wire = (struct fake_wire *)base;
@@ -135,7 +133,6 @@ static int wire_listen(tdg__wire_t *base, const char *after, uint32_t quiet_ms,
     sent->headers = own_text("");
     sent->version = version;
     sent->stream = true;
-    sent->quiet_ms = quiet_ms;
     sent->event_id = event_id;
     sent->own_calls = *calls;
     sent->calls = &sent->own_calls;
@@ -153,24 +150,16 @@ static void wire_cancel(tdg__wire_t *base, tdg__carry_t *carry) {
     sent->cancelled = true;
 }
 
-static void wire_set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
-    struct fake_sent *sent = (struct fake_sent *)carry;
-
-    if (sent == NULL) {
-        ((struct fake_wire *)base)->quiet_ms = quiet_ms;
-        return;
-    }
-    assert_ptr_equal(sent->wire, base);
-    assert_false(sent->over);
-    sent->quiet_ms = quiet_ms;
-}
-
 static void wire_end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
     struct fake_wire *wire = (struct fake_wire *)base;
 
     wire->sessions_ended++;
     wire->sessions_said += say_so ? 1 : 0;
     wire->ending = done;
+}
+
+static void wire_distrust(tdg__wire_t *base) {
+    ((struct fake_wire *)base)->distrusted++;
 }
 
 static bool wire_renew(tdg__wire_t *base) {
@@ -200,8 +189,8 @@ static void wire_close(tdg__wire_t *base, void (*closed)(void *arg), void *arg) 
     {                                                                                    \
         .name = (kind_name), .shared = (is_shared), .open = wire_open,                   \
         .send = wire_send, .listen = (listen_fn), .cancel = wire_cancel,                 \
-        .set_quiet = wire_set_quiet, .end_session = wire_end_session,                    \
-        .renew = wire_renew, .close = wire_close                                         \
+        .end_session = wire_end_session, .distrust = wire_distrust, .renew = wire_renew, \
+        .close = wire_close                                                              \
     }
 
 static const tdg__wire_ops_t all_ops[] = {
@@ -695,7 +684,10 @@ void fake_says(struct fake *f, struct fake_sent *sent, const char *text) {
         fake_broken(f, sent, TDG__CARRY_NO_MEMORY, true);
         return;
     }
-    sent->calls->message(sent->user, &message);
+    if (sent->calls->alive != NULL) /* as wires do, for the bytes of it */
+        sent->calls->alive(sent->user);
+    if (!sent->cancelled)
+        sent->calls->message(sent->user, &message);
     tdg__rpc_message_done(&message);
     fake_run(f);
 }

@@ -43,7 +43,7 @@ struct fake_sent {
     char *headers;          /* Mcp-Param-..., "Name: value\n" each; "" for none */
     tdg__version_t version; /* UNKNOWN: no header */
     bool stream;
-    uint32_t timeout_ms, quiet_ms;
+    uint32_t timeout_ms;
     bool over;      /* ended by the test */
     bool cancelled; /* by the core */
     const tdg__carry_calls_t *calls;
@@ -62,7 +62,7 @@ struct fake_wire {
     void (*closing)(void *arg);                             /* to be called */
     void *closing_arg;
     bool closed, lost;
-    uint32_t quiet_ms;                 /* set for the wire itself */
+    int distrusted;
     int sessions_ended, sessions_said; /* end_session: in all, with `say_so` */
 };
 

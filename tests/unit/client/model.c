@@ -36,12 +36,14 @@ void model_trace(const struct model *m, const char *format, ...) {
 
 static void begin_session(struct model *m) {
     m->session = (struct model_session){.opens_with_id = model_chance(m, 2) == 0};
+    m->stuck = false;
 }
 
 void model_init(struct model *m, struct fake *f, bool modern, bool ours) {
     *m = (struct model){
         .f = f, .modern = modern, .ours = ours, .faults = true, .epoch = 1};
     m->seen = f->sent_count;
+    m->single = model_chance(m, 2) == 0;
     begin_session(m);
 }
 
@@ -54,7 +56,8 @@ static bool is_open(const struct model_stream *stream) {
 static struct model_stream *add_stream(struct model *m, struct fake_sent *sent) {
     for (int s = 0; s < MODEL_STREAMS; s++) {
         if (!is_open(&m->streams[s])) {
-            m->streams[s] = (struct model_stream){.sent = sent};
+            m->streams[s] = (struct model_stream){
+                .sent = sent, .serial = ++m->serials, .alive_ms = m->f->now};
             model_trace(m, "stream %d: %s", s, sent->text != NULL ? sent->text : "GET");
             return &m->streams[s];
         }
@@ -65,11 +68,14 @@ static struct model_stream *add_stream(struct model *m, struct fake_sent *sent) 
 
 /* Of a session: where notifications go. NULL: there is none. */
 static struct model_stream *get_of(struct model *m) {
+    struct model_stream *newest = NULL;
+
     for (int s = 0; s < MODEL_STREAMS; s++) {
-        if (is_open(&m->streams[s]))
-            return &m->streams[s];
+        if (is_open(&m->streams[s]) &&
+            (newest == NULL || m->streams[s].serial > newest->serial))
+            newest = &m->streams[s];
     }
-    return NULL;
+    return newest;
 }
 
 /* Messages arrive in the order in which they are sent. */
@@ -231,7 +237,8 @@ static void arrive_ack(struct model *m, const struct model_stream *stream,
             comma = ",";
         }
     }
-    snprintf(text + len, sizeof(text) - len, "]},'_meta':{%s%s}}", meta,
+    snprintf(text + len, sizeof(text) - len, "]},'_meta':{%s%s%s}}", meta,
+             m->ours ? ",'dev.tidings/keepAliveMs':1000" : "",
              !m->ours || !message->had_cursor ? ""
              : message->resumed               ? ",'dev.tidings/resumed':true"
                                               : ",'dev.tidings/resumed':false");
@@ -313,6 +320,8 @@ void model_write(struct model *m) {
         for (int s = 0; s < MODEL_STREAMS; s++) {
             struct model_stream *stream = &m->streams[s];
 
+            if (stream->frozen)
+                stream->first = stream->end = 0;
             if (is_open(stream) && stream->first < stream->end &&
                 stream->queue[stream->first].due <= m->f->now &&
                 (next == NULL ||
@@ -322,6 +331,15 @@ void model_write(struct model *m) {
         if (next != NULL)
             arrive(m, next);
     } while (next != NULL);
+    for (int s = 0; m->ours && s < MODEL_STREAMS; s++) {
+        struct model_stream *stream = &m->streams[s];
+
+        if (!is_open(stream) || stream->frozen ||
+            m->f->now - stream->alive_ms < MODEL_KEEPALIVE_MS)
+            continue;
+        stream->alive_ms = m->f->now;
+        fake_alive(m->f, stream->sent);
+    }
     answer_due(m);
 }
 
@@ -446,6 +464,30 @@ static void take_unsubscribe(struct model *m, struct fake_sent *sent) {
     answer(m, sent, "{}");
 }
 
+/* What the content is shows which change was the last. */
+static void take_read(struct model *m, struct fake_sent *sent) {
+    json_t *params = fake_params(sent);
+    int i = model_index(json_string_value(json_object_get(params, "uri")));
+    char result[200];
+
+    snprintf(result, sizeof(result),
+             "{'contents':[{'uri':'%s','text':'%" PRIu64 "-%" PRIu64 "'}]}", model_uri(i),
+             m->epoch, m->version[i]);
+    json_decref(params);
+    answer(m, sent, result);
+}
+
+void model_initialize(struct model *m, struct fake_sent *sent) {
+    char result[300];
+
+    begin_session(m);
+    snprintf(result, sizeof(result),
+             "{'protocolVersion':'2025-11-25','capabilities':{'resources':"
+             "{'subscribe':true}},'serverInfo':{'name':'model','version':'1'}%s}",
+             m->ours ? ",'_meta':{'dev.tidings/keepAliveMs':1000}" : "");
+    fake_result(m->f, sent, result);
+}
+
 static bool is_taken(const struct model *m, const struct fake_sent *sent) {
     bool get = strcmp(sent->method, "GET") == 0;
 
@@ -478,8 +520,13 @@ void model_take(struct model *m) {
             fake_broken(m->f, sent, TDG__CARRY_AWAY, false);
         else if (strcmp(sent->method, LISTEN) == 0)
             take_listen(m, add_stream(m, sent));
+        else if (strcmp(sent->method, "GET") == 0 && m->single && !m->ours &&
+                 (m->stuck || get_of(m) != NULL))
+            fake_status(m->f, sent, 409, NULL);
         else if (strcmp(sent->method, "GET") == 0)
             take_get(m, add_stream(m, sent));
+        else if (strcmp(sent->method, "resources/read") == 0)
+            take_read(m, sent);
         else if (strcmp(sent->method, "resources/subscribe") == 0)
             take_subscribe(m, sent);
         else if (strcmp(sent->method, "resources/unsubscribe") == 0)
@@ -506,12 +553,22 @@ void model_break(struct model *m, bool all) {
         if (!is_open(stream) || (!all && model_chance(m, 3) != 0))
             continue;
         model_trace(m, "stream %d breaks", s);
-        if (m->modern && model_chance(m, 3) == 0)
+        if (m->modern && !stream->frozen && model_chance(m, 3) == 0)
             complete(m, stream);
         else
-            fake_broken(m->f, stream->sent,
-                        model_chance(m, 2) != 0 ? TDG__CARRY_BROKEN : TDG__CARRY_QUIET,
-                        true);
+            fake_broken(m->f, stream->sent, TDG__CARRY_BROKEN, true);
+    }
+}
+
+void model_freeze(struct model *m) {
+    for (int s = 0; s < MODEL_STREAMS; s++) {
+        struct model_stream *stream = &m->streams[s];
+
+        if (!is_open(stream) || model_chance(m, 2) != 0)
+            continue;
+        model_trace(m, "stream %d freezes", s);
+        stream->frozen = true;
+        m->stuck = m->stuck || m->single;
     }
 }
 

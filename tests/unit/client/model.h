@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * A server to a simulated client (fake.h), by chance a bad one: it takes requests late
- * and in any order, loses answers and streams with what is on its way, forgets sessions,
- * starts anew, refuses. It is one of two kinds, and may change its kind when it starts:
+ * and in any order, loses answers and streams with what is on its way, freezes streams
+ * (both sides think that they are open, and nothing passes), forgets sessions, starts
+ * anew, refuses. It is one of two kinds, and may change its kind when it starts:
  *
  *     ours     holds updates back, merges them, tells them in any order, with versions
  * and cursors; who comes back with a cursor is told what changed since foreign  writes at
- * once, in order, sometimes twice; knows nothing of the past
+ * once, in order, sometimes twice; knows nothing of the past; a second GET stream of a
+ * session it may refuse, also where it cannot see that the first was closed
  *
  * What ours does follows docs/engine.md, "Coming back with a cursor" and "Going back",
  * and src/server/get.c. */
@@ -23,6 +25,7 @@ enum {
     MODEL_NETWORK_MS = 50, /* the longest that a message is on its way; with what passes
                               between two looks, less than TDG__SUBS_OVERLAP_MS */
     MODEL_BATCH_MS = 400,  /* the longest that a server of ours holds one back */
+    MODEL_KEEPALIVE_MS = 1000, /* that a server of ours announces */
 };
 
 /* A change that a server of ours has yet to write. */
@@ -62,6 +65,9 @@ struct model_stream {
     struct model_feed feed; /* listen */
     struct model_message queue[MODEL_QUEUE];
     size_t first, end; /* what is in the queue */
+    uint64_t serial;   /* the newest has the largest */
+    bool frozen;       /* nothing passes, and nobody knows */
+    int64_t alive_ms;  /* the last sign of life */
 };
 
 struct model_session {
@@ -79,6 +85,9 @@ struct model {
     struct fake *f;
     bool modern, ours;
     bool fickle; /* may be of the other kind after a restart */
+    bool single; /* foreign, legacy: one GET stream per session */
+    bool stuck;  /* it has one of which it cannot see that it is closed */
+    uint64_t serials;
     bool faults;
     uint64_t epoch, number;
     uint64_t version[MODEL_URIS]; /* number of the last change */
@@ -109,8 +118,10 @@ void model_trace(const struct model *m, const char *format, ...)
 void model_change(struct model *m, int i);
 void model_take(struct model *m);  /* one of the requests that were not taken yet */
 void model_write(struct model *m); /* what is due arrives */
-void model_break(struct model *m, bool all); /* some streams, or all */
-void model_forget(struct model *m);          /* legacy: the session */
+void model_break(struct model *m, bool all);                    /* some streams, or all */
+void model_freeze(struct model *m);                             /* some streams */
+void model_forget(struct model *m);                             /* legacy: the session */
+void model_initialize(struct model *m, struct fake_sent *sent); /* legacy: answers it */
 void model_restart(struct model *m);
 
 #endif

@@ -230,7 +230,7 @@ static void on_id(void *user, const char *id) {
 void wires_listen(struct wires *w, struct note *note, const char *after,
                   tdg__version_t version) {
     begin(w, note);
-    assert_int_equal(w->wire->ops->listen(w->wire, after, 0, version, on_id, &note_calls,
+    assert_int_equal(w->wire->ops->listen(w->wire, after, version, on_id, &note_calls,
                                           note, &note->carry),
                      0);
 }
