@@ -228,6 +228,13 @@ void tdg__engine_advance(tdg__engine_t *engine, int64_t mono_ms, int64_t wall_ms
         on_timer(engine, timer);
 }
 
+void tdg__engine_set_taking_time(tdg__engine_t *engine, int64_t mono_ms) {
+    if (mono_ms > MAX_TIME_MS)
+        mono_ms = MAX_TIME_MS;
+    if (mono_ms > engine->taking_ms)
+        engine->taking_ms = mono_ms;
+}
+
 int64_t tdg__engine_next_deadline(const tdg__engine_t *engine) {
     return tdg__heap_next(&engine->timers);
 }

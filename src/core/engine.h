@@ -365,6 +365,11 @@ int tdg__engine_take(tdg__engine_t *engine, tdg__stream_t stream, tdg__note_t *r
 /* Whether a stream has a notification that can be taken, blocked or not; or its end. */
 bool tdg__engine_has_note(const tdg__engine_t *engine, tdg__stream_t stream);
 
+/* What is taken from now on is taken at this time, where that is later than the last
+ * advance: a caller that is held up between an advance and a write says so here, so that
+ * rate limits are measured from the write. */
+void tdg__engine_set_taking_time(tdg__engine_t *engine, int64_t mono_ms);
+
 /* A stream that cannot be written to now can be taken out of next_ready() until it is
  * unblocked. Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_block(tdg__engine_t *engine, tdg__stream_t stream, bool blocked);

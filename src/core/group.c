@@ -503,7 +503,8 @@ void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {
     }
 
     tdg__queue_leave(engine, id);
-    sub->taken_ms = engine->now_ms;
+    sub->taken_ms =
+        engine->taking_ms > engine->now_ms ? engine->taking_ms : engine->now_ms;
     sub->flags |= SUB_TAKEN;
     remember(engine, id);
     if (derived && group->limit_timer.pos == 0)

@@ -245,6 +245,7 @@ struct tdg__engine {
     tdg__engine_opts_t opts; /* defaults filled in */
     tdg__hash_key_t key;
     int64_t now_ms, wall_ms;
+    int64_t taking_ms; /* when something is taken, if later */
     uint64_t last_number;
     bool reached;      /* shared numbers: the last number is not that of a change */
     uint64_t armed_at; /* shared numbers: of the next arming; 0: not said */

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include <uv.h>
+
 #include "base/alloc.h"
 #include "mcp/cursor.h"
 
@@ -191,6 +193,12 @@ static int flush_feed(tdg__feed_t *feed, tdg__engine_t *engine, char *scratch,
     return flush_scratch(feed, &len);
 }
 
+/* The loop's time is that of the beginning of its turn. Where the machine is busy, the
+ * write may be much later; the next one keeps its distance from that, rounded up. */
+static void set_taking_time(tdg__engine_t *engine) {
+    tdg__engine_set_taking_time(engine, (int64_t)((uv_hrtime() + 999999) / 1000000));
+}
+
 void tdg__feeds_flush(tdg__worker_t *worker) {
     tdg__engine_t *engine = tdg__worker_engine(worker);
     char *scratch = tdg__net_scratch(tdg__worker_net(worker));
@@ -205,6 +213,7 @@ void tdg__feeds_flush(tdg__worker_t *worker) {
             continue;
         }
 
+        set_taking_time(engine);
         int rv = flush_feed(feed, engine, scratch, &end);
         if (end.kind == TDG__NOTE_END)
             feed->ops->ended(feed, end.reason);

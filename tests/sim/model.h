@@ -114,6 +114,7 @@ struct model {
     tdg__engine_opts_t opts; /* defaults filled in */
     int64_t now_ms;
     int64_t wall_ms;
+    int64_t taking_ms; /* when something is taken, if later than now */
     uint64_t epoch;
     uint64_t last_number;
     uint64_t numbering; /* the last number given out, here or elsewhere */
@@ -196,6 +197,7 @@ struct model {
     X(SIBLING_SERVED, "unacknowledged ones served by a sibling")                         \
     X(SIBLING_NEWER, "unacknowledged ones with something newer")                         \
     X(LIMITED, "notifications delayed by the rate limit")                                \
+    X(HELD_UP, "notifications taken later than the last advance")                        \
     X(LIMIT_OVER, "rate limits that ran out")                                            \
     X(LIMIT_SKIPPED, "deletions past window or limit")                                   \
     X(ENDED_EARLY, "notifications whose rate limit was ended early")                     \
@@ -285,6 +287,9 @@ struct model_note {
     int reason;
     tdg__cursor_t cursor;
 };
+
+/* What is taken is taken so much later than the last advance. */
+void model_held_up(struct model *model, int64_t ms);
 
 /* Every window and every limit that runs is over. */
 void model_end_windows(struct model *model);

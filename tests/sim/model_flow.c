@@ -109,6 +109,11 @@ void model__fire(struct model *model, struct window *window, bool deletion) {
     }
 }
 
+void model_held_up(struct model *model, int64_t ms) {
+    if (model->now_ms + ms > model->taking_ms)
+        model->taking_ms = model->now_ms + ms;
+}
+
 void model_end_windows(struct model *model) {
     for (int i = 0; i < model->windows_end; i++)
         if (model->windows[i].used && model->windows[i].runs)
@@ -504,6 +509,10 @@ static void serve(struct model *model, int client, int target, int resource,
             !cast_is_template(target) ||
             (room && model__limit_of(model, sub->wishes, resource) > 0);
         sub->taken_ms[resource] = model->now_ms;
+        if (model->taking_ms > model->now_ms) {
+            sub->taken_ms[resource] = model->taking_ms;
+            model__hit(model, HIT_HELD_UP);
+        }
     } else if (sub->used && flight->used) {
         model__hit(model,
                    flight->newest <= number ? HIT_SIBLING_SERVED : HIT_SIBLING_NEWER);

@@ -323,6 +323,7 @@ static run_op_fn *const operations[OP_KINDS] = {
     [OP_SET_RATE] = run__op_set_rate,
     [OP_SET_DEFAULTS] = run__op_set_defaults,
     [OP_END_WINDOWS] = run__op_end_windows,
+    [OP_HELD_UP] = run__op_held_up,
     [OP_RIGHT] = run__op_right,
     [OP_SUBSCRIBERS] = run__op_subscribers,
     [OP_PAGE] = run__op_page,

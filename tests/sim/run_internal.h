@@ -69,6 +69,7 @@ run_op_fn run__op_open, run__op_close, run__op_drop, run__op_end, run__op_block,
     run__op_unblock, run__op_subscribe, run__op_resume, run__op_acknowledge,
     run__op_rewind, run__op_unsubscribe, run__op_changed, run__op_deleted, run__op_unseen,
     run__op_watch_done, run__op_take, run__op_flush, run__op_receive, run__op_configure,
-    run__op_set_rate, run__op_end_windows, run__op_right, run__op_set_defaults;
+    run__op_set_rate, run__op_end_windows, run__op_held_up, run__op_right,
+    run__op_set_defaults;
 
 #endif

@@ -511,6 +511,12 @@ void run__op_flush(struct run *run, const struct op *op) {
     }
 }
 
+/* Writing is later than the last advance. */
+void run__op_held_up(struct run *run, const struct op *op) {
+    model_held_up(&run->model, op->ms);
+    tdg__engine_set_taking_time(run->engine, run->model.now_ms + op->ms);
+}
+
 void run__op_end_windows(struct run *run, const struct op *op) {
     (void)op;
     model_end_windows(&run->model);

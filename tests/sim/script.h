@@ -31,6 +31,7 @@
     X(UNSEEN, "unseen", 40, TARGET)                                                      \
     X(WATCH_DONE, "watch_done", 90, TARGET | RESULT | THEN | GAP)                        \
     X(TAKE, "take", 110, CLIENT | COUNT)                                                 \
+    X(HELD_UP, "held_up", 10, MS)                                                        \
     X(FLUSH, "flush", 60, COUNT)                                                         \
     X(BLOCK, "block", 14, CLIENT)                                                        \
     X(UNBLOCK, "unblock", 20, CLIENT)                                                    \

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import queue
+import random
 import select
 import shutil
 import signal
@@ -795,6 +796,53 @@ def what_was_published_is_written_before_the_end():
         stream.close()
 
 
+def collect(stream, arrivals):
+    """Notes when each update arrives, until the stream ends."""
+    while True:
+        line = stream.response.readline()
+        if not line:
+            return
+        if line.startswith(b'data:') and b'resources/updated' in line:
+            arrivals.append(time.monotonic())
+
+
+def starve(serve, seconds):
+    """Lets the server run only now and then, for as long as a scheduler that is short of time
+    might keep it waiting."""
+    rng = random.Random(10)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        serve.process.send_signal(signal.SIGSTOP)
+        time.sleep(rng.choice((0.01, 0.1, 0.4, 0.9)))
+        serve.process.send_signal(signal.SIGCONT)
+        time.sleep(rng.choice((0.001, 0.01, 0.1)))
+
+
+def a_starved_server_keeps_the_rate_limit():
+    """A reader may be late, but it never reads before the server writes: so many updates take so
+    much time at least."""
+    limit = 0.5
+    serve = Serve('server: {workers: 2, timing: immediate, rate-limit: 500ms}\n'
+                  'publish: {key: "${THE_KEY}"}\nresources:\n- memory: \'m:{x}\'\n')
+    streams = [listen(serve, 'm:1'), listen(serve, 'm:{x}'), listen(serve, 'm:1', 'm:{x}'),
+               legacy_listen(serve, 'm:1'), legacy_listen(serve, 'm:1', 'm:{x}')]
+    arrivals = [[] for _ in streams]
+    readers = [threading.Thread(target=collect, args=pair) for pair in zip(streams, arrivals)]
+    for reader in readers:
+        reader.start()
+    starving = threading.Thread(target=starve, args=(serve, 4))
+    began = time.monotonic()
+    starving.start()
+    while starving.is_alive():
+        assert publish(serve, {'uri': 'm:1', 'content': str(time.monotonic())})[0] == 200
+    stopped = time.monotonic()
+    assert serve.end() == 0
+    for reader, times in zip(readers, arrivals):
+        reader.join(PATIENCE)
+        # The stop ends the last limit early, for one more.
+        assert 2 <= len(times) <= (stopped - began) / limit + 2, (stopped - began, times)
+
+
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
 
@@ -944,6 +992,7 @@ TESTS = [
     a_session_subscribes_to_what_exists_or_asks_to_wait,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
+    a_starved_server_keeps_the_rate_limit,
     a_pipe_carries_the_protocol_and_nothing_else,
     a_port_in_use_is_said_to_be,
     a_broken_config_is_no_beginning,

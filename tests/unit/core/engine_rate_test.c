@@ -524,6 +524,46 @@ static void many_subscribers_leave_their_limits_each_in_its_time(void **state) {
     }
 }
 
+static void the_limit_runs_from_the_taking_time(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", rate_limit(1000));
+    changed(f, "a:1", NULL);
+    tdg__engine_set_taking_time(f->engine, f->now_ms + 700);
+    expect_note(f, s, "a:1", 1, 0);
+    changed(f, "a:1", NULL);
+    advance(f, 1699);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 2, 0);
+}
+
+/* The time may jump by much more than the limit, whenever a busy machine lets us. */
+static void late_advances_do_not_bring_more_notifications(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    int64_t last_ms = 0, jump_ms = 0;
+    int taken = 0;
+
+    subscribe_settings(f, s, "a:1", rate_limit(1000));
+    for (int i = 0; i < 5000; i++) {
+        tdg__note_t note;
+
+        changed(f, "a:1", NULL);
+        jump_ms = (jump_ms * 7 + 13) % 2003;
+        if (i % 3 == 0)
+            advance(f, jump_ms);
+        if (i % 2 == 0)
+            tdg__engine_set_taking_time(f->engine, f->now_ms + jump_ms / 2);
+        while (tdg__engine_take(f->engine, s, &note) == 1) {
+            assert_true(taken++ == 0 || f->now_ms - last_ms >= 1000);
+            last_ms = f->now_ms;
+        }
+    }
+    assert_true(taken > 100);
+}
+
 /* ---- The end of all windows --------------------------------------------- */
 
 static void all_windows_and_limits_can_be_ended(void **state) {
@@ -626,6 +666,8 @@ int main(void) {
         TEST(changes_kept_for_the_acknowledgement_know_no_limit_before, setup_default),
         TEST(a_limited_stream_does_not_hold_its_cursor_once_it_is_told, setup_default),
         TEST(many_subscribers_leave_their_limits_each_in_its_time, setup_default),
+        TEST(the_limit_runs_from_the_taking_time, setup_default),
+        TEST(late_advances_do_not_bring_more_notifications, setup_default),
         TEST(all_windows_and_limits_can_be_ended, setup_default),
         TEST(what_comes_after_the_end_of_all_windows_waits_as_ever, setup_default),
         TEST(what_is_not_acknowledged_waits_through_the_end_of_all_windows,

@@ -68,6 +68,54 @@ static void tells_of_changes_made_in_the_loop(void **state) {
     served_close(&f->served);
 }
 
+/* Whoever has the loop holds it up between its clock and the server's writes. */
+struct holdup {
+    uv_check_t check;
+    unsigned ms;       /* to hold it up for, once */
+    uint64_t ended_ms; /* when it went on */
+};
+
+static void hold_up(uv_check_t *check) {
+    struct holdup *holdup = check->data;
+
+    if (holdup->ms == 0)
+        return;
+    usleep(holdup->ms * 1000);
+    holdup->ms = 0;
+    holdup->ended_ms = now_ms();
+}
+
+static void keeps_the_rate_limit_between_writes_when_it_is_held_up(void **state) {
+    const tdg_server_opts_t opts = {.settings = {.rate_limit_ms = 400}};
+    struct fixture *f = *state;
+    struct holdup holdup = {.ms = 0};
+    struct client listen;
+    bool kept[2];
+
+    served_open(&f->served, &opts, &f->loop);
+    served_client(&f->served, &listen);
+    modern_listen(&listen, "{'resourceSubscriptions':['a:1','t:{x}']}");
+    uv_check_init(&f->loop, &holdup.check); /* started last, it runs first */
+    uv_check_start(&holdup.check, hold_up);
+    holdup.check.data = &holdup;
+
+    for (int i = 0; i < 2; i++) {
+        const char *uri = i == 0 ? "a:1" : "t:1";
+
+        holdup.ms = 350;
+        served_change(&f->served, uri);
+        client_expect(&listen, uri);
+        served_change(&f->served, uri);
+        client_expect(&listen, uri);
+        kept[i] = now_ms() - holdup.ended_ms >= 400;
+    }
+    uv_close((uv_handle_t *)&holdup.check, NULL);
+    client_done(&listen);
+    served_close(&f->served);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_true(kept[0] && kept[1]);
+}
+
 static void *change_it(void *arg) {
     struct served *served = arg;
 
@@ -405,6 +453,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(serves_both_eras, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_changes_made_in_the_loop, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            keeps_the_rate_limit_between_writes_when_it_is_held_up, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_changes_made_in_threads, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(answers_from_the_loop_later, setup, teardown),
