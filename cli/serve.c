@@ -185,17 +185,40 @@ static void print_program(void) {
     tdg__text_done(&text);
 }
 
-static void print_hosts(struct serving *serving, const char *url) {
-    fprintf(
-        stderr,
-        "\nFor a host, one of these in its .mcp.json:\n"
-        "  {\"mcpServers\": {\"tidings\": {\"type\": \"http\", \"url\": \"%s/mcp\"}}}\n"
-        "  {\"mcpServers\": {\"tidings\": {\"command\": ",
-        url);
+/* Hosts and what they call things, on Linux; docs/hosts.md has other systems. */
+static const struct host {
+    const char *name, *file, *key;
+    bool says_stdio;    /* of a program that it starts */
+    bool takes_address; /* in this file */
+} hosts[] = {
+    {"Claude Code",    "PROJECT/.mcp.json",                           "mcpServers", false, true},
+    {"VS Code",        "PROJECT/.vscode/mcp.json",                    "servers",    true,  true},
+    {"Claude Desktop", "~/.config/Claude/claude_desktop_config.json", "mcpServers", false,
+     false                                                                                     },
+};
+
+static void print_host(struct serving *serving, const struct host *host,
+                       const char *url) {
+    fprintf(stderr, "  %s, in %s:\n", host->name, host->file);
+    if (host->takes_address)
+        fprintf(stderr,
+                "    {\"%s\": {\"tidings\": {\"type\": \"http\", \"url\": "
+                "\"%s/mcp\"}}}\n",
+                host->key, url);
+    fprintf(stderr, "    {\"%s\": {\"tidings\": {%s\"command\": ", host->key,
+            host->says_stdio ? "\"type\": \"stdio\", " : "");
     print_program();
     fprintf(stderr, ", \"args\": [");
     print_arguments(serving);
-    fprintf(stderr, "]}}}\n\nCtrl-C stops it%s.\n",
+    fprintf(stderr, "]}}}\n");
+}
+
+/* The first line of a host connects to this server, the other starts one of its own. */
+static void print_hosts(struct serving *serving, const char *url) {
+    fprintf(stderr, "\nFor a host, one of its lines:\n");
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+        print_host(serving, &hosts[i], url);
+    fprintf(stderr, "\nCtrl-C stops it%s.\n",
             serving->options.config != NULL ? "; SIGHUP reads the config again" : "");
 }
 
