@@ -201,25 +201,47 @@ static void write_snapshot(struct maker *m) {
     plan->snapshot = steal(m, &out);
 }
 
-/* Names the table as a table, too, for nothing but the error where it does not exist or
+/* A table may hold other rows though no trigger has fired: another table has its name, it
+ * was rewritten, its columns, its partitions or who may see which rows are others, its
+ * trigger was off for a while. Of rows that were written while it was off, only the
+ * statistics know.
+ *
+ * Names the table as a table, too, for nothing but the error where it does not exist or
  * may not be read. */
-static void write_has_trigger(struct maker *m) {
+static void write_state(struct maker *m) {
     tdg__text_t out, table;
 
     tdg__text_init(&out, TDG__PG_SQL_MAX);
     tdg__text_init(&table, TDG__PG_SQL_MAX);
     tdg__pg_put_table(&table, &m->plan->trigger.table);
-    tdg__text_put(&out, "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = "
-                        "pg_catalog.to_regclass(");
+    tdg__text_put(
+        &out,
+        "SELECT coalesce((SELECT tgenabled::text FROM pg_catalog.pg_trigger WHERE "
+        "tgrelid = c.oid AND tgname = '" TDG__PG_ROW_TRIGGER "'), ''), "
+        "md5(concat_ws(' ', c.oid, c.relacl, c.relrowsecurity, "
+        "(SELECT string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod, "
+        "attisdropped, attmissingval), ',' ORDER BY attnum) FROM "
+        "pg_catalog.pg_attribute WHERE attrelid = c.oid AND attnum > 0), "
+        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
+        "pg_catalog.pg_trigger WHERE tgrelid = c.oid AND tgname IN ('" TDG__PG_ROW_TRIGGER
+        "', '" TDG__PG_TRUNCATE_TRIGGER "')), "
+        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
+        "pg_catalog.pg_policy WHERE polrelid = c.oid), "
+        "(SELECT string_agg(concat_ws(' ', r.oid, r.relfilenode), ',' ORDER BY r.oid) "
+        "FROM pg_catalog.pg_partition_tree(c.oid) JOIN pg_catalog.pg_class r ON r.oid = "
+        "relid))), "
+        "(SELECT sum(pg_stat_get_tuples_inserted(relid) + "
+        "pg_stat_get_tuples_updated(relid) + pg_stat_get_tuples_deleted(relid)) "
+        "FROM pg_catalog.pg_partition_tree(c.oid)) "
+        "FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(");
     tdg__pg_put_literal(&out, table.data != NULL ? table.data : "");
-    tdg__text_put(&out, ") AND tgname = '" TDG__PG_ROW_TRIGGER "' AND NOT EXISTS "
-                        "(SELECT 1 FROM ");
+    tdg__text_put(&out, ") AND NOT EXISTS (SELECT 1 FROM ");
     tdg__text_put(&out, table.data != NULL ? table.data : "");
     tdg__text_put(&out, " LIMIT 0)");
     if (table.error < 0)
         m->failed = table.error;
     tdg__text_done(&table);
-    m->plan->has_trigger = steal(m, &out);
+    m->plan->state = steal(m, &out);
 }
 
 static void plan_table(struct maker *m) {
@@ -246,7 +268,7 @@ static void plan_table(struct maker *m) {
                  covered == plan->trigger.key_count);
     write_read(m);
     write_snapshot(m);
-    write_has_trigger(m);
+    write_state(m);
 }
 
 /* ---- A query ------------------------------------------------------------ */
@@ -338,7 +360,7 @@ void tdg__pg_plan_done(tdg__pg_plan_t *plan) {
     tdg__free(plan->read);
     tdg__free(plan->snapshot);
     tdg__free(plan->listen);
-    tdg__free(plan->has_trigger);
+    tdg__free(plan->state);
     for (size_t i = 0; i < plan->variable_count; i++)
         tdg__free(plan->variables[i]);
     *plan = (tdg__pg_plan_t){.template_ = NULL};

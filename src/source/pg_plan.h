@@ -48,8 +48,10 @@ typedef struct tdg__pg_plan {
     char *read;          /* reads a URI */
     char *snapshot;      /* by_table and a template: keys and digest of every row */
     char *listen;
-    char *has_trigger; /* derived: one row if the trigger is there; an error if the table
-                          cannot be looked at */
+    char *state; /* by_table: what changes when rows do without a notification, as one
+                    row: how the trigger is enabled ('A' always, 'O', 'R', 'D', '' for
+                    none), a digest of the table's definition and storage, a count of
+                    written rows; an error if the table cannot be looked at */
 
     char *variables[TDG__TEMPLATE_MAX_NAMES]; /* of the template */
     const char

@@ -20,6 +20,8 @@
 /* Rows of which we remember what happened to them. */
 enum { TDG__PG_MAX_OPS = 10000 };
 
+enum { TDG__PG_STATE = 80 };
+
 typedef struct tdg__pg_source tdg__pg_source_t;
 
 /* Timers. */
@@ -63,7 +65,10 @@ struct tdg__pg_source {
     tdg__pg_seen_t seen_now; /* being taken */
     bool comparing;          /* that query is under way */
     bool compare_again;
-    bool said_table; /* why the table cannot be looked at */
+    bool said_table;           /* why the table cannot be looked at */
+    char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
+    char state_now[TDG__PG_STATE];
+    char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
     tdg__pg_query_t snapshot;
     tdg__pg_seen_t ops; /* what was last told to happen to a URI */
     tdg__text_t uri;    /* scratch */

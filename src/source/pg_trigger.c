@@ -111,17 +111,24 @@ static void put_drop_triggers(tdg__text_t *out, const tdg__pg_table_t *table) {
     }
 }
 
-static void put_trigger(tdg__text_t *out, const tdg__pg_table_t *table, const char *head,
-                        const char *each) {
+static void put_trigger(tdg__text_t *out, const tdg__pg_table_t *table, const char *name,
+                        const char *when, const char *each) {
     tdg__text_put(out, "CREATE TRIGGER ");
-    tdg__text_put(out, head);
+    tdg__text_put(out, name);
+    tdg__text_put(out, "\n    AFTER ");
+    tdg__text_put(out, when);
     tdg__text_put(out, " ON ");
     tdg__pg_put_table(out, table);
     tdg__text_put(out, "\n    FOR EACH ");
     tdg__text_put(out, each);
     tdg__text_put(out, " EXECUTE FUNCTION ");
     put_function_name(out, table);
-    tdg__text_put(out, "();\n");
+    tdg__text_put(out, "();\nALTER TABLE ");
+    tdg__pg_put_table(out, table);
+    /* Also for what a replication writes, or a session that says it is one. */
+    tdg__text_put(out, " ENABLE ALWAYS TRIGGER ");
+    tdg__text_put(out, name);
+    tdg__text_put(out, ";\n");
 }
 
 void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
@@ -141,10 +148,9 @@ void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
     tdg__text_put(out, ";\n");
 
     put_drop_triggers(out, &trigger->table);
-    put_trigger(out, &trigger->table,
-                TDG__PG_ROW_TRIGGER "\n    AFTER INSERT OR UPDATE OR DELETE", "ROW");
-    put_trigger(out, &trigger->table, TDG__PG_TRUNCATE_TRIGGER "\n    AFTER TRUNCATE",
-                "STATEMENT");
+    put_trigger(out, &trigger->table, TDG__PG_ROW_TRIGGER, "INSERT OR UPDATE OR DELETE",
+                "ROW");
+    put_trigger(out, &trigger->table, TDG__PG_TRUNCATE_TRIGGER, "TRUNCATE", "STATEMENT");
 }
 
 void tdg__pg_put_uninstall(tdg__text_t *out, const tdg__pg_table_t *table) {

@@ -228,37 +228,94 @@ static void resync(tdg__pg_source_t *p) {
 
 /* ---- Listening ---------------------------------------------------------- */
 
-static void on_checked(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
-    tdg__pg_source_t *p = query->user;
+/* Once, until it is another. */
+static void say_trigger(tdg__pg_source_t *p, char enabled) {
+    static const struct {
+        char enabled;
+        const char *text;
+    } cases[] = {
+        {'-', "has no trigger that notifies of its changes"         },
+        {'D', "has a disabled trigger"                              },
+        {'R', "has a trigger that fires for replicated changes only"},
+        {'O', "has a trigger that does not fire for replicated changes, nor where "
+              "session_replication_role is replica"    },
+    };
 
-    p->checking = false;
-    if (end->status == TDG_EAWAY)
-        return; /* asked again by the next connection */
-    if (end->status < 0) {
-        say_table_failed(p, end->error);
+    if (enabled == p->said_trigger)
         return;
-    }
-    p->said_table = false;
-    if (query->count == 0)
-        tdg__source_log(&p->source, TDG_LOG_WARNING,
-                        "%s has no trigger that tells its changes; `tidings postgres "
-                        "install --table ...` makes one",
-                        p->plan.table_name);
+    p->said_trigger = enabled;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (cases[i].enabled == enabled)
+            tdg__source_log(&p->source, TDG_LOG_WARNING,
+                            "%s %s; `tidings postgres install --table ...` makes one. "
+                            "Until then the table is looked at every %" PRId64
+                            " ms, if the statistics of the server say that it changed",
+                            p->plan.table_name, cases[i].text, p->probe_ms);
 }
 
-static bool on_check_row(tdg__pg_query_t *query, const PGresult *row) {
-    (void)row;
-    query->count = 1; /* there is one */
+static bool on_state_row(tdg__pg_query_t *query, const PGresult *row) {
+    tdg__pg_source_t *p = query->user;
+    const char *enabled = PQgetvalue(row, 0, 0);
+    /* Where the trigger always fires, and for whoever notifies by himself, written rows
+     * are no news. */
+    bool counts = p->plan.derived && enabled[0] != 'A';
+
+    snprintf(p->state_now, sizeof(p->state_now), "%c %s %s",
+             enabled[0] != '\0' ? enabled[0] : '-', PQgetvalue(row, 0, 1),
+             counts ? PQgetvalue(row, 0, 2) : "");
     return true;
 }
 
-static void check_trigger(tdg__pg_source_t *p) {
-    if (!p->plan.derived || p->checking)
+static void begin_watching(tdg__pg_source_t *p);
+
+/* What the table looks like, beside its rows. Another than before: rows may be others,
+ * and nobody has said so. */
+static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *p = query->user;
+    bool was_known = p->state[0] != '\0';
+
+    p->checking = false;
+    if (p->listening != TDG__PG_LISTENING)
+        return; /* asked again by the next connection */
+    if (end->status == TDG_EAWAY) {
+        give_up_connection(p, "cannot look at the table", end);
+        return;
+    }
+    if (end->status < 0) {
+        say_table_failed(p, end->error);
+        snprintf(p->state_now, sizeof(p->state_now), "? %s", end->sqlstate);
+    } else {
+        p->said_table = false;
+        if (p->plan.derived)
+            say_trigger(p, p->state_now[0]);
+    }
+
+    bool differs = strcmp(p->state, p->state_now) != 0;
+
+    memcpy(p->state, p->state_now, sizeof(p->state));
+    if (!was_known) {
+        begin_watching(p);
+    } else if (differs) {
+        tdg__source_log(&p->source, TDG_LOG_NOTICE,
+                        "%s has changed in a way that fires no trigger: everything is "
+                        "looked at again",
+                        p->plan.table_name);
+        resync(p);
+    }
+}
+
+/* `first`: before what waits. */
+static void ask_state(tdg__pg_source_t *p, bool first, int64_t limit_ms) {
+    if (!p->plan.by_table || p->checking)
         return;
     p->checking = true;
-    p->check = (tdg__pg_query_t){
-        .sql = p->plan.has_trigger, .row = on_check_row, .done = on_checked, .user = p};
-    tdg__pg_submit(p->pg, &p->check, false);
+    strcpy(p->state_now, "?");
+    p->check = (tdg__pg_query_t){.sql = p->plan.state,
+                                 .row = on_state_row,
+                                 .done = on_state,
+                                 .user = p,
+                                 .limit_ms = limit_ms};
+    tdg__pg_submit(p->pg, &p->check, first);
 }
 
 static void on_unlistened(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
@@ -291,7 +348,14 @@ static void on_listening(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         unlisten(p);
         return;
     }
-    check_trigger(p);
+    p->state[0] = '\0';
+    if (p->plan.by_table)
+        ask_state(p, true, 0); /* before any row is read to compare with */
+    else
+        begin_watching(p);
+}
+
+static void begin_watching(tdg__pg_source_t *p) {
     if (!p->template_watched) {
         armed(p);
     } else if (p->plan.by_table) {
@@ -392,8 +456,13 @@ static void on_probed(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 static void on_probe(uv_timer_t *timer) {
     tdg__pg_source_t *p = timer->data;
 
-    if (p->listening != TDG__PG_LISTENING || p->probing || !tdg__pg_is_idle(p->pg) ||
-        uv_now(p->source.host.loop) - tdg__pg_heard_ms(p->pg) < (uint64_t)p->probe_ms)
+    if (p->listening != TDG__PG_LISTENING || p->probing || !tdg__pg_is_idle(p->pg))
+        return;
+    if (p->plan.by_table) {
+        ask_state(p, false, p->probe_ms);
+        return;
+    }
+    if (uv_now(p->source.host.loop) - tdg__pg_heard_ms(p->pg) < (uint64_t)p->probe_ms)
         return;
     p->probing = true;
     p->probe = (tdg__pg_query_t){

@@ -125,8 +125,9 @@ static const tdg__option_t options[] = {
      .min = 100,
      .max = DAY_MS,
      .example = "10s",
-     .help = "While somebody watches: after so long without a sign of the server it is "
-             "asked for one, and has the same time to answer."},
+     .help = "While somebody watches, the server is asked this often for a sign of life, "
+             "and whether `table` has changed in a way that fires no trigger; it has the "
+             "same time to answer."},
     {.name = NULL                      },
 };
 

@@ -409,6 +409,124 @@ static void a_truncated_table_tells_every_row(void **state) {
     assert_int_equal(harness_count(h, DELETED, NULL), 0);
 }
 
+/* ---- Changes that fire no trigger --------------------------------------- */
+
+#define PROBED ROWS "probe: 100ms\n"
+
+static struct harness *watch_all(struct fixture *f, const char *entry) {
+    struct harness *h;
+
+    install("orders", "id", NULL);
+    h = open_source(f, entry);
+    harness_watch_template(h, ROW_TEMPLATE);
+    harness_watch(h, "pg://shop/orders/1");
+    return h;
+}
+
+/* As a replication does it; at once, not by probing. */
+static void what_a_replica_writes_is_told(void **state) {
+    struct harness *h = watch_all(*state, ROWS "probe: 1h\n");
+
+    pg_run(&server, "SET session_replication_role = replica;"
+                    "UPDATE orders SET total = 9 WHERE id = 1;"
+                    "DELETE FROM orders WHERE id = 2");
+    expect_change(h, CHANGED, "pg://shop/orders/1", "UPDATE", "content_update");
+    expect_change(h, DELETED, "pg://shop/orders/2", "DELETE", "deleted");
+    pg_run(&server, "SET session_replication_role = replica; TRUNCATE orders");
+    harness_wait(h, DELETED, "pg://shop/orders/1");
+}
+
+static void what_was_written_without_the_trigger_is_told(void **state) {
+    struct harness *h = watch_all(*state, PROBED);
+
+    pg_run(&server, "BEGIN; ALTER TABLE orders DISABLE TRIGGER tidings_row;"
+                    "UPDATE orders SET total = 9 WHERE id = 1;"
+                    "ALTER TABLE orders ENABLE ALWAYS TRIGGER tidings_row; COMMIT");
+    harness_wait(h, CHANGED, "pg://shop/orders/1");
+
+    /* It stays off: the statistics know. */
+    pg_run(&server, "ALTER TABLE orders DISABLE TRIGGER tidings_row");
+    harness_wait(h, LOGGED, "has a disabled trigger");
+    pg_run(&server, "UPDATE orders SET total = 10 WHERE id = 1;"
+                    "INSERT INTO orders VALUES (3, 'jam', 2)");
+    harness_wait(h, CHANGED, "pg://shop/orders/1");
+    harness_wait(h, CHANGED, "pg://shop/orders/3");
+}
+
+static void a_table_that_takes_the_place_of_another_is_told(void **state) {
+    struct harness *h = watch_all(*state, PROBED);
+
+    pg_run(&server, "CREATE TABLE next (LIKE orders INCLUDING ALL);"
+                    "INSERT INTO next VALUES (1, 'coffee', 4.50), (3, 'jam', 2);"
+                    "GRANT SELECT ON next TO PUBLIC;"
+                    "BEGIN; ALTER TABLE orders RENAME TO before;"
+                    "ALTER TABLE next RENAME TO orders; COMMIT");
+    harness_wait(h, CHANGED, "pg://shop/orders/1");
+    harness_wait(h, DELETED, "pg://shop/orders/2");
+    harness_wait(h, CHANGED, "pg://shop/orders/3");
+    harness_wait(h, LOGGED, "has no trigger");
+
+    /* Dropped, and made anew. */
+    pg_run(&server, "BEGIN; DROP TABLE orders; ALTER TABLE before RENAME TO orders;"
+                    "INSERT INTO orders VALUES (4, 'bun', 1); COMMIT");
+    harness_wait(h, CHANGED, "pg://shop/orders/1");
+    harness_wait(h, DELETED, "pg://shop/orders/3");
+    harness_wait(h, CHANGED, "pg://shop/orders/4");
+}
+
+static void other_columns_are_told(void **state) {
+    static const char *const changes[] = {
+        "ALTER TABLE orders ALTER total TYPE text USING 'USD ' || total", /* rewrites */
+        "ALTER TABLE orders ADD paid boolean DEFAULT false",              /* does not */
+        "ALTER TABLE orders RENAME item TO article",
+        "ALTER TABLE orders DROP total",
+    };
+    struct harness *h = watch_all(*state, PROBED);
+
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        pg_run(&server, "%s", changes[i]);
+        harness_wait(h, CHANGED, "pg://shop/orders/1");
+        harness_wait(h, CHANGED, "pg://shop/orders/2");
+    }
+}
+
+static void partitions_that_come_and_go_are_told(void **state) {
+    struct harness *h;
+
+    pg_run(&server, "DROP TABLE orders;"
+                    "CREATE TABLE orders (id int PRIMARY KEY, item text) "
+                    "PARTITION BY RANGE (id);"
+                    "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (9);"
+                    "CREATE TABLE high (id int PRIMARY KEY, item text);"
+                    "INSERT INTO orders VALUES (1, 'tea');"
+                    "INSERT INTO high VALUES (11, 'jam');"
+                    "GRANT SELECT ON orders TO PUBLIC");
+    h = watch_all(*state, PROBED);
+    pg_run(&server,
+           "ALTER TABLE orders ATTACH PARTITION high FOR VALUES FROM (10) TO (19)");
+    harness_wait(h, CHANGED, "pg://shop/orders/11");
+    pg_run(&server, "SET session_replication_role = replica;"
+                    "UPDATE orders SET item = 'bun' WHERE id = 11");
+    harness_wait(h, CHANGED, "pg://shop/orders/11");
+    pg_run(&server, "ALTER TABLE orders DETACH PARTITION high");
+    harness_wait(h, DELETED, "pg://shop/orders/11");
+}
+
+/* Where nothing of that happens, the probe finds nothing. */
+static void a_probe_of_a_quiet_table_tells_nothing(void **state) {
+    struct harness *h = watch_all(*state, PROBED);
+
+    for (int i = 0; i < 3; i++) {
+        pg_run(&server, "UPDATE orders SET total = total + 1 WHERE id = 2");
+        harness_wait(h, CHANGED, "pg://shop/orders/2");
+        wait_for_number(h,
+                        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE "
+                        "'%pg_partition_tree%' AND pid <> pg_backend_pid()",
+                        1);
+    }
+    assert_int_equal(harness_count(h, LOGGED, "fires no trigger"), 0);
+}
+
 static void a_key_that_changes_tells_both(void **state) {
     struct harness *h;
 
@@ -703,6 +821,12 @@ int main(void) {
         TEST(a_wrong_entry_is_refused),
         TEST(rows_that_come_change_and_go_are_told),
         TEST(a_truncated_table_tells_every_row),
+        TEST(what_a_replica_writes_is_told),
+        TEST(what_was_written_without_the_trigger_is_told),
+        TEST(a_table_that_takes_the_place_of_another_is_told),
+        TEST(other_columns_are_told),
+        TEST(partitions_that_come_and_go_are_told),
+        TEST(a_probe_of_a_quiet_table_tells_nothing),
         TEST(a_key_that_changes_tells_both),
         TEST(what_was_rolled_back_or_changes_nothing_is_not_told),
         TEST(a_burst_is_told_with_its_last_state),
