@@ -30,6 +30,8 @@ typedef enum cli_kind {
                    argv. Given twice, the last one counts */
     CLI_TEXTS,  /* the same, but every one counts; its field is a cli_texts_t */
     CLI_TIME,   /* such as 500ms, 2s or 5m, from `min` to `max` ms; its field is a long */
+    CLI_PARTS,  /* some of `choices`, given by --name=ONE,OTHER; --name alone is all of
+                   them. Its field is an unsigned with a bit per choice */
     CLI_PROGRAM, /* everything after "--"; its name is "" and its field a char **, which
                     ends with NULL and is borrowed from argv */
 } cli_kind_t;
@@ -64,6 +66,8 @@ typedef struct cli_option {
     { name, CLI_TEXTS, offsetof(type, field), value, help, 0, 0, NULL }
 #define CLI_TIME_OPTION(type, field, name, value, min, max, help)                        \
     { name, CLI_TIME, offsetof(type, field), value, help, min, max, NULL }
+#define CLI_PARTS_OPTION(type, field, name, value, choices, help)                        \
+    { name, CLI_PARTS, offsetof(type, field), value, help, 0, 0, choices }
 #define CLI_PROGRAM_OPTION(type, field, help)                                            \
     { "", CLI_PROGRAM, offsetof(type, field), "PROGRAM [ARG]...", help, 0, 0, NULL }
 #define CLI_END                                                                          \

@@ -15,7 +15,8 @@ static void print_options(const cli_command_t *command, bool valued_only) {
 
     for (const cli_option_t *option = command->options;
          option != NULL && option->name != NULL; option++) {
-        if (option->kind == CLI_PROGRAM || (valued_only && option->kind == CLI_FLAG))
+        if (option->kind == CLI_PROGRAM ||
+            (valued_only && (option->kind == CLI_FLAG || option->kind == CLI_PARTS)))
             continue;
         printf("%s--%s", separator, option->name);
         separator = " ";

@@ -22,12 +22,16 @@ static void print_help(const char *text) {
 }
 
 static void print_option(const cli_option_t *option) {
+    bool optional = option->kind == CLI_PARTS;
+
     printf("            '%s--%s%s[", option->kind == CLI_TEXTS ? "*" : "", option->name,
-           option->kind == CLI_FLAG ? "" : "=");
+           option->kind == CLI_FLAG ? ""
+           : optional               ? "=-"
+                                    : "=");
     print_help(option->help);
     putchar(']');
     if (option->kind != CLI_FLAG) {
-        putchar(':');
+        fputs(optional ? "::" : ":", stdout);
         print_help(option->value);
         putchar(':');
         if (completion_takes_file(option))

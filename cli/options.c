@@ -75,14 +75,13 @@ static bool set_number(const cli_command_t *command, const cli_option_t *option,
     return true;
 }
 
-static bool set_choice(const cli_command_t *command, const cli_option_t *option,
-                       const char *value, int *ret) {
-    for (int i = 0; option->choices[i] != NULL; i++) {
-        if (strcmp(option->choices[i], value) == 0) {
-            *ret = i;
-            return true;
-        }
-    }
+/* The position of a choice; -1 where it is none of them, which is reported. */
+static int find_choice(const cli_command_t *command, const cli_option_t *option,
+                       const char *value, size_t len) {
+    for (int i = 0; option->choices[i] != NULL; i++)
+        if (strlen(option->choices[i]) == len &&
+            memcmp(option->choices[i], value, len) == 0)
+            return i;
 
     fprintf(stderr, "tidings: %s: --%s takes ", command->name, option->name);
     for (int i = 0; option->choices[i] != NULL; i++)
@@ -91,8 +90,33 @@ static bool set_choice(const cli_command_t *command, const cli_option_t *option,
                 : option->choices[i + 1] == NULL ? " or "
                                                  : ", ",
                 option->choices[i]);
-    fprintf(stderr, ", not '%s'\n", value);
-    return false;
+    fprintf(stderr, ", not '%.*s'\n", (int)len, value);
+    return -1;
+}
+
+static bool set_choice(const cli_command_t *command, const cli_option_t *option,
+                       const char *value, int *ret) {
+    int i = find_choice(command, option, value, strlen(value));
+
+    if (i >= 0)
+        *ret = i;
+    return i >= 0;
+}
+
+static bool add_parts(const cli_command_t *command, const cli_option_t *option,
+                      const char *value, unsigned *ret) {
+    for (int i = 0; value == NULL && option->choices[i] != NULL; i++)
+        *ret |= 1u << i;
+    while (value != NULL) {
+        size_t len = strcspn(value, ",");
+        int i = find_choice(command, option, value, len);
+
+        if (i < 0)
+            return false;
+        *ret |= 1u << i;
+        value = value[len] == ',' ? value + len + 1 : NULL;
+    }
+    return true;
 }
 
 static bool set_time(const cli_command_t *command, const cli_option_t *option,
@@ -147,6 +171,8 @@ static bool set_option(const cli_command_t *command, const cli_option_t *option,
         return add_text(command, option, value, field);
     case CLI_TIME:
         return set_time(command, option, value, field);
+    case CLI_PARTS:
+        return add_parts(command, option, value, field);
     case CLI_PROGRAM:
         break; /* has no name, and so is not found as an option */
     }
@@ -217,7 +243,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
             cli_error("%s: --%s takes no value", command->name, option->name);
             return false;
         }
-        if (option->kind != CLI_FLAG && value == NULL) {
+        if (option->kind != CLI_FLAG && option->kind != CLI_PARTS && value == NULL) {
             if (i + 1 == argc) {
                 cli_error("%s: --%s needs a value: %s", command->name, option->name,
                           option->value);
@@ -236,10 +262,11 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
 }
 
 /* One entry of a list of options: its spelling, then its text, aligned. */
-static void print_entry(const char *name, const char *value, const char *help,
-                        int width) {
-    int len =
-        printf("  --%s%s%s", name, value != NULL ? " " : "", value != NULL ? value : "");
+static void print_entry(const char *name, const char *value, bool optional,
+                        const char *help, int width) {
+    int len = value == NULL ? printf("  --%s", name)
+              : optional    ? printf("  --%s[=%s]", name, value)
+                            : printf("  --%s %s", name, value);
 
     for (;;) {
         size_t line = strcspn(help, "\n");
@@ -263,7 +290,9 @@ void cli_print_help(const cli_command_t *command) {
 
     for (option = command->options; option != NULL && option->name != NULL; option++) {
         size_t len = strlen("  --  ") + strlen(option->name) +
-                     (option->value != NULL ? 1 + strlen(option->value) : 0);
+                     (option->value == NULL       ? 0
+                      : option->kind == CLI_PARTS ? strlen("[=]") + strlen(option->value)
+                                                  : 1 + strlen(option->value));
 
         if ((int)len > width)
             width = (int)len;
@@ -271,6 +300,7 @@ void cli_print_help(const cli_command_t *command) {
 
     printf("Options:\n");
     for (option = command->options; option != NULL && option->name != NULL; option++)
-        print_entry(option->name, option->value, option->help, width);
-    print_entry("help", NULL, "show this text", width);
+        print_entry(option->name, option->value, option->kind == CLI_PARTS, option->help,
+                    width);
+    print_entry("help", NULL, false, "show this text", width);
 }

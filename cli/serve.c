@@ -22,7 +22,8 @@
 
 struct options {
     const char *config, *listen;
-    bool stdio, quiet, verbose, json;
+    bool stdio, quiet, json;
+    unsigned verbose; /* TDG_DEBUG_... */
 };
 
 struct serving {
@@ -31,6 +32,10 @@ struct serving {
     int path_count;
     bool color;
 };
+
+/* In the order of TDG_DEBUG_... */
+static const char *const parts[] = {"clients", "subscriptions", "notifications",
+                                    "watchers", NULL};
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, config, "config", "FILE",
@@ -44,7 +49,9 @@ static const cli_option_t options[] = {
                     "HTTP only with --listen"),
     CLI_FLAG_OPTION(struct options, quiet, "quiet",
                     "say nothing but warnings and errors"),
-    CLI_FLAG_OPTION(struct options, verbose, "verbose", "say more of what happens"),
+    CLI_PARTS_OPTION(struct options, verbose, "verbose", "PART,...", parts,
+                     "log every step: all of it, or of these parts: clients,\n"
+                     "subscriptions, notifications, watchers"),
     CLI_FLAG_OPTION(struct options, json, "json", "log as one JSON object per line"),
     CLI_END,
 };
@@ -75,9 +82,9 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     struct tm local;
     char when[32];
 
-    if (level < (serving->options.quiet     ? TDG_LOG_WARNING
-                 : serving->options.verbose ? TDG_LOG_DEBUG
-                                            : TDG_LOG_NOTICE))
+    if (level < (serving->options.quiet          ? TDG_LOG_WARNING
+                 : serving->options.verbose != 0 ? TDG_LOG_DEBUG
+                                                 : TDG_LOG_NOTICE))
         return;
     if (serving->options.json) {
         print_json(json_pack("{s:s, s:s}", "level", tdg__log_level_name(level), "message",
@@ -337,6 +344,7 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
         .paths = paths,
         .listen = serving.options.listen != NULL ? listen : NULL,
         .stdio = serving.options.stdio,
+        .debug = serving.options.quiet ? 0 : serving.options.verbose,
         .log = on_log,
         .problems = on_problems,
         .started = on_started,

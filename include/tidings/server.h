@@ -125,10 +125,34 @@ typedef enum tdg_log_level {
  * refused because a limit is reached, that something was lost for want of memory.
  * `message` is one line of UTF-8 without its end, in English, at most TDG_LOG_MAX bytes;
  * borrowed. What clients can bring about is told at most once per second and kind, with a
- * count of the rest. Called from any thread, also from several at a time; it must not
+ * count of the rest; but for TDG_LOG_DEBUG, which comes only where `debug` asks for it,
+ * one line per step. Called from any thread, also from several at a time; it must not
  * wait for anything, nor stop or destroy the server (tdg_server_stop_soon() is fine). */
 typedef void (*tdg_log_fn)(void *user, tdg_log_level_t level, const char *message);
 enum { TDG_LOG_MAX = 1000 };
+
+/* Parts that log each step, at TDG_LOG_DEBUG, to find out why somebody is (not) notified.
+ * Lines name the stream by the number that tdg_server_subscriptions() shows, and the
+ * client as it has introduced itself:
+ *
+ *     stream 7 (weather-app): connected; version 1.2, 2025-11-25, http, 127.0.0.1
+ *     stream 7 (weather-app): subscribed to clock://now
+ *     stream 7 (weather-app): refused clock://then: not found
+ *     watcher of clock://now: starts
+ *     watcher of clock://now: armed
+ *     change 12 of clock://now: 3 subscriptions in worker 0
+ *     stream 7 (weather-app): gone; subscriptions removed: 4
+ *
+ * It costs time with each step and may be much: clients decide how much. What is not
+ * asked for costs nothing. */
+enum {
+    TDG_DEBUG_CLIENTS = 1 << 0,       /* come, and go with so many subscriptions */
+    TDG_DEBUG_SUBSCRIPTIONS = 1 << 1, /* subscribe, unsubscribe, refusals with reasons */
+    TDG_DEBUG_NOTIFICATIONS = 1 << 2, /* each change, and how many subscriptions there are
+                                         in each worker that has some */
+    TDG_DEBUG_WATCHERS = 1 << 3,      /* start, are armed, fail, stop */
+    TDG_DEBUG_ALL = (1 << 4) - 1,
+};
 
 /* 0 or NULL in any field takes the default in brackets. */
 typedef struct tdg_server_opts {
@@ -143,6 +167,7 @@ typedef struct tdg_server_opts {
     uint32_t linger_ms;       /* from the last subscriber to watcher.stop() [5,000] */
     tdg_log_fn log;           /* for the operator, not for clients [nothing] */
     void *log_user;           /* handed to `log` */
+    unsigned debug;           /* TDG_DEBUG_...: what is logged step by step [none] */
 
     uint32_t page_size;          /* entries of one page of a list [250] */
     uint32_t keepalive_ms;       /* between signs of life on a silent stream [15,000] */

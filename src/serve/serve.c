@@ -365,6 +365,7 @@ static int make_server(tdg__serve_t *serve) {
     opts.watcher = tdg__live_watcher(serve->live);
     opts.log = on_log;
     opts.log_user = serve;
+    opts.debug = serve->opts.debug;
 
     int rv = tdg_server_create(&opts, &serve->server);
     if (rv < 0) {

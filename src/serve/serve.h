@@ -19,6 +19,8 @@ typedef struct tdg__serve_opts {
         *listen; /* URLs, instead of those in the config; NULL: as it says */
     bool stdio;  /* serve standard input and output; HTTP only where `listen` is given */
 
+    unsigned debug; /* TDG_DEBUG_...: parts of the server that log each step */
+
     /* All on the thread that runs it; but `log` on any. */
     void (*log)(void *user, tdg_log_level_t level, const char *message);
     void (*problems)(void *user, tdg__problems_t *problems); /* of the config */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "mcp/cursor.h"
+#include "server/trace.h"
 
 /* What framing adds to head and tail: "data: ", the event id, line ends. */
 enum { FRAME_MAX = 32 + TDG__EVENT_ID_MAX };
@@ -26,11 +27,30 @@ int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops
 }
 
 void tdg__feed_close(tdg__feed_t *feed) {
+    if (feed->stream != 0 && feed->peer.version != TDG__V_UNKNOWN)
+        tdg__trace_gone(feed);
     if (feed->stream != 0)
         tdg__engine_close(tdg__worker_engine(feed->worker), feed->stream);
     feed->stream = 0;
     feed->outlet = NULL;
     tdg__peer_done(&feed->peer);
+}
+
+int tdg__feed_subscribe(tdg__feed_t *feed, const tdg__target_t *target,
+                        const tdg__sub_opts_t *opts, tdg__subscribed_t *ret) {
+    int rv = tdg__engine_subscribe(tdg__worker_engine(feed->worker), feed->stream, target,
+                                   opts, ret);
+
+    if (rv == 0)
+        tdg__trace_subscribed(feed, target);
+    else
+        tdg__trace_refused(feed, target, rv);
+    return rv;
+}
+
+void tdg__feed_unsubscribe(tdg__feed_t *feed, const tdg__target_t *target) {
+    tdg__trace_unsubscribed(feed, target); /* whose name may be the engine's */
+    tdg__engine_unsubscribe(tdg__worker_engine(feed->worker), feed->stream, target);
 }
 
 static void set_blocked(tdg__feed_t *feed, bool blocked) {

@@ -13,6 +13,7 @@
 #include "server/post.h"
 #include "server/session.h"
 #include "server/target.h"
+#include "server/trace.h"
 
 enum { MAX_CLIENT_INFO = 4096 };
 
@@ -59,6 +60,7 @@ static void on_initialize(tdg__session_t *session, tdg__call_t *call,
     session->feed.peer.version = session->version;
     tdg__peer_set_client(&session->feed.peer, request->client_name,
                          request->client_version);
+    tdg__trace_connected(&session->feed);
     tdg__server_describe(server, &info);
     tdg__call_answer(
         call, tdg__result_initialize(&info, session->version,
@@ -92,8 +94,7 @@ static void on_initialized(tdg__session_t *session) {
         if (!info.list_changed || !lists[i].offered)
             continue;
         /* One whose watcher takes its time is acknowledged when it has settled. */
-        if (tdg__engine_subscribe(tdg__worker_engine(worker), session->feed.stream, &list,
-                                  NULL, NULL) == 0)
+        if (tdg__feed_subscribe(&session->feed, &list, NULL, NULL) == 0)
             tdg__engine_acknowledge(tdg__worker_engine(worker), session->feed.stream,
                                     &list);
     }
@@ -166,8 +167,7 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
-        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
-                                session->feed.stream, target);
+        tdg__feed_unsubscribe(&session->feed, target);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, target->name,
                tdg_strerror(TDG_ENOMEM));
         return;
@@ -204,14 +204,14 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     bool again =
         tdg__engine_state(engine, session->feed.stream, target) != TDG__NOT_SUBSCRIBED;
     tdg__wishes_to_opts(wishes, &why, &opts);
-    int rv =
-        tdg__engine_subscribe(engine, session->feed.stream, target, &opts, &subscribed);
+    int rv = tdg__feed_subscribe(&session->feed, target, &opts, &subscribed);
     if (rv < 0) {
         subscribe_failed(session, call, request->uri, rv, &why);
     } else if (subscribed.state == TDG__SUBSCRIBING) {
         wait_for_watcher(session, call, target, wishes);
     } else if (!again && !wishes->await_creation && is_absent(session, target)) {
-        tdg__engine_unsubscribe(engine, session->feed.stream, target);
+        tdg__trace_refused(&session->feed, target, TDG_ENOTFOUND);
+        tdg__feed_unsubscribe(&session->feed, target);
         refuse(call, session, TDG__FAULT_NOT_FOUND, request->uri, NULL);
     } else {
         answer_subscribed(session, call, target, wishes->any, subscribed.resumed);
@@ -230,6 +230,7 @@ static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
 
     int rv = tdg__resolve(server, request->uri, &resolved);
     if (rv < 0) {
+        tdg__trace_refused(&session->feed, &resolved.target, rv);
         refuse(call, session, tdg__subscribe_fault(rv), request->uri, tdg_strerror(rv));
         return;
     }
@@ -274,7 +275,6 @@ static void fail_waiting(tdg__session_t *session, const tdg__target_t *target,
 static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
                            const tdg__mcp_request_t *request) {
     tdg_server_t *server = tdg__worker_server(session->feed.worker);
-    tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
     tdg__resolved_t resolved;
 
     if ((tdg__server_opts(server)->flags & TDG_NO_SUBSCRIBE) != 0) {
@@ -284,7 +284,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
 
     int rv = tdg__resolve_subscribed(&session->feed, request->uri, &resolved);
     if (rv == 0) {
-        tdg__engine_unsubscribe(engine, session->feed.stream, &resolved.target);
+        tdg__feed_unsubscribe(&session->feed, &resolved.target);
         fail_waiting(session, &resolved.target, TDG__FAULT_SUBSCRIBE_FAILED,
                      "unsubscribed before it was acknowledged");
         tdg__resolved_done(&resolved);
@@ -357,9 +357,10 @@ static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
         }
         tdg__free(waiting);
     }
-    if (!kept)
-        tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
-                                session->feed.stream, target);
+    if (!kept) {
+        tdg__trace_refused(&session->feed, target, TDG_ENOTFOUND);
+        tdg__feed_unsubscribe(&session->feed, target);
+    }
 }
 
 /* Those who wait are answered. Where nobody does, it is a list (of which a client misses
@@ -444,8 +445,7 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
             continue;
         *at = waiting->next;
         if (!waits_for(session, &waiting->target))
-            tdg__engine_unsubscribe(tdg__worker_engine(session->feed.worker),
-                                    session->feed.stream, &waiting->target);
+            tdg__feed_unsubscribe(&session->feed, &waiting->target);
         tdg__free(waiting);
         cancel(call);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, NULL, NULL); /* to nobody */

@@ -9,6 +9,7 @@
 #include "server/log.h"
 #include "server/server.h"
 #include "server/target.h"
+#include "server/trace.h"
 
 struct tdg__listen {
     tdg__feed_t feed;
@@ -196,7 +197,6 @@ struct asked {
  * not hold (`fresh`). */
 static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, bool fresh,
                        const struct asked *asked, bool *ret) {
-    tdg__worker_t *worker = listen->feed.worker;
     tdg__target_t list = tdg__target_list(name);
     tdg__sub_opts_t opts = {.cursor = asked->opts.cursor,
                             .since_ms = asked->opts.since_ms};
@@ -205,8 +205,7 @@ static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, boo
     if (!wanted)
         return 0;
     opts.has_cursor = asked->opts.has_cursor && !fresh;
-    if (tdg__engine_subscribe(tdg__worker_engine(worker), listen->feed.stream, &list,
-                              &opts, &subscribed) < 0)
+    if (tdg__feed_subscribe(&listen->feed, &list, &opts, &subscribed) < 0)
         return 0;
     *ret = true;
     listen->resumed &= subscribed.resumed;
@@ -232,16 +231,17 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
     tdg__resolved_t resolved;
 
     int rv = tdg__resolve(tdg__worker_server(worker), json_string_value(uri), &resolved);
-    if (rv < 0)
+    if (rv < 0) {
+        tdg__trace_refused(&listen->feed, &resolved.target, rv);
         return rv == TDG_ENOMEM ? rv : leave_out_uri(listen, json_string_value(uri), rv);
+    }
 
     opts.has_cursor = asked->opts.has_cursor &&
                       json_object_get(asked->fresh, json_string_value(uri)) == NULL;
     bool again = tdg__engine_state(engine, listen->feed.stream, &resolved.target) !=
                  TDG__NOT_SUBSCRIBED;
     if (!again)
-        rv = tdg__engine_subscribe(engine, listen->feed.stream, &resolved.target, &opts,
-                                   &subscribed);
+        rv = tdg__feed_subscribe(&listen->feed, &resolved.target, &opts, &subscribed);
     if (rv == TDG_ESUBSCRIPTIONS || rv == TDG_ETEMPLATES || rv == TDG_ETOTAL)
         tdg__server_log_event(tdg__worker_server(worker), TDG__EVENT_SUBSCRIPTION_REFUSED,
                               tdg_strerror(rv));
@@ -477,6 +477,7 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
         tdg__peer_set_address(&listen->feed.peer, opts->conn);
     tdg__peer_set_client(&listen->feed.peer, request->client_name,
                          request->client_version);
+    tdg__trace_connected(&listen->feed);
     return listen;
 }
 

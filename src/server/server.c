@@ -23,6 +23,7 @@
 #include "server/log.h"
 #include "server/options.h"
 #include "server/route.h"
+#include "server/trace.h"
 #include "server/worker.h"
 
 enum { MAX_WORKERS = 64, MAX_LISTENERS = 16, DEFAULT_MAX_SUBSCRIPTIONS = 1000 };
@@ -200,7 +201,10 @@ static int watch_start(void *user, const tdg__target_t *target) {
     const tdg_watcher_t *watcher = &server->opts.watcher;
     const tdg_target_t watched = target_of_hub(target);
 
-    return answer_of_watcher(watcher->start(watcher->user, server, &watched));
+    tdg__trace_watch_starts(server, target);
+    int rv = answer_of_watcher(watcher->start(watcher->user, server, &watched));
+    tdg__trace_watch_answered(server, target, rv);
+    return rv;
 }
 
 static void watch_stop(void *user, const tdg__target_t *target) {
@@ -210,6 +214,7 @@ static void watch_stop(void *user, const tdg__target_t *target) {
 
     if (watcher->stop != NULL)
         watcher->stop(watcher->user, server, &watched);
+    tdg__trace_watch_stopped(server, target);
 }
 
 static int init_parts(tdg_server_t *server) {
@@ -247,6 +252,8 @@ int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
     pthread_cond_init(&server->changed, NULL);
 
     int rv = tdg__options_copy(opts, &server->opts);
+    if (server->opts.log == NULL)
+        server->opts.debug = 0;
     tdg__log_init(&server->log, server->opts.log, server->opts.log_user);
     if (rv == 0)
         rv = init_parts(server);
@@ -839,7 +846,11 @@ int tdg_server_watch_done(tdg_server_t *server, const tdg_target_t *target, int 
         return TDG_EINVAL;
 
     tdg__target_t watched = tdg__target_to_engine(target);
-    return tdg__hub_watch_done(server->hub, &watched, answer_of_watcher(error));
+    int answer = answer_of_watcher(error);
+    int rv = tdg__hub_watch_done(server->hub, &watched, answer);
+    if (rv == 0)
+        tdg__trace_watch_answered(server, &watched, answer);
+    return rv;
 }
 
 int tdg_server_configure(tdg_server_t *server, const tdg_target_t *target,

@@ -23,6 +23,7 @@
 #include "server/route.h"
 #include "server/server.h"
 #include "server/session.h"
+#include "server/trace.h"
 
 enum {
     MAX_NEWS = 65536,
@@ -48,6 +49,7 @@ struct counters {
 struct tdg__worker {
     tdg_server_t *server;
     unsigned index;
+    bool traces_changes; /* TDG_DEBUG_NOTIFICATIONS */
     worker_state_t state;
     tdg__inbox_t *inbox;
     tdg__engine_t *engine;
@@ -167,12 +169,19 @@ static void set_alarm(tdg__worker_t *worker) {
 
 /* ---- News --------------------------------------------------------------- */
 
+static int apply_change(tdg__worker_t *worker, const tdg__news_t *news) {
+    int rv = news->unfiltered ? tdg__engine_apply_unfiltered(worker->engine, news->change)
+                              : tdg__engine_apply(worker->engine, news->change);
+
+    if (worker->traces_changes && rv == 0)
+        tdg__trace_change(worker, worker->index, news->change);
+    return rv;
+}
+
 /* Returns what the engine said; with TDG_ENOMEM nothing has happened. */
 static int apply(tdg__worker_t *worker, const tdg__news_t *news) {
     if (news->change != NULL)
-        return news->unfiltered
-                   ? tdg__engine_apply_unfiltered(worker->engine, news->change)
-                   : tdg__engine_apply(worker->engine, news->change);
+        return apply_change(worker, news);
     if (news->error != 0)
         return tdg__engine_watch_done(worker->engine, &news->target, TDG__WATCH_FAILED,
                                       news->error);
@@ -294,8 +303,10 @@ static void call_settled(void *user, tdg__stream_t stream, const tdg__target_t *
     tdg__worker_t *worker = user;
     tdg__feed_t *feed = tdg__engine_stream_user(worker->engine, stream);
 
-    if (feed != NULL)
+    if (feed != NULL) {
+        tdg__trace_settled(feed, target, status);
         feed->ops->settled(feed, target, status, resumed);
+    }
 }
 
 static void call_list_matches(void *user, const tdg__target_t *template_,
@@ -725,6 +736,8 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
 
     worker->server = server;
     worker->index = index;
+    worker->traces_changes =
+        (tdg__server_opts(server)->debug & TDG_DEBUG_NOTIFICATIONS) != 0;
     worker->advanced_ms = -1;
     worker->alarm_ms = INT64_MAX;
     worker->last_task = &worker->tasks;

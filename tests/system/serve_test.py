@@ -884,6 +884,34 @@ def a_pipe_carries_the_protocol_and_nothing_else():
         json.loads(line)
 
 
+def every_step_is_logged_where_that_is_asked_for():
+    arguments = ('--listen', 'http://127.0.0.1:0')
+    serve = Serve(ALL, (*arguments, '--verbose'))
+    streams = [listen(serve, 'm:1', 'none:1'), legacy_listen(serve, 'm:1')]
+    publish(serve, {'uri': 'm:1', 'content': 'a'})
+    for stream in streams:
+        stream.expect('m:1')
+    streams[0].close()
+    serve.wait_log('gone; subscriptions removed: 2')  # the list of resources as well
+    messages = [json.loads(line)['message'] for line in serve.log
+                if json.loads(line)['level'] == 'debug']
+    for text in ('connected; version 1, 2026-07-28, http, 127.0.0.1',
+                 'connected; version 1, 2025-06-18, http, 127.0.0.1',
+                 '(test): subscribed to m:1', '(test): refused none:1: ',
+                 'watcher of m:1: armed', ' of m:1: '):
+        assert any(text in message for message in messages), (text, messages)
+    streams[1].close()
+    assert serve.end() == 0
+
+    serve = Serve(ALL, (*arguments, '--verbose=subscriptions'))
+    listen(serve, 'm:1').close()
+    serve.wait_log('subscribed to m:1')
+    assert serve.end() == 0
+    rest = [*map(json.loads, serve.log), *serve.rest_of_log()]
+    debug = [entry['message'] for entry in rest if entry['level'] == 'debug']
+    assert debug and all('subscribed' in message for message in debug), debug
+
+
 def a_port_in_use_is_said_to_be():
     taken = socket.create_server(('127.0.0.1', 0))
     url = f'http://127.0.0.1:{taken.getsockname()[1]}'
@@ -994,6 +1022,7 @@ TESTS = [
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,
     a_pipe_carries_the_protocol_and_nothing_else,
+    every_step_is_logged_where_that_is_asked_for,
     a_port_in_use_is_said_to_be,
     a_broken_config_is_no_beginning,
 ]

@@ -7,12 +7,16 @@ struct fields {
     long time_ms;
     char **program;
     bool flag;
+    unsigned parts;
 };
+
+static const char *const parts[] = {"one", "two", "three", NULL};
 
 static const cli_option_t options[] = {
     CLI_TEXTS_OPTION(struct fields, texts, "text", "TEXT", "any"),
     CLI_TIME_OPTION(struct fields, time_ms, "time", "TIME", 10, 60000, "any"),
     CLI_FLAG_OPTION(struct fields, flag, "flag", "any"),
+    CLI_PARTS_OPTION(struct fields, parts, "parts", "PART,...", parts, "any"),
     CLI_PROGRAM_OPTION(struct fields, program, "any"),
     CLI_END,
 };
@@ -49,6 +53,25 @@ static bool parse(struct line *line, const cli_command_t *command, const char *w
         line->argv[line->argc++] = word;
     return cli_parse(command, line->argc, line->argv, &line->fields, &line->operands,
                      &line->exit_code);
+}
+
+static void parts_are_some_or_all(void **state) {
+    struct line line;
+
+    (void)state;
+    assert_true(parse(&line, &with_program, "word"));
+    assert_int_equal(line.fields.parts, 0);
+    assert_true(parse(&line, &with_program, "--parts word"));
+    assert_int_equal(line.fields.parts, 7);
+    assert_int_equal(line.operands, 1); /* the value stands behind = or nowhere */
+    assert_true(parse(&line, &with_program, "--parts=three,one"));
+    assert_int_equal(line.fields.parts, 5);
+    assert_true(parse(&line, &with_program, "--parts=one --parts=two"));
+    assert_int_equal(line.fields.parts, 3);
+    assert_false(parse(&line, &with_program, "--parts=one,four"));
+    assert_int_equal(line.exit_code, CLI_USAGE);
+    assert_false(parse(&line, &with_program, "--parts=one,"));
+    assert_false(parse(&line, &with_program, "--parts="));
 }
 
 static void texts_are_all_kept_in_order(void **state) {
@@ -152,6 +175,7 @@ static void without_a_program_two_dashes_end_options(void **state) {
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, memory_setup, memory_teardown)
     const struct CMUnitTest tests[] = {
+        CASE(parts_are_some_or_all),
         CASE(texts_are_all_kept_in_order),
         CASE(texts_have_a_limit),
         CASE(times_have_units),

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is logged step by step, and that nothing is where nobody has asked for it. */
+#include <stdio.h>
+
+#include "served.h"
+#include "unit/targets.h"
+
+enum { LOG_ROOM = 1 << 16 };
+
+struct fixture {
+    struct served served;
+    struct client one, two;
+    pthread_mutex_t lock;
+    size_t len;
+    char lines[LOG_ROOM]; /* of debug level, each ends with \n */
+};
+
+static void write_down(void *user, tdg_log_level_t level, const char *message) {
+    struct fixture *f = user;
+
+    if (level != TDG_LOG_DEBUG)
+        return;
+    pthread_mutex_lock(&f->lock);
+    assert_true(f->len + strlen(message) + 2 < LOG_ROOM);
+    f->len += (size_t)sprintf(f->lines + f->len, "%s\n", message);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static bool is_logged(struct fixture *f, const char *text) {
+    pthread_mutex_lock(&f->lock);
+    bool found = strstr(f->lines, text) != NULL;
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
+/* Waits for a line that holds it. */
+#define EXPECT(f, text) WAIT_UNTIL(&(f)->one, is_logged((f), (text)))
+
+static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server;
+    return strcmp(target->name, "t:late") == 0      ? TDG_EAGAIN
+           : strcmp(target->name, "t:refused") == 0 ? TDG_ENOTSUP
+                                                    : 0;
+}
+
+static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server, (void)target;
+}
+
+static struct fixture *open_with(void **state, unsigned debug) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {
+        .watcher = {start, stop, NULL},
+        .linger_ms = 1,
+        .log = write_down,
+        .log_user = f,
+        .debug = debug,
+    };
+
+    served_open(&f->served, &opts, NULL);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    return f;
+}
+
+static int setup(void **state) {
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    if (f == NULL)
+        return -1;
+    pthread_mutex_init(&f->lock, NULL);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    client_done(&f->one);
+    client_done(&f->two);
+    served_close(&f->served);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+    return 0;
+}
+
+/* A legacy session and a modern listen that do all there is to do. */
+static void play(struct fixture *f) {
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    legacy_subscribe(&f->one, "a:1");
+    assert_int_equal(legacy_post(&f->one,
+                                 "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe',"
+                                 "'params':{'uri':'b:none'}}"),
+                     200);
+    modern_listen(&f->two, "{'resourceSubscriptions':['a:1','t:{x}','b:other',"
+                           "'t:refused'],'toolsListChanged':true}");
+    served_change(&f->served, "a:1");
+    client_expect(&f->two, "'uri':'a:1'");
+    legacy_unsubscribe(&f->one, "a:1");
+    client_done(&f->two);
+    WAIT_COUNTER(&f->served, &f->one, streams, 1);
+}
+
+static void clients_come_and_go(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_CLIENTS);
+
+    play(f);
+    EXPECT(f, "stream 1 (test): connected; version 1, 2025-11-25, http, 127.0.0.1\n");
+    EXPECT(f, "stream 2 (test): connected; version 1, 2026-07-28, http, 127.0.0.1\n");
+    EXPECT(f, "stream 2 (test): gone; subscriptions removed: 3\n");
+    assert_false(is_logged(f, "subscribed"));
+    assert_false(is_logged(f, "watcher"));
+    assert_false(is_logged(f, "change"));
+}
+
+static void subscriptions_and_refusals_are_logged(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_SUBSCRIPTIONS);
+
+    play(f);
+    EXPECT(f, "stream 1 (test): subscribed to list of resources\n");
+    EXPECT(f, "stream 1 (test): subscribed to a:1\n");
+    EXPECT(f, "stream 1 (test): refused b:none: ");
+    EXPECT(f, "stream 1 (test): unsubscribed from a:1\n");
+    EXPECT(f, "stream 2 (test): subscribed to template t:{x}\n");
+    EXPECT(f, "stream 2 (test): subscribed to list of tools\n");
+    EXPECT(f, "stream 2 (test): refused b:other: ");
+    EXPECT(f, "stream 2 (test): refused t:refused: ");
+    assert_false(is_logged(f, "connected"));
+}
+
+static void a_change_is_logged_with_its_subscriptions(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_NOTIFICATIONS);
+
+    play(f);
+    EXPECT(f, " of a:1: 2 subscriptions in worker 0\n");
+    served_change(&f->served, "c:nobody");
+    EXPECT(f, " of c:nobody: 0 subscriptions in worker 0\n");
+    assert_int_equal(tdg_server_notify_deleted(f->served.server, "c:nobody", NULL), 0);
+    EXPECT(f, " of c:nobody (deleted): 0 subscriptions in worker 0\n");
+    assert_false(is_logged(f, "stream"));
+}
+
+static void watchers_are_logged(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_WATCHERS);
+
+    play(f);
+    EXPECT(f, "watcher of a:1: starts\n");
+    EXPECT(f, "watcher of a:1: armed\n");
+    EXPECT(f, "watcher of list of tools: armed\n");
+    EXPECT(f, "watcher of t:refused: failed: ");
+    EXPECT(f, "watcher of a:1: stopped\n");
+    legacy_send(&f->one, "{'jsonrpc':'2.0','id':6,'method':'resources/subscribe',"
+                         "'params':{'uri':'t:late'}}");
+    EXPECT(f, "watcher of t:late: starts\n");
+    assert_false(is_logged(f, "watcher of t:late: armed\n"));
+    WAIT_UNTIL(&f->one,
+               tdg_server_watch_done(f->served.server, FOR_URI("t:late"), 0) == 0);
+    EXPECT(f, "watcher of t:late: armed\n");
+    assert_false(is_logged(f, "stream"));
+}
+
+/* Lines that a client has a part in are one line each, and none is too long. */
+static void names_cannot_forge_lines(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_ALL);
+    char uri[700], message[1200];
+
+    memset(uri, 'x', sizeof(uri));
+    memcpy(uri, "t:", 2);
+    uri[sizeof(uri) - 1] = '\0';
+    snprintf(message, sizeof(message),
+             "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{'protocolVersion':"
+             "'" LATEST_LEGACY "','capabilities':{},'clientInfo':{'name':'a\\nb: c%.*s',"
+             "'version':'\\u001b[2J'}}}",
+             300, uri);
+    client_request(&f->one, "POST", "/mcp", "Accept: application/json\r\n", message);
+    assert_int_equal(client_response(&f->one), 200);
+    EXPECT(f, "stream 1 (a?b: ct:xxx");
+    EXPECT(f, "; version ?[2J, ");
+    snprintf(message, sizeof(message), "{'resourceSubscriptions':['%s']}", uri);
+    modern_listen(&f->two, message);
+    EXPECT(f, "stream 2 (test): subscribed to t:xxx");
+}
+
+static void nothing_is_logged_unless_it_is_asked_for(void **state) {
+    struct fixture *f = open_with(state, 0);
+
+    play(f);
+    assert_int_equal(f->len, 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(clients_come_and_go),
+        CASE(subscriptions_and_refusals_are_logged),
+        CASE(a_change_is_logged_with_its_subscriptions),
+        CASE(watchers_are_logged),
+        CASE(names_cannot_forge_lines),
+        CASE(nothing_is_logged_unless_it_is_asked_for),
+    };
+
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
+}
