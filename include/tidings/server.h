@@ -59,15 +59,22 @@ typedef enum tdg_timing_mode {
 } tdg_timing_mode_t;
 
 enum { TDG_RATE_INHERIT = 0, TDG_RATE_OFF = -1 };
+enum { TDG_FLOOR_INHERIT = 0, TDG_FLOOR_OFF = -1 };
 
 /* All zero: inherit everything. The subscription's wish beats the resource's settings,
  * those beat a template's, those beat the server's, whose default is a batch of 100 ms
- * and one notification per second, subscription and resource. */
+ * and one notification per second, subscription and resource.
+ *
+ * The floor is the operator's: a shorter window or rate limit, or none, is raised to it,
+ * whoever asked for it. That of a resource beats that of a template, that beats the
+ * server's, which has none unless it is given. */
 typedef struct tdg_settings {
     tdg_timing_mode_t timing;
-    uint32_t window_ms;    /* 0: immediate */
-    uint32_t longest_ms;   /* debounce; 0: ten windows */
-    int32_t rate_limit_ms; /* TDG_RATE_INHERIT, TDG_RATE_OFF or milliseconds */
+    uint32_t window_ms;        /* 0: immediate */
+    uint32_t longest_ms;       /* debounce; 0: ten windows */
+    int32_t rate_limit_ms;     /* TDG_RATE_INHERIT, TDG_RATE_OFF or milliseconds */
+    int32_t min_window_ms;     /* TDG_FLOOR_INHERIT, TDG_FLOOR_OFF or milliseconds */
+    int32_t min_rate_limit_ms; /* the same */
 } tdg_settings_t;
 
 /* ---- The server --------------------------------------------------------- */

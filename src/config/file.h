@@ -24,7 +24,7 @@ typedef struct tdg__config_server {
     int64_t workers;
 
     int timing;
-    int64_t window, longest_wait, rate_limit, linger;
+    int64_t window, longest_wait, rate_limit, min_window, min_rate_limit, linger;
 
     bool legacy, modern, subscriptions, list_changes, log_messages, params_metadata,
         meta_metadata, any_template;

@@ -77,6 +77,12 @@ static const tdg__option_t server_options[] = {
     TIME(rate_limit, "rate-limit", "1s", 0, DAY, NULL,
          "At most one notification per this time, subscription and resource; 0 is no "
          "limit."),
+    TIME(min_window, "min-window", "0", 0, DAY, "50ms",
+         "The shortest window that holds, whatever a client or an entry asks for: \"at "
+         "once\" waits for this window, too. An entry may have a floor of its own."),
+    TIME(min_rate_limit, "min-rate-limit", "0", 0, DAY, "200ms",
+         "The shortest rate limit that holds, whatever a client or an entry asks for. An "
+         "entry may have a floor of its own."),
     TIME(linger, "linger", "5s", 1, DAY, NULL,
          "How long a source is still watched after its last subscriber has gone."),
 
@@ -287,6 +293,8 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
     config->opts.settings = tdg__timing_settings(
         (tdg_timing_mode_t)(config->server.timing + 1), config->server.window,
         config->server.longest_wait, config->server.rate_limit);
+    tdg__timing_set_floor(&config->opts.settings, config->server.min_window,
+                          config->server.min_rate_limit);
     together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
     return rv < 0 ? rv : together;

@@ -20,6 +20,16 @@ tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
     return settings;
 }
 
+static int32_t floor_of(int64_t ms) {
+    return ms < 0 ? TDG_FLOOR_INHERIT : ms == 0 ? TDG_FLOOR_OFF : (int32_t)ms;
+}
+
+void tdg__timing_set_floor(tdg_settings_t *settings, int64_t min_window_ms,
+                           int64_t min_rate_limit_ms) {
+    settings->min_window_ms = floor_of(min_window_ms);
+    settings->min_rate_limit_ms = floor_of(min_rate_limit_ms);
+}
+
 /* An option that would mean nothing without `timing`. */
 static int check_use(const tdg_settings_t *settings, const tdg__node_t *option,
                      tdg__problems_t *problems) {

@@ -15,6 +15,10 @@
 tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
                                     int64_t longest_ms, int64_t rate_limit_ms);
 
+/* Adds the operator's floor: -1 is inherited, 0 none. */
+void tdg__timing_set_floor(tdg_settings_t *settings, int64_t min_window_ms,
+                           int64_t min_rate_limit_ms);
+
 /* Whether they go together, as `section` has them: adds problems, at the places there.
  * Returns 0 or TDG_EINVAL. */
 int tdg__timing_check(const tdg_settings_t *settings, const tdg__node_t *section,

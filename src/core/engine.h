@@ -52,10 +52,15 @@ typedef struct tdg__timing {
 enum {
     TDG__RATE_INHERIT = 0,
     TDG__RATE_OFF = -1,
+    TDG__FLOOR_INHERIT = 0,
+    TDG__FLOOR_OFF = -1,
     TDG__MAX_WINDOW_MS = 24 * 60 * 60 * 1000, /* of every window and rate limit */
 };
 
-/* All zero: everything is inherited. A subscription's settings beat those configured for
+/* All zero: everything is inherited. The floor holds for whatever the others say: see
+ * docs/engine.md. It is not for subscriptions, where it is ignored.
+ *
+ * A subscription's settings beat those configured for
  * the URI, those beat a configured template that matches the URI (the one with the most
  * literal characters, then the one configured first), those beat the engine's defaults.
  */
@@ -63,6 +68,8 @@ typedef struct tdg__settings {
     tdg__timing_t timing;
     int32_t rate_limit_ms; /* at most one notification per this many ms and resource;
                               TDG__RATE_INHERIT, TDG__RATE_OFF */
+    int32_t min_window_ms, min_rate_limit_ms; /* the operator's floor;
+                                                 TDG__FLOOR_INHERIT, TDG__FLOOR_OFF */
 } tdg__settings_t;
 
 /* ---- The engine --------------------------------------------------------- */

@@ -256,6 +256,7 @@ struct tdg__engine {
     tdg__map_t resource_map, template_map, pair_map, group_map, filter_map, config_map;
     tdg__template_index_t *template_index, *config_index;
     uint32_t config_order;
+    bool has_floor; /* one was configured at some time */
     tdg__heap_t timers;
     tdg__bitset_t ready;
     uint32_t first_doomed; /* streams to be ended for TDG_EPENDING */

@@ -17,7 +17,7 @@ static struct config *config_at(const tdg__engine_t *engine, uint32_t id) {
     return tdg__pool_get(&engine->configs, id);
 }
 
-/* ---- What holds --------------------------------------------------------- */
+/* ---- What can hold ------------------------------------------------------ */
 
 bool tdg__settings_valid(const tdg__settings_t *settings) {
     const tdg__timing_t *timing = &settings->timing;
@@ -27,13 +27,64 @@ bool tdg__settings_valid(const tdg__settings_t *settings) {
            timing->window_ms <= TDG__MAX_WINDOW_MS &&
            timing->longest_ms <= TDG__MAX_WINDOW_MS &&
            settings->rate_limit_ms >= TDG__RATE_OFF &&
-           settings->rate_limit_ms <= TDG__MAX_WINDOW_MS;
+           settings->rate_limit_ms <= TDG__MAX_WINDOW_MS &&
+           settings->min_window_ms >= TDG__FLOOR_OFF &&
+           settings->min_window_ms <= TDG__MAX_WINDOW_MS &&
+           settings->min_rate_limit_ms >= TDG__FLOOR_OFF &&
+           settings->min_rate_limit_ms <= TDG__MAX_WINDOW_MS;
 }
 
 static const struct resource *resource_of(const tdg__engine_t *engine,
                                           const struct group *group) {
     return resource_at(engine, group->owner);
 }
+
+/* ---- The operator's floor ----------------------------------------------- */
+
+static const tdg__settings_t *configured(const tdg__engine_t *engine, uint32_t config) {
+    static const tdg__settings_t none;
+
+    return config != 0 ? &config_at(engine, config)->settings : &none;
+}
+
+static uint32_t first_floor(int32_t own, int32_t of_template, int32_t of_engine) {
+    int32_t floor = own != TDG__FLOOR_INHERIT           ? own
+                    : of_template != TDG__FLOOR_INHERIT ? of_template
+                                                        : of_engine;
+
+    return floor > 0 ? (uint32_t)floor : 0;
+}
+
+/* Raised to the floor, "at once" is a batch. */
+static void raise_timing(const tdg__engine_t *engine, const struct resource *resource,
+                         tdg__timing_t *timing) {
+    uint32_t floor =
+        first_floor(configured(engine, resource->config)->min_window_ms,
+                    configured(engine, resource->template_config)->min_window_ms,
+                    engine->opts.defaults.min_window_ms);
+
+    if (timing->mode == TDG__TIMING_IMMEDIATE)
+        timing->window_ms = 0;
+    if (timing->window_ms >= floor)
+        return;
+    timing->window_ms = floor;
+    if (timing->mode == TDG__TIMING_IMMEDIATE)
+        timing->mode = TDG__TIMING_BATCH;
+}
+
+static uint32_t limit_floor(const tdg__engine_t *engine,
+                            const struct resource *resource) {
+    return first_floor(configured(engine, resource->config)->min_rate_limit_ms,
+                       configured(engine, resource->template_config)->min_rate_limit_ms,
+                       engine->opts.defaults.min_rate_limit_ms);
+}
+
+static void note_floor(tdg__engine_t *engine, const tdg__settings_t *settings) {
+    if (settings->min_window_ms > 0 || settings->min_rate_limit_ms > 0)
+        engine->has_floor = true;
+}
+
+/* ---- What holds in the end ---------------------------------------------- */
 
 /* The wished, else the configured, else the default timing. */
 static const tdg__timing_t *choose_timing(const tdg__engine_t *engine,
@@ -53,6 +104,8 @@ static const tdg__timing_t *choose_timing(const tdg__engine_t *engine,
 tdg__timing_t tdg__timing_of(const tdg__engine_t *engine, const struct group *group) {
     tdg__timing_t timing = *choose_timing(engine, group);
 
+    if (engine->has_floor)
+        raise_timing(engine, resource_of(engine, group), &timing);
     if (timing.window_ms == 0)
         timing.mode = TDG__TIMING_IMMEDIATE;
     if (timing.longest_ms == 0)
@@ -76,9 +129,12 @@ static int32_t choose_limit(const tdg__engine_t *engine, const struct group *gro
 }
 
 int64_t tdg__limit_of(const tdg__engine_t *engine, const struct group *group) {
-    int32_t limit = choose_limit(engine, group);
+    int32_t chosen = choose_limit(engine, group);
+    int64_t limit = chosen == TDG__RATE_OFF ? 0 : chosen;
+    int64_t floor =
+        engine->has_floor ? limit_floor(engine, resource_of(engine, group)) : 0;
 
-    return limit == TDG__RATE_OFF ? 0 : limit;
+    return limit > floor ? limit : floor;
 }
 
 /* ---- Finding what is configured ----------------------------------------- */
@@ -227,7 +283,9 @@ void tdg__configs_done(tdg__engine_t *engine) {
 
 static bool says_nothing(const tdg__settings_t *settings) {
     return settings->timing.mode == TDG__TIMING_INHERIT &&
-           settings->rate_limit_ms == TDG__RATE_INHERIT;
+           settings->rate_limit_ms == TDG__RATE_INHERIT &&
+           settings->min_window_ms == TDG__FLOOR_INHERIT &&
+           settings->min_rate_limit_ms == TDG__FLOOR_INHERIT;
 }
 
 static int check_configured(const tdg__engine_t *engine, const tdg__target_t *target,
@@ -258,6 +316,7 @@ int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,
         if (rv < 0)
             return rv;
         config_at(engine, id)->settings = *settings;
+        note_floor(engine, settings);
     }
 
     if (target->kind == TDG__TARGET_TEMPLATE)
@@ -294,6 +353,7 @@ int tdg__engine_set_defaults(tdg__engine_t *engine, const tdg__settings_t *setti
     if (filled.rate_limit_ms == TDG__RATE_INHERIT)
         filled.rate_limit_ms = DEFAULT_RATE_LIMIT_MS;
     engine->opts.defaults = filled;
+    note_floor(engine, settings);
     configure_all(engine);
     return 0;
 }

@@ -29,6 +29,8 @@ tdg__settings_t tdg__settings_to_engine(const tdg_settings_t *settings) {
         .timing = {(tdg__timing_mode_t)settings->timing, settings->window_ms,
                    settings->longest_ms},
         .rate_limit_ms = settings->rate_limit_ms,
+        .min_window_ms = settings->min_window_ms,
+        .min_rate_limit_ms = settings->min_rate_limit_ms,
     };
 }
 
@@ -36,7 +38,7 @@ enum { KINDS = TDG_TARGET_LIST + 1 };
 
 struct tdg__configured {
     pthread_mutex_t lock;
-    json_t *rows[KINDS]; /* per kind, name: [timing, window, longest, rate limit] */
+    json_t *rows[KINDS]; /* per kind, name: the fields of tdg_settings_t in order */
     tdg__engine_t *checker;
 };
 
@@ -93,9 +95,10 @@ static int remember(json_t *rows, const char *name, const tdg_settings_t *settin
         json_object_del(rows, name);
         return 0;
     }
-    row =
-        json_pack("[i,I,I,I]", (int)settings->timing, (json_int_t)settings->window_ms,
-                  (json_int_t)settings->longest_ms, (json_int_t)settings->rate_limit_ms);
+    row = json_pack(
+        "[i,I,I,I,I,I]", (int)settings->timing, (json_int_t)settings->window_ms,
+        (json_int_t)settings->longest_ms, (json_int_t)settings->rate_limit_ms,
+        (json_int_t)settings->min_window_ms, (json_int_t)settings->min_rate_limit_ms);
     return json_object_set_new(rows, name, row) == 0 ? 0 : TDG_ENOMEM;
 }
 
@@ -105,6 +108,8 @@ static tdg_settings_t recall(const json_t *row) {
         .window_ms = (uint32_t)json_integer_value(json_array_get(row, 1)),
         .longest_ms = (uint32_t)json_integer_value(json_array_get(row, 2)),
         .rate_limit_ms = (int32_t)json_integer_value(json_array_get(row, 3)),
+        .min_window_ms = (int32_t)json_integer_value(json_array_get(row, 4)),
+        .min_rate_limit_ms = (int32_t)json_integer_value(json_array_get(row, 5)),
     };
 }
 

@@ -623,7 +623,9 @@ static void list_changed(tdg_server_t *server, tdg__kind_t kind) {
 
 static bool says_something(const tdg_settings_t *settings) {
     return settings->timing != TDG_TIMING_INHERIT ||
-           settings->rate_limit_ms != TDG_RATE_INHERIT;
+           settings->rate_limit_ms != TDG_RATE_INHERIT ||
+           settings->min_window_ms != TDG_FLOOR_INHERIT ||
+           settings->min_rate_limit_ms != TDG_FLOOR_INHERIT;
 }
 
 static bool has_entry(const tdg_server_t *server, tdg__kind_t kind, const char *key) {

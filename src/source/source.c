@@ -113,7 +113,21 @@ const tdg__option_t tdg__source_options[] = {
      .example = "1s",
      .help = "At most one notification per this time and subscription; 0 is no limit. "
              "Without it: as the server's settings say."},
-    {.name = NULL                                               },
+    {.name = "min-window",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(min_window_ms),
+     .max = DAY_MS,
+     .example = "50ms",
+     .help = "The shortest window that holds, whatever a client asks for; 0 is none. "
+             "Without it: as the server's settings say."},
+    {.name = "min-rate-limit",
+     .type = TDG__OPTION_DURATION,
+     .offset = ENTRY(min_rate_limit_ms),
+     .max = DAY_MS,
+     .example = "200ms",
+     .help = "The shortest rate limit that holds, whatever a client asks for; 0 is none. "
+             "Without it: as the server's settings say."},
+    {.name = NULL                                                            },
 };
 
 /* ---- Making one --------------------------------------------------------- */
@@ -169,8 +183,12 @@ static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
 tdg_settings_t tdg__source_settings(const tdg__source_t *source) {
     const tdg__source_entry_t *entry = &source->entry;
 
-    return tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
-                                entry->longest_ms, entry->rate_limit_ms);
+    tdg_settings_t settings =
+        tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
+                             entry->longest_ms, entry->rate_limit_ms);
+
+    tdg__timing_set_floor(&settings, entry->min_window_ms, entry->min_rate_limit_ms);
+    return settings;
 }
 
 /* What the tables cannot say. Everything that is wrong is told. */

@@ -188,6 +188,7 @@ typedef struct tdg__source_entry {
     int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */
     int timing;                     /* tdg_timing_mode_t */
     int64_t window_ms, longest_ms, rate_limit_ms; /* -1: not given */
+    int64_t min_window_ms, min_rate_limit_ms;     /* the same */
 } tdg__source_entry_t;
 
 extern const tdg__option_t tdg__source_options[];

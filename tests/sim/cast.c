@@ -29,6 +29,16 @@ const tdg__timing_t cast_timings[TIMINGS] = {
 
 const int32_t cast_rates[RATES] = {TDG__RATE_INHERIT, TDG__RATE_OFF, 25, 80, 200};
 
+static const int32_t floors[4] = {TDG__FLOOR_INHERIT, TDG__FLOOR_OFF, 30, 90};
+
+int32_t cast_min_window(int floor) {
+    return floors[floor % 4];
+}
+
+int32_t cast_min_rate(int floor) {
+    return floors[floor / 4];
+}
+
 static const char *const filters[FILTERS] = {
     NULL,
     "{\"metadata.size\": {\"gt\": 10}}",

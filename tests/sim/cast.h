@@ -26,6 +26,7 @@ enum {
 
     TIMINGS = 9,
     RATES = 5,
+    FLOORS = 16, /* four of windows, four of limits */
     FILTERS = 7,
     SIZES = 2,
     KINDS = 4,
@@ -54,6 +55,10 @@ bool cast_is_listed(int resource);
 
 extern const tdg__timing_t cast_timings[TIMINGS]; /* 0 inherits */
 extern const int32_t cast_rates[RATES];           /* 0 inherits */
+
+/* The floor of this number, as settings have it; 0 inherits. */
+int32_t cast_min_window(int floor);
+int32_t cast_min_rate(int floor);
 
 /* Borrowed; NULL for number 0, which is no filter. */
 const json_t *cast_filter(int filter);

@@ -41,7 +41,8 @@ static int template_configured(const struct model *model, int resource) {
 
     for (t = RESOURCES; t < TARGETS; t++) {
         if (!cast_covers(t, resource) ||
-            (model->configs[t].timing == 0 && model->configs[t].rate == 0))
+            (model->configs[t].timing == 0 && model->configs[t].rate == 0 &&
+             model->configs[t].floor == 0))
             continue;
         if (best == -1 || cast_literals(t) > cast_literals(best) ||
             (cast_literals(t) == cast_literals(best) &&
@@ -51,11 +52,22 @@ static int template_configured(const struct model *model, int resource) {
     return best;
 }
 
-tdg__timing_t model__timing_of(const struct model *model, struct wishes wishes,
-                               int resource) {
+/* 0: none. */
+static int64_t floor_of(const struct model *model, int resource, int32_t (*part)(int)) {
+    int template_ = template_configured(model, resource);
+    int32_t floor = part(model->configs[resource].floor);
+
+    if (floor == TDG__FLOOR_INHERIT && template_ != -1)
+        floor = part(model->configs[template_].floor);
+    if (floor == TDG__FLOOR_INHERIT)
+        floor = part(model->default_floor);
+    return floor > 0 ? floor : 0;
+}
+
+static tdg__timing_t chosen_timing(const struct model *model, struct wishes wishes,
+                                   int resource) {
     int template_ = template_configured(model, resource);
     int timing = wishes.timing;
-    tdg__timing_t ret;
 
     if (timing == 0)
         timing = model->configs[resource].timing;
@@ -66,14 +78,30 @@ tdg__timing_t model__timing_of(const struct model *model, struct wishes wishes,
     if (timing == 0)
         return (tdg__timing_t){TDG__TIMING_BATCH, 100, 0};
 
-    ret = cast_timings[timing];
+    return cast_timings[timing];
+}
+
+tdg__timing_t model__timing_of(const struct model *model, struct wishes wishes,
+                               int resource) {
+    tdg__timing_t ret = chosen_timing(model, wishes, resource);
+    uint32_t floor = (uint32_t)floor_of(model, resource, cast_min_window);
+    bool immediate = ret.mode == TDG__TIMING_IMMEDIATE;
+
+    if (floor > 0 && (immediate || ret.window_ms < floor)) {
+        model->hits[HIT_RAISED_WINDOW]++;
+        ret.window_ms = floor;
+        ret.mode = immediate ? TDG__TIMING_BATCH : ret.mode;
+    }
     if (ret.longest_ms == 0)
         ret.longest_ms = 10 * ret.window_ms;
+    if (ret.longest_ms < ret.window_ms)
+        ret.longest_ms = ret.window_ms;
     return ret;
 }
 
 /* 0: none. */
-int64_t model__limit_of(const struct model *model, struct wishes wishes, int resource) {
+static int64_t chosen_limit(const struct model *model, struct wishes wishes,
+                            int resource) {
     int template_ = template_configured(model, resource);
     int rate = wishes.rate;
 
@@ -86,6 +114,14 @@ int64_t model__limit_of(const struct model *model, struct wishes wishes, int res
     if (rate == 0)
         return 1000;
     return cast_rates[rate] == TDG__RATE_OFF ? 0 : cast_rates[rate];
+}
+
+int64_t model__limit_of(const struct model *model, struct wishes wishes, int resource) {
+    int64_t limit = chosen_limit(model, wishes, resource);
+    int64_t floor = floor_of(model, resource, cast_min_rate);
+
+    model->hits[HIT_RAISED_LIMIT] += limit < floor;
+    return limit < floor ? floor : limit;
 }
 
 /* ---- Cursor ------------------------------------------------------------- */
@@ -426,25 +462,29 @@ static void count_remeasured(struct model *model) {
         model__hit(model, HIT_REMEASURED);
 }
 
-static void set_config(struct model *model, int target, int timing, int rate) {
-    bool fresh = model->configs[target].timing == 0 && model->configs[target].rate == 0;
+static void set_config(struct model *model, int target, int timing, int rate, int floor) {
+    bool fresh = model->configs[target].timing == 0 && model->configs[target].rate == 0 &&
+                 model->configs[target].floor == 0;
 
     model->configs[target].timing = timing;
     model->configs[target].rate = rate;
+    model->configs[target].floor = floor;
     if (fresh)
         model->configs[target].order = ++model->next_order;
     count_remeasured(model);
 }
 
-void model_configure(struct model *model, int target, int timing, int rate) {
-    set_config(model, target, timing, rate);
+void model_configure(struct model *model, int target, int timing, int rate, int floor) {
+    set_config(model, target, timing, rate, floor);
 }
 
 void model_set_rate(struct model *model, int target, int rate) {
-    set_config(model, target, model->configs[target].timing, rate);
+    set_config(model, target, model->configs[target].timing, rate,
+               model->configs[target].floor);
 }
 
-void model_set_defaults(struct model *model, int timing, int rate) {
+void model_set_defaults(struct model *model, int timing, int rate, int floor) {
+    model->default_floor = floor;
     model->defaults.timing = timing;
     model->defaults.rate = rate;
     count_remeasured(model);

@@ -132,10 +132,12 @@ struct model {
     struct {
         int timing;
         int rate;
+        int floor;
         uint64_t order;
     } configs[TARGETS];
     uint64_t next_order;
     struct wishes defaults;
+    int default_floor;
 
     struct {
         int resource;
@@ -201,6 +203,8 @@ struct model {
     X(LIMIT_OVER, "rate limits that ran out")                                            \
     X(LIMIT_SKIPPED, "deletions past window or limit")                                   \
     X(ENDED_EARLY, "notifications whose rate limit was ended early")                     \
+    X(RAISED_WINDOW, "windows raised to the floor")                                      \
+    X(RAISED_LIMIT, "rate limits raised to the floor")                                   \
     X(BATCHED, "batch windows fired")                                                    \
     X(DEBOUNCED, "debounce windows fired")                                               \
     X(DEBOUNCED_LONGEST, "debounce windows fired by longest_ms")                         \
@@ -305,9 +309,9 @@ bool model_refused(struct model *model, int client, int resource);
  * of several that may come first, that one is taken. Returns as take() does. */
 int model_take(struct model *model, int client, int hint, struct model_note *ret);
 
-void model_configure(struct model *model, int target, int timing, int rate);
+void model_configure(struct model *model, int target, int timing, int rate, int floor);
 void model_set_rate(struct model *model, int target, int rate);
-void model_set_defaults(struct model *model, int timing, int rate);
+void model_set_defaults(struct model *model, int timing, int rate, int floor);
 
 tdg__sub_state_t model_state(const struct model *model, int client, int target);
 bool model_pending(const struct model *model, int client, int target);

@@ -270,8 +270,7 @@ void run__op_mistake(struct run *run, const struct op *op) {
     tdg__target_t broken = tdg__target_template("note://{");
     tdg__sub_opts_t opts = {0};
     tdg__settings_t settings = {
-        {TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0},
-        0
+        .timing = {TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0},
     };
     json_t *metadata = json_array();
 

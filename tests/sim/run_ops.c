@@ -127,7 +127,8 @@ static void do_subscribe(struct run *run, const struct op *op,
         .watch = watch_code(op->watch),
     };
     tdg__sub_opts_t opts = {
-        .settings = {cast_timings[op->timing], cast_rates[op->rate]},
+        .settings = {.timing = cast_timings[op->timing],
+                     .rate_limit_ms = cast_rates[op->rate]},
         .filter = cast_filter(op->filter),
         .priority = op->priority,
         .has_cursor = cursor->valid,
@@ -530,10 +531,11 @@ void run__op_receive(struct run *run, const struct op *op) {
 /* ---- Settings ----------------------------------------------------------- */
 
 void run__op_configure(struct run *run, const struct op *op) {
-    tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate]};
+    tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate],
+                                cast_min_window(op->floor), cast_min_rate(op->floor)};
     tdg__target_t target = cast_target(op->target < 0 ? 0 : op->target);
 
-    model_configure(&run->model, cast_find(&target), op->timing, op->rate);
+    model_configure(&run->model, cast_find(&target), op->timing, op->rate, op->floor);
     run__check_code(run, "configure", 0,
                     tdg__engine_configure(run->engine, &target, &settings));
 }
@@ -556,9 +558,10 @@ void run__op_right(struct run *run, const struct op *op) {
 }
 
 void run__op_set_defaults(struct run *run, const struct op *op) {
-    tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate]};
+    tdg__settings_t settings = {cast_timings[op->timing], cast_rates[op->rate],
+                                cast_min_window(op->floor), cast_min_rate(op->floor)};
 
-    model_set_defaults(&run->model, op->timing, op->rate);
+    model_set_defaults(&run->model, op->timing, op->rate, op->floor);
     run__check_code(run, "set_defaults", 0,
                     tdg__engine_set_defaults(run->engine, &settings));
 }

@@ -26,6 +26,7 @@ enum field {
     KIND = 1 << 15,
     AGE = 1 << 16,
     GAP = 1 << 17,
+    FLOOR = 1 << 18,
 };
 
 static const struct {
@@ -61,6 +62,7 @@ static const struct {
     {"kind",     offsetof(struct op, kind_of),  KIND    },
     {"age",      offsetof(struct op, age),      AGE     },
     {"gap",      offsetof(struct op, gap),      GAP     },
+    {"floor",    offsetof(struct op, floor),    FLOOR   },
 };
 
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
@@ -177,6 +179,7 @@ static struct op some_op(uint64_t *rng) {
     op.count = some_count(rng, op.kind);
     op.timing = one_in(rng, 2) ? 0 : below(rng, TIMINGS);
     op.rate = one_in(rng, 2) ? 0 : below(rng, RATES);
+    op.floor = one_in(rng, 2) ? 0 : below(rng, FLOORS);
     op.filter = one_in(rng, 2) ? 0 : below(rng, FILTERS);
     op.priority = one_in(rng, 2) ? 0 : below(rng, 3) - 1;
     op.cursor = some_cursor(rng);
@@ -322,9 +325,9 @@ static bool read_field(struct op *op, const char *word) {
 static bool in_range(const struct op *op) {
     return op->client >= 0 && op->client < CLIENTS && op->target >= ALL &&
            op->target < TARGETS && op->timing >= 0 && op->timing < TIMINGS &&
-           op->rate >= 0 && op->rate < RATES && op->filter >= 0 && op->filter < FILTERS &&
-           op->cursor >= 0 && op->cursor < CURSOR_KINDS && op->kind_of >= 0 &&
-           op->kind_of < KINDS;
+           op->rate >= 0 && op->rate < RATES && op->floor >= 0 && op->floor < FLOORS &&
+           op->filter >= 0 && op->filter < FILTERS && op->cursor >= 0 &&
+           op->cursor < CURSOR_KINDS && op->kind_of >= 0 && op->kind_of < KINDS;
 }
 
 static bool read_op(char *line, struct op *ret) {

@@ -36,9 +36,9 @@
     X(BLOCK, "block", 14, CLIENT)                                                        \
     X(UNBLOCK, "unblock", 20, CLIENT)                                                    \
     X(RECEIVE, "receive", 40, CLIENT)                                                    \
-    X(CONFIGURE, "configure", 16, TARGET | TIMING | RATE)                                \
+    X(CONFIGURE, "configure", 16, TARGET | TIMING | RATE | FLOOR)                        \
     X(SET_RATE, "set_rate_limit", 10, TARGET | RATE)                                     \
-    X(SET_DEFAULTS, "set_defaults", 5, TIMING | RATE)                                    \
+    X(SET_DEFAULTS, "set_defaults", 5, TIMING | RATE | FLOOR)                            \
     X(END_WINDOWS, "end_windows", 4, NOTHING)                                            \
     X(RIGHT, "right", 40, CLIENT | TARGET | COUNT)                                       \
     X(SUBSCRIBERS, "subscribers", 6, TARGET)                                             \
@@ -83,6 +83,7 @@ struct op {
     int32_t count;
     int32_t timing;
     int32_t rate;
+    int32_t floor;
     int32_t filter;
     int32_t priority;
     int32_t cursor;

@@ -843,6 +843,26 @@ def a_starved_server_keeps_the_rate_limit():
         assert 2 <= len(times) <= (stopped - began) / limit + 2, (stopped - began, times)
 
 
+def no_client_undercuts_the_floor():
+    """One entry has a floor of its own, which is none."""
+    serve = Serve('server: {timing: immediate, rate-limit: 0, min-rate-limit: 1h}\n'
+                  'publish: {key: "${THE_KEY}"}\nresources:\n- memory: m:held\n'
+                  "- memory: 'm:free'\n  min-rate-limit: 0\n")
+    method = 'subscriptions/listen'
+    wishes = {'notifications': {'resourceSubscriptions': ['m:held', 'm:free']},
+              '_meta': {**META, 'dev.tidings/options': {'rateLimitMs': 0, 'batchMs': 0}}}
+    stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+    assert stream.next()['method'] == 'notifications/subscriptions/acknowledged'
+    for n in range(3):
+        for uri in ('m:held', 'm:free'):
+            assert publish(serve, {'uri': uri, 'content': str(n)})[0] == 200
+        if n == 0:
+            stream.expect('m:held')
+        stream.expect('m:free')  # and nothing else
+    stream.close()
+    assert serve.end() == 0
+
+
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
 
@@ -1021,6 +1041,7 @@ TESTS = [
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,
+    no_client_undercuts_the_floor,
     a_pipe_carries_the_protocol_and_nothing_else,
     every_step_is_logged_where_that_is_asked_for,
     a_port_in_use_is_said_to_be,

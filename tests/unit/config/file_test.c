@@ -107,6 +107,7 @@ static void everything_can_be_set(void **state) {
                        "  dialect: erlmcp\n  workers: 3\n"
                        "  timing: debounce\n  window: 2s\n  longest-wait: 9s\n"
                        "  rate-limit: 0\n  linger: 1s\n"
+                       "  min-window: 20ms\n  min-rate-limit: 2s\n"
                        "  modern: false\n  any-template: true\n  log-messages: false\n"
                        "  page-size: 10\n  stream-lifetime: 1h\n"
                        "  max-message-size: 64KiB\n  max-history: 7\n"
@@ -121,6 +122,8 @@ static void everything_can_be_set(void **state) {
     assert_int_equal(config->opts.settings.window_ms, 2000);
     assert_int_equal(config->opts.settings.longest_ms, 9000);
     assert_int_equal(config->opts.settings.rate_limit_ms, TDG_RATE_OFF);
+    assert_int_equal(config->opts.settings.min_window_ms, 20);
+    assert_int_equal(config->opts.settings.min_rate_limit_ms, 2000);
     assert_int_equal(config->opts.linger_ms, 1000);
     assert_int_equal(config->opts.flags,
                      TDG_NO_MODERN | TDG_ANY_TEMPLATE | TDG_NO_LOGGING);

@@ -189,8 +189,8 @@ static void window_first_then_limit(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
     tdg__settings_t both = {
-        {TDG__TIMING_BATCH, 100, 0},
-        150
+        .timing = {TDG__TIMING_BATCH, 100, 0},
+        .rate_limit_ms = 150,
     };
 
     subscribe_settings(f, s, "a:1", both);

@@ -169,8 +169,8 @@ static void timing_and_limit_are_inherited_each_by_itself(void **state) {
     tdg__stream_t s = open_stream(f);
 
     set_defaults(f, (tdg__settings_t){
-                        {TDG__TIMING_BATCH, 30, 0},
-                        500
+                        .timing = {TDG__TIMING_BATCH, 30, 0},
+                        .rate_limit_ms = 500,
     });
     configure(f, URI("a:1"), (tdg__settings_t){.rate_limit_ms = 700});
     configure(f, TEMPLATE("a:{x}"),
@@ -187,8 +187,8 @@ static void a_subscription_may_wish_for_one_and_inherit_the_other(void **state) 
     tdg__stream_t s = open_stream(f);
 
     set_defaults(f, (tdg__settings_t){
-                        {TDG__TIMING_BATCH, 30, 0},
-                        500
+                        .timing = {TDG__TIMING_BATCH, 30, 0},
+                        .rate_limit_ms = 500,
     });
     subscribe_settings(f, s, "a:1", (tdg__settings_t){.rate_limit_ms = 800});
     assert_int_equal(delay_of(f, "a:1"), 30);
@@ -678,6 +678,8 @@ static void the_longest_settings_are_accepted(void **state) {
     tdg__settings_t longest = {
         {TDG__TIMING_DEBOUNCE, TDG__MAX_WINDOW_MS, TDG__MAX_WINDOW_MS},
         TDG__MAX_WINDOW_MS,
+        TDG__MAX_WINDOW_MS,
+        TDG__MAX_WINDOW_MS,
     };
 
     subscribe_settings(f, s, "a:1", longest);
@@ -726,6 +728,111 @@ static void a_longest_wait_below_the_window_is_one_window(void **state) {
 
     subscribe_settings(f, s, "a:1", debounce(100, 50));
     assert_int_equal(delay_of(f, "a:1"), 100);
+}
+
+/* ---- The operator's floor ----------------------------------------------- */
+
+static void no_wish_undercuts_the_floor_of_the_limit(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    assert_int_equal(
+        tdg__engine_set_defaults(f->engine, &(tdg__settings_t){.min_rate_limit_ms = 500}),
+        0);
+    subscribe_settings(f, s, "a:1", at_once); /* no limit */
+    subscribe_settings(f, t, "a:1", rate_limit(700));
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_note(f, t, "a:1", 1, 0);
+    changed(f, "a:1", NULL);
+    advance(f, 499);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 2, 0);
+    advance(f, 199);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, t, "a:1", 2, 0); /* above the floor a wish counts */
+}
+
+static void no_wish_undercuts_the_floor_of_the_window(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    tdg__settings_t floor = {.min_window_ms = 300};
+
+    configure(f, TEMPLATE("a:{x}"), floor);
+    subscribe_settings(f, s, "a:1", at_once);
+    subscribe_settings(f, s, "b:1", at_once);
+    subscribe_settings(f, t, "a:1", debounce(50, 60));
+    changed(f, "a:1", NULL);
+    changed(f, "b:1", NULL);
+    expect_note(f, s, "b:1", 2, 0);
+    advance(f, 299);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 1, 0);
+    expect_note(f, t, "a:1", 1, 0);
+    deleted(f, "a:1"); /* which waits for nothing */
+    expect_note(f, s, "a:1", 3, 0);
+    expect_note(f, t, "a:1", 3, 0);
+}
+
+static void the_floor_of_a_resource_comes_first(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    assert_int_equal(tdg__engine_set_defaults(
+                         f->engine, &(tdg__settings_t){.min_window_ms = 1000,
+                                                       .min_rate_limit_ms = 1000}),
+                     0);
+    configure(f, TEMPLATE("a:{x}"), (tdg__settings_t){.min_window_ms = 100});
+    configure(f, URI("a:1"),
+              (tdg__settings_t){.min_window_ms = TDG__FLOOR_OFF,
+                                .min_rate_limit_ms = TDG__FLOOR_OFF});
+    subscribe_settings(f, s, "a:1", at_once);
+    subscribe_settings(f, s, "a:2", at_once);
+    for (uint64_t n = 1; n < 4; n++) {
+        changed(f, "a:1", NULL);
+        expect_note(f, s, "a:1", n, 0);
+    }
+    changed(f, "a:2", NULL);
+    expect_silence(f);
+    advance(f, 100);
+    expect_note(f, s, "a:2", 4, 0);
+    changed(f, "a:2", NULL);
+    advance(f, 999);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:2", 5, 0);
+}
+
+static void a_new_floor_holds_for_what_waits(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", batch(100));
+    changed(f, "a:1", NULL);
+    configure(f, URI("a:1"), (tdg__settings_t){.min_window_ms = 200});
+    advance(f, 199);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 1, 0);
+}
+
+static void a_floor_that_makes_no_sense_is_refused(void **state) {
+    static const tdg__settings_t wrong[] = {
+        {.min_window_ms = -2},
+        {.min_rate_limit_ms = -2},
+        {.min_window_ms = TDG__MAX_WINDOW_MS + 1},
+        {.min_rate_limit_ms = TDG__MAX_WINDOW_MS + 1},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(tdg__engine_configure(f->engine, URI("a:1"), &wrong[i]),
+                         TDG_EINVAL);
+        assert_int_equal(tdg__engine_set_defaults(f->engine, &wrong[i]), TDG_EINVAL);
+    }
 }
 
 int main(void) {
@@ -788,6 +895,11 @@ int main(void) {
         TEST(ten_windows_of_the_longest_debounce_are_ten_days, setup_default),
         TEST(a_bad_target_cannot_be_configured, setup_default),
         TEST(a_longest_wait_below_the_window_is_one_window, setup_default),
+        TEST(no_wish_undercuts_the_floor_of_the_limit, setup_default),
+        TEST(no_wish_undercuts_the_floor_of_the_window, setup_default),
+        TEST(the_floor_of_a_resource_comes_first, setup_default),
+        TEST(a_new_floor_holds_for_what_waits, setup_default),
+        TEST(a_floor_that_makes_no_sense_is_refused, setup_default),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

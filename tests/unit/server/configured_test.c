@@ -4,7 +4,8 @@
 #include "unit/targets.h"
 
 static const tdg_settings_t none;
-static const tdg_settings_t slow = {TDG_TIMING_DEBOUNCE, 700, 7000, TDG_RATE_OFF};
+static const tdg_settings_t slow = {TDG_TIMING_DEBOUNCE, 700, 7000,
+                                    TDG_RATE_OFF,        20,  TDG_FLOOR_OFF};
 
 static tdg__configured_t *create(void) {
     tdg__configured_t *configured;
@@ -46,6 +47,8 @@ static void settings_are_remembered_and_forgotten(void **state) {
     assert_int_equal(got.window_ms, slow.window_ms);
     assert_int_equal(got.longest_ms, slow.longest_ms);
     assert_int_equal(got.rate_limit_ms, slow.rate_limit_ms);
+    assert_int_equal(got.min_window_ms, slow.min_window_ms);
+    assert_int_equal(got.min_rate_limit_ms, slow.min_rate_limit_ms);
     assert_int_equal(tdg__configured_set(configured, FOR_URI("a:1"), &none), 0);
     got = tdg__configured_get(configured, FOR_URI("a:1"));
     assert_memory_equal(&got, &none, sizeof(none));
