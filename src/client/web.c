@@ -350,8 +350,8 @@ static void on_turn(void *arg) {
 static int start(tdg__exchange_t *exchange) {
     int rv;
 
-    exchange->header_bytes = exchange->unwanted = exchange->body_at = 0;
-    exchange->enough = false;
+    exchange->header_bytes = exchange->unwanted = 0;
+    exchange->enough = exchange->requested = exchange->again = false;
     exchange->said[0] = '\0';
     tdg__web_facts_clear(&exchange->facts);
     if (curl_easy_setopt(exchange->easy, CURLOPT_URL, exchange->target.url) != CURLE_OK)
@@ -402,6 +402,8 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
     } else {
         if (code == CURLE_OK || exchange->odd)
             trouble.code = CURLE_UNSUPPORTED_PROTOCOL;
+        else if (exchange->again)
+            trouble.code = CURLE_SEND_FAIL_REWIND;
         curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &trouble.system);
         rv = tdg__web_explain(&trouble, exchange->why, TDG__WEB_WHY);
         end(exchange, rv, exchange->why);

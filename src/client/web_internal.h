@@ -60,7 +60,9 @@ struct tdg__exchange {
     tdg__web_method_t method;
     struct curl_slist *lines;
     char *body;
-    size_t body_len, body_at;
+    size_t body_len;
+    bool requested; /* on this hop */
+    bool again;     /* libcurl would repeat it */
 
     tdg__web_facts_t facts;
     tdg__text_t incoming;

@@ -13,7 +13,10 @@
 #include "client/web_secret.h"
 
 enum {
-    KEEPALIVE_IDLE_S = 20, /* a peer that has vanished is found out after about 50 s */
+    LARGE_BODY = 64 * 1024, /* bytes: it does not go out in one piece with the head, so
+                               the server is asked first whether it takes it, ... */
+    EXPECT_MS = 500,        /* ... and may leave that open */
+    KEEPALIVE_IDLE_S = 20,  /* a peer that has vanished is found out after about 50 s */
     KEEPALIVE_EVERY_S = 10,
     KEEPALIVE_PROBES = 3,
 };
@@ -152,7 +155,8 @@ static int add_token(tdg__exchange_t *exchange) {
 
 static int add_lines(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
     tdg__web_t *web = exchange->web;
-    int rv = add_text(exchange, "Expect:");
+    bool large = wish->body != NULL && wish->body_len > LARGE_BODY;
+    int rv = add_text(exchange, large ? "Expect: 100-continue" : "Expect:");
 
     if (rv == 0)
         rv = wish->body == NULL
@@ -180,26 +184,16 @@ static int add_lines(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
 
 /* ---- What goes out ------------------------------------------------------ */
 
-static size_t on_read(char *out, size_t size, size_t count, void *arg) {
-    tdg__exchange_t *exchange = arg;
-    size_t left = exchange->body_len - exchange->body_at, len = size * count;
-
-    len = len < left ? len : left;
-    if (len > 0)
-        memcpy(out, exchange->body + exchange->body_at, len);
-    exchange->body_at += len;
-    return len;
-}
-
 /* libcurl would send a request again by itself where a connection that was kept open
  * breaks before the first byte of the answer. The server may have acted on it already, so
  * that is not for libcurl to decide. */
-static int on_seek(void *arg, curl_off_t offset, int origin) {
+static int on_request(void *arg, char *ip, char *local_ip, int port, int local_port) {
     tdg__exchange_t *exchange = arg;
 
-    (void)offset;
-    (void)origin;
-    return exchange->body_at == 0 ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    exchange->again = exchange->requested;
+    exchange->requested = true;
+    return exchange->again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
@@ -243,6 +237,7 @@ static void set_numbers(tdg__exchange_t *exchange) {
         long number;
     } numbers[] = {
         {CURLOPT_CONNECTTIMEOUT_MS,        (long)exchange->web->connect_timeout_ms},
+        {CURLOPT_EXPECT_100_TIMEOUT_MS,    EXPECT_MS                              },
         {CURLOPT_FOLLOWLOCATION,           0                                      },
         {CURLOPT_HEADEROPT,                CURLHEADER_SEPARATE                    },
         {CURLOPT_HTTP_VERSION,             CURL_HTTP_VERSION_2TLS                 },
@@ -281,12 +276,14 @@ static void set_calls(tdg__exchange_t *exchange) {
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
     if (exchange->method != TDG__WEB_POST)
         return;
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    /* Given as a whole, a body goes out with the head. Where the server answers at the
+     * head and closes, there is nothing left to send that could fail before that is read.
+     */
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body_len);
-    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(easy, CURLOPT_READDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
-    curl_easy_setopt(easy, CURLOPT_SEEKDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                     exchange->body != NULL ? exchange->body : "");
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
 }
 
 int tdg__exchange_prepare(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {

@@ -18,6 +18,7 @@ struct watch {
     uv_poll_t poll;
     tdg__curl_t *curl;
     curl_socket_t fd;
+    int events; /* that are waited for */
     struct watch *next, **at;
 };
 
@@ -114,10 +115,17 @@ static int set_timer(CURLM *multi, long timeout_ms, void *arg) {
     return 0;
 }
 
+/* A connection may have broken behind an answer: what came before is still to be read,
+ * and reading shows the rest. libcurl, told of an error, would not look; and libuv, which
+ * has stopped to wait for the socket, would not tell again. */
 static void on_ready(uv_poll_t *poll, int status, int events) {
     struct watch *watch = poll->data;
-    int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+    int flags = 0;
 
+    if (status < 0) {
+        flags = uv_poll_start(poll, watch->events, on_ready) < 0 ? CURL_CSELECT_ERR : 0;
+        events = watch->events | UV_READABLE;
+    }
     if (events & UV_READABLE)
         flags |= CURL_CSELECT_IN;
     if (events & UV_WRITABLE)
@@ -199,6 +207,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *k
         events |= UV_READABLE;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         events |= UV_WRITABLE;
+    watch->events = events;
     uv_poll_start(&watch->poll, events, on_ready);
     return 0;
 }

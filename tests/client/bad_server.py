@@ -259,7 +259,7 @@ class Server:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            conn = Conn(self, sock)
+            conn = self.adopt(Conn(self, sock))
             with self.changed:
                 if listener is not self.listener:  # it came as we went
                     sock.close()
@@ -268,6 +268,10 @@ class Server:
                 self.open_conns.add(conn)
                 self.changed.notify_all()
             threading.Thread(target=conn.serve, daemon=True).start()
+
+    def adopt(self, conn):
+        """For those who read requests in their own way."""
+        return conn
 
     def close(self):
         """Nobody is there any more: connections break, new ones are refused."""

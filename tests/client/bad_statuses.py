@@ -28,6 +28,50 @@ def at_connect(code, wanted, requests=1):
     return test
 
 
+class AtTheHead(Server):
+    """Answers requests of a kind when their head has come, and closes with the body unread: the
+    answer and a reset arrive in the same moment."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        super().__init__()
+
+    def adopt(self, conn):
+        read = conn.read_request
+
+        def read_head():
+            while b'\r\n\r\n' not in conn.data:
+                piece = conn.sock.recv(1)
+                if not piece:
+                    return None
+                conn.data += piece
+            if self.kind not in conn.data:
+                return read()
+            conn.send(b'HTTP/1.1 401 Who\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}')
+            conn.sock.close()
+            return None
+        conn.read_request = read_head
+        return conn
+
+
+def unread_request():
+    """200 clients, and each has to see the answer."""
+    server = AtTheHead(b'Mcp-Method: server/discover')
+    with scene(server=server, connect=False) as (_, client):
+        for _ in range(200):
+            answer = client.fails('connect', 'TDG_EREFUSED', url=server.url, **FAST)
+            tap.same(answer.get('http_status'), 401, 'the status that is told')
+
+
+def unread_body(size):
+    """The same with a body that may not go out in one piece."""
+    server = AtTheHead(b'Mcp-Method: tools/call')
+    with scene(server=server) as (_, client):
+        for _ in range(20):
+            answer = client.fails('call', 'TDG_EREFUSED', tool='act', arguments={'x': 'y' * size})
+            tap.same(answer.get('http_status'), 401, 'the status that is told')
+
+
 def patience(code, header):
     """A server that is not there yet is tried again, not sooner than it wants."""
     def test():
@@ -313,6 +357,9 @@ def main():
         tap.run(f'statuses: {code} and patience', patience(code, False))
     for code in (503, 429):
         tap.run(f'statuses: {code} with Retry-After, and patience', patience(code, True))
+    tap.run('statuses: 401 to a request that was not read', unread_request)
+    for size in (100, 50000, 1000000):
+        tap.run(f'statuses: 401 to a body of {size} bytes that was not read', unread_body, size)
     tap.run('statuses: patience until the server is there', patient_until_it_is_there)
     tap.run('statuses: patience has an end', patient_in_vain)
     both('statuses', '503 with Retry-After when it comes back', unavailable_later)
