@@ -49,6 +49,7 @@ soak: build
 	$(BUILD)/tests/sim --operations $(SOAK_OPERATIONS) --seed random
 	SOAK_SECONDS=$(SOAK_SECONDS) tests/stress/soak.py
 	tests/stress/oracle_test.py --seconds $(SOAK_SECONDS)
+	tests/stress/reload_test.py --program $(BUILD)/tidings --seconds $(SOAK_SECONDS)
 	tests/stress/folder_test.py --program $(BUILD)/tidings
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SOAK_FUZZ_SECONDS)
 

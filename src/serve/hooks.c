@@ -9,31 +9,6 @@
 #include "server/route.h"
 #include "source/webhook.h"
 
-/* ---- Who has a path ----------------------------------------------------- */
-
-struct search {
-    const char *path;
-    const tdg__source_t *but; /* not this one; may be NULL */
-    tdg__source_t *found;
-};
-
-static void look_at(void *arg, tdg__source_t *source) {
-    struct search *search = arg;
-    const struct tdg__hook_ops *hook = source->kind->hook;
-
-    if (hook != NULL && source != search->but &&
-        strcmp(hook->path(source), search->path) == 0)
-        search->found = source;
-}
-
-static tdg__source_t *source_of(tdg__live_t *live, const char *path,
-                                const tdg__source_t *but) {
-    struct search search = {path, but, NULL};
-
-    tdg__live_each(live, look_at, &search);
-    return search.found;
-}
-
 /* ---- A request ---------------------------------------------------------- */
 
 struct visit {
@@ -60,7 +35,7 @@ static void run_visit(tdg__errand_t *task) {
     struct visit *visit = (struct visit *)task;
     const tdg__http_request_t *http = tdg__route_http(visit->request);
     tdg__source_t *source =
-        task->refused ? NULL : source_of(visit->live, http->path, NULL);
+        task->refused ? NULL : tdg__live_hook(visit->live, http->path);
 
     if (task->refused) {
         answer(visit->request, 503, "Retry-After: 1\r\n", "the server is stopping");
@@ -111,7 +86,9 @@ int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *sourc
 
 void tdg__hooks_remove(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source) {
     const struct tdg__hook_ops *hook = source->kind->hook;
+    const tdg__source_t *owner =
+        hook != NULL ? tdg__live_hook(live, hook->path(source)) : NULL;
 
-    if (hook != NULL && source_of(live, hook->path(source), source) == NULL)
+    if (hook != NULL && (owner == NULL || owner == source))
         tdg__server_unroute(server, hook->path(source));
 }

@@ -21,6 +21,7 @@ tdg__listing_t *tdg__listing_create(void *owner) {
         atomic_init(&listing->refs, 1);
         listing->owner = owner;
         listing->next = NULL;
+        listing->outdated = false;
     }
     return listing;
 }
@@ -133,33 +134,50 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
     return rv;
 }
 
-struct removing {
-    const tdg__listing_t *listing;
+void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
+                         bool told) {
+    if (!is_listed(listing, server, uri))
+        return;
+    if (told)
+        tdg__server_unlist(server, uri);
+    else
+        tdg_server_remove_resource(server, uri);
+}
+
+struct dropping {
     tdg_server_t *server;
+    void (*drop)(void *arg, const char *uri);
+    void *arg;
 };
 
-static bool remove_resource(void *arg, tdg__entry_t *entry) {
-    struct removing *removing = arg;
+static bool is_outdated(const tdg__entry_t *entry) {
+    return entry->user_free == user_free &&
+           ((const tdg__listing_t *)entry->user)->outdated;
+}
 
-    if (entry->user == removing->listing)
-        tdg_server_remove_resource(removing->server, entry->key);
+static bool drop_resource(void *arg, tdg__entry_t *entry) {
+    struct dropping *dropping = arg;
+
+    if (is_outdated(entry))
+        dropping->drop(dropping->arg, entry->key);
     return true;
 }
 
-static bool remove_template(void *arg, tdg__entry_t *entry) {
-    struct removing *removing = arg;
+static bool drop_template(void *arg, tdg__entry_t *entry) {
+    struct dropping *dropping = arg;
 
-    if (entry->user == removing->listing)
-        tdg_server_remove_template(removing->server, entry->key);
+    if (is_outdated(entry))
+        tdg_server_remove_template(dropping->server, entry->key);
     return true;
 }
 
-void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server) {
+void tdg__listings_drop_outdated(tdg_server_t *server,
+                                 void (*drop)(void *arg, const char *uri), void *arg) {
     tdg__catalogue_t *catalogue = tdg__server_catalogue(server);
-    struct removing removing = {listing, server};
+    struct dropping dropping = {server, drop, arg};
 
-    tdg__catalogue_each(catalogue, TDG__RESOURCE, remove_resource, &removing);
-    tdg__catalogue_each(catalogue, TDG__TEMPLATE, remove_template, &removing);
+    tdg__catalogue_each(catalogue, TDG__RESOURCE, drop_resource, &dropping);
+    tdg__catalogue_each(catalogue, TDG__TEMPLATE, drop_template, &dropping);
 }
 
 /* ---- Answers ------------------------------------------------------------ */

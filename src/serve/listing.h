@@ -16,6 +16,7 @@ typedef struct tdg__listing {
     atomic_size_t refs;
     void *owner;               /* for whoever gets the listing in `read` */
     struct tdg__listing *next; /* for whoever made it */
+    bool outdated;             /* likewise: nobody corrects what it lists */
 } tdg__listing_t;
 
 tdg__listing_t *tdg__listing_create(void *owner); /* NULL where memory is out */
@@ -31,8 +32,15 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read);
 
-/* Takes from the lists whatever is listed by it still. */
-void tdg__listing_remove_all(tdg__listing_t *listing, tdg_server_t *server);
+/* Takes a resource from the list, unless it is listed by somebody else; where it is not
+ * `told` already that it is gone, that is published. */
+void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
+                         bool told);
+
+/* Calls for each resource that is listed by an outdated listing, and takes templates that
+ * are so from their list. `drop` takes the resource from its list. */
+void tdg__listings_drop_outdated(tdg_server_t *server,
+                                 void (*drop)(void *arg, const char *uri), void *arg);
 
 /* Answers a read with content. */
 void tdg__reply_content(tdg_request_t *request, const char *uri,

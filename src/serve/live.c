@@ -19,40 +19,22 @@ void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level
 
 /* ---- Which source has what ---------------------------------------------- */
 
-/* A resource of its own goes before a template, and the first in the config before
- * others. */
-static struct slot *owner_of(tdg__live_t *live, const char *uri) {
-    struct slot *first = NULL;
-
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next) {
-        if (!tdg__source_owns(slot->source, uri))
-            continue;
-        if (slot->source->template_ == NULL)
-            return slot;
-        if (first == NULL)
-            first = slot;
-    }
-    return first;
-}
-
 tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri) {
-    struct slot *slot = owner_of(live, uri);
-
-    return slot != NULL ? slot->source : NULL;
+    return tdg__roster_owner(live->roster, uri);
 }
 
-static struct slot *slot_of_template(tdg__live_t *live, const char *template_) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (slot->source->template_ != NULL &&
-            strcmp(slot->source->entry.uri, template_) == 0)
-            return slot;
-    return NULL;
+tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path) {
+    return tdg__roster_hook(live->roster, path);
 }
 
 /* The same for what is watched: a URI or one of the templates. */
-struct slot *tdg__live_slot_of(tdg__live_t *live, const tdg_target_t *target) {
-    return target->kind == TDG_TARGET_TEMPLATE ? slot_of_template(live, target->name)
-                                               : owner_of(live, target->name);
+tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *target) {
+    tdg__source_t *named;
+
+    if (target->kind != TDG_TARGET_TEMPLATE)
+        return tdg__live_owner(live, target->name);
+    named = tdg__roster_named(live->roster, target->name);
+    return named != NULL && named->template_ != NULL ? named : NULL;
 }
 
 /* ---- What sources tell -------------------------------------------------- */
@@ -73,6 +55,10 @@ static int on_changed(void *user, tdg__source_t *source, const char *uri,
     struct slot *slot = user;
 
     (void)source;
+    if (slot->left) {
+        json_decref(metadata);
+        return 0;
+    }
     return check_told(slot, uri,
                       tdg_server_notify_updated(slot->live->server, uri, metadata));
 }
@@ -82,6 +68,10 @@ static int on_deleted(void *user, tdg__source_t *source, const char *uri,
     struct slot *slot = user;
 
     (void)source;
+    if (slot->left) {
+        json_decref(metadata);
+        return 0;
+    }
     return check_told(slot, uri,
                       tdg_server_notify_deleted(slot->live->server, uri, metadata));
 }
@@ -153,16 +143,16 @@ static void on_read(void *arg, const tdg__content_t *content) {
 /* The sources may be others than those that there were when the read came. */
 static void on_admitted(tdg__large_read_t *large, bool busy) {
     struct read_task *read = task_of(large);
-    struct slot *slot = owner_of(read->live, read->uri);
+    tdg__source_t *source = tdg__live_owner(read->live, read->uri);
 
     if (busy) {
         refuse_busy(read);
         end_read(read);
-    } else if (slot == NULL) {
+    } else if (source == NULL) {
         on_read(read, &(tdg__content_t){.status = TDG_ENOTFOUND});
     } else {
-        read->source = slot->source;
-        tdg__source_read(slot->source, read->uri, on_read, read);
+        read->source = source;
+        tdg__source_read(source, read->uri, on_read, read);
     }
 }
 
@@ -202,18 +192,18 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
     struct slot *slot = user;
 
+    if (slot->left)
+        return TDG_EENDED;
     return tdg__listing_add(slot->listing, slot->live->server, source, listed,
                             read_resource);
 }
 
 static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
-    tdg_server_t *server = ((struct slot *)user)->live->server;
+    struct slot *slot = user;
 
     (void)source;
-    if (told)
-        tdg__server_unlist(server, uri);
-    else
-        tdg_server_remove_resource(server, uri);
+    if (!slot->left)
+        tdg__listing_remove(slot->listing, slot->live->server, uri, told);
 }
 
 /* ---- Coming and going --------------------------------------------------- */
@@ -232,19 +222,17 @@ static void on_closer_closed(uv_handle_t *handle) {
 }
 
 static void check_closed(tdg__live_t *live) {
-    if (live->closing && live->slots == NULL && live->leaving == NULL &&
+    if (live->closing && live->slots == NULL && live->leaving == 0 &&
         live->large.encoding == 0 && !uv_is_closing((uv_handle_t *)&live->closer))
         uv_close((uv_handle_t *)&live->closer, on_closer_closed);
 }
 
 static void on_closed(void *user, tdg__source_t *source) {
-    struct slot *slot = user, **at = &slot->live->leaving;
+    struct slot *slot = user;
     tdg__live_t *live = slot->live;
 
     (void)source;
-    while (*at != slot)
-        at = &(*at)->next;
-    *at = slot->next;
+    live->leaving--;
     free_slot(slot);
     check_closed(live);
 }
@@ -254,12 +242,45 @@ static void on_log(void *user, tdg__source_t *source, tdg_log_level_t level,
     tdg__live_log(((struct slot *)user)->live, source, level, message);
 }
 
+static bool has_nothing(tdg__source_t *owner, const char *uri) {
+    return owner == NULL || ((owner->kind->flags & TDG__SOURCE_PUSHED) != 0 &&
+                             tdg__source_checksum(owner, uri) == NULL);
+}
+
+void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
+    tdg__source_t *owner = tdg__live_owner(live, uri);
+
+    if (!has_nothing(owner, uri)) {
+        if ((owner->kind->flags & TDG__SOURCE_PUSHED) == 0)
+            tdg__source_touch(owner, uri);
+        return;
+    }
+
+    int rv = tdg_server_remove_resource(live->server, uri);
+    if (rv == TDG_ENOTFOUND)
+        rv = tdg_server_notify_deleted(live->server, uri, NULL);
+    if (rv < 0)
+        live->ops.log(live->user, TDG_LOG_ERROR,
+                      "could not notify the subscribers of a resource that is gone");
+}
+
+/* It is listed by a source that has left, and by no other. */
+static void unlist_outdated(void *user, const char *uri) {
+    tdg__live_t *live = user;
+
+    if (!has_nothing(tdg__live_owner(live, uri), uri))
+        tdg__server_unlist(live->server, uri);
+    tdg__live_pass_on(live, uri);
+}
+
 static void drop_outdated(tdg__live_t *live) {
+    if (live->outdated == NULL)
+        return;
+    tdg__listings_drop_outdated(live->server, unlist_outdated, live);
     while (live->outdated != NULL) {
         tdg__listing_t *listing = live->outdated;
 
         live->outdated = listing->next;
-        tdg__listing_remove_all(listing, live->server);
         tdg__listing_unref(listing);
     }
 }
@@ -267,10 +288,7 @@ static void drop_outdated(tdg__live_t *live) {
 /* Once all have their lists, what only those had that left is gone. Not earlier: what is
  * listed by another one now has not been away. */
 void tdg__live_check_ready(tdg__live_t *live) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (!slot->source->ready)
-            return;
-    if (!live->waits_for_ready)
+    if (live->not_ready > 0 || !live->waits_for_ready)
         return;
     live->waits_for_ready = false;
     drop_outdated(live);
@@ -278,11 +296,11 @@ void tdg__live_check_ready(tdg__live_t *live) {
 }
 
 static void on_ready(void *user, tdg__source_t *source) {
-    tdg__live_t *live = ((struct slot *)user)->live;
+    struct slot *slot = user;
 
     (void)source;
-    tdg__live_check_ready(live);
-    tdg__live_check_retiring(live);
+    slot->live->not_ready--;
+    tdg__live_check_ready(slot->live);
 }
 
 static const tdg__source_host_ops_t host_ops = {
@@ -290,14 +308,16 @@ static const tdg__source_host_ops_t host_ops = {
     on_ready,   tdg__live_on_watched, on_closed, on_log,
 };
 
-/* Begins to close a source that is in no list any more. */
 void tdg__slot_leave(struct slot *slot) {
     tdg__live_t *live = slot->live;
 
+    slot->left = true;
+    live->leaving++;
+    if (!slot->source->ready)
+        live->not_ready--;
     if (live->ops.closing != NULL)
         live->ops.closing(live->user, slot->source);
-    slot->next = live->leaving;
-    live->leaving = slot;
+    slot->listing->outdated = true;
     slot->listing->next = live->outdated;
     live->outdated = slot->listing;
     slot->listing = NULL;
@@ -311,32 +331,6 @@ void tdg__slots_leave(struct slot *list) {
         list = slot->next;
         tdg__slot_leave(slot);
     }
-}
-
-/* Who watches a template is told of what is noticed, and there is nothing to compare with
- * later: the old source goes on noticing until the new one has begun to. */
-bool tdg__slot_has_to_stay(tdg__live_t *live, const struct slot *old) {
-    const tdg__wanted_t *watch =
-        old->source->template_ != NULL
-            ? tdg__wanted_find(&live->watches, &(tdg_target_t){TDG_TARGET_TEMPLATE,
-                                                               old->source->entry.uri})
-            : NULL;
-
-    return watch != NULL && watch->source != NULL && watch->source != old->source &&
-           (old->source->kind->flags & TDG__SOURCE_PUSHED) == 0;
-}
-
-void tdg__live_check_retiring(tdg__live_t *live) {
-    struct slot *retiring = live->retiring;
-
-    if (live->waits_for_ready || retiring == NULL)
-        return;
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (!slot->source->ready || slot->arming)
-            return;
-    live->retiring = NULL;
-    tdg__slots_leave(retiring);
-    drop_outdated(live);
 }
 
 static void list_entry(struct slot *slot) {
@@ -378,6 +372,7 @@ bool tdg__slot_enter(struct slot *slot) {
     int rv;
 
     list_entry(slot);
+    live->not_ready++;
     rv = tdg__source_open(slot->source, &host);
     if (rv == 0 && live->ops.opened != NULL)
         live->ops.opened(live->user, slot->source);
@@ -438,11 +433,11 @@ void tdg__live_close(tdg__live_t *live) {
     tdg__handover_close(&live->handover);
     tdg__large_close(&live->large, on_large_idle, live);
 
-    struct slot *served = live->slots, *retiring = live->retiring;
+    struct slot *served = live->slots;
 
-    live->slots = live->retiring = NULL;
+    live->slots = NULL;
+    live->waits_for_ready = false;
     tdg__slots_leave(served);
-    tdg__slots_leave(retiring);
     check_closed(live);
 }
 
@@ -455,6 +450,7 @@ void tdg__live_destroy(tdg__live_t *live) {
         live->outdated = listing->next;
         tdg__listing_unref(listing);
     }
+    tdg__roster_destroy(live->roster);
     tdg__handover_done(&live->handover);
     tdg__large_done(&live->large);
     tdg__wanted_done(&live->watches);

@@ -9,7 +9,10 @@
  *
  * A set of sources can be replaced by another one while clients are subscribed: entries
  * that are the same stay as they are, and what is watched moves to the source that has it
- * now, with the checksum of what was last told. */
+ * now. That happens in one turn of the loop. The new source inherits what the old one
+ * knew and had reported, its first look is compared with that, and the old one is silent
+ * from then on: whatever changed in between is found by the new one, and no late word of
+ * the old one can contradict it. */
 #ifndef TDG_SERVE_LIVE_H
 #define TDG_SERVE_LIVE_H
 
@@ -72,8 +75,9 @@ int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t coun
 /* Ends all sources; ops->closed() follows, never from inside. */
 void tdg__live_close(tdg__live_t *live);
 
-/* The source that has a URI, or NULL. On the loop. */
+/* The source that has a URI, the webhook that has a path; or NULL. On the loop. */
 tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri);
+tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path);
 
 /* Visits the sources that are served, in the order of the config. */
 void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),

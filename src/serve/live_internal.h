@@ -9,19 +9,21 @@
 #include "serve/large.h"
 #include "serve/listing.h"
 #include "serve/live.h"
+#include "serve/roster.h"
 #include "serve/wanted.h"
 
-/* A source that is served, or that is on its way out. */
+/* A source that is served; or that has left, and says nothing any more. */
 struct slot {
     struct slot *next;
     tdg__live_t *live;
     tdg__source_t *source;
     tdg__listing_t *listing;
     char *identity;
-    bool stays;    /* while the sources are being replaced */
-    bool is_new;   /* in the last replacement */
+    struct slot *before; /* whose place it takes, while the sources are being replaced */
+    bool stays;          /* likewise */
+    bool is_new;         /* in the last replacement */
+    bool left;
     bool unlisted; /* memory ran out when its entry was to be listed */
-    bool arming;   /* its template is to be watched, and it is not ready for that yet */
 };
 
 struct tdg__live {
@@ -33,8 +35,9 @@ struct tdg__live {
     tdg__heavy_t heavy;
     tdg__large_t large;
     struct slot *slots;       /* served, in the order of the config */
-    struct slot *retiring;    /* go on until those that follow them notice changes */
-    struct slot *leaving;     /* closing */
+    tdg__roster_t *roster;    /* of these */
+    size_t not_ready;         /* of these */
+    size_t leaving;           /* slots whose sources are not closed yet */
     tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
     tdg__wanted_set_t watches;
     tdg__stale_t stale; /* of all sources */
@@ -48,19 +51,19 @@ void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level
 
 /* ---- live.c ------------------------------------------------------------- */
 
-/* Which slot is to watch a URI or a template; or NULL. */
-struct slot *tdg__live_slot_of(tdg__live_t *live, const tdg_target_t *target);
+/* Which source is to watch a URI or a template; or NULL. */
+tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *target);
 
 /* Lists and opens a source. Returns false where it cannot work: it leaves then. */
 bool tdg__slot_enter(struct slot *slot);
 
-/* Begins to close a source that is in no list any more; all of a list. */
+/* Begins to close a source that is in no list any more; all of a list. From now on it
+ * neither publishes nor lists anything. */
 void tdg__slot_leave(struct slot *slot);
 void tdg__slots_leave(struct slot *list);
 
-/* Whether an old source has to go on for a while; and whether those may go now. */
-bool tdg__slot_has_to_stay(tdg__live_t *live, const struct slot *old);
-void tdg__live_check_retiring(tdg__live_t *live);
+/* A URI is another source's now, which is to look at it; or nobody's. */
+void tdg__live_pass_on(tdg__live_t *live, const char *uri);
 
 void tdg__live_check_ready(tdg__live_t *live);
 void tdg__live_on_again(uv_timer_t *timer);
@@ -71,9 +74,10 @@ void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t 
                           int status);
 void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
 
-/* Lets the source that has the target watch it. `checksum` is what was last told. The
+/* Lets the source that has the target watch it; `past` as in tdg__source_watch(). The
  * second is for what memory was missing for, and tells that it may have changed. */
-void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch, const char *checksum);
+void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
+                           const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);
 
 /* Looks again, soon, at what memory was missing for. */

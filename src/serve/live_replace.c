@@ -45,79 +45,108 @@ void tdg__live_free_entries(tdg__live_entry_t *entries, size_t count) {
     tdg__free(entries);
 }
 
-static struct slot *find_same(tdg__live_t *live, const char *identity) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (!slot->stays && strcmp(slot->identity, identity) == 0)
-            return slot;
-    return NULL;
+/* ---- A new list, beside the old one ------------------------------------- */
+
+struct plan {
+    tdg__live_entry_t *entries;
+    struct slot **slots; /* of the entries; new ones have no source yet */
+    size_t count;
+    tdg__roster_t *roster;
+};
+
+static struct slot *slot_of(const tdg__source_t *source) {
+    return source->host.user;
 }
 
-/* Makes a slot for each entry; those that stay are marked and take NULL. */
-static int make_slots(tdg__live_t *live, tdg__live_entry_t *entries, size_t count,
-                      struct slot **slots) {
-    for (size_t i = 0; i < count; i++) {
-        struct slot *same = find_same(live, entries[i].identity);
+/* A served slot whose entry says the same. One URI is one entry, so that is the one with
+ * this URI; the few kinds that have none are never the same. */
+static struct slot *find_same(tdg__live_t *live, const tdg__live_entry_t *entry) {
+    const char *uri = entry->source->entry.uri;
+    tdg__source_t *named = uri != NULL ? tdg__roster_named(live->roster, uri) : NULL;
+    struct slot *slot = named != NULL ? slot_of(named) : NULL;
 
-        if (same != NULL) {
-            same->stays = true;
-            slots[i] = same;
-            continue;
-        }
-        slots[i] = tdg__calloc(1, sizeof(*slots[i]));
-        if (slots[i] == NULL)
-            return TDG_ENOMEM;
-        slots[i]->live = live;
-        slots[i]->listing = tdg__listing_create(live);
-        if (slots[i]->listing == NULL)
-            return TDG_ENOMEM;
+    return slot != NULL && !slot->stays && strcmp(slot->identity, entry->identity) == 0
+               ? slot
+               : NULL;
+}
+
+static int make_slot(tdg__live_t *live, const tdg__live_entry_t *entry,
+                     struct slot **ret) {
+    struct slot *same = find_same(live, entry);
+
+    if (same != NULL) {
+        same->stays = true;
+        *ret = same;
+        return 0;
     }
-    return 0;
+    *ret = tdg__calloc(1, sizeof(**ret));
+    if (*ret == NULL)
+        return TDG_ENOMEM;
+    (*ret)->live = live;
+    (*ret)->listing = tdg__listing_create(live);
+    return (*ret)->listing != NULL ? 0 : TDG_ENOMEM;
 }
 
-static void undo_slots(tdg__live_t *live, struct slot **slots, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (slots[i] == NULL || slots[i]->stays)
+static void forget(tdg__live_t *live, struct plan *plan) {
+    for (size_t i = 0; plan->slots != NULL && i < plan->count; i++) {
+        if (plan->slots[i] == NULL || plan->slots[i]->stays)
             continue;
-        tdg__listing_unref(slots[i]->listing);
-        tdg__free(slots[i]);
+        tdg__listing_unref(plan->slots[i]->listing);
+        tdg__free(plan->slots[i]);
     }
     for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
         slot->stays = false;
+    for (size_t i = 0; i < plan->count; i++)
+        destroy_entry(&plan->entries[i]);
+    tdg__roster_destroy(plan->roster);
+    tdg__free(plan->slots);
 }
 
-/* Nobody has it any more. What is listed is told as deleted when it leaves the list; this
- * is for what a template stood for. */
-static void tell_gone(tdg__live_t *live, const tdg__source_t *before, const char *uri) {
-    tdg__entry_t *entry =
-        tdg__catalogue_find(tdg__server_catalogue(live->server), TDG__RESOURCE, uri);
+/* Everything that may fail for want of memory. */
+static int prepare(tdg__live_t *live, struct plan *plan) {
+    int rv = 0;
 
-    if (entry == NULL && tdg_server_notify_deleted(live->server, uri, NULL) < 0)
-        tdg__live_log(live, before, TDG_LOG_ERROR, "that it is gone could not be told");
-    tdg__entry_unref(entry);
-}
-
-/* Lets what is watched move to whoever has it now, with the checksum of what was told.
- * Where that was nothing, all that is found is news. */
-static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
-    struct slot *slot = tdg__live_slot_of(live, watch->target);
-    tdg__source_t *before = watch->source;
-    const char *checksum;
-    char told[TDG__CHECKSUM + 1] = "";
-
-    if ((slot != NULL ? slot->source : NULL) == before)
-        return;
-    if (before != NULL) {
-        bool is_template = watch->target->kind == TDG_TARGET_TEMPLATE;
-
-        checksum = is_template ? NULL : tdg__source_checksum(before, watch->target->name);
-        if (checksum != NULL)
-            memcpy(told, checksum, sizeof(told));
-        if (slot == NULL || !is_template)
-            tdg__source_unwatch(before, watch->target);
-        if (slot == NULL && told[0] != '\0')
-            tell_gone(live, before, watch->target->name);
+    plan->slots = tdg__calloc(plan->count + 1, sizeof(*plan->slots));
+    plan->roster = tdg__roster_create(plan->count);
+    if (plan->slots == NULL || plan->roster == NULL)
+        return TDG_ENOMEM;
+    for (size_t i = 0; i < plan->count && rv == 0; i++) {
+        rv = make_slot(live, &plan->entries[i], &plan->slots[i]);
+        if (rv == 0)
+            rv = tdg__roster_add(plan->roster, plan->slots[i]->stays
+                                                   ? plan->slots[i]->source
+                                                   : plan->entries[i].source);
     }
-    tdg__live_begin_watch(live, watch, watch->answered ? told : NULL);
+    return rv;
+}
+
+/* ---- What is watched moves ---------------------------------------------- */
+
+static void pass_on(void *arg, const char *uri) {
+    tdg__live_pass_on(arg, uri);
+}
+
+/* Nobody has it any more: not the template, that is; of its URIs somebody may. */
+static void pass_on_all(tdg__live_t *live, tdg__source_t *before,
+                        const tdg_target_t *target) {
+    if (target->kind == TDG_TARGET_TEMPLATE)
+        tdg__source_each(before, pass_on, live);
+    else if (tdg__source_may_have(before, target->name))
+        tdg__live_pass_on(live, target->name);
+}
+
+static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
+    tdg__source_t *before = watch->source;
+    tdg__source_t *now = tdg__live_watcher_of(live, watch->target);
+
+    if (now == before)
+        return;
+    tdg__live_begin_watch(live, watch, watch->answered ? &(tdg__past_t){before} : NULL);
+    if (before == NULL)
+        return;
+    if (now == NULL)
+        pass_on_all(live, before, watch->target);
+    tdg__source_unwatch(before, watch->target);
 }
 
 /* Begins anew, so that all are asked once, whoever has not answered yet. */
@@ -142,23 +171,48 @@ static void move_watches(tdg__live_t *live) {
     }
 }
 
-/* What was pushed to a source that leaves is nowhere else. */
-static void adopt(tdg__live_t *live, struct slot *leaving) {
-    const tdg__source_t *from = leaving->source;
+/* ---- Replacing ---------------------------------------------------------- */
 
-    if ((from->kind->flags & TDG__SOURCE_PUSHED) == 0 || from->entry.uri == NULL)
+/* A source that goes on with the list of the one before it has what that one listed. */
+static void succeed(struct slot *slot, tdg__source_t *before) {
+    tdg__listing_t *listing = slot->listing;
+
+    if (before == NULL || slot_of(before)->stays ||
+        !tdg__source_succeeds(slot->source, before))
         return;
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (slot->source->kind == from->kind && slot->source->entry.uri != NULL &&
-            strcmp(slot->source->entry.uri, from->entry.uri) == 0)
-            tdg__source_adopt(slot->source, leaving->source);
+    slot->before = slot_of(before);
+    if (slot->source->template_ != NULL && slot->source->kind->inherit != NULL) {
+        slot->listing = slot->before->listing;
+        slot->before->listing = listing;
+    }
+}
+
+/* Returns false where it cannot work. */
+static bool enter(struct slot *slot, const tdg__live_entry_t *entry,
+                  const tdg__roster_t *roster_before) {
+    const char *uri = entry->source->entry.uri;
+
+    slot->source = entry->source;
+    slot->identity = entry->identity;
+    slot->is_new = true;
+    if (uri != NULL)
+        succeed(slot, tdg__roster_named(roster_before, uri));
+    return tdg__slot_enter(slot);
+}
+
+static void inherit(tdg__live_t *live) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next) {
+        if (slot->before != NULL)
+            tdg__source_inherit(slot->source, slot->before->source);
+        slot->before = NULL;
+    }
 }
 
 /* Takes over the new list: opens what is new, moves what is watched, closes what is not
  * in it any more. */
-static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot **slots,
-                      size_t count) {
+static void take_over(tdg__live_t *live, const struct plan *plan) {
     struct slot *old = live->slots, *failed = NULL, **last = &live->slots;
+    tdg__roster_t *roster_before = live->roster;
 
     for (struct slot **at = &old; *at != NULL;) /* what stays is taken out of it */
         if ((*at)->stays)
@@ -166,20 +220,17 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
         else
             at = &(*at)->next;
     live->slots = NULL;
+    live->roster = plan->roster;
     live->waits_for_ready = false; /* some are ready at once; that is for later */
-    for (size_t i = 0; i < count; i++) {
-        struct slot *slot = slots[i];
+    for (size_t i = 0; i < plan->count; i++) {
+        struct slot *slot = plan->slots[i];
         bool works = true;
 
-        slot->is_new = !slot->stays;
-        if (slot->stays) {
-            destroy_entry(&entries[i]);
-        } else {
-            slot->source = entries[i].source;
-            slot->identity = entries[i].identity;
-            works = tdg__slot_enter(slot);
-        }
-        slot->stays = false;
+        slot->is_new = false;
+        if (slot->stays)
+            destroy_entry(&plan->entries[i]);
+        else
+            works = enter(slot, &plan->entries[i], roster_before);
         slot->next = NULL;
         if (works) {
             *last = slot;
@@ -189,40 +240,28 @@ static void take_over(tdg__live_t *live, tdg__live_entry_t *entries, struct slot
             failed = slot;
         }
     }
-    for (struct slot *list = old; list != NULL; list = list->next)
-        adopt(live, list);
-    move_watches(live);
-    tdg__slots_leave(live->retiring); /* of a reload before */
-    live->retiring = NULL;
-    for (struct slot *slot = old, *next; slot != NULL; slot = next) {
-        next = slot->next;
-        if (tdg__slot_has_to_stay(live, slot)) {
-            slot->next = live->retiring;
-            live->retiring = slot;
-        } else {
-            tdg__slot_leave(slot);
-        }
-    }
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        slot->stays = false;
     tdg__slots_leave(failed);
+    inherit(live);
+    move_watches(live);
+    tdg__slots_leave(old);
+    tdg__roster_destroy(roster_before);
     live->waits_for_ready = true;
     tdg__live_check_ready(live);
-    tdg__live_check_retiring(live);
 }
 
 int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t count) {
-    struct slot **slots = tdg__calloc(count + 1, sizeof(*slots));
+    struct plan plan = {.entries = entries, .count = count};
 
-    int rv = slots != NULL ? make_slots(live, entries, count, slots) : TDG_ENOMEM;
-    if (rv == 0) {
-        take_over(live, entries, slots, count);
-    } else {
-        if (slots != NULL)
-            undo_slots(live, slots, count);
-        for (size_t i = 0; i < count; i++)
-            destroy_entry(&entries[i]);
+    int rv = prepare(live, &plan);
+    if (rv < 0) {
+        forget(live, &plan);
+        return rv;
     }
-    tdg__free(slots);
-    return rv;
+    take_over(live, &plan);
+    tdg__free(plan.slots);
+    return 0;
 }
 
 void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/live_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,8 +12,15 @@ enum { AGAIN_MS = 100 };
  * exists may turn out otherwise: another source has it after a reload. One that was
  * refused is not stopped later. */
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
-    if (watch->answered && status < 0)
+    char text[256];
+
+    if (watch->answered && status < 0) {
+        snprintf(text, sizeof(text), "%.160s cannot be watched any more: %s",
+                 watch->target->name, tdg_strerror(status));
+        live->ops.log(live->user, TDG_LOG_WARNING, text);
+        watch->source = NULL;
         return;
+    }
     watch->answered = true;
     tdg_server_watch_done(live->server, watch->target, status);
     if (status < 0)
@@ -23,12 +31,8 @@ void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t 
                           int status) {
     struct slot *slot = user;
     tdg__live_t *live = slot->live;
-    tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
+    tdg__wanted_t *watch = slot->left ? NULL : tdg__wanted_find(&live->watches, target);
 
-    if (target->kind == TDG_TARGET_TEMPLATE) {
-        slot->arming = false;
-        tdg__live_check_retiring(live);
-    }
     if (watch == NULL || (watch->source != NULL && watch->source != source))
         return;
     if (watch->pending > 0 && --watch->pending > 0)
@@ -52,19 +56,15 @@ void tdg__live_try_again(tdg__live_t *live) {
         uv_timer_start(&live->again, tdg__live_on_again, AGAIN_MS, 0);
 }
 
-/* Lets the source that has the target watch it. `checksum` is what was last told. */
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
-                           const char *checksum) {
-    struct slot *slot = tdg__live_slot_of(live, watch->target);
-
-    watch->source = slot != NULL ? slot->source : NULL;
-    if (slot == NULL) { /* what the server lists and no source has: a tool's, say */
+                           const tdg__past_t *past) {
+    watch->source = tdg__live_watcher_of(live, watch->target);
+    if (watch->source == NULL) { /* what the server lists and no source has: a tool's */
         answer(live, watch, 0);
         return;
     }
 
-    int rv = tdg__source_watch(slot->source, watch->target, checksum);
-    slot->arming |= rv == TDG_EAGAIN && watch->target->kind == TDG_TARGET_TEMPLATE;
+    int rv = tdg__source_watch(watch->source, watch->target, past);
     watch->again = rv == TDG_ENOMEM && watch->answered;
     if (watch->again) {
         watch->source = NULL; /* which is not to be told to stop */
@@ -76,7 +76,7 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
 
 /* What changed meanwhile nobody knows, so it counts as changed. */
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
-    tdg__live_begin_watch(live, watch, NULL);
+    tdg__live_begin_watch(live, watch, &(tdg__past_t){NULL});
     if (watch->source == NULL || watch->target->kind == TDG_TARGET_TEMPLATE ||
         tdg_server_notify_updated(live->server, watch->target->name, NULL) == 0)
         return;
@@ -119,10 +119,10 @@ static void run_watch(tdg__errand_t *task) {
     tdg__free(wish);
 }
 
-static void unwatch(struct slot *slot, const tdg_target_t *target) {
-    if (target->kind == TDG_TARGET_TEMPLATE)
-        slot->arming = false;
-    tdg__source_unwatch(slot->source, target);
+static void unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0)
+            tdg__source_unwatch(slot->source, target);
 }
 
 static void run_unwatch(tdg__errand_t *task) {
@@ -133,13 +133,11 @@ static void run_unwatch(tdg__errand_t *task) {
         task->refused ? NULL : tdg__wanted_find(&live->watches, &target);
 
     if (watch != NULL) {
-        for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-            if (slot->source == watch->source ||
-                (target.kind == TDG_TARGET_LIST &&
-                 (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0))
-                unwatch(slot, &target);
+        if (target.kind == TDG_TARGET_LIST)
+            unwatch_lists(live, &target);
+        else if (watch->source != NULL)
+            tdg__source_unwatch(watch->source, &target);
         tdg__wanted_remove(&live->watches, watch);
-        tdg__live_check_retiring(live);
     }
     tdg__free(wish);
 }

@@ -34,6 +34,7 @@ struct tdg__serve {
     uv_stat_t config_seen; /* what it was like before it was last read */
     bool has_terminal;
     bool started, stopping;
+    bool reload_waits;        /* it was asked for during the start */
     bool replacing, replaced; /* a reload is under way; its sources are ready already */
     int result;
 
@@ -129,6 +130,7 @@ static void reload(tdg__serve_t *serve) {
     tdg__config_t *config;
     size_t count;
 
+    serve->reload_waits = !serve->started;
     if (serve->stopping || !serve->started)
         return;
     if (serve->opts.config_file == NULL || strcmp(serve->opts.config_file, "-") == 0) {
@@ -255,6 +257,8 @@ static void start(tdg__serve_t *serve) {
         uv_timer_start(&serve->config_timer, on_config_timer, CONFIG_POLL_MS,
                        CONFIG_POLL_MS);
     serve->opts.started(serve->opts.user, serve);
+    if (serve->reload_waits)
+        reload(serve);
 }
 
 /* The first list is complete: now somebody may ask. */

@@ -473,5 +473,6 @@ const tdg__source_kind_t tdg__source_files = {
     .owns = owns,
     .fetch = tdg__files_fetch,
     .cancel = tdg__files_cancel,
+    .inherit = tdg__files_inherit,
     .free = free_,
 };

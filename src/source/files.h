@@ -4,9 +4,11 @@
  *
  *     files.c         options, life, who watches
  *     files_events.c  inotify: what happened, as tasks
- *     files_list.c    tasks, pieces of walking, and what they found: the tree and the
- * list files_fetch.c   reading a file files_walk.c    the part of walking that is done in
- * the thread pool files_saves.c   files that are being saved: touched once they are whole
+ *     files_list.c    tasks, pieces of walking, and what they found: tree and list
+ *     files_fetch.c   reading a file
+ *     files_saves.c   files that are being saved: touched once they are whole
+ *     files_past.c    taking the place of another source, in a reload
+ *     files_walk.c    the part of walking that is done in the thread pool
  *     files_tree.c, files_path.c, files_glob.c, files_mime.c
  *
  * Everything that happens is a hint to look: an event names a path, the path is looked at
@@ -144,6 +146,10 @@ bool tdg__files_was_early(const tdg__files_t *files, int wd);
 /* Takes what the kernel has to say up to now. */
 void tdg__files_take_events(tdg__files_t *files);
 
+/* The same when the source ends: what is named is not known any more, whatever it looks
+ * like. */
+void tdg__files_unsign_unread(tdg__files_t *files);
+
 /* ---- files_saves.c ------------------------------------------------------ */
 
 void tdg__files_saves_open(tdg__files_t *files); /* has a handle from now on */
@@ -165,6 +171,12 @@ bool tdg__files_doubt(tdg__files_t *files, const char *path);
 
 /* What was read of it, undisturbed, has been told. */
 void tdg__files_told(tdg__files_t *files, const char *path);
+
+/* When the source ends: files that were to be touched are not known any more. */
+void tdg__files_unsign_saves(tdg__files_t *files);
+/* ---- files_past.c ------------------------------------------------------- */
+
+bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from);
 
 /* ---- files_list.c ------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 enum {
     READ_BYTES = 32 * 1024,
     READS_PER_TURN = 4,
+    UNREAD_READS = 256,       /* when a source ends; more: everything is doubted */
     LATER_MS = 300,           /* size and time in the list lag behind by this much */
     FALL_BACK_POLL_MS = 2000, /* when the options say nothing */
     SAY_AGAIN_MS = 60000,
@@ -184,6 +185,56 @@ void tdg__files_take_events(tdg__files_t *files) {
         }
         if (files->closing)
             return;
+    }
+}
+
+static void unsign(tdg__files_t *files, const struct inotify_event *event) {
+    tdg__files_tree_t *tree = &files->tree;
+    uint32_t folder = tdg__files_by_wd(tree, event->wd), id;
+
+    if (folder == 0 || event->len == 0)
+        return;
+    id = tdg__files_child(tree, folder, event->name, strlen(event->name));
+    if (id != 0)
+        tdg__files_node(tree, id)->sign = 0;
+}
+
+static void unsign_all(tdg__files_t *files) {
+    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node != NULL)
+            node->sign = 0;
+    }
+}
+
+/* A look may have seen a file as it is after an event that nobody has read, while its
+ * content was read before: only the event says that they differ. */
+void tdg__files_unsign_unread(tdg__files_t *files) {
+    union {
+        struct inotify_event align;
+        char bytes[READ_BYTES];
+    } buf;
+
+    for (int reads = 0; files->notify_fd >= 0; reads++) {
+        ssize_t len = read(files->notify_fd, buf.bytes, sizeof(buf.bytes));
+
+        if (len <= 0)
+            return;
+        for (const char *p = buf.bytes; p < buf.bytes + len;) {
+            const struct inotify_event *event =
+                (const struct inotify_event *)(const void *)p;
+
+            if ((event->mask & IN_Q_OVERFLOW) == 0)
+                unsign(files, event);
+            else
+                reads = UNREAD_READS;
+            p += sizeof(*event) + event->len;
+        }
+        if (reads >= UNREAD_READS) {
+            unsign_all(files);
+            return;
+        }
     }
 }
 

@@ -404,7 +404,8 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
     bool differs = node->sign != r->sign || r->sign == 0;
     bool is_listed = (node->flags & TDG__NODE_LISTED) != 0 &&
                      node->u.file.size == r->size &&
-                     node->u.file.modified_ms == r->modified_ms;
+                     node->u.file.modified_ms == r->modified_ms &&
+                     (node->flags & TDG__NODE_INHERITED) == 0;
 
     set_link(files, node, r->is_link);
     node->sign = r->sign;
@@ -412,7 +413,7 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
     node->u.file.modified_ms = r->modified_ms;
     if (!is_listed)
         list(files, node, path);
-    if (!tell || !differs || !files->settled)
+    if (!tell || !differs || !(files->settled || files->source.compares))
         return;
     if (r->sign == 0) /* somebody may be at it */
         tdg__files_written(
@@ -433,6 +434,14 @@ static void say_truncated(tdg__files_t *files) {
                     (long long)files->max_files);
 }
 
+/* What was inherited counts once it is met: the limit may be lower than before. */
+static bool has_no_room_for(const tdg__files_t *files, const tdg__files_node_t *node) {
+    const tdg__files_tree_t *tree = &files->tree;
+
+    return (node->flags & TDG__NODE_INHERITED) != 0 &&
+           tree->files + tree->folders - tree->inherited >= (size_t)files->max_files;
+}
+
 /* Makes the tree agree with what was found under `name` in `parent`. Returns false where
  * something else has to go first. */
 static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
@@ -448,7 +457,8 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
         if (r->type == TDG__FILE_NONE && !may_go(files, id))
             return true;
         if (r->type == TDG__FILE_NONE ||
-            is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0)) {
+            is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0) ||
+            has_no_room_for(files, node)) {
             files->victim = id;
             return false;
         }
@@ -477,6 +487,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
         update(files, node, path, r, tell, is_new);
     else if (is_new || deep)
         put(files, &files->queue, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
+    tdg__files_own(tree, id);
     return true;
 }
 

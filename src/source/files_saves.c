@@ -237,6 +237,20 @@ void tdg__files_told(tdg__files_t *files, const char *path) {
         drop(save);
 }
 
+void tdg__files_unsign_saves(tdg__files_t *files) {
+    const tdg__files_saves_t *saves = &files->saves;
+
+    for (uint32_t id = 1; saves->count > 0 && id < tdg__pool_end(&saves->pool); id++) {
+        const struct save *save = tdg__pool_get(&saves->pool, id);
+        uint32_t node = save != NULL && save->path != NULL
+                            ? tdg__files_find(&files->tree, save->path)
+                            : 0;
+
+        if (node != 0)
+            tdg__files_node(&files->tree, node)->sign = 0;
+    }
+}
+
 /* ---- Life --------------------------------------------------------------- */
 
 void tdg__files_saves_open(tdg__files_t *files) {

@@ -130,10 +130,36 @@ uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *na
     return id;
 }
 
+void tdg__files_own(tdg__files_tree_t *tree, uint32_t id) {
+    tdg__files_node_t *node = tdg__files_node(tree, id);
+
+    if ((node->flags & TDG__NODE_INHERITED) != 0)
+        tree->inherited--;
+    node->flags &= ~(unsigned)TDG__NODE_INHERITED;
+}
+
+void tdg__files_tree_disown(tdg__files_tree_t *tree) {
+    for (uint32_t id = 1; id < tdg__pool_end(&tree->pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&tree->pool, id);
+
+        if (node == NULL || (node->name == NULL && id != tree->root))
+            continue;
+        if ((node->flags & TDG__NODE_ABSENT) != 0)
+            node->sign = 0;
+        node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
+        if ((node->flags & TDG__NODE_IS_FOLDER) != 0)
+            (void)tdg__files_set_wd(tree, id, -1);
+        if (id != tree->root)
+            node->flags |= TDG__NODE_INHERITED;
+    }
+    tree->inherited = tree->files + tree->folders;
+}
+
 void tdg__files_remove(tdg__files_tree_t *tree, uint32_t id) {
     tdg__files_node_t *node = tdg__files_node(tree, id);
     tdg__files_node_t *folder = tdg__files_node(tree, node->parent);
 
+    tdg__files_own(tree, id);
     if ((node->flags & TDG__NODE_IS_FOLDER) != 0) {
         (void)tdg__files_set_wd(tree, id, -1);
         tree->folders--;

@@ -17,12 +17,13 @@
 
 enum {
     TDG__NODE_IS_FOLDER = 1 << 0,
-    TDG__NODE_IS_LINK = 1 << 1, /* a file behind a symbolic link */
-    TDG__NODE_QUEUED = 1 << 2,  /* is to be looked at next */
-    TDG__NODE_LATER = 1 << 3,   /* is to be looked at soon */
-    TDG__NODE_LISTED = 1 << 4,  /* the host knows it */
-    TDG__NODE_DENIED = 1 << 5,  /* a folder that could not be read when last tried */
-    TDG__NODE_ABSENT = 1 << 6,  /* was not found; goes if that lasts */
+    TDG__NODE_IS_LINK = 1 << 1,   /* a file behind a symbolic link */
+    TDG__NODE_QUEUED = 1 << 2,    /* is to be looked at next */
+    TDG__NODE_LATER = 1 << 3,     /* is to be looked at soon */
+    TDG__NODE_LISTED = 1 << 4,    /* the host knows it */
+    TDG__NODE_DENIED = 1 << 5,    /* a folder that could not be read when last tried */
+    TDG__NODE_ABSENT = 1 << 6,    /* was not found; goes if that lasts */
+    TDG__NODE_INHERITED = 1 << 7, /* from another source, and not met by a walk yet */
 };
 
 typedef struct tdg__files_node {
@@ -54,6 +55,7 @@ typedef struct tdg__files_tree {
     tdg__hash_key_t key;
     uint32_t root;
     size_t files, folders, links; /* links are files too */
+    size_t inherited;             /* nodes with that flag */
 } tdg__files_tree_t;
 
 /* With the root and nothing else. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
@@ -73,6 +75,12 @@ uint32_t tdg__files_find(const tdg__files_tree_t *tree, const char *path);
 /* Adds a child that is not there yet. 0: memory is out. */
 uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *name,
                         size_t len, unsigned flags);
+
+/* A node was met: it is ours now. */
+void tdg__files_own(tdg__files_tree_t *tree, uint32_t id);
+
+/* Makes the tree one that was inherited: nothing is watched, queued or met. */
+void tdg__files_tree_disown(tdg__files_tree_t *tree);
 
 /* Removes a node without children that is not the root. */
 void tdg__files_remove(tdg__files_tree_t *tree, uint32_t id);

@@ -161,6 +161,21 @@ void tdg__item_check_armed(tdg__item_t *item);
 
 void tdg__readers_answer(struct reader *readers, const tdg__content_t *content);
 
+/* ---- item_put.c --------------------------------------------------------- */
+
+/* Takes over what was pushed to another source, within the limits of this one. */
+void tdg__items_adopt(tdg__source_t *source, tdg__source_t *from);
+
+/* ---- item_past.c -------------------------------------------------------- */
+
+/* The watching of an item begins where another source has ended. Returns as a watch. */
+int tdg__item_follow(tdg__item_t *item, const tdg__past_t *past);
+
+/* The same for all that another source knew through its template. */
+void tdg__items_follow(tdg__source_t *source, const tdg__source_t *from);
+
+/* ---- item_fetch.c ------------------------------------------------------- */
+
 /* The last fetch of a source that closes, or its kind, may have come to an end. */
 void tdg__items_check_closed(tdg__source_t *source);
 

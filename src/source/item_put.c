@@ -189,7 +189,7 @@ static int64_t updated_ms(const struct kept *kept) {
     return json_integer_value(json_object_get(kept->metadata, "updated_at"));
 }
 
-void tdg__source_adopt(tdg__source_t *source, tdg__source_t *from) {
+void tdg__items_adopt(tdg__source_t *source, tdg__source_t *from) {
     struct tdg__items *items = from->items;
 
     for (uint32_t id = 1; id < tdg__pool_end(&items->pool); id++) {

@@ -7,25 +7,15 @@
 
 /* ---- Watching ----------------------------------------------------------- */
 
-/* What was told of is not there any more: after a reload, where it could not be taken
- * over. Returns 0, or TDG_ENOMEM where that could not be told. */
-static int tell_lost(tdg__item_t *item) {
-    struct seen before = item->seen;
-
-    item->seen = (struct seen){.known = ABSENT};
-    if (tdg__item_tell(item, &before, &(tdg__content_t){.status = TDG_ENOTFOUND}, true,
-                       false) == 0)
-        return 0;
-    item->seen.known = UNKNOWN;
-    item->watched = false;
+static void stop_watching(tdg__item_t *item) {
+    item->watched = item->kind_arming = item->first_fetch = false;
     if (item->source->kind->unwatch != NULL)
         item->source->kind->unwatch(item->source, TDG__URI_TARGET(item->uri));
     tdg__item_release(item);
-    return TDG_ENOMEM;
 }
 
 static int watch_uri(tdg__source_t *source, const tdg_target_t *target,
-                     const char *checksum) {
+                     const tdg__past_t *past) {
     tdg__item_t *item = tdg__item_make(source, target->name);
     if (item == NULL)
         return TDG_ENOMEM;
@@ -36,38 +26,48 @@ static int watch_uri(tdg__source_t *source, const tdg_target_t *target,
         return rv;
     }
     item->watched = true;
-    tdg__item_recall(item);
-    if (checksum != NULL && item->seen.known == UNKNOWN &&
-        (checksum[0] == '\0' || strlen(checksum) == TDG__CHECKSUM)) {
-        item->seen.known = checksum[0] != '\0' ? PRESENT : ABSENT;
-        strcpy(item->seen.checksum, checksum);
-    }
-    if (tdg__source_is_pushed(source) && rv == 0)
-        return checksum != NULL && item->kept.data == NULL ? tell_lost(item) : 0;
     item->kind_arming = rv == TDG_EAGAIN;
+    tdg__item_recall(item);
+    if (past != NULL && tdg__item_follow(item, past) < 0) {
+        stop_watching(item);
+        return TDG_ENOMEM;
+    }
     if (!tdg__source_is_pushed(source)) {
         item->first_fetch = true;
         tdg__item_look(item);
     }
-    return TDG_EAGAIN;
+    return tdg__source_is_pushed(source) ? rv : TDG_EAGAIN;
 }
 
-int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
-                      const char *checksum) {
-    if (source->closing)
-        return TDG_EENDED;
-    if (target->kind == TDG_TARGET_URI)
-        return watch_uri(source, target, checksum);
+static int watch_template(tdg__source_t *source, const tdg_target_t *target,
+                          const tdg__past_t *past) {
+    source->compares = past != NULL;
 
     int rv = source->kind->watch != NULL ? source->kind->watch(source, target) : 0;
-    if (target->kind == TDG_TARGET_TEMPLATE && (rv == 0 || rv == TDG_EAGAIN))
-        source->items->template_watched = true;
+    if (rv != 0 && rv != TDG_EAGAIN)
+        return rv;
+    source->items->template_watched = true;
+    if (past != NULL && past->source != NULL)
+        tdg__items_follow(source, past->source);
     return rv;
 }
 
+int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
+                      const tdg__past_t *past) {
+    if (source->closing)
+        return TDG_EENDED;
+    if (target->kind == TDG_TARGET_URI)
+        return watch_uri(source, target, past);
+    if (target->kind == TDG_TARGET_TEMPLATE)
+        return watch_template(source, target, past);
+    return source->kind->watch != NULL ? source->kind->watch(source, target) : 0;
+}
+
 /* Nobody watches the template any more: what it had remembered goes. */
-static void unwatch_template(struct tdg__items *items) {
-    items->template_watched = false;
+static void unwatch_template(tdg__source_t *source) {
+    struct tdg__items *items = source->items;
+
+    source->compares = items->template_watched = false;
     while (items->by_use.first != 0) {
         tdg__item_t *item = tdg__pool_get(&items->pool, items->by_use.first);
 
@@ -86,7 +86,7 @@ void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target) {
     if (source->closing)
         return;
     if (target->kind == TDG_TARGET_TEMPLATE) {
-        unwatch_template(source->items);
+        unwatch_template(source);
     } else if (item != NULL && item->watched) {
         item->watched = item->kind_arming = item->first_fetch = false;
         if (item->state == IDLE)
@@ -105,7 +105,7 @@ void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int 
         return;
     if (item == NULL || !item->watched) { /* the template, or a list */
         if (status < 0 && target->kind == TDG_TARGET_TEMPLATE)
-            unwatch_template(source->items);
+            unwatch_template(source);
         source->host.ops->watched(source->host.user, source, target, status);
         return;
     }

@@ -91,6 +91,9 @@ void tdg__pg_source_forget(tdg__pg_source_t *p);
 /* Of the table of functions of a kind. */
 int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target);
 void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target);
+bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from);
+void tdg__pg_source_each(const tdg__source_t *source,
+                         void (*visit)(void *arg, const char *uri), void *arg);
 void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch); /* pg_fetch.c */
 void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch);
 

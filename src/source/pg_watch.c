@@ -153,7 +153,7 @@ static bool on_snapshot_row(tdg__pg_query_t *query, const PGresult *row) {
 /* Tells what is not as it was. Without something to compare with, everything counts. */
 static void compare(tdg__pg_source_t *p) {
     tdg__pg_seen_t before = p->seen;
-    bool first = p->template_pending;
+    bool first = p->template_pending && !p->source.compares;
 
     p->seen = p->seen_now;
     p->seen_now = (tdg__pg_seen_t){.max = 0};
@@ -362,6 +362,8 @@ static void begin_watching(tdg__pg_source_t *p) {
         settle_uris(p);
         take_snapshot(p, true);
     } else {
+        if (p->source.compares)
+            tdg__source_touch_all(&p->source);
         if (p->source.away)
             tdg__source_log(&p->source, TDG_LOG_WARNING,
                             "changes during the outage may have been missed: of a query, "
@@ -580,6 +582,30 @@ void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target) {
         forget_pending(p, target->name);
     }
     rest_unless_watched(p);
+}
+
+/* ---- In a reload -------------------------------------------------------- */
+
+/* The first look at the table is compared with what the other source knew of it, also
+ * where it is another table. */
+bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source, *before = (tdg__pg_source_t *)from;
+
+    if (!before->baseline || !p->plan.by_table)
+        return false;
+    p->seen = before->seen;
+    p->baseline = true;
+    before->seen = (tdg__pg_seen_t){.max = 0};
+    before->baseline = false;
+    return true;
+}
+
+void tdg__pg_source_each(const tdg__source_t *source,
+                         void (*visit)(void *arg, const char *uri), void *arg) {
+    const tdg__pg_source_t *p = (const tdg__pg_source_t *)source;
+
+    if (p->baseline)
+        tdg__pg_seen_each(&p->seen, visit, arg);
 }
 
 void tdg__pg_source_forget(tdg__pg_source_t *p) {

@@ -234,5 +234,7 @@ const tdg__source_kind_t tdg__source_postgres = {
     .unwatch = tdg__pg_source_unwatch,
     .fetch = tdg__pg_source_fetch,
     .cancel = tdg__pg_source_cancel,
+    .inherit = tdg__pg_source_inherit,
+    .each = tdg__pg_source_each,
     .free = free_source,
 };

@@ -163,6 +163,18 @@ struct tdg__source_kind {
      * NULL where every fetch ends in time by itself. */
     void (*cancel)(tdg__source_t *source, tdg__fetch_t *fetch);
 
+    /* Takes over what another source of this kind and template knows, after open() and
+     * before that one closes. What that one listed is this one's from now on, to correct
+     * and to unlist. Returns whether the first look will be compared with it; else all
+     * that the other one knew is looked at. May be NULL: there is nothing to know beside
+     * the items. */
+    bool (*inherit)(tdg__source_t *source, tdg__source_t *from);
+
+    /* Visits the URIs that exist as far as it knows and that it does not list; for a
+     * source of another kind that takes its place. May be NULL: none. */
+    void (*each)(const tdg__source_t *source, void (*visit)(void *arg, const char *uri),
+                 void *arg);
+
     /* A request to the endpoint of a webhook: see webhook.h. NULL for all others. */
     const struct tdg__hook_ops *hook;
 
@@ -209,7 +221,10 @@ struct tdg__source {
     unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
     bool closing;
     bool ready;
-    bool away;             /* the backend cannot be asked now */
+    bool compares;  /* subscribers of its template know what another source had: what its
+                       first look finds is published where it differs from that */
+    bool inherited; /* the kind compares with what it has inherited */
+    bool away;      /* the backend cannot be asked now */
     int64_t away_since_ms; /* wall clock */
     char *away_why;
     uint64_t logged_since_ms;    /* of the loop: from when messages are counted */
@@ -238,12 +253,17 @@ void tdg__source_close(
  * entry is a template. */
 bool tdg__source_owns(tdg__source_t *source, const char *uri);
 
+/* Who has watched a target until now, before a reload. */
+typedef struct tdg__past {
+    tdg__source_t *source; /* NULL: nobody had it, so there was nothing */
+} tdg__past_t;
+
 /* Begins and ends watching a target. ops->watched() follows a start that returned
  * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change can be told
- * from it; `checksum` is what a client was last told (from another source before a
- * reload), "" where there was nothing, or NULL where nobody was told anything yet. */
+ * from it. `past` is not NULL where somebody has been subscribed before: what differs
+ * from what that source reported is published. */
 int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
-                      const char *checksum);
+                      const tdg__past_t *past);
 void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target);
 
 /* What was last told of a watched URI: "sha256:…"; NULL: nothing yet. Borrowed. */
@@ -287,9 +307,25 @@ const json_t *tdg__prepared_metadata(const tdg__prepared_t *prepared);
 void tdg__source_commit(tdg__prepared_t *prepared);
 void tdg__source_abandon(tdg__prepared_t *prepared);
 
-/* Takes over what another source of the same kind and URI has been given, before that one
- * closes; within its own limits. Tells nobody. */
-void tdg__source_adopt(tdg__source_t *source, tdg__source_t *from);
+/* ---- For reloads --------------------------------------------------------- */
+
+/* Whether a source takes the place of another one: same kind, same URI. */
+bool tdg__source_succeeds(const tdg__source_t *source, const tdg__source_t *from);
+
+/* Takes over what such a one knows: what was pushed to it, within the limits of the new
+ * one, and what its kind hands over. After opening, before watching, and before the other
+ * one closes. Publishes nothing. */
+void tdg__source_inherit(tdg__source_t *source, tdg__source_t *from);
+
+/* Visits the URIs that its subscribers may take to exist, beside those that are listed.
+ */
+void tdg__source_each(const tdg__source_t *source,
+                      void (*visit)(void *arg, const char *uri), void *arg);
+
+/* The same for one URI. */
+bool tdg__source_may_have(const tdg__source_t *source, const char *uri);
+
+/* ---- Reachability -------------------------------------------------------- */
 
 /* The backend went away, or is back (everything watched is then looked at). While it is
  * away, reads are answered with what was read last, where that is kept, marked as stale.

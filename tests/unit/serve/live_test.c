@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "unit/serve/scene.h"
+#include "unit/source/folder.h"
 
 #define ONE "- script: one\n  uri: a:1\n"
 #define TWO "- script: two\n  uri: a:2\n"
@@ -292,33 +293,6 @@ static void a_changed_entry_is_compared_with_what_was_told(void **state) {
 }
 
 /* The next update; list changes may come before it. */
-/* Whoever watches a template has nothing to compare with: nothing may be missed. */
-static void
-a_template_is_noticed_by_the_old_source_until_the_new_one_is_ready(void **state) {
-    struct client client;
-    struct scene scene;
-
-    (void)state;
-    scene_open(&scene, NULL, "- lister: one\n  uri: 't:{x}'\n");
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['t:{x}']}");
-
-    struct script *old = scene_script(&scene, "t:1");
-
-    assert_int_equal(
-        scene_try_replace(&scene, "- lister: later\n  uri: 't:{x}'\n  timeout: 7s\n"), 0);
-    assert_ptr_not_equal(scene_script(&scene, "t:1"), old);
-    assert_int_equal(scene.closing, 0);
-    tdg__source_touch(&old->source, "t:1");
-    expect_change(&client, "t:1");
-    tdg__source_ready(&scene_script(&scene, "t:1")->source);
-    assert_int_equal(scene.closing, 1);
-    tdg__source_touch(&scene_script(&scene, "t:1")->source, "t:2");
-    expect_change(&client, "t:2");
-    client_done(&client);
-    scene_close(&scene);
-}
-
 static void expect_update(struct client *client, const char *uri) {
     char text[256];
 
@@ -362,6 +336,243 @@ static void what_is_removed_is_told_as_deleted(void **state) {
     assert_true(has(client.event, "'change_type':'content_update'"));
     client_done(&client);
     scene_close(&scene);
+}
+
+/* Neither of a URI nor of a template, nor about the list. */
+static void a_source_that_was_replaced_says_nothing_any_more(void **state) {
+    tdg__listed_t listed = {.uri = "t:1", .name = "first"};
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- lister: one\n  uri: 't:{x}'\n" MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','t:1','mark:1']}");
+
+    struct script *old = scene_script(&scene, "t:1");
+
+    assert_int_equal(tdg__source_list(&old->source, &listed), 0);
+    old->manual = true;
+    tdg__source_touch(&old->source, "t:1");
+    assert_int_equal(old->waiting_count, 1);
+    assert_int_equal(
+        scene_try_replace(&scene, "- lister: one\n  uri: 't:{x}'\n  timeout: 7s\n" MARK),
+        0);
+
+    struct script *now = scene_script(&scene, "t:1");
+
+    assert_ptr_not_equal(now, old);
+    assert_int_equal(tdg__source_list(&now->source, &listed), 0);
+    tdg__source_unlist(&old->source, "t:1"); /* which is not freed before the loop runs */
+    tdg__source_touch(&old->source, "t:2");
+    expect_change(&client, "t:1"); /* the new one looks at what the old one was to */
+    assert_false(has(client.event, "'change_type':'deleted'"));
+    expect_marker(&scene, &client);
+    client_done(&client);
+    scene_client(&scene, &client);
+    modern_post(&client, "resources/list", NULL, NULL);
+    assert_body(&client, "'uri':'t:1'");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* The old one was about to look; the new one does. What it saw before is compared. */
+static void what_a_template_stands_for_is_compared_after_a_reload(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: one\n  uri: 't:{x}'\n" MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','mark:1']}");
+    scene_change(&scene, "t:1", "one");
+    expect_change(&client, "t:1");
+    scene_script(&scene, "t:2")->manual = true;
+    tdg__source_touch(&scene_script(&scene, "t:2")->source, "t:2");
+
+    scene_replace(&scene, "- script: one\n  uri: 't:{x}'\n  timeout: 7s\n" MARK);
+    expect_change(&client, "t:2");
+    expect_marker(&scene, &client); /* t:1 is the same */
+    scene_replace(&scene, "- script: two\n  uri: 't:{x}'\n" MARK);
+    expect_change(&client, "t:1");
+    expect_change(&client, "t:2");
+    scene_replace(&scene, MARK); /* and what it stood for is gone with it */
+    expect_change(&client, "t:1");
+    assert_true(has(client.event, "'change_type':'deleted'"));
+    expect_change(&client, "t:2");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void a_kind_that_takes_the_place_of_another_is_compared_with_it(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: one\n  uri: 't:{x}'\n" MARK);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','mark:1']}");
+    scene_change(&scene, "t:1", "one");
+    expect_change(&client, "t:1");
+    scene_replace(&scene, "- memory: 't:{x}'\n" MARK);
+    expect_change(&client, "t:1");
+    assert_true(has(client.event, "'change_type':'deleted'"));
+    scene_replace(&scene, "- script: one\n  uri: 't:{x}'\n" MARK);
+    expect_change(&client, "t:1");
+    assert_true(has(client.event, "'change_type':'created'"));
+    client_done(&client);
+    scene_close(&scene);
+}
+
+/* ---- Replacing a folder ------------------------------------------------- */
+
+#define FILES "- files: %s\n  uri: 'f:{+path}'\n"
+
+/* An entry for the folder; `more` makes it another one. */
+static const char *folder_yaml(const struct folder *folder, const char *more) {
+    static char yaml[512];
+
+    snprintf(yaml, sizeof(yaml), FILES "%s" MARK, folder->path, more);
+    return yaml;
+}
+
+/* Waits until each of these was last notified so: "f:a present", "f:b deleted". */
+static void expect_last(struct client *client, const char *const *wanted, size_t count) {
+    bool right[8] = {false};
+    size_t left = count;
+
+    while (left > 0) {
+        const char *event = client_message(client);
+
+        assert_non_null(event);
+        left = 0;
+        for (size_t i = 0; i < count; i++) {
+            const char *space = strchr(wanted[i], ' ');
+            char uri[64];
+
+            snprintf(uri, sizeof(uri), "'uri':'%.*s'", (int)(space - wanted[i]),
+                     wanted[i]);
+            if (has(event, uri))
+                right[i] = has(event, "'change_type':'deleted'") ==
+                           (strcmp(space + 1, "deleted") == 0);
+            left += !right[i];
+        }
+    }
+}
+
+/* What happens right before a reload is in the kernel's queue still, and the old source
+ * never hears of it. A new folder takes it longest to find. */
+static void nothing_in_a_folder_is_missed_by_a_reload(void **state) {
+    static const char *const wanted[] = {
+        "f:new/deep/file present", "f:changed present", "f:gone deleted",
+        "f:again present",         "f:late present",
+    };
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "changed", "one");
+    folder_write(&folder, "gone", "one");
+    folder_write(&folder, "again", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, ""));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+
+    folder_mkdir(&folder, "new/deep");
+    folder_write(&folder, "new/deep/file", "new");
+    folder_replace(&folder, "changed", "two");
+    folder_remove(&folder, "gone");
+    folder_remove(&folder, "again");
+    assert_int_equal(
+        scene_try_replace(&scene, folder_yaml(&folder, "  description: other\n")), 0);
+    folder_write(&folder, "late", "new");
+    folder_write(&folder, "again", "two");
+    expect_last(&client, wanted, COUNT(wanted));
+
+    SCENE_UNTIL(&scene, scene.ready == 2);
+    expect_marker(&scene, &client); /* and nothing contradicts it */
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
+/* Twice in a row, while the first walk of the first reload runs. */
+static void a_reload_during_a_reload_misses_nothing(void **state) {
+    static const char *const wanted[] = {"f:a/b/1 present", "f:a/b/2 present",
+                                         "f:old deleted"};
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "old", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, ""));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','f:old','mark:1']}");
+    folder_mkdir(&folder, "a/b");
+    folder_write(&folder, "a/b/1", "new");
+    assert_int_equal(
+        scene_try_replace(&scene, folder_yaml(&folder, "  description: other\n")), 0);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    folder_write(&folder, "a/b/2", "new");
+    folder_remove(&folder, "old");
+    assert_int_equal(
+        scene_try_replace(&scene, folder_yaml(&folder, "  description: more\n")), 0);
+    expect_last(&client, wanted, COUNT(wanted));
+    SCENE_UNTIL(&scene, scene.ready > 1);
+    scene_expect(&scene, "f:a/b/2", "new");
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
+/* Waits until it is in the list, or is not. */
+static void expect_listed(struct scene *scene, const char *uri, bool listed) {
+    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+    struct client client;
+    char text[64];
+    bool found;
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    do {
+        assert_true(now_ms() < deadline);
+        scene_client(scene, &client);
+        modern_post(&client, "resources/list", NULL, NULL);
+        found = body_has(&client, text);
+        client_done(&client);
+    } while (found != listed);
+}
+
+/* What is left out now is gone; what was left out has come. */
+static void a_folder_with_other_limits_is_listed_anew(void **state) {
+    static const char *const gone[] = {"f:b.txt deleted"}, *const back[] = {
+                                                               "f:b.txt present"};
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "a.md", "one");
+    folder_write(&folder, "b.txt", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, ""));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+    scene_replace(&scene, folder_yaml(&folder, "  include: ['*.md']\n"));
+    expect_last(&client, gone, 1);
+    expect_listed(&scene, "f:b.txt", false);
+    expect_listed(&scene, "f:a.md", true);
+    scene_replace(&scene, folder_yaml(&folder, ""));
+    expect_last(&client, back, 1);
+    expect_listed(&scene, "f:b.txt", true);
+    scene_replace(&scene, folder_yaml(&folder, "  max-files: 1\n"));
+    SCENE_UNTIL(&scene, strstr(scene.log, "more than 1 files") != NULL);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
 }
 
 /* It is in no list, so nothing leaves one. */
@@ -559,8 +770,12 @@ int main(void) {
         cmocka_unit_test(lists_are_watched_once_however_often_it_is_replaced),
         cmocka_unit_test(an_equal_config_changes_nothing),
         cmocka_unit_test(a_changed_entry_is_compared_with_what_was_told),
-        cmocka_unit_test(
-            a_template_is_noticed_by_the_old_source_until_the_new_one_is_ready),
+        cmocka_unit_test(a_source_that_was_replaced_says_nothing_any_more),
+        cmocka_unit_test(what_a_template_stands_for_is_compared_after_a_reload),
+        cmocka_unit_test(a_kind_that_takes_the_place_of_another_is_compared_with_it),
+        cmocka_unit_test(nothing_in_a_folder_is_missed_by_a_reload),
+        cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
+        cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),

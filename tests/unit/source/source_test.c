@@ -354,30 +354,53 @@ static void a_kind_may_refuse_to_watch(void **state) {
     harness_close(&harness);
 }
 
-static void what_was_told_before_a_reload_is_compared(void **state) {
+/* Watches it in a new source that holds this, after another one that has seen what that
+ * one holds. Returns how many changes were published. */
+static size_t changes_after(struct harness *old, tdg__content_t holds) {
     struct harness harness;
-    char before[128];
+    size_t count;
+
+    open_plain(&harness);
+    script_of(&harness)->holds = holds;
+    assert_int_equal(
+        tdg__source_watch(harness.source, FOR_URI("a:1"), &(tdg__past_t){old->source}),
+        TDG_EAGAIN);
+    harness_wait(&harness, WATCHED, "a:1");
+    count =
+        harness_count(&harness, CHANGED, "a:1") + harness_count(&harness, DELETED, "a:1");
+    harness_close(&harness);
+    return count;
+}
+
+static void what_was_published_before_a_reload_is_compared(void **state) {
+    tdg__content_t nothing = {.status = TDG_ENOTFOUND};
+    tdg__content_t broken = {.status = TDG_EINVAL, .error = "the query is wrong"};
+    tdg__content_t away = {.status = TDG_EAWAY, .error = "it does not answer"};
+    struct {
+        tdg__content_t before, now;
+        size_t changes;
+    } cases[] = {
+        {text("one"), text("one"), 0},
+        {text("one"), text("two"), 1},
+        {text("one"), nothing,     1},
+        {nothing,     text("one"), 1},
+        {nothing,     nothing,     0},
+        {broken,      nothing,     1},
+        {broken,      broken,      0},
+        {away,        nothing,     1}, /* nobody knows what it was */
+        {away,        text("one"), 1},
+    };
 
     (void)state;
-    open_plain(&harness);
-    harness_watch(&harness, "a:1");
-    strcpy(before, tdg__source_checksum(harness.source, "a:1"));
-    harness_close(&harness);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct harness old;
 
-    open_plain(&harness);
-    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), before),
-                     TDG_EAGAIN);
-    harness_wait(&harness, WATCHED, "a:1");
-    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
-    harness_close(&harness);
-
-    open_plain(&harness);
-    hold(&harness, "two");
-    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), before),
-                     TDG_EAGAIN);
-    harness_wait(&harness, WATCHED, "a:1");
-    assert_int_equal(harness_count(&harness, CHANGED, "a:1"), 1);
-    harness_close(&harness);
+        open_plain(&old);
+        script_of(&old)->holds = cases[i].before;
+        harness_watch(&old, "a:1");
+        assert_int_equal(changes_after(&old, cases[i].now), cases[i].changes);
+        harness_close(&old);
+    }
 }
 
 /* ---- A backend that goes away ------------------------------------------- */
@@ -748,7 +771,7 @@ int main(void) {
         cmocka_unit_test(watching_waits_for_the_kind_and_the_first_look),
         cmocka_unit_test(watching_tells_whether_it_exists),
         cmocka_unit_test(a_kind_may_refuse_to_watch),
-        cmocka_unit_test(what_was_told_before_a_reload_is_compared),
+        cmocka_unit_test(what_was_published_before_a_reload_is_compared),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
         cmocka_unit_test(what_was_only_read_is_served_as_stale),
         cmocka_unit_test(what_was_read_is_kept_within_limits),

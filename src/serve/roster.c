@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/roster.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/template_index.h"
+#include "source/webhook.h"
+
+struct tdg__roster {
+    tdg__source_t **sources; /* by number, from 1 */
+    uint32_t count;
+    size_t max;
+    tdg__hash_key_t key;
+    tdg__map_t by_name, by_hook;
+    tdg__template_index_t *templates;
+};
+
+tdg__roster_t *tdg__roster_create(size_t max_sources) {
+    tdg__roster_t *roster = tdg__calloc(1, sizeof(*roster));
+    if (roster == NULL)
+        return NULL;
+
+    roster->max = max_sources;
+    roster->sources = tdg__calloc(max_sources + 1, sizeof(tdg__source_t *));
+    tdg__map_init(&roster->by_name);
+    tdg__map_init(&roster->by_hook);
+    if (roster->sources != NULL && tdg__random(&roster->key, sizeof(roster->key)) == 0 &&
+        tdg__template_index_create(&roster->templates) == 0)
+        return roster;
+    tdg__roster_destroy(roster);
+    return NULL;
+}
+
+void tdg__roster_destroy(tdg__roster_t *roster) {
+    if (roster == NULL)
+        return;
+    tdg__template_index_destroy(roster->templates);
+    tdg__map_done(&roster->by_name);
+    tdg__map_done(&roster->by_hook);
+    tdg__free(roster->sources);
+    tdg__free(roster);
+}
+
+static uint32_t hash_of(const tdg__roster_t *roster, const char *text) {
+    return (uint32_t)tdg__hash(&roster->key, text, strlen(text));
+}
+
+static const char *path_of(const tdg__source_t *source) {
+    return source->kind->hook->path(source);
+}
+
+int tdg__roster_add(tdg__roster_t *roster, tdg__source_t *source) {
+    const char *uri = source->entry.uri;
+    uint32_t number = roster->count + 1;
+
+    if (roster->count == roster->max || tdg__map_reserve(&roster->by_name) < 0 ||
+        tdg__map_reserve(&roster->by_hook) < 0)
+        return TDG_ENOMEM;
+    if (source->template_ != NULL &&
+        tdg__template_index_add(roster->templates, source->template_, number) < 0)
+        return TDG_ENOMEM;
+    roster->sources[number] = source;
+    roster->count = number;
+    if (uri != NULL && tdg__roster_named(roster, uri) == NULL)
+        tdg__map_insert(&roster->by_name, hash_of(roster, uri), number);
+    if (source->kind->hook != NULL && tdg__roster_hook(roster, path_of(source)) == NULL)
+        tdg__map_insert(&roster->by_hook, hash_of(roster, path_of(source)), number);
+    return 0;
+}
+
+static bool has_name(const void *roster, uint32_t number, const void *uri) {
+    return strcmp(((const tdg__roster_t *)roster)->sources[number]->entry.uri, uri) == 0;
+}
+
+static bool has_path(const void *roster, uint32_t number, const void *path) {
+    return strcmp(path_of(((const tdg__roster_t *)roster)->sources[number]), path) == 0;
+}
+
+static tdg__source_t *find(const tdg__roster_t *roster, const tdg__map_t *map,
+                           tdg__map_eq_fn has, const char *text) {
+    uint32_t number = tdg__map_find(map, hash_of(roster, text), has, roster, text);
+    tdg__source_t *source = roster->sources[number];
+
+    return number != 0 && !source->closing ? source : NULL;
+}
+
+tdg__source_t *tdg__roster_named(const tdg__roster_t *roster, const char *uri) {
+    return roster != NULL ? find(roster, &roster->by_name, has_name, uri) : NULL;
+}
+
+tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path) {
+    return roster != NULL ? find(roster, &roster->by_hook, has_path, path) : NULL;
+}
+
+struct search {
+    const tdg__roster_t *roster;
+    const char *uri;
+    uint32_t number; /* 0: none yet */
+};
+
+static void on_match(void *user, uint32_t number) {
+    struct search *search = user;
+
+    if ((search->number == 0 || number < search->number) &&
+        tdg__source_owns(search->roster->sources[number], search->uri))
+        search->number = number;
+}
+
+tdg__source_t *tdg__roster_owner(const tdg__roster_t *roster, const char *uri) {
+    tdg__source_t *named = tdg__roster_named(roster, uri);
+    struct search search = {roster, uri, 0};
+
+    if (roster == NULL)
+        return NULL;
+    if (named != NULL && tdg__source_owns(named, uri))
+        return named;
+    tdg__template_index_match(roster->templates, uri, strlen(uri), on_match, &search);
+    return roster->sources[search.number];
+}

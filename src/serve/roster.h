@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who has what: sources by the URI or template of their entry, by the URIs that their
+ * templates match, and by the path of a webhook. Grows only; a new set of sources gets a
+ * roster of its own. */
+#ifndef TDG_SERVE_ROSTER_H
+#define TDG_SERVE_ROSTER_H
+
+#include "source/source.h"
+
+typedef struct tdg__roster tdg__roster_t;
+
+tdg__roster_t *tdg__roster_create(size_t max_sources); /* NULL where memory is out */
+void tdg__roster_destroy(tdg__roster_t *roster);       /* NULL is accepted */
+
+/* The source is borrowed as long as the roster lives. Those that were added first go
+ * before others. Returns 0 or TDG_ENOMEM. */
+int tdg__roster_add(tdg__roster_t *roster, tdg__source_t *source);
+
+/* Of a NULL roster, nobody has anything; nor has a source that is closing. */
+
+/* The source whose entry says exactly this URI or template; or NULL. */
+tdg__source_t *tdg__roster_named(const tdg__roster_t *roster, const char *uri);
+
+/* The source that has a URI; or NULL. A resource of its own goes before a template. */
+tdg__source_t *tdg__roster_owner(const tdg__roster_t *roster, const char *uri);
+
+/* The webhook with this path; or NULL. */
+tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path);
+
+#endif

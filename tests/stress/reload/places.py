@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""Places: each is a URI, or a template, that one entry of the config has at a time. Of which kind
+that entry is may change with any reload; what backs each kind is real, and changes by itself."""
+import http.server
+import json
+import os
+import shutil
+import sqlite3
+import threading
+
+PUSHED = ('memory', 'webhook')
+
+
+def write(path, text):
+    """In one step, so that nobody reads a half."""
+    with open(path + '.new~', 'w', encoding='ascii') as file:
+        file.write(text)
+    os.rename(path + '.new~', path)
+
+
+def read(path):
+    try:
+        with open(path, encoding='ascii') as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+class Place:
+    """`kinds` are those that its entry may be of."""
+
+    def __init__(self, world, uri, kinds):
+        self.world, self.chance, self.uri, self.kinds = world, world.chance, uri, kinds
+        self.kind = self.chance.choice(kinds)  # None: it has no entry
+        self.options = 0  # a number that is part of the entry
+
+    def alter(self):
+        """Another entry: often the same kind with another option."""
+        draw = self.chance.random()
+        if draw < 0.6 or len(self.kinds) == 1:
+            self.options += 1
+        elif draw < 0.9:
+            self.kind = self.chance.choice(self.kinds)
+        else:
+            self.kind = None
+
+    def entry(self):
+        return {**self.entry_of(self.kind), 'description': f'number {self.options}'}
+
+    def is_pushed(self):
+        return self.kind in PUSHED
+
+    def publish(self, uri, text):
+        """Whether it is taken depends on what the entry is now."""
+        self.world.publish({'uri': uri, 'content': text} if text is not None
+                           else {'uri': uri, 'deleted': True})
+
+
+class Tree(Place):
+    """A folder, with folders in it that come and go; or what is published under its names."""
+
+    def __init__(self, world, bulk):
+        super().__init__(world, 'tree://{+path}', ['files', 'files', 'files', 'memory'])
+        self.root = os.path.join(world.folder, 'tree')
+        self.skip = False
+        os.mkdir(self.root)
+        names = [f'{folder}{name}' for folder in ('', 'a/', 'b/', 'b/c/', 'skip/')
+                 for name in 'xyz']
+        self.names = [*names, '.hidden/x']
+        os.mkdir(os.path.join(self.root, 'bulk'))
+        self.bulk = [f'bulk/{number}' for number in range(bulk)]
+        for name in self.bulk[::2]:
+            write(os.path.join(self.root, name), name)
+
+    def uris(self):
+        return ['tree://' + name for name in self.names]
+
+    def alter(self):
+        super().alter()
+        self.skip = self.chance.random() < 0.3
+
+    def entry_of(self, kind):
+        if kind == 'memory':
+            return {'memory': self.uri, 'max-items': 5000 + self.options}
+        return {'files': self.root, 'uri': self.uri,
+                **({'exclude': ['skip']} if self.skip else {})}
+
+    def change(self):
+        name, draw = self.chance.choice(self.names), self.chance.random()
+        path = os.path.join(self.root, name)
+        text = self.world.text()
+        if draw < 0.1:
+            self.publish('tree://' + name, text)
+        elif draw < 0.3:
+            shutil.rmtree(os.path.join(self.root, self.chance.choice(['a', 'b', 'b/c', 'skip'])),
+                          ignore_errors=True)
+        elif draw < 0.45 and os.path.exists(path):
+            os.unlink(path)
+        elif draw < 0.5 and self.bulk:
+            self.change_bulk(text)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write(path, text)
+
+    def change_bulk(self, text):
+        first = self.chance.randrange(len(self.bulk))
+        for name in self.bulk[first:first + 400]:
+            path = os.path.join(self.root, name)
+            if os.path.exists(path):
+                os.unlink(path)
+            else:
+                write(path, text)
+
+    def truth(self):
+        """What is there by itself: the text of each URI."""
+        found = {}
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [name for name in folders
+                          if name[0] != '.' and not (self.skip and name == 'skip')]
+            for name in names:
+                path = os.path.join(folder, name)
+                found['tree://' + os.path.relpath(path, self.root)] = read(path)
+        return found
+
+    def listed(self, truth):
+        return truth.keys()
+
+
+class Published(Place):
+    """What exists only because it was published; that it is gone is published, too, which would be
+    a lie about any other kind."""
+
+    def __init__(self, world):
+        super().__init__(world, 'pub://{x}', ['memory'])
+
+    def uris(self):
+        return ['pub://1', 'pub://2']
+
+    def entry_of(self, kind):
+        return {'memory': self.uri, 'max-items': 100 + self.options}
+
+    def change(self):
+        self.publish(self.chance.choice(self.uris()), self.chance.choice([self.world.text(), None]))
+
+    def listed(self, truth):
+        return truth.keys()
+
+
+class Rows(Place):
+    """The rows of a table."""
+
+    def __init__(self, world):
+        super().__init__(world, 'row://{id}', ['postgres', 'postgres', 'memory'])
+        self.ids = range(1, 6)
+        world.database.run('TRUNCATE item')
+
+    def uris(self):
+        return [f'row://{number}' for number in self.ids]
+
+    def entry_of(self, kind):
+        if kind == 'memory':
+            return {'memory': self.uri, 'max-items': 1000 + self.options}
+        return {'postgres': self.world.database.conninfo, 'table': 'item', 'key': 'id',
+                'uri': self.uri, 'retry': '100ms'}
+
+    def change(self):
+        number, text = self.chance.choice(self.ids), self.world.text().strip()
+        if self.chance.random() < 0.2:
+            self.publish(f'row://{number}', text)
+        elif self.chance.random() < 0.3:
+            self.world.database.run(f'DELETE FROM item WHERE id = {number}')
+        else:
+            self.world.database.run(f"INSERT INTO item VALUES ({number}, '{text}') "
+                                    f"ON CONFLICT (id) DO UPDATE SET value = '{text}'")
+
+    def truth(self):
+        rows = self.world.database.run("SELECT id || ' ' || value FROM item")
+        pairs = [row.split(' ', 1) for row in rows]
+        return {f'row://{number}': json.dumps({'id': int(number), 'value': value},
+                                              separators=(',', ':')) for number, value in pairs}
+
+    def listed(self, truth):
+        return truth.keys() if self.is_pushed() else ()
+
+
+class One(Place):
+    """One resource: a file, which a page, a program and the end of a log show as well; a row; or
+    what others push."""
+
+    def __init__(self, world, number):
+        super().__init__(world, f'one://{number}',
+                         ['files', 'http', 'command', 'log', 'sqlite', *PUSHED])
+        self.number = number
+        self.path = os.path.join(world.folder, f'one-{number}')
+        self.base = self.path + '.db'
+        write(self.path, world.text())
+        with sqlite3.connect(self.base) as base:
+            base.execute('CREATE TABLE t (value TEXT)')
+
+    def uris(self):
+        return [self.uri]
+
+    def entry_of(self, kind):
+        soon, uri = {'every': '100ms'}, {'uri': self.uri}
+        return {'files': {'files': self.path, **uri},
+                'http': {'http': f'http://127.0.0.1:{self.world.pages}/{self.number}', **uri, **soon},
+                'command': {'command': ['sh', '-c', f'cat {self.path} 2>/dev/null; true'], **uri,
+                            **soon},
+                'log': {'log': self.path, **uri},
+                'sqlite': {'sqlite': self.base, 'query': 'SELECT value FROM t', **uri, **soon},
+                'memory': {'memory': self.uri},
+                'webhook': {'webhook': f'/hooks/{self.number}', 'open': True, **uri}}[kind]
+
+    def change(self):
+        text, draw = self.world.text(), self.chance.random()
+        if draw < 0.2:
+            self.publish(self.uri, text)
+        elif draw < 0.4:
+            self.world.post(f'/hooks/{self.number}', text)
+        elif draw < 0.5:
+            base = sqlite3.connect(self.base, timeout=60)
+            with base:
+                base.execute('DELETE FROM t')
+                base.execute('INSERT INTO t VALUES (?)', [text])
+            base.close()
+        elif draw < 0.6 and os.path.exists(self.path):
+            os.unlink(self.path)
+        else:
+            write(self.path, text)
+
+    def truth(self):
+        text = read(self.path)
+        if self.kind == 'sqlite':
+            base = sqlite3.connect(self.base, timeout=60)
+            rows = [{'value': value} for value, in base.execute('SELECT value FROM t')]
+            base.close()
+            text = json.dumps(rows, separators=(',', ':'))
+        elif self.kind == 'command':
+            text = text or ''
+        return {self.uri: text} if text is not None else {}
+
+    def listed(self, truth):
+        return [self.uri]
+
+
+class Pages(http.server.ThreadingHTTPServer):
+    """GET /NUMBER is the file one-NUMBER of a folder that may change from round to round."""
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(('127.0.0.1', 0), Page)
+        self.folder = None
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        """A connection that the server closes when its entry goes is no mistake."""
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+
+    def do_GET(self):
+        text = read(os.path.join(self.server.folder, 'one-' + self.path[1:]))
+        body = (text or '').encode()
+        self.send_response(200 if text is not None else 404)
+        self.send_header('Content-Type', 'text/plain')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
