@@ -718,7 +718,7 @@ static void thousands_come_and_go_in_pieces(void **state) {
     for (int i = 0; i < FILES; i++) {
         char name[64];
 
-        snprintf(name, sizeof(name), "beside/%d", i);
+        snprintf(name, sizeof(name), "beside/f%d", i);
         folder_write(&f->folder, name, "");
     }
     serve(f, "");
