@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <jansson.h>
 
 #include <tidings/tidings.h>
@@ -54,6 +58,13 @@ void *tdg__reallocarray(void *ptr, size_t count, size_t size) {
 void tdg__free(void *ptr) {
     if (ptr != NULL)
         allocator.free_fn(ptr);
+}
+
+void tdg__memory_trim(void) {
+#ifdef __GLIBC__
+    if (allocator.free_fn == free)
+        (void)malloc_trim(0);
+#endif
 }
 
 char *tdg__strndup(const char *text, size_t len) {

@@ -15,6 +15,11 @@ void *tdg__realloc(void *ptr, size_t size);
 void *tdg__reallocarray(void *ptr, size_t count, size_t size);
 void tdg__free(void *ptr); /* NULL is accepted */
 
+/* Gives memory that is free, but not at the end of its heap, back to the system, where
+ * the allocator is the C library's and that can do so. May take milliseconds; from any
+ * thread. */
+void tdg__memory_trim(void);
+
 /* A copy of a text, or of its first bytes; NULL where memory is out, or for NULL. */
 char *tdg__strdup(const char *text);
 char *tdg__strndup(const char *text, size_t len);

@@ -32,7 +32,8 @@ typedef struct tdg__config_server {
     int64_t page_size, keepalive, request_timeout, idle_timeout, session_idle,
         stream_lifetime, retry, stop_timeout;
     int64_t max_connections, max_sessions, max_calls, max_streams, max_header_size,
-        max_message_size, max_subscriptions, max_pending, max_history;
+        max_message_size, max_subscriptions, max_total_subscriptions, max_subscribed_size,
+        max_pending, max_history;
     int64_t stale_size; /* not the server's: of the sources */
 } tdg__config_server_t;
 

@@ -274,6 +274,7 @@ struct tdg__engine {
 
     tdg__change_t *loan; /* what the last take() lent */
     size_t member_bytes, name_bytes;
+    size_t subscribed_bytes; /* of the names that have subscriptions */
     tdg__counters_t counters;
 };
 

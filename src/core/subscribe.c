@@ -173,7 +173,8 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
         stream->subs++;
         stream->templates += kind == SUB_TEMPLATE;
         engine->counters.subscriptions++;
-        subject_of(engine, group)->watch.users++;
+        if (subject_of(engine, group)->watch.users++ == 0)
+            engine->subscribed_bytes += subject_of(engine, group)->len;
     }
     if (kind == SUB_DIRECT) {
         struct resource *resource = resource_at(engine, group->owner);
@@ -264,14 +265,24 @@ int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
 
 /* ---- Subscribing -------------------------------------------------------- */
 
+/* Whether a name may be subscribed to that nobody is subscribed to yet. */
+static bool has_room_for(const tdg__engine_t *engine, const struct subject *subject) {
+    size_t max = engine->opts.max_total_bytes;
+
+    return max == 0 || subject->watch.users != 0 ||
+           (engine->subscribed_bytes < max &&
+            subject->len <= max - engine->subscribed_bytes);
+}
+
 static int check_limits(const tdg__engine_t *engine, const struct stream *stream,
-                        const tdg__target_t *target) {
+                        const struct subject *subject) {
     if (stream->subs >= engine->opts.max_subscriptions)
         return TDG_ESUBSCRIPTIONS;
-    if (target->kind == TDG__TARGET_TEMPLATE &&
+    if (subject->kind == TDG__TARGET_TEMPLATE &&
         stream->templates >= engine->opts.max_templates)
         return TDG_ETEMPLATES;
-    if (engine->counters.subscriptions >= engine->opts.max_total)
+    if (engine->counters.subscriptions >= engine->opts.max_total ||
+        !has_room_for(engine, subject))
         return TDG_ETOTAL;
     return 0;
 }
@@ -482,7 +493,7 @@ static int subscribe(tdg__engine_t *engine, uint32_t stream, const tdg__target_t
     if (id != 0)
         rv = rewish(engine, id, opts, filter, ret);
     else
-        rv = check_limits(engine, stream_at(engine, stream), target);
+        rv = check_limits(engine, stream_at(engine, stream), subject);
     if (id == 0 && rv == 0)
         rv = subscribe_new(engine, stream, subject, &place, opts, filter, ret);
     subject->pins--;

@@ -24,6 +24,7 @@
 #include "server/server.h"
 #include "server/session.h"
 #include "server/trace.h"
+#include "server/trim.h"
 
 enum {
     MAX_NEWS = 65536,
@@ -79,6 +80,7 @@ struct tdg__worker {
     uv_check_t check;
     unsigned handles; /* open ones of these five */
     struct counters counters;
+    tdg__trim_t trim; /* of the first worker, for the whole process */
 };
 
 static _Thread_local tdg__worker_t *current;
@@ -340,6 +342,8 @@ static int create_engine(tdg__worker_t *worker, uint64_t number) {
         .shared_numbers = true,
         .linger_ms = opts->linger_ms,
         .max_subscriptions = opts->max_subscriptions,
+        .max_total = opts->max_total_subscriptions,
+        .max_total_bytes = opts->max_subscribed_bytes,
         .max_pending = opts->max_pending,
         .history = opts->max_history,
     };
@@ -471,6 +475,13 @@ static void tick_conn(void *arg, tdg__conn_t *conn) {
         tdg__outlet_piece(outlet, ":\n\n", 3);
 }
 
+static uint64_t load_of(const tdg_server_t *server) {
+    tdg_counters_t counters;
+
+    tdg_server_counters(server, &counters);
+    return counters.subscriptions + counters.connections;
+}
+
 static void on_tick(uv_timer_t *timer) {
     tdg__worker_t *worker = timer->data;
     struct tick tick = {tdg__server_opts(worker->server), tdg__worker_now(worker)};
@@ -479,6 +490,8 @@ static void on_tick(uv_timer_t *timer) {
     tdg__net_each(worker->net, tick_conn, &tick);
     tdg__sessions_expire(worker->sessions, tick.now_ms);
     tdg__server_log_settle(worker->server);
+    if (worker->index == 0)
+        tdg__trim_tick(&worker->trim, tick.now_ms, load_of(worker->server));
     if (worker->news_count > 0)
         read_inbox(worker);
 }
@@ -758,6 +771,9 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
         tdg__worker_destroy(worker);
         return rv;
     }
+    if (index == 0)
+        tdg__trim_tick(&worker->trim, tdg__worker_now(worker),
+                       0); /* what it has at first */
     if (loop != NULL)
         current = worker;
     *ret = worker;
@@ -828,6 +844,7 @@ void tdg__worker_destroy(tdg__worker_t *worker) {
         assert(rv == 0);
         (void)rv;
     }
+    tdg__trim_done(&worker->trim);
     json_decref(worker->info);
     tdg__inbox_unref(worker->inbox);
     tdg__free(worker);

@@ -1015,6 +1015,47 @@ def large_answers_that_nobody_takes_cost_little():
     assert serve.end() == 0
 
 
+# ---- Many long subscriptions --------------------------------------------------------------
+
+def listen_to_long(serve, number):
+    """A listen to 1,000 URIs of 4 KB. Returns its connection and how many were accepted."""
+    uris = [f'm:{number}-{at}-' + 'x' * 4000 for at in range(1000)]
+    body = modern_message('subscriptions/listen',
+                          {'notifications': {'resourceSubscriptions': uris}})
+    connection = http.client.HTTPConnection('127.0.0.1', serve.port, timeout=PATIENCE)
+    connection.request('POST', '/mcp', body, modern_headers('subscriptions/listen'))
+    response = connection.getresponse()
+    assert response.status == 200
+    line = response.readline()
+    while not line.startswith(b'data:'):
+        line = response.readline()
+    params = json.loads(line[5:])['params']
+    accepted = params['notifications'].get('resourceSubscriptions', [])
+    refused = params['_meta'].get('dev.tidings/refused', {})
+    assert len(accepted) + len(refused) == 1000
+    return connection, len(accepted)
+
+
+def a_flood_of_long_subscriptions_is_bounded_and_leaves_nothing():
+    serve = Serve('server: {workers: 1, max-subscribed-size: 40MiB}\nresources:\n'
+                  "- memory: 'm:{x}'\n")
+    first, count = listen_to_long(serve, 0)
+    assert count == 1000
+    start = memory_mb(serve, 'VmRSS')
+    flood = [listen_to_long(serve, number) for number in range(1, 15)]
+    accepted = sum(count for _, count in flood)
+    assert 9000 < accepted + 1000 <= (40 << 20) // 4000, accepted
+    assert memory_mb(serve, 'VmRSS') > start + 50
+    for connection, _ in flood:
+        connection.close()
+    deadline = time.monotonic() + PATIENCE
+    while memory_mb(serve, 'VmRSS') > start + 20:
+        assert time.monotonic() < deadline, (start, memory_mb(serve, 'VmRSS'))
+        time.sleep(0.2)
+    first.close()
+    assert serve.end() == 0
+
+
 # ---- Running ------------------------------------------------------------------------------
 
 TESTS = [
@@ -1032,6 +1073,7 @@ TESTS = [
     garbage_gets_an_answer_or_a_close,
     slow_callers_and_thousands_of_bad_ones_hold_nobody_up,
     large_answers_that_nobody_takes_cost_little,
+    a_flood_of_long_subscriptions_is_bounded_and_leaves_nothing,
     a_broken_config_keeps_the_old_one,
     a_good_config_is_taken,
     a_changed_file_is_read_again_where_that_is_asked_for,

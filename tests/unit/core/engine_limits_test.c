@@ -500,6 +500,28 @@ static void beyond_the_remembered_limits_a_change_is_sooner_but_not_lost(void **
     expect_cursor(f, s, 8);
 }
 
+static int setup_few_bytes(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .max_total_bytes = 10});
+}
+
+/* Each name counts once, however many are subscribed to it, and until the last leaves. */
+static void the_bytes_of_names_are_bounded_in_all(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    assert_int_equal(subscribe_rv(f, s, URI("a:12")), 0);
+    assert_int_equal(subscribe_rv(f, t, URI("a:12")), 0);
+    assert_int_equal(subscribe_rv(f, s, URI("b:1234")), 0);
+    assert_int_equal(subscribe_rv(f, s, URI("c:1")), TDG_ETOTAL);
+    assert_int_equal(subscribe_rv(f, t, URI("b:1234")), 0);
+    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, URI("a:12")), 0);
+    assert_int_equal(subscribe_rv(f, s, URI("c:1")), TDG_ETOTAL);
+    tdg__engine_close(f->engine, t);
+    assert_int_equal(subscribe_rv(f, s, URI("c:1")), 0);
+}
+
 static int setup_small_history(void **state) {
     return fixture_create(state, &(tdg__engine_opts_t){
                                      .calls = calls_pushed,
@@ -520,6 +542,7 @@ int main(void) {
         TEST(the_same_subscription_again_is_not_one_more, setup_small),
         TEST(one_template_too_many_on_a_stream_is_refused, setup_small),
         TEST(one_subscription_too_many_in_all_is_refused, setup_small),
+        TEST(the_bytes_of_names_are_bounded_in_all, setup_few_bytes),
 
         TEST(a_name_as_long_as_the_limit_is_accepted, setup_small),
         TEST(a_name_one_byte_longer_is_refused_everywhere, setup_small),

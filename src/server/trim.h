@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gives memory back to the system after a flood: what was freed stays with the C library
+ * otherwise. One worker looks every so often how much the process has; where that is much
+ * more than it once was and grows no more, a thread of its own gives back what is free.
+ * Where that helps little, the rest is in use: the next try comes later and later, or
+ * when clients have left. */
+#ifndef TDG_SERVER_TRIM_H
+#define TDG_SERVER_TRIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+typedef struct tdg__trim {
+    int64_t look_ms;   /* when to look next */
+    int64_t try_ms;    /* not to try before */
+    int64_t wait_ms;   /* ... which was so long after the last time */
+    size_t low_bytes;  /* the least that the process had; 0: never looked */
+    size_t last_bytes; /* what it had at the last look, ... */
+    size_t then_bytes; /* ... and at the last try; 0: what came of it is known */
+    uint64_t then_load;
+    bool has_thread;
+    uv_thread_t thread;
+} tdg__trim_t; /* zeroed at first */
+
+/* Looks, if it is time to. `load` is how much there is to keep memory for: subscriptions
+ * and connections. */
+void tdg__trim_tick(tdg__trim_t *trim, int64_t now_ms, uint64_t load);
+void tdg__trim_done(tdg__trim_t *trim);
+
+/* The decision: whether to try, where the process has so many bytes now. */
+bool tdg__trim_is_due(tdg__trim_t *trim, int64_t now_ms, size_t bytes, uint64_t load);
+
+#endif
