@@ -19,10 +19,10 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
-                      "all arguments at once, as a JSON object; name=value\n"
-                      "adds to them"),
+                      "arguments as a JSON object; NAME=VALUE adds to them"),
     CLI_FLAG_OPTION(struct options, json, "json",
-                    "print the result as the protocol has it, in one line"),
+                    "print the result as the server sent it, as one line of\n"
+                    "JSON"),
     CLI_TARGET_OPTIONS(struct options, target),
     CLI_TARGET_TIMEOUT(struct options, target),
     CLI_END,
@@ -137,11 +137,11 @@ const cli_command_t cli_call = {
     .operands = "[TARGET] TOOL [NAME=VALUE | NAME:=JSON]...",
     .max_operands = 2 + MAX_ARGUMENTS,
     .description =
-        "Calls a tool and prints the texts of its answer. A VALUE is read as the type\n"
-        "that the tool wants: a number, true or false, JSON for arrays and objects, "
-        "else\n"
-        "a text. NAME:=JSON is JSON whatever the tool wants. A tool that says that it\n"
-        "failed makes exit code 1.\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+        "Calls a tool and prints the texts of its result. A VALUE is converted to the\n"
+        "type in the schema of the tool: a number, true or false, JSON for arrays and\n"
+        "objects, otherwise a text. NAME:=JSON is JSON whatever the schema has. If the\n"
+        "tool reports an error, the exit code is 1."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

@@ -17,10 +17,10 @@ typedef struct check_options {
 
 static const cli_option_t options[] = {
     CLI_FLAG_OPTION(check_options_t, no_env, "no-env",
-                    "accept variables of the environment that are not set, as\n"
-                    "where the secrets are not: in CI, or on another machine"),
+                    "accept environment variables that are not set, for\n"
+                    "machines without the secrets, such as CI"),
     CLI_FLAG_OPTION(check_options_t, json, "json",
-                    "print one JSON object instead, also of what is wrong"),
+                    "print one JSON object instead, problems included"),
     CLI_END,
 };
 
@@ -101,16 +101,15 @@ static int run_check(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_check = {
     .name = "check",
-    .summary = "look for mistakes in a config file, show what it would serve",
+    .summary = "check a config file, and show what it would serve",
     .operands = "[FILE]",
     .max_operands = 1,
     .description =
-        "Reads a config file (default tidings.yaml; - is standard input). Says "
-        "everything\n"
-        "that is wrong with it on standard error, as file:line:column: text, and exits\n"
-        "with 1. Where nothing is wrong, lists what it would serve, and the options "
-        "that\n"
-        "are not at their default. Nothing is opened or connected to.",
+        "Checks a config file (default tidings.yaml; - is standard input). Prints every\n"
+        "problem on standard error, as file:line:column: text, and exits with 1. If "
+        "there\n"
+        "is none, lists the resources that the config would serve, and the options that\n"
+        "differ from their defaults. It opens nothing that the config names.",
     .options = options,
     .run = run_check,
 };

@@ -144,16 +144,20 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_completion = {
     .name = "completion",
-    .summary = "print a script that completes commands in a shell",
+    .summary = "print a completion script for bash or zsh",
     .operands = "bash | zsh",
     .max_operands = 1,
     .description =
-        "Prints a script that lets the Tab key complete commands, options and their\n"
-        "values; and after the address of a server the URIs of its resources, its tools\n"
-        "and its prompts, for which it asks that server. Installed packages have it in\n"
-        "place. Without them, in ~/.bashrc:\n\n"
-        "    source <(tidings completion bash)\n\n"
-        "and for zsh, into a folder of $fpath:\n\n"
+        "Prints a script by which the Tab key completes commands, options and their\n"
+        "values, and after the address of a server also its resources, tools and "
+        "prompts,\n"
+        "which the script requests from the server. Packages install it. Without a\n"
+        "package, in ~/.bashrc:\n"
+        "\n"
+        "    source <(tidings completion bash)\n"
+        "\n"
+        "and for zsh, in a folder of $fpath:\n"
+        "\n"
         "    tidings completion zsh >~/.zfunc/_tidings",
     .run = run,
 };

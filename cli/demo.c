@@ -190,12 +190,14 @@ static int run_demo(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_demo = {
     .name = "demo",
-    .summary = "draw when subscribers are told, under each timing rule",
+    .summary = "show when subscribers are notified, under each timing rule",
     .description =
-        "Runs the engine with simulated time and draws, as one time line per\n"
-        "subscriber, when each is told of the same changes under each timing\n"
-        "rule: immediate, batch, debounce and throttle, without and with a rate\n"
-        "limit. The result is always the same and takes no time.",
+        "Runs the engine with simulated time, and draws when subscribers are notified "
+        "of\n"
+        "the same changes: one time line for each timing rule (immediate, batch, "
+        "debounce\n"
+        "and throttle), without and with a rate limit. The same options always give the\n"
+        "same result.",
     .options = options,
     .run = run_demo,
 };

@@ -288,19 +288,19 @@ static int examine(const doctor_options_t *options) {
 static const cli_option_t table[] = {
     CLI_TARGET_OPTIONS(doctor_options_t, target),
     CLI_TIME_OPTION(doctor_options_t, target.timeout_ms, "timeout", "TIME", 1,
-                    CLI_MAX_TIME_MS, "how long to wait for each answer [10s]"),
+                    CLI_MAX_TIME_MS, "time limit for each answer [10s]"),
     CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long a stream is held on which nothing happens, to\n"
-                    "see signs of life and who cuts it off [20s]; proxies\n"
-                    "often cut at 60s, so try 150s once"),
+                    "how long to hold an idle stream, to see keep-alives and\n"
+                    "whether a proxy cuts it [20s]; many proxies cut after\n"
+                    "60s, so try 150s once"),
     CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",
-                     "subscribe to this resource; can be given several times.\n"
-                     "Without it, to the first 20 that the server lists"),
+                     "subscribe to this resource; can be given several times\n"
+                     "[the first 20 that the server lists]"),
     CLI_TIME_OPTION(doctor_options_t, wait_ms, "wait", "TIME", 1, CLI_MAX_TIME_MS,
                     "how long to wait for an update [as long as --idle]"),
     CLI_STRING_OPTION(doctor_options_t, trigger, "trigger", "CMD",
-                      "run this shell command to make a change, once the\n"
-                      "streams are open"),
+                      "shell command that makes a change, run once the streams\n"
+                      "are open"),
     CLI_FLAG_OPTION(doctor_options_t, json, "json",
                     "print the report as one JSON document"),
     CLI_CHOICE_OPTION(doctor_options_t, color, "color", "WHEN", cli_colors,
@@ -331,17 +331,18 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_doctor = {
     .name = "doctor",
-    .summary = "find out what is wrong with a server or the way to it",
+    .summary = "find problems of a server, or of the network path to it",
     .operands = "[TARGET]",
     .max_operands = 2,
     .description =
-        "Examines a server: versions, capabilities that do not work, streams that are\n"
-        "buffered or cut off on the way, sessions, headers, coming back, and whether\n"
-        "updates arrive. Says of each check what it did and saw, and how to mend what\n"
-        "is bad. It calls no tools.\n\n" CLI_TARGET_HELP ".\n\n"
-        "Exit codes: 0 nothing failed, 1 something did, 2 the command line is wrong, 3\n"
-        "the server cannot be reached, 4 it does not answer, 5 it asks who you are or\n"
-        "does not let you.",
+        "Examines a server: protocol versions, capabilities that do not work, streams\n"
+        "that are buffered or cut on the way, sessions, headers, reconnection, and\n"
+        "whether updates arrive. Prints for each check what it did and saw, and how to\n"
+        "fix a problem. It calls no tools."
+        "\n\n" CLI_TARGET_HELP ".\n\n"
+        "Exit codes: 0 no check failed, 1 a check failed, 2 wrong command line, 3 "
+        "server\n"
+        "unreachable, 4 timed out, 5 authentication or authorisation failed.",
     .options = table,
     .run = run,
 };

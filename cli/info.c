@@ -219,13 +219,14 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_info = {
     .name = "info",
-    .summary = "show what a server is and can do",
+    .summary = "show the protocol, name and capabilities of a server",
     .operands = "[TARGET]",
     .max_operands = 1,
-    .description = "Shows which protocol a server speaks and over what, its name, its "
-                   "capabilities,\n"
-                   "the versions that it supports, whether it gives cursors, and its "
-                   "instructions.\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+    .description =
+        "Shows the protocol version and transport of a server, its name, its\n"
+        "capabilities, the versions that it supports, whether it sends cursors, and its\n"
+        "instructions."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

@@ -20,7 +20,7 @@ typedef struct init_options {
 } init_options_t;
 
 static const cli_option_t options[] = {
-    CLI_FLAG_OPTION(init_options_t, force, "force", "overwrite a file that is there"),
+    CLI_FLAG_OPTION(init_options_t, force, "force", "overwrite an existing file"),
     CLI_END,
 };
 
@@ -101,8 +101,8 @@ const cli_command_t cli_init = {
     .max_operands = 1,
     .description =
         "Writes a config file (default tidings.yaml; - is standard output) that serves\n"
-        "the folder it is in. Everything else that a config file may hold is in it as a\n"
-        "comment, with an example. A file that is there is left alone.",
+        "its own folder. Comments show every other option, with an example. An existing\n"
+        "file is not changed unless --force is given.",
     .options = options,
     .run = run_init,
 };

@@ -27,19 +27,19 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_FLAG_OPTION(struct options, wanted[TDG_LIST_RESOURCES], "resources",
-                    "list the resources; of these four, what is given; without\n"
-                    "any of them, everything"),
+                    "list the resources; without this and the next three\n"
+                    "options, lists everything"),
     CLI_FLAG_OPTION(struct options, wanted[TDG_LIST_TEMPLATES], "templates",
                     "list the templates of resources"),
     CLI_FLAG_OPTION(struct options, wanted[TDG_LIST_TOOLS], "tools", "list the tools"),
     CLI_FLAG_OPTION(struct options, wanted[TDG_LIST_PROMPTS], "prompts",
                     "list the prompts"),
     CLI_FLAG_OPTION(struct options, names, "names",
-                    "print nothing but URIs and names, one per line; those\n"
-                    "with control characters are left out"),
+                    "print only URIs and names, one per line, without those\n"
+                    "that have control characters"),
     CLI_FLAG_OPTION(struct options, json, "json",
-                    "print what the protocol has, as one JSON document in one\n"
-                    "line: resources, resourceTemplates, tools, prompts"),
+                    "print the lists as the server sent them, as one line of\n"
+                    "JSON: resources, resourceTemplates, tools, prompts"),
     CLI_TARGET_OPTIONS(struct options, target),
     CLI_TARGET_TIMEOUT(struct options, target),
     CLI_END,
@@ -335,8 +335,8 @@ const cli_command_t cli_ls = {
     .summary = "list what a server offers",
     .operands = "[TARGET]",
     .max_operands = 1,
-    .description = "Lists the resources, templates, tools and prompts of a "
-                   "server.\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+    .description = "Lists the resources, templates, tools and prompts of a server."
+                   "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

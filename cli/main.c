@@ -49,10 +49,11 @@ static void print_overview(FILE *out) {
                  "Commands:\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++)
         fprintf(out, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    fprintf(out, "\nOptions:\n"
-                 "  --help     show this text; after a command, what that command takes\n"
-                 "  --version  show the version\n\n"
-                 "`man tidings` tells more.\n");
+    fprintf(out,
+            "\nOptions:\n"
+            "  --help     show this text; after a command, its description and options\n"
+            "  --version  show the version\n\n"
+            "`man tidings-COMMAND` describes a command in detail.\n");
 }
 
 typedef struct help_options {
@@ -63,8 +64,8 @@ static const char *const formats[] = {"text", "markdown", "mdoc", NULL};
 
 static const cli_option_t help_table[] = {
     CLI_CHOICE_OPTION(help_options_t, format, "format", "NAME", formats,
-                      "how to write `help config`: text (the default),\n"
-                      "markdown or mdoc"),
+                      "format of `help config`: text (the default), markdown\n"
+                      "or mdoc"),
     CLI_END,
 };
 
@@ -91,13 +92,12 @@ static int run_help(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_help = {
     .name = "help",
-    .summary = "show what a command does and takes",
+    .summary = "show the description and options of a command",
     .operands = "[COMMAND | config]",
     .max_operands = 1,
     .description =
-        "Shows what a command does and which options it takes; without a name,\n"
-        "lists the commands. `tidings help config` shows everything that a config file\n"
-        "may hold.",
+        "Shows the description and options of a command; without COMMAND, lists the\n"
+        "commands. `tidings help config` shows every option of a config file.",
     .options = help_table,
     .run = run_help,
 };

@@ -259,14 +259,16 @@ static int run_postgres(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_postgres = {
     .name = "postgres",
-    .summary = "make a PostgreSQL table tell its changes",
+    .summary = "create the trigger that makes a PostgreSQL table notify",
     .operands = "install|uninstall [CONNINFO]",
     .max_operands = 2,
     .description =
-        "Prints the SQL of a trigger by which a table tells its changes, or of its\n"
-        "removal. With --apply the SQL is run, in one transaction; CONNINFO is a URI or\n"
-        "keywords as for psql, and what it leaves out comes from the environment\n"
-        "(PGHOST, PGDATABASE, ...) and ~/.pgpass. Installing again replaces.",
+        "Prints the SQL of a trigger by which a table notifies tidings of its changes, "
+        "or\n"
+        "(uninstall) the SQL that removes it. With --apply, runs that SQL in one\n"
+        "transaction. CONNINFO is a URI or keywords as for psql; defaults come from the\n"
+        "environment (PGHOST, PGDATABASE, ...) and ~/.pgpass. Installing again replaces\n"
+        "the trigger.",
     .options = options,
     .run = run_postgres,
 };

@@ -17,7 +17,8 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_FLAG_OPTION(struct options, json, "json",
-                    "print the result as the protocol has it, in one line"),
+                    "print the result as the server sent it, as one line of\n"
+                    "JSON"),
     CLI_TARGET_OPTIONS(struct options, target),
     CLI_TARGET_TIMEOUT(struct options, target),
     CLI_END,
@@ -120,9 +121,9 @@ const cli_command_t cli_prompt = {
     .operands = "[TARGET] NAME [ARGUMENT=VALUE]...",
     .max_operands = 2 + MAX_ARGUMENTS,
     .description =
-        "Prints the messages of a prompt, with a line ==> ROLE <== above each.\n"
-        "All arguments of prompts are texts.\n\n" CLI_TARGET_HELP
-        ".\n\n" CLI_TARGET_EXITS,
+        "Prints the messages of a prompt, each below a line ==> ROLE <==. All arguments\n"
+        "of prompts are texts."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

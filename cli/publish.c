@@ -32,18 +32,17 @@ static const char default_key_env[] = "TIDINGS_PUBLISH_KEY";
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct publish, metadata, "metadata", "JSON",
-                      "what to say about the change: a JSON object"),
+                      "metadata of the change: a JSON object"),
     CLI_STRING_OPTION(struct publish, content, "content", "FILE",
-                      "the new content, from a file; - reads standard input"),
+                      "file with the new content; - is standard input"),
     CLI_STRING_OPTION(struct publish, mime_type, "mime-type", "TYPE",
-                      "what the content is, such as text/markdown"),
-    CLI_FLAG_OPTION(struct publish, deleted, "deleted", "the resource is gone"),
+                      "type of the content, such as text/markdown"),
+    CLI_FLAG_OPTION(struct publish, deleted, "deleted", "the resource was deleted"),
     CLI_STRING_OPTION(struct publish, key_env, "key-env", "NAME",
-                      "the environment variable that holds the publish key;\n"
-                      "TIDINGS_PUBLISH_KEY unless given"),
+                      "environment variable with the publish key\n"
+                      "[TIDINGS_PUBLISH_KEY]"),
     CLI_TIME_OPTION(struct publish, timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long to wait for the server, all in all, such as 5s\n"
-                    "[1m]"),
+                    "time limit for the whole command, such as 5s [1m]"),
     CLI_FLAG_OPTION(struct publish, json, "json",
                     "print the answer as JSON, in one line"),
     CLI_END,
@@ -405,16 +404,17 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_publish = {
     .name = "publish",
-    .summary = "tell a server that a resource changed",
+    .summary = "publish a change of a resource",
     .operands = "[URL] URI",
     .max_operands = 2,
     .description =
         "Publishes a change of the resource URI at the server URL, and prints how many\n"
         "subscriptions match it. URL is the address of a tidings server, such as\n"
-        "http://127.0.0.1:8808 (its /mcp works as well); without it, the environment\n"
-        "variable TIDINGS_URL has the address. The server needs a publish key in its\n"
-        "config, and the same key has to be in the environment "
-        "here.\n\n" CLI_TARGET_EXITS,
+        "http://127.0.0.1:8808 (its /mcp works as well). Without URL, the address comes\n"
+        "from the environment variable TIDINGS_URL. The server needs a publish key in "
+        "its\n"
+        "config, and the same key has to be in the environment here."
+        "\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

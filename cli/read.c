@@ -22,10 +22,11 @@ struct options {
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, output, "output", "FILE",
-                      "write what was read into this file, as it is; - is\n"
+                      "write the contents into this file, unchanged; - is\n"
                       "standard output, also for binary data on a terminal"),
     CLI_FLAG_OPTION(struct options, json, "json",
-                    "print the results as the protocol has them, one per line"),
+                    "print the results as the server sent them, as JSON, one\n"
+                    "per line"),
     CLI_TARGET_OPTIONS(struct options, target),
     CLI_TARGET_TIMEOUT(struct options, target),
     CLI_END,
@@ -210,10 +211,10 @@ const cli_command_t cli_read = {
     .summary = "print resources of a server",
     .operands = "[TARGET] URI...",
     .max_operands = 1 + MAX_URIS,
-    .description =
-        "Prints the contents of resources as they are, also binary ones where standard\n"
-        "output is no terminal. Where there are several, a line ==> URI <== is above\n"
-        "each.\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+    .description = "Prints the contents of resources unchanged. Binary contents are not "
+                   "printed on a\n"
+                   "terminal. With several resources, a line ==> URI <== precedes each."
+                   "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
     .options = options,
     .run = run,
 };

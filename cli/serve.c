@@ -39,16 +39,15 @@ static const char *const parts[] = {"clients", "subscriptions", "notifications",
 
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, config, "config", "FILE",
-                      "serve what this config names; without PATH and FILE it is\n"
-                      "./tidings.yaml, if that is there"),
+                      "serve the sources of this config file; default without\n"
+                      "PATH: ./tidings.yaml"),
     CLI_STRING_OPTION(struct options, listen, "listen", "URL",
-                      "where to serve over HTTP [http://127.0.0.1:8808]; port 0 takes\n"
-                      "any free one"),
+                      "address for HTTP [http://127.0.0.1:8808]; port 0 is any\n"
+                      "free port"),
     CLI_FLAG_OPTION(struct options, stdio, "stdio",
-                    "serve standard input and output, for hosts that start tidings;\n"
-                    "HTTP only with --listen"),
-    CLI_FLAG_OPTION(struct options, quiet, "quiet",
-                    "say nothing but warnings and errors"),
+                    "serve on standard input and output, for hosts that start\n"
+                    "tidings; HTTP only with --listen"),
+    CLI_FLAG_OPTION(struct options, quiet, "quiet", "log only warnings and errors"),
     CLI_PARTS_OPTION(struct options, verbose, "verbose", "PART,...", parts,
                      "log every step: all of it, or of these parts: clients,\n"
                      "subscriptions, notifications, watchers"),
@@ -194,26 +193,27 @@ static void print_program(void) {
 
 /* Hosts and what they call things, on Linux; docs/hosts.md has other systems. */
 static const struct host {
-    const char *name, *file, *key;
-    bool says_stdio;    /* of a program that it starts */
+    const char *name, *file;
+    bool is_vscode;     /* the list is called "servers", and a program is of type stdio */
     bool takes_address; /* in this file */
 } hosts[] = {
-    {"Claude Code",    "PROJECT/.mcp.json",                           "mcpServers", false, true},
-    {"VS Code",        "PROJECT/.vscode/mcp.json",                    "servers",    true,  true},
-    {"Claude Desktop", "~/.config/Claude/claude_desktop_config.json", "mcpServers", false,
-     false                                                                                     },
+    {"Claude Code",    "PROJECT/.mcp.json",                           false, true },
+    {"VS Code",        "PROJECT/.vscode/mcp.json",                    true,  true },
+    {"Claude Desktop", "~/.config/Claude/claude_desktop_config.json", false, false},
 };
 
 static void print_host(struct serving *serving, const struct host *host,
                        const char *url) {
+    const char *key = host->is_vscode ? "servers" : "mcpServers";
+
     fprintf(stderr, "  %s, in %s:\n", host->name, host->file);
     if (host->takes_address)
         fprintf(stderr,
                 "    {\"%s\": {\"tidings\": {\"type\": \"http\", \"url\": "
                 "\"%s/mcp\"}}}\n",
-                host->key, url);
-    fprintf(stderr, "    {\"%s\": {\"tidings\": {%s\"command\": ", host->key,
-            host->says_stdio ? "\"type\": \"stdio\", " : "");
+                key, url);
+    fprintf(stderr, "    {\"%s\": {\"tidings\": {%s\"command\": ", key,
+            host->is_vscode ? "\"type\": \"stdio\", " : "");
     print_program();
     fprintf(stderr, ", \"args\": [");
     print_arguments(serving);
@@ -363,13 +363,14 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_serve = {
     .name = "serve",
-    .summary = "serve files, folders and what a config names, live",
+    .summary = "serve files, folders and the sources of a config, live",
     .operands = "[PATH]...",
     .max_operands = 1000,
     .description =
-        "Serves files and folders, and the sources that a config names, as resources of\n"
-        "the Model Context Protocol. Clients of either era can list and read them,\n"
-        "subscribe, and are told when something changes.",
+        "Serves files and folders, and the sources of a config file, as resources of "
+        "the\n"
+        "Model Context Protocol. Clients of every protocol version can list, read and\n"
+        "subscribe to them, and are notified of changes.",
     .options = options,
     .run = run_serve,
 };

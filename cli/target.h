@@ -72,42 +72,41 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
 
 #define CLI_TARGET_OPTIONS(type, target)                                                 \
     CLI_PROGRAM_OPTION(type, target.program,                                             \
-                       "instead of a URL: start this program and talk to it over\n"      \
-                       "its standard input and output"),                                 \
+                       "start this program instead of using a URL, and talk to it\n"     \
+                       "over its standard input and output"),                            \
         CLI_TEXTS_OPTION(type, target.headers, "header", "TEXT",                         \
-                         "send 'Name: value' with every request; can be given\n"         \
-                         "several times"),                                               \
+                         "send the header 'Name: value' with every request; can be\n"    \
+                         "given several times"),                                         \
         CLI_STRING_OPTION(type, target.token_file, "token-file", "FILE",                 \
-                          "send the token in this file as Authorization: Bearer; it\n"   \
-                          "is read again when the server does not take it any more"),    \
+                          "send the token in this file as Authorization: Bearer; the\n"  \
+                          "file is read again when the server refuses the token"),       \
         CLI_CHOICE_OPTION(type, target.era, "era", "NAME", cli_eras,                     \
-                          "the protocol: auto (the default: ask), modern\n"              \
-                          "(2026-07-28) or legacy (2025-11-25 and older)"),              \
+                          "protocol: modern (2026-07-28), legacy (2025-11-25 and\n"      \
+                          "older) or auto (the default: whichever the server has)"),     \
         CLI_STRING_OPTION(type, target.ca_file, "ca-file", "FILE",                       \
                           "trust these certificates instead of the system's"),           \
         CLI_STRING_OPTION(type, target.proxy, "proxy", "URL",                            \
                           "connect through this HTTP proxy"),                            \
         CLI_FLAG_OPTION(type, target.insecure_token, "insecure-token",                   \
-                        "send tokens and headers also over http: to other machines"),    \
+                        "allow tokens and headers over http: to other machines"),        \
         CLI_FLAG_OPTION(type, target.verbose, "verbose",                                 \
-                        "say on standard error what the connection does, and what\n"     \
-                        "the program says")
+                        "log the connection, and what the program prints, on\n"          \
+                        "standard error")
 
 /* For commands that ask and get an answer. */
 #define CLI_TARGET_TIMEOUT(type, target)                                                 \
     CLI_TIME_OPTION(type, target.timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,      \
-                    "how long to wait for the server, all in all, such as 5s\n"          \
-                    "[1m]")
+                    "time limit for the whole command, such as 5s [1m]")
 
 /* A line about TARGET, and one about exit codes, for the descriptions of commands. */
 #define CLI_TARGET_HELP                                                                  \
     "TARGET is the address of a server, such as http://127.0.0.1:8808, or, at the end\n" \
-    "of the line, -- and a program that is one: -- tidings serve --stdio notes.\n"       \
-    "Without TARGET, the environment variable TIDINGS_URL has the address"
+    "of the line, a server program to start: -- tidings serve --stdio notes. Without\n"  \
+    "TARGET, the address comes from the environment variable TIDINGS_URL"
 #define CLI_TARGET_EXITS                                                                 \
-    "Exit codes: 0 it worked, 1 it did not, 2 the command line is wrong, 3 the server\n" \
-    "cannot be reached, 4 the time was over, 5 the server asks who you are or does\n"    \
-    "not let you, 6 it has no such thing or does not offer it."
+    "Exit codes: 0 success, 1 failure, 2 wrong command line, 3 server unreachable,\n"    \
+    "4 timed out, 5 authentication or authorisation failed, 6 the server does not\n"     \
+    "have or support it."
 
 /* The address in TIDINGS_URL, for commands that get none; NULL: there is none. */
 const char *cli_default_url(void);

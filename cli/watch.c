@@ -37,33 +37,34 @@ enum {
 static const cli_option_t options[] = {
     CLI_TARGET_OPTIONS(watch_opts_t, target),
     FLAG(read, "read", "print the new content under each line"),
-    FLAG(diff, "diff", "print what changed in it, as diff -u does"),
+    FLAG(diff, "diff", "print the difference in content, as diff -u does"),
     STRING(exec, "exec", "COMMAND",
-           "run this by /bin/sh for each change, with the content on\n"
-           "its standard input and what happened in TIDINGS_URI and\n"
-           "others; one at a time per URI, with what comes meanwhile\n"
-           "collapsed into one run"),
-    TIME(exec_timeout_ms, "exec-timeout", 1, "how long a command may take [for ever]"),
+           "run COMMAND by /bin/sh for each change: the content is\n"
+           "its standard input, TIDINGS_URI and other variables\n"
+           "describe the change. One runs at a time per URI; changes\n"
+           "meanwhile are merged into one run"),
+    TIME(exec_timeout_ms, "exec-timeout", 1, "time limit for a command [none]"),
     NUMBER(parallel, "parallel", "N", 1, WATCH_MAX_COMMANDS,
-           "commands for one URI at the same time [1]"),
+           "commands for one URI at a time, at most [1]"),
     NUMBER(jobs, "jobs", "N", 1, WATCH_MAX_COMMANDS,
-           "commands in all at the same time [4]"),
-    FLAG(once, "once", "end at the first change"),
-    TIME(timeout_ms, "timeout", 1, "end after this time, with exit code 4 [never]"),
+           "commands in all at a time, at most [4]"),
+    FLAG(once, "once", "exit after the first change"),
+    TIME(timeout_ms, "timeout", 1, "exit after this time, with exit code 4 [never]"),
     STRING(filter, "filter", "JSON",
-           "tell only what passes, such as\n"
+           "show only changes that match, such as\n"
            "'{\"metadata.change_type\": {\"ne\": \"deleted\"}}'"),
-    TIME(debounce_ms, "debounce", 0, "tell when there was no change for so long"),
-    TIME(batch_ms, "batch", 0, "collect changes for so long and tell them as one"),
-    TIME(rate_limit_ms, "rate-limit", 0, "tell each resource at most once in this time"),
-    TIME(since_ms, "since", 1, "also tell what changed in this time before the start"),
+    TIME(debounce_ms, "debounce", 0, "show a change after this time without another"),
+    TIME(batch_ms, "batch", 0, "merge the changes of this time into one"),
+    TIME(rate_limit_ms, "rate-limit", 0, "show each resource at most once in this time"),
+    TIME(since_ms, "since", 1, "also show changes in this time before the start"),
     TIME(poll_ms, "poll", 10,
-         "read what nothing was heard of for so long, and tell if\n"
-         "it changed; also watches servers without subscriptions"),
+         "read a resource after this time without an update, and\n"
+         "show it if it changed; needed for servers without\n"
+         "subscriptions"),
     FLAG(patient, "patient",
-         "wait for a server that cannot be reached yet, and for\n"
-         "resources where the server lists none"),
-    FLAG(no_retry, "no-retry", "end when the connection is lost, with exit code 3"),
+         "wait for a server that is unreachable, or that lists no\n"
+         "resources yet"),
+    FLAG(no_retry, "no-retry", "exit with code 3 when the connection is lost"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,
                       "auto (the default: on a terminal, unless NO_COLOR is\n"
@@ -539,18 +540,17 @@ static int run(const cli_command_t *self, int argc, char **argv) {
 
 const cli_command_t cli_watch = {
     .name = "watch",
-    .summary = "tell what changes at a server, and run commands about it",
+    .summary = "show changes as they happen, and run commands on them",
     .operands = "[TARGET] [URI]...",
     .max_operands = 100000,
     .description =
-        "Prints a line for each change of the resources URI, which may be templates;\n"
-        "without them, of all that the server lists, and of its lists. A lost "
-        "connection\n"
-        "is made again, and what may have changed meanwhile is told.\n"
-        "\n" CLI_TARGET_HELP ".\n"
-        "\n" CLI_TARGET_EXITS "\n"
-        "Ctrl-C unsubscribes and ends with 0; with --once with 130, as no change came.\n"
-        "With --once and --exec it is 1 where the command fails.",
+        "Prints a line for each change of the resources URI, which may be templates.\n"
+        "Without URI, watches all resources that the server lists, and its lists. If "
+        "the\n"
+        "connection is lost, the client reconnects and shows what may have changed."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS "\n"
+        "Ctrl-C unsubscribes and exits with 0; with --once, without a change, with 130.\n"
+        "With --once and --exec, a command that fails makes exit code 1.",
     .options = options,
     .run = run,
 };

@@ -65,12 +65,8 @@ interrupt_once_it_plays() { # PID-FILE: a minute at most
 # What the man pages say about a command: its own page, with what it shares where it says so,
 # or a section.
 manual_of() { # COMMAND
-    if [[ -f $man/tidings-$1.1 ]]; then
-        cat "$man/tidings-$1.1"
-        ! grep -q '^\.Xr tidings-target 7' "$man/tidings-$1.1" || cat "$man/tidings-target.7"
-    else
-        sed -n "/^\.Ss tidings $1\$/,/^\.S[sh] /p" "$man/tidings.1"
-    fi
+    cat "$man/tidings-$1.1"
+    ! grep -q '^\.Xr tidings-target 7' "$man/tidings-$1.1" || cat "$man/tidings-target.7"
 }
 
 # ---- Tests: help and version ----
