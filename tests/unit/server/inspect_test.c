@@ -136,6 +136,35 @@ static void a_legacy_session_is_one_stream(void **state) {
     assert_int_equal(count(f, (tdg_subscription_query_t){.session = "another"}), 0);
 }
 
+/* A name is kept up to 128 bytes, in whole characters. */
+static void a_long_name_is_cut(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char name[301] = "", message[700];
+    json_t *entry;
+
+    for (int i = 0; i < 100; i++)
+        strcat(name, "\u20ac"); /* three bytes each */
+    snprintf(message, sizeof(message),
+             "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{'protocolVersion':"
+             "'" LATEST_LEGACY "','capabilities':{},"
+             "'clientInfo':{'name':'%s','version':''}}}",
+             name);
+    client_request(&f->clients[0], "POST", "/mcp", "Accept: application/json\r\n",
+                   message);
+    assert_int_equal(client_response(&f->clients[0]), 200);
+    client_header(&f->clients[0], "Mcp-Session-Id", message);
+    strcpy(f->clients[0].session, message);
+    legacy_subscribe(&f->clients[0], "a:1");
+    entry = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")});
+
+    const json_t *client = json_object_get(entry, "client");
+
+    assert_int_equal(strlen(text(client, "name")), 126);
+    assert_memory_equal(text(client, "name"), name, 126);
+    assert_string_equal(text(client, "version"), "");
+    json_decref(entry);
+}
+
 static void wishes_are_shown_as_they_were_made(void **state) {
     struct fixture *f = open_with(state, NULL);
     json_t *entry;
@@ -209,6 +238,7 @@ int main(void) {
         CASE(no_two_streams_of_all_workers_have_one_number),
         CASE(a_modern_client_is_described),
         CASE(a_legacy_session_is_one_stream),
+        CASE(a_long_name_is_cut),
         CASE(wishes_are_shown_as_they_were_made),
         CASE(one_target_or_one_client_can_be_asked_for),
         CASE(many_are_found_over_several_turns),
