@@ -105,8 +105,12 @@ class Folder:
         os.makedirs(os.path.dirname(path))
         with open(path, 'w', encoding='ascii') as file:
             file.write('hello\n')
-        stream.event(wanted=updated(self.uri(path)))
-        stream.event(wanted=lambda m: m.get('method', '').endswith('resources/list_changed'))
+        # In either order, which is not promised.
+        missing = {'notifications/resources/updated', 'notifications/resources/list_changed'}
+        while missing:
+            found = stream.event(wanted=lambda m: m.get('method') in missing)
+            if found['method'].endswith('/list_changed') or updated(self.uri(path))(found):
+                missing.discard(found['method'])
         shutil.rmtree(os.path.join(self.root, 'new'))
         stream.event(wanted=lambda m: updated(self.uri(path))(m) and
                      m['params']['metadata']['change_type'] == 'deleted')
