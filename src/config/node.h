@@ -13,10 +13,10 @@
 #include "config/problems.h"
 
 enum {
-    TDG__NODE_MAX_BYTES = 1 << 20, /* of a file */
+    TDG__NODE_MAX_BYTES = 8 << 20, /* of a file */
     TDG__NODE_MAX_DEPTH = 16,      /* lists and maps inside each other */
-    TDG__NODE_MAX_NODES = 20000,
-    TDG__NODE_MAX_KEYS = 1000, /* of one map */
+    TDG__NODE_MAX_NODES = 250000,  /* 25 for each of 10,000 entries */
+    TDG__NODE_MAX_KEYS = 1000,     /* of one map */
 };
 
 typedef enum tdg__node_kind {

@@ -153,7 +153,7 @@ static int add_node(builder_t *b, const yaml_event_t *event, tdg__node_kind_t ki
     tdg__node_t *parent = b->depth > 0 ? b->open[b->depth - 1] : NULL, *node;
 
     if (b->nodes++ == TDG__NODE_MAX_NODES) {
-        complain(b, event, "the file has more than 20,000 values");
+        complain(b, event, "the file has more than 250,000 values");
         return TDG_EINVAL;
     }
     node = tdg__calloc(1, sizeof(*node));
@@ -302,7 +302,7 @@ int tdg__node_read_text(const char *text, size_t len, tdg__problems_t *problems,
     int rv;
 
     if (len > TDG__NODE_MAX_BYTES) {
-        tdg__problems_add(problems, 0, 0, "the file is larger than 1 MiB");
+        tdg__problems_add(problems, 0, 0, "the file is larger than 8 MiB");
         return TDG_EINVAL;
     }
     if (!yaml_parser_initialize(&b.parser))

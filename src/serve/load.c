@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "serve/roster.h"
 #include "serve/serve.h"
 #include "source/webhook.h"
 
@@ -42,58 +43,39 @@ static char *entry_text(const char *path) {
     return NULL;
 }
 
-/* Whether the URIs that one entry lists by itself lie among those of the other: a folder
- * inside a folder. Both would list the same files, and one that goes would take them
- * along.
- */
-static bool lies_inside(const tdg__source_t *inner, const tdg__source_t *outer) {
-    const char *brace = strchr(outer->entry.uri, '{');
-    size_t len = brace != NULL ? (size_t)(brace - outer->entry.uri) : 0;
+/* Entries as they are read, and where each stands. */
+struct place {
+    const tdg__node_t *node; /* NULL: it was a path */
+    const char *path;
+    bool is_double; /* an entry before lists the same files */
+};
 
-    return (inner->kind->flags & outer->kind->flags & TDG__SOURCE_LISTS) != 0 &&
-           len > 0 && strncmp(inner->entry.uri, outer->entry.uri, len) == 0;
+struct loading {
+    tdg__live_entry_t *list;
+    struct place *places;
+    size_t count;
+    tdg__roster_t *roster; /* of the list */
+};
+
+static const tdg__node_t *place_of(const tdg__node_t *node, const tdg__source_t *source) {
+    const tdg__node_t *uri = tdg__node_get(node, "uri");
+
+    return uri != NULL ? uri : tdg__node_get(node, source->kind->name);
 }
 
-/* Two entries cannot have the same URI. (Those of a template and of a resource may meet;
- * the resource has them then.) */
+/* Two entries cannot have the same URI, nor the same endpoint. (The URIs of a template
+ * and of a resource may meet; the resource has them then.) */
 static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
-                       const tdg__live_entry_t *list, size_t count,
-                       tdg__problems_t *problems) {
-    const tdg__node_t *place = tdg__node_get(node, "uri");
-
-    if (place == NULL)
-        place = tdg__node_get(node, source->kind->name);
-    for (size_t i = 0; i < count && source->entry.uri != NULL; i++) {
-        const char *other = list[i].source->entry.uri;
-
-        if (other == NULL)
-            continue;
-        if (strcmp(other, source->entry.uri) == 0) {
-            tdg__node_problem(problems, place, "an entry before has the same URI");
-            return TDG_EINVAL;
-        }
-        if (lies_inside(source, list[i].source) || lies_inside(list[i].source, source)) {
-            tdg__node_problem(problems, place,
-                              "this and an entry before serve the same files; a `uri` of "
-                              "its own keeps them apart");
-            return TDG_EINVAL;
-        }
-    }
-    return 0;
-}
-
-/* Nor the same endpoint. */
-static int check_path(const tdg__node_t *node, const tdg__source_t *source,
-                      const tdg__live_entry_t *list, size_t count,
-                      tdg__problems_t *problems) {
+                       const tdg__roster_t *roster, tdg__problems_t *problems) {
     const struct tdg__hook_ops *hook = source->kind->hook;
 
-    for (size_t i = 0; i < count && hook != NULL; i++) {
-        const tdg__source_t *other = list[i].source;
-
-        if (other->kind->hook == NULL ||
-            strcmp(other->kind->hook->path(other), hook->path(source)) != 0)
-            continue;
+    if (source->entry.uri != NULL &&
+        tdg__roster_named(roster, source->entry.uri) != NULL) {
+        tdg__node_problem(problems, place_of(node, source),
+                          "an entry before has the same URI");
+        return TDG_EINVAL;
+    }
+    if (hook != NULL && tdg__roster_hook(roster, hook->path(source)) != NULL) {
         tdg__node_problem(problems, tdg__node_get(node, source->kind->name),
                           "an entry before has the same path");
         return TDG_EINVAL;
@@ -101,26 +83,63 @@ static int check_path(const tdg__node_t *node, const tdg__source_t *source,
     return 0;
 }
 
-static int add_entry(const tdg__node_t *node, tdg__problems_t *problems,
-                     tdg__live_entry_t *list, size_t *count) {
+static int add_entry(struct loading *loading, const tdg__node_t *node,
+                     tdg__problems_t *problems) {
     tdg__live_entry_t entry = {NULL, NULL};
 
     int rv = tdg__source_create(node, problems, &entry.source);
     if (rv < 0)
         return rv;
-    rv = check_twice(node, entry.source, list, *count, problems);
-    if (rv == 0)
-        rv = check_path(node, entry.source, list, *count, problems);
+    rv = check_twice(node, entry.source, loading->roster, problems);
     if (rv == 0) {
         entry.identity = tdg__live_identity(node);
-        rv = entry.identity != NULL ? 0 : TDG_ENOMEM;
+        rv = entry.identity != NULL ? tdg__roster_add(loading->roster, entry.source)
+                                    : TDG_ENOMEM;
     }
     if (rv < 0) {
+        tdg__free(entry.identity);
         tdg__source_destroy(entry.source);
         return rv;
     }
-    list[(*count)++] = entry;
+    loading->places[loading->count].node = node;
+    loading->list[loading->count++] = entry;
     return 0;
+}
+
+struct pair {
+    struct loading *loading;
+    size_t inner;
+};
+
+static void on_enclosing(void *arg, size_t outer) {
+    const struct pair *pair = arg;
+
+    pair->loading->places[outer > pair->inner ? outer : pair->inner].is_double = true;
+}
+
+/* A folder inside a folder: both would list the same files, and one that goes would take
+ * them along. */
+static int check_nested(struct loading *loading, tdg__problems_t *problems) {
+    static const char text[] = "this and an entry before serve the same files; a `uri` "
+                               "of its own keeps them apart";
+    int rv = 0;
+
+    for (size_t i = 0; i < loading->count; i++)
+        tdg__roster_enclosing(loading->roster, loading->list[i].source, on_enclosing,
+                              &(struct pair){loading, i});
+    for (size_t i = 0; i < loading->count; i++) {
+        const struct place *place = &loading->places[i];
+
+        if (!place->is_double)
+            continue;
+        rv = TDG_EINVAL;
+        if (place->node == NULL)
+            tdg__problems_add(problems, 0, 0, "%s: files: %s", place->path, text);
+        else
+            tdg__node_problem(problems, place_of(place->node, loading->list[i].source),
+                              "%s", text);
+    }
+    return rv;
 }
 
 /* As it was given, not resolved: a link may lead to another file by the next reload. */
@@ -166,8 +185,8 @@ static int full_path(const char *path, tdg__problems_t *problems, char **ret) {
     return rv;
 }
 
-static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry_t *list,
-                    size_t *count) {
+static int add_path(struct loading *loading, const char *path,
+                    tdg__problems_t *problems) {
     tdg__node_t *node = NULL;
     tdg__problems_t own;
     char *full, *text;
@@ -181,7 +200,11 @@ static int add_path(const char *path, tdg__problems_t *problems, tdg__live_entry
     rv = text != NULL ? tdg__node_read_text(text, strlen(text), &own, &node) : TDG_ENOMEM;
     tdg__free(text);
     if (rv == 0)
-        rv = add_entry(node, &own, list, count);
+        rv = add_entry(loading, node, &own);
+    if (rv == 0) {
+        loading->places[loading->count - 1].node = NULL;
+        loading->places[loading->count - 1].path = path;
+    }
     tdg__node_destroy(node);
     for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */
         tdg__problems_add(problems, 0, 0, "%s: %s", path, own.list[i].text);
@@ -220,52 +243,77 @@ static void note(int rv, int *result) {
         *result = rv;
 }
 
+static int begin_loading(struct loading *loading, size_t total) {
+    loading->list = tdg__calloc(total + 1, sizeof(*loading->list));
+    loading->places = tdg__calloc(total + 1, sizeof(*loading->places));
+    loading->roster = tdg__roster_create(total);
+    return loading->list != NULL && loading->places != NULL && loading->roster != NULL
+               ? 0
+               : TDG_ENOMEM;
+}
+
+static int check_total(size_t total, tdg__problems_t *problems) {
+    if (total > MAX_SOURCES) {
+        tdg__problems_add(problems, 0, 0, "%zu entries are more than %d", total,
+                          MAX_SOURCES);
+        return TDG_EINVAL;
+    }
+    if (total == 0) {
+        tdg__problems_add(problems, 1, 1,
+                          "nothing is served: there are no entries under `resources`; "
+                          "`tidings init` writes a config to start from");
+        return TDG_EINVAL;
+    }
+    return 0;
+}
+
+static int load_all(struct loading *loading, const tdg__config_t *config,
+                    const char *const *paths, const char *config_file,
+                    tdg__problems_t *problems) {
+    int result = 0;
+
+    for (size_t i = 0; i < config->entry_count && result != TDG_ENOMEM; i++)
+        note(add_entry(loading, config->entries[i], problems), &result);
+    for (size_t i = 0; i < count_of(paths) && result != TDG_ENOMEM; i++)
+        note(add_path(loading, paths[i], problems), &result);
+    note(check_nested(loading, problems), &result);
+    note(keep_config_back(config_file, problems, loading->list, loading->count), &result);
+    return result;
+}
+
 int tdg__serve_load(const char *config_file, const char *const *paths,
                     tdg__problems_t *problems, tdg__config_t **ret_config,
                     tdg__live_entry_t **ret, size_t *ret_count) {
     const tdg__section_t *kinds = tdg__source_sections();
-    tdg__live_entry_t *list = NULL;
+    struct loading loading = {NULL};
     tdg__config_t *config = NULL;
-    size_t count = 0, total;
     int result = config_file != NULL
                      ? tdg__config_read_file(config_file, kinds, problems, &config)
                      : tdg__config_read_text("", 0, kinds, problems, &config);
 
     if (config == NULL)
         return result;
-    total = config->entry_count + count_of(paths);
-    if (total > MAX_SOURCES) {
-        tdg__problems_add(problems, 0, 0, "%zu entries are more than %d", total,
-                          MAX_SOURCES);
-        note(TDG_EINVAL, &result);
-        goto fail;
-    }
-    if (total == 0 && result == 0) {
-        tdg__problems_add(problems, 1, 1,
-                          "nothing is served: there are no entries under `resources`; "
-                          "`tidings init` writes a config to start from");
-        note(TDG_EINVAL, &result);
-        goto fail;
-    }
-    list = tdg__calloc(total + 1, sizeof(*list));
-    if (list == NULL) {
-        note(TDG_ENOMEM, &result);
-        goto fail;
-    }
-    for (size_t i = 0; i < config->entry_count && result != TDG_ENOMEM; i++)
-        note(add_entry(config->entries[i], problems, list, &count), &result);
-    for (size_t i = 0; i < count_of(paths) && result != TDG_ENOMEM; i++)
-        note(add_path(paths[i], problems, list, &count), &result);
-    note(keep_config_back(config_file, problems, list, count), &result);
-    if (result < 0)
-        goto fail;
-    *ret_config = config;
-    *ret = list;
-    *ret_count = count;
-    return 0;
 
-fail:
-    tdg__live_free_entries(list, count);
-    tdg__config_destroy(config);
-    return result;
+    size_t total = config->entry_count + count_of(paths);
+    if (result == 0 || total > MAX_SOURCES) /* else it was said what is wrong */
+        note(check_total(total, problems), &result);
+    if (total > 0 && total <= MAX_SOURCES) {
+        int rv = begin_loading(&loading, total);
+
+        if (rv == 0)
+            rv = load_all(&loading, config, paths, config_file, problems);
+        note(rv, &result);
+    }
+    tdg__roster_destroy(loading.roster);
+    tdg__free(loading.places);
+    if (result < 0) {
+        if (loading.list != NULL)
+            tdg__live_free_entries(loading.list, loading.count);
+        tdg__config_destroy(config);
+        return result;
+    }
+    *ret_config = config;
+    *ret = loading.list;
+    *ret_count = loading.count;
+    return 0;
 }

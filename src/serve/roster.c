@@ -120,3 +120,40 @@ tdg__source_t *tdg__roster_owner(const tdg__roster_t *roster, const char *uri) {
     tdg__template_index_match(roster->templates, uri, strlen(uri), on_match, &search);
     return roster->sources[search.number];
 }
+
+/* ---- Folders inside folders --------------------------------------------- */
+
+enum { MAX_PREFIX = 4096 }; /* longer URIs are none */
+
+struct enclosing {
+    const tdg__roster_t *roster;
+    const tdg__source_t *source;
+    void (*visit)(void *arg, size_t number);
+    void *arg;
+};
+
+static bool lists(const tdg__source_t *source) {
+    return (source->kind->flags & TDG__SOURCE_LISTS) != 0 && source->entry.uri != NULL;
+}
+
+static void on_enclosing(void *user, uint32_t number) {
+    const struct enclosing *search = user;
+    const tdg__source_t *outer = search->roster->sources[number];
+
+    if (outer != search->source && lists(outer) && outer->entry.uri[0] != '{')
+        search->visit(search->arg, number - 1);
+}
+
+void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *source,
+                           void (*visit)(void *arg, size_t number), void *arg) {
+    struct enclosing search = {roster, source, visit, arg};
+    char uri[MAX_PREFIX + 2];
+    size_t len = lists(source) ? strcspn(source->entry.uri, "{") : 0;
+
+    if (len == 0 || len > MAX_PREFIX)
+        return;
+    memcpy(uri, source->entry.uri, len);
+    if (source->template_ != NULL)
+        uri[len++] = 'x'; /* some file in the folder */
+    tdg__template_index_match(roster->templates, uri, len, on_enclosing, &search);
+}

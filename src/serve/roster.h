@@ -25,6 +25,11 @@ tdg__source_t *tdg__roster_named(const tdg__roster_t *roster, const char *uri);
 /* The source that has a URI; or NULL. A resource of its own goes before a template. */
 tdg__source_t *tdg__roster_owner(const tdg__roster_t *roster, const char *uri);
 
+/* Visits the sources that list the same URIs as one of them by themselves, by their
+ * numbers in the order of adding, from 0: folders that it lies inside of. */
+void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *source,
+                           void (*visit)(void *arg, size_t number), void *arg);
+
 /* The webhook with this path; or NULL. */
 tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path);
 

@@ -607,6 +607,45 @@ def a_good_config_is_taken():
     assert serve.end() == 0
 
 
+def labour(serve):
+    """Seconds of processor time that it has used."""
+    with open(f'/proc/{serve.process.pid}/stat', encoding='ascii') as file:
+        fields = file.read().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def many_entries(count, text):
+    """All kinds of look-ups: URIs, templates, folders beside each other, webhooks."""
+    kinds = ["memory: 'm:{0}'", "memory: 'm:{0}/{{x}}'",
+             "command: [echo, hello]\n  uri: 'c:{0}'",
+             "files: /nowhere/{0}\n  uri: 'f:{0}'\n  poll: 1h"]
+    entries = [f'- {kinds[i % len(kinds)].format(i)}\n  description: {text}\n'
+               for i in range(count - 100)]
+    hooks = [f'- webhook: /hooks/{i}\n  uri: h:{i}\n  open: true\n' for i in range(100)]
+    return HEAD + 'resources:\n' + ''.join(entries + hooks)
+
+
+def work_of(count):
+    """Of the start and of a reload in which every entry is another one."""
+    serve = Serve(many_entries(count, 'first'))
+    serve.reload(many_entries(count, 'second'))
+    serve.wait_log('read again')
+    assert read(serve, f'c:{count - 102}') == 'hello\n'
+    work = labour(serve)
+    assert serve.end() == 0
+    return work
+
+
+def the_limit_of_entries_is_reached_in_linear_time():
+    small, large = work_of(2500), work_of(10000)
+    print(f'# {small:.2f} s of work for 2,500 entries, {large:.2f} s for 10,000')
+    assert large < 8 * small + 0.2, (small, large)  # 16 times as much where it is quadratic
+    serve = Serve(many_entries(10001, 'too many'), wait=False)
+    assert serve.process.wait(PATIENCE) == 1
+    assert any('10001 entries are more than 10000' in entry['message']
+               for entry in serve.rest_of_log())
+
+
 def a_changed_file_is_read_again_where_that_is_asked_for():
     serve = Serve('reload-on-change: true\n' + ALL)
     stream = listen(serve, 'm:1')
@@ -1076,6 +1115,7 @@ TESTS = [
     a_flood_of_long_subscriptions_is_bounded_and_leaves_nothing,
     a_broken_config_keeps_the_old_one,
     a_good_config_is_taken,
+    the_limit_of_entries_is_reached_in_linear_time,
     a_changed_file_is_read_again_where_that_is_asked_for,
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,

@@ -161,10 +161,10 @@ static void bounds_hold(void **state) {
         end += sprintf(end, "- 1\n");
     tdg__node_destroy(tree_of(text));
     sprintf(end, "- 1\n");
-    assert_refused(text, strlen(text), "20000:3: the file has more than 20,000 values");
+    assert_refused(text, strlen(text), "250000:3: the file has more than 250,000 values");
 
     memset(text, '#', TDG__NODE_MAX_BYTES + 1);
-    assert_refused(text, TDG__NODE_MAX_BYTES + 1, "0:0: the file is larger than 1 MiB");
+    assert_refused(text, TDG__NODE_MAX_BYTES + 1, "0:0: the file is larger than 8 MiB");
     text[TDG__NODE_MAX_BYTES] = '\0';
     tdg__node_destroy(tree_of(text));
 }
@@ -290,7 +290,7 @@ static void files_are_read(void **state) {
     assert_file_says(path, 0, "");
 
     assert_int_equal(truncate(path, TDG__NODE_MAX_BYTES + 1), 0);
-    assert_file_says(path, TDG_EINVAL, "0:0: the file is larger than 1 MiB");
+    assert_file_says(path, TDG_EINVAL, "0:0: the file is larger than 8 MiB");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0);
 }
