@@ -234,15 +234,12 @@ void tdg__reply_encoded(tdg_request_t *request, json_t *item, tdg__buf_t *member
 
 void tdg__reply_content(tdg_request_t *request, const char *uri,
                         const tdg__content_t *content) {
-    const char *error = content->error;
-
     if (content->status == 0) {
         reply(request, uri, content);
     } else if (content->status == TDG_ENOTFOUND) {
         tdg_request_fail_not_found(request);
     } else {
-        tdg_request_fail(request, INTERNAL_ERROR,
-                         error != NULL ? error : tdg_strerror(content->status),
+        tdg_request_fail(request, INTERNAL_ERROR, tdg__content_public(content),
                          json_pack("{s:s, s:s}", "uri", uri, "error_type",
                                    content->status == TDG_EAWAY       ? "unavailable"
                                    : content->status == TDG_ETOOLARGE ? "too_large"

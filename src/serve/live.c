@@ -164,8 +164,9 @@ static void run_read(tdg__errand_t *task) {
     struct read_task *read = (struct read_task *)task;
 
     if (task->refused)
-        on_read(read,
-                &(tdg__content_t){.status = TDG_EAWAY, .error = "the server stops"});
+        on_read(read, &(tdg__content_t){.status = TDG_EAWAY,
+                                        .error = "the server stops",
+                                        .public = "the server stops"});
     else
         tdg__large_admit(&read->live->large, &read->large);
 }

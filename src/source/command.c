@@ -259,7 +259,7 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
         tdg__fetch_done(fetch, &content);
     } else if (fetch != NULL) {
         tdg__command_describe(command, end, &run->words, why);
-        tdg__fetch_failed(fetch, TDG_EAWAY, "%s", why);
+        tdg__fetch_failed_inside(fetch, TDG_EAWAY, "the program has failed", "%s", why);
     }
     run_free(run);
     tdg__command_check_closed(command);
@@ -276,7 +276,7 @@ static void run_begin(struct run *run) {
 
     if (rv < 0) {
         run_free(run);
-        tdg__fetch_failed(fetch, rv, "%s", why);
+        tdg__fetch_failed_inside(fetch, rv, "the program cannot be started", "%s", why);
     }
 }
 

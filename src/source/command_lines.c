@@ -142,7 +142,8 @@ static void answer(struct tdg__feed *feed, tdg__fetch_t *fetch) {
     if (!feed->watched)
         drop(feed);
     if (feed->failed != 0) {
-        tdg__fetch_failed(fetch, feed->failed, "%s", feed->why);
+        tdg__fetch_failed_inside(fetch, feed->failed, "the program has failed", "%s",
+                                 feed->why);
     } else if (!feed->has_line) {
         tdg__fetch_failed(fetch, TDG_ENOTFOUND, "the program has written no line yet");
     } else if (feed->line_status != 0) {

@@ -164,9 +164,10 @@ static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
 
     if (may_return)
         tdg__files_look(files, r->path, 0);
-    tdg__fetch_done(
-        fetch,
-        &(tdg__content_t){.status = TDG_ENOTFOUND, .error = why, .passing = may_return});
+    tdg__fetch_done(fetch, &(tdg__content_t){.status = TDG_ENOTFOUND,
+                                             .error = why,
+                                             .public = why,
+                                             .passing = may_return});
 }
 
 static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {

@@ -87,8 +87,9 @@ static void job_free(struct job *job) {
     tdg__free(job);
 }
 
-static void job_fail(struct job *job, int status, int64_t retry_after_ms,
-                     const char *error) {
+/* `is_inside`: the text may name the host. */
+static void job_fail_as(struct job *job, int status, int64_t retry_after_ms,
+                        const char *error, bool is_inside) {
     struct http *http = job->http;
     tdg__fetch_t *fetch = job->fetch;
     struct poll *poll = tdg__http_poll_find(http, fetch->uri);
@@ -104,15 +105,26 @@ static void job_fail(struct job *job, int status, int64_t retry_after_ms,
         tdg__http_rest(http);
     }
     job_free(job);
-    tdg__fetch_failed(fetch, status, "%s", text);
+    if (is_inside)
+        tdg__fetch_failed_inside(fetch, status, NULL, "%s", text);
+    else
+        tdg__fetch_failed(fetch, status, "%s", text);
 }
+
+static void job_fail(struct job *job, int status, int64_t retry_after_ms,
+                     const char *error) {
+    job_fail_as(job, status, retry_after_ms, error, false);
+}
+
+#define NO_PART "the answer has no part that `pointer` names"
 
 static void job_done(struct job *job, struct found *found) {
     struct http *http = job->http;
     tdg__fetch_t *fetch = job->fetch;
     struct poll *poll = tdg__http_poll_find(http, fetch->uri);
     tdg__content_t content = {.status = found->status,
-                              .error = "the answer has no part that `pointer` names",
+                              .error = NO_PART,
+                              .public = NO_PART,
                               .data = found->data,
                               .len = found->len,
                               .mime_type = found->mime_type,
@@ -229,7 +241,8 @@ static void on_answer(void *arg, tdg__curl_answer_t *answer) {
 
     job->transfer = NULL;
     if (answer->result < 0) {
-        job_fail(job, answer->result, -1, answer->error);
+        /* What could not be reached is in libcurl's words. */
+        job_fail_as(job, answer->result, -1, answer->error, answer->result == TDG_EAWAY);
         return;
     }
     if (answer->status == 304) {

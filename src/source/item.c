@@ -266,7 +266,8 @@ void tdg__items_close(tdg__source_t *source, void (*done)(tdg__source_t *source)
         item->next_readers = NULL;
         tdg__readers_answer(waiting,
                             &(tdg__content_t){.status = TDG_EAWAY,
-                                              .error = "the source is being closed"});
+                                              .error = "the source is being closed",
+                                              .public = "the source is being closed"});
         if (item->state == FETCHING && !item->digesting && source->kind->cancel != NULL) {
             item->fetch.cancelled = true;
             source->kind->cancel(source, &item->fetch);

@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+enum { SAY_AGAIN_MS = 60 * 1000 };
+
 /* ---- Time --------------------------------------------------------------- */
 
 static int64_t now_ms(const tdg__source_t *source) {
@@ -155,7 +157,8 @@ json_t *tdg__item_metadata(const tdg__content_t *content, const char *checksum,
          json_object_set_new(metadata, "checksum", json_string(checksum)) < 0))
         goto fail;
     if (content->status != 0 && content->status != TDG_ENOTFOUND &&
-        json_object_set_new(metadata, "error", json_string(content->error)) < 0)
+        json_object_set_new(metadata, "error",
+                            json_string(tdg__content_public(content))) < 0)
         goto fail;
     if (change_type != NULL && json_object_get(metadata, "change_type") == NULL &&
         json_object_set_new(metadata, "change_type", json_string(change_type)) < 0)
@@ -281,6 +284,27 @@ static const char *name_in_log(const tdg__item_t *item, char *name, size_t room)
     return name;
 }
 
+/* What clients are not told of an error is in the log; the same again after a while. */
+static void log_inside(tdg__item_t *item, const tdg__content_t *content) {
+    tdg__source_t *source = item->source;
+    uint64_t now = (uint64_t)now_ms(source);
+    uint32_t hash;
+    char name[256];
+
+    if (content->status == 0 || content->status == TDG_ENOTFOUND ||
+        content->public == content->error)
+        return;
+    hash =
+        (uint32_t)tdg__hash(&source->items->key, content->error, strlen(content->error));
+    if (source->detail_ms != 0 && hash == source->detail_hash &&
+        now - source->detail_ms < SAY_AGAIN_MS)
+        return;
+    source->detail_ms = now;
+    source->detail_hash = hash;
+    tdg__source_log(source, TDG_LOG_WARNING, "%scannot be read: %s",
+                    name_in_log(item, name, sizeof(name)), content->error);
+}
+
 /* Nobody could look. It is tried again as long as somebody is interested; where the kind
  * says that the whole backend is away, its return is what to wait for. */
 static void failed(tdg__item_t *item, const tdg__content_t *content) {
@@ -293,6 +317,8 @@ static void failed(tdg__item_t *item, const tdg__content_t *content) {
     item->touched = item->touched || item->was_touched;
     if (item->stale_since_ms == 0)
         item->stale_since_ms = tdg__wall_ms();
+    if (!wanted && !source->away && !source->closing)
+        log_inside(item, content);
     if (wanted && !source->away && !source->closing) {
         int64_t wait = tdg__source_wait_ms(source, item->tries);
 
@@ -336,14 +362,14 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
 
     if (content->status == 0 && content->len > (size_t)item->source->entry.max_size) {
         content->status = TDG_ETOOLARGE;
-        content->error = "the content is larger than max-size";
+        content->public = content->error = "the content is larger than max-size";
     }
     if (content->status == 0) {
         if (find_checksum(content, checksum) == 0)
             *ret_metadata = tdg__item_metadata(content, checksum, NULL);
         if (*ret_metadata == NULL) {
             content->status = TDG_ENOMEM;
-            content->error = tdg_strerror(TDG_ENOMEM);
+            content->public = content->error = tdg_strerror(TDG_ENOMEM);
         }
     }
     if (content->status == TDG_EAWAY || content->status == TDG_ENOMEM) {
@@ -351,6 +377,7 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
         return false;
     }
     recovered(item);
+    log_inside(item, content);
     /* Who begins to watch is owed what differs from a half, too. */
     bool is_basis =
         item->first_fetch && item->seen.known == UNKNOWN && content->status == 0;
@@ -400,7 +427,8 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
         snprintf(late, sizeof(late), "no answer within %" PRId64 " ms",
                  source->entry.timeout_ms);
         content.status = TDG_EAWAY;
-        content.error = source->closing ? "the source is being closed" : late;
+        content.public = content.error =
+            source->closing ? "the source is being closed" : late;
     }
 
     bool settled = settle(item, &content, &metadata);
@@ -411,7 +439,7 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
     }
     content.metadata = metadata;
     content.mime_type = tdg__item_mime(source, &content);
-    if (settled || !answer_stale(item, readers, content.error))
+    if (settled || !answer_stale(item, readers, tdg__content_public(&content)))
         tdg__readers_answer(readers, &content);
     json_decref(metadata);
     json_decref(own);
@@ -433,7 +461,29 @@ void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    tdg__fetch_done(fetch, &(tdg__content_t){.status = status, .error = text});
+    tdg__fetch_done(fetch,
+                    &(tdg__content_t){.status = status, .error = text, .public = text});
+}
+
+void tdg__fetch_failed_inside(tdg__fetch_t *fetch, int status, const char *public,
+                              const char *format, ...) {
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    tdg__fetch_done(fetch,
+                    &(tdg__content_t){.status = status, .error = text, .public = public});
+}
+
+const char *tdg__content_public(const tdg__content_t *content) {
+    if (content->public != NULL)
+        return content->public;
+    return content->status == TDG_EAWAY       ? "the source is unreachable"
+           : content->status == TDG_ETOOLARGE ? "the content is larger than max-size"
+           : content->status == TDG_EINVAL    ? "the source does not give this content"
+                                              : tdg_strerror(content->status);
 }
 
 const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name) {

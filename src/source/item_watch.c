@@ -128,7 +128,7 @@ const char *tdg__source_checksum(tdg__source_t *source, const char *uri) {
 /* ---- Reading ------------------------------------------------------------ */
 
 static void refuse(tdg__read_done_fn done, void *arg, int status, const char *error) {
-    done(arg, &(tdg__content_t){.status = status, .error = error});
+    done(arg, &(tdg__content_t){.status = status, .error = error, .public = error});
 }
 
 static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *arg) {

@@ -132,14 +132,13 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
             tdg__source_log(&log->source, TDG_LOG_NOTICE,
                             "the file is not there yet; it is waited for");
         log->said_missing = true;
-        tdg__fetch_failed(fetch, status, "%s does not exist", log->path);
+        tdg__fetch_failed(fetch, status, "the file does not exist");
         break;
     case TDG_EINVAL:
-        tdg__fetch_failed(fetch, status, "%s is no regular file", log->path);
+        tdg__fetch_failed(fetch, status, "it is no regular file");
         break;
     case TDG_EAWAY:
-        tdg__fetch_failed(fetch, status, "%s cannot be read: %s", log->path,
-                          strerror(error));
+        tdg__fetch_failed(fetch, status, "the file cannot be read: %s", strerror(error));
         break;
     default:
         tdg__fetch_failed(fetch, status, "%s", tdg_strerror(status));

@@ -172,7 +172,7 @@ static void answer(struct look *look, const PGresult *result) {
 
     if (look->rows.count == 0 && (plan->one || plan->template_ != NULL)) {
         content.status = TDG_ENOTFOUND;
-        content.error = "there is no such row";
+        content.public = content.error = "there is no such row";
     } else if (end_rows(look, result) < 0) {
         return;
     }
@@ -215,6 +215,16 @@ static bool is_no_value(const tdg__pg_source_t *p, const tdg__pg_end_t *end) {
            strncmp(end->sqlstate, "22", 2) == 0;
 }
 
+/* The server's words may name anything; those of libpq name the server. */
+static void fail_inside(tdg__fetch_t *fetch, const tdg__pg_end_t *end) {
+    char public[64];
+
+    snprintf(public, sizeof(public), "the database refuses the query (SQLSTATE %s)",
+             end->sqlstate);
+    tdg__fetch_failed_inside(fetch, end->status,
+                             end->status == TDG_EINVAL ? public : NULL, "%s", end->error);
+}
+
 static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     struct look *look = query->user;
     tdg__fetch_t *fetch = look->fetch;
@@ -230,7 +240,7 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
                           p->source.entry.timeout_ms);
         look->fetch = NULL;
     } else if (end->status != TDG_ETOOLARGE) {
-        tdg__fetch_failed(fetch, end->status, "%s", end->error);
+        fail_inside(fetch, end);
         look->fetch = NULL;
     }
     if (look->fetch != NULL)
@@ -257,8 +267,9 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct look *look;
 
     if (tdg__pg_source_waits(p)) {
-        tdg__fetch_failed(fetch, TDG_EAWAY, "%s",
-                          source->away_why != NULL ? source->away_why : "not connected");
+        tdg__fetch_failed_inside(fetch, TDG_EAWAY, NULL, "%s",
+                                 source->away_why != NULL ? source->away_why
+                                                          : "not connected");
         return;
     }
     look = tdg__calloc(1, sizeof(*look));

@@ -47,8 +47,11 @@ typedef struct tdg__content {
                    than max-size; TDG_EAWAY: the backend cannot be asked now, try again
                    later; TDG_EINVAL: it will not get better by itself (the query is
                    wrong, say) */
-    const char *error; /* one line for people, where status is not 0; borrowed */
-    const void *data;  /* borrowed */
+    const char *error;  /* where status is not 0: one line for the log, which may name
+                           paths, addresses and what others wrote; borrowed */
+    const char *public; /* the same for clients, who are to know none of that; NULL: a
+                           sentence for `status`; borrowed */
+    const void *data;   /* borrowed */
     size_t len;
     const char *mime_type; /* NULL: what the source's entry says, or text/plain where the
                               content is UTF-8, or application/octet-stream */
@@ -63,6 +66,9 @@ typedef struct tdg__content {
     tdg__buf_t *bytes;
     const char *checksum;
 } tdg__content_t;
+
+/* What a client may know of an error. */
+const char *tdg__content_public(const tdg__content_t *content);
 
 /* ---- Who serves the sources --------------------------------------------- */
 
@@ -229,6 +235,8 @@ struct tdg__source {
     char *away_why;
     uint64_t logged_since_ms;    /* of the loop: from when messages are counted */
     unsigned logged, not_logged; /* since then */
+    uint64_t detail_ms;          /* of the loop: when an error of a read was logged */
+    uint32_t detail_hash;        /* which one */
 };
 
 /* Makes a source from one entry of the config. Adds what is wrong to `problems`. Nothing
@@ -372,8 +380,13 @@ const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name);
 /* Ends the fetch; it is gone then. */
 void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *content);
 
-/* The same for an error. `status` as in tdg__content_t. */
+/* The same for an error; `status` as in tdg__content_t. The first is for a text that
+ * names nothing that is inside: clients get it, too. The second is for all others: they
+ * get `public`, or where it is NULL a sentence for `status`, and the log has the text. */
 void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void tdg__fetch_failed_inside(tdg__fetch_t *fetch, int status, const char *public,
+                              const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

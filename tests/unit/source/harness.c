@@ -312,6 +312,7 @@ static void on_read(void *arg, const tdg__content_t *content) {
         memcpy(reading->data, content->data, content->len);
     reading->len = content->len;
     reading->error = copy_of(content->error);
+    reading->public = content->status != 0 ? copy_of(tdg__content_public(content)) : NULL;
     reading->mime_type = copy_of(content->mime_type);
     reading->metadata = json_incref(content->metadata);
     reading->done = true;
@@ -337,6 +338,7 @@ struct reading harness_read(struct harness *harness, const char *uri) {
 void reading_done(struct reading *reading) {
     free(reading->data);
     free(reading->error);
+    free(reading->public);
     free(reading->mime_type);
     json_decref(reading->metadata);
 }

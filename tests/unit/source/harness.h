@@ -38,6 +38,7 @@ struct reading {
     char *data; /* with a NUL behind it */
     size_t len;
     char *error, *mime_type;
+    char *public; /* what a client is told of the error */
     json_t *metadata;
     bool done;
 };
