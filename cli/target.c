@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "client/client.h"
@@ -127,6 +128,18 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
 
 /* ---- Logs --------------------------------------------------------------- */
 
+/* A terminal shows warnings of a connection that was made: what a command waits for. Why
+ * none was made is said when the command fails. */
+static bool is_shown(cli_target_t *target, tdg_client_log_level_t level) {
+    bool connected;
+
+    pthread_mutex_lock(&target->lock);
+    connected = target->connected;
+    pthread_mutex_unlock(&target->lock);
+    return target->verbose ||
+           (connected && level == TDG_CLIENT_LOG_WARNING && isatty(STDERR_FILENO));
+}
+
 /* On the client's thread. */
 static void on_log(void *user, tdg_client_log_level_t level, const char *line) {
     cli_target_t *target = user;
@@ -141,7 +154,7 @@ static void on_log(void *user, tdg_client_log_level_t level, const char *line) {
                      CLI_TARGET_SAID_MAX, "%s", shown.data);
             pthread_mutex_unlock(&target->lock);
         }
-        if (target->verbose)
+        if (is_shown(target, level))
             fprintf(stderr, "%s%s\n", level == TDG_CLIENT_LOG_PROGRAM ? "| " : "* ",
                     shown.data);
     }
@@ -209,6 +222,9 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
         rv = tdg__client_connect(client, &failure);
     }
     if (rv == 0) {
+        pthread_mutex_lock(&target->lock);
+        target->connected = true;
+        pthread_mutex_unlock(&target->lock);
         *ret = client;
         return CLI_OK;
     }

@@ -61,6 +61,7 @@ typedef struct cli_target {
     pthread_mutex_t lock;  /* guards all below */
     tdg_client_t *client;  /* from its making to its closing, else NULL */
     bool stopped, expired; /* by cli_target_stop(), because the time is over */
+    bool connected;        /* once */
     /* What the program said last, on standard error. */
     char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
     size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */

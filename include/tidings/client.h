@@ -250,6 +250,7 @@ typedef struct tdg_client_counts {
     uint64_t keepalives;  /* signs of life on silent streams */
     uint64_t reads;       /* made for reread and polling */
     size_t subscriptions; /* now */
+    size_t retrying;      /* of these: refused for now, asked for again in due time */
     size_t waiting;       /* events that nobody has fetched yet */
     uint64_t lost;        /* events that there was no memory for, or no room; see next */
 } tdg_client_counts_t;

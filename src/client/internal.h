@@ -121,8 +121,8 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
 /* From a JSON-RPC error; `data` is borrowed from it. */
 void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *error);
 /* Of a URI that an acknowledgement leaves out. `reason` as in dev.tidings/refused; NULL,
- * or one that we do not know: TDG_EREFUSED. */
-void tdg__failure_left_out(tdg_failure_t *failure, const char *reason);
+ * or one that we do not know: TDG_EREFUSED. Returns whether it may work later. */
+bool tdg__failure_left_out(tdg_failure_t *failure, const char *reason);
 
 /* ---- Messages (compose.c) ----------------------------------------------- */
 
@@ -235,6 +235,7 @@ typedef enum tdg__odd {
     TDG__ODD_REQUEST, /* one of the server's that we cannot answer */
     TDG__ODD_UPDATE,  /* a notification that makes no sense */
     TDG__ODD_WIRE,    /* what a wire has put up with */
+    TDG__ODD_PUT_OFF, /* a subscription that is refused for now */
     TDG__ODD_COUNT,
 } tdg__odd_t;
 

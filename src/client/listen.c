@@ -169,12 +169,17 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
     tdg__subs_kick(core);
 }
 
-/* An error that the server gives at the first attempt is its answer; when it comes back
- * it may only be starting. */
-static bool worth_another(const tdg__sub_group_t *group, const tdg__outcome_t *outcome) {
-    if (outcome->failure != NULL && outcome->failure->rpc_code != 0 && !group->gap)
-        return false;
-    return tdg__subs_transient(outcome);
+/* The same for now: the group is tried again in due time. */
+static void put_off(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
+                    const tdg__outcome_t *outcome) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group == group && sub->serial == serial &&
+            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+            tdg__sub_put_off(core, sub, outcome->failure);
+    }
+    try_later(core, group, outcome->retry_after_ms);
 }
 
 static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
@@ -201,8 +206,8 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
     }
     if (tdg__subs_barred(outcome) && group->gap) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
-    } else if (worth_another(group, outcome)) {
-        try_later(core, group, outcome->retry_after_ms);
+    } else if (tdg__subs_transient(outcome)) {
+        put_off(core, group, serial, outcome);
     } else if (is_another(core, group, outcome->failure)) {
         core->subs->suspected = true;
         group->dirty = true;

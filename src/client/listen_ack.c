@@ -149,19 +149,44 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
     }
 }
 
-/* Last: this tells, and whoever is told may do anything. `refused` has the reasons by
- * URI; it may be anything, or NULL. */
+static bool is_left_out(const tdg__sub_t *sub, const tdg__sub_group_t *group,
+                        uint32_t serial) {
+    return sub->group == group && sub->serial == serial && sub->acked != serial;
+}
+
+/* `refused` has the reasons by URI; it may be anything, or NULL. */
+static bool may_pass(const tdg__sub_t *sub, const json_t *refused,
+                     tdg_failure_t *failure) {
+    return tdg__failure_left_out(failure,
+                                 json_string_value(json_object_get(refused, sub->uri)));
+}
+
+/* Those that are left out for a passing reason. Nobody watches them until they are
+ * acknowledged. */
+static void put_off_some(tdg__core_t *core, const tdg__sub_group_t *group,
+                         uint32_t serial, const json_t *refused) {
+    tdg_failure_t failure;
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (!is_left_out(sub, group, serial) || !may_pass(sub, refused, &failure))
+            continue;
+        if ((sub->flags & (TDG__SUB_LIVE | TDG__SUB_ONCE)) == TDG__SUB_ONCE)
+            tdg__gap_mark(sub);
+        tdg__sub_put_off(core, sub, &failure);
+        tdg__sub_retry(core, -1);
+    }
+}
+
+/* Last: this tells, and whoever is told may do anything. */
 static void refuse_rest(tdg__core_t *core, const tdg__sub_group_t *group, uint32_t serial,
                         const json_t *refused) {
     tdg_failure_t failure;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group != group || sub->serial != serial || sub->acked == serial)
-            continue;
-        tdg__failure_left_out(&failure,
-                              json_string_value(json_object_get(refused, sub->uri)));
-        tdg__sub_refused(core, sub, failure.code, &failure);
+        if (is_left_out(sub, group, serial) && !may_pass(sub, refused, &failure))
+            tdg__sub_refused(core, sub, failure.code, &failure);
     }
 }
 
@@ -169,6 +194,7 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     tdg__core_t *core = listen->core;
     tdg__sub_group_t *group = listen->group;
     const json_t *meta = json_object_get(params, "_meta");
+    const json_t *refused = json_object_get(meta, "dev.tidings/refused");
     json_t *notifications = json_object_get(params, "notifications");
     uint32_t serial = listen->serial;
     enum gap gap;
@@ -186,9 +212,10 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
     core->subs->lists_once |= listen->lists & core->subs->lists;
     take_over(listen, tdg__lifesign_announced(meta));
     make_live(core, group, serial, gap, checked);
+    put_off_some(core, group, serial, refused);
     tdg__subs_kick(core);
 
     tdg__subs_check_up(core);
-    refuse_rest(core, group, serial, json_object_get(meta, "dev.tidings/refused"));
+    refuse_rest(core, group, serial, refused);
     tdg__gaps_tell(core);
 }

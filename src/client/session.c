@@ -92,18 +92,17 @@ static int refusal_of(const tdg__outcome_t *outcome) {
 static void not_subscribed(tdg__sub_t *sub, const tdg__outcome_t *outcome) {
     tdg__core_t *core = sub->core;
     bool once = (sub->flags & TDG__SUB_ONCE) != 0;
-    bool rpc_error = outcome->failure != NULL && outcome->failure->rpc_code != 0;
 
     if (sub->flags & TDG__SUB_GONE) {
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
         tdg__sub_free(core, sub);
     } else if (tdg__subs_barred(outcome) && once) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
-    } else if (tdg__subs_transient(outcome) && (once || !rpc_error)) {
+    } else if (tdg__subs_transient(outcome)) {
         if (sub->flags & TDG__SUB_LIVE) /* with the options that it had */
             sub->flags |= TDG__SUB_STALE;
-        core->subs->failed++;
-        tdg__subs_retry(core, outcome->retry_after_ms);
+        tdg__sub_put_off(core, sub, outcome->failure);
+        tdg__sub_retry(core, outcome->retry_after_ms);
     } else {
         tdg__sub_refused(core, sub, refusal_of(outcome), outcome->failure);
     }
@@ -210,8 +209,7 @@ static void send_next(tdg__core_t *core, tdg__sub_t *sub) {
     }
     rv = flags & TDG__SUB_GONE ? send_unsubscribe(core, sub) : send_subscribe(core, sub);
     if (rv < 0) {
-        subs->failed++;
-        tdg__subs_retry(core, -1);
+        tdg__sub_retry(core, -1);
         return;
     }
     sub->flags |= TDG__SUB_ASKED;

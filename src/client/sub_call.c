@@ -116,15 +116,20 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
                            : "the server did not acknowledge it in time");
     for (size_t i = 0; i < call->count; i++) {
         tdg__waiter_t *waiter = &call->waiters[i];
+        const tdg_failure_t *why;
         tdg__sub_t *sub = NULL;
 
         if (waiter->list == NULL)
             continue;
         if (waiter->sub != 0)
             sub = tdg__sub_get(core->subs, waiter->sub);
-        tdg__waiter_settle(core, waiter, code, &failure);
+        /* Where the server has answered, and refused it again and again, that says more.
+         */
+        why = sub != NULL && (sub->flags & TDG__SUB_PUT_OFF) ? &core->subs->refusal
+                                                             : &failure;
+        tdg__waiter_settle(core, waiter, why->code, why);
         if (sub != NULL && sub->waiters == NULL && (sub->flags & TDG__SUB_ONCE) == 0)
-            tdg__sub_refused(core, sub, code, &failure);
+            tdg__sub_refused(core, sub, why->code, why);
     }
 }
 

@@ -83,10 +83,13 @@ tdg__sub_t *tdg__sub_create(tdg__core_t *core, const char *uri, size_t len) {
     return sub;
 }
 
+static void clear_put_off(tdg__core_t *core, tdg__sub_t *sub);
+
 void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     struct tdg__subs *subs = core->subs;
 
     tdg__waiters_settle(core, &sub->waiters, TDG_EENDED, NULL);
+    clear_put_off(core, sub);
     if (sub->asked != NULL) {
         tdg__asked_drop(core, sub->asked);
         subs->asked--;
@@ -145,6 +148,8 @@ static bool all_well(const tdg__core_t *core) {
         return false;
     if (core->era != TDG_ERA_MODERN)
         return tdg__session_well(core);
+    if (subs->put_off > 0)
+        return false;
 
     for (const tdg__sub_group_t *group = subs->groups; group != NULL;
          group = group->next) {
@@ -182,7 +187,8 @@ bool tdg__subs_transient(const tdg__outcome_t *outcome) {
         failure->http_status >= 500)
         return true;
     if (failure->rpc_code != 0)
-        return failure->rpc_code == TDG__RPC_INTERNAL;
+        return failure->rpc_code == TDG__RPC_INTERNAL ||
+               failure->rpc_code == TDG__RPC_SUBSCRIPTION_FAILED;
     return failure->http_status < 400;
 }
 
@@ -237,6 +243,38 @@ static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
             tdg__sub_place(core, sub);
     }
     tdg__subs_kick(core);
+}
+
+/* ---- Refused for now ---------------------------------------------------- */
+
+void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure) {
+    struct tdg__subs *subs = core->subs;
+    bool once = (sub->flags & TDG__SUB_ONCE) != 0;
+
+    if (failure != NULL) {
+        subs->refusal = *failure;
+        subs->refusal.data = NULL;
+        tdg__core_odd(core, TDG__ODD_PUT_OFF, "%.200s is refused for now, retrying: %s",
+                      sub->uri, failure->message);
+    }
+    if ((sub->flags & TDG__SUB_PUT_OFF) == 0) {
+        sub->flags |= TDG__SUB_PUT_OFF;
+        core->counts.retrying++;
+        subs->put_off += once ? 1 : 0;
+    }
+}
+
+static void clear_put_off(tdg__core_t *core, tdg__sub_t *sub) {
+    if ((sub->flags & TDG__SUB_PUT_OFF) == 0)
+        return;
+    sub->flags &= ~(unsigned)TDG__SUB_PUT_OFF;
+    core->counts.retrying--;
+    core->subs->put_off -= (sub->flags & TDG__SUB_ONCE) != 0 ? 1 : 0;
+}
+
+void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms) {
+    core->subs->failed++;
+    tdg__subs_retry(core, retry_after_ms);
 }
 
 /* ---- Soon --------------------------------------------------------------- */
@@ -312,6 +350,7 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     bool first = (sub->flags & TDG__SUB_ONCE) == 0;
 
+    clear_put_off(core, sub);
     sub->flags |= TDG__SUB_LIVE | TDG__SUB_ONCE;
     sub->flags &= ~(unsigned)TDG__SUB_STALE;
     if (sub->leaving != NULL)
@@ -649,6 +688,7 @@ void tdg__subs_up(tdg__core_t *core) {
 
 void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
     struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
 
     subs->up = false;
     subs->retry_wanted = false;
@@ -656,6 +696,8 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
     tdg__listen_down(core);
     tdg__session_down(core);
     tdg__reread_down(core);
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+        clear_put_off(core, sub);
     tdg__subs_tell_down(core, code, why);
 }
 

@@ -56,6 +56,7 @@ enum {
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
     TDG__SUB_CHANGED = 1 << 18, /* and told, since the last read began */
     TDG__SUB_AWAITS = 1 << 19,  /* also where it does not exist yet */
+    TDG__SUB_PUT_OFF = 1 << 21, /* refused for now: asked for again in due time */
     TDG__SUB_COMPARE = 1 << 20, /* a gap of it is told only if the content differs */
 };
 
@@ -238,9 +239,11 @@ struct tdg__subs {
     bool gaps;                   /* some subscription has GAP */
     tdg__waiter_t *list_waiters; /* legacy */
 
-    tdg__list_t todo; /* legacy: to be (un)subscribed */
-    size_t asked;     /* of these in flight */
-    size_t failed;    /* to be tried again with the retry timer */
+    tdg__list_t todo;      /* legacy: to be (un)subscribed */
+    size_t asked;          /* of these in flight */
+    size_t failed;         /* to be tried again with the retry timer */
+    size_t put_off;        /* subscriptions with PUT_OFF that were live before */
+    tdg_failure_t refusal; /* of the last one that was put off; without data */
     struct tdg__get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
     uint64_t epoch;                   /* seen last */
@@ -284,6 +287,10 @@ void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);
  * lives on with the options that it had. */
 void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
                       const tdg_failure_t *failure);
+
+/* The server refuses it for a passing reason: it is tried again in due time. */
+void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure);
+void tdg__sub_retry(tdg__core_t *core, int64_t retry_after_ms); /* those put off */
 
 /* DOWN, where it was not told yet; UP, where everything is well again. */
 void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why);

@@ -135,6 +135,23 @@ def refused_at_first(era):
             client.updated(uri, version=number)
 
 
+def refused_for_now(era, code):
+    """The server has its troubles, and is asked again; nobody else notices."""
+    with scene(era, False, (A,)) as (server, client):
+        kind = 'resources/subscribe' if era == 'legacy' else 'subscriptions/listen'
+        refuse = status(503) if code == 503 else (
+            lambda request: server.error(request, code, 'not now'))
+        server.on(kind, refuse, times=3)
+        before = len(server.seen(kind))
+        client.does('subscribe', uri=B)
+        tap.same(len(server.seen(kind)) - before, 4, 'requests')
+        server.one_stream([A, B])
+        server.change(B)
+        client.updated(B)
+        client.none('down', since=0)
+        tap.same(client.does('counts')['retrying'], 0, 'what still waits')
+
+
 def update_before_acknowledgement(ours):
     """Not allowed, and still not lost."""
     server = Server('modern', ours)
@@ -435,6 +452,8 @@ def main():
     each_kind('streams', 'the server restarts', restarts)
     both('streams', 'a resource that is refused after a return', without_a_uri)
     both('streams', 'a resource that is refused at once', refused_at_first)
+    for code in (-32006, -32603, 503):
+        both('streams', f'a resource that is refused for now with {code}', refused_for_now, code=code)
     for ours in (True, False):
         tap.run(f'streams: an update before the acknowledgement ({"ours" if ours else "a stranger"})',
                 update_before_acknowledgement, ours)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Subscriptions as both eras share them: limits, the end in every state, and memory that
- * runs out. */
+ * Subscriptions as both eras share them: limits, refusals that pass, the end in every
+ * state, and memory that runs out. */
 #include <stdio.h>
 
 #include <tidings/error.h>
@@ -223,6 +223,145 @@ static void memory_may_run_out_in_a_session(void **state) {
     run_short_of_memory(TDG_ERA_LEGACY);
 }
 
+/* ---- Refused for now ---------------------------------------------------- */
+
+/* What a server answers, and whether that may pass. */
+static const struct refusal {
+    int status, rpc_code;
+    bool passing;
+    int code;
+} refusals[] = {
+    {0,   -32006, true,  TDG_EREFUSED },
+    {0,   -32603, true,  TDG_EREFUSED },
+    {503, 0,      true,  TDG_EAWAY    },
+    {429, 0,      true,  TDG_EAWAY    },
+    {503, -32603, true,  TDG_EAWAY    },
+    {0,   -32002, false, TDG_ENOTFOUND},
+    {0,   -32602, false, TDG_EREFUSED },
+    {0,   -32000, false, TDG_EREFUSED },
+    {401, 0,      false, TDG_EREFUSED },
+    {403, 0,      false, TDG_EREFUSED },
+};
+
+static void refuse_with(struct fake *f, struct fake_sent *sent,
+                        const struct refusal *refusal) {
+    char body[64];
+
+    if (refusal->status == 0) {
+        fake_error(f, sent, refusal->rpc_code, "no", NULL);
+        return;
+    }
+    snprintf(body, sizeof(body), "{'code':%d,'message':'no'}", refusal->rpc_code);
+    fake_status(f, sent, refusal->status, refusal->rpc_code != 0 ? body : NULL);
+}
+
+static void refused(struct fake *f, tdg_era_t era, const struct refusal *refusal) {
+    const char *method = era == TDG_ERA_MODERN ? LISTEN : "resources/subscribe";
+    struct fake_note *note;
+
+    fake_up(f, era);
+    note = play_subscribe(f, "a:1", NULL);
+    if (era == TDG_ERA_LEGACY)
+        fake_opened(f, fake_find(f, "GET"));
+    refuse_with(f, fake_find(f, method), refusal);
+    if (!refusal->passing) {
+        assert_int_equal(fake_code(note), refusal->code);
+        fake_pass(f, 60000);
+        assert_int_equal(fake_count(f, method), 1);
+        return;
+    }
+    assert_int_equal(note->calls, 0);
+    assert_int_equal(f->core->counts.retrying, 1);
+    assert_true(fake_logged(f, "a:1 is refused for now, retrying"));
+    fake_pass(f, 1000);
+    if (era == TDG_ERA_MODERN)
+        play_ack(f, fake_find(f, method), NULL, "");
+    else
+        fake_result(f, fake_find(f, method), "{}");
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+    assert_told(f, "");
+}
+
+static void each_refusal(tdg_era_t era) {
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        void *state;
+
+        fake_setup_http(&state);
+        refused(state, era, &refusals[i]);
+        fake_teardown(&state);
+    }
+}
+
+static void a_passing_refusal_is_retried_in_the_modern_era(void **state) {
+    (void)state;
+    each_refusal(TDG_ERA_MODERN);
+}
+
+static void a_passing_refusal_is_retried_in_the_legacy_era(void **state) {
+    (void)state;
+    each_refusal(TDG_ERA_LEGACY);
+}
+
+/* As reconnects are: growing, with jitter, and no more than 20 a minute. What the server
+ * has answered is told when the time of the call is over. */
+static void retries_are_bounded(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+    int64_t last;
+    int tries = 0;
+
+    f->client.timeout_ms = 600000;
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_opened(f, fake_find(f, "GET"));
+    last = f->now;
+    while (note->calls == 0) {
+        struct fake_sent *sent = fake_seek(f, "resources/subscribe");
+
+        if (sent != NULL) {
+            assert_true(tries < 2 || sent->at_ms - last >= 250);
+            last = sent->at_ms;
+            tries++;
+            fake_error(f, sent, -32603, "starting", NULL);
+        }
+        fake_next(f, 600000);
+    }
+    assert_in_range(tries, 20, 60);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(note->rpc_code, -32603);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+}
+
+/* One of a stream; the others are live. What it misses until then nobody can say. */
+static void one_of_a_stream_is_retried(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    note = play_subscribe(f, "a:2", NULL);
+    play_ack(f, fake_find(f, LISTEN), "a:2",
+             "'dev.tidings/refused':{'a:2':'subscription_failed'}");
+    assert_int_equal(note->calls, 0);
+    assert_int_equal(f->core->counts.retrying, 1);
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    assert_told(f, "UPDATED a:1\n");
+
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), "a:2",
+             "'dev.tidings/refused':{'a:2':'subscription_failed'}");
+    assert_told(f, "DOWN\nUPDATED a:1 maybe\n");
+    fake_pass(f, 2000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "UP\nUPDATED a:2 maybe\n");
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
@@ -232,6 +371,10 @@ int main(void) {
         HTTP(subscribing_twice_is_one_subscription),
         cmocka_unit_test(it_can_end_in_every_state),
         HTTP(after_the_end_everything_is_over),
+        cmocka_unit_test(a_passing_refusal_is_retried_in_the_modern_era),
+        cmocka_unit_test(a_passing_refusal_is_retried_in_the_legacy_era),
+        HTTP(retries_are_bounded),
+        HTTP(one_of_a_stream_is_retried),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(memory_may_run_out_in_a_session),
     };
