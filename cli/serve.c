@@ -21,7 +21,9 @@
 #include "server/worker.h"
 
 struct options {
-    const char *config, *listen;
+    const char *config;
+    cli_texts_t listen;
+    int dialect; /* tdg__dialect_t */
     bool stdio, quiet, json;
     unsigned verbose; /* TDG_DEBUG_... */
 };
@@ -41,9 +43,14 @@ static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, config, "config", "FILE",
                       "serve the sources of this config file; default without\n"
                       "PATH: ./tidings.yaml"),
-    CLI_STRING_OPTION(struct options, listen, "listen", "URL",
-                      "address for HTTP [http://127.0.0.1:8808]; port 0 is any\n"
-                      "free port"),
+    CLI_TEXTS_OPTION(struct options, listen, "listen", "URL",
+                     "address for HTTP [http://127.0.0.1:8808]; port 0 is any\n"
+                     "free port; can be given several times.\n"
+                     "erlmcp+http://HOST:PORT speaks the erlmcp dialect there"),
+    CLI_CHOICE_OPTION(struct options, dialect, "dialect", "NAME", tdg__dialects,
+                      "dialect for legacy clients where no address names one,\n"
+                      "and with --stdio: mcp, or erlmcp with other names and\n"
+                      "codes"),
     CLI_FLAG_OPTION(struct options, stdio, "stdio",
                     "serve on standard input and output, for hosts that start\n"
                     "tidings; HTTP only with --listen"),
@@ -123,8 +130,8 @@ static bool listener_at(struct serving *serving, tdg__serve_t *serve, size_t i,
 
     if (port == 0)
         return false;
-    if (serving->options.listen != NULL)
-        tdg__listen_parse(serving->options.listen, ret, &error);
+    if (serving->options.listen.count > 0)
+        tdg__listen_parse(serving->options.listen.items[i], ret, &error);
     else
         *ret = config->listen[i];
     ret->port = port;
@@ -301,18 +308,21 @@ static void on_reloaded(void *user, tdg__serve_t *serve) {
 
 /* ---- The command -------------------------------------------------------- */
 
-static bool is_listen_url(const char *text) {
+static bool are_listen_urls(const cli_texts_t *urls) {
     tdg__parse_error_t error;
     tdg__listen_t listen;
 
-    if (text == NULL || tdg__listen_parse(text, &listen, &error) == 0)
-        return true;
-    cli_error("serve: --listen %s: %s", text, error.text);
-    return false;
+    for (size_t i = 0; i < urls->count; i++) {
+        if (tdg__listen_parse(urls->items[i], &listen, &error) < 0) {
+            cli_error("serve: --listen %s: %s", urls->items[i], error.text);
+            return false;
+        }
+    }
+    return true;
 }
 
 static int run_serve(const cli_command_t *self, int argc, char **argv) {
-    struct serving serving = {0};
+    struct serving serving = {.options.dialect = TDG__DIALECT_UNSAID};
     int exit_code;
 
     if (!cli_parse(self, argc, argv, &serving.options, &serving.path_count, &exit_code))
@@ -325,7 +335,7 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
         }
         serving.options.config = CLI_CONFIG_FILE;
     }
-    if (!is_listen_url(serving.options.listen))
+    if (!are_listen_urls(&serving.options.listen))
         return CLI_USAGE;
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
@@ -338,11 +348,11 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     for (int i = 0; i < serving.path_count; i++)
         paths[i] = argv[i];
 
-    const char *listen[] = {serving.options.listen, NULL};
     tdg__serve_opts_t opts = {
         .config_file = serving.options.config,
         .paths = paths,
-        .listen = serving.options.listen != NULL ? listen : NULL,
+        .listen = serving.options.listen.count > 0 ? serving.options.listen.items : NULL,
+        .dialect = (tdg__dialect_t)serving.options.dialect,
         .stdio = serving.options.stdio,
         .debug = serving.options.quiet ? 0 : serving.options.verbose,
         .log = on_log,

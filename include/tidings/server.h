@@ -221,7 +221,8 @@ typedef struct tdg_listen_opts {
      * any port. */
     const char *const *allowed_hosts;
     const char *const *allowed_origins;
-    bool erlmcp; /* speak the erlmcp dialect here: names and error codes differ */
+    bool erlmcp; /* speak the erlmcp dialect with legacy clients here: names and error
+                    codes differ */
 } tdg_listen_opts_t;
 
 /* Binds an address for HTTP: /mcp for every protocol version since 2025-03-26, /sse (or

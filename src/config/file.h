@@ -20,7 +20,7 @@ typedef struct tdg__config_server {
     char *name, *title, *instructions;
     char **listen;
     char **allowed_hosts, **allowed_origins;
-    int dialect; /* 0: mcp, 1: erlmcp */
+    int dialect; /* tdg__dialect_t, never UNSAID */
     int64_t workers;
 
     int timing;

@@ -46,11 +46,28 @@ static const char *read_host(const char *text, const char **ret_host, size_t *re
     return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
 }
 
+const char *const tdg__dialects[] = {"mcp", "erlmcp", NULL};
+
+/* "erlmcp+" in front of the URL; returns what follows. */
+static const char *read_dialect(const char *url, tdg__dialect_t *ret) {
+    for (int i = 0; tdg__dialects[i] != NULL; i++) {
+        size_t len = strlen(tdg__dialects[i]);
+
+        if (strncasecmp(url, tdg__dialects[i], len) == 0 && url[len] == '+') {
+            *ret = (tdg__dialect_t)i;
+            return url + len + 1;
+        }
+    }
+    *ret = TDG__DIALECT_UNSAID;
+    return url;
+}
+
 int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *error) {
     tdg__listen_t listen = {.port = TDG__LISTEN_PORT};
     const char *host, *rest;
     size_t len;
 
+    url = read_dialect(url, &listen.dialect);
     if (strncasecmp(url, "https://", 8) == 0)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
                                "https is not spoken here; listen on http and put a proxy "

@@ -21,7 +21,6 @@ enum {
 
 /* One less than tdg_timing_mode_t: there is nothing to inherit from. */
 static const char *const timings[] = {"immediate", "batch", "debounce", "throttle", NULL};
-static const char *const dialects[] = {"mcp", "erlmcp", NULL};
 
 #define TEXT(field, name, example, help)                                                 \
     { name, TDG__OPTION_STRING, AT(field), 0, NULL, 0, 0, NULL, example, help }
@@ -47,7 +46,9 @@ static const tdg__option_t server_options[] = {
 
     TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
           "Where to listen, as one URL or a list: http://HOST:PORT. 0.0.0.0 and [::] are "
-          "every address of the machine; port 0 is any free one."),
+          "every address of the machine; port 0 is any free one. erlmcp+http://HOST:PORT "
+          "speaks "
+          "that dialect there, mcp+http:// the protocol as it is; else `dialect` holds."),
     TEXTS(
         allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
         "Names by which clients may call this server; a name without a port means any "
@@ -57,8 +58,9 @@ static const tdg__option_t server_options[] = {
         allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
         "Web pages that may call this server, as their origin; \"*\" is any. Without it: "
         "loopback pages where it listens on loopback, else none."),
-    CHOICE(dialect, "dialect", "mcp", dialects,
-           "What is spoken over HTTP: mcp, or erlmcp with its other names and codes."),
+    CHOICE(dialect, "dialect", "mcp", tdg__dialects,
+           "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
+           "codes. An entry of `listen` may say otherwise."),
     {"workers",  TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
      "Threads that serve clients. Without it: one per core."},
 

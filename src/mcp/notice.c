@@ -11,17 +11,17 @@ enum { MAX_HEAD_BYTES = 1024 * 1024 };
 /* ---- Head --------------------------------------------------------------- */
 
 static void put_method(tdg__text_t *text, const tdg__notice_t *notice, tdg__form_t form) {
-    bool erlmcp = form == TDG__FORM_ERLMCP;
+    bool short_name = form == TDG__FORM_ERLMCP && notice->list == NULL;
 
     tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"method\":\"");
-    if (!erlmcp)
+    if (!short_name)
         tdg__text_put(text, "notifications/");
     if (notice->list != NULL) {
         tdg__text_put(text, notice->list);
         tdg__text_put(text, "/list_changed");
     } else {
-        tdg__text_put(text, erlmcp && notice->deleted ? "resources/deleted"
-                                                      : "resources/updated");
+        tdg__text_put(text, short_name && notice->deleted ? "resources/deleted"
+                                                          : "resources/updated");
     }
     tdg__text_put(text, "\",\"params\":{");
 }
@@ -53,7 +53,7 @@ tdg__buf_t *tdg__notice_head(const tdg__notice_t *notice, tdg__form_t form) {
 
     put_method(&text, notice, form);
     if (notice->list != NULL) {
-        tdg__text_put(&text, "\"_meta\":{");
+        tdg__text_put(&text, tdg__notice_has_tail(true, form) ? "\"_meta\":{" : "}}");
     } else {
         if (notice->metadata != NULL && (notice->in_params || notice->in_meta))
             tdg__text_put_json(&metadata, notice->metadata);
@@ -65,6 +65,10 @@ tdg__buf_t *tdg__notice_head(const tdg__notice_t *notice, tdg__form_t form) {
     tdg__text_done(&metadata);
     tdg__text_done(&text);
     return head;
+}
+
+bool tdg__notice_has_tail(bool is_list, tdg__form_t form) {
+    return !is_list || form != TDG__FORM_ERLMCP;
 }
 
 /* ---- Tail --------------------------------------------------------------- */

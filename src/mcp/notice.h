@@ -27,7 +27,8 @@
 /* Which wording a stream gets. Modern and legacy differ in the tail only. */
 typedef enum tdg__form {
     TDG__FORM_STANDARD,
-    TDG__FORM_ERLMCP, /* resources/updated, resources/deleted, tools/list_changed, … */
+    TDG__FORM_ERLMCP, /* resources/updated, resources/deleted; list changes as above, but
+                         with empty params */
     TDG__FORM_COUNT,
 } tdg__form_t;
 
@@ -44,6 +45,9 @@ typedef struct tdg__notice {
 
 /* A new buffer with the head; NULL when memory is out. */
 tdg__buf_t *tdg__notice_head(const tdg__notice_t *notice, tdg__form_t form);
+
+/* Whether a tail follows the head: not where a list change has empty params. */
+bool tdg__notice_has_tail(bool is_list, tdg__form_t form);
 
 /* At most this many bytes beside the subscription id. */
 enum { TDG__TAIL_MAX = 160 };

@@ -101,9 +101,11 @@ int tdg__param_fail(tdg__rpc_error_t *error, const char *format, ...) {
 static int find_value(const tdg__place_t *place, const char *key, int required,
                       json_t **ret, tdg__rpc_error_t *error) {
     *ret = json_object_get(place->object, key);
-    if (*ret == NULL && required == TDG__REQUIRED)
-        return tdg__param_fail(error, "%s is missing in %s", key, place->name);
-    return 0;
+    if (*ret != NULL || required != TDG__REQUIRED)
+        return 0;
+    if (strcmp(place->name, "params") == 0)
+        return tdg__param_fail(error, "Missing %s parameter", key);
+    return tdg__param_fail(error, "%s is missing in %s", key, place->name);
 }
 
 static int mistyped(const tdg__place_t *place, const char *key, const char *expected,

@@ -2,6 +2,7 @@
 #include "mcp/result.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -223,7 +224,8 @@ static const int modern_codes[TDG__FAULT_COUNT] = {
     [TDG__FAULT_NOT_INITIALISED] = TDG__RPC_INVALID_REQUEST,
 };
 
-/* 0: as the era has it. */
+/* Legacy ones only: what a modern request means by -32022 is another thing. 0: as the era
+ * has it. */
 static const int erlmcp_codes[TDG__FAULT_COUNT] = {
     [TDG__FAULT_NOT_FOUND] = TDG__RPC_ERLMCP_NOT_FOUND,
     [TDG__FAULT_INVALID_URI] = TDG__RPC_ERLMCP_INVALID_URI,
@@ -259,7 +261,7 @@ void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t 
     int code = tdg__version_modern(version) ? modern_codes[fault] : legacy_codes[fault];
     json_t *data = NULL;
 
-    if (erlmcp && erlmcp_codes[fault] != 0)
+    if (erlmcp && !tdg__version_modern(version) && erlmcp_codes[fault] != 0)
         code = erlmcp_codes[fault];
     if (fault != TDG__FAULT_SUBSCRIBE_FAILED)
         detail = NULL;
@@ -270,4 +272,10 @@ void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t 
         data = with_text(data, "detail", detail);
     }
     tdg__rpc_error_set(error, code, data, "%s", messages[fault]);
+}
+
+void tdg__error_to_erlmcp(tdg__rpc_error_t *error) {
+    if (error->code == TDG__RPC_INVALID_PARAMS &&
+        json_object_get(error->data, "detail") != NULL)
+        snprintf(error->message, sizeof(error->message), "Invalid params");
 }

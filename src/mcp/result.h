@@ -72,4 +72,8 @@ void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t 
 /* Why a listen leaves a URI out, in one word: "not_found". */
 const char *tdg__fault_reason(tdg__fault_t fault);
 
+/* Gives an error of a legacy request the words of the erlmcp dialect: what is wrong with
+ * a parameter is in data.detail only. */
+void tdg__error_to_erlmcp(tdg__rpc_error_t *error);
+
 #endif

@@ -296,6 +296,15 @@ static void on_closing(void *user, tdg__source_t *source) {
     tdg__hooks_remove(serve->live, serve->server, source);
 }
 
+/* Where a listener says nothing of it, the command line decides, then the config. */
+static bool speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said) {
+    if (said == TDG__DIALECT_UNSAID)
+        said = serve->opts.dialect;
+    if (said == TDG__DIALECT_UNSAID)
+        said = (tdg__dialect_t)serve->config->server.dialect;
+    return said == TDG__DIALECT_ERLMCP;
+}
+
 static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
     const tdg__config_server_t *config = &serve->config->server;
     tdg_listen_opts_t opts = {
@@ -303,7 +312,7 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
         .port = listen->port,
         .allowed_hosts = (const char *const *)config->allowed_hosts,
         .allowed_origins = (const char *const *)config->allowed_origins,
-        .erlmcp = config->dialect == 1,
+        .erlmcp = speaks_erlmcp(serve, listen->dialect),
     };
     char url[TDG__LISTEN_URL_MAX];
 
@@ -385,7 +394,7 @@ static int make_server(tdg__serve_t *serve) {
     }
     if (serve->opts.stdio) {
         rv = tdg_server_pipe(serve->server, STDIN_FILENO, STDOUT_FILENO,
-                             serve->config->server.dialect == 1);
+                             speaks_erlmcp(serve, TDG__DIALECT_UNSAID));
         if (rv < 0) {
             say(serve, TDG_LOG_ERROR, "cannot serve standard input and output: %s",
                 tdg_strerror(rv));

@@ -16,8 +16,10 @@ typedef struct tdg__serve_opts {
     const char *config_file;  /* NULL: none */
     const char *const *paths; /* files and folders to serve as well; ends with NULL */
     const char *const
-        *listen; /* URLs, instead of those in the config; NULL: as it says */
-    bool stdio;  /* serve standard input and output; HTTP only where `listen` is given */
+        *listen;            /* URLs, instead of those in the config; NULL: as it says */
+    tdg__dialect_t dialect; /* of stdio, and of URLs that do not say; UNSAID: as the
+                               config says */
+    bool stdio; /* serve standard input and output; HTTP only where `listen` is given */
 
     unsigned debug; /* TDG_DEBUG_...: parts of the server that log each step */
 

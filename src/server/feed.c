@@ -143,7 +143,8 @@ static char *put_note(char *out, tdg__feed_t *feed, const tdg__note_t *note,
     if (feed->frame != TDG__FRAME_LINE)
         out = put(out, "data: ", 6);
     out = put(out, head->data, head->len);
-    out += tdg__notice_tail(out, &tail);
+    if (tdg__notice_has_tail(note->change->kind == TDG__TARGET_LIST, feed->form))
+        out += tdg__notice_tail(out, &tail);
     if (feed->frame == TDG__FRAME_SSE_IDS)
         out = put_event_id(out, feed, &note->cursor);
     if (feed->frame != TDG__FRAME_LINE)

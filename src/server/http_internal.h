@@ -31,6 +31,10 @@ void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields);
 /* A refusal that no request of the protocol gets: an error without an id. */
 void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *message);
 
+/* The same for a request of the protocol; `id` is JSON text, or NULL. */
+void tdg__visit_refuse_id(tdg__visit_t *visit, int status, const char *id, int code,
+                          const char *message);
+
 /* The version of the protocol is none that is spoken here: 400 and -32022. */
 void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
                                const char *requested);

@@ -45,15 +45,16 @@ static void move_to(tdg__visit_t *visit, tdg__worker_t *to) {
 }
 
 /* The session of a request, by its id. NULL: the request has been answered, or moved to
- * the worker of the session. */
+ * the worker of the session. `request_id` NULL: it is none of JSON-RPC's. */
 static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
-                                    tdg__session_kind_t kind) {
+                                    tdg__session_kind_t kind, const char *request_id) {
+    int code = request_id != NULL ? TDG__RPC_NOT_INITIALISED : TDG__RPC_INVALID_REQUEST;
     int index = id != NULL ? tdg__session_worker(id) : -1;
     tdg__worker_t *owner = tdg__server_worker(tdg__worker_server(visit->worker), index);
 
     if (id == NULL) {
-        tdg__visit_refuse(
-            visit, 400, TDG__RPC_INVALID_REQUEST,
+        tdg__visit_refuse_id(
+            visit, 400, request_id, code,
             kind == TDG__SESSION_SSE
                 ? "The sessionId is missing in the query"
                 : "The Mcp-Session-Id header is missing: initialize first, or speak "
@@ -74,8 +75,8 @@ static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
         session = NULL;
     }
     if (session == NULL || session->kind != kind) {
-        tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
-                          "There is no such session (any more): initialize again");
+        tdg__visit_refuse_id(visit, 404, request_id, code,
+                             "There is no such session (any more): initialize again");
         return NULL;
     }
     tdg__session_touch(session);
@@ -116,7 +117,8 @@ void tdg__visit_serve_legacy(tdg__visit_t *visit, const tdg__rpc_message_t *mess
         return;
     }
     session = find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
-                           TDG__SESSION_HTTP);
+                           TDG__SESSION_HTTP,
+                           message->kind == TDG__RPC_REQUEST ? message->id : NULL);
     if (session == NULL)
         return;
     if (message->kind == TDG__RPC_REQUEST) {
@@ -156,7 +158,7 @@ void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values) {
     size_t i;
 
     tdg__session_t *session = find_session(
-        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP, NULL);
     if (session == NULL)
         return;
     if (session->version != TDG__V2025_03_26 || json_array_size(values) == 0) {
@@ -213,7 +215,7 @@ void tdg__visit_get(tdg__visit_t *visit) {
         return;
 
     tdg__session_t *session = find_session(
-        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP, NULL);
     if (session == NULL)
         return;
 
@@ -225,7 +227,7 @@ void tdg__visit_get(tdg__visit_t *visit) {
 
 void tdg__visit_delete(tdg__visit_t *visit) {
     tdg__session_t *session = find_session(
-        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP);
+        visit, tdg__http_field(visit->http, "mcp-session-id"), TDG__SESSION_HTTP, NULL);
 
     if (session == NULL)
         return;
@@ -270,8 +272,8 @@ void tdg__visit_messages(tdg__visit_t *visit) {
     tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
-    tdg__session_t *session =
-        find_session(visit, session_in_query(visit->http->query, id), TDG__SESSION_SSE);
+    tdg__session_t *session = find_session(
+        visit, session_in_query(visit->http->query, id), TDG__SESSION_SSE, NULL);
     if (session == NULL)
         return;
 

@@ -39,7 +39,6 @@ static void serve_listen(tdg__visit_t *visit, const tdg__mcp_request_t *request)
         .worker = visit->worker,
         .conn = visit->conn,
         .fields = visit->fields,
-        .erlmcp = visit->listener->erlmcp,
     };
 
     if (!tdg__visit_accepts(visit, "text/event-stream"))

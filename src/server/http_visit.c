@@ -20,12 +20,17 @@ void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields) {
 
 /* A refusal that no request of the protocol gets: an error without an id. */
 void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *message) {
+    tdg__visit_refuse_id(visit, status, NULL, code, message);
+}
+
+void tdg__visit_refuse_id(tdg__visit_t *visit, int status, const char *id, int code,
+                          const char *message) {
     tdg__rpc_error_t error = {0};
     tdg__text_t text;
 
     tdg__rpc_error_set(&error, code, NULL, "%s", message);
     tdg__text_init(&text, SIZE_MAX);
-    tdg__rpc_put_error(&text, NULL, &error);
+    tdg__rpc_put_error(&text, id, &error);
     tdg__rpc_error_done(&error);
     if (text.error == 0)
         tdg__conn_respond(visit->conn, status, "application/json", visit->fields,

@@ -539,6 +539,8 @@ void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
         return;
     channel->log_level = session->log_level;
     if (tdg__mcp_read_legacy(message, session->version, &request, &error) < 0) {
+        if (session->erlmcp)
+            tdg__error_to_erlmcp(&error);
         if (message->kind == TDG__RPC_REQUEST)
             tdg__channel_refuse(channel, message->id, &error);
         tdg__rpc_error_done(&error);

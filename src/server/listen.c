@@ -468,7 +468,7 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
     listen->feed.subscription = listen->id;
     listen->feed.subscription_len = (uint32_t)len;
     listen->feed.frame = opts->conn != NULL ? TDG__FRAME_SSE : TDG__FRAME_LINE;
-    listen->feed.form = opts->erlmcp ? TDG__FORM_ERLMCP : TDG__FORM_STANDARD;
+    listen->feed.form = TDG__FORM_STANDARD; /* the erlmcp dialect is a legacy one */
     listen->feed.peer = (tdg__peer_t){
         .transport = opts->conn != NULL ? "http" : "stdio",
         .version = request->version,

@@ -23,7 +23,6 @@ typedef struct tdg__listen_opts {
     tdg__outlet_t *outlet; /* of the pipe */
     tdg__listen_t **pipe;  /* list of the pipe's listens */
     const char *fields;    /* HTTP: further header lines */
-    bool erlmcp;
 } tdg__listen_opts_t;
 
 /* Opens the stream and answers by the stream itself. Returns 0; or TDG_EINVAL with *error

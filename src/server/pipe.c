@@ -168,7 +168,6 @@ static void open_listen(tdg__pipe_t *pipe, const tdg__mcp_request_t *request) {
         .worker = pipe->channel.worker,
         .outlet = tdg__line_outlet(pipe->line),
         .pipe = &pipe->listens,
-        .erlmcp = pipe->channel.erlmcp,
     };
 
     if (tdg__listen_open(&opts, request, &error) < 0)

@@ -53,11 +53,11 @@ describe('metadata of a change', () => {
     }
   });
 
-  it('has the names of erlmcp where that is spoken', async () => {
-    for (const { method, params } of await updateWith('--erlmcp')) {
-      assert.equal(method, 'resources/updated');
-      assert.equal(params.metadata.size, 3);
-    }
+  it('has the names of erlmcp where that is spoken, for legacy clients', async () => {
+    const [modern, legacy] = await updateWith('--erlmcp');
+    assert.equal(modern.method, updated);
+    assert.equal(legacy.method, 'resources/updated');
+    for (const { params } of [modern, legacy]) assert.equal(params.metadata.size, 3);
   });
 });
 

@@ -139,12 +139,33 @@ describe('the dialect of erlmcp', () => {
     await client.call('delete', { uri: 'live://a' });
     await stream.message('resources/deleted');
     await client.call('add_tool', { name: 'late' });
-    await stream.message('tools/list_changed');
+    const { json } = await stream.message('notifications/tools/list_changed');
+    assert.deepEqual(json, { jsonrpc: '2.0', method: 'notifications/tools/list_changed',
+      params: {} });
     await assert.rejects(client.result('resources/read', { uri: 'live://nowhere' }),
       { code: -32001 });
     await assert.rejects(client.subscribe('not a uri'), { code: -32022 });
+    await assert.rejects(client.result('resources/subscribe', {}), { code: -32602,
+      message: 'Invalid params', data: { detail: 'Missing uri parameter' } });
     stream.close();
     await client.delete();
+    await fixture.stop();
+  });
+});
+
+describe('a request before initialize over /mcp', () => {
+  it('is not initialized, and says which request that was', async () => {
+    const fixture = await Fixture.start();
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'resources/list' });
+    const headers = { 'Content-Type': 'application/json' };
+    const early = await fetch(fixture.url, { method: 'POST', headers, body });
+    assert.equal(early.status, 400);
+    const { id, error } = await early.json();
+    assert.deepEqual([id, error.code], [7, -32005]);
+    const gone = await fetch(fixture.url, { method: 'POST', body,
+      headers: { ...headers, 'Mcp-Session-Id': '00000000000000000000000000000000ff' } });
+    assert.equal(gone.status, 404);
+    assert.equal((await gone.json()).error.code, -32005);
     await fixture.stop();
   });
 });

@@ -753,6 +753,32 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     assert serve.end() == 0
 
 
+def dialect_at(serve, port):
+    """What a missing resource is called there: each dialect has a code of its own."""
+    serve.port = port
+    code = Session(serve).call('resources/read', {'uri': 'none:1'})['error']['code']
+    return {-32002: 'mcp', -32001: 'erlmcp'}[code]
+
+
+def each_listener_has_its_dialect():
+    plain, named = 'http://127.0.0.1:0', 'erlmcp+http://127.0.0.1:0'
+    config = ('server: {workers: 1, listen: ["http://127.0.0.1:0", "erlmcp+http://127.0.0.1:0"]}\n'
+              'resources:\n' + MEMORY)
+    erlmcp = 'server: {dialect: erlmcp}\nresources:\n' + MEMORY
+    for text, arguments, expected in (
+            (config, (), ['mcp', 'erlmcp']),
+            (ALL, ('--listen', plain, '--listen', named), ['mcp', 'erlmcp']),
+            (ALL, ('--dialect', 'erlmcp', '--listen', plain, '--listen', 'mcp+' + plain),
+             ['erlmcp', 'mcp']),
+            (erlmcp, ('--dialect', 'mcp', '--listen', plain), ['mcp']),
+            (erlmcp, ('--listen', plain), ['erlmcp'])):
+        serve = Serve(text, arguments)
+        urls = json.loads(serve.log[-1])['urls']
+        ports = [int(url.split(':')[2].split('/')[0]) for url in urls]
+        assert [dialect_at(serve, port) for port in ports] == expected, (arguments, urls)
+        assert serve.end() == 0
+
+
 # ---- Beginning and end --------------------------------------------------------------------
 
 def signals_end_it_and_streams_end_well():
@@ -1120,6 +1146,7 @@ TESTS = [
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,
     a_session_subscribes_to_what_exists_or_asks_to_wait,
+    each_listener_has_its_dialect,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,

@@ -30,6 +30,29 @@ static void addresses_are_read(void **state) {
     }
 }
 
+static void an_address_may_say_what_is_spoken_there(void **state) {
+    static const struct {
+        const char *url;
+        tdg__dialect_t dialect;
+    } cases[] = {
+        {"http://[::1]:9",        TDG__DIALECT_UNSAID},
+        {"erlmcp+http://[::1]:9", TDG__DIALECT_ERLMCP},
+        {"ERLMCP+HTTP://[::1]:9", TDG__DIALECT_ERLMCP},
+        {"mcp+http://[::1]:9",    TDG__DIALECT_MCP   },
+    };
+    char url[TDG__LISTEN_URL_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tdg__listen_t listen;
+
+        assert_int_equal(tdg__listen_parse(cases[i].url, &listen, NULL), 0);
+        assert_int_equal(listen.dialect, cases[i].dialect);
+        tdg__listen_put(&listen, url);
+        assert_string_equal(url, "http://[::1]:9"); /* what clients call */
+    }
+}
+
 static void addresses_are_written_as_they_are_read(void **state) {
     static const char *const urls[] = {TDG__LISTEN_DEFAULT, "http://[::1]:0",
                                        "http://a-b.c_d:65535"};
@@ -57,6 +80,7 @@ static void what_is_no_address_is_said(void **state) {
     static const struct {
         const char *url, *says;
     } cases[] = {
+        {"klingon+http://a",      no_scheme                                                 },
         {"",                      no_scheme                                                 },
         {"127.0.0.1:80",          no_scheme                                                 },
         {"tcp://127.0.0.1:80",    no_scheme                                                 },
@@ -101,6 +125,7 @@ static void what_is_no_address_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read),
+        cmocka_unit_test(an_address_may_say_what_is_spoken_there),
         cmocka_unit_test(addresses_are_written_as_they_are_read),
         cmocka_unit_test(what_is_no_address_is_said),
     };

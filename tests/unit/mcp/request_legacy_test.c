@@ -130,15 +130,15 @@ static void expect_refused(const char *method, const char *params, const char *e
 
 static void refuses_wrong_parameters(void **state) {
     (void)state;
-    expect_refused("initialize", NULL, "protocolVersion is missing in params");
+    expect_refused("initialize", NULL, "Missing protocolVersion parameter");
     expect_refused("initialize", "{'protocolVersion':1}",
                    "protocolVersion in params must be a string");
     expect_refused("initialize", "{'protocolVersion':'2025-06-18'}",
-                   "capabilities is missing in params");
+                   "Missing capabilities parameter");
     expect_refused("initialize", "{'protocolVersion':'2025-06-18','capabilities':[]}",
                    "capabilities in params must be an object");
     expect_refused("initialize", "{'protocolVersion':'2025-06-18','capabilities':{}}",
-                   "clientInfo is missing in params");
+                   "Missing clientInfo parameter");
     expect_refused("initialize",
                    "{'protocolVersion':'2025-06-18','capabilities':{},'clientInfo':'x'}",
                    "clientInfo in params must be an object");
@@ -157,22 +157,22 @@ static void refuses_wrong_parameters(void **state) {
                    "cursor in params must be a string");
     expect_refused("tools/list", "{'cursor':1}", "cursor in params must be a string");
     expect_refused("prompts/list", "{'cursor':1}", "cursor in params must be a string");
-    expect_refused("resources/read", NULL, "uri is missing in params");
+    expect_refused("resources/read", NULL, "Missing uri parameter");
     expect_refused("resources/read", "{'uri':null}", "uri in params must be a string");
-    expect_refused("resources/subscribe", NULL, "uri is missing in params");
+    expect_refused("resources/subscribe", NULL, "Missing uri parameter");
     expect_refused("resources/subscribe", "{'uri':['a:b']}",
                    "uri in params must be a string");
-    expect_refused("resources/unsubscribe", "{}", "uri is missing in params");
+    expect_refused("resources/unsubscribe", "{}", "Missing uri parameter");
     expect_refused("resources/unsubscribe", "{'uri':1}",
                    "uri in params must be a string");
-    expect_refused("tools/call", NULL, "name is missing in params");
+    expect_refused("tools/call", NULL, "Missing name parameter");
     expect_refused("tools/call", "{'name':'t','arguments':'x'}",
                    "arguments in params must be an object");
     expect_refused("prompts/get", "{'name':1}", "name in params must be a string");
     expect_refused("prompts/get", "{'name':'p','arguments':{'x':null}}",
                    "the arguments of a prompt must be strings: x");
-    expect_refused("completion/complete", NULL, "ref is missing in params");
-    expect_refused("logging/setLevel", NULL, "level is missing in params");
+    expect_refused("completion/complete", NULL, "Missing ref parameter");
+    expect_refused("logging/setLevel", NULL, "Missing level parameter");
     expect_refused("logging/setLevel", "{'level':6}", "level in params must be a string");
     expect_refused("logging/setLevel", "{'level':'INFO'}",
                    "level in params is no log level: INFO");

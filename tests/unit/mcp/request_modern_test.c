@@ -149,11 +149,11 @@ static void refuses_wrong_parameters(void **state) {
     expect_refused("prompts/list", "{" META ",'cursor':true}",
                    "cursor in params must be a string");
     /* resources/read */
-    expect_refused("resources/read", "{" META "}", "uri is missing in params");
+    expect_refused("resources/read", "{" META "}", "Missing uri parameter");
     expect_refused("resources/read", "{" META ",'uri':7}",
                    "uri in params must be a string");
     /* tools/call */
-    expect_refused("tools/call", "{" META "}", "name is missing in params");
+    expect_refused("tools/call", "{" META "}", "Missing name parameter");
     expect_refused("tools/call", "{" META ",'name':{}}",
                    "name in params must be a string");
     expect_refused("tools/call", "{" META ",'name':'t','arguments':[1]}",
@@ -161,13 +161,13 @@ static void refuses_wrong_parameters(void **state) {
     expect_refused("tools/call", "{" META ",'name':'t','arguments':null}",
                    "arguments in params must be an object");
     /* prompts/get */
-    expect_refused("prompts/get", "{" META "}", "name is missing in params");
+    expect_refused("prompts/get", "{" META "}", "Missing name parameter");
     expect_refused("prompts/get", "{" META ",'name':'p','arguments':'x'}",
                    "arguments in params must be an object");
     expect_refused("prompts/get", "{" META ",'name':'p','arguments':{'a':'b','c':4}}",
                    "the arguments of a prompt must be strings: c");
     /* completion/complete */
-    expect_refused("completion/complete", "{" META "}", "ref is missing in params");
+    expect_refused("completion/complete", "{" META "}", "Missing ref parameter");
     expect_refused("completion/complete", "{" META ",'ref':'p'}",
                    "ref in params must be an object");
     expect_refused("completion/complete", "{" META ",'ref':{}}",
@@ -183,8 +183,7 @@ static void refuses_wrong_parameters(void **state) {
     expect_refused("completion/complete",
                    "{" META ",'ref':{'type':'ref/resource','uri':9}}",
                    "uri in ref must be a string");
-    expect_refused("completion/complete", "{" META REF "}",
-                   "argument is missing in params");
+    expect_refused("completion/complete", "{" META REF "}", "Missing argument parameter");
     expect_refused("completion/complete", "{" META REF ",'argument':1}",
                    "argument in params must be an object");
     expect_refused("completion/complete", "{" META REF ",'argument':{'value':'v'}}",
@@ -202,7 +201,7 @@ static void refuses_wrong_parameters(void **state) {
                    "the arguments in context must be strings: b");
     /* subscriptions/listen */
     expect_refused("subscriptions/listen", "{" META "}",
-                   "notifications is missing in params");
+                   "Missing notifications parameter");
     expect_refused("subscriptions/listen", "{" META ",'notifications':[]}",
                    "notifications in params must be an object");
     expect_refused("subscriptions/listen",

@@ -344,6 +344,36 @@ static void each_fault_has_its_code_and_data(void **state) {
     }
 }
 
+static void the_erlmcp_dialect_is_for_legacy_requests(void **state) {
+    tdg__rpc_error_t error = {0};
+
+    (void)state;
+    tdg__fault_set(&error, TDG__FAULT_INVALID_URI, TDG__V_MODERN, true, "a", NULL);
+    assert_int_equal(error.code, -32602);
+    tdg__rpc_error_done(&error);
+    tdg__fault_set(&error, TDG__FAULT_NOT_FOUND, TDG__V_MODERN, true, "a:1", NULL);
+    assert_int_equal(error.code, -32602);
+    tdg__rpc_error_done(&error);
+}
+
+/* Seed 001: {"code": -32602, "message": "Invalid params", "data": {"detail": …}}. */
+static void the_erlmcp_dialect_has_details_in_data_only(void **state) {
+    tdg__rpc_error_t error = {0};
+
+    (void)state;
+    tdg__rpc_error_set(&error, -32602, json_from("{'detail':'Missing uri parameter'}"),
+                       "Invalid params: Missing uri parameter");
+    tdg__error_to_erlmcp(&error);
+    assert_string_equal(error.message, "Invalid params");
+    assert_json_equal(error.data, "{'detail':'Missing uri parameter'}");
+    tdg__rpc_error_done(&error);
+
+    tdg__rpc_error_set(&error, -32602, NULL, "Unknown tool: a");
+    tdg__error_to_erlmcp(&error);
+    assert_string_equal(error.message, "Unknown tool: a");
+    tdg__rpc_error_done(&error);
+}
+
 static void a_fault_before_initialize_is_a_legacy_one(void **state) {
     tdg__rpc_error_t error = {0};
 
@@ -405,6 +435,8 @@ int main(void) {
         CASE(without_memory_a_result_is_not_finished),
         CASE(without_memory_there_is_no_result),
         CASE(each_fault_has_its_code_and_data),
+        CASE(the_erlmcp_dialect_is_for_legacy_requests),
+        CASE(the_erlmcp_dialect_has_details_in_data_only),
         CASE(a_fault_before_initialize_is_a_legacy_one),
         CASE(a_uri_in_an_error_is_as_it_came),
         CASE(the_modern_era_stays_out_of_the_implementations_range),
