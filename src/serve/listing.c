@@ -43,7 +43,8 @@ static void user_free(void *user) {
 /* ---- Lists -------------------------------------------------------------- */
 
 int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
-                           const tdg__source_t *source, tdg_read_fn read) {
+                           const tdg__source_t *source, tdg_read_fn read,
+                           tdg_complete_fn complete) {
     const tdg__source_entry_t *entry = &source->entry;
     const char *name = entry->name != NULL ? entry->name : entry->uri;
     int rv;
@@ -58,8 +59,11 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                     .description = entry->description,
                                     .mime_type = entry->mime_type,
                                     .read = read,
+                                    .complete =
+                                        source->kind->complete != NULL ? complete : NULL,
                                     .user = listing,
                                     .user_free = user_free,
+                                    .not_subscribable = !entry->subscribable,
                                     .settings = tdg__source_settings(source)};
 
         rv = tdg_server_add_template(server, &template_);
@@ -72,6 +76,7 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                    .read = read,
                                    .user = listing,
                                    .user_free = user_free,
+                                   .not_subscribable = !entry->subscribable,
                                    .settings = tdg__source_settings(source)};
 
         rv = tdg_server_add_resource(server, &resource);
@@ -118,7 +123,8 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                                .extra = extra,
                                .read = read,
                                .user = listing,
-                               .user_free = user_free};
+                               .user_free = user_free,
+                               .not_subscribable = !source->entry.subscribable};
 
     if (source->template_ == NULL) /* else the template's settings hold for all of them */
         resource.settings = tdg__source_settings(source);

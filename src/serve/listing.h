@@ -22,10 +22,12 @@ typedef struct tdg__listing {
 tdg__listing_t *tdg__listing_create(void *owner); /* NULL where memory is out */
 void tdg__listing_unref(tdg__listing_t *listing); /* NULL is accepted */
 
-/* Lists what the entry of a source names by itself: a resource or a template; `read` gets
- * the listing. Returns 0 or a code as tdg_server_add_resource(). */
+/* Lists what the entry of a source names by itself: a resource or a template; `read` and
+ * `complete`, which is for kinds that complete variables, get the listing. Returns 0 or a
+ * code as tdg_server_add_resource(). */
 int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
-                           const tdg__source_t *source, tdg_read_fn read);
+                           const tdg__source_t *source, tdg_read_fn read,
+                           tdg_complete_fn complete);
 
 /* The same for something that the source lists. */
 int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,

@@ -190,6 +190,67 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
     tdg__handover_post(&live->handover, &read->task);
 }
 
+/* ---- Completion --------------------------------------------------------- */
+
+struct complete_task {
+    tdg__errand_t task;
+    tdg__live_t *live;
+    tdg_request_t *request;
+    const tdg__listing_t *listing; /* of the source; the request keeps it */
+    char *variable, *value;        /* in the same block */
+};
+
+static struct slot *slot_of_listing(tdg__live_t *live, const tdg__listing_t *listing) {
+    struct slot *slot = live->slots;
+
+    while (slot != NULL && slot->listing != listing)
+        slot = slot->next;
+    return slot;
+}
+
+/* A source that a reload has taken away suggests nothing. */
+static void run_complete(tdg__errand_t *task) {
+    struct complete_task *asked = (struct complete_task *)task;
+    struct slot *slot =
+        task->refused ? NULL : slot_of_listing(asked->live, asked->listing);
+    json_t *values = json_array();
+    size_t total = 0;
+
+    if (slot != NULL && values != NULL &&
+        slot->source->kind->complete(slot->source, asked->variable, asked->value, values,
+                                     &total) < 0) {
+        json_decref(values);
+        values = NULL;
+    }
+    tdg_request_reply_completion(asked->request, values, (uint32_t)total,
+                                 total > json_array_size(values));
+    tdg__free(asked);
+}
+
+/* On a worker's thread. */
+static void complete_variable(void *user, tdg_request_t *request, const char *argument,
+                              const char *value, const json_t *context) {
+    tdg__live_t *live = ((tdg__listing_t *)user)->owner;
+    size_t variable_size = strlen(argument) + 1, value_size = strlen(value) + 1;
+    struct complete_task *asked =
+        tdg__malloc(sizeof(*asked) + variable_size + value_size);
+
+    (void)context;
+    if (asked == NULL) {
+        tdg_request_reply(request, NULL);
+        return;
+    }
+    *asked = (struct complete_task){.task.run = run_complete,
+                                    .live = live,
+                                    .request = request,
+                                    .listing = user,
+                                    .variable = (char *)(asked + 1)};
+    asked->value = asked->variable + variable_size;
+    memcpy(asked->variable, argument, variable_size);
+    memcpy(asked->value, value, value_size);
+    tdg__handover_post(&live->handover, &asked->task);
+}
+
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
     struct slot *slot = user;
 
@@ -338,8 +399,8 @@ static void list_entry(struct slot *slot) {
     tdg__live_t *live = slot->live;
     char text[256];
 
-    int rv =
-        tdg__listing_add_entry(slot->listing, live->server, slot->source, read_resource);
+    int rv = tdg__listing_add_entry(slot->listing, live->server, slot->source,
+                                    read_resource, complete_variable);
     slot->unlisted = rv == TDG_ENOMEM;
     if (rv < 0) {
         snprintf(text, sizeof(text), "cannot be listed%s: %s",

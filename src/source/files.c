@@ -472,6 +472,7 @@ const tdg__source_kind_t tdg__source_files = {
     .unwatch = unwatch,
     .owns = owns,
     .fetch = tdg__files_fetch,
+    .complete = tdg__files_complete,
     .cancel = tdg__files_cancel,
     .inherit = tdg__files_inherit,
     .free = free_,

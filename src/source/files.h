@@ -194,6 +194,11 @@ void tdg__files_saw(tdg__files_t *files, const char *path); /* it has been read 
 bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in the tree */
 void tdg__files_on_absent(uv_timer_t *timer);
 
+/* ---- files_complete.c --------------------------------------------------- */
+
+int tdg__files_complete(tdg__source_t *source, const char *variable, const char *value,
+                        json_t *values, size_t *ret_total);
+
 /* ---- files_fetch.c ------------------------------------------------------ */
 
 void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch);

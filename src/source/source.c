@@ -48,6 +48,12 @@ const tdg__option_t tdg__source_options[] = {
      .offset = ENTRY(mime_type),
      .example = "application/json",
      .help = "The MIME type of the content, where the source does not know better."},
+    {.name = "subscribable",
+     .type = TDG__OPTION_BOOL,
+     .offset = ENTRY(subscribable),
+     .fallback = "true",
+     .example = "false",
+     .help = "Whether clients may subscribe to it; with false they can only read it."},
     {.name = "max-size",
      .type = TDG__OPTION_SIZE,
      .offset = ENTRY(max_size),
@@ -127,7 +133,7 @@ const tdg__option_t tdg__source_options[] = {
      .example = "200ms",
      .help = "The shortest rate limit that holds, whatever a client asks for; 0 is none. "
              "Without it: as the server's settings say."},
-    {.name = NULL                                                            },
+    {.name = NULL                                                 },
 };
 
 /* ---- Making one --------------------------------------------------------- */

@@ -127,6 +127,8 @@ enum {
     TDG__SOURCE_PUBLISH = 1 << 3, /* anybody with the publish key may put content */
 };
 
+enum { TDG__COMPLETIONS = 100 }; /* as many as the protocol allows in one answer */
+
 struct tdg__source_kind {
     const char *name;             /* its key in the config: "files" */
     const char *help;             /* one or two plain sentences for the reference */
@@ -181,6 +183,12 @@ struct tdg__source_kind {
     void (*each)(const tdg__source_t *source, void (*visit)(void *arg, const char *uri),
                  void *arg);
 
+    /* What a variable of the template may stand for, where it begins with `value`: puts
+     * at most TDG__COMPLETIONS texts into the array `values`, in order, and stores how
+     * many there are in all. Returns 0 or TDG_ENOMEM. NULL: nothing is suggested. */
+    int (*complete)(tdg__source_t *source, const char *variable, const char *value,
+                    json_t *values, size_t *ret_total);
+
     /* A request to the endpoint of a webhook: see webhook.h. NULL for all others. */
     const struct tdg__hook_ops *hook;
 
@@ -201,6 +209,7 @@ const tdg__section_t *tdg__source_sections(void);
 typedef struct tdg__source_entry {
     char *uri; /* a URI or a template; NULL only where the kind makes its own */
     char *name, *title, *description, *mime_type;
+    bool subscribable;
     int64_t max_size;               /* of content; more is TDG_ETOOLARGE */
     int64_t timeout_ms;             /* of one fetch */
     int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */

@@ -753,6 +753,59 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     assert serve.end() == 0
 
 
+def complete(call, template, value):
+    return call('completion/complete', {'ref': {'type': 'ref/resource', 'uri': template},
+                                        'argument': {'name': 'path', 'value': value}})
+
+
+def the_paths_of_a_folder_are_completed():
+    folder = tempfile.mkdtemp(dir=work)
+    os.mkdir(os.path.join(folder, 'docs'))
+    for name in ('docs/one.md', 'docs/other.md', 'dog.md'):
+        with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+            file.write(name)
+    serve = Serve(f"{HEAD}resources:\n- files: {folder}\n  uri: 'f:/{{+path}}'\n")
+    discovered = modern(serve, 'server/discover', {})['result']['capabilities']
+    assert discovered['completions'] == {}, discovered
+    for call in (Session(serve).call, lambda *message: modern(serve, *message)):
+        for value, expected in (('do', ['docs/', 'dog.md']),
+                                ('docs/o', ['docs/one.md', 'docs/other.md'])):
+            found = complete(call, 'f:/{+path}', value)['result']['completion']
+            assert found == {'values': expected, 'total': 2, 'hasMore': False}, found
+    assert serve.end() == 0
+
+    serve = Serve(f'{HEAD}resources:\n{MEMORY}')  # which completes nothing
+    discovered = modern(serve, 'server/discover', {})['result']['capabilities']
+    assert 'completions' not in discovered, discovered
+    answer = complete(Session(serve).call, 'm:{x}', 'a')
+    assert answer['error']['code'] == -32601, answer
+    assert serve.end() == 0
+
+
+def an_entry_may_be_for_reading_only():
+    folder = tempfile.mkdtemp(dir=work)
+    with open(os.path.join(folder, 'a.txt'), 'w', encoding='utf-8') as file:
+        file.write('text')
+    serve = Serve(f"{HEAD}resources:\n- memory: 'm:{{x}}'\n  subscribable: false\n"
+                  f"- files: {folder}\n  uri: 'f:/{{+path}}'\n  subscribable: false\n")
+    assert read(serve, 'f:/a.txt') == 'text'
+    uris = ['m:{x}', 'm:1', 'f:/a.txt', 'f:/{+path}', 'f:/none.txt']
+    session = Session(serve)
+    for uri in uris:
+        answer = session.subscribe(uri)
+        assert answer['error']['code'] == -32602, answer
+        assert answer['error']['data'] == {'error_type': 'not_subscribable', 'uri': uri}
+    method = 'subscriptions/listen'
+    wishes = {'notifications': {'resourceSubscriptions': uris}}
+    stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+    params = stream.next()['params']
+    assert params['notifications']['resourceSubscriptions'] == [], params
+    refused = params['_meta']['dev.tidings/refused']
+    assert refused == {uri: 'not_subscribable' for uri in uris}, refused
+    stream.close()
+    assert serve.end() == 0
+
+
 def dialect_at(serve, port):
     """What a missing resource is called there: each dialect has a code of its own."""
     serve.port = port
@@ -1146,6 +1199,8 @@ TESTS = [
     the_config_itself_is_never_served,
     a_template_that_cannot_be_watched_is_not_subscribable,
     a_session_subscribes_to_what_exists_or_asks_to_wait,
+    the_paths_of_a_folder_are_completed,
+    an_entry_may_be_for_reading_only,
     each_listener_has_its_dialect,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
