@@ -39,6 +39,7 @@ bench: build
 	@$(BUILD)/bench/fanout --svg $(BUILD)/bench
 	@$(BUILD)/bench/sources --svg $(BUILD)/bench
 	@$(BUILD)/bench/client --svg $(BUILD)/bench
+	@$(BUILD)/bench/abuse
 	@echo 'Plots are in $(BUILD)/bench/*.svg.'
 
 fuzz: setup

@@ -9,6 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <jansson.h>
 
 #include "base/clock.h"
@@ -321,6 +325,14 @@ static bool are_listen_urls(const cli_texts_t *urls) {
     return true;
 }
 
+/* Large contents and answers go back to the system when they are freed. The C library
+ * keeps them otherwise, once it has seen that such sizes come and go. */
+static void give_large_memory_back(void) {
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 static int run_serve(const cli_command_t *self, int argc, char **argv) {
     struct serving serving = {.options.dialect = TDG__DIALECT_UNSAID};
     int exit_code;
@@ -363,6 +375,7 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     };
     tdg__serve_t *serve = NULL;
 
+    give_large_memory_back();
     int rv = tdg__serve_create(&opts, &serve);
     if (rv == 0)
         rv = tdg__serve_run(serve);
