@@ -35,7 +35,8 @@ extern "C" {
     X(EFILTERSIZE, -25, "the filter is too large")                                       \
     X(EFILTERDEPTH, -26, "the filter is nested too deeply")                              \
     X(EPENDING, -27, "too many URIs wait on one stream")                                 \
-    X(ETOTAL, -28, "too many subscriptions in all, or too many bytes of their URIs")     \
+    X(ETOTAL, -28,                                                                       \
+      "too many subscriptions in all, or their URIs and filters are too large")          \
     X(ESYSTEM, -29, "the operating system refused")                                      \
     X(EAWAY, -30, "what it comes from cannot be reached now")
 

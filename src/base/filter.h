@@ -82,6 +82,9 @@ void tdg__filter_destroy(tdg__filter_t *filter); /* NULL is accepted */
  * Borrowed. */
 const tdg__buf_t *tdg__filter_text(const tdg__filter_t *filter);
 
+/* The memory that it takes: a few times its text. */
+size_t tdg__filter_bytes(const tdg__filter_t *filter);
+
 /* What three fields of the metadata are where the application gave none. */
 typedef struct tdg__filter_known {
     int64_t updated_at;

@@ -202,15 +202,16 @@ static tdg__buf_t *write_text(const json_t *json, size_t max_bytes, int *ret_cod
  * counts are bounded by TDG__FILTER_MAX_BYTES, so their sum does not overflow. */
 static tdg__filter_t *create(const tdg__filter_counts_t *counts, struct room *ret_room) {
     tdg__filter_t *filter;
+    size_t size = sizeof(*filter) + counts->steps * sizeof(filter->steps[0]) +
+                  counts->fields * sizeof(tdg__filter_field_t) +
+                  counts->names * sizeof(tdg__filter_name_t) +
+                  counts->values * sizeof(tdg__filter_value_t) + counts->bytes;
 
-    filter =
-        tdg__calloc(1, sizeof(*filter) + counts->steps * sizeof(filter->steps[0]) +
-                           counts->fields * sizeof(tdg__filter_field_t) +
-                           counts->names * sizeof(tdg__filter_name_t) +
-                           counts->values * sizeof(tdg__filter_value_t) + counts->bytes);
+    filter = tdg__calloc(1, size);
     if (filter == NULL)
         return NULL;
 
+    filter->size = size;
     ret_room->first = filter->steps;
     ret_room->step = TDG__FILTER_FIRST_STEP;
     ret_room->fields = (void *)(ret_room->first + counts->steps);
@@ -270,4 +271,8 @@ void tdg__filter_destroy(tdg__filter_t *filter) {
 
 const tdg__buf_t *tdg__filter_text(const tdg__filter_t *filter) {
     return filter->text;
+}
+
+size_t tdg__filter_bytes(const tdg__filter_t *filter) {
+    return filter->size + filter->text->len;
 }

@@ -125,6 +125,7 @@ static inline json_t *tdg__filter_iterable(const json_t *json) {
 
 struct tdg__filter {
     tdg__buf_t *text;
+    size_t size; /* of this block */
     uint32_t entry;
     tdg__filter_step_t steps[]; /* then fields, names, values and bytes */
 };

@@ -141,8 +141,8 @@ typedef struct tdg__engine_opts {
     uint32_t max_templates;     /* per stream [100] TDG_ETEMPLATES. One change may concern
                                    all of them, and they are compared with each other */
     uint32_t max_total;         /* subscriptions in all [10,000,000] TDG_ETOTAL */
-    uint32_t max_total_bytes;   /* of the names that are subscribed to, each counted once
-                                   [no limit] TDG_ETOTAL */
+    uint32_t max_total_bytes;   /* of the names that are subscribed to and of the filters,
+                                   each counted once [no limit] TDG_ETOTAL */
     uint32_t max_name_bytes;    /* of a URI or template [4,096], at most 8,192 (more is
                                    TDG_EINVAL: templates could not match it) TDG_EURILEN */
     uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */

@@ -274,7 +274,7 @@ struct tdg__engine {
 
     tdg__change_t *loan; /* what the last take() lent */
     size_t member_bytes, name_bytes;
-    size_t subscribed_bytes; /* of the names that have subscriptions */
+    size_t subscribed_bytes; /* of the names that have subscriptions, and of filters */
     tdg__counters_t counters;
 };
 
@@ -430,6 +430,9 @@ void tdg__resource_free_name(struct resource *resource);
 
 void tdg__history_add(tdg__engine_t *engine, uint32_t resource,
                       const tdg__change_t *change);
+
+/* Whether so many bytes more may be subscribed to. */
+bool tdg__engine_has_room(const tdg__engine_t *engine, size_t bytes);
 
 /* ---- shared_filter.c ---------------------------------------------------- */
 

@@ -29,6 +29,7 @@ static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
     uint32_t id = tdg__map_find(&engine->filter_map, hash, is_filter, engine,
                                 tdg__filter_text(parsed));
     struct shared_filter *filter;
+    int rv = TDG_ENOMEM;
 
     if (id != 0) {
         tdg__filter_destroy(parsed);
@@ -36,6 +37,10 @@ static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
         return 0;
     }
 
+    if (!tdg__engine_has_room(engine, tdg__filter_bytes(parsed))) {
+        rv = TDG_ETOTAL;
+        goto fail_parsed;
+    }
     if (tdg__map_reserve(&engine->filter_map) < 0)
         goto fail_parsed;
     filter = tdg__pool_alloc(&engine->filters, &id);
@@ -46,12 +51,13 @@ static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
     filter->id = id;
     filter->refs = 1;
     tdg__map_insert(&engine->filter_map, hash, id);
+    engine->subscribed_bytes += tdg__filter_bytes(parsed);
     *ret = filter;
     return 0;
 
 fail_parsed:
     tdg__filter_destroy(parsed);
-    return TDG_ENOMEM;
+    return rv;
 }
 
 int tdg__shared_filter_get(tdg__engine_t *engine, const json_t *json,
@@ -81,6 +87,7 @@ void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filte
     if (filter == NULL || --filter->refs > 0)
         return;
     tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);
+    engine->subscribed_bytes -= tdg__filter_bytes(filter->parsed);
     tdg__filter_destroy(filter->parsed);
     tdg__pool_free(&engine->filters, filter->id);
 }

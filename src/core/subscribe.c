@@ -265,13 +265,11 @@ int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
 
 /* ---- Subscribing -------------------------------------------------------- */
 
-/* Whether a name may be subscribed to that nobody is subscribed to yet. */
-static bool has_room_for(const tdg__engine_t *engine, const struct subject *subject) {
+bool tdg__engine_has_room(const tdg__engine_t *engine, size_t bytes) {
     size_t max = engine->opts.max_total_bytes;
 
-    return max == 0 || subject->watch.users != 0 ||
-           (engine->subscribed_bytes < max &&
-            subject->len <= max - engine->subscribed_bytes);
+    return max == 0 ||
+           (engine->subscribed_bytes < max && bytes <= max - engine->subscribed_bytes);
 }
 
 static int check_limits(const tdg__engine_t *engine, const struct stream *stream,
@@ -282,7 +280,7 @@ static int check_limits(const tdg__engine_t *engine, const struct stream *stream
         stream->templates >= engine->opts.max_templates)
         return TDG_ETEMPLATES;
     if (engine->counters.subscriptions >= engine->opts.max_total ||
-        !has_room_for(engine, subject))
+        (subject->watch.users == 0 && !tdg__engine_has_room(engine, subject->len)))
         return TDG_ETOTAL;
     return 0;
 }

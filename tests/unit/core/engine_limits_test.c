@@ -522,6 +522,49 @@ static void the_bytes_of_names_are_bounded_in_all(void **state) {
     assert_int_equal(subscribe_rv(f, s, URI("c:1")), 0);
 }
 
+static int setup_few_kilobytes(void **state) {
+    return fixture_create(state, &(tdg__engine_opts_t){.calls = calls_pushed,
+                                                       .defaults = at_once,
+                                                       .max_total_bytes = 2000});
+}
+
+static int subscribe_with_filter(struct fixture *f, tdg__stream_t s,
+                                 const tdg__target_t *target, int number) {
+    json_t *filter = json_pack("{s:{s:i}}", "metadata.size", "gt", number);
+    tdg__sub_opts_t opts = {.filter = filter};
+    int rv = tdg__engine_subscribe(f->engine, s, target, &opts, NULL);
+
+    json_decref(filter);
+    return rv;
+}
+
+/* Each filter counts once as well, with the memory that it takes, and until nobody has
+ * it. */
+static void the_bytes_of_filters_are_bounded_in_all(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+    int many = 0;
+
+    while (many < 100 && subscribe_with_filter(f, s, URI("a:1"), many) == 0 &&
+           subscribe_with_filter(f, t, URI("a:1"), many) == 0)
+        many++; /* new wishes replace the old ones */
+    assert_int_equal(many, 100);
+
+    char uri[] = "b:00";
+    for (many = 0; many < 99; many++) {
+        snprintf(uri, sizeof(uri), "b:%02d", many);
+        int rv = subscribe_with_filter(f, s, URI(uri), 1000 + many);
+        if (rv != 0) {
+            assert_int_equal(rv, TDG_ETOTAL);
+            break;
+        }
+    }
+    assert_in_range(many, 2, 20);
+    assert_int_equal(subscribe_with_filter(f, s, URI(uri), 1000), 0); /* that is there */
+    assert_int_equal(tdg__engine_unsubscribe(f->engine, s, URI("b:01")), 0);
+    assert_int_equal(subscribe_with_filter(f, s, URI("b:01"), 1000 + many), 0);
+}
+
 static int setup_small_history(void **state) {
     return fixture_create(state, &(tdg__engine_opts_t){
                                      .calls = calls_pushed,
@@ -543,6 +586,7 @@ int main(void) {
         TEST(one_template_too_many_on_a_stream_is_refused, setup_small),
         TEST(one_subscription_too_many_in_all_is_refused, setup_small),
         TEST(the_bytes_of_names_are_bounded_in_all, setup_few_bytes),
+        TEST(the_bytes_of_filters_are_bounded_in_all, setup_few_kilobytes),
 
         TEST(a_name_as_long_as_the_limit_is_accepted, setup_small),
         TEST(a_name_one_byte_longer_is_refused_everywhere, setup_small),
