@@ -64,24 +64,26 @@ def what_serve_prints_works():
         with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'http://127.0.0.1:0', folder],
                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as process:
-            lines = []
-            while not lines or not lines[-1].startswith('Ctrl-C'):
-                lines.append(process.stderr.readline())
-                tap.check(lines[-1] != '', f'it has ended: {lines}')
-            host, entries = None, []
-            for line in lines:
-                named = re.match(r'  (.*), in (\S+):$', line)
-                host = named[1] if named else host
-                if line.lstrip().startswith('{'):
-                    entries.append((host, entry_of(host, line)))
-            check_both_forms(entries)
-            wanted = lists(*[entry['url'] for _, entry in entries if 'url' in entry][:1])
-            tap.check(len(wanted) == 2 and wanted[0].endswith('/a.txt'), wanted)
-            for _, entry in entries:
-                found = lists(entry['url']) if 'url' in entry else lists(
-                    '--', entry['command'], *entry['args'])
-                tap.check(found == wanted, f'{entry}: {found}')
-            process.terminate()
+            try:
+                lines = []
+                while not lines or not lines[-1].startswith('Ctrl-C'):
+                    lines.append(process.stderr.readline())
+                    tap.check(lines[-1] != '', f'it has ended: {lines}')
+                host, entries = None, []
+                for line in lines:
+                    named = re.match(r'  (.*), in (\S+):$', line)
+                    host = named[1] if named else host
+                    if line.lstrip().startswith('{'):
+                        entries.append((host, entry_of(host, line)))
+                check_both_forms(entries)
+                wanted = lists(*[entry['url'] for _, entry in entries if 'url' in entry][:1])
+                tap.check(len(wanted) == 2 and wanted[0].endswith('/a.txt'), wanted)
+                for _, entry in entries:
+                    found = lists(entry['url']) if 'url' in entry else lists(
+                        '--', entry['command'], *entry['args'])
+                    tap.check(found == wanted, f'{entry}: {found}')
+            finally:
+                process.terminate()
 
 
 def blocks(page):
