@@ -19,7 +19,7 @@
 typedef struct tdg__config_server {
     char *name, *title, *instructions;
     char **listen;
-    char **allowed_hosts, **allowed_origins;
+    char **allowed_hosts, **allowed_origins, **trusted_proxies;
     int dialect; /* tdg__dialect_t, never UNSAID */
     int64_t workers;
 
@@ -30,10 +30,10 @@ typedef struct tdg__config_server {
         meta_metadata, any_template;
 
     int64_t page_size, keepalive, request_timeout, idle_timeout, session_idle,
-        stream_lifetime, retry, stop_timeout;
-    int64_t max_connections, max_sessions, max_calls, max_streams, max_header_size,
-        max_message_size, max_subscriptions, max_total_subscriptions, max_subscribed_size,
-        max_pending, max_history;
+        handshake_timeout, stream_lifetime, retry, stop_timeout;
+    int64_t max_connections, max_sessions, max_sessions_per_address, max_calls,
+        max_streams, max_header_size, max_message_size, max_subscriptions,
+        max_total_subscriptions, max_subscribed_size, max_pending, max_history;
     int64_t stale_size; /* not the server's: of the sources */
 } tdg__config_server_t;
 

@@ -8,6 +8,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/network.h"
 #include "base/text.h"
 #include "config/file.h"
 #include "config/timing.h"
@@ -58,6 +59,10 @@ static const tdg__option_t server_options[] = {
         allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
         "Web pages that may call this server, as their origin; \"*\" is any. Without it: "
         "loopback pages where it listens on loopback, else none."),
+    TEXTS(trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
+          "Proxies in front of this server, as addresses or networks. Of a request that "
+          "comes through them, the caller is the last address in X-Forwarded-For (or, "
+          "without it, Forwarded) that is no such proxy; for max-sessions-per-address."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
            "codes. An entry of `listen` may say otherwise."),
@@ -111,6 +116,8 @@ static const tdg__option_t server_options[] = {
          "Of a connection between requests."),
     TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
          "After which a legacy session without a stream or a request ends."),
+    TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
+         "The same for a session whose client never said notifications/initialized."),
     TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
          "After which a stream is ended, so that its client comes back; 0 is never."),
     TIME(retry, "retry", "1s", 1, DAY, NULL,
@@ -121,7 +128,12 @@ static const tdg__option_t server_options[] = {
     COUNT(max_connections, "max-connections", "16384", 1000000,
           "Connections at the same time; those beyond get 503."),
     COUNT(max_sessions, "max-sessions", "10000", 1000000,
-          "Legacy sessions at the same time."),
+          "Legacy sessions at the same time. Beyond it the oldest to which nobody has "
+          "come back gives way to a new one; if there is none such: 503."),
+    {"max-sessions-per-address", TDG__OPTION_NUMBER, AT(max_sessions_per_address), 0,
+     NULL, 1, 1000000, NULL, "100",
+     "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
+     "Without it: half of max-sessions."},
     COUNT(max_calls, "max-calls", "100", 100000,
           "Unanswered requests of one session or pipe."),
     COUNT(max_streams, "max-streams", "16", 10000,
@@ -145,7 +157,7 @@ static const tdg__option_t server_options[] = {
          "How much of what clients read last is kept, of all sources together, to be "
          "served as stale while a source is unreachable: at most 10000 contents, none "
          "larger than a quarter of this. 0 keeps nothing."),
-    {.name = NULL},
+    {.name = NULL        },
 };
 
 static const tdg__option_t publish_options[] = {
@@ -190,6 +202,7 @@ static const struct {
     SAME(request_timeout, request_timeout_ms),
     SAME(idle_timeout, idle_timeout_ms),
     SAME(session_idle, session_idle_ms),
+    SAME(handshake_timeout, handshake_timeout_ms),
     SAME(stream_lifetime, stream_lifetime_ms),
     SAME(retry, retry_ms),
     SAME(stop_timeout, stop_timeout_ms),
@@ -227,6 +240,8 @@ static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opt
     opts->title = server->title;
     opts->instructions = server->instructions;
     opts->workers = server->workers > 0 ? (unsigned)server->workers : 0;
+    if (server->max_sessions_per_address > 0)
+        opts->max_sessions_per_address = (uint32_t)server->max_sessions_per_address;
     for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
         int64_t amount;
         uint32_t narrow;
@@ -264,6 +279,26 @@ static const tdg__node_t *place_of_text(const tdg__node_t *node, size_t i) {
     while (node != NULL && i-- > 0)
         node = node->next;
     return node;
+}
+
+static int check_proxies(const tdg__config_t *config, const tdg__node_t *node,
+                         tdg__problems_t *problems) {
+    char **texts = config->server.trusted_proxies;
+    int rv = 0;
+
+    for (size_t i = 0; texts != NULL && texts[i] != NULL; i++) {
+        const char *const one[] = {texts[i], NULL};
+        tdg__networks_t *proxies = NULL;
+
+        if (tdg__networks_create(one, &proxies) < 0) {
+            tdg__node_problem(problems, place_of_text(node, i),
+                              "this is neither an address nor a network such as "
+                              "10.0.0.0/8");
+            rv = TDG_EINVAL;
+        }
+        tdg__networks_destroy(proxies);
+    }
+    return rv;
 }
 
 static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
@@ -306,5 +341,7 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
                           config->server.min_rate_limit);
     together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
+    if (check_proxies(config, tdg__node_get(section, "trusted-proxies"), problems) < 0)
+        together = TDG_EINVAL;
     return rv < 0 ? rv : together;
 }

@@ -312,6 +312,7 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
         .port = listen->port,
         .allowed_hosts = (const char *const *)config->allowed_hosts,
         .allowed_origins = (const char *const *)config->allowed_origins,
+        .trusted_proxies = (const char *const *)config->trusted_proxies,
         .erlmcp = speaks_erlmcp(serve, listen->dialect),
     };
     char url[TDG__LISTEN_URL_MAX];

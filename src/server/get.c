@@ -255,6 +255,7 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
         return TDG_EENDED;
     }
     tdg__session_touch(session);
+    tdg__session_came_back(session);
     if (id.post)
         return tdg__post_resume(session, &id, conn, fields);
     return open_stream(session, conn, fields);
@@ -297,7 +298,7 @@ static void old_notify(tdg__channel_t *channel, tdg__call_t *call, const char *t
 static const tdg__channel_ops_t old_ops = {old_notify, old_answer, NULL, NULL};
 
 int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
-                      const char *fields) {
+                      const tdg__address_t *caller, const char *fields) {
     static const char endpoint[] = "event: endpoint\ndata: /messages?sessionId=";
     char opening[sizeof(endpoint) + TDG__SESSION_ID + 2];
     tdg__session_t *session;
@@ -306,7 +307,7 @@ int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
         return TDG_ENOMEM;
 
     int rv = tdg__session_create(tdg__worker_sessions(worker), TDG__SESSION_SSE, erlmcp,
-                                 &session);
+                                 caller, &session);
     if (rv < 0) {
         tdg__free(old);
         return rv;

@@ -21,7 +21,7 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
 /* Begins a session of 2024-11-05 on the stream that its client has asked for, and tells
  * it where to post. Returns 0, or an error of tdg__session_create(). */
 int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
-                      const char *fields);
+                      const tdg__address_t *caller, const char *fields);
 
 /* For the posts of such a session: where answers go. */
 tdg__channel_t *tdg__old_sse_channel(tdg__session_t *session);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/network.h"
 #include "net/conn.h"
 #include "server/worker.h"
 
@@ -16,7 +17,8 @@ typedef struct tdg__listener {
     char **origins; /* allowed Origin values, ends in NULL; NULL: the same */
     bool loopback;  /* it is bound to an address of this machine only */
     bool erlmcp;
-    char machine[256]; /* its name; "": not known */
+    tdg__networks_t *proxies; /* that are trusted; NULL: none */
+    char machine[256];        /* its name; "": not known */
 } tdg__listener_t;
 
 /* Whether a Host or Origin value is allowed. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "server/caller.h"
 #include "server/get.h"
 #include "server/http_internal.h"
 #include "server/limits.h"
@@ -90,12 +91,23 @@ static bool is_initialize(const tdg__rpc_message_t *message) {
            strcmp(message->method, "initialize") == 0;
 }
 
+/* Whom a new session counts for; NULL: nobody. `room` is for the answer. */
+static const tdg__address_t *caller_of(const tdg__visit_t *visit, tdg__address_t *room) {
+    char peer[TDG__PEER_MAX];
+
+    tdg__conn_peer(visit->conn, peer);
+    return tdg__caller_find(visit->listener->proxies, peer, visit->http, room) ? room
+                                                                               : NULL;
+}
+
 static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *message) {
+    tdg__address_t caller;
     tdg__session_t *session;
     tdg__post_t *post;
 
-    int rv = tdg__session_create(tdg__worker_sessions(visit->worker), TDG__SESSION_HTTP,
-                                 visit->listener->erlmcp, &session);
+    int rv =
+        tdg__session_create(tdg__worker_sessions(visit->worker), TDG__SESSION_HTTP,
+                            visit->listener->erlmcp, caller_of(visit, &caller), &session);
     if (rv < 0) {
         tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
                           "The server cannot take one more session");
@@ -205,6 +217,10 @@ static void respond_not_opened(tdg__visit_t *visit, int code) {
         tdg__visit_refuse(visit, 404, TDG__RPC_INVALID_REQUEST,
                           "What was missed cannot be told any more: initialize again");
         break;
+    case TDG_EAGAIN: /* of a new session, which is logged */
+        tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
+                          "The server cannot take one more session");
+        break;
     default:
         tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL, tdg_strerror(code));
     }
@@ -238,11 +254,13 @@ void tdg__visit_delete(tdg__visit_t *visit) {
 /* ---- The endpoints of 2024-11-05 ---------------------------------------- */
 
 void tdg__visit_sse(tdg__visit_t *visit) {
+    tdg__address_t caller;
+
     if (!tdg__visit_wants_stream(visit))
         return;
 
     int rv = tdg__old_sse_open(visit->worker, visit->conn, visit->listener->erlmcp,
-                               visit->fields);
+                               caller_of(visit, &caller), visit->fields);
     if (rv < 0)
         respond_not_opened(visit, rv);
 }

@@ -78,7 +78,7 @@ static void on_initialized(tdg__session_t *session) {
 
     if (session->initialised)
         return;
-    session->initialised = true;
+    tdg__session_initialised(session);
     tdg__server_describe(tdg__worker_server(worker), &info);
     const struct {
         const char *name;
@@ -518,6 +518,8 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
         return;
     }
     tdg__call_set_mark(call, channel->mark);
+    if (request->method != TDG__M_INITIALIZE)
+        tdg__session_came_back(session);
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (methods[i].method == request->method) {
             methods[i].handle(session, call, request);

@@ -15,22 +15,24 @@ static const struct {
     const char *text;
 } events[TDG__EVENT_COUNT] = {
     [TDG__EVENT_CONNECTION_REFUSED] =
-        {TDG_LOG_WARNING, "a connection was refused: max_connections is reached"},
+        {TDG_LOG_WARNING, "a connection was refused: max_connections is reached"      },
     [TDG__EVENT_SESSION_REFUSED] = {TDG_LOG_WARNING,
-                                         "a session was refused: max_sessions is reached"                       },
+                                         "a session was refused: max_sessions is reached"                             },
+    [TDG__EVENT_CALLER_REFUSED] =
+        {TDG_LOG_WARNING, "a session was refused: max_sessions_per_address is reached"},
     [TDG__EVENT_CALL_REFUSED] = {TDG_LOG_WARNING,
-                                         "a request was refused: max_calls is reached"                          },
+                                         "a request was refused: max_calls is reached"                                },
     [TDG__EVENT_STREAM_REFUSED] = {TDG_LOG_WARNING,
-                                         "a stream was refused: max_streams is reached"                         },
-    [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"                          },
+                                         "a stream was refused: max_streams is reached"                               },
+    [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"                                },
     [TDG__EVENT_ANSWER_REFUSED] =
         {TDG_LOG_WARNING,
-                                         "a large answer was refused: others take all there is for them"        },
+                                         "a large answer was refused: others take all there is for them"              },
     [TDG__EVENT_NOT_ACCEPTED] = {TDG_LOG_ERROR,
-                                         "connections cannot be accepted for the moment"                        },
+                                         "connections cannot be accepted for the moment"                              },
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,
-                                         "clients were not told that a list has changed"                        },
-    [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR,   "a setting did not reach every worker"                },
+                                         "clients were not told that a list has changed"                              },
+    [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR,   "a setting did not reach every worker"                      },
 };
 
 void tdg__log_init(tdg__log_t *log, tdg_log_fn call, void *user) {

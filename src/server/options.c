@@ -23,6 +23,7 @@ static const struct {
     {offsetof(tdg_server_opts_t, request_timeout_ms),      30000           },
     {offsetof(tdg_server_opts_t, idle_timeout_ms),         75000           },
     {offsetof(tdg_server_opts_t, session_idle_ms),         5 * 60 * 1000   },
+    {offsetof(tdg_server_opts_t, handshake_timeout_ms),    30000           },
     {offsetof(tdg_server_opts_t, retry_ms),                1000            },
     {offsetof(tdg_server_opts_t, stop_timeout_ms),         3000            },
     {offsetof(tdg_server_opts_t, max_connections),         16384           },
@@ -45,6 +46,8 @@ static void fill_in(tdg_server_opts_t *opts) {
         if (*field == 0)
             *field = defaults[i].value;
     }
+    if (opts->max_sessions_per_address == 0)
+        opts->max_sessions_per_address = (opts->max_sessions - 1) / 2 + 1;
     if (opts->workers == 0)
         opts->workers = uv_available_parallelism();
     if (opts->workers > MAX_WORKERS)

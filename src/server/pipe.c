@@ -224,7 +224,7 @@ static void serve_legacy(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
     if (pipe->session == NULL) {
         tdg__sessions_t *sessions = tdg__worker_sessions(pipe->channel.worker);
 
-        if (tdg__session_create(sessions, TDG__SESSION_PIPE, pipe->channel.erlmcp,
+        if (tdg__session_create(sessions, TDG__SESSION_PIPE, pipe->channel.erlmcp, NULL,
                                 &pipe->session) < 0) {
             if (message->kind == TDG__RPC_REQUEST)
                 refuse(pipe, message->id, TDG__RPC_INTERNAL,

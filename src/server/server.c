@@ -18,6 +18,7 @@
 #include <tidings/tidings.h>
 
 #include "base/alloc.h"
+#include "server/census.h"
 #include "server/http.h"
 #include "server/limits.h"
 #include "server/log.h"
@@ -43,6 +44,7 @@ struct tdg_server {
     tdg__configured_t *configured;
     tdg__routes_t *routes;
     tdg__budget_t *answers; /* of large ones */
+    tdg__census_t *census;  /* of sessions */
 
     struct listening listening[MAX_LISTENERS];
     size_t listening_count;
@@ -61,7 +63,6 @@ struct tdg_server {
     int ended_fd; /* eventfd: tells tdg_server_run() that all workers are closed; -1 */
 
     atomic_bool stopping;
-    atomic_uint sessions;
     atomic_uint_fast64_t streams; /* that have been opened so far */
 };
 
@@ -144,16 +145,8 @@ uint64_t tdg__server_next_stream(tdg_server_t *server) {
     return atomic_fetch_add(&server->streams, 1) + 1;
 }
 
-bool tdg__server_admit_session(tdg_server_t *server) {
-    if (atomic_fetch_add(&server->sessions, 1) < server->opts.max_sessions)
-        return true;
-    atomic_fetch_sub(&server->sessions, 1);
-    tdg__server_log_event(server, TDG__EVENT_SESSION_REFUSED, NULL);
-    return false;
-}
-
-void tdg__server_dismiss_session(tdg_server_t *server) {
-    atomic_fetch_sub(&server->sessions, 1);
+tdg__census_t *tdg__server_census(const tdg_server_t *server) {
+    return server->census;
 }
 
 int tdg__server_configure_engine(tdg_server_t *server, tdg__engine_t *engine) {
@@ -231,6 +224,9 @@ static int init_parts(tdg_server_t *server) {
         rv = tdg__configured_create(&server->opts.settings, &server->configured);
     if (rv == 0)
         rv = tdg__routes_create(&server->routes);
+    if (rv == 0)
+        rv = tdg__census_create(server->opts.max_sessions,
+                                server->opts.max_sessions_per_address, &server->census);
     if (rv < 0)
         return rv;
     server->answers = tdg__budget_create((size_t)server->opts.workers * TDG__ANSWERS_MAX);
@@ -276,6 +272,7 @@ static void free_listening(struct listening *listening) {
         close(listening->fd);
     free_strings(listening->listener.hosts);
     free_strings(listening->listener.origins);
+    tdg__networks_destroy(listening->listener.proxies);
     tdg__free(listening->host);
 }
 
@@ -289,6 +286,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     for (size_t i = 0; i < server->listening_count; i++)
         free_listening(&server->listening[i]);
     tdg__routes_destroy(server->routes);
+    tdg__census_destroy(server->census);
     tdg__budget_unref(server->answers);
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
@@ -339,6 +337,8 @@ int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
         rv = tdg__copy_strings(opts->allowed_hosts, &listening->listener.hosts);
     if (rv == 0)
         rv = tdg__copy_strings(opts->allowed_origins, &listening->listener.origins);
+    if (rv == 0)
+        rv = tdg__networks_create(opts->trusted_proxies, &listening->listener.proxies);
     if (rv == 0)
         rv = bind_first(host, opts->port, server->opts.workers > 1, &listening->fd,
                         &listening->port);

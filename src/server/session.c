@@ -8,7 +8,9 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/pool.h"
+#include "server/census.h"
 #include "server/get.h"
+#include "server/log.h"
 #include "server/post.h"
 
 struct tdg__sessions {
@@ -16,7 +18,8 @@ struct tdg__sessions {
     unsigned index; /* of the worker */
     tdg__pool_t pool;
     tdg__map_t by_id;
-    tdg__list_t by_age; /* longest unused first */
+    tdg__list_t by_age;    /* longest unused first */
+    tdg__list_t tentative; /* oldest first */
     tdg__hash_key_t key;
 };
 
@@ -104,6 +107,142 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
     return number != 0 ? tdg__pool_get(&sessions->pool, number) : NULL;
 }
 
+/* ---- Those that may give way -------------------------------------------- */
+
+/* How many are looked at for one that may give way. */
+enum { MAX_LOOKS = 64 };
+
+#define BY_BIRTH offsetof(tdg__session_t, by_birth)
+
+static tdg__census_t *census_of(const tdg__sessions_t *sessions) {
+    return tdg__server_census(tdg__worker_server(sessions->worker));
+}
+
+static void set_tentative(tdg__sessions_t *sessions, tdg__session_t *session,
+                          bool tentative) {
+    if (session->tentative == tentative)
+        return;
+    session->tentative = tentative;
+    if (tentative)
+        tdg__list_append(&sessions->tentative, &sessions->pool, BY_BIRTH,
+                         session->number);
+    else
+        tdg__list_remove(&sessions->tentative, &sessions->pool, BY_BIRTH,
+                         session->number);
+    tdg__census_tentative(census_of(sessions), sessions->index, tentative ? 1 : -1);
+}
+
+static void check_tentative(tdg__session_t *session) {
+    if (session->initialised && session->came_back && !session->ending)
+        set_tentative(tdg__worker_sessions(session->feed.worker), session, false);
+}
+
+void tdg__session_came_back(tdg__session_t *session) {
+    session->came_back = true;
+    check_tentative(session);
+}
+
+void tdg__session_initialised(tdg__session_t *session) {
+    session->initialised = true;
+    check_tentative(session);
+}
+
+static bool in_use(const tdg__session_t *session) {
+    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
+           tdg__posts_busy(session);
+}
+
+/* A session of 2024-11-05 has a stream from its beginning, which says nothing. */
+static bool may_give_way(const tdg__session_t *session) {
+    return session->kind == TDG__SESSION_SSE ? !session->initialised : !in_use(session);
+}
+
+/* The oldest, of this caller if one is given; rather one that is not initialised. */
+static tdg__session_t *find_tentative(const tdg__sessions_t *sessions,
+                                      const tdg__address_t *caller) {
+    tdg__session_t *session, *other = NULL;
+    uint32_t number = sessions->tentative.first;
+
+    for (int i = 0; i < MAX_LOOKS && number != 0; i++) {
+        session = tdg__pool_get(&sessions->pool, number);
+        number = session->by_birth.next;
+        if (!may_give_way(session) ||
+            (caller != NULL &&
+             (!session->has_caller || !tdg__address_equal(&session->caller, caller))))
+            continue;
+        if (!session->initialised)
+            return session;
+        if (other == NULL)
+            other = session;
+    }
+    return other;
+}
+
+/* To another worker, one of whose sessions shall give way. */
+struct eviction {
+    tdg__task_t task;
+    tdg__worker_t *worker;
+    bool of_caller;
+    tdg__address_t caller;
+};
+
+static void run_eviction(tdg__task_t *task, bool here) {
+    struct eviction *eviction = (struct eviction *)(void *)task;
+    tdg__session_t *session = NULL;
+
+    if (here)
+        session = find_tentative(tdg__worker_sessions(eviction->worker),
+                                 eviction->of_caller ? &eviction->caller : NULL);
+    if (session != NULL)
+        tdg__session_destroy(session);
+    tdg__free(eviction);
+}
+
+static bool evict_elsewhere(tdg__sessions_t *sessions, const tdg__address_t *caller) {
+    int index = tdg__census_most_tentative(census_of(sessions), sessions->index);
+    tdg__worker_t *worker =
+        tdg__server_worker(tdg__worker_server(sessions->worker), index);
+    struct eviction *eviction = worker != NULL ? tdg__calloc(1, sizeof(*eviction)) : NULL;
+
+    if (eviction == NULL)
+        return false;
+    eviction->task.run = run_eviction;
+    eviction->worker = worker;
+    eviction->of_caller = caller != NULL;
+    if (caller != NULL)
+        eviction->caller = *caller;
+    tdg__inbox_post(tdg__worker_inbox(worker), &eviction->task);
+    return true;
+}
+
+/* Makes room for one more, here or on another worker. */
+static bool evict(tdg__sessions_t *sessions, const tdg__address_t *caller) {
+    tdg__session_t *session = find_tentative(sessions, caller);
+
+    if (session == NULL)
+        return evict_elsewhere(sessions, caller);
+    tdg__session_destroy(session);
+    return true;
+}
+
+static int admit(tdg__sessions_t *sessions, const tdg__address_t *caller) {
+    tdg__census_t *census = census_of(sessions);
+    tdg__admission_t admission = tdg__census_enter(census, caller, false);
+
+    if (admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) {
+        bool of_caller = admission == TDG__FULL_OF_ADDRESS;
+
+        if (!evict(sessions, of_caller ? caller : NULL)) {
+            tdg__server_log_event(
+                tdg__worker_server(sessions->worker),
+                of_caller ? TDG__EVENT_CALLER_REFUSED : TDG__EVENT_SESSION_REFUSED, NULL);
+            return TDG_EAGAIN;
+        }
+        admission = tdg__census_enter(census, caller, true);
+    }
+    return admission == TDG__ADMITTED ? 0 : TDG_ENOMEM;
+}
+
 /* ---- Life --------------------------------------------------------------- */
 
 static const char *const transports[] = {
@@ -130,17 +269,20 @@ static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t n
     tdg__list_append(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      number);
     tdg__session_touch(session);
+    if (kind != TDG__SESSION_PIPE)
+        set_tentative(sessions, session, true);
     tdg__feed_attach(&session->feed, NULL);
 }
 
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
-                        tdg__session_t **ret) {
+                        const tdg__address_t *caller, tdg__session_t **ret) {
     uint32_t number;
 
-    if (!tdg__server_admit_session(tdg__worker_server(sessions->worker)))
-        return TDG_ESTREAMS;
+    int rv = admit(sessions, caller);
+    if (rv < 0)
+        return rv;
 
-    int rv = TDG_ENOMEM;
+    rv = TDG_ENOMEM;
     tdg__session_t *session = tdg__pool_alloc(&sessions->pool, &number);
     if (session == NULL)
         goto fail;
@@ -157,6 +299,9 @@ int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, boo
     if (rv < 0)
         goto fail_session;
 
+    session->has_caller = caller != NULL;
+    if (caller != NULL)
+        session->caller = *caller;
     begin(sessions, session, number, kind, erlmcp);
     *ret = session;
     return 0;
@@ -164,7 +309,7 @@ int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, boo
 fail_session:
     tdg__pool_free(&sessions->pool, number);
 fail:
-    tdg__server_dismiss_session(tdg__worker_server(sessions->worker));
+    tdg__census_leave(census_of(sessions), caller);
     return rv;
 }
 
@@ -178,13 +323,14 @@ void tdg__session_destroy(tdg__session_t *session) {
     tdg__map_remove(&sessions->by_id, hash_id(sessions, session->id), session->number);
     tdg__list_remove(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      session->number);
+    set_tentative(sessions, session, false);
     tdg__feed_close(&session->feed);
     tdg__session_drop_waiting(session);
     tdg__gets_close(session);
     tdg__posts_orphan(session);
     json_decref(session->client);
+    tdg__census_leave(census_of(sessions), session->has_caller ? &session->caller : NULL);
     tdg__pool_free(&sessions->pool, session->number);
-    tdg__server_dismiss_session(tdg__worker_server(worker));
 }
 
 void tdg__session_touch(tdg__session_t *session) {
@@ -200,15 +346,27 @@ void tdg__session_touch(tdg__session_t *session) {
     tdg__list_append(&sessions->by_age, &sessions->pool, offset, session->number);
 }
 
-static bool in_use(const tdg__session_t *session) {
-    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
-           tdg__posts_busy(session);
+/* A client that never says notifications/initialized has not come to stay. */
+static void expire_tentative(tdg__sessions_t *sessions, int64_t now_ms) {
+    int64_t patience_ms =
+        tdg__server_opts(tdg__worker_server(sessions->worker))->handshake_timeout_ms;
+    uint32_t number = sessions->tentative.first;
+
+    while (number != 0) {
+        tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
+
+        number = session->by_birth.next;
+        if (!session->initialised && now_ms - session->used_ms >= patience_ms &&
+            !in_use(session))
+            tdg__session_destroy(session);
+    }
 }
 
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t idle_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
 
+    expire_tentative(sessions, now_ms);
     /* One that is in use moves to the end, so each is looked at once per idle time. */
     for (size_t left = sessions->pool.count; left > 0; left--) {
         tdg__session_t *oldest = tdg__pool_get(&sessions->pool, sessions->by_age.first);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/network.h"
 #include "mcp/rpc.h"
 #include "mcp/version.h"
 #include "server/call.h"
@@ -44,6 +45,10 @@ struct tdg__session {
     bool erlmcp;
     json_t *client;   /* who it is, as it has said in initialize; NULL: too long */
     bool initialised; /* has said notifications/initialized */
+    bool came_back;   /* has made another request since initialize */
+    bool tentative;   /* not both: in the list of those that may give way */
+    bool has_caller;
+    tdg__address_t caller; /* whom it counts for */
     bool ending;
     int log_level;
     uint32_t number; /* in the pool of its worker */
@@ -59,6 +64,7 @@ struct tdg__session {
     tdg__channel_t *home; /* where answers go that belong to no POST; NULL for HTTP */
 
     tdg__link_t by_age;
+    tdg__link_t by_birth; /* of the tentative ones */
     int64_t used_ms;
 };
 
@@ -69,15 +75,22 @@ size_t tdg__sessions_count(const tdg__sessions_t *sessions);
 /* Which worker a session id names; -1: it is none of ours. */
 int tdg__session_worker(const char *id);
 
-/* A new session. Returns 0, TDG_ESTREAMS (too many sessions), TDG_ENOMEM or TDG_ESYSTEM.
- */
+/* A new session, which counts for `caller` (NULL: for nobody). Where a limit is reached,
+ * the oldest that nobody has come back to gives way. Returns 0, TDG_EAGAIN (there is none
+ * such; it has been logged), TDG_ENOMEM or TDG_ESYSTEM. */
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
-                        tdg__session_t **ret);
+                        const tdg__address_t *caller, tdg__session_t **ret);
 
 /* Ends the session: its streams are closed, its calls cancelled. */
 void tdg__session_destroy(tdg__session_t *session);
 
 tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id);
+
+/* Its client has made a request other than initialize, or opened a stream. */
+void tdg__session_came_back(tdg__session_t *session);
+
+/* Its client has said notifications/initialized. */
+void tdg__session_initialised(tdg__session_t *session);
 
 /* It is in use: its idle time begins anew. */
 void tdg__session_touch(tdg__session_t *session);

@@ -502,6 +502,8 @@ static uint64_t tick_period(const tdg_server_opts_t *opts) {
 
     if (opts->session_idle_ms < shortest)
         shortest = opts->session_idle_ms;
+    if (opts->handshake_timeout_ms < shortest)
+        shortest = opts->handshake_timeout_ms;
     if (opts->stream_lifetime_ms > 0 && opts->stream_lifetime_ms < shortest)
         shortest = opts->stream_lifetime_ms;
     shortest /= 4;

@@ -101,9 +101,7 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker);
 /* A number for a stream that is being opened; no other one ever gets it. */
 uint64_t tdg__server_next_stream(tdg_server_t *server);
 
-/* One more session, if the server takes one more; one less. */
-bool tdg__server_admit_session(tdg_server_t *server);
-void tdg__server_dismiss_session(tdg_server_t *server);
+struct tdg__census *tdg__server_census(const tdg_server_t *server); /* census.h */
 
 /* As tdg_server_remove_resource(), for one whose subscribers know already. */
 int tdg__server_unlist(tdg_server_t *server, const char *uri);

@@ -32,7 +32,8 @@ SESSION_IDLE = 20    # seconds until a session without a stream goes
 class Soak:
     def __init__(self):
         self.server = Server('--immediate', '--rate-limit', 0, '--session-idle-ms',
-                             SESSION_IDLE * 1000, '--max-sessions', STREAMS * 2)
+                             SESSION_IDLE * 1000, '--max-sessions', STREAMS * 2,
+                             '--max-sessions-per-address', STREAMS * 2)
         self.port = self.server.port
         self.crowd = Crowd(self.port)
         self.conn = Conn(self.port)

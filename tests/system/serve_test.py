@@ -961,6 +961,43 @@ def a_starved_server_keeps_the_rate_limit():
         assert 2 <= len(times) <= (stopped - began) / limit + 2, (stopped - began, times)
 
 
+def settle(serve, address):
+    """A legacy session that has come to stay, as a proxy would forward it; the status."""
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json',
+               'X-Forwarded-For': '6.6.6.6, ' + address}
+
+    def post(message):
+        status, fields, _ = request(serve, 'POST', '/mcp',
+                                    json.dumps({'jsonrpc': '2.0', **message}), headers)
+        return status, fields.get('Mcp-Session-Id')
+
+    status, headers['Mcp-Session-Id'] = post(
+        {'id': 1, 'method': 'initialize',
+         'params': {'protocolVersion': '2025-06-18', 'capabilities': {},
+                    'clientInfo': {'name': 'test', 'version': '1'}}})
+    if status != 200:
+        return status
+    assert post({'method': 'notifications/initialized'})[0] == 202
+    return post({'id': 2, 'method': 'ping'})[0]
+
+
+def sessions_behind_a_proxy_count_for_whom_it_names():
+    limits = 'max-sessions: 10, max-sessions-per-address: 1'
+    serve = Serve('server: {trusted-proxies: [127.0.0.1, 10.0.0.0/8], ' + limits + '}\n'
+                  'resources:\n- memory: m:1\n')
+    assert [settle(serve, '192.0.2.1'), settle(serve, '192.0.2.2, 10.1.1.1')] == [200, 200]
+    assert settle(serve, '192.0.2.2') == 503
+    serve.wait_log('max_sessions_per_address is reached')
+    assert serve.end() == 0
+    serve = Serve('server: {' + limits + '}\nresources:\n- memory: m:1\n')
+    assert [settle(serve, '192.0.2.1'), settle(serve, '192.0.2.2')] == [200, 503]
+    assert serve.end() == 0
+    serve = Serve('server: {trusted-proxies: [10.0.0.0/33]}\nresources:\n- memory: m:1\n',
+                  wait=False)
+    assert serve.process.wait(PATIENCE) == 1
+    assert any('neither an address' in entry['message'] for entry in serve.rest_of_log())
+
+
 def no_client_undercuts_the_floor():
     """One entry has a floor of its own, which is none."""
     serve = Serve('server: {timing: immediate, rate-limit: 0, min-rate-limit: 1h}\n'
@@ -1205,6 +1242,7 @@ TESTS = [
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,
+    sessions_behind_a_proxy_count_for_whom_it_names,
     no_client_undercuts_the_floor,
     a_pipe_carries_the_protocol_and_nothing_else,
     every_step_is_logged_where_that_is_asked_for,

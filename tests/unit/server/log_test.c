@@ -254,12 +254,17 @@ static void tells_that_sessions_are_refused(void **state) {
     served_open(&served, &opts, NULL);
     served_client(&served, &client);
     legacy_initialize(&client, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&client, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                     200);
     client_request(&client, "POST", "/mcp", NULL,
                    "{'jsonrpc':'2.0','id':1,'method':'initialize','params':"
                    "{'protocolVersion':'2025-11-25','capabilities':{},"
                    "'clientInfo':{'name':'c','version':'1'}}}");
     assert_int_equal(client_response(&client), 503);
-    assert_int_equal(said(lines, "max_sessions"), 1);
+    client_request(&client, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(&client), 503);
+    assert_int_equal(said(lines, "a session was refused: max_sessions is reached"), 1);
+    assert_int_equal(said(lines, "max_streams"), 0);
     client_done(&client);
     served_close(&served);
 }

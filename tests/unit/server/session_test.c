@@ -260,20 +260,100 @@ static void a_session_that_the_engine_ended_is_gone(void **state) {
     WAIT_COUNTER(&f->served, &f->post, sessions, 0);
 }
 
+#define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
+
+/* Sends initialize and nothing more; returns the status. */
+static int only_initialize(struct client *client) {
+    client_request(client, "POST", "/mcp", NULL,
+                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                   "'protocolVersion':'2025-11-25','capabilities':{},"
+                   "'clientInfo':{'name':'c','version':'1'}}}");
+    return client_response(client);
+}
+
 static void sessions_have_a_limit(void **state) {
     const tdg_server_opts_t opts = {.max_sessions = 1, .workers = 2};
     struct fixture *f = open_with(state, &opts);
     char fields[128];
 
-    client_request(&f->other, "POST", "/mcp", NULL,
-                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
-                   "'protocolVersion':'2025-11-25','capabilities':{},"
-                   "'clientInfo':{'name':'c','version':'1'}}}");
-    assert_int_equal(client_response(&f->other), 503);
+    assert_int_equal(legacy_post(&f->post, PING), 200); /* it has come to stay */
+    assert_int_equal(only_initialize(&f->other), 503);
     snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\n", f->post.session);
     client_request(&f->post, "DELETE", "/mcp", fields, NULL);
     assert_int_equal(client_response(&f->post), 204);
     legacy_initialize(&f->other, LATEST_LEGACY);
+}
+
+static void an_address_has_a_limit_of_its_own(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 4, .workers = 2}; /* half of them */
+    struct fixture *f = open_with(state, &opts);
+
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    legacy_initialize(&f->other, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&f->other, PING), 200);
+    assert_int_equal(only_initialize(&f->get), 503);
+}
+
+/* Who only introduces itself does not keep others out, on whichever worker. */
+static void sessions_that_nobody_came_back_to_give_way(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 20, .workers = 3};
+    struct fixture *f = open_with(state, &opts);
+    struct client flood;
+
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    open_get(&f->get, NULL);
+    for (int i = 0; i < 200; i++) { /* on one connection: all with one worker */
+        if (i == 0)
+            served_client(&f->served, &flood);
+        assert_int_equal(only_initialize(&flood), 200);
+    }
+    for (int i = 0; i < 8; i++) {
+        struct client late;
+
+        served_client(&f->served, &late);
+        legacy_initialize(&late, LATEST_LEGACY);
+        assert_int_equal(legacy_post(&late, PING), 200);
+        client_done(&late);
+    }
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    WAIT_UNTIL(&f->post, served_counters(&f->served).sessions <= 11);
+    client_done(&flood);
+}
+
+static void who_is_not_initialised_gives_way_first(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 2, .max_sessions_per_address = 2};
+    struct fixture *f = open_with(state, &opts); /* with one that is initialised */
+
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(only_initialize(&f->other), 200);
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+}
+
+/* Of the old endpoints a stream without initialize is as little. */
+static void an_old_stream_that_says_nothing_gives_way(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 2, .max_sessions_per_address = 2};
+    struct fixture *f = open_with(state, &opts);
+    struct client old;
+
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    served_client(&f->served, &old);
+    client_request(&old, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(&old), 200);
+    client_event(&old);
+    legacy_initialize(&f->other, LATEST_LEGACY);
+    client_event(&old); /* when to come back */
+    client_expect_end(&old);
+    client_done(&old);
+}
+
+static void a_handshake_that_is_not_finished_ends_soon(void **state) {
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 50};
+    struct fixture *f = open_with(state, &opts);
+
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(only_initialize(&f->other), 200);
+    WAIT_COUNTER(&f->served, &f->other, sessions, 1);
+    assert_int_equal(legacy_post(&f->post, PING), 200);
 }
 
 static void calls_have_a_limit(void **state) {
@@ -331,6 +411,11 @@ int main(void) {
         CASE(a_session_with_a_stream_or_a_call_is_not_idle),
         CASE(a_session_that_the_engine_ended_is_gone),
         CASE(sessions_have_a_limit),
+        CASE(an_address_has_a_limit_of_its_own),
+        CASE(sessions_that_nobody_came_back_to_give_way),
+        CASE(who_is_not_initialised_gives_way_first),
+        CASE(an_old_stream_that_says_nothing_gives_way),
+        CASE(a_handshake_that_is_not_finished_ends_soon),
         CASE(calls_have_a_limit),
         CASE(a_session_is_served_by_any_worker),
     };

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whom a request comes from, as far as that can be known: the other end of its
+ * connection, or, where that is a proxy which the operator trusts, whom the proxy names.
+ */
+#ifndef TDG_SERVER_CALLER_H
+#define TDG_SERVER_CALLER_H
+
+#include <stdbool.h>
+
+#include "base/network.h"
+#include "net/http_request.h"
+
+/* Whom a request counts for: the peer; where that is a trusted proxy, the last address in
+ * X-Forwarded-For (or, without that, Forwarded) that is not one. Of an IPv6 address only
+ * the first 64 bits, since one machine has all that follow. False: the peer has no
+ * address, as on a Unix socket. */
+bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
+                      const tdg__http_request_t *http, tdg__address_t *ret);
+
+#endif
