@@ -45,7 +45,7 @@ typedef struct watch_item {
     const char *uri;
     int64_t version, at_ms;
     uint64_t merged;
-    bool maybe, polled;
+    bool maybe, polled, older;
     const json_t *metadata, *contents;
     int code;
     const char *message;

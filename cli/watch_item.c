@@ -49,6 +49,7 @@ watch_item_t *watch_item_from(tdg_event_t *event) {
     item->merged = event->merged;
     item->maybe = event->maybe;
     item->polled = event->polled;
+    item->older = event->older;
     item->metadata = event->metadata;
     item->contents = event->contents;
     item->code = event->code;

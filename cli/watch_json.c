@@ -124,6 +124,8 @@ void watch_json_item(watch_t *watch, const watch_item_t *item) {
         put_true(watch, "maybe");
     if (item->polled)
         put_true(watch, "polled");
+    if (item->older)
+        put_true(watch, "older");
     if (item->metadata != NULL)
         put_json(watch, "metadata", item->metadata);
     if (watch->opts.read && item->contents != NULL)

@@ -165,6 +165,8 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
     }
     if (item->polled)
         put_fact(&facts, DIM, "found by looking");
+    if (item->older)
+        put_fact(&facts, YELLOW, "older than the one before");
     if (diff > WATCH_DIFF_TEXT)
         put_fact(&facts, YELLOW, differences[diff]);
     if (item->code != 0)

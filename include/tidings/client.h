@@ -107,6 +107,9 @@ typedef struct tdg_event {
     uint32_t merged;        /* earlier changes that this one stands for as well */
     bool maybe;             /* nobody can tell whether it changed: there was a gap */
     bool polled;            /* found by looking, not told by the server */
+    bool older;             /* its metadata.version is lower than that of the one before,
+                               and the server gives no dev.tidings/version: it came late,
+                               or the application counts anew */
     int64_t at_ms;          /* when it arrived, since 1970 */
     const json_t *metadata; /* of the change, an object; NULL: none was given */
     const json_t *contents; /* with reread: array of what was read after the change */
@@ -243,6 +246,7 @@ TDG_API void tdg_server_facts_done(tdg_server_facts_t *facts);
 typedef struct tdg_client_counts {
     uint64_t updates;     /* notifications of resources that arrived */
     uint64_t repeated;    /* of these: dropped, as known or older than known */
+    uint64_t older;       /* of these: told, marked as `older` */
     uint64_t reconnects;  /* streams that were opened again after a loss */
     uint64_t streams;     /* streams opened in all */
     uint64_t initialised; /* legacy: sessions begun */

@@ -170,6 +170,33 @@ void tdg__event_charge(tdg_event_t *event, size_t *account, size_t max_bytes) {
     *account += record->metadata_bytes;
 }
 
+/* ---- Numbers of the application ----------------------------------------- */
+
+bool tdg__event_is_lower(const json_t *number, const json_t *other) {
+    if (!json_is_number(number) || !json_is_number(other))
+        return false;
+    if (json_is_integer(number) && json_is_integer(other))
+        return json_integer_value(number) < json_integer_value(other);
+    return json_number_value(number) < json_number_value(other);
+}
+
+/* Not between kinds: what was made anew may count from 1. */
+void tdg__event_keep_higher(tdg_event_t *older, tdg_event_t *newer) {
+    record_t *was = (record_t *)older, *is = (record_t *)newer;
+    const json_t *metadata = older->metadata;
+    size_t bytes = was->metadata_bytes;
+
+    newer->older = newer->older && older->older;
+    if (older->kind != newer->kind || older->version != 0 || newer->version != 0 ||
+        !tdg__event_is_lower(json_object_get(newer->metadata, "version"),
+                             json_object_get(older->metadata, "version")))
+        return;
+    older->metadata = newer->metadata;
+    newer->metadata = metadata;
+    was->metadata_bytes = is->metadata_bytes;
+    is->metadata_bytes = bytes;
+}
+
 /* ---- Places ------------------------------------------------------------- */
 
 static bool is_resource(const record_t *record) {
@@ -286,6 +313,7 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     uint64_t sum = (uint64_t)is->merged + was->merged + 1;
 
     events->bytes -= bytes_of(older);
+    tdg__event_keep_higher(was, is);
     lighten(newer, events->bytes, TDG__EVENTS_MAX_BYTES);
     is->merged = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
     if (is->maybe && is->kind == was->kind && is->version == 0) {

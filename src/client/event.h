@@ -34,6 +34,14 @@ tdg_event_t *tdg__event_create(tdg_event_kind_t kind, const char *uri, json_t *m
 void tdg__event_charge(tdg_event_t *event, size_t *account, size_t max_bytes);
 void tdg__event_discharge(tdg_event_t *event);
 
+/* Of two that become one: where the server gives no versions and both have a numeric
+ * metadata.version, the newer one gets the metadata with the higher; contents stay, as
+ * what was read later is newer. Both are charged to the same account, or neither is. */
+void tdg__event_keep_higher(tdg_event_t *older, tdg_event_t *newer);
+
+/* Whether both are numbers, and the first is the lower one. NULL is none. */
+bool tdg__event_is_lower(const json_t *number, const json_t *other);
+
 typedef struct tdg__events tdg__events_t;
 
 /* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

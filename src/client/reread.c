@@ -37,6 +37,7 @@ static void tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
         event->merged = update->merged;
         event->maybe = update->maybe;
         event->polled = update->polled;
+        event->older = update->older;
         event->at_ms = update->at_ms;
     } else if (event != NULL) {
         event->polled = true;

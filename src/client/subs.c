@@ -123,6 +123,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
         core->counts.subscriptions--;
 
     tdg__map_remove(&subs->by_uri, sub->hash, sub->id);
+    json_decref(sub->number);
     tdg__free(sub->uri);
     tdg__pool_free(&subs->pool, sub->id);
     tdg__subs_kick(core);

@@ -120,6 +120,7 @@ struct tdg__sub {
 
     int64_t version; /* last seen, in this epoch; 0: none */
     uint64_t epoch;
+    json_t *number;      /* metadata.version of the last update; NULL: it had none */
     tdg__place_t resume; /* legacy: up to where everything about it was heard */
 
     tdg_event_t *collected; /* told when streams do not overlap any more */

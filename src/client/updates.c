@@ -6,7 +6,8 @@
  * Told once: a version that is not above the last one of that URI, in the same epoch, was
  * told before; the cursor beside it says which epoch that is. Without both nothing is
  * ever dropped; but while two streams are open, and for a moment after, what arrives is
- * collected per URI and told once. */
+ * collected per URI and told once. Where such updates merge, the higher metadata.version
+ * wins (event.h). */
 #include <string.h>
 
 #include <tidings/error.h>
@@ -26,6 +27,7 @@ void tdg__update_emit(tdg__core_t *core, tdg_event_t *event) {
 tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer) {
     if (older == NULL || newer == NULL)
         return newer != NULL ? newer : older;
+    tdg__event_keep_higher(older, newer);
     newer->merged += older->merged + 1;
     newer->maybe = newer->maybe && older->maybe;
     if (newer->version == 0)
@@ -103,8 +105,10 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
                          offsetof(tdg__sub_t, in_collected), sub->id);
     else
         core->counts.repeated++;
-    tdg_event_free(sub->collected);
     charge(core, event);
+    if (sub->collected != NULL)
+        tdg__event_keep_higher(sub->collected, event);
+    tdg_event_free(sub->collected);
     sub->collected = event;
     tdg__updates_settle(core);
 }
@@ -178,6 +182,20 @@ static bool is_newer(tdg__core_t *core, tdg__sub_t *sub, int64_t version) {
     return true;
 }
 
+/* Servers that give no version of ours may number changes by metadata.version. What is
+ * lower than the one before is told all the same, because an application may count anew.
+ */
+static void mark_older(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
+    json_t *number = json_object_get(event->metadata, "version");
+
+    if (event->version != 0 || !json_is_number(number))
+        return;
+    event->older = tdg__event_is_lower(number, sub->number);
+    core->counts.older += event->older ? 1 : 0;
+    json_decref(sub->number);
+    sub->number = json_incref(number);
+}
+
 /* ---- Notifications ------------------------------------------------------ */
 
 struct notice {
@@ -242,6 +260,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
     if (event != NULL) {
         event->version = version > 0 ? version : 0;
         event->merged = merged > 0 && merged < UINT32_MAX ? (uint32_t)merged : 0;
+        mark_older(core, sub, event);
     }
     if (sub->flags & TDG__SUB_LIVE) /* who is told now knows what a gap would tell */
         sub->flags &= ~(unsigned)TDG__SUB_GAP;

@@ -149,14 +149,15 @@ static json_t *do_counts(driven_t *driven, const json_t *line) {
     (void)line;
     tdg_client_count(driven->client, &counts);
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "code", "TDG_OK",
-        "updates", (json_int_t)counts.updates, "repeated", (json_int_t)counts.repeated,
-        "reconnects", (json_int_t)counts.reconnects, "streams",
-        (json_int_t)counts.streams, "initialised", (json_int_t)counts.initialised,
-        "requests", (json_int_t)counts.requests, "keepalives",
-        (json_int_t)counts.keepalives, "reads", (json_int_t)counts.reads, "retrying",
-        (json_int_t)counts.retrying, "subscriptions", (json_int_t)counts.subscriptions,
-        "waiting", (json_int_t)counts.waiting);
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "code",
+        "TDG_OK", "updates", (json_int_t)counts.updates, "repeated",
+        (json_int_t)counts.repeated, "older", (json_int_t)counts.older, "reconnects",
+        (json_int_t)counts.reconnects, "streams", (json_int_t)counts.streams,
+        "initialised", (json_int_t)counts.initialised, "requests",
+        (json_int_t)counts.requests, "keepalives", (json_int_t)counts.keepalives, "reads",
+        (json_int_t)counts.reads, "retrying", (json_int_t)counts.retrying,
+        "subscriptions", (json_int_t)counts.subscriptions, "waiting",
+        (json_int_t)counts.waiting);
 }
 
 /* ---- Subscriptions ------------------------------------------------------ */

@@ -148,6 +148,7 @@ json_t *driver_event(const char *name, const tdg_event_t *event) {
     set_number(told, "version", event->version);
     set_number(told, "merged", event->merged);
     set_true(told, "maybe", event->maybe);
+    set_true(told, "older", event->older);
     set_true(told, "polled", event->polled);
     set_number(told, "at_ms", event->at_ms);
     set_json(told, "metadata", event->metadata);

@@ -246,6 +246,101 @@ static void what_is_subscribed_can_be_listed(void **state) {
     json_decref(uris);
 }
 
+/* ---- Servers that number by metadata.version only ----------------------- */
+
+static void play_number(struct fake *f, struct fake_sent *listen, const char *number) {
+    char params[100];
+
+    snprintf(params, sizeof(params), "{'uri':'a:1','metadata':{'version':%s}}", number);
+    play_notify(f, listen, "notifications/resources/updated", params);
+}
+
+/* The one event that was told. */
+static void expect_number(struct fake *f, const char *metadata, bool older) {
+    assert_int_equal(f->event_count, 1);
+    assert_json_equal(f->events[0]->metadata, metadata);
+    assert_int_equal(f->events[0]->older, older);
+    free(fake_told(f));
+}
+
+static void an_older_one_is_told_and_marked(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+
+    play_number(f, listen, "9");
+    expect_number(f, "{'version':9}", false);
+    play_number(f, listen, "8");
+    expect_number(f, "{'version':8}", true);
+    play_number(f, listen, "8");
+    expect_number(f, "{'version':8}", false);
+    play_number(f, listen, "8.5");
+    expect_number(f, "{'version':8.5}", false);
+    play_number(f, listen, "'7'");
+    expect_number(f, "{'version':'7'}", false);
+    play_number(f, listen, "9007199254740993");
+    expect_number(f, "{'version':9007199254740993}", false);
+    play_number(f, listen, "9007199254740992");
+    expect_number(f, "{'version':9007199254740992}", true);
+    assert_int_equal(f->core->counts.older, 2);
+    assert_int_equal(f->core->counts.repeated, 0);
+}
+
+static void with_versions_of_ours_the_number_is_the_applications(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+
+    for (int i = 9; i > 7; i--) {
+        char params[200];
+
+        snprintf(params, sizeof(params),
+                 "{'uri':'a:1','metadata':{'version':%d},'_meta':"
+                 "{'dev.tidings/version':%d,'dev.tidings/cursor':'a-%d'}}",
+                 i, 20 - i, 20 - i);
+        play_notify(f, listen, "notifications/resources/updated", params);
+    }
+    assert_int_equal(f->event_count, 2);
+    assert_false(f->events[1]->older);
+    assert_int_equal(f->core->counts.older, 0);
+}
+
+/* While two streams are open, what arrives is told once: the higher one. */
+static void the_higher_one_is_told_where_streams_overlap(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:1");
+
+    play_subscribe(f, "a:2", NULL);
+    play_number(f, listen, "9");
+    play_number(f, listen, "8");
+    assert_int_equal(f->event_count, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    expect_number(f, "{'version':9}", false);
+}
+
+static void what_is_held_for_a_read_is_the_higher_one(void **state) {
+    const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", &reread, "");
+    listen = fake_find(f, LISTEN);
+    play_number(f, listen, "1");
+    play_number(f, listen, "9");
+    play_number(f, listen, "8");
+    fake_result(f, fake_find(f, "resources/read"), "{'contents':[{'text':'1'}]}");
+    expect_number(f, "{'version':1}", false);
+    fake_result(f, fake_find(f, "resources/read"), "{'contents':[{'text':'9'}]}");
+    assert_int_equal(f->events[0]->merged, 1);
+    expect_number(f, "{'version':9}", false);
+
+    /* The one that comes late is read, too. */
+    play_number(f, listen, "7");
+    fake_result(f, fake_find(f, "resources/read"), "{'contents':[{'text':'9'}]}");
+    expect_number(f, "{'version':7}", true);
+    assert_int_equal(fake_count(f, "resources/read"), 3);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
@@ -262,6 +357,10 @@ int main(void) {
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),
         HTTP(log_messages_are_told_where_wanted),
         HTTP(what_is_subscribed_can_be_listed),
+        HTTP(an_older_one_is_told_and_marked),
+        HTTP(with_versions_of_ours_the_number_is_the_applications),
+        HTTP(the_higher_one_is_told_where_streams_overlap),
+        HTTP(what_is_held_for_a_read_is_the_higher_one),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

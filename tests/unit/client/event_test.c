@@ -261,6 +261,59 @@ static void polled_stays_only_while_all_are(void **state) {
     }
 }
 
+static void put_number(tdg__events_t *events, tdg_event_kind_t kind, int number,
+                       int64_t version, const char *text) {
+    json_t *metadata = json_pack("{s:i}", "version", number);
+    json_t *contents = text != NULL ? json_pack("[s]", text) : NULL;
+    tdg_event_t *event = tdg__event_create(kind, "a:1", metadata, contents, 0, NULL);
+
+    assert_non_null(event);
+    event->version = version;
+    event->older = number < 9;
+    assert_int_equal(tdg__events_put(events, event), 0);
+    json_decref(metadata);
+    json_decref(contents);
+}
+
+static void expect_number(tdg__events_t *events, int number, bool older,
+                          const char *text) {
+    tdg_event_t *event = next(events);
+
+    assert_int_equal(json_integer_value(json_object_get(event->metadata, "version")),
+                     number);
+    assert_int_equal(event->merged, 1);
+    assert_int_equal(event->older, older);
+    if (text != NULL)
+        assert_string_equal(json_string_value(json_array_get(event->contents, 0)), text);
+    tdg_event_free(event);
+    expect_nothing(events);
+}
+
+/* Where a server numbers by metadata.version only. What was read later is newer whatever
+ * its number; what was made anew counts anew; and ours have versions. */
+static void the_higher_number_wins(void **state) {
+    struct box *b = *state;
+
+    put_number(b->events, TDG_EVENT_UPDATED, 9, 0, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 8, 0, NULL);
+    expect_number(b->events, 9, false, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 8, 0, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 9, 0, NULL);
+    expect_number(b->events, 9, false, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 8, 0, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 7, 0, NULL);
+    expect_number(b->events, 8, true, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 9, 0, "first");
+    put_number(b->events, TDG_EVENT_UPDATED, 8, 0, "second");
+    expect_number(b->events, 9, false, "second");
+    put_number(b->events, TDG_EVENT_DELETED, 9, 0, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 1, 0, NULL);
+    expect_number(b->events, 1, false, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 9, 4, NULL);
+    put_number(b->events, TDG_EVENT_UPDATED, 8, 5, NULL);
+    expect_number(b->events, 8, false, NULL);
+}
+
 static void one_event_waits_per_list(void **state) {
     struct box *b = *state;
 
@@ -873,6 +926,7 @@ int main(void) {
         TEST(maybe_stays_only_while_all_are),
         TEST(maybe_takes_nothing_away_from_what_is_known),
         TEST(polled_stays_only_while_all_are),
+        TEST(the_higher_number_wins),
         TEST(one_event_waits_per_list),
         TEST(down_and_up_replace_each_other),
         TEST(closed_comes_last),
