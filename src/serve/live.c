@@ -152,7 +152,8 @@ static void on_admitted(tdg__large_read_t *large, bool busy) {
         on_read(read, &(tdg__content_t){.status = TDG_ENOTFOUND});
     } else {
         read->source = source;
-        tdg__source_read(source, read->uri, on_read, read);
+        tdg__source_read(source, read->uri, tdg__request_client(read->request), on_read,
+                         read);
     }
 }
 

@@ -17,8 +17,29 @@ enum { MAX_ANSWER_BYTES = 64 << 20 };
 
 void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
                        tdg__worker_t *worker, bool erlmcp) {
-    *channel =
-        (tdg__channel_t){.ops = ops, .worker = worker, .erlmcp = erlmcp, .log_level = -1};
+    *channel = (tdg__channel_t){.ops = ops,
+                                .worker = worker,
+                                .erlmcp = erlmcp,
+                                .log_level = -1,
+                                .client = (uintptr_t)channel};
+}
+
+/* A client without a session says with every request how it is called. */
+static uint64_t client_of(const tdg__channel_t *channel, const json_t *client_info) {
+    const char *name = json_string_value(json_object_get(client_info, "name"));
+    uint64_t client = tdg__number_of_text(channel->client, name != NULL ? name : "");
+
+    return client != 0 ? client : 1;
+}
+
+uint64_t tdg__number_of_text(uint64_t number, const char *text) {
+    for (; *text != '\0'; text++) /* FNV-1a */
+        number = (number ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return number;
+}
+
+uint64_t tdg__request_client(const tdg_request_t *request) {
+    return request->client_id;
 }
 
 static void join(tdg__call_t *call, tdg__channel_t *channel) {
@@ -119,6 +140,7 @@ tdg__call_t *tdg__call_create(tdg__channel_t *channel,
     memcpy(call->id, request->id, id_size);
     call->target = memcpy(call->id + id_size, target, target_size);
     call->client = json_incref(counted(request->client_info));
+    call->client_id = client_of(channel, request->client_info);
     call->worker = channel->worker;
     call->server = tdg__worker_server(channel->worker);
     call->inbox = tdg__inbox_ref(tdg__worker_inbox(channel->worker));

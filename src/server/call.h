@@ -49,10 +49,14 @@ struct tdg__channel {
     tdg__call_t *calls; /* unanswered, newest first */
     unsigned call_count;
     bool erlmcp;
-    int log_level; /* legacy: what logging/setLevel said; -1: nothing yet, so all from
-                      info */
-    void *mark;    /* for the owner of the channel */
+    int log_level;   /* legacy: what logging/setLevel said; -1: nothing yet, so all from
+                        info */
+    void *mark;      /* for the owner of the channel */
+    uint64_t client; /* the same for all channels of one client, as far as can be known */
 };
+
+/* Folds a text into a number (not against whoever looks for collisions). */
+uint64_t tdg__number_of_text(uint64_t number, const char *text);
 
 void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
                        tdg__worker_t *worker, bool erlmcp);
@@ -104,6 +108,11 @@ void tdg__request_fail_busy(tdg_request_t *request);
 
 /* What is known of the size of a resource that is being read; 0: nothing. */
 uint64_t tdg__request_size(const tdg_request_t *request);
+
+/* Who asks, as a number: the same for requests of one client, and not 0. Over HTTP that
+ * is a session, or what comes from one address under one name. For taking turns, not for
+ * rights. */
+uint64_t tdg__request_client(const tdg_request_t *request);
 
 /* ---- Methods ------------------------------------------------------------ */
 

@@ -34,6 +34,7 @@ struct tdg_request {
     json_t *progress_token;      /* our own; NULL: none */
     json_t *client;     /* a reference: who calls, as it said itself; NULL: it did not */
     const char *target; /* URI or name that was asked for; "" */
+    uint64_t client_id;
     uint8_t method, version;
     int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
     bool erlmcp;

@@ -238,6 +238,11 @@ int tdg__items_create(tdg__source_t *source) {
     tdg__pool_init(&items->pool, sizeof(tdg__item_t));
     tdg__map_init(&items->by_uri);
     tdg__heap_init(&items->timers);
+    rv = tdg__turns_init(&items->turns, &items->pool);
+    if (rv < 0) {
+        tdg__free(items);
+        return rv;
+    }
     items->own_stale.max_bytes = TDG__STALE_BYTES;
     items->stale = &items->own_stale;
     source->items = items;
@@ -306,6 +311,7 @@ void tdg__items_destroy(tdg__source_t *source) {
         if (item != NULL && item->uri != NULL)
             tdg__item_destroy(item);
     }
+    tdg__turns_done(&items->turns);
     tdg__heap_done(&items->timers);
     tdg__map_done(&items->by_uri);
     tdg__pool_done(&items->pool);

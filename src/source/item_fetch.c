@@ -85,10 +85,9 @@ void tdg__items_pump(tdg__source_t *source) {
     if (items->pumping)
         return;
     items->pumping = true;
-    while (items->queue.first != 0 && has_room(source) && !source->closing) {
-        tdg__item_t *item = tdg__pool_get(&items->pool, items->queue.first);
+    while (items->queued > 0 && has_room(source) && !source->closing) {
+        tdg__item_t *item = tdg__turns_take(&items->turns);
 
-        tdg__list_remove(&items->queue, &items->pool, LINK(queue), item->id);
         items->queued--;
         if (is_wanted(item)) {
             start(item);
@@ -101,18 +100,24 @@ void tdg__items_pump(tdg__source_t *source) {
 }
 
 void tdg__item_look(tdg__item_t *item) {
+    tdg__item_look_for(item, TDG__NO_CLIENT);
+}
+
+void tdg__item_look_for(tdg__item_t *item, uint64_t client) {
     struct tdg__items *items = item->source->items;
 
     if (item->state == FETCHING) {
         item->again = true;
         return;
     }
-    if (item->state == QUEUED)
+    if (item->state == QUEUED) {
+        tdg__turns_also(&items->turns, item, client);
         return;
+    }
     tdg__item_recall(item);
     tdg__heap_disarm(&items->timers, &item->timer);
     item->state = QUEUED;
-    tdg__list_append(&items->queue, &items->pool, LINK(queue), item->id);
+    tdg__turns_put(&items->turns, item, client);
     items->queued++;
     tdg__items_pump(item->source);
 }

@@ -14,6 +14,7 @@
 #include "base/variables.h"
 #include "source/checksum.h"
 #include "source/item.h"
+#include "source/turns.h"
 
 /* Limits of one source. */
 enum {
@@ -80,6 +81,7 @@ struct tdg__item {
     tdg__timer_t timer; /* FETCHING: its time is over; IDLE: try again */
     struct reader *readers, *next_readers; /* of this fetch, of the next */
     tdg__link_t queue;
+    uint32_t lane; /* QUEUED: where (turns.c) */
     tdg__link_t by_use;
     tdg__item_t *older, *newer;  /* in the cache, while something is kept */
     tdg__variables_t *variables; /* while FETCHING, where the source has a template */
@@ -93,7 +95,7 @@ struct tdg__items {
     uv_timer_t timer; /* for the first of them */
     bool template_watched;
     bool pumping;
-    tdg__list_t queue;
+    tdg__turns_t turns; /* of those that are QUEUED */
     unsigned queued, fetching;
     tdg__list_t by_use; /* remembered ones, the longest unused first */
     unsigned remembered;
@@ -141,6 +143,7 @@ bool tdg__item_digest(tdg__item_t *item, const tdg__content_t *content);
 
 /* The item is fetched, or fetched again, as soon as it is its turn. */
 void tdg__item_look(tdg__item_t *item);
+void tdg__item_look_for(tdg__item_t *item, uint64_t client); /* who wants to read it */
 void tdg__items_pump(tdg__source_t *source);
 void tdg__items_set_timer(struct tdg__items *items);
 

@@ -144,8 +144,8 @@ static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *a
                                 .updated_ms = item->kept.updated_ms});
 }
 
-void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn done,
-                      void *arg) {
+void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
+                      tdg__read_done_fn done, void *arg) {
     if (source->closing) {
         refuse(done, arg, TDG_EAWAY, "the source is being closed");
         return;
@@ -165,7 +165,7 @@ void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn 
     }
     *reader = (struct reader){item->next_readers, done, arg};
     item->next_readers = reader;
-    tdg__item_look(item);
+    tdg__item_look_for(item, client);
 }
 
 /* ---- For the kinds ------------------------------------------------------ */

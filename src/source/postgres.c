@@ -152,6 +152,9 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
                           place != NULL ? place->column : 0,
                           "postgres: this is no connection string; it is a URI such as "
                           "postgresql://user@host/database, or keyword=value pairs");
+    /* One statement runs, and one is ready to follow; the others take turns (turns.h). */
+    source->max_fetches = 2;
+
     int planned = tdg__pg_plan_init(&p->plan, &wish, node, problems);
     return rv < 0 ? rv : planned;
 }

@@ -286,12 +286,14 @@ void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target);
 /* What was last told of a watched URI: "sha256:…"; NULL: nothing yet. Borrowed. */
 const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
 
-/* Reads a URI. `done` is called once, at once or later; the content is borrowed, its
+/* Reads a URI for a client: any number but 0, the same for all that it asks; clients take
+ * turns where not everything can be fetched at once. 0: for nobody in particular. `done`
+ * is called once, at once or later; the content is borrowed, its
  * metadata complete (with "stale", "stale_since", "stale_reason" where the backend is
  * away and this is what it held when it was last read). */
 typedef void (*tdg__read_done_fn)(void *arg, const tdg__content_t *content);
-void tdg__source_read(tdg__source_t *source, const char *uri, tdg__read_done_fn done,
-                      void *arg);
+void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
+                      tdg__read_done_fn done, void *arg);
 
 /* ---- For the kinds ------------------------------------------------------ */
 

@@ -108,6 +108,8 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     static const char *const words[] = {"SELECT", "WITH", "VALUES", "("};
     const char *query = ((struct sqlite *)source)->query;
 
+    /* One query runs, and one is ready to follow; the others take turns (turns.h). */
+    source->max_fetches = 2;
     query += strspn(query, " \t\r\n");
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strncasecmp(query, words[i], strlen(words[i])) == 0)

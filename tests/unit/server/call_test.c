@@ -47,6 +47,36 @@ static void a_channel_knows_its_unanswered_calls(void **state) {
     assert_said(f, 1, SAID_ANSWER, 0, RESULT("'7'", "{}"));
 }
 
+static uint64_t client_of(struct fake *f, tdg__channel_t *channel, json_t *info) {
+    tdg__mcp_request_t request = fake_read;
+
+    request.client_info = info;
+
+    tdg__call_t *call = tdg__call_create(channel, &request);
+    uint64_t client = tdg__request_client(call);
+
+    (void)f;
+    tdg__call_cancel(call);
+    tdg_request_reply(call, NULL);
+    json_decref(info);
+    return client;
+}
+
+/* For turns: what asks much, and under which name. */
+static void requests_of_one_client_are_known_as_such(void **state) {
+    struct fake *f = *state;
+    tdg__channel_t other = f->channel, same = f->channel;
+    uint64_t one = client_of(f, &f->channel, json_pack("{s:s}", "name", "one"));
+
+    other.client++;
+    same.calls = other.calls = NULL;
+    assert_true(one != 0);
+    assert_true(client_of(f, &same, json_pack("{s:s}", "name", "one")) == one);
+    assert_true(client_of(f, &same, json_pack("{s:s}", "name", "two")) != one);
+    assert_true(client_of(f, &other, json_pack("{s:s}", "name", "one")) != one);
+    assert_true(client_of(f, &f->channel, NULL) != one);
+}
+
 static void a_call_leaves_from_anywhere_in_the_list(void **state) {
     struct fake *f = *state;
     static const int orders[][3] = {
@@ -280,6 +310,7 @@ static void a_result_beyond_the_bound_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_channel_knows_its_unanswered_calls),
+        TEST(requests_of_one_client_are_known_as_such),
         TEST(a_call_leaves_from_anywhere_in_the_list),
         TEST(a_call_carries_a_mark),
         TEST(a_call_copies_what_it_needs),

@@ -416,6 +416,47 @@ static void max_programs_is_kept_to(void **state) {
     no_children_are_left();
 }
 
+static size_t runs(struct fixture *f) {
+    char path[FOLDER_PATH], text[8192];
+    FILE *file;
+    size_t len;
+
+    folder_path(&f->folder, "runs", path);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    len = fread(text, 1, sizeof(text), file);
+    fclose(file);
+    return len;
+}
+
+static bool is_read(void *arg) {
+    return ((struct reading *)arg)->done;
+}
+
+/* A thousand reads of one client wait; another's is answered after some programs. */
+static void who_reads_much_lets_others_read(void **state) {
+    enum { MANY = 1000 };
+    struct fixture *f = *state;
+    struct reading *readings = calloc(MANY, sizeof(*readings)), mine;
+    char uri[32];
+
+    open_in(f, "command: 'printf x >>runs; echo fine'\nshell: true\nuri: 'c:{n}'\n"
+               "max-programs: 1\n");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(uri, sizeof(uri), "c:%d", i);
+        harness_start_read_as(&f->harness, 7, uri, &readings[i]);
+    }
+    harness_start_read_as(&f->harness, 8, "c:mine", &mine);
+    harness_until(&f->harness, is_read, &mine);
+    assert_int_equal(mine.status, 0);
+    assert_true(runs(f) <= 8);
+    reading_done(&mine);
+    harness_close(&f->harness);
+    for (int i = 0; i < MANY; i++)
+        reading_done(&readings[i]);
+    free(readings);
+}
+
 /* The next one does not begin before the one that was told to end is gone. The lock is
  * held by the shell alone: of its children nobody tells when they are dead. */
 static void who_will_not_end_still_counts(void **state) {
@@ -758,6 +799,7 @@ int main(void) {
         CASE(closing_ends_what_runs),
         CASE(many_runs_leave_nothing),
         CASE(max_programs_is_kept_to),
+        CASE(who_reads_much_lets_others_read),
         CASE(who_will_not_end_still_counts),
         CASE(every_line_is_an_update),
         CASE(nul_bytes_separate_as_well),

@@ -322,9 +322,14 @@ static bool is_read(void *arg) {
     return ((struct reading *)arg)->done;
 }
 
-void harness_start_read(struct harness *harness, const char *uri, struct reading *ret) {
+void harness_start_read_as(struct harness *harness, uint64_t client, const char *uri,
+                           struct reading *ret) {
     *ret = (struct reading){0};
-    tdg__source_read(harness->source, uri, on_read, ret);
+    tdg__source_read(harness->source, uri, client, on_read, ret);
+}
+
+void harness_start_read(struct harness *harness, const char *uri, struct reading *ret) {
+    harness_start_read_as(harness, 1, uri, ret);
 }
 
 struct reading harness_read(struct harness *harness, const char *uri) {

@@ -78,6 +78,8 @@ void harness_watch_template(struct harness *harness, const char *template_);
 struct reading harness_read(struct harness *harness, const char *uri);
 void harness_start_read(struct harness *harness, const char *uri,
                         struct reading *ret); /* ret->done later */
+void harness_start_read_as(struct harness *harness, uint64_t client, const char *uri,
+                           struct reading *ret); /* for one of several clients */
 void reading_done(struct reading *reading);
 
 /* Reads, expects success and this text. */

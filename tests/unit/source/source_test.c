@@ -403,6 +403,78 @@ static void what_was_published_before_a_reload_is_compared(void **state) {
     }
 }
 
+/* ---- Turns -------------------------------------------------------------- */
+
+enum { MANY = 1000 };
+
+/* One client reads a thousand URIs of a source that fetches one at a time. */
+static struct reading *read_many(struct harness *harness) {
+    struct reading *readings = calloc(MANY, sizeof(*readings));
+    char uri[32];
+
+    harness_open_kind(harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    harness->source->max_fetches = 1;
+    script_of(harness)->manual = true;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(uri, sizeof(uri), "a:%d", i);
+        harness_start_read_as(harness, 7, uri, &readings[i]);
+    }
+    return readings;
+}
+
+static void end_many(struct harness *harness, struct reading *readings) {
+    harness_close(harness);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(readings[i].done);
+        reading_done(&readings[i]);
+    }
+    free(readings);
+}
+
+static void finish_some(struct harness *harness, int count) {
+    while (count-- > 0)
+        finish(harness, text("x"));
+}
+
+static void who_reads_much_lets_others_read(void **state) {
+    struct harness harness;
+    struct reading *readings, mine, also;
+
+    (void)state;
+    readings = read_many(&harness);
+    harness_start_read_as(&harness, 8, "a:mine", &mine);
+    harness_start_read_as(&harness, 9, "a:999", &also); /* one of the thousand */
+    finish_some(&harness, 1);
+    assert_false(mine.done);
+    finish_some(&harness, 3);
+    assert_true(mine.done);
+    assert_true(also.done);
+    assert_true(readings[999].done);
+    assert_false(readings[2].done);
+    reading_done(&mine);
+    reading_done(&also);
+
+    /* And is served himself. */
+    finish_some(&harness, MANY - 3);
+    end_many(&harness, readings);
+}
+
+static void who_reads_much_lets_changes_be_told(void **state) {
+    struct harness harness;
+    struct reading *readings = read_many(&harness);
+
+    (void)state;
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:x"), NULL), TDG_EAGAIN);
+    finish_some(&harness, 3);
+    assert_int_equal(harness_count(&harness, WATCHED, "a:x"), 1);
+    for (int i = 0; i < 5; i++) {
+        tdg__source_touch(harness.source, "a:x");
+        finish_some(&harness, 3);
+    }
+    finish(&harness, text("y"));
+    end_many(&harness, readings);
+}
+
 /* ---- A backend that goes away ------------------------------------------- */
 
 static void what_was_seen_last_is_served_as_stale(void **state) {
@@ -772,6 +844,8 @@ int main(void) {
         cmocka_unit_test(watching_tells_whether_it_exists),
         cmocka_unit_test(a_kind_may_refuse_to_watch),
         cmocka_unit_test(what_was_published_before_a_reload_is_compared),
+        cmocka_unit_test(who_reads_much_lets_others_read),
+        cmocka_unit_test(who_reads_much_lets_changes_be_told),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
         cmocka_unit_test(what_was_only_read_is_served_as_stale),
         cmocka_unit_test(what_was_read_is_kept_within_limits),
