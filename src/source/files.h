@@ -6,6 +6,7 @@
  *     files_events.c  inotify: what happened, as tasks
  *     files_list.c    tasks, pieces of walking, and what they found: tree and list
  *     files_fetch.c   reading a file
+ *     files_complete.c  completion of paths
  *     files_saves.c   files that are being saved: touched once they are whole
  *     files_past.c    taking the place of another source, in a reload
  *     files_walk.c    the part of walking that is done in the thread pool

@@ -277,6 +277,7 @@ static void wishes_for_nothing_by_default(void **state) {
     assert_int_equal(r.request.wishes.throttle_ms, -1);
     assert_int_equal(r.request.wishes.rate_limit_ms, -1);
     assert_int_equal(r.request.wishes.priority, 0);
+    assert_false(r.request.wishes.await_creation);
     done(&r);
 }
 
@@ -287,7 +288,8 @@ static void reads_every_wish(void **state) {
     read_legacy(&r, "resources/subscribe",
                 "{'uri':'a:b','_meta':{'dev.tidings/cursor':'ab-12',"
                 "'dev.tidings/sinceMs':86400000,'dev.tidings/options':{'debounceMs':0,"
-                "'rateLimitMs':86400000,'filter':{'uri':{'eq':'x'}},'priority':-1}}}");
+                "'rateLimitMs':86400000,'filter':{'uri':{'eq':'x'}},'priority':-1,"
+                "'awaitCreation':true}}}");
     assert_int_equal(r.rv, 0);
     assert_true(r.request.wishes.any);
     assert_string_equal(r.request.wishes.cursor, "ab-12");
@@ -298,6 +300,7 @@ static void reads_every_wish(void **state) {
     assert_int_equal(r.request.wishes.rate_limit_ms, 86400000);
     assert_json_equal(r.request.wishes.filter, "{'uri':{'eq':'x'}}");
     assert_int_equal(r.request.wishes.priority, -1);
+    assert_true(r.request.wishes.await_creation);
     done(&r);
 }
 
@@ -363,6 +366,8 @@ static void refuses_wishes_that_it_does_not_understand(void **state) {
                         "filter must be an object");
     expect_refused_wish("'dev.tidings/options':{'filter':null}",
                         "filter must be an object");
+    expect_refused_wish("'dev.tidings/options':{'awaitCreation':1}",
+                        "awaitCreation must be true or false");
     expect_refused_wish("'dev.tidings/options':{'priority':2}",
                         "priority must be -1, 0 or 1");
     expect_refused_wish("'dev.tidings/options':{'priority':-2}",
