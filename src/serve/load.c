@@ -285,7 +285,7 @@ int tdg__serve_load(const char *config_file, const char *const *paths,
                     tdg__problems_t *problems, tdg__config_t **ret_config,
                     tdg__live_entry_t **ret, size_t *ret_count) {
     const tdg__section_t *kinds = tdg__source_sections();
-    struct loading loading = {NULL};
+    struct loading loading = {0};
     tdg__config_t *config = NULL;
     int result = config_file != NULL
                      ? tdg__config_read_file(config_file, kinds, problems, &config)
