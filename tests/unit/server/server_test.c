@@ -587,6 +587,7 @@ static void a_reader_that_takes_nothing_is_cut_when_the_time_is_over(void **stat
         assert_false(has(client.event, "'resultType':'complete'"));
     assert_false(client.ended);
     served_destroy(&served);
+    client_done(&other);
     client_done(&client);
 }
 
