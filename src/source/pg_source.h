@@ -70,6 +70,11 @@ struct tdg__pg_source {
     char state_now[TDG__PG_STATE];
     char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
     tdg__pg_query_t snapshot;
+    tdg__pg_source_t *before; /* whose connection listens for us; NULL: none does */
+    tdg__pg_source_t *heir;   /* for whom ours listens, though we are closing */
+    bool ending;              /* that comes to its end */
+    int rounds;
+    tdg__pg_query_t last;
     tdg__pg_seen_t ops; /* what was last told to happen to a URI */
     tdg__text_t uri;    /* scratch */
 };
@@ -87,6 +92,11 @@ bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
 
 /* Forgets what waits for a connection that will not come. */
 void tdg__pg_source_forget(tdg__pg_source_t *p);
+
+/* We listen: the source before us need not do so for us any longer, once it has told what
+ * it heard. It need not, whatever it has heard. (pg_past.c) */
+void tdg__pg_relay_end(tdg__pg_source_t *p);
+void tdg__pg_relay_stop(tdg__pg_source_t *p);
 
 /* Of the table of functions of a kind. */
 int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target);

@@ -340,10 +340,14 @@ static void on_listening(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 
     p->listening = TDG__PG_DEAF;
     if (end->status < 0) {
-        give_up_connection(p, "cannot listen", end);
+        if (!p->source.closing)
+            give_up_connection(p, "cannot listen", end);
         return;
     }
     p->listening = TDG__PG_LISTENING;
+    tdg__pg_relay_end(p);
+    if (p->heir != NULL)
+        return;
     if (!is_watched(p)) {
         unlisten(p);
         return;
@@ -387,6 +391,8 @@ static void listen_first(tdg__pg_source_t *p) {
 void tdg__pg_source_up(void *user) {
     tdg__pg_source_t *p = user;
 
+    if (p->source.closing)
+        return;
     if (is_watched(p) && p->plan.listens)
         listen_first(p);
     else
@@ -396,6 +402,7 @@ void tdg__pg_source_up(void *user) {
 
 static void is_down(tdg__pg_source_t *p, const char *why) {
     p->listening = TDG__PG_DEAF;
+    tdg__pg_relay_stop(p);
     uv_timer_stop(&p->timers[TDG__PG_IDLE]);
     start_timer(p, TDG__PG_RETRY, on_retry, tdg__source_wait_ms(&p->source, p->tries),
                 false);
@@ -410,6 +417,8 @@ static void is_down(tdg__pg_source_t *p, const char *why) {
 void tdg__pg_source_down(void *user, const char *why) {
     tdg__pg_source_t *p = user;
 
+    if (p->source.closing)
+        return;
     /* A connection that nobody has use for may go: the next read opens another. */
     if (is_watched(p) || !tdg__pg_is_idle(p->pg))
         is_down(p, why);
@@ -429,6 +438,10 @@ void tdg__pg_source_notified(void *user, const char *payload) {
     tdg__pg_op_t op;
     int rv;
 
+    if (p->heir != NULL) {
+        tdg__pg_source_notified(p->heir, payload);
+        return;
+    }
     if (!is_watched(p))
         return;
     tdg__text_clear(&p->uri);
@@ -564,8 +577,9 @@ static void unwatch_template(tdg__pg_source_t *p) {
 }
 
 static void rest_unless_watched(tdg__pg_source_t *p) {
-    if (is_watched(p))
+    if (is_watched(p) || p->heir != NULL)
         return;
+    tdg__pg_relay_stop(p);
     uv_timer_stop(&p->timers[TDG__PG_EVERY]);
     uv_timer_stop(&p->timers[TDG__PG_PROBE]);
     unlisten(p);
@@ -582,30 +596,6 @@ void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target) {
         forget_pending(p, target->name);
     }
     rest_unless_watched(p);
-}
-
-/* ---- In a reload -------------------------------------------------------- */
-
-/* The first look at the table is compared with what the other source knew of it, also
- * where it is another table. */
-bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source, *before = (tdg__pg_source_t *)from;
-
-    if (!before->baseline || !p->plan.by_table)
-        return false;
-    p->seen = before->seen;
-    p->baseline = true;
-    before->seen = (tdg__pg_seen_t){.max = 0};
-    before->baseline = false;
-    return true;
-}
-
-void tdg__pg_source_each(const tdg__source_t *source,
-                         void (*visit)(void *arg, const char *uri), void *arg) {
-    const tdg__pg_source_t *p = (const tdg__pg_source_t *)source;
-
-    if (p->baseline)
-        tdg__pg_seen_each(&p->seen, visit, arg);
 }
 
 void tdg__pg_source_forget(tdg__pg_source_t *p) {

@@ -209,6 +209,9 @@ static void close_source(tdg__source_t *source) {
     }
     for (int i = 0; i < TDG__PG_TIMERS; i++)
         uv_close((uv_handle_t *)&p->timers[i], on_timer_closed);
+    if (p->heir != NULL)
+        return; /* which ends the connection, and that of the source before us */
+    tdg__pg_relay_stop(p);
     tdg__pg_close(p->pg);
 }
 

@@ -6,6 +6,7 @@
 
 #include "unit/serve/scene.h"
 #include "unit/source/folder.h"
+#include "unit/source/pg_server.h"
 
 #define ONE "- script: one\n  uri: a:1\n"
 #define TWO "- script: two\n  uri: a:2\n"
@@ -575,6 +576,53 @@ static void a_folder_with_other_limits_is_listed_anew(void **state) {
     folder_destroy(&folder);
 }
 
+/* ---- Replacing a query -------------------------------------------------- */
+
+static const char *query_yaml(const struct pg_server *server, const char *more) {
+    static char yaml[1024];
+
+    snprintf(yaml, sizeof(yaml),
+             "- postgres: %s\n  query: SELECT v FROM t WHERE id = :id\n  channel: c\n"
+             "  uri: 'q:{id}'\n%s" MARK,
+             pg_conninfo(server, "postgres", 0), more);
+    return yaml;
+}
+
+/* The rows of a query are nowhere listed: what its channel says during a reload is all
+ * that there is, and it says that to the old connection. */
+static void what_a_channel_says_during_a_reload_is_heard(void **state) {
+    struct pg_server server;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    pg_server_create(&server);
+    pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text);"
+                    "INSERT INTO t SELECT n, 'one' FROM generate_series(1, 9) n");
+    scene_open(&scene, NULL, query_yaml(&server, ""));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['q:{id}','mark:1']}");
+    pg_run(&server, "NOTIFY c, '1'");
+    assert_int_equal(scene_try_replace(&scene, query_yaml(&server, "  title: a\n")), 0);
+    pg_run(&server, "NOTIFY c, '2'");
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    assert_int_equal(scene_try_replace(&scene, query_yaml(&server, "  title: b\n")), 0);
+    pg_run(&server, "NOTIFY c, '3'");
+    expect_change(&client, "q:1");
+    expect_change(&client, "q:2");
+    expect_change(&client, "q:3");
+
+    /* The old connections are gone then, and the new one listens. */
+    SCENE_UNTIL(&scene, pg_number(&server, "SELECT count(*) FROM pg_stat_activity "
+                                           "WHERE backend_type = 'client backend'") == 2);
+    pg_run(&server, "NOTIFY c, '4'");
+    expect_change(&client, "q:4");
+    expect_marker(&scene, &client);
+    client_done(&client);
+    scene_close(&scene);
+    pg_server_destroy(&server);
+}
+
 /* It is in no list, so nothing leaves one. */
 static void what_a_removed_template_stood_for_is_told_as_deleted(void **state) {
     struct client client;
@@ -776,6 +824,7 @@ int main(void) {
         cmocka_unit_test(nothing_in_a_folder_is_missed_by_a_reload),
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
+        cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
