@@ -203,6 +203,28 @@ int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
                               hub->opts.max_metadata_bytes, ret);
 }
 
+/* What may change whether something exists is published with both locks: of several at
+ * the same time, the last one decides. Returns whether both were taken. */
+static bool lock_to_publish(tdg__hub_t *hub, bool deletes) {
+    bool both = deletes || atomic_load(&hub->absent) > 0;
+
+    if (both)
+        pthread_mutex_lock(&hub->watch_lock);
+    pthread_mutex_lock(&hub->lock);
+    if (!both && atomic_load(&hub->absent) > 0) { /* deleted meanwhile */
+        pthread_mutex_unlock(&hub->lock);
+        lock_both(hub);
+        both = true;
+    }
+    return both;
+}
+
+static void unlock_published(tdg__hub_t *hub, bool both) {
+    pthread_mutex_unlock(&hub->lock);
+    if (both)
+        pthread_mutex_unlock(&hub->watch_lock);
+}
+
 int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                           bool deleted, int (*commit)(void *arg), void *arg) {
     struct wakes wakes;
@@ -214,8 +236,7 @@ int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *
     if (rv < 0)
         return rv;
 
-    tdg__hub_note_existence(hub, target, deleted);
-    pthread_mutex_lock(&hub->lock);
+    bool both = lock_to_publish(hub, deleted);
     rv = reserve_all(hub, target, &unfiltered);
     if (rv == 0 && commit != NULL)
         rv = commit(arg);
@@ -223,7 +244,9 @@ int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *
         tdg__change_stamp(change, ++hub->last_number);
         put_all(hub, change, unfiltered, &wakes);
     }
-    pthread_mutex_unlock(&hub->lock);
+    if (rv == 0 && both)
+        tdg__hub_note_existence(hub, target, deleted);
+    unlock_published(hub, both);
 
     tdg__hub_wake(&wakes);
     tdg__change_unref(change);
@@ -261,19 +284,22 @@ int tdg__hub_has_room(tdg__hub_t *hub, size_t count) {
 int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t count) {
     struct wakes wakes;
 
-    wakes.count = 0;
-    for (size_t i = 0; i < count; i++) {
-        tdg__target_t target = {changes[i]->kind, changes[i]->name, changes[i]->len};
+    bool deletes = false;
 
-        tdg__hub_note_existence(hub, &target, changes[i]->deleted);
-    }
-    pthread_mutex_lock(&hub->lock);
+    wakes.count = 0;
+    for (size_t i = 0; i < count; i++)
+        deletes = deletes || changes[i]->deleted;
+    bool both = lock_to_publish(hub, deletes);
     int rv = reserve_more(hub, count);
     for (size_t i = 0; rv == 0 && i < count; i++) {
+        tdg__target_t target = {changes[i]->kind, changes[i]->name, changes[i]->len};
+
         tdg__change_stamp(changes[i], ++hub->last_number);
         put_all(hub, changes[i], false, &wakes);
+        if (both)
+            tdg__hub_note_existence(hub, &target, changes[i]->deleted);
     }
-    pthread_mutex_unlock(&hub->lock);
+    unlock_published(hub, both);
 
     tdg__hub_wake(&wakes);
     return rv;

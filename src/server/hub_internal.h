@@ -58,8 +58,9 @@ struct member *tdg__hub_member(const tdg__hub_t *hub, const tdg__inbox_t *inbox)
 
 void tdg__hub_init_watches(tdg__hub_t *hub);
 
-/* A resource is being published as changed or deleted: whether it exists is kept current
- * where its watcher has said so. Costs nothing while all exist. */
+/* A resource was published as changed or deleted: whether it exists is kept current where
+ * its watcher has said so. With the lock of watches; need not be called for a change
+ * while all exist. */
 void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted);
 
 /* Stops all watchers and frees what is known of them; for destroy. */

@@ -410,16 +410,10 @@ bool tdg__hub_is_absent(tdg__hub_t *hub, const tdg__target_t *target) {
 }
 
 void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted) {
-    struct watch *watch;
+    struct watch *watch = find_watch(hub, target);
 
-    if (!deleted && atomic_load(&hub->absent) == 0)
-        return;
-
-    pthread_mutex_lock(&hub->watch_lock);
-    watch = find_watch(hub, target);
     if (watch != NULL && watch->existence != 0)
         set_existence(hub, watch, deleted ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS);
-    pthread_mutex_unlock(&hub->watch_lock);
 }
 
 /* ---- Leaving ------------------------------------------------------------ */

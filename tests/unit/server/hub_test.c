@@ -914,6 +914,21 @@ static void who_says_nothing_of_it_has_nothing_absent(void **state) {
     assert_false(is_absent(w, "a:1"));
 }
 
+/* A deletion that fails is none: a resource that is removed, but was not listed. */
+static void what_could_not_be_published_changes_nothing_of_it(void **state) {
+    struct world *w = *state;
+    struct deed deed = {.world = w, .answer = TDG_ENOTFOUND};
+
+    w->start_answer = TDG_WATCH_EXISTS;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    expect_answer(w, 0, "a:1", 0, 1);
+    assert_int_equal(publish_with(w, &deed), TDG_ENOTFOUND);
+    assert_false(is_absent(w, "a:1"));
+    deed.answer = 0;
+    assert_int_equal(publish_with(w, &deed), 0);
+    assert_true(is_absent(w, "a:1"));
+}
+
 static void several_at_once_count_for_what_exists(void **state) {
     struct world *w = *state;
     tdg__change_t *changes[2];
@@ -977,6 +992,7 @@ int main(void) {
         TEST(start_itself_may_say_whether_it_exists),
         TEST(what_comes_while_it_is_answered_exists),
         TEST(who_says_nothing_of_it_has_nothing_absent),
+        TEST(what_could_not_be_published_changes_nothing_of_it),
         TEST(several_at_once_count_for_what_exists),
     };
 
