@@ -17,11 +17,17 @@
 
 enum { MAX_CLIENT_INFO = 4096 };
 
+/* What the answer to a subscribe depends on. */
+struct asked {
+    bool wished; /* it brought wishes of its own: its answer is not {} */
+    bool cursor; /* a cursor among them: the answer says whether it is resumed */
+    bool awaits; /* it takes what does not exist yet */
+};
+
 struct tdg__waiting {
     tdg__waiting_t *next;
     tdg__call_t *call;
-    bool wished; /* it brought wishes of its own: its answer is not {} */
-    bool awaits; /* it takes what does not exist yet */
+    struct asked asked;
     tdg__target_t target;
     char name[];
 };
@@ -124,14 +130,16 @@ static void on_set_level(tdg__session_t *session, tdg__call_t *call,
 /* ---- Subscribing -------------------------------------------------------- */
 
 /* The answer to a subscribe: {} unless the client speaks our additions. */
-static json_t *subscribed_result(const tdg__session_t *session, bool wished,
+static json_t *subscribed_result(const tdg__session_t *session, const struct asked *asked,
                                  bool resumed) {
     char cursor[TDG__CURSOR_MAX + 1];
     tdg__cursor_t now = tdg__feed_cursor(&session->feed);
 
-    if (!wished)
+    if (!asked->wished)
         return json_object();
     cursor[tdg__cursor_put(cursor, now.epoch, now.number)] = '\0';
+    if (!asked->cursor)
+        return json_pack("{s:{s:s}}", "_meta", "dev.tidings/cursor", cursor);
     return json_pack("{s:{s:s, s:b}}", "_meta", "dev.tidings/cursor", cursor,
                      "dev.tidings/resumed", resumed);
 }
@@ -139,9 +147,10 @@ static json_t *subscribed_result(const tdg__session_t *session, bool wished,
 /* Answers, and sees to it that the engine hears of it once the answer is out. Where
  * answers and notifications share one outlet, their order is kept by itself. */
 static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
-                              const tdg__target_t *target, bool wished, bool resumed) {
+                              const tdg__target_t *target, const struct asked *asked,
+                              bool resumed) {
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
-    json_t *result = subscribed_result(session, wished, resumed);
+    json_t *result = subscribed_result(session, asked, resumed);
     tdg__stream_t stream = session->feed.stream;
 
     if (session->kind == TDG__SESSION_HTTP &&
@@ -163,7 +172,7 @@ static bool is_absent(const tdg__session_t *session, const tdg__target_t *target
 }
 
 static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
-                             const tdg__target_t *target, const tdg__wishes_t *wishes) {
+                             const tdg__target_t *target, const struct asked *asked) {
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
@@ -176,8 +185,7 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     waiting->name[target->len] = '\0';
     waiting->target = (tdg__target_t){target->kind, waiting->name, target->len};
     waiting->call = call;
-    waiting->wished = wishes->any;
-    waiting->awaits = wishes->await_creation;
+    waiting->asked = *asked;
     waiting->next = session->waiting;
     session->waiting = waiting;
 }
@@ -196,6 +204,8 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
                       const tdg__mcp_request_t *request, const tdg__target_t *target) {
     tdg__engine_t *engine = tdg__worker_engine(session->feed.worker);
     const tdg__wishes_t *wishes = &request->wishes;
+    const struct asked asked = {wishes->any, wishes->cursor != NULL,
+                                wishes->await_creation};
     tdg__parse_error_t why = {0};
     tdg__subscribed_t subscribed;
     tdg__sub_opts_t opts;
@@ -208,13 +218,13 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     if (rv < 0) {
         subscribe_failed(session, call, request->uri, rv, &why);
     } else if (subscribed.state == TDG__SUBSCRIBING) {
-        wait_for_watcher(session, call, target, wishes);
-    } else if (!again && !wishes->await_creation && is_absent(session, target)) {
+        wait_for_watcher(session, call, target, &asked);
+    } else if (!again && !asked.awaits && is_absent(session, target)) {
         tdg__trace_refused(&session->feed, target, TDG_ENOTFOUND);
         tdg__feed_unsubscribe(&session->feed, target);
         refuse(call, session, TDG__FAULT_NOT_FOUND, request->uri, NULL);
     } else {
-        answer_subscribed(session, call, target, wishes->any, subscribed.resumed);
+        answer_subscribed(session, call, target, &asked, subscribed.resumed);
     }
 }
 
@@ -348,10 +358,10 @@ static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
     tdg__waiting_t *waiting;
 
     while ((waiting = take_waiting(session, target)) != NULL) {
-        if (absent && !waiting->awaits) {
+        if (absent && !waiting->asked.awaits) {
             refuse(waiting->call, session, TDG__FAULT_NOT_FOUND, waiting->name, NULL);
         } else {
-            answer_subscribed(session, waiting->call, &waiting->target, waiting->wished,
+            answer_subscribed(session, waiting->call, &waiting->target, &waiting->asked,
                               resumed);
             kept = true;
         }

@@ -317,10 +317,12 @@ static int make_set(const json_t *names, json_t **ret) {
 
 static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                       tdg__parse_error_t *why) {
+    const tdg__hub_t *hub = tdg__server_hub(tdg__worker_server(listen->feed.worker));
     struct asked asked;
 
     listen->had_cursor = request->wishes.cursor != NULL;
     tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
+    listen->resumed = asked.opts.cursor.epoch == tdg__hub_epoch(hub);
     int rv = make_set(request->wishes.fresh.uris, &asked.fresh);
     if (rv == 0)
         rv = honour_asked(listen, request, &asked);
@@ -454,7 +456,6 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
         return NULL;
 
     memcpy(listen->id, request->id, len);
-    listen->resumed = true;
     listen->opening = true;
     listen->honoured = json_object();
     listen->waiting = json_object();

@@ -272,6 +272,21 @@ static void a_cursor_that_is_not_known_is_not_resumed(void **state) {
     }
 }
 
+/* Nor where nothing of it had to be assumed. */
+static void a_cursor_that_is_not_known_is_not_resumed_for_nothing(void **state) {
+    struct fixture *f = open_with(state, NULL);
+
+    modern_listen_with(&f->one, "'dev.tidings/cursor':'1234-5'",
+                       "{'resourceSubscriptions':['no URI']}");
+    assert_true(has(f->one.event, "'dev.tidings/resumed':false"));
+    client_connect(&f->two, f->served.port);
+    modern_listen_with(&f->two,
+                       "'dev.tidings/cursor':'?',"
+                       "'dev.tidings/fresh':{'resourceSubscriptions':['a:1']}",
+                       "{'resourceSubscriptions':['a:1']}");
+    assert_true(has(f->two.event, "'dev.tidings/resumed':false"));
+}
+
 /* ---- What is switched off ----------------------------------------------- */
 
 static void no_subscribe(void **state) {
@@ -564,6 +579,7 @@ static void who_awaits_a_creation_is_told_of_it(void **state) {
     open_session(f);
     assert_int_equal(legacy_post(&f->one, AWAIT("t:9")), 200);
     assert_body(&f->one, "'result':{'_meta':{'dev.tidings/cursor':");
+    assert_false(has(f->one.body, "dev.tidings/resumed")); /* there was no cursor */
     served_change(&f->served, "t:9");
     client_expect(&f->two, "'uri':'t:9'");
 }
@@ -741,6 +757,7 @@ int main(void) {
         CASE(both_eras_can_watch_the_same_lists),
         CASE(what_changed_lately_is_told_of_lists_too),
         CASE(a_cursor_that_is_not_known_is_not_resumed),
+        CASE(a_cursor_that_is_not_known_is_not_resumed_for_nothing),
         CASE(no_subscribe),
         CASE(no_list_changed),
         CASE(no_legacy),
