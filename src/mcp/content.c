@@ -42,8 +42,7 @@ static void escape(char *out, const char *data, size_t len) {
     memcpy(out, data + start, len - start);
 }
 
-tdg__buf_t *tdg__content_member(const char *data, size_t len) {
-    bool text = tdg__content_is_text(data, len);
+static tdg__buf_t *encode(const char *data, size_t len, bool text) {
     const char *key = text ? text_key : blob_key;
     size_t key_len = strlen(key), value_len;
     tdg__buf_t *member;
@@ -62,6 +61,14 @@ tdg__buf_t *tdg__content_member(const char *data, size_t len) {
         tdg__base64_put(member->data + key_len, data, len);
     member->data[key_len + value_len] = '"';
     return member;
+}
+
+tdg__buf_t *tdg__content_member(const char *data, size_t len) {
+    return encode(data, len, tdg__content_is_text(data, len));
+}
+
+tdg__buf_t *tdg__content_blob(const char *data, size_t len) {
+    return encode(data, len, false);
 }
 
 bool tdg__content_member_is_text(const tdg__buf_t *member) {

@@ -318,8 +318,11 @@ static bool share(tdg__rope_t *message, const tdg__call_t *call) {
     tdg__buf_t *buf;
     bool fits;
 
-    if (message->text.error != 0 || message->text.len <= TDG__SMALL_ANSWER ||
-        message->splice_count > 0)
+    if (message->text.error != 0)
+        return true;
+    if (call->member != NULL) /* of a source, it counts already */
+        return call->member->budget != NULL || tdg__buf_charge(call->member, budget, 0);
+    if (message->text.len <= TDG__SMALL_ANSWER)
         return true;
     buf = tdg__buf_create(message->text.data, message->text.len);
     tdg__text_done(&message->text);

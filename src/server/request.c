@@ -7,8 +7,11 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/text.h"
+#include "mcp/content.h"
 #include "mcp/notice.h"
 #include "server/call_internal.h"
+#include "server/limits.h"
+#include "server/worker.h"
 
 enum {
     MAX_NOTE_BYTES = 1 << 20,
@@ -94,7 +97,7 @@ static void post(tdg__call_t *call, const struct note *head, const char *text) {
 }
 
 /* Sends a note with a text, which is emptied. */
-static void send(tdg__call_t *call, struct note *head, tdg__text_t *text) {
+static void send_note(tdg__call_t *call, struct note *head, tdg__text_t *text) {
     head->len = text->len;
     if (text->error == 0 && tdg__call_is_here(call))
         tell(call, head, text->data);
@@ -122,7 +125,7 @@ void tdg_request_progress(tdg_request_t *request, double progress, double total,
 
     tdg__text_init(&text, MAX_NOTE_BYTES);
     tdg__put_progress(&text, request->progress_token, progress, total, message);
-    send(request, &head, &text);
+    send_note(request, &head, &text);
 }
 
 void tdg_request_log(tdg_request_t *request, tdg_log_level_t level, const char *logger,
@@ -139,7 +142,7 @@ void tdg_request_log(tdg_request_t *request, tdg_log_level_t level, const char *
 
     tdg__text_init(&text, MAX_NOTE_BYTES);
     tdg__put_log(&text, (int)level, logger, data);
-    send(request, &head, &text);
+    send_note(request, &head, &text);
     json_decref(data);
 }
 
@@ -232,7 +235,75 @@ static void fail_encoding(tdg_request_t *request) {
     tdg_request_fail(request, TDG__RPC_INTERNAL, "The answer cannot be encoded", NULL);
 }
 
+/* A large content on its way to text. */
+struct encoding {
+    tdg__job_t job;
+    tdg_request_t *request;
+    tdg__buf_t *bytes, *member;
+    bool blob;
+};
+
+static void encode(tdg__job_t *job) {
+    struct encoding *encoding = (struct encoding *)(void *)job;
+    const tdg__buf_t *bytes = encoding->bytes;
+
+    if (encoding->blob)
+        encoding->member = tdg__content_blob(bytes->data, bytes->len);
+    else if (tdg__content_is_text(bytes->data, bytes->len))
+        encoding->member = tdg__content_member(bytes->data, bytes->len);
+}
+
+static void finish_encoding(tdg__job_t *job) {
+    struct encoding *encoding = (struct encoding *)(void *)job;
+    tdg_request_t *request = encoding->request;
+
+    if (encoding->member != NULL)
+        tdg__request_reply_contents(request,
+                                    json_pack("{s:s, s:O*}", "uri", request->target,
+                                              "mimeType", defined(request, "mimeType")),
+                                    encoding->member);
+    else
+        fail_encoding(request);
+    tdg__buf_unref(encoding->member);
+    tdg__buf_unref(encoding->bytes);
+    tdg__free(encoding);
+}
+
+/* Replies to a read with large content. On the worker's thread a thread of the pool
+ * encodes it, so that other clients do not wait. */
+static void reply_large(tdg_request_t *request, const char *data, size_t len, bool blob) {
+    struct encoding *encoding = tdg__calloc(1, sizeof(*encoding));
+    tdg__worker_t *here = tdg__worker_current();
+
+    if (encoding != NULL)
+        encoding->bytes = tdg__buf_create(data, len);
+    if (encoding == NULL || encoding->bytes == NULL) {
+        tdg__free(encoding);
+        tdg_request_reply(request, NULL);
+        return;
+    }
+    encoding->request = request;
+    encoding->blob = blob;
+    encoding->job.run = encode;
+    encoding->job.done = finish_encoding;
+    if (here != NULL && here == request->worker) {
+        tdg__worker_do(here, &encoding->job);
+    } else {
+        encode(&encoding->job);
+        finish_encoding(&encoding->job);
+    }
+}
+
+static bool is_large_read(const tdg_request_t *request, size_t len) {
+    return tdg__call_method(request) == TDG__M_READ && len > TDG__SMALL_ANSWER;
+}
+
 void tdg_request_reply_text(tdg_request_t *request, const char *text) {
+    if (text != NULL && is_large_read(request, strlen(text))) {
+        reply_large(request, text, strlen(text), false);
+        return;
+    }
+
     json_t *string = text != NULL ? json_string(text) : NULL;
 
     if (string == NULL) {
@@ -267,6 +338,10 @@ void tdg_request_reply_blob(tdg_request_t *request, const void *data, size_t len
         return;
     }
 
+    if (is_large_read(request, len)) {
+        reply_large(request, data, len, true);
+        return;
+    }
     encoded = tdg__base64_encode(data, len);
     reply_contents(request, "blob", encoded != NULL ? json_string(encoded) : NULL);
     tdg__free(encoded);

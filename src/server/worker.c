@@ -78,7 +78,7 @@ struct tdg__worker {
     uv_timer_t alarm, tick;
     uv_prepare_t prepare;
     uv_check_t check;
-    unsigned handles; /* open ones of these five */
+    unsigned handles; /* open ones of these five, and jobs that run */
     struct counters counters;
     tdg__trim_t trim; /* of the first worker, for the whole process */
 };
@@ -592,15 +592,42 @@ static void begin_stop(tdg__worker_t *worker) {
         tdg__pipe_stop(worker->pipe);
 }
 
-static void handle_closed(uv_handle_t *handle) {
-    tdg__worker_t *worker = handle->data;
-
+/* One less of what the loop has to wait for: the last one closes the worker. */
+static void let_go(tdg__worker_t *worker) {
     if (--worker->handles > 0)
         return;
     worker->state = CLOSED;
     if (current == worker)
         current = NULL;
     tdg__server_worker_closed(worker->server, worker);
+}
+
+static void handle_closed(uv_handle_t *handle) {
+    let_go(handle->data);
+}
+
+static void run_job(uv_work_t *work) {
+    tdg__job_t *job = work->data;
+
+    job->run(job);
+}
+
+static void job_done(uv_work_t *work, int status) {
+    tdg__job_t *job = work->data;
+    tdg__worker_t *worker = job->worker;
+
+    (void)status; /* nobody cancels */
+    if (worker->engine != NULL)
+        tdg__worker_refresh(worker);
+    job->done(job);
+    let_go(worker);
+}
+
+void tdg__worker_do(tdg__worker_t *worker, tdg__job_t *job) {
+    job->work.data = job;
+    job->worker = worker;
+    worker->handles++;
+    (void)uv_queue_work(worker->loop, &job->work, run_job, job_done);
 }
 
 static void drop_news(tdg__worker_t *worker) {

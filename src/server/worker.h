@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <uv.h>
+
 #include <tidings/server.h>
 
 #include "base/budget.h"
@@ -48,6 +50,18 @@ void tdg__worker_count_request(tdg__worker_t *worker);
  * together. False: it is used up. */
 bool tdg__worker_keep(tdg__worker_t *worker, size_t bytes);
 void tdg__worker_unkeep(tdg__worker_t *worker, size_t bytes);
+
+/* Work in libuv's thread pool, so that the loop goes on meanwhile. Embedded in what it is
+ * about; `done` is called on the worker's thread, also where the worker is closing, which
+ * waits for it. From the worker's thread only. */
+typedef struct tdg__job tdg__job_t;
+struct tdg__job {
+    uv_work_t work;
+    tdg__worker_t *worker;
+    void (*run)(tdg__job_t *job); /* in a thread of the pool */
+    void (*done)(tdg__job_t *job);
+};
+void tdg__worker_do(tdg__worker_t *worker, tdg__job_t *job);
 
 /* The client on the pipe has gone, or cannot be served any more: the server stops. */
 void tdg__worker_pipe_ended(tdg__worker_t *worker);

@@ -42,6 +42,12 @@ void tdg__server_log_event(tdg_server_t *server, tdg__event_t event, const char 
     server->events++;
 }
 
+void tdg__worker_do(tdg__worker_t *worker, tdg__job_t *job) {
+    worker->server->jobs++;
+    job->run(job);
+    job->done(job);
+}
+
 void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
     *ret = server->describes;
 }

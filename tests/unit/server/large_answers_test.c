@@ -124,6 +124,28 @@ static void large_answers_arrive_whole_on_streams_and_in_batches(void **state) {
     WAIT_UNTIL(client, used(f) == 0);
 }
 
+static void read_large(void *user, tdg_request_t *request, const char *uri) {
+    (void)uri;
+    tdg_request_reply_text(request, user);
+}
+
+/* Answered from inside its callback, on the worker's thread. The server may stop while a
+ * thread encodes it. */
+static void a_large_read_is_encoded_in_a_thread(void **state) {
+    struct fixture *f = *state;
+    tdg_resource_t resource = {
+        .uri = "large:1", .name = "large", .read = read_large, .user = f->text};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+    assert_int_equal(
+        modern_post(&f->other, "resources/read", "large:1", "'uri':'large:1'"), 200);
+    assert_true(f->other.body_len > LARGE);
+    assert_body(&f->other, "'resultType':'complete'");
+    WAIT_UNTIL(&f->other, used(f) == 0);
+    for (size_t i = 0; i < 4; i++)
+        modern_send(&f->crowd[i], "resources/read", "large:1", "'uri':'large:1'");
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
@@ -132,6 +154,7 @@ int main(void) {
         CASE(what_waits_for_readers_is_bounded),
         CASE(there_is_room_again_when_they_leave),
         CASE(large_answers_arrive_whole_on_streams_and_in_batches),
+        CASE(a_large_read_is_encoded_in_a_thread),
     };
     /* clang-format on */
 

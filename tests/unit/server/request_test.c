@@ -78,6 +78,45 @@ static void texts_must_be_utf8(void **state) {
                                "'message':'The answer cannot be encoded'}"));
 }
 
+/* On the worker's thread the pool encodes what is large; the answer is the same. */
+static void large_reads_are_encoded_elsewhere(void **state) {
+    struct fake *f = *state;
+    size_t len = 100000;
+    char *text = malloc(len + 1);
+    json_t *answer;
+
+    assert_non_null(text);
+    memset(text, 'x', len);
+    text[len] = '\0';
+    text[7] = '"';
+    tdg_request_reply_text(fake_begin(f, &fake_read), text);
+    assert_int_equal(f->server.jobs, 1);
+    answer = json_loads(f->said[0].text, 0, NULL);
+    assert_string_equal(
+        json_string_value(json_object_get(
+            json_array_get(json_object_get(json_object_get(answer, "result"), "contents"),
+                           0),
+            "text")),
+        text);
+    json_decref(answer);
+
+    tdg_request_reply_blob(fake_begin(f, &fake_read), text, len);
+    assert_int_equal(f->server.jobs, 2);
+    assert_non_null(strstr(f->said[1].text, "\"blob\":\"eHh4"));
+    text[8] = '\xff';
+    tdg_request_reply_text(fake_begin(f, &fake_read), text);
+    assert_int_equal(f->said[2].code, -32603);
+    tdg_request_reply_text(fake_begin(f, &fake_read), "small");
+    assert_int_equal(f->server.jobs, 3);
+
+    assert_true(tdg__budget_take(f->server.answers, FAKE_ANSWERS));
+    tdg_request_reply_blob(fake_begin(f, &fake_read), text, len);
+    assert_non_null(strstr(f->said[4].text, "\"busy\""));
+    tdg__budget_give(f->server.answers, FAKE_ANSWERS);
+    assert_int_equal(tdg__budget_used(f->server.answers), 0);
+    free(text);
+}
+
 static void blobs_answer_reads_only(void **state) {
     struct fake *f = *state;
 
@@ -567,6 +606,7 @@ int main(void) {
         TEST(errors_carry_what_they_were_given),
         TEST(texts_answer_in_the_form_of_their_method),
         TEST(texts_must_be_utf8),
+        TEST(large_reads_are_encoded_elsewhere),
         TEST(blobs_answer_reads_only),
         TEST(tools_that_fail_answer_all_the_same),
         TEST(completions_are_cut_at_a_hundred),
