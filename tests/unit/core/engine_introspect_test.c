@@ -193,7 +193,7 @@ static void a_subscription_is_shown_with_all_it_wished_for(void **state) {
     tdg__stream_t s = open_stream(f);
     json_t *filter = json_from("{'metadata.size': {'gt': 1}, 'age_ms': {'lt': 5}}");
     tdg__sub_opts_t opts = {
-        .settings = {{TDG__TIMING_DEBOUNCE, 20, 90}, 700},
+        .settings = {.timing = {TDG__TIMING_DEBOUNCE, 20, 90}, .rate_limit_ms = 700},
         .filter = filter,
         .priority = TDG__PRIORITY_HIGH
     };

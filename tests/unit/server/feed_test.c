@@ -177,8 +177,8 @@ static void a_resource_that_is_changed_keeps_its_subscribers(void **state) {
 static void many_additions_are_few_list_changes(void **state) {
     enum { MANY = 10000 };
     const tdg_server_opts_t opts = {
-        .settings = {TDG_TIMING_BATCH, 100, 0, 1000},
-          .workers = 2
+        .settings = {.timing = TDG_TIMING_BATCH, .window_ms = 100, .rate_limit_ms = 1000},
+        .workers = 2
     };
     struct fixture *f = open_with(state, &opts);
     tdg_resource_t resource = {.name = "n", .read = read_new};
