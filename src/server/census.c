@@ -96,16 +96,22 @@ static struct inhabitant *get(tdg__census_t *census, const tdg__address_t *addre
     return one;
 }
 
+/* How many there may be where others are about to go: enough for those who come until
+ * another worker has its turn. */
+static uint64_t relax(uint32_t max, bool beyond) {
+    return beyond ? (uint64_t)max + 8 + max / 4 : max;
+}
+
 /* With the lock. */
 static tdg__admission_t enter(tdg__census_t *census, const tdg__address_t *address,
                               bool beyond) {
     uint32_t id = address != NULL ? find(census, address) : 0;
     struct inhabitant *one = id != 0 ? tdg__pool_get(&census->pool, id) : NULL;
 
-    if (!beyond && one != NULL && census->max_per_address < census->max_sessions &&
-        one->sessions >= census->max_per_address)
+    if (one != NULL && census->max_per_address < census->max_sessions &&
+        one->sessions >= relax(census->max_per_address, beyond))
         return TDG__FULL_OF_ADDRESS;
-    if (!beyond && census->sessions >= census->max_sessions)
+    if (census->sessions >= relax(census->max_sessions, beyond))
         return TDG__FULL;
     if (address != NULL) {
         one = get(census, address);

@@ -26,8 +26,9 @@ typedef enum tdg__admission {
     TDG__NO_MEMORY,
 } tdg__admission_t;
 
-/* One more session. `address` NULL counts for none. With `beyond` the limits do not
- * matter: another session is about to go. */
+/* One more session. `address` NULL counts for none. With `beyond` some more than the
+ * limits are admitted: another worker was asked to end one, and may find that all of its
+ * are in use. */
 tdg__admission_t tdg__census_enter(tdg__census_t *census, const tdg__address_t *address,
                                    bool beyond);
 void tdg__census_leave(tdg__census_t *census, const tdg__address_t *address);

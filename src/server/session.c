@@ -215,7 +215,7 @@ static bool evict_elsewhere(tdg__sessions_t *sessions, const tdg__address_t *cal
     return true;
 }
 
-/* Makes room for one more, here or on another worker. */
+/* Makes room for one more here, or asks another worker to. */
 static bool evict(tdg__sessions_t *sessions, const tdg__address_t *caller) {
     tdg__session_t *session = find_tentative(sessions, caller);
 
@@ -229,16 +229,15 @@ static int admit(tdg__sessions_t *sessions, const tdg__address_t *caller) {
     tdg__census_t *census = census_of(sessions);
     tdg__admission_t admission = tdg__census_enter(census, caller, false);
 
-    if (admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) {
-        bool of_caller = admission == TDG__FULL_OF_ADDRESS;
-
-        if (!evict(sessions, of_caller ? caller : NULL)) {
-            tdg__server_log_event(
-                tdg__worker_server(sessions->worker),
-                of_caller ? TDG__EVENT_CALLER_REFUSED : TDG__EVENT_SESSION_REFUSED, NULL);
-            return TDG_EAGAIN;
-        }
+    if ((admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) &&
+        evict(sessions, admission == TDG__FULL_OF_ADDRESS ? caller : NULL))
         admission = tdg__census_enter(census, caller, true);
+    if (admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) {
+        tdg__server_log_event(tdg__worker_server(sessions->worker),
+                              admission == TDG__FULL ? TDG__EVENT_SESSION_REFUSED
+                                                     : TDG__EVENT_CALLER_REFUSED,
+                              NULL);
+        return TDG_EAGAIN;
     }
     return admission == TDG__ADMITTED ? 0 : TDG_ENOMEM;
 }

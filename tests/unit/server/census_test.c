@@ -28,6 +28,27 @@ static void sessions_are_counted_in_all_and_per_address(void **state) {
     tdg__census_destroy(NULL);
 }
 
+/* Whoever is to give way may turn out to be in use. */
+static void the_limits_are_exceeded_by_some_at_most(void **state) {
+    tdg__address_t one = address(1), two = address(2);
+    tdg__census_t *census;
+    unsigned count = 0;
+
+    (void)state;
+    assert_int_equal(tdg__census_create(128, 64, &census), 0);
+    while (count < 1000 && tdg__census_enter(census, &one, true) == TDG__ADMITTED)
+        count++;
+    assert_int_equal(count, 88);
+    assert_int_equal(tdg__census_enter(census, &one, true), TDG__FULL_OF_ADDRESS);
+    while (count < 1000 && tdg__census_enter(census, NULL, true) == TDG__ADMITTED)
+        count++;
+    assert_int_equal(count, 168);
+    assert_int_equal(tdg__census_enter(census, &two, true), TDG__FULL);
+    tdg__census_leave(census, &one);
+    assert_int_equal(tdg__census_enter(census, &two, true), TDG__ADMITTED);
+    tdg__census_destroy(census);
+}
+
 static void many_addresses_come_and_go(void **state) {
     tdg__census_t *census;
 
@@ -71,6 +92,7 @@ static void the_worker_with_the_most_is_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sessions_are_counted_in_all_and_per_address),
+        cmocka_unit_test(the_limits_are_exceeded_by_some_at_most),
         cmocka_unit_test(many_addresses_come_and_go),
         cmocka_unit_test(the_worker_with_the_most_is_found),
     };
