@@ -99,12 +99,6 @@ static void wire_cancel(tdg__wire_t *base, tdg__carry_t *given) {
     carry->over = true;
 }
 
-static void wire_set_quiet(tdg__wire_t *base, tdg__carry_t *carry, uint32_t quiet_ms) {
-    (void)base;
-    (void)carry;
-    (void)quiet_ms;
-}
-
 static void wire_end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
     (void)say_so;
     ((struct wire *)base)->ending = done;
@@ -135,7 +129,6 @@ static const tdg__wire_ops_t wire_ops = {
     .open = wire_open,
     .send = wire_send,
     .cancel = wire_cancel,
-    .set_quiet = wire_set_quiet,
     .end_session = wire_end_session,
     .renew = wire_renew,
     .close = wire_close,
@@ -456,14 +449,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .connect_timeout_ms = 30000,
         .timeout_ms = 60000,
         .retry_ms = 500,
+        .quiet_ms = 60000,
         .retry_max_ms = 30000,
         .retry_per_minute = 20,
         .max_message_bytes = MAX_BYTES,
         .max_subscriptions = 100,
     };
-    const tdg__core_opts_t opts = {&client,   give_now,   give_random,
-                                   give_wire, take_event, take_forget,
-                                   take_line, give_input, NULL};
+    const tdg__core_opts_t opts = {
+        .client = &client,
+        .now = give_now,
+        .random = give_random,
+        .make_wire = give_wire,
+        .event = take_event,
+        .forget = take_forget,
+        .log = take_line,
+        .input = give_input,
+    };
     struct run one = {.now = 1000};
 
     if (size < 1 || size > MAX_BYTES)
