@@ -11,6 +11,7 @@
 #include "mcp/notice.h"
 #include "server/call_internal.h"
 #include "server/limits.h"
+#include "server/log.h"
 #include "server/worker.h"
 
 enum {
@@ -257,6 +258,7 @@ static void finish_encoding(tdg__job_t *job) {
     struct encoding *encoding = (struct encoding *)(void *)job;
     tdg_request_t *request = encoding->request;
 
+    tdg__buf_unref(encoding->bytes); /* which makes room for the member */
     if (encoding->member != NULL)
         tdg__request_reply_contents(request,
                                     json_pack("{s:s, s:O*}", "uri", request->target,
@@ -265,6 +267,19 @@ static void finish_encoding(tdg__job_t *job) {
     else
         fail_encoding(request);
     tdg__buf_unref(encoding->member);
+    tdg__free(encoding);
+}
+
+/* Any number of them may wait for a thread, so they count from here on. */
+static void encode_elsewhere(tdg__worker_t *here, struct encoding *encoding) {
+    tdg_server_t *server = tdg__worker_server(here);
+
+    if (tdg__buf_charge(encoding->bytes, tdg__server_answers(server), 0)) {
+        tdg__worker_do(here, &encoding->job);
+        return;
+    }
+    tdg__server_log_event(server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    tdg__request_fail_busy(encoding->request);
     tdg__buf_unref(encoding->bytes);
     tdg__free(encoding);
 }
@@ -287,7 +302,7 @@ static void reply_large(tdg_request_t *request, const char *data, size_t len, bo
     encoding->job.run = encode;
     encoding->job.done = finish_encoding;
     if (here != NULL && here == request->worker) {
-        tdg__worker_do(here, &encoding->job);
+        encode_elsewhere(here, encoding);
     } else {
         encode(&encoding->job);
         finish_encoding(&encoding->job);

@@ -112,6 +112,7 @@ static void large_reads_are_encoded_elsewhere(void **state) {
     assert_true(tdg__budget_take(f->server.answers, FAKE_ANSWERS));
     tdg_request_reply_blob(fake_begin(f, &fake_read), text, len);
     assert_non_null(strstr(f->said[4].text, "\"busy\""));
+    assert_int_equal(f->server.jobs, 3); /* what waits for a thread counts already */
     tdg__budget_give(f->server.answers, FAKE_ANSWERS);
     assert_int_equal(tdg__budget_used(f->server.answers), 0);
     free(text);
