@@ -171,8 +171,10 @@ static void put_off_some(tdg__core_t *core, const tdg__sub_group_t *group,
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
         if (!is_left_out(sub, group, serial) || !may_pass(sub, refused, &failure))
             continue;
-        if ((sub->flags & (TDG__SUB_LIVE | TDG__SUB_ONCE)) == TDG__SUB_ONCE)
+        if ((sub->flags & TDG__SUB_ONCE) != 0 && sub->leaving == NULL) {
+            sub->flags &= ~(unsigned)TDG__SUB_LIVE; /* it was, on the stream before */
             tdg__gap_mark(sub);
+        }
         tdg__sub_put_off(core, sub, &failure);
         tdg__sub_retry(core, -1);
     }

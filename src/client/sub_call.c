@@ -123,10 +123,11 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
             continue;
         if (waiter->sub != 0)
             sub = tdg__sub_get(core->subs, waiter->sub);
-        /* Where the server has answered, and refused it again and again, that says more.
-         */
-        why = sub != NULL && (sub->flags & TDG__SUB_PUT_OFF) ? &core->subs->refusal
-                                                             : &failure;
+        why = &failure;
+        /* Where the server has refused it again and again, its reason says more. */
+        if (code != 0 && sub != NULL && (sub->flags & TDG__SUB_PUT_OFF) &&
+            core->subs->refusal.code != 0)
+            why = &core->subs->refusal;
         tdg__waiter_settle(core, waiter, why->code, why);
         if (sub != NULL && sub->waiters == NULL && (sub->flags & TDG__SUB_ONCE) == 0)
             tdg__sub_refused(core, sub, why->code, why);

@@ -252,9 +252,9 @@ void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *f
     struct tdg__subs *subs = core->subs;
     bool once = (sub->flags & TDG__SUB_ONCE) != 0;
 
+    subs->refusal = failure != NULL ? *failure : (tdg_failure_t){.code = 0};
+    subs->refusal.data = NULL;
     if (failure != NULL) {
-        subs->refusal = *failure;
-        subs->refusal.data = NULL;
         tdg__core_odd(core, TDG__ODD_PUT_OFF, "%.200s is refused for now, retrying: %s",
                       sub->uri, failure->message);
     }

@@ -244,7 +244,7 @@ struct tdg__subs {
     size_t asked;          /* of these in flight */
     size_t failed;         /* to be tried again with the retry timer */
     size_t put_off;        /* subscriptions with PUT_OFF that were live before */
-    tdg_failure_t refusal; /* of the last one that was put off; without data */
+    tdg_failure_t refusal; /* of the last one put off, without data; code 0: no reason */
     struct tdg__get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
     uint64_t epoch;                   /* seen last */

@@ -362,6 +362,43 @@ static void one_of_a_stream_is_retried(void **state) {
     assert_told(f, "UP\nUPDATED a:2 maybe\n");
 }
 
+/* One that was live is left out when another joins: nobody watches it until a retry. */
+static void a_live_one_that_is_left_out_is_retried(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    note = play_subscribe(f, "a:2", NULL);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'subscription_failed'}");
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(f->core->counts.retrying, 1);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(f->core->counts.retrying, 0);
+    assert_told(f, "UPDATED a:1 maybe\n");
+}
+
+/* A server that ends every stream before it acknowledges it gives no reason. */
+static void a_stream_that_only_ends_is_no_success(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "a:1", NULL);
+    while (note->calls == 0) {
+        struct fake_sent *sent = fake_seek(f, LISTEN);
+
+        if (sent != NULL)
+            fake_result(f, sent, "{}");
+        fake_next(f, 600000);
+    }
+    assert_int_equal(fake_code(note), TDG_ETIMEDOUT);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
@@ -375,6 +412,8 @@ int main(void) {
         cmocka_unit_test(a_passing_refusal_is_retried_in_the_legacy_era),
         HTTP(retries_are_bounded),
         HTTP(one_of_a_stream_is_retried),
+        HTTP(a_live_one_that_is_left_out_is_retried),
+        HTTP(a_stream_that_only_ends_is_no_success),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(memory_may_run_out_in_a_session),
     };
