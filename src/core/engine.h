@@ -60,10 +60,9 @@ enum {
 /* All zero: everything is inherited. The floor holds for whatever the others say: see
  * docs/engine.md. It is not for subscriptions, where it is ignored.
  *
- * A subscription's settings beat those configured for
- * the URI, those beat a configured template that matches the URI (the one with the most
- * literal characters, then the one configured first), those beat the engine's defaults.
- */
+ * A subscription's settings beat those configured for the URI, those beat a configured
+ * template that matches the URI (the one with the most literal characters, then the one
+ * configured first), those beat the engine's defaults. */
 typedef struct tdg__settings {
     tdg__timing_t timing;
     int32_t rate_limit_ms; /* at most one notification per this many ms and resource;

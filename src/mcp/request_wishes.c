@@ -3,10 +3,11 @@
  * What a client that knows us may wish for in the `_meta` of a subscribe or listen:
  *
  *     "dev.tidings/cursor": "…",    go on where another stream ended
- *     "dev.tidings/fresh": {…},     but not with these, which that one did not have: in
- * the form of the listen's own `notifications` "dev.tidings/sinceMs": 60000, also tell
- * what has changed in the last minute "dev.tidings/options": {"debounceMs": 200,
- * "rateLimitMs": 0, "filter": {…}, …}
+ *     "dev.tidings/fresh": {…},     but not with these, which that one did not have
+ *     "dev.tidings/sinceMs": 60000, also notify what has changed in the last minute
+ *     "dev.tidings/options": {"debounceMs": 200, "rateLimitMs": 0, "filter": {…}, …}
+ *
+ * `fresh` has the form of the listen's own `notifications`.
  *
  * A wish that is not understood is refused: a subscription that behaves otherwise than
  * was asked for helps nobody. */

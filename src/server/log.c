@@ -31,7 +31,7 @@ static const struct {
     [TDG__EVENT_NOT_ACCEPTED] = {TDG_LOG_ERROR,
                                          "connections cannot be accepted for the moment"                              },
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,
-                                         "clients were not told that a list has changed"                              },
+                                         "could not notify clients that a list has changed"                           },
     [TDG__EVENT_SETTING_LOST] = {TDG_LOG_ERROR,   "a setting did not reach every worker"                      },
 };
 

@@ -339,7 +339,6 @@ static bool is_json(const char *content_type) {
     return len == strlen(media_type) && strncasecmp(content_type, media_type, len) == 0;
 }
 
-/* False: it has been refused. */
 #define NEEDS_KEY "Publishing needs the publish key: Authorization: Bearer KEY"
 #define NEEDS_JSON "The Content-Type must be application/json"
 #define REFUSAL(text) "{\"error\":{\"message\":\"" text "\"}}"
@@ -356,6 +355,7 @@ static int judge(const struct publish *publish, const tdg__http_request_t *http,
     return is_json(tdg__http_field(http, "content-type")) ? 0 : 415;
 }
 
+/* False: it has been refused. */
 static bool read_request(const struct publish *publish, tdg__route_request_t *request,
                          tdg__publish_list_t *ret) {
     const tdg__http_request_t *http = tdg__route_http(request);

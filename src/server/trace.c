@@ -28,8 +28,13 @@ static const char *kind_of(const tdg__target_t *target) {
     return kinds[target->kind];
 }
 
+/* Whole characters: the log takes a line with half of one for one that is not UTF-8. */
 static int length_of(const tdg__target_t *target) {
-    return target->len < LOGGED_MAX ? (int)target->len : LOGGED_MAX;
+    size_t len = target->len < LOGGED_MAX ? target->len : LOGGED_MAX;
+
+    while (len < target->len && len > 0 && (target->name[len] & 0xC0) == 0x80)
+        len--;
+    return (int)len;
 }
 
 /* ---- Clients ------------------------------------------------------------ */

@@ -15,7 +15,7 @@
 #include <uv.h>
 
 typedef struct tdg__trim {
-    int64_t look_ms;   /* when to look next */
+    int64_t look_ms;   /* of the last look */
     int64_t try_ms;    /* not to try before */
     int64_t wait_ms;   /* ... which was so long after the last time */
     size_t low_bytes;  /* the least that the process had; 0: never looked */

@@ -305,7 +305,7 @@ static void tells_what_was_lost_for_want_of_memory(void **state) {
     memory_fail(0, MEMORY_ONCE);
     assert_int_equal(lines->count, 1);
     expect_line(lines, 0, TDG_LOG_ERROR,
-                "clients were not told that a list has changed: tools");
+                "could not notify clients that a list has changed: tools");
     served_destroy(&served);
     assert_int_equal(memory_teardown(NULL), 0);
 }

@@ -182,6 +182,17 @@ static void names_cannot_forge_lines(void **state) {
     EXPECT(f, "stream 2 (test): subscribed to t:xxx");
 }
 
+static void names_are_cut_between_characters(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_SUBSCRIPTIONS);
+    char message[1000] = "{'resourceSubscriptions':['n";
+
+    for (int i = 0; i < 200; i++)
+        strcat(message, "é");
+    strcat(message, "']}");
+    modern_listen(&f->one, message);
+    EXPECT(f, "refused néé");
+}
+
 static void nothing_is_logged_unless_it_is_asked_for(void **state) {
     struct fixture *f = open_with(state, 0);
 
@@ -198,6 +209,7 @@ int main(void) {
         CASE(a_change_is_logged_with_its_subscriptions),
         CASE(watchers_are_logged),
         CASE(names_cannot_forge_lines),
+        CASE(names_are_cut_between_characters),
         CASE(nothing_is_logged_unless_it_is_asked_for),
     };
 
