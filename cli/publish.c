@@ -164,8 +164,7 @@ static int make_body(const struct publish *publish, char **ret) {
 
 /* The address of a server, or of its /mcp, stands for its /publish. */
 static char *make_url(const char *given) {
-    const char *host = strstr(given, "://");
-    const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
+    const char *path = strchr(strstr(given, "://") + 3, '/');
     size_t len = strlen(given);
     char *url = malloc(len + sizeof("/publish"));
 
@@ -358,10 +357,21 @@ static int send_it(const struct publish *publish, const char *key, const char *b
     return exit_code;
 }
 
+static bool has_credentials(const char *url) {
+    const char *host = strstr(url, "://") + 3;
+
+    return memchr(host, '@', strcspn(host, "/?#")) != NULL;
+}
+
 static int check_options(const struct publish *publish, const char *url) {
     if (url == NULL || publish->uri == NULL)
         cli_error("publish: it needs the address of a server (or TIDINGS_URL in the "
                   "environment) and a URI; `tidings publish --help` shows more");
+    else if (!cli_is_url(url)) /* not shown: there may be a password in it */
+        cli_error("publish: URL is not the address of a server, such as "
+                  "http://127.0.0.1:8808; it begins with http:// or https://");
+    else if (has_credentials(url))
+        cli_error("publish: the URL must not hold a user name or password");
     else if (publish->deleted && publish->content != NULL)
         cli_error("publish: --deleted and --content do not go together");
     else if (publish->mime_type != NULL && publish->content == NULL)

@@ -9,6 +9,7 @@
 
 #include <tidings/error.h>
 
+#include "base/network.h"
 #include "config/value.h"
 
 static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error) {
@@ -46,6 +47,17 @@ static const char *read_host(const char *text, const char **ret_host, size_t *re
     return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
 }
 
+/* Names are not looked up: what one stands for may change, and who may call with it. A
+ * zone may follow an IPv6 address. */
+static bool is_address(const char *host) {
+    char text[TDG__LISTEN_HOST_MAX + 1];
+    tdg__address_t address;
+
+    strcpy(text, host);
+    text[strcspn(text, "%")] = '\0';
+    return strcmp(host, "localhost") == 0 || tdg__address_parse(text, &address);
+}
+
 const char *const tdg__dialects[] = {"mcp", "erlmcp", NULL};
 
 /* "erlmcp+" in front of the URL; returns what follows. */
@@ -79,8 +91,8 @@ int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *e
     rest = read_host(url + 7, &host, &len);
     if (rest == NULL)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "there is no host in it; write an address or a name, such "
-                               "as http://127.0.0.1:8808 or http://[::1]:8808");
+                               "there is no host in it; write an address, such as "
+                               "http://127.0.0.1:8808 or http://[::1]:8808");
     memcpy(listen.host, host, len);
 
     if (*rest == ':') {
@@ -92,6 +104,10 @@ int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *e
                                "only a port may follow the host, such as "
                                "http://127.0.0.1:8808");
     }
+    if (!is_address(listen.host))
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "the host is an IP address of this machine or localhost, "
+                               "such as http://127.0.0.1:8808 or http://0.0.0.0:8808");
     *ret = listen;
     return 0;
 }

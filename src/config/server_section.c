@@ -45,11 +45,12 @@ static const tdg__option_t server_options[] = {
     TEXT(instructions, "instructions", "Subscribe to shop://orders to hear of new ones",
          "What a language model should know about this server."),
 
-    TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
-          "Where to listen, as one URL or a list: http://HOST:PORT. 0.0.0.0 and [::] are "
-          "every address of the machine; port 0 is any free one. erlmcp+http://HOST:PORT "
-          "speaks "
-          "that dialect there, mcp+http:// the protocol as it is; else `dialect` holds."),
+    TEXTS(
+        listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
+        "Where to listen, as one URL or a list: http://HOST:PORT. HOST is an IP address "
+        "or localhost; 0.0.0.0 and [::] are every address of the machine. Port 0 is any "
+        "free one. erlmcp+http://HOST:PORT speaks that dialect there, mcp+http:// the "
+        "protocol as it is; else `dialect` holds."),
     TEXTS(
         allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
         "Names by which clients may call this server; a name without a port means any "

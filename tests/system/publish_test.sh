@@ -109,7 +109,22 @@ the_address_may_be_in_the_environment() {
     TIDINGS_URL=http://127.0.0.1:1 run publish "$url" a:2
     exits 0 && out_has '^published a:2' || return
     TIDINGS_URL=$url run publish
-    exits 2 && err_has 'needs the address of a server .or TIDINGS_URL'
+    exits 2 && err_has 'needs the address of a server .or TIDINGS_URL' || return
+    TIDINGS_URL=${url#http://} run publish a:1
+    exits 2 && err_has 'not the address of a server'
+    local failed=$?
+    unset TIDINGS_PUBLISH_KEY
+    return $failed
+}
+
+an_address_has_a_scheme_and_no_password() {
+    start key
+    export TIDINGS_PUBLISH_KEY=key
+    run publish "${url#http://}" a:1
+    exits 2 && err_has 'not the address of a server' || return
+    run publish "http://me:secret@${url#http://}" a:1
+    exits 2 && err_has 'must not hold a user name or password' || return
+    ! grep -q secret "$work/err" || why 'the password was printed'
     local failed=$?
     unset TIDINGS_PUBLISH_KEY
     return $failed

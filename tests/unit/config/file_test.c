@@ -192,8 +192,8 @@ static void every_message(void **state) {
          "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"                                        },
         {"server:\n  listen: []\n",                                 "2:11: server.listen: an empty list; write at least "
                                     "one URL, or leave the line out"                      },
-        {"server:\n  listen: [\"http://a\", \"b\"]\n",
-         "2:24: server.listen[1]: this is no address to listen on: it must begin with "
+        {"server:\n  listen: [\"http://[::1]\", \"b\"]\n",
+         "2:28: server.listen[1]: this is no address to listen on: it must begin with "
          "http://, such as http://127.0.0.1:8808"                                                                            },
         {"server:\n  listen: 'http://a/b'\n",
          "2:11: server.listen: this is no address to listen on: only a port may follow "
@@ -320,7 +320,7 @@ static void files_are_read(void **state) {
 
 static void every_allocation_may_fail(void **state) {
     static const char *const texts[] = {
-        "server: {listen: 'http://a', title: b}\npublish: {key: k}\n"
+        "server: {listen: 'http://[::1]', title: b}\npublish: {key: k}\n"
         "resources:\n  - files: a\n  - http: b\n",
         "server: {listen: [x]}\nnothing: 1\nresources:\n  - uri: a\n  - b\n",
     };

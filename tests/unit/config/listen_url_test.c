@@ -8,14 +8,14 @@ static void addresses_are_read(void **state) {
         const char *url, *host;
         uint16_t port;
     } cases[] = {
-        {TDG__LISTEN_DEFAULT,    "127.0.0.1",  8808 },
-        {"http://0.0.0.0:80/",   "0.0.0.0",    80   },
-        {"HTTP://localhost",     "localhost",  8808 },
-        {"http://localhost/",    "localhost",  8808 },
-        {"http://[::1]:0",       "::1",        0    },
-        {"http://[::]",          "::",         8808 },
-        {"http://a-b.c_d:65535", "a-b.c_d",    65535},
-        {"http://[fe80::1%25]",  "fe80::1%25", 8808 },
+        {TDG__LISTEN_DEFAULT,     "127.0.0.1",  8808 },
+        {"http://0.0.0.0:80/",    "0.0.0.0",    80   },
+        {"HTTP://localhost",      "localhost",  8808 },
+        {"http://localhost/",     "localhost",  8808 },
+        {"http://[::1]:0",        "::1",        0    },
+        {"http://[::]",           "::",         8808 },
+        {"http://10.0.0.1:65535", "10.0.0.1",   65535},
+        {"http://[fe80::1%25]",   "fe80::1%25", 8808 },
     };
 
     (void)state;
@@ -55,7 +55,7 @@ static void an_address_may_say_what_is_spoken_there(void **state) {
 
 static void addresses_are_written_as_they_are_read(void **state) {
     static const char *const urls[] = {TDG__LISTEN_DEFAULT, "http://[::1]:0",
-                                       "http://a-b.c_d:65535"};
+                                       "http://10.0.0.1:65535"};
     char url[TDG__LISTEN_URL_MAX];
 
     (void)state;
@@ -69,14 +69,16 @@ static void addresses_are_written_as_they_are_read(void **state) {
 }
 
 static void what_is_no_address_is_said(void **state) {
-    static const char no_host[] =
-        "there is no host in it; write an address or a name, such as "
-        "http://127.0.0.1:8808 or http://[::1]:8808";
+    static const char no_host[] = "there is no host in it; write an address, such as "
+                                  "http://127.0.0.1:8808 or http://[::1]:8808";
     static const char no_scheme[] =
         "it must begin with http://, such as http://127.0.0.1:8808";
     static const char bad_port[] = "a port goes from 0 to 65535";
     static const char too_much[] =
         "only a port may follow the host, such as http://127.0.0.1:8808";
+    static const char no_name[] =
+        "the host is an IP address of this machine or localhost, such as "
+        "http://127.0.0.1:8808 or http://0.0.0.0:8808";
     static const struct {
         const char *url, *says;
     } cases[] = {
@@ -100,6 +102,9 @@ static void what_is_no_address_is_said(void **state) {
         {"http://me@a:80",        too_much                                                  },
         {"http://a b",            too_much                                                  },
         {"http://[::1]x",         too_much                                                  },
+        {"http://a-b.c_d:80",     no_name                                                   },
+        {"http://1.2.3.4.5:80",   no_name                                                   },
+        {"http://[127.0.0.1::]",  no_name                                                   },
     };
     char longest[300] = "http://";
 
@@ -112,14 +117,8 @@ static void what_is_no_address_is_said(void **state) {
         if (strcmp(error.text, cases[i].says) != 0)
             fail_msg("%s: %s", cases[i].url, error.text);
     }
-    for (size_t len = 255; len <= 256; len++) {
-        tdg__parse_error_t error;
-        tdg__listen_t listen;
-
-        memset(longest + 7, 'a', len);
-        assert_int_equal(tdg__listen_parse(longest, &listen, &error),
-                         len == 255 ? 0 : TDG_EINVAL);
-    }
+    memset(longest + 7, '1', 256);
+    assert_int_equal(tdg__listen_parse(longest, &(tdg__listen_t){0}, NULL), TDG_EINVAL);
 }
 
 int main(void) {
