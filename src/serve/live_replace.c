@@ -235,7 +235,8 @@ static void take_over(tdg__live_t *live, const struct plan *plan) {
         if (works) {
             *last = slot;
             last = &slot->next;
-        } else {
+        } else { /* it is freed as soon as it is closed */
+            tdg__roster_remove(live->roster, slot->source);
             slot->next = failed;
             failed = slot;
         }

@@ -95,6 +95,22 @@ tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path) {
     return roster != NULL ? find(roster, &roster->by_hook, has_path, path) : NULL;
 }
 
+void tdg__roster_remove(tdg__roster_t *roster, const tdg__source_t *source) {
+    uint32_t number = 1;
+
+    while (number <= roster->count && roster->sources[number] != source)
+        number++;
+    if (number > roster->count)
+        return;
+    if (source->template_ != NULL)
+        tdg__template_index_remove(roster->templates, source->template_, number);
+    if (source->entry.uri != NULL)
+        tdg__map_remove(&roster->by_name, hash_of(roster, source->entry.uri), number);
+    if (source->kind->hook != NULL)
+        tdg__map_remove(&roster->by_hook, hash_of(roster, path_of(source)), number);
+    roster->sources[number] = NULL;
+}
+
 struct search {
     const tdg__roster_t *roster;
     const char *uri;

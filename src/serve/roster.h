@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who has what: sources by the URI or template of their entry, by the URIs that their
- * templates match, and by the path of a webhook. Grows only; a new set of sources gets a
- * roster of its own. */
+ * templates match, and by the path of a webhook. A new set of sources gets a roster of
+ * its own. */
 #ifndef TDG_SERVE_ROSTER_H
 #define TDG_SERVE_ROSTER_H
 
@@ -13,9 +13,12 @@ typedef struct tdg__roster tdg__roster_t;
 tdg__roster_t *tdg__roster_create(size_t max_sources); /* NULL where memory is out */
 void tdg__roster_destroy(tdg__roster_t *roster);       /* NULL is accepted */
 
-/* The source is borrowed as long as the roster lives. Those that were added first go
- * before others. Returns 0 or TDG_ENOMEM. */
+/* The source is borrowed until it is removed, or as long as the roster lives. Those that
+ * were added first go before others. Returns 0 or TDG_ENOMEM. */
 int tdg__roster_add(tdg__roster_t *roster, tdg__source_t *source);
+
+/* For the rare source that cannot be opened: takes time linear in the sources. */
+void tdg__roster_remove(tdg__roster_t *roster, const tdg__source_t *source);
 
 /* Of a NULL roster, nobody has anything; nor has a source that is closing. */
 

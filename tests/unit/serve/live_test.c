@@ -690,10 +690,19 @@ static void an_entry_that_cannot_work_does_not_hold_up_the_others(void **state) 
     struct scene scene;
 
     (void)state;
-    scene_open(&scene, NULL, "- script: broken\n  uri: b:1\n" ONE);
+    scene_open(&scene, NULL,
+               "- script: broken\n  uri: b:1\n- script: broken\n  uri: 'c:{x}'\n" ONE);
     scene_expect(&scene, "a:1", "one");
     assert_int_equal(scene.opened, 1);
-    assert_int_equal(scene.closing, 1);
+    assert_int_equal(scene.closing, 2);
+
+    /* They are freed by now, and nobody asks them. */
+    scene_expect(&scene, "b:1", NULL);
+    scene_expect(&scene, "c:1", NULL);
+    scene_replace(&scene,
+                  "- script: now\n  uri: b:1\n- script: now\n  uri: 'c:{x}'\n" ONE);
+    scene_expect(&scene, "b:1", "now");
+    scene_expect(&scene, "c:1", "now");
     scene_close(&scene);
 }
 

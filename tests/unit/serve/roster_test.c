@@ -77,6 +77,26 @@ static void a_source_that_closes_has_nothing(void **state) {
     assert_null(tdg__roster_owner(f->roster, "a:b"));
 }
 
+static void a_source_that_is_removed_is_not_looked_at_any_more(void **state) {
+    static const char *const entries[] = {"memory: 'a:{+x}'", "memory: a:b",
+                                          "{webhook: /hooks/a, uri: 'h:1', open: true}"};
+    struct fixture *f = *state;
+    tdg__source_t *stays = add(f, "memory: 'a:{x}'");
+
+    for (size_t i = 0; i < COUNT(entries); i++) {
+        tdg__source_t *source = make(entries[i]);
+
+        assert_int_equal(tdg__roster_add(f->roster, source), 0);
+        tdg__roster_remove(f->roster, source);
+        tdg__source_destroy(source);
+    }
+    assert_ptr_equal(tdg__roster_owner(f->roster, "a:b"), stays);
+    assert_null(tdg__roster_owner(f->roster, "a:b/c"));
+    assert_null(tdg__roster_named(f->roster, "a:{+x}"));
+    assert_null(tdg__roster_named(f->roster, "h:1"));
+    assert_null(tdg__roster_hook(f->roster, "/hooks/a"));
+}
+
 static void a_webhook_is_found_by_its_path(void **state) {
     struct fixture *f = *state;
     tdg__source_t *hook = add(f, "{webhook: /hooks/a, uri: 'h:1', open: true}");
@@ -126,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_resource_goes_before_templates_and_these_in_their_order),
         TEST(a_source_that_closes_has_nothing),
+        TEST(a_source_that_is_removed_is_not_looked_at_any_more),
         TEST(a_webhook_is_found_by_its_path),
         TEST(a_folder_knows_the_folders_around_it),
     };
