@@ -200,6 +200,7 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
         return;
     if (group->checked && group->live != NULL) {
         compare_all(core, group);
+        group->refused = outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY;
         tdg__listen_drop(core, &group->live);
         on_live_ended(core, group, outcome);
         return;

@@ -95,10 +95,11 @@ static void take_over(tdg__listen_t *listen, uint32_t announced) {
         group->old->left = group->left;
     group->live = listen;
     group->fresh = NULL;
-    tdg__lifesign_watch(core, &group->life, announced, group->gap || group->old == NULL);
+    tdg__lifesign_watch(core, &group->life, announced,
+                        !group->refused && (group->gap || group->old == NULL));
     if (core->wire->ops->shared)
         tdg__lifesign_rest(core, &group->life); /* a pipe is silent as long as it likes */
-    group->gap = group->left = group->checked = false;
+    group->gap = group->left = group->checked = group->refused = false;
     if (group->old != NULL && core->ours)
         tdg__listen_drop(core, &group->old);
     else if (group->old != NULL)

@@ -107,7 +107,8 @@ static void opened(tdg__core_t *core, bool shown) {
     get->gap = get->renewed = false;
     get->conflicts = 0;
     tdg__core_timer_stop(core, &get->timer);
-    tdg__lifesign_watch(core, &get->life, core->keepalive_ms, true);
+    tdg__lifesign_watch(core, &get->life, core->keepalive_ms, !get->refused);
+    get->refused = false;
     tdg__backoff_up(&core->backoff, tdg__core_now(core));
 
     /* Our servers go on where the last stream ended; of others nobody knows. */
@@ -301,6 +302,7 @@ static void beside_ended(tdg__core_t *core, const tdg__carry_report_t *report) {
     get->open = get->assumed = false;
     get->gap = true;
     get->conflicts = report->status == 409 ? 1 : 0;
+    get->refused = true;
     try_later(core, report->retry_after_ms);
 }
 
@@ -423,7 +425,8 @@ void tdg__get_work(tdg__core_t *core) {
     }
     if (get->gap)
         core->counts.reconnects++;
-    else
+    /* A server that is back shows it by the head, if it sends one before an event. */
+    if (!get->gap || get->lazy_head)
         tdg__core_timer_at(core, &get->timer,
                            tdg__core_now(core) + TDG__SUBS_LAZY_HEAD_MS);
 }

@@ -151,6 +151,7 @@ struct tdg__sub_group {
     bool gap;             /* nobody listened for a while */
     bool waits;           /* for the retry timer */
     bool left;            /* a subscription has gone to another group */
+    bool refused;         /* a check was: the next stream goes on with its wait */
     bool checked; /* `live` is silent: what `fresh` brings shows whether it lives */
     tdg__lifesign_t life;             /* of `live` */
     tdg__waiter_t *waiters;           /* for the next listen to be acknowledged */
@@ -195,6 +196,7 @@ struct tdg__get {
     bool waits;              /* for the retry timer */
     bool renewed;            /* the token, since it was open last */
     bool lazy_head;          /* the server sends the head with the first event */
+    bool refused;            /* a check was: the next stream goes on with its wait */
     unsigned conflicts;      /* 409 since it was open last */
     char *event_id;          /* the last one; NULL: none */
     tdg__core_timer_t timer; /* until it counts as open; until a check is over */

@@ -60,6 +60,24 @@ static void a_stream_whose_head_is_late_counts_as_open(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+/* Also when it is opened again: what was missed is reported, and no event has to come. */
+static void a_late_head_after_a_loss_counts_as_open(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_pass(f, 2000);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(note), 0);
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 1000);
+    assert_int_equal(play_open(f, "GET"), 1);
+    fake_pass(f, 2000);
+    assert_told(f, "UP\nUPDATED a:1 maybe\n");
+}
+
 /* A server that asks something while a call runs asks it on the stream. */
 static void the_first_call_waits_for_the_stream(void **state) {
     struct fake *f = *state;
@@ -440,7 +458,7 @@ static void another_server_in_its_place_leaves_doubts(void **state) {
     fake_result(f, fake_find(f, SUBSCRIBE), "{}");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
     fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
-    fake_pass(f, 60000);
+    fake_pass(f, 2000);
     fake_opened(f, fake_find(f, "GET"));
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
@@ -509,6 +527,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HTTP(the_stream_is_open_before_it_returns),
         HTTP(a_stream_whose_head_is_late_counts_as_open),
+        HTTP(a_late_head_after_a_loss_counts_as_open),
         HTTP(the_first_call_waits_for_the_stream),
         HTTP(a_call_does_not_wait_for_a_stream_that_is_refused),
         HTTP(a_call_does_not_wait_for_a_stream_that_is_busy),

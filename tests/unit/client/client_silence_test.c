@@ -262,6 +262,13 @@ static void a_check_that_is_refused_closes_the_first(void **state) {
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     answer_read(f, "1");
     assert_told(f, "DOWN\nUP\n");
+
+    /* Nothing was missed, so the next check takes its time. */
+    assert_int_equal(fake_count(f, LISTEN), 3);
+    fake_pass(f, 2 * QUIET_MS - 1);
+    assert_int_equal(fake_count(f, LISTEN), 3);
+    fake_pass(f, 2);
+    assert_int_equal(play_open(f, LISTEN), 2);
 }
 
 static void ours_that_announces_nothing_goes_on_from_the_cursor(void **state) {
@@ -357,6 +364,26 @@ static void a_second_stream_that_is_refused_closes_the_first(void **state) {
     answer_read(f, "2");
     assert_told(f, "UPDATED a:1\n");
     assert_int_equal(fake_count(f, "initialize"), 1);
+}
+
+/* Servers that allow one stream are checked as seldom as others. */
+static void a_refused_check_that_finds_nothing_doubles_the_wait(void **state) {
+    struct fake *f = *state;
+    size_t count;
+
+    legacy_check(f);
+    for (int64_t wait_ms = QUIET_MS; wait_ms <= 4 * QUIET_MS; wait_ms *= 2) {
+        fake_status(f, open_one(f, "GET", 1), 409, NULL);
+        fake_pass(f, 1000);
+        fake_opened(f, fake_find(f, "GET"));
+        answer_read(f, "1");
+        count = fake_count(f, "GET");
+        fake_pass(f, 2 * wait_ms - 1);
+        assert_int_equal(fake_count(f, "GET"), count);
+        fake_pass(f, 2);
+        assert_int_equal(play_open(f, "GET"), 2);
+    }
+    assert_told(f, "");
 }
 
 /* The server cannot see that a frozen connection was closed. */
@@ -508,6 +535,7 @@ int main(void) {
         HTTP(the_first_stream_goes_when_all_is_compared),
         HTTP(what_the_session_has_missed_is_told),
         HTTP(a_second_stream_that_is_refused_closes_the_first),
+        HTTP(a_refused_check_that_finds_nothing_doubles_the_wait),
         HTTP(refused_again_it_takes_a_new_session),
         HTTP(a_session_that_does_not_answer_is_a_loss),
         HTTP(a_server_with_late_heads_is_checked_all_the_same),
