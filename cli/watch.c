@@ -234,7 +234,7 @@ static void leave_by_signal(watch_t *watch, int number) {
 
 static void leave_by_time(watch_t *watch) {
     watch_say(watch, "the time is over%s",
-              watch->client == NULL      ? ", and the server has not answered"
+              watch->client == NULL ? ", and nothing is watched yet; --verbose shows why"
               : watch->waits_for_command ? ", and the command has not ended"
               : watch->opts.once         ? ", and nothing has changed"
                                          : "");

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "mcp/rpc.h"
 
 enum {
     READS = 16,         /* at the same time, at the start */
@@ -227,11 +228,14 @@ static void fill_subscribe_opts(const watch_t *watch, tdg_subscribe_opts_t *ret)
     };
 }
 
-/* A modern server that is not ours does not say why it leaves a resource out. */
+/* A modern server that is not ours does not say why it leaves a resource out, and older
+ * ones take an unknown resource for a wrong parameter. Other errors are failures. */
 static int refused_code(int code, const tdg_failure_t *failure) {
     int exit_code = cli_exit_code(code, failure);
+    bool unsaid = failure->rpc_code == 0 || failure->rpc_code == TDG__RPC_INVALID_PARAMS;
 
-    return exit_code == CLI_FAILED && code == TDG_EREFUSED ? CLI_NOT_FOUND : exit_code;
+    return exit_code == CLI_FAILED && code == TDG_EREFUSED && unsaid ? CLI_NOT_FOUND
+                                                                     : exit_code;
 }
 
 static int tell_refusal(watch_t *watch, const char *uri, int code,
@@ -284,7 +288,7 @@ static void on_looked(void *user, const json_t *result, const tdg_failure_t *fai
     look_t *look = user;
 
     if (result == NULL && failure->code == TDG_ENOTFOUND)
-        watch_say(look->watch, "%s is not there now; it is told when it comes",
+        watch_say(look->watch, "%s does not exist yet; it is shown when it is created",
                   look->uri);
     tdg__free(look->uri);
     tdg__free(look);

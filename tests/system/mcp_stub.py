@@ -48,7 +48,8 @@ class Stub:
                     self.send_header('Content-Length', '0')
                     self.end_headers()
                     return
-                if body['method'] == 'subscriptions/listen':
+                if (body['method'] == 'subscriptions/listen' and
+                        body['method'] not in stub.answers):
                     self.listen(body)
                     return
                 if body['method'] in stub.streams:

@@ -602,11 +602,11 @@ def what_is_not_there_is_said(era):
     serve = Serve()
     serve.publish('m:1', 'x')
     watch = Watch(serve.url, 'm:1', 'm:2', '--era', era)
-    watch.line('m:2 is not there now', lines=watch.err)
+    watch.line('m:2 does not exist yet', lines=watch.err)
     serve.publish('m:2', 'x')
     watch.line('m:2  ')
     watch.ends(OK, signal.SIGINT)
-    tap.check(not any('m:1 is not' in line for line in watch.err), watch.said())
+    tap.check(not any('m:1 does not' in line for line in watch.err), watch.said())
 
 
 def nothing_to_watch_is_said():
@@ -614,6 +614,19 @@ def nothing_to_watch_is_said():
     fails(NOT_FOUND, 'lists no resources', stub.url)
     watch = Watch(stub.url, '--patient')
     watch.line('watching 0 resources', lines=watch.err)
+    stub.close()
+
+
+def what_a_server_answers_decides_the_exit_code():
+    listen = 'subscriptions/listen'
+    stub = Stub({listen: Exception({'code': -32000, 'message': 'strange'})},
+                capabilities={'resources': {'subscribe': True}})
+    watch = fails(FAILED, 'error -32000: strange', stub.url, 'm:1')
+    tap.check(not any('tidings ls' in line for line in watch.err), watch.said())
+    stub.answers[listen] = Exception({'code': -32602, 'message': 'unknown'})
+    fails(NOT_FOUND, '`tidings ls` shows what can be watched', stub.url, 'm:1')
+    stub.answers[listen] = Exception({'code': -32603, 'message': 'starting'})
+    fails(TIMEOUT, 'nothing is watched yet', stub.url, 'm:1', '--timeout', '1s')
     stub.close()
 
 
@@ -787,6 +800,7 @@ TESTS = [
     (no_retry_ends_with_the_connection,),
     (patience_waits_for_a_server,),
     (nothing_to_watch_is_said,),
+    (what_a_server_answers_decides_the_exit_code,),
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),
