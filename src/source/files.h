@@ -173,8 +173,10 @@ bool tdg__files_doubt(tdg__files_t *files, const char *path);
 /* What was read of it, undisturbed, has been told. */
 void tdg__files_told(tdg__files_t *files, const char *path);
 
-/* When the source ends: files that were to be touched are not known any more. */
-void tdg__files_unsign_saves(tdg__files_t *files);
+/* From the source before, whose tree is ours already: files that were to be touched are
+ * not known any more, and whoever is writing goes on. */
+void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before);
+
 /* ---- files_past.c ------------------------------------------------------- */
 
 bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from);

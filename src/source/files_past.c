@@ -12,11 +12,11 @@ bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from) {
     tdg__files_tree_t own = files->tree;
 
     tdg__files_unsign_unread(before);
-    tdg__files_unsign_saves(before);
     files->tree = before->tree;
     before->tree = (tdg__files_tree_t){0};
     tdg__files_tree_disown(&files->tree);
     tdg__files_tree_done(&own);
+    tdg__files_inherit_saves(files, before);
 
     files->unsure = before->unsure;
     files->all_unsure = before->all_unsure;

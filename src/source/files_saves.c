@@ -33,6 +33,7 @@ struct save {
     char *path;
     enum state state;
     int64_t since_ms; /* nobody could be told; 0: nothing is to be told */
+    int64_t until_ms; /* WRITING: its writer may pause */
     bool is_new;      /* the file was not there before */
     bool written;     /* while FORCED */
     tdg__timer_t timer;
@@ -127,12 +128,16 @@ static int64_t time_left(const struct save *save) {
     return save->since_ms + LONGEST * files->settle_ms - now_ms(files);
 }
 
+/* Who is known to write may pause for as long as that was said to last. */
 static void write_on(struct save *save, int64_t wait_ms) {
+    int64_t now = now_ms(save->files), left;
+
     if (save->since_ms == 0)
-        save->since_ms = now_ms(save->files);
-
-    int64_t left = time_left(save);
-
+        save->since_ms = now;
+    if (save->until_ms < now + wait_ms)
+        save->until_ms = now + wait_ms;
+    wait_ms = save->until_ms - now;
+    left = time_left(save);
     enter(save, WRITING, wait_ms < left ? wait_ms : left > 0 ? left : 0);
 }
 
@@ -237,17 +242,31 @@ void tdg__files_told(tdg__files_t *files, const char *path) {
         drop(save);
 }
 
-void tdg__files_unsign_saves(tdg__files_t *files) {
-    const tdg__files_saves_t *saves = &files->saves;
+/* Where there is no memory for it, half of the file may be told, and the whole later. */
+static void go_on(tdg__files_t *files, const struct save *before) {
+    struct save *save = files->settle_ms > 0 ? add(files, before->path) : NULL;
+
+    if (save == NULL)
+        return;
+    save->since_ms = before->since_ms;
+    save->is_new = before->is_new;
+    write_on(save, files->settle_ms);
+}
+
+void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before) {
+    const tdg__files_saves_t *saves = &before->saves;
 
     for (uint32_t id = 1; saves->count > 0 && id < tdg__pool_end(&saves->pool); id++) {
         const struct save *save = tdg__pool_get(&saves->pool, id);
-        uint32_t node = save != NULL && save->path != NULL
-                            ? tdg__files_find(&files->tree, save->path)
-                            : 0;
+        uint32_t node;
 
+        if (save == NULL || save->path == NULL)
+            continue;
+        node = tdg__files_find(&files->tree, save->path);
         if (node != 0)
             tdg__files_node(&files->tree, node)->sign = 0;
+        if (save->state == WRITING)
+            go_on(files, save);
     }
 }
 

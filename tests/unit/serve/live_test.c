@@ -2,7 +2,9 @@
  *
  * Sources behind a server, from a client's side: reading, watching, changes and lists;
  * and what a reload means to those who are subscribed. */
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "unit/serve/scene.h"
 #include "unit/source/folder.h"
@@ -499,6 +501,49 @@ static void nothing_in_a_folder_is_missed_by_a_reload(void **state) {
     folder_destroy(&folder);
 }
 
+/* The next change is that of a file that is written for this, and closed: all that
+ * happened before has been noticed. */
+static void expect_only(const struct folder *folder, struct client *client,
+                        const char *name) {
+    char uri[64];
+
+    snprintf(uri, sizeof(uri), "f:%s", name);
+    folder_write(folder, name, "mark");
+    expect_change(client, uri);
+}
+
+/* The writer is waited for longer than this test may take. */
+static void a_save_goes_on_during_a_reload(void **state) {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+    char path[FOLDER_PATH];
+    uint64_t until;
+    int fd;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "a", "old");
+    folder_path(&folder, "a", path);
+    scene_open(&scene, NULL, folder_yaml(&folder, "  settle: 60s\n"));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','f:a']}");
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(write(fd, "half", 4), 4);
+    expect_only(&folder, &client, "before");
+    scene_replace(&scene, folder_yaml(&folder, "  settle: 60s\n  description: other\n"));
+    until = now_ms() + 300; /* a file that a walk meets is looked at within 100 ms */
+    SCENE_UNTIL(&scene, now_ms() > until);
+    expect_only(&folder, &client, "after");
+    assert_int_equal(write(fd, " whole", 6), 6);
+    close(fd);
+    expect_change(&client, "f:a");
+    assert_true(has(client.event, "'size':10"));
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* Twice in a row, while the first walk of the first reload runs. */
 static void a_reload_during_a_reload_misses_nothing(void **state) {
     static const char *const wanted[] = {"f:a/b/1 present", "f:a/b/2 present",
@@ -831,6 +876,7 @@ int main(void) {
         cmocka_unit_test(what_a_template_stands_for_is_compared_after_a_reload),
         cmocka_unit_test(a_kind_that_takes_the_place_of_another_is_compared_with_it),
         cmocka_unit_test(nothing_in_a_folder_is_missed_by_a_reload),
+        cmocka_unit_test(a_save_goes_on_during_a_reload),
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
