@@ -36,8 +36,12 @@ static bool runs(const tdg__pg_source_t *p, int which) {
 static void on_idle(uv_timer_t *timer) {
     tdg__pg_source_t *p = timer->data;
 
-    if ((is_watched(p) && p->plan.listens) || !tdg__pg_is_idle(p->pg))
+    if (is_watched(p) && p->plan.listens)
         return;
+    if (!tdg__pg_is_idle(p->pg)) { /* not every use says when it ends */
+        tdg__pg_source_rest(p);
+        return;
+    }
     tdg__pg_disconnect(p->pg);
     p->listening = TDG__PG_DEAF;
 }

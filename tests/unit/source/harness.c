@@ -9,7 +9,7 @@
 #include "support.h"
 #include "unit/targets.h"
 
-enum { PATIENCE_MS = 60000 };
+enum { PATIENCE_MS = 60000, TICK_MS = 5 };
 
 static char *copy_of(const char *text) {
     return text != NULL ? strdup(text) : NULL;
@@ -211,7 +211,9 @@ static void on_prepare(uv_prepare_t *prepare) {
         uv_stop(prepare->loop);
 }
 
-void harness_until(struct harness *harness, bool (*is_true)(void *arg), void *arg) {
+/* Returns false where it did not come. No handle of it is left then either: the test
+ * fails, and closing the source runs the loop. */
+static bool comes(struct harness *harness, bool (*is_true)(void *arg), void *arg) {
     bool over = false, patience_closed = false, prepare_closed = false;
     struct waiting waiting = {is_true, arg};
     uv_prepare_t prepare;
@@ -231,8 +233,34 @@ void harness_until(struct harness *harness, bool (*is_true)(void *arg), void *ar
     uv_close((uv_handle_t *)&patience, ignore);
     while (!patience_closed || !prepare_closed)
         uv_run(&harness->loop, UV_RUN_NOWAIT);
-    if (over)
+    return !over;
+}
+
+static void expect_came(bool came) {
+    if (!came)
         fail_msg("what was waited for did not come");
+}
+
+void harness_until(struct harness *harness, bool (*is_true)(void *arg), void *arg) {
+    expect_came(comes(harness, is_true, arg));
+}
+
+static void on_tick(uv_timer_t *timer) {
+    (void)timer; /* only wakes the loop */
+}
+
+void harness_ask_until(struct harness *harness, bool (*is_true)(void *arg), void *arg) {
+    bool closed = false;
+    uv_timer_t tick;
+
+    uv_timer_init(&harness->loop, &tick);
+    uv_timer_start(&tick, on_tick, TICK_MS, TICK_MS);
+    bool came = comes(harness, is_true, arg);
+    tick.data = &closed;
+    uv_close((uv_handle_t *)&tick, ignore);
+    while (!closed)
+        uv_run(&harness->loop, UV_RUN_NOWAIT);
+    expect_came(came);
 }
 
 static bool fits(const struct happening *happening, enum happening_kind kind,

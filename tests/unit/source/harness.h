@@ -58,8 +58,12 @@ void harness_close(struct harness *harness);
 /* Expects that an entry is refused with a problem that contains `expected`. */
 void harness_refuses(const char *yaml, const char *expected);
 
-/* Runs the loop until it is true. */
+/* Runs the loop until it is true, which an event of the loop makes it. */
 void harness_until(struct harness *harness, bool (*is_true)(void *arg), void *arg);
+
+/* The same for what others do, in processes of their own: the loop hears nothing of it,
+ * so it is asked for every few milliseconds. */
+void harness_ask_until(struct harness *harness, bool (*is_true)(void *arg), void *arg);
 
 /* Waits for the next happening of this kind that was not taken yet, of this URI (NULL:
  * any), and takes it. For LOGGED, of a message that contains the text. */

@@ -252,6 +252,48 @@ static void a_silent_server_ends_reads_in_time(void **state) {
     reading_done(&reading);
 }
 
+static void on_time(uv_timer_t *timer) {
+    *(bool *)timer->data = true;
+}
+
+static bool is_true(void *arg) {
+    return *(bool *)arg;
+}
+
+/* Comes back when every timer has fired that is due by then. */
+static void let_pass(struct harness *h, uint64_t wait_ms) {
+    bool over = false;
+    uv_timer_t timer;
+
+    uv_timer_init(&h->loop, &timer);
+    timer.data = &over;
+    uv_timer_start(&timer, on_time, wait_ms, 0);
+    harness_until(h, is_true, &over);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&h->loop, UV_RUN_NOWAIT);
+}
+
+static bool nobody_is_connected(void *arg) {
+    (void)arg;
+    return pg_number(&server, "SELECT count(*) FROM pg_stat_activity "
+                              "WHERE usename = 'reader'") == 0;
+}
+
+/* `idle` is over while the server has not yet answered that we listen no more. */
+static void a_slow_answer_keeps_no_connection_open(void **state) {
+    struct fixture *f = *state;
+    struct harness *h;
+
+    pg_proxy_start(&f->proxy, &server);
+    h = open_at(f, pg_conninfo(&server, "reader", f->proxy.port), ROWS "idle: 20ms\n");
+    harness_watch(h, "pg://shop/orders/1");
+    kill(f->proxy.pid, SIGSTOP);
+    tdg__source_unwatch(h->source, FOR_URI("pg://shop/orders/1"));
+    let_pass(h, 100);
+    kill(f->proxy.pid, SIGCONT);
+    harness_ask_until(h, nobody_is_connected, NULL);
+}
+
 static void a_wrong_password_is_said_without_it(void **state) {
     struct fixture *f = *state;
     struct harness *h;
@@ -472,6 +514,7 @@ int main(void) {
         TEST(a_server_that_restarts_or_crashes_is_found_again),
         TEST(a_silent_network_is_noticed),
         TEST(a_silent_server_ends_reads_in_time),
+        TEST(a_slow_answer_keeps_no_connection_open),
         TEST(a_wrong_password_is_said_without_it),
         TEST(the_password_may_come_from_the_environment),
         TEST(a_server_that_is_not_there_yet_is_waited_for),
