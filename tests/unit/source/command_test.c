@@ -103,23 +103,8 @@ static bool is_there(void *arg) {
     return file_is_there(wait->f, wait->name);
 }
 
-/* Runs the loop until a program has made the file. A timer keeps the loop turning. */
-static void nothing(uv_timer_t *timer) {
-    (void)timer;
-}
-
-static void run_until(struct fixture *f, bool (*is_true)(void *arg), void *arg) {
-    uv_timer_t tick;
-
-    uv_timer_init(&f->harness.loop, &tick);
-    uv_timer_start(&tick, nothing, 5, 5);
-    harness_until(&f->harness, is_true, arg);
-    uv_close((uv_handle_t *)&tick, NULL);
-    uv_run(&f->harness.loop, UV_RUN_NOWAIT);
-}
-
 static void wait_for_file(struct fixture *f, const char *name) {
-    run_until(f, is_there, &(struct file_wait){f, name});
+    harness_ask_until(&f->harness, is_there, &(struct file_wait){f, name});
 }
 
 /* Whether nobody holds the lock of the file any more. */
@@ -133,7 +118,7 @@ static bool lock_is_free(void *arg) {
 }
 
 static void wait_until_free(struct fixture *f, const char *name) {
-    run_until(f, lock_is_free, &(struct file_wait){f, name});
+    harness_ask_until(&f->harness, lock_is_free, &(struct file_wait){f, name});
 }
 
 /* The same without a loop. SIGKILL was sent to all, but what the program had started is

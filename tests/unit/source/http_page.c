@@ -65,16 +65,7 @@ struct awaited {
     const char *path;
     size_t count;
     bool (*is_true)(struct awaited *awaited);
-    bool closed;
 };
-
-static void on_tick(uv_timer_t *timer) {
-    (void)timer; /* only wakes the loop, so that the condition is looked at */
-}
-
-static void on_tick_closed(uv_handle_t *handle) {
-    *(bool *)handle->data = true;
-}
 
 static bool holds(void *arg) {
     struct awaited *awaited = arg;
@@ -82,19 +73,8 @@ static bool holds(void *arg) {
     return awaited->is_true(awaited);
 }
 
-static bool is_closed(void *arg) {
-    return ((struct awaited *)arg)->closed;
-}
-
 static void await(struct fixture *f, struct awaited awaited) {
-    uv_timer_t tick;
-
-    uv_timer_init(&f->harness.loop, &tick);
-    uv_timer_start(&tick, on_tick, 5, 5);
-    harness_until(&f->harness, holds, &awaited);
-    tick.data = &awaited.closed;
-    uv_close((uv_handle_t *)&tick, on_tick_closed);
-    harness_until(&f->harness, is_closed, &awaited);
+    harness_ask_until(&f->harness, holds, &awaited);
 }
 
 static bool was_asked(struct awaited *awaited) {
@@ -106,11 +86,11 @@ static bool has_open(struct awaited *awaited) {
 }
 
 void page_wait_asked(struct fixture *f, size_t count) {
-    await(f, (struct awaited){f->server, "/page", count, was_asked, false});
+    await(f, (struct awaited){f->server, "/page", count, was_asked});
 }
 
 void page_wait_open(struct fixture *f, size_t count) {
-    await(f, (struct awaited){f->server, NULL, count, has_open, false});
+    await(f, (struct awaited){f->server, NULL, count, has_open});
 }
 
 static bool has_passed(struct awaited *awaited) {
@@ -128,7 +108,7 @@ static bool has_passed(struct awaited *awaited) {
 }
 
 void page_run_for(struct fixture *f, size_t ms) {
-    await(f, (struct awaited){NULL, NULL, ms, has_passed, false});
+    await(f, (struct awaited){NULL, NULL, ms, has_passed});
 }
 
 bool page_asked_with(struct fixture *f, size_t n, const char *text) {

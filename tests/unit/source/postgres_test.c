@@ -361,7 +361,7 @@ static bool is_number(void *arg) {
 static void wait_for_number(struct harness *h, const char *sql, long number) {
     struct expected expected = {sql, number};
 
-    harness_until(h, is_number, &expected);
+    harness_ask_until(h, is_number, &expected);
 }
 
 /* ---- Changes ------------------------------------------------------------ */
