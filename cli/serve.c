@@ -261,19 +261,21 @@ static void started_json(struct serving *serving, tdg__serve_t *serve) {
 static void started_text(struct serving *serving, tdg__serve_t *serve) {
     size_t count = resources_of(serve), listeners = 0;
     tdg__listen_t listen;
-    char url[TDG__LISTEN_URL_MAX] = "";
+    char url[TDG__LISTEN_URL_MAX] = "", first[TDG__LISTEN_URL_MAX] = "";
 
     fprintf(stderr, "tidings serves %zu resource%s from:\n", count,
             count == 1 ? "" : "s");
     tdg__live_each(tdg__serve_live(serve), print_source, NULL);
     for (; listener_at(serving, serve, listeners, &listen); listeners++) {
         put_url(&listen, url);
+        if (listeners == 0)
+            strcpy(first, url);
         fprintf(stderr, "%s %s/mcp\n", listeners == 0 ? "at" : "and", url);
     }
     if (serving->options.stdio)
         fprintf(stderr, "%s standard input and output\n", listeners == 0 ? "on" : "and");
     else
-        print_hosts(serving, url);
+        print_hosts(serving, first);
 }
 
 /* Nobody has to log in, so whoever asks for more than this machine should know. */

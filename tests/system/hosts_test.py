@@ -61,7 +61,8 @@ def what_serve_prints_works():
         os.mkdir(folder)
         with open(os.path.join(folder, 'a.txt'), 'w', encoding='ascii') as file:
             file.write('a')
-        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'http://127.0.0.1:0', folder],
+        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'http://127.0.0.1:0',
+                               '--listen', 'erlmcp+http://127.0.0.1:0', folder],
                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as process:
             try:
@@ -76,6 +77,8 @@ def what_serve_prints_works():
                     if line.lstrip().startswith('{'):
                         entries.append((host, entry_of(host, line)))
                 check_both_forms(entries)
+                first = next(line for line in lines if line.startswith('at '))[3:].strip()
+                tap.check(all(entry.get('url', first) == first for _, entry in entries), entries)
                 wanted = lists(*[entry['url'] for _, entry in entries if 'url' in entry][:1])
                 tap.check(len(wanted) == 2 and wanted[0].endswith('/a.txt'), wanted)
                 for _, entry in entries:
