@@ -60,8 +60,10 @@ int tdg__turns_init(tdg__turns_t *turns, tdg__pool_t *items) {
     tdg__map_init(&turns->by_client);
 
     struct lane *own = tdg__pool_alloc(&turns->lanes, &id);
-    if (own == NULL)
+    if (own == NULL) {
+        tdg__turns_done(turns);
         return TDG_ENOMEM;
+    }
     own->id = id; /* the first of a pool is OWN */
     return 0;
 }

@@ -829,6 +829,32 @@ static void closing_answers_everybody(void **state) {
     reading_done(&next);
 }
 
+static void a_source_that_there_is_no_memory_for_leaves_none_behind(void **state) {
+    static const char yaml[] = "memory: 'a:{x}'";
+    tdg__source_t *source = NULL;
+    tdg__problems_t problems;
+    tdg__node_t *node = NULL;
+    size_t nth = 0;
+
+    (void)state;
+    tdg__problems_init(&problems, "test.yaml");
+    assert_int_equal(tdg__node_read_text(yaml, strlen(yaml), &problems, &node), 0);
+    while (source == NULL) {
+        size_t live = memory_live();
+
+        memory_fail(++nth, MEMORY_ONCE);
+        int rv = tdg__source_create(node, &problems, &source);
+        memory_fail(0, MEMORY_ONCE);
+        assert_int_equal(rv, source != NULL ? 0 : TDG_ENOMEM);
+        if (source == NULL)
+            assert_int_equal(memory_live(), live);
+    }
+    assert_true(nth > 5);
+    tdg__source_destroy(source);
+    tdg__node_destroy(node);
+    tdg__problems_done(&problems);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_without_a_watcher),
@@ -861,6 +887,9 @@ int main(void) {
         cmocka_unit_test(pushed_content_is_kept_and_told),
         cmocka_unit_test(messages_are_bounded_and_counted),
         cmocka_unit_test(closing_answers_everybody),
+        cmocka_unit_test_setup_teardown(
+            a_source_that_there_is_no_memory_for_leaves_none_behind, memory_setup,
+            memory_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
