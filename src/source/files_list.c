@@ -443,7 +443,7 @@ static bool has_no_room_for(const tdg__files_t *files, const tdg__files_node_t *
 }
 
 /* Makes the tree agree with what was found under `name` in `parent`. Returns false where
- * something else has to go first. */
+ * something else has to go first; where nothing was found, that is all there is to do. */
 static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
                         const tdg__files_report_t *r, bool tell, bool deep) {
     tdg__files_tree_t *tree = &files->tree;
@@ -460,7 +460,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
             is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0) ||
             has_no_room_for(files, node)) {
             files->victim = id;
-            return false;
+            return r->type == TDG__FILE_NONE;
         }
     } else if (r->type == TDG__FILE_NONE) {
         return true;

@@ -221,6 +221,22 @@ static void what_stays_away_is_told_as_deleted(void **state) {
         "created");
 }
 
+/* A folder is no resource. */
+static void a_folder_that_goes_is_told_by_its_files(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "root/sub");
+    folder_write(&f->folder, "root/sub/b.txt", "old");
+    serve(f, HASTY);
+    harness_watch_template(&f->harness, "f:/{+path}");
+    folder_remove(&f->folder, "root/sub");
+    harness_wait(&f->harness, UNLISTED, "f:/sub/b.txt");
+    folder_remove(&f->folder, "root/a.txt"); /* is missed after the folder was */
+    harness_wait(&f->harness, UNLISTED, "f:/a.txt");
+    let_it_be_noticed(f);
+    assert_int_equal(harness_count(&f->harness, DELETED, "f:/sub"), 0);
+}
+
 enum { SAVES = 300, PARTS = 20 };
 
 static void *save_often(void *arg) {
@@ -268,6 +284,7 @@ int main(void) {
         TEST(so_is_moving_away_and_making_anew),
         TEST(a_folder_that_is_made_anew_deletes_nothing),
         TEST(what_stays_away_is_told_as_deleted),
+        TEST(a_folder_that_goes_is_told_by_its_files),
         TEST(of_many_saves_no_half_is_told),
     };
 
