@@ -160,26 +160,32 @@ static void print_source(void *arg, tdg__source_t *source) {
             uri != NULL && strstr(source->label, uri) == NULL ? uri : "");
 }
 
+/* The path as it is from everywhere, also where it does not exist yet. */
+static void put_path(tdg__text_t *text, const char *path) {
+    char full[PATH_MAX], joined[2 * PATH_MAX];
+
+    if (realpath(path, full) != NULL) {
+        path = full;
+    } else if (path[0] != '/' && getcwd(full, sizeof(full)) != NULL) {
+        snprintf(joined, sizeof(joined), "%s/%.*s", full, PATH_MAX - 2, path);
+        path = joined;
+    }
+    tdg__text_put_quoted(text, path, strlen(path));
+}
+
 /* The arguments that start the same over a pipe, as JSON strings. */
 static void print_arguments(struct serving *serving) {
-    char full[PATH_MAX];
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
     tdg__text_put(&text, "\"serve\", \"--stdio\"");
     if (serving->options.config != NULL) {
-        const char *path = realpath(serving->options.config, full);
-
         tdg__text_put(&text, ", \"--config\", ");
-        path = path != NULL ? path : serving->options.config;
-        tdg__text_put_quoted(&text, path, strlen(path));
+        put_path(&text, serving->options.config);
     }
     for (int i = 0; i < serving->path_count; i++) {
-        const char *path = realpath(serving->paths[i], full);
-
         tdg__text_put(&text, ", ");
-        path = path != NULL ? path : serving->paths[i];
-        tdg__text_put_quoted(&text, path, strlen(path));
+        put_path(&text, serving->paths[i]);
     }
     if (text.error == 0)
         fprintf(stderr, "%s", text.data);
@@ -349,6 +355,11 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
         }
         serving.options.config = CLI_CONFIG_FILE;
     }
+    for (int i = 0; i < serving.path_count; i++)
+        if (argv[i][0] == '\0') {
+            cli_error("serve: PATH is empty; . is the current folder");
+            return CLI_USAGE;
+        }
     if (!are_listen_urls(&serving.options.listen))
         return CLI_USAGE;
     serving.paths = argv;

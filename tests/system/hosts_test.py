@@ -89,6 +89,24 @@ def what_serve_prints_works():
                 process.terminate()
 
 
+def paths_are_absolute():
+    """Also of a folder that does not exist yet; an empty path is a mistake."""
+    with tempfile.TemporaryDirectory() as folder:
+        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'http://127.0.0.1:0', 'later'],
+                              cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            try:
+                line = 'none'
+                while line != '' and '"--stdio"' not in line:
+                    line = process.stderr.readline()
+                tap.check(f'"{os.path.realpath(folder)}/later"]' in line, line)
+            finally:
+                process.terminate()
+        done = subprocess.run([PROGRAM, 'serve', ''], cwd=folder, capture_output=True, text=True,
+                              timeout=tap.WAIT, check=False)
+        tap.check(done.returncode == 2 and 'PATH is empty' in done.stderr, done)
+
+
 def blocks(page):
     """The lines of JSON of a page, each with the host whose section it is in."""
     with open(os.path.join(ROOT, page), encoding='utf-8') as file:
@@ -124,6 +142,7 @@ def the_address_is_the_default():
 
 def main():
     tap.run('what serve prints for hosts works', what_serve_prints_works)
+    tap.run('the paths of what serve prints are absolute', paths_are_absolute)
     for page in ('README.md', 'docs/hosts.md'):
         tap.run(f'what {page} shows for hosts works', what_a_page_shows_works, page)
     tap.run('the address in the pages is the default', the_address_is_the_default)
