@@ -139,7 +139,7 @@ static char *read_fields(char *text, struct fields *fields) {
 }
 
 static tdg__source_t *open_source(uv_loop_t *loop, const char *entry, bool *closed) {
-    tdg__source_host_t host = {&host_ops, closed, loop};
+    tdg__source_host_t host = {.ops = &host_ops, .user = closed, .loop = loop};
     tdg__problems_t problems;
     tdg__source_t *source = NULL;
     tdg__node_t *node;
