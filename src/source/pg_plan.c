@@ -201,6 +201,12 @@ static void write_snapshot(struct maker *m) {
     plan->snapshot = steal(m, &out);
 }
 
+/* The table c and its partitions. pg_partition_tree() alone has no rows for a table that
+ * is neither partitioned nor a partition. */
+#define WITH_PARTITIONS                                                                  \
+    "(SELECT c.oid UNION SELECT relid::oid FROM pg_catalog.pg_partition_tree(c.oid)) "   \
+    "AS parts (relid)"
+
 /* A table may hold other rows though no trigger has fired: another table has its name, it
  * was rewritten, its columns, its partitions or who may see which rows are others, its
  * trigger was off for a while. Of rows that were written while it was off, only the
@@ -228,11 +234,10 @@ static void write_state(struct maker *m) {
         "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
         "pg_catalog.pg_policy WHERE polrelid = c.oid), "
         "(SELECT string_agg(concat_ws(' ', r.oid, r.relfilenode), ',' ORDER BY r.oid) "
-        "FROM pg_catalog.pg_partition_tree(c.oid) JOIN pg_catalog.pg_class r ON r.oid = "
-        "relid))), "
+        "FROM " WITH_PARTITIONS " JOIN pg_catalog.pg_class r ON r.oid = relid))), "
         "(SELECT sum(pg_stat_get_tuples_inserted(relid) + "
         "pg_stat_get_tuples_updated(relid) + pg_stat_get_tuples_deleted(relid)) "
-        "FROM pg_catalog.pg_partition_tree(c.oid)) "
+        "FROM " WITH_PARTITIONS ") "
         "FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(");
     tdg__pg_put_literal(&out, table.data != NULL ? table.data : "");
     tdg__text_put(&out, ") AND NOT EXISTS (SELECT 1 FROM ");
