@@ -322,10 +322,13 @@ void tdg__group_forget_newest(struct group *group) {
     }
 }
 
+/* Without a limit nothing runs, although the taking time may be ahead of ours. */
 static bool limit_runs(const tdg__engine_t *engine, const struct group *group,
                        const struct sub *sub) {
-    return (sub->flags & SUB_TAKEN) != 0 &&
-           sub->taken_ms + tdg__limit_of(engine, group) > engine->now_ms;
+    int64_t limit = tdg__limit_of(engine, group);
+
+    return limit > 0 && (sub->flags & SUB_TAKEN) != 0 &&
+           sub->taken_ms + limit > engine->now_ms;
 }
 
 static void arm_limit(tdg__engine_t *engine, struct group *group) {

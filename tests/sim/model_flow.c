@@ -63,8 +63,10 @@ int64_t model__window_deadline(const struct model *model, const struct window *w
 
 bool model__limit_runs(const struct model *model, const struct subscription *sub,
                        int resource) {
-    return sub->taken[resource] && model->now_ms - sub->taken_ms[resource] <
-                                       model__limit_of(model, sub->wishes, resource);
+    int64_t limit = model__limit_of(model, sub->wishes, resource);
+
+    return limit > 0 && sub->taken[resource] &&
+           model->now_ms - sub->taken_ms[resource] < limit;
 }
 
 void model__make_ready(struct model *model, struct subscription *sub, int resource) {

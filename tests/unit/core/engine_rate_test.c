@@ -539,6 +539,18 @@ static void the_limit_runs_from_the_taking_time(void **state) {
     expect_note(f, s, "a:1", 2, 0);
 }
 
+static void without_a_limit_the_taking_time_holds_nothing_up(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe_settings(f, s, "a:1", rate_limit(TDG__RATE_OFF));
+    changed(f, "a:1", NULL);
+    tdg__engine_set_taking_time(f->engine, f->now_ms + 700);
+    expect_note(f, s, "a:1", 1, 0);
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 2, 0);
+}
+
 /* The time may jump by much more than the limit, whenever a busy machine lets us. */
 static void late_advances_do_not_bring_more_notifications(void **state) {
     struct fixture *f = *state;
@@ -667,6 +679,7 @@ int main(void) {
         TEST(a_limited_stream_does_not_hold_its_cursor_once_it_is_told, setup_default),
         TEST(many_subscribers_leave_their_limits_each_in_its_time, setup_default),
         TEST(the_limit_runs_from_the_taking_time, setup_default),
+        TEST(without_a_limit_the_taking_time_holds_nothing_up, setup_default),
         TEST(late_advances_do_not_bring_more_notifications, setup_default),
         TEST(all_windows_and_limits_can_be_ended, setup_default),
         TEST(what_comes_after_the_end_of_all_windows_waits_as_ever, setup_default),
