@@ -28,11 +28,13 @@ static uint32_t hash_of(const exec_queue_t *queue, const char *uri) {
 }
 
 void exec_queue_init(exec_queue_t *queue, size_t max_running, size_t max_per_uri,
-                     size_t max_bytes, void (*release)(void *payload)) {
+                     size_t max_bytes, size_t (*merge)(void *older, void *newer),
+                     void (*release)(void *payload)) {
     *queue = (exec_queue_t){
         .max_running = max_running,
         .max_per_uri = max_per_uri,
         .max_bytes = max_bytes,
+        .merge = merge,
         .release = release,
     };
     tdg__pool_init(&queue->uris, sizeof(entry_t));
@@ -106,6 +108,7 @@ int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t b
     }
     entry_t *entry = tdg__pool_get(&queue->uris, id);
     if (entry->payload != NULL) {
+        bytes = queue->merge(entry->payload, payload);
         queue->release(entry->payload);
         queue->bytes -= entry->bytes;
         entry->merged += 1 + merged;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which command runs when, for `tidings watch --exec`. Per URI as many run at a time as
- * allowed, one unless asked for more; what comes meanwhile collapses into one run, which
- * has the newest and knows how many it stands for; URIs take turns in the order in which
+ * allowed, one unless asked for more; what comes meanwhile merges into one run, which
+ * knows how many changes it stands for; URIs take turns in the order in which
  * they came. It starts nothing and knows no clock: whoever runs the commands asks for the
  * next run and tells when one is over. */
 #ifndef TDG_CLI_EXEC_QUEUE_H
@@ -19,6 +19,7 @@
 
 typedef struct exec_queue {
     size_t max_running, max_per_uri, max_bytes;
+    size_t (*merge)(void *older, void *newer);
     void (*release)(void *payload);
     size_t running, waiting, bytes; /* now; bytes are those of what waits */
     tdg__pool_t uris;               /* those about which something runs or waits */
@@ -35,9 +36,11 @@ typedef struct exec_run {
 } exec_run_t;
 
 /* At most `max_running` in all and `max_per_uri` of one URI run; more than `max_bytes` of
- * what waits make it full. `release` frees a payload. */
+ * what waits make it full. `merge` lets a newer payload stand for an older one, which is
+ * released then, and returns how many bytes the newer one costs after that. */
 void exec_queue_init(exec_queue_t *queue, size_t max_running, size_t max_per_uri,
-                     size_t max_bytes, void (*release)(void *payload));
+                     size_t max_bytes, size_t (*merge)(void *older, void *newer),
+                     void (*release)(void *payload));
 void exec_queue_done(exec_queue_t *queue);
 
 /* Something about a URI wants a run. The payload is stolen; `bytes` is what it costs to

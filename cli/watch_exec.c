@@ -31,6 +31,17 @@ enum {
 
 extern char **environ;
 
+/* About the memory that an item takes while it waits. */
+static size_t cost_of(const watch_item_t *item) {
+    return ITEM_COST + strlen(item->uri) + tdg__json_weigh(item->metadata) +
+           tdg__json_weigh(item->contents);
+}
+
+static size_t merge(void *older, void *newer) {
+    watch_item_merge(older, newer);
+    return cost_of(newer);
+}
+
 static void release(void *payload) {
     watch_item_free(payload);
 }
@@ -39,19 +50,13 @@ void watch_exec_init(watch_t *watch) {
     watch_exec_t *exec = &watch->exec;
 
     exec_queue_init(&exec->queue, (size_t)watch->opts.jobs, (size_t)watch->opts.parallel,
-                    MAX_WAITING, release);
+                    MAX_WAITING, merge, release);
     for (size_t i = 0; i < WATCH_MAX_COMMANDS; i++)
         exec->commands[i].pidfd = exec->commands[i].input = -1;
 }
 
 void watch_exec_done(watch_t *watch) {
     exec_queue_done(&watch->exec.queue);
-}
-
-/* About the memory that an item takes while it waits. */
-static size_t cost_of(const watch_item_t *item) {
-    return ITEM_COST + strlen(item->uri) + tdg__json_weigh(item->metadata) +
-           tdg__json_weigh(item->contents);
 }
 
 void watch_exec_add(watch_t *watch, watch_item_t *item) {

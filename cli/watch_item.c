@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "client/event.h"
 
 static const char *const kind_names[] = {
     [WATCH_UPDATED] = "updated",   [WATCH_DELETED] = "deleted",
@@ -34,6 +35,17 @@ const char *watch_list_name(tdg_list_t list) {
     return names[list];
 }
 
+/* What merging may change. */
+static void borrow_facts(watch_item_t *item) {
+    const tdg_event_t *event = item->event;
+
+    item->version = event->version;
+    item->maybe = event->maybe;
+    item->polled = event->polled;
+    item->older = event->older;
+    item->metadata = event->metadata;
+}
+
 watch_item_t *watch_item_from(tdg_event_t *event) {
     watch_item_t *item = tdg__calloc(1, sizeof(*item));
 
@@ -44,18 +56,21 @@ watch_item_t *watch_item_from(tdg_event_t *event) {
     item->kind = kinds[event->kind];
     item->list = event->list;
     item->uri = event->uri;
-    item->version = event->version;
     item->at_ms = event->at_ms;
     item->merged = event->merged;
-    item->maybe = event->maybe;
-    item->polled = event->polled;
-    item->older = event->older;
-    item->metadata = event->metadata;
     item->contents = event->contents;
     item->code = event->code;
     item->message = event->message;
     item->event = event;
+    borrow_facts(item);
     return item;
+}
+
+void watch_item_merge(watch_item_t *older, watch_item_t *newer) {
+    if (older->event == NULL || newer->event == NULL)
+        return; /* found by following the list: that has no version to compare */
+    tdg__event_merge(older->event, newer->event);
+    borrow_facts(newer);
 }
 
 watch_item_t *watch_item_found(watch_kind_t kind, const char *uri, json_t *contents) {

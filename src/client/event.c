@@ -180,21 +180,43 @@ bool tdg__event_is_lower(const json_t *number, const json_t *other) {
     return json_number_value(number) < json_number_value(other);
 }
 
+/* Each keeps what the other was charged. */
+static void swap_metadata(tdg_event_t *event, tdg_event_t *other) {
+    record_t *record = (record_t *)event, *beside = (record_t *)other;
+    const json_t *metadata = event->metadata;
+    size_t bytes = record->metadata_bytes;
+
+    event->metadata = other->metadata;
+    other->metadata = metadata;
+    record->metadata_bytes = beside->metadata_bytes;
+    beside->metadata_bytes = bytes;
+}
+
 /* Not between kinds: what was made anew may count from 1. */
 void tdg__event_keep_higher(tdg_event_t *older, tdg_event_t *newer) {
-    record_t *was = (record_t *)older, *is = (record_t *)newer;
-    const json_t *metadata = older->metadata;
-    size_t bytes = was->metadata_bytes;
-
     newer->older = newer->older && older->older;
     if (older->kind != newer->kind || older->version != 0 || newer->version != 0 ||
         !tdg__event_is_lower(json_object_get(newer->metadata, "version"),
                              json_object_get(older->metadata, "version")))
         return;
-    older->metadata = newer->metadata;
-    newer->metadata = metadata;
-    was->metadata_bytes = is->metadata_bytes;
-    is->metadata_bytes = bytes;
+    swap_metadata(older, newer);
+}
+
+/* ---- Merging ------------------------------------------------------------ */
+
+void tdg__event_merge(tdg_event_t *older, tdg_event_t *newer) {
+    uint64_t sum = (uint64_t)newer->merged + older->merged + 1;
+
+    tdg__event_keep_higher(older, newer);
+    newer->merged = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+    if (newer->maybe && newer->kind == older->kind && newer->version == 0) {
+        /* "It may have changed" says nothing new of what is known to have changed. */
+        newer->version = older->version;
+        if (newer->metadata == NULL)
+            swap_metadata(older, newer);
+    }
+    newer->maybe = newer->maybe && older->maybe;
+    newer->polled = newer->polled && older->polled;
 }
 
 /* ---- Places ------------------------------------------------------------- */
@@ -309,25 +331,11 @@ static void drop(tdg__events_t *events, record_t *record) {
 /* The newer one stands for both, where the older one stood. */
 static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     record_t *older = *place;
-    tdg_event_t *was = &older->event, *is = &newer->event;
-    uint64_t sum = (uint64_t)is->merged + was->merged + 1;
 
     events->bytes -= bytes_of(older);
-    tdg__event_keep_higher(was, is);
+    tdg__event_merge(&older->event, &newer->event);
     lighten(newer, events->bytes, TDG__EVENTS_MAX_BYTES);
-    is->merged = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
-    if (is->maybe && is->kind == was->kind && is->version == 0) {
-        /* "It may have changed" says nothing new of what is known to have changed. */
-        is->version = was->version;
-        if (is->metadata == NULL) {
-            is->metadata = was->metadata;
-            newer->metadata_bytes = older->metadata_bytes;
-            was->metadata = NULL;
-        }
-    }
     events->bytes += bytes_of(newer);
-    is->maybe = is->maybe && was->maybe;
-    is->polled = is->polled && was->polled;
 
     newer->next = older->next;
     newer->prev = older->prev;
@@ -335,7 +343,7 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     *(newer->prev != NULL ? &newer->prev->next : &events->first) = newer;
     *(newer->next != NULL ? &newer->next->prev : &events->last) = newer;
     *place = newer;
-    tdg_event_free(was);
+    tdg_event_free(&older->event);
 }
 
 /* ---- The queue ---------------------------------------------------------- */

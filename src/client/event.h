@@ -39,6 +39,11 @@ void tdg__event_discharge(tdg_event_t *event);
  * what was read later is newer. Both are charged to the same account, or neither is. */
 void tdg__event_keep_higher(tdg_event_t *older, tdg_event_t *newer);
 
+/* The newer one stands for both from now on: its metadata as above, the counts added. A
+ * `maybe` stays only while both are; so does `polled`. What the newer one does not need
+ * is left in the older one, for the caller to free. */
+void tdg__event_merge(tdg_event_t *older, tdg_event_t *newer);
+
 /* Whether both are numbers, and the first is the lower one. NULL is none. */
 bool tdg__event_is_lower(const json_t *number, const json_t *other);
 

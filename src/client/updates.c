@@ -27,9 +27,7 @@ void tdg__update_emit(tdg__core_t *core, tdg_event_t *event) {
 tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer) {
     if (older == NULL || newer == NULL)
         return newer != NULL ? newer : older;
-    tdg__event_keep_higher(older, newer);
-    newer->merged += older->merged + 1;
-    newer->maybe = newer->maybe && older->maybe;
+    tdg__event_merge(older, newer);
     if (newer->version == 0)
         newer->version = older->version;
     tdg_event_free(older);

@@ -32,6 +32,7 @@ class Stub:
                 'serverInfo': {'name': 'stub', 'version': '1'}, **facts},
             **(answers or {})}
         self.streams = {}  # method: what writes its answer, given the handler and the request
+        self.updates = ()  # params of resources/updated, for whoever listens
         self.requests = []
         self.headers = []
         stub = self
@@ -63,7 +64,7 @@ class Stub:
                 self.wfile.write(data)
 
             def listen(self, body):
-                """Acknowledges everything and then tells nothing, until the client leaves."""
+                """Acknowledges everything, sends the updates, and waits until the client leaves."""
                 said = {'jsonrpc': '2.0', 'method': 'notifications/subscriptions/acknowledged',
                         'params': {'notifications': body['params'].get('notifications', {}),
                                    '_meta': {'io.modelcontextprotocol/subscriptionId':
@@ -73,7 +74,10 @@ class Stub:
                 self.send_header('Connection', 'close')
                 self.end_headers()
                 self.wfile.write(f'data: {json.dumps(said)}\n\n'.encode())
-                self.wfile.flush()
+                for update in stub.updates:
+                    said = {'jsonrpc': '2.0', 'method': 'notifications/resources/updated',
+                            'params': update}
+                    self.wfile.write(f'data: {json.dumps(said)}\n\n'.encode())
                 self.rfile.read(1)
                 self.close_connection = True
 

@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import pty
+import queue
 import re
 import select
 import shutil
@@ -393,6 +394,34 @@ def one_command_at_a_time_and_the_rest_collapses():
     tap.same(file_with(os.path.join(scene, f"content.{last['version']}")), 'more 4', 'content')
     watch.ends(OK, signal.SIGINT)
     tap.same(len(watch.events('command')), 2, 'commands')
+
+
+# Writes what it runs about, and waits for a file `go`.
+NUMBERED = '''cd "$SCENE" || exit 1
+echo "$TIDINGS_METADATA merged=$TIDINGS_MERGED" >>log
+while [ ! -e "go" ]; do sleep 0.02; done
+'''
+
+
+def the_higher_version_wins_where_changes_merge():
+    """Of a server that numbers by metadata.version only, which may send an older one late."""
+    scene, numbers = tempfile.mkdtemp(dir=work), queue.Queue()
+    stub = Stub(capabilities={'resources': {'subscribe': True}})
+    stub.updates = iter(lambda: {'uri': 'm:1', 'metadata': {'version': numbers.get()}}, None)
+    log = os.path.join(scene, 'log')
+    watch = Watch(stub.url, 'm:1', '--json', '--exec', NUMBERED, SCENE=scene)
+    numbers.put(7)
+    file_with(log, '{"version":7}')
+    for number in (9, 8):
+        numbers.put(number)
+        watch.event(metadata={'version': number})  # it is printed, and waits for the command
+    with open(os.path.join(scene, 'go'), 'w', encoding='utf-8'):
+        pass
+    watch.event(2, kind='command', status=0)
+    tap.same(file_with(log).splitlines(),
+             ['{"version":7} merged=0', '{"version":9} merged=1'], 'what ran')
+    watch.ends(OK, signal.SIGINT)
+    stub.close()
 
 
 def several_commands_where_asked():
@@ -784,6 +813,7 @@ TESTS = [
     (filters_are_the_servers,),
     (debounce_collects,),
     (one_command_at_a_time_and_the_rest_collapses,),
+    (the_higher_version_wins_where_changes_merge,),
     (several_commands_where_asked,),
     (a_slow_command_holds_nobody_else_up,),
     (facts_are_in_the_environment_and_never_in_the_command,),

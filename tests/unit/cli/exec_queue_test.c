@@ -11,6 +11,18 @@ static void release(void *payload) {
     free(payload);
 }
 
+/* What was merged last, and what the newer one costs then. */
+static struct {
+    char older[16], newer[16];
+    size_t bytes;
+} merging;
+
+static size_t merge(void *older, void *newer) {
+    snprintf(merging.older, sizeof(merging.older), "%s", (const char *)older);
+    snprintf(merging.newer, sizeof(merging.newer), "%s", (const char *)newer);
+    return merging.bytes;
+}
+
 static void add(struct fixture *f, const char *uri, const char *text) {
     assert_int_equal(exec_queue_add(&f->queue, uri, strdup(text), strlen(text), 0), 0);
 }
@@ -35,7 +47,8 @@ static void runs_nothing(struct fixture *f) {
 static int setup(void **state) {
     struct fixture *f = state_create(state, sizeof(struct fixture));
 
-    exec_queue_init(&f->queue, 4, 1, 100, release);
+    memset(&merging, 0, sizeof(merging));
+    exec_queue_init(&f->queue, 4, 1, 100, merge, release);
     return 0;
 }
 
@@ -83,6 +96,21 @@ static void collapses_what_comes_meanwhile_into_the_newest(void **state) {
     runs_nothing(f);
 }
 
+static void merges_what_waits_with_what_comes(void **state) {
+    struct fixture *f = *state;
+    uint32_t first;
+
+    add(f, "a:1", "one");
+    first = runs(f, "one", 0);
+    add(f, "a:1", "two");
+    assert_string_equal(merging.newer, ""); /* what runs is not merged with */
+    add(f, "a:1", "three");
+    assert_string_equal(merging.older, "two");
+    assert_string_equal(merging.newer, "three");
+    exec_queue_over(&f->queue, first);
+    exec_queue_over(&f->queue, runs(f, "three", 1));
+}
+
 static void runs_others_beside_a_slow_one(void **state) {
     struct fixture *f = *state;
     uint32_t slow;
@@ -122,7 +150,7 @@ static void takes_turns_in_the_order_of_coming(void **state) {
     uint32_t busy;
 
     exec_queue_done(&f->queue);
-    exec_queue_init(&f->queue, 1, 1, 100, release);
+    exec_queue_init(&f->queue, 1, 1, 100, merge, release);
     add(f, "a:busy", "busy");
     busy = runs(f, "busy", 0);
     add(f, "a:1", "1");
@@ -140,7 +168,7 @@ static void runs_several_of_one_uri_where_asked(void **state) {
     uint32_t one, two;
 
     exec_queue_done(&f->queue);
-    exec_queue_init(&f->queue, 4, 2, 100, release);
+    exec_queue_init(&f->queue, 4, 2, 100, merge, release);
     add(f, "a:1", "one");
     one = runs(f, "one", 0);
     add(f, "a:1", "two");
@@ -163,8 +191,12 @@ static void is_full_by_what_waits(void **state) {
     id = runs(f, "x", 0);
     assert_false(exec_queue_is_full(&f->queue));
     assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("x"), 101, 0), 0);
-    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("x"), 100, 0), 0);
-    assert_false(exec_queue_is_full(&f->queue)); /* only the newest is kept */
+    merging.bytes = 100;
+    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("y"), 50, 0), 0);
+    assert_false(exec_queue_is_full(&f->queue)); /* only one is kept */
+    merging.bytes = 101;
+    assert_int_equal(exec_queue_add(&f->queue, "a:1", strdup("z"), 50, 0), 0);
+    assert_true(exec_queue_is_full(&f->queue)); /* it took over what the other had */
     exec_queue_over(&f->queue, id);
 }
 
@@ -197,7 +229,7 @@ static void keeps_its_promises_by_chance(void **state) {
     } list[3];
 
     exec_queue_done(&f->queue);
-    exec_queue_init(&f->queue, 3, 2, 100, release);
+    exec_queue_init(&f->queue, 3, 2, 100, merge, release);
     for (int step = 0; step < STEPS; step++) {
         unsigned what = roll(&dice, 3), uri = roll(&dice, URIS);
         exec_run_t run;
@@ -256,6 +288,7 @@ int main(void) {
         CASE(runs_what_comes_at_once),
         CASE(never_runs_two_of_one_uri),
         CASE(collapses_what_comes_meanwhile_into_the_newest),
+        CASE(merges_what_waits_with_what_comes),
         CASE(runs_others_beside_a_slow_one),
         CASE(bounds_what_runs_in_all),
         CASE(takes_turns_in_the_order_of_coming),
