@@ -164,6 +164,15 @@ void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
 void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_went(tdg__files_t *files, const char *path);
 
+/* A look has met a file whose writers are not heard of: a link, or where nothing is
+ * watched. Where it `differs` from before, it is touched once it has been the same for
+ * `settle`, or has kept changing for long. */
+void tdg__files_met(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
+                    bool differs, bool is_new);
+
+/* Whether the kernel says when somebody writes to a file: not behind a link. */
+bool tdg__files_is_heard(const tdg__files_t *files, const char *path);
+
 /* Whether a file may be half of what it will be: a touch follows. */
 bool tdg__files_is_written(const tdg__files_t *files, const char *path);
 

@@ -205,8 +205,20 @@ static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
     tdg__fetch_failed(fetch, TDG_EAWAY, "the file cannot be read: %s", strerror(error));
 }
 
+/* It was changed so shortly ago that more may follow; by a clock that may be another
+ * machine's. */
+static bool is_young(const struct tdg__files_reading *r) {
+    struct timespec now;
+    int64_t age;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    age = ns_of(now) - ns_of(r->st.st_ctim);
+    return age >= 0 && age / 1000000 < r->files->settle_ms;
+}
+
 static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
-    bool passing = r->disturbed || (r->torn && tdg__files_doubt(r->files, r->path));
+    bool doubtful = r->torn || (!tdg__files_is_heard(r->files, r->path) && is_young(r));
+    bool passing = r->disturbed || (doubtful && tdg__files_doubt(r->files, r->path));
     tdg__content_t content = {
         .data = r->data,
         .len = r->len,

@@ -11,6 +11,10 @@
  *     (nothing) ◀── quiet ── FORCED ◀──────────────────────────── WRITING
  *                                     written so often that nobody could be told
  *
+ * Nobody hears of the writing of a file behind a link, or where nothing is watched. There
+ * a look that finds another file than before counts as written, one that finds the same
+ * as closed, and a record whose time is over is looked at first.
+ *
  * What is read while a file is WRITING is for its readers only (see `passing` in
  * tdg__content_t), and so is what was written to while it was read. FORCED is the way out
  * of that for files whose writer never stops: what is read then is told as it is. CALM
@@ -35,6 +39,7 @@ struct save {
     int64_t since_ms; /* nobody could be told; 0: nothing is to be told */
     int64_t until_ms; /* WRITING: its writer may pause */
     bool is_new;      /* the file was not there before */
+    uint64_t stamp;   /* of the last look, where writers are not heard of; 0: none yet */
     bool written;     /* while FORCED */
     tdg__timer_t timer;
 };
@@ -151,6 +156,29 @@ static void touch_as(struct save *save, enum state state) {
     tdg__files_touch(files, save->path, is_new);
 }
 
+bool tdg__files_is_heard(const tdg__files_t *files, const char *path) {
+    uint32_t id = tdg__files_find(&files->tree, path);
+
+    return !files->polling && (id == 0 || (tdg__files_node(&files->tree, id)->flags &
+                                           TDG__NODE_IS_LINK) == 0);
+}
+
+/* The look says whether its writer has paused; where none comes, this is asked again. */
+static void look_first(struct save *save) {
+    int64_t left = time_left(save), settle = save->files->settle_ms;
+
+    enter(save, WRITING, settle < left ? settle : left);
+    tdg__files_look(save->files, save->path, TDG__TASK_TELL);
+}
+
+static void forget(struct save *save) {
+    tdg__files_t *files = save->files;
+
+    if (save->state == FORCED && !tdg__files_is_heard(files, save->path))
+        tdg__files_look(files, save->path, TDG__TASK_TELL);
+    drop(save);
+}
+
 static void on_time(uv_timer_t *timer) {
     tdg__files_t *files = timer->data;
     tdg__timer_t *due;
@@ -158,13 +186,16 @@ static void on_time(uv_timer_t *timer) {
     while ((due = tdg__heap_pop(&files->saves.timers, now_ms(files))) != NULL) {
         struct save *save = (struct save *)((char *)due - offsetof(struct save, timer));
 
-        if (save->state == WRITING) {
+        if (save->state == WRITING && time_left(save) > 0 &&
+            !tdg__files_is_heard(files, save->path)) {
+            look_first(save);
+        } else if (save->state == WRITING) {
             touch_as(save, FORCED);
         } else if (save->state == FORCED && save->written) {
             save->since_ms = 0;
             write_on(save, files->settle_ms);
         } else {
-            drop(save);
+            forget(save);
         }
     }
     set_timer(files);
@@ -201,6 +232,45 @@ void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
         tdg__files_disturb(files, path);
     if (!begin(files, path, is_new, wait_ms))
         tdg__files_touch(files, path, is_new);
+}
+
+/* How long a file must stay the same from now on. Its age is believed as far as it is
+ * that of a file in the making: the clock of another machine may be wrong. */
+static int64_t calm_ms(const tdg__files_t *files, const tdg__files_report_t *r) {
+    if (!files->polling && r->age_ms >= files->settle_ms)
+        return 0;
+    return r->age_ms > 0 && r->age_ms < files->settle_ms ? files->settle_ms - r->age_ms
+                                                         : files->settle_ms;
+}
+
+static void meet_writing(struct save *save, const tdg__files_report_t *r) {
+    if (save->stamp != r->stamp) {
+        save->stamp = r->stamp;
+        tdg__files_disturb(save->files, save->path);
+        write_on(save, calm_ms(save->files, r));
+    } else if (save->until_ms <= now_ms(save->files)) {
+        touch_as(save, time_left(save) > 0 ? CALM : FORCED);
+    }
+}
+
+void tdg__files_met(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
+                    bool differs, bool is_new) {
+    struct save *save = find(files, path);
+    int64_t wait_ms = calm_ms(files, r);
+
+    if (save != NULL && save->state == WRITING) {
+        meet_writing(save, r);
+    } else if (save != NULL && save->state == FORCED) {
+        save->written = save->written || save->stamp != r->stamp;
+        save->stamp = r->stamp;
+    } else if (differs && wait_ms == 0) {
+        tdg__files_touch(files, path, is_new);
+    } else if (differs) {
+        tdg__files_written(files, path, is_new, wait_ms);
+        save = find(files, path);
+        if (save != NULL)
+            save->stamp = r->stamp;
+    }
 }
 
 bool tdg__files_doubt(tdg__files_t *files, const char *path) {
@@ -249,6 +319,7 @@ static void go_on(tdg__files_t *files, const struct save *before) {
     if (save == NULL)
         return;
     save->since_ms = before->since_ms;
+    save->stamp = before->stamp;
     save->is_new = before->is_new;
     write_on(save, files->settle_ms);
 }

@@ -78,25 +78,31 @@ static int64_t ns_of(struct timespec t) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint64_t sign_of(const struct stat *st) {
+static uint64_t stamp_of(const struct stat *st) {
+    uint64_t stamp = mix(1, st->st_ino);
+
+    stamp = mix(stamp, (uint64_t)st->st_size);
+    stamp = mix(stamp, (uint64_t)ns_of(st->st_mtim));
+    stamp = mix(stamp, (uint64_t)ns_of(st->st_ctim));
+    return stamp != 0 ? stamp : 1;
+}
+
+static int64_t age_of(const struct stat *st) {
     struct timespec now;
-    int64_t changed = ns_of(st->st_ctim);
-    uint64_t sign = mix(1, st->st_ino);
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (changed > ns_of(now) - TOO_YOUNG_NS && changed < ns_of(now) + TOO_YOUNG_NS)
-        return 0;
-    sign = mix(sign, (uint64_t)st->st_size);
-    sign = mix(sign, (uint64_t)ns_of(st->st_mtim));
-    sign = mix(sign, (uint64_t)changed);
-    return sign != 0 ? sign : 1;
+    return ns_of(now) - ns_of(st->st_ctim);
 }
 
 static void describe(tdg__files_report_t *r, const struct stat *st) {
+    int64_t age = age_of(st);
+
     r->type = TDG__FILE_REGULAR;
     r->size = (uint64_t)st->st_size;
     r->modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
-    r->sign = sign_of(st);
+    r->stamp = stamp_of(st);
+    r->sign = age < TOO_YOUNG_NS && age > -TOO_YOUNG_NS ? 0 : r->stamp;
+    r->age_ms = age / 1000000;
 }
 
 /* A link counts as the file that it leads to, beneath the root; links to folders are not

@@ -82,7 +82,9 @@ typedef struct tdg__files_report {
     const char *text; /* ENTRY: a name; otherwise a path */
     uint64_t size;    /* of a file */
     int64_t modified_ms;
-    uint64_t sign; /* differs when the file does; 0: it is too young to tell */
+    uint64_t sign;  /* differs when the file does; 0: it is too young to tell */
+    uint64_t stamp; /* the same, however young; 0: nothing is there */
+    int64_t age_ms; /* since its last change, by the wall clock */
 } tdg__files_report_t;
 
 typedef struct tdg__files_walk {

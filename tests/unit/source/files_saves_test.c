@@ -57,16 +57,24 @@ static void serve_and_watch(struct fixture *f, const char *options) {
     harness_watch(&f->harness, "f:/a.txt");
 }
 
-/* Everything that has happened so far has been noticed, and looked at by a reader. */
-static void let_it_be_noticed(struct fixture *f) {
-    struct reading reading;
+static void let_somebody_read(struct fixture *f) {
+    struct reading reading = harness_read(&f->harness, "f:/a.txt");
+
+    reading_done(&reading);
+}
+
+static void make_mark(struct fixture *f) {
     char text[16];
 
     snprintf(text, sizeof(text), "%u", ++f->marks);
     folder_replace(&f->folder, "root/mark", text);
+}
+
+/* Everything that has happened so far has been noticed, and looked at by a reader. */
+static void let_it_be_noticed(struct fixture *f) {
+    make_mark(f);
     harness_wait(&f->harness, CHANGED, "f:/mark");
-    reading = harness_read(&f->harness, "f:/a.txt");
-    reading_done(&reading);
+    let_somebody_read(f);
 }
 
 static int begin(struct fixture *f, const char *name, int flags) {
@@ -79,11 +87,16 @@ static int begin(struct fixture *f, const char *name, int flags) {
     return fd;
 }
 
-static void expect_nothing(struct fixture *f) {
-    let_it_be_noticed(f);
+static void expect_nothing_told(struct fixture *f) {
+    let_somebody_read(f);
     assert_int_equal(harness_count(&f->harness, CHANGED, "f:/a.txt"), 0);
     assert_int_equal(harness_count(&f->harness, DELETED, "f:/a.txt"), 0);
     assert_int_equal(harness_count(&f->harness, UNLISTED, "f:/a.txt"), 0);
+}
+
+static void expect_nothing(struct fixture *f) {
+    let_it_be_noticed(f);
+    expect_nothing_told(f);
 }
 
 static json_int_t size_of(const struct happening *told) {
@@ -237,6 +250,109 @@ static void a_folder_that_goes_is_told_by_its_files(void **state) {
     assert_int_equal(harness_count(&f->harness, DELETED, "f:/sub"), 0);
 }
 
+/* ---- Where nobody hears of the writing ---------------------------------- */
+
+/* a.txt leads to where nothing is watched. */
+static void make_link(struct fixture *f) {
+    folder_mkdir(&f->folder, "root/.store");
+    folder_rename(&f->folder, "root/a.txt", "root/.store/a");
+    folder_link(&f->folder, ".store/a", "root/a.txt");
+}
+
+/* Writes, until a look has met what is written. */
+static void write_half(struct fixture *f, int fd, const char *text, uint64_t size) {
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    let_somebody_read(f);
+    make_mark(f); /* an event, after which links are looked at */
+    while (harness_wait(&f->harness, LISTED, "f:/a.txt")->size != size) {
+    }
+    expect_nothing_told(f);
+}
+
+static void expect_nothing_of_halves(struct fixture *f, const char *name) {
+    int fd = begin(f, name, O_TRUNC);
+
+    write_half(f, fd, "one ", 4);
+    write_half(f, fd, "two ", 8);
+    write_half(f, fd, "three", 13);
+    close(fd);
+}
+
+static void nobody_is_told_of_half_a_file_behind_a_link(void **state) {
+    struct fixture *f = *state;
+
+    make_link(f);
+    serve_and_watch(f, PATIENT);
+    expect_nothing_of_halves(f, "root/.store/a");
+}
+
+/* Rarely enough that a walk meets writers that paused. */
+static void nor_of_half_a_file_that_a_walk_meets(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, PATIENT "poll: 400ms\n");
+    expect_nothing_of_halves(f, "root/a.txt");
+}
+
+static void behind_a_link_a_save_is_told_once_it_is_calm(void **state) {
+    struct fixture *f = *state;
+
+    make_link(f);
+    serve_and_watch(f, HASTY);
+    folder_write(&f->folder, "root/.store/a", "another");
+    expect_once(f, 7, "content_update");
+}
+
+struct busy {
+    struct fixture *fixture;
+    const char *name;
+    atomic_bool stops;
+};
+
+static void *write_on_and_on(void *arg) {
+    struct busy *busy = arg;
+    int fd = begin(busy->fixture, busy->name, O_TRUNC);
+
+    while (!atomic_load(&busy->stops)) {
+        assert_int_equal(write(fd, ".", 1), 1);
+        usleep(1000);
+    }
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, "the end", 7, 0), 7);
+    close(fd);
+    return NULL;
+}
+
+/* Each of the first three is waited for; the last one comes after a pause. */
+static void expect_writer_to_be_told(struct fixture *f, const char *name) {
+    struct busy busy = {.fixture = f, .name = name};
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, write_on_and_on, &busy), 0);
+    for (int i = 0; i < 3; i++)
+        harness_wait(&f->harness, CHANGED, "f:/a.txt");
+    atomic_store(&busy.stops, true);
+    harness_wait_for_text(&f->harness, "f:/a.txt", "the end");
+    pthread_join(thread, NULL);
+}
+
+static void behind_a_link_a_writer_that_never_pauses_is_told_too(void **state) {
+    struct fixture *f = *state;
+
+    make_link(f);
+    serve_and_watch(f, HASTY);
+    expect_writer_to_be_told(f, "root/.store/a");
+}
+
+static void so_is_one_that_walks_meet(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, HASTY "poll: 20ms\n");
+    expect_writer_to_be_told(f, "root/a.txt");
+}
+
+/* ---- Many --------------------------------------------------------------- */
+
 enum { SAVES = 300, PARTS = 20 };
 
 static void *save_often(void *arg) {
@@ -285,6 +401,11 @@ int main(void) {
         TEST(a_folder_that_is_made_anew_deletes_nothing),
         TEST(what_stays_away_is_told_as_deleted),
         TEST(a_folder_that_goes_is_told_by_its_files),
+        TEST(nobody_is_told_of_half_a_file_behind_a_link),
+        TEST(nor_of_half_a_file_that_a_walk_meets),
+        TEST(behind_a_link_a_save_is_told_once_it_is_calm),
+        TEST(behind_a_link_a_writer_that_never_pauses_is_told_too),
+        TEST(so_is_one_that_walks_meet),
         TEST(of_many_saves_no_half_is_told),
     };
 
