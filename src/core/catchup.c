@@ -68,15 +68,23 @@ static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watc
     return watch->state == WATCH_ARMED ? watch->known_from : UINT64_MAX;
 }
 
+/* The cursor that a subscription came with, as far as there are numbers for it. */
+static uint64_t cursor_of(const tdg__engine_t *engine, const struct comeback *from) {
+    uint64_t cursor = (uint64_t)from->at;
+
+    return cursor < engine->last_number ? cursor : engine->last_number;
+}
+
 /* *ret_known is false where it counts as changed because nobody can know better. */
-static int catch_up_resource(tdg__engine_t *engine, uint32_t id, uint64_t cursor,
-                             bool *ret_known) {
+static int catch_up_resource(tdg__engine_t *engine, uint32_t id,
+                             const struct comeback *from, bool *ret_known) {
     struct sub *sub = sub_at(engine, id);
     const struct resource *resource =
         resource_at(engine, group_at(engine, sub->group)->owner);
+    uint64_t cursor = cursor_of(engine, from);
     bool changed = resource->last_number > cursor;
 
-    if ((sub->flags & SUB_FOREIGN) != 0) {
+    if ((from->flags & SUB_FOREIGN) != 0) {
         *ret_known = false;
         sub->flags |= SUB_TOLD;
         return assume(engine, id, 0, 0);
@@ -245,11 +253,12 @@ static void search_listed(struct search *search) {
         engine->opts.calls.list_matches(engine->opts.user, &target, visit_listed, search);
 }
 
-static void catch_up_template(struct search *search, uint64_t cursor) {
+static void catch_up_template(struct search *search, const struct comeback *from) {
     tdg__engine_t *engine = search->engine;
     struct sub *sub = sub_at(engine, search->sub);
     const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
-    bool foreign = (sub->flags & SUB_FOREIGN) != 0;
+    bool foreign = (from->flags & SUB_FOREIGN) != 0;
+    uint64_t cursor = cursor_of(engine, from);
 
     search->after = foreign ? 0 : cursor;
     search->first = foreign ? 0 : cursor + 1;
@@ -265,52 +274,83 @@ static void catch_up_template(struct search *search, uint64_t cursor) {
 
 /* From where on it is told again when its stream goes back: where its changes began to
  * count, or the oldest that it was told of, if that is older. */
-static void remember_oldest(const tdg__engine_t *engine, struct sub *sub,
-                            uint64_t oldest) {
-    uint64_t before = tdg__sub_began(engine, sub);
-
-    if (oldest != 0 && oldest <= before)
-        before = oldest - 1;
-    sub->resume = (int64_t)before;
+static uint64_t base_of(uint64_t before, uint64_t oldest) {
+    return oldest != 0 && oldest <= before ? oldest - 1 : before;
 }
 
 /* ---- The calls ---------------------------------------------------------- */
 
+/* Puts in flight what a subscription missed, and marks it as told where no number shows
+ * that. */
+static int compare(struct search *search, const struct comeback *from) {
+    tdg__engine_t *engine = search->engine;
+    bool of_template = sub_at(engine, search->sub)->kind == SUB_TEMPLATE;
+
+    search->complete = true;
+    if ((from->flags & SUB_CURSOR) != 0) {
+        if (of_template)
+            catch_up_template(search, from);
+        else
+            search->rv = catch_up_resource(engine, search->sub, from, &search->complete);
+    } else if ((from->flags & SUB_SINCE) != 0) {
+        if (of_template)
+            search_history(search, 0, from->at);
+        else
+            search->rv = since_resource(engine, search->sub, from->at);
+        search->complete = true;
+    }
+    return search->rv;
+}
+
+/* What a template misses until its watcher is armed after all cannot be named either. */
+static bool is_resumed(const struct search *search) {
+    const tdg__engine_t *engine = search->engine;
+    const struct sub *sub = sub_at(engine, search->sub);
+    const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
+
+    return search->complete && !(sub->kind == SUB_TEMPLATE &&
+                                 known_from(engine, &subject->watch) == UINT64_MAX);
+}
+
 int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     struct sub *sub = sub_at(engine, id);
-    const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
-    struct search search = {.engine = engine, .sub = id, .complete = true};
-    bool of_template = sub->kind == SUB_TEMPLATE;
-    uint64_t cursor = (uint64_t)sub->resume;
+    struct comeback from = {sub->flags & SUB_COMEBACK, sub->resume};
+    struct search search = {.engine = engine, .sub = id};
 
-    if ((sub->flags & SUB_CURSOR) != 0) {
-        if (cursor > engine->last_number)
-            cursor = engine->last_number;
-        if (of_template)
-            catch_up_template(&search, cursor);
-        else
-            search.rv = catch_up_resource(engine, id, cursor, &search.complete);
-    } else if ((sub->flags & SUB_SINCE) != 0) {
-        if (of_template)
-            search_history(&search, 0, sub->resume);
-        else
-            search.rv = since_resource(engine, id, sub->resume);
-        search.complete = true;
-    }
-    if (search.rv < 0)
+    if (compare(&search, &from) < 0)
         return search.rv;
 
     sub->resume = 0;
-    if (of_template)
-        remember_oldest(engine, sub, search.oldest);
+    if (sub->kind == SUB_TEMPLATE)
+        sub->resume = (int64_t)base_of(tdg__sub_began(engine, sub), search.oldest);
     if (search.oldest != 0 || (sub->flags & SUB_TOLD) != 0)
         tdg__sub_begin(engine, sub);
     sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE);
     tdg__sub_release_hold(engine, sub);
-    /* What it misses until its watcher is armed after all cannot be named either. */
-    *ret_resumed = search.complete &&
-                   !(of_template && known_from(engine, &subject->watch) == UINT64_MAX);
+    *ret_resumed = is_resumed(&search);
     return 0;
+}
+
+int tdg__catch_up_again(tdg__engine_t *engine, uint32_t id, const struct comeback *from,
+                        bool *ret_resumed) {
+    struct sub *sub = sub_at(engine, id);
+    uint8_t told_before = sub->flags & SUB_TOLD;
+    struct search search = {.engine = engine, .sub = id};
+    bool told;
+
+    sub->flags &= (uint8_t)~SUB_TOLD;
+    compare(&search, from);
+    told = search.oldest != 0 || (sub->flags & SUB_TOLD) != 0;
+    sub->flags |= told_before | (from->flags & SUB_FOREIGN);
+
+    /* What memory was left for is in flight and may be lost like the rest. */
+    if (sub->kind == SUB_TEMPLATE)
+        sub->resume = (int64_t)base_of((uint64_t)sub->resume, search.oldest);
+    if (told)
+        tdg__sub_begin(engine, sub);
+    if (search.rv == 0)
+        *ret_resumed = is_resumed(&search);
+    return search.rv;
 }
 
 int tdg__assume_changed(tdg__engine_t *engine, uint32_t id, uint64_t first) {

@@ -254,8 +254,9 @@ typedef struct tdg__subscribed {
 } tdg__subscribed_t;
 
 /* Subscribes a stream to a target. Where it is subscribed already, the new wishes replace
- * the old ones and nothing pending is lost; only the first subscribe's cursor and
- * since_ms count (to catch up from another cursor, unsubscribe first). *ret may be NULL.
+ * the old ones and nothing pending is lost; a cursor or since_ms counts as in a first
+ * subscribe, whatever was notified meanwhile. Without memory for that, some of what was
+ * missed may be in flight, and subscribing again does the rest. *ret may be NULL.
  * Returns 0; TDG_ENOTFOUND, TDG_EENDED (stream); TDG_EINVAL (empty name, unknown list,
  * settings, priority or since_ms out of range); TDG_ETEMPLATE, TDG_EAMBIGUOUS,
  * TDG_EFILTER… (see opts->error); a limit's error; TDG_ENOMEM; or what `watch` refused

@@ -79,6 +79,14 @@ enum sub_flags {
                              template: of its listed matches. A rewind does so again */
 };
 
+/* What a subscription came with to be compared with what has happened since. */
+struct comeback {
+    uint8_t flags; /* SUB_CURSOR, maybe with SUB_FOREIGN; or SUB_SINCE; 0: nothing */
+    int64_t at;    /* the cursor's number, or the time */
+};
+
+enum { SUB_COMEBACK = SUB_CURSOR | SUB_SINCE | SUB_FOREIGN };
+
 struct sub {
     uint32_t stream;
     uint32_t group;
@@ -477,6 +485,10 @@ int tdg__derived_get(tdg__engine_t *engine, uint32_t parent_id, uint32_t resourc
 /* Puts in flight what a subscription missed, by its cursor or `since`. Returns 0 or
  * TDG_ENOMEM (call again). */
 int tdg__catch_up(tdg__engine_t *engine, uint32_t sub_id, bool *ret_resumed);
+/* The same for one that has caught up before, and comes with another cursor or `since`.
+ */
+int tdg__catch_up_again(tdg__engine_t *engine, uint32_t sub_id,
+                        const struct comeback *from, bool *ret_resumed);
 /* Whatever the subscription names may have changed before `first`. Returns 0 or
  * TDG_ENOMEM (call again). */
 int tdg__assume_changed(tdg__engine_t *engine, uint32_t sub_id, uint64_t first);

@@ -285,17 +285,40 @@ static int check_limits(const tdg__engine_t *engine, const struct stream *stream
     return 0;
 }
 
-static void remember_cursor(tdg__engine_t *engine, struct sub *sub,
-                            const tdg__sub_opts_t *opts) {
+static struct comeback comeback_of(const tdg__engine_t *engine,
+                                   const tdg__sub_opts_t *opts) {
+    struct comeback from = {0};
+
     if (opts->has_cursor) {
-        sub->flags |= SUB_CURSOR;
-        sub->resume = (int64_t)opts->cursor.number;
+        from.flags = SUB_CURSOR;
+        from.at = (int64_t)opts->cursor.number;
         if (opts->cursor.epoch != engine->opts.epoch)
-            sub->flags |= SUB_FOREIGN;
+            from.flags |= SUB_FOREIGN;
     } else if (opts->since_ms > 0) {
-        sub->flags |= SUB_SINCE;
-        sub->resume = engine->now_ms - opts->since_ms;
+        from.flags = SUB_SINCE;
+        from.at = engine->now_ms - opts->since_ms;
     }
+    return from;
+}
+
+/* For when it is settled. Of two cursors, or two times, the older one counts; there is
+ * room for one, so a time beside a cursor makes one that is older than everything. */
+static void remember_cursor(struct sub *sub, const struct comeback *from) {
+    uint8_t kind = from->flags & (SUB_CURSOR | SUB_SINCE);
+    uint8_t had = sub->flags & (SUB_CURSOR | SUB_SINCE);
+
+    if (kind == 0)
+        return;
+    if (had == 0)
+        sub->resume = from->at;
+    else if (had != kind)
+        sub->flags |= SUB_CURSOR | SUB_FOREIGN;
+    else if (kind == SUB_SINCE ? from->at < sub->resume
+                               : (uint64_t)from->at < (uint64_t)sub->resume)
+        sub->resume = from->at;
+    sub->flags |= from->flags;
+    if ((sub->flags & SUB_CURSOR) != 0)
+        sub->flags &= (uint8_t)~SUB_SINCE;
 }
 
 /* What it missed is known only when it is settled; until then its stream must not claim
@@ -306,10 +329,10 @@ static void hold_cursor(tdg__engine_t *engine, struct sub *sub) {
 
     if ((sub->flags & SUB_CURSOR) == 0)
         return;
-    sub->flags |= SUB_HOLDS;
     if (stream->holds == 0 || first < stream->held_first)
         stream->held_first = first;
-    stream->holds++;
+    stream->holds += (sub->flags & SUB_HOLDS) == 0;
+    sub->flags |= SUB_HOLDS;
 }
 
 /* Starts or joins the watcher, and catches up if that is settled at once. */
@@ -342,6 +365,7 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
                          tdg__subscribed_t *ret) {
     bool of_template = subject->kind == TDG__TARGET_TEMPLATE;
     enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
+    struct comeback from = comeback_of(engine, opts);
     uint32_t group, id;
     int rv;
 
@@ -356,7 +380,7 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
 
     sub_at(engine, id)->priority = (int8_t)opts->priority;
     tdg__sub_begin(engine, sub_at(engine, id));
-    remember_cursor(engine, sub_at(engine, id), opts);
+    remember_cursor(sub_at(engine, id), &from);
     rv = settle_or_wait(engine, id, ret);
     if (rv < 0)
         tdg__sub_remove(engine, id);
@@ -429,35 +453,60 @@ static int move_template(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     return 0;
 }
 
+static int move_to(tdg__engine_t *engine, uint32_t id, uint32_t to) {
+    int rv;
+
+    if (sub_at(engine, id)->kind == SUB_TEMPLATE)
+        return move_template(engine, id, to);
+
+    rv = tdg__group_reserve(engine, to);
+    if (rv == 0)
+        tdg__group_move(engine, id, to);
+    else
+        tdg__group_release(engine, to);
+    return rv;
+}
+
 static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opts,
-                  struct shared_filter *filter, tdg__subscribed_t *ret) {
+                  struct shared_filter *filter) {
     struct sub *sub = sub_at(engine, id);
     const struct group *group = group_at(engine, sub->group);
     uint32_t to = tdg__group_get(engine, group->owner, group->of_template, 0,
                                  &opts->settings, filter);
-    int rv = 0;
+    int rv;
 
     if (to == 0)
         return TDG_ENOMEM;
-
-    if (to != sub->group && sub->kind == SUB_TEMPLATE) {
-        rv = move_template(engine, id, to);
-    } else if (to != sub->group) {
-        rv = tdg__group_reserve(engine, to);
-        if (rv == 0)
-            tdg__group_move(engine, id, to);
-        else
-            tdg__group_release(engine, to);
+    if (to != sub->group) {
+        rv = move_to(engine, id, to);
+        if (rv < 0)
+            return rv;
     }
-    if (rv < 0)
-        return rv;
 
     set_priority(engine, id, opts->priority);
     if (sub->kind == SUB_TEMPLATE)
         for (uint32_t d = sub->derived.first; d != 0; d = sub_at(engine, d)->own.next)
             set_priority(engine, d, opts->priority);
-    *ret = (tdg__subscribed_t){.state = sub->state, .resumed = true};
     return 0;
+}
+
+/* A cursor counts as that of a first subscribe does: the client may have lost what it was
+ * notified of, or have been elsewhere meanwhile. */
+static int subscribe_again(tdg__engine_t *engine, uint32_t id,
+                           const tdg__sub_opts_t *opts, struct shared_filter *filter,
+                           tdg__subscribed_t *ret) {
+    struct sub *sub = sub_at(engine, id);
+    struct comeback from = comeback_of(engine, opts);
+    int rv = 0;
+
+    *ret = (tdg__subscribed_t){.state = sub->state, .resumed = true};
+    if (from.flags != 0 && sub->state == TDG__SUBSCRIBING) {
+        remember_cursor(sub, &from);
+        hold_cursor(engine, sub);
+    } else if (from.flags != 0) {
+        rv = tdg__catch_up_again(engine, id, &from, &ret->resumed);
+    }
+    return rv < 0 ? rv : rewish(engine, id, opts, filter);
 }
 
 /* ---- The calls ---------------------------------------------------------- */
@@ -489,7 +538,7 @@ static int subscribe(tdg__engine_t *engine, uint32_t stream, const tdg__target_t
     place = find_place(engine, stream, pair_target(subject));
     id = own_at(engine, subject, &place);
     if (id != 0)
-        rv = rewish(engine, id, opts, filter, ret);
+        rv = subscribe_again(engine, id, opts, filter, ret);
     else
         rv = check_limits(engine, stream_at(engine, stream), subject);
     if (id == 0 && rv == 0)

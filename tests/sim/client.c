@@ -287,14 +287,74 @@ static void client_resumes(struct truth *truth, int client, int target,
     owe_since(truth, client, target, cursor);
 }
 
+/* An acknowledgement on its way is of an earlier request. */
+static void receive_acknowledgement(struct truth *truth, int client, int target) {
+    const struct client *own = &truth->clients[client];
+
+    for (int i = 0; i < own->message_count; i++)
+        if (own->messages[i].kind == MESSAGE_ACK && own->messages[i].target == target) {
+            client_receive(truth, client);
+            return;
+        }
+}
+
+/* What waits already may be older than the last change, which a filter kept away: it will
+ * do, as the client reads the resource after it. So anything from now on counts. */
+static void owe_again(struct truth *truth, int client, int target,
+                      const struct kept_cursor *cursor) {
+    struct interest *interest = interest_of(truth, client, target);
+    uint64_t c = cursor->cursor.epoch == truth->epoch ? cursor->cursor.number : 0;
+
+    truth->serial++;
+    for (int r = 0; r < RESOURCES; r++)
+        if (concerns(truth, client, target, r) &&
+            (truth->resources[r].number > c ||
+             truth->resources[r].unseen > cursor->serial))
+            interest->owed[r].serial = truth->serial;
+}
+
+/* A client with a subscription relies on what it is owed, and with a cursor on what came
+ * after that too. Its next cursor is that of the answer: what is on its way was written
+ * before the server knew of this one. */
+static void client_resumes_again(struct truth *truth, int client, int target,
+                                 const struct kept_cursor *cursor,
+                                 const tdg__subscribed_t *how) {
+    struct interest *interest = interest_of(truth, client, target);
+    tdg__cursor_t lower = tdg__cursor_lower(interest->cursor.cursor, cursor->cursor);
+
+    receive_acknowledgement(truth, client, target);
+    interest->resumes = true;
+    interest->received = false;
+    interest->acknowledged = false;
+    if (interest->cursor.valid && (lower.epoch != interest->cursor.cursor.epoch ||
+                                   lower.number < interest->cursor.cursor.number))
+        interest->cursor = *cursor;
+    if (how->resumed || !cast_is_template(target))
+        owe_again(truth, client, target, cursor);
+}
+
+static void client_asks_again(struct truth *truth, int client, int target,
+                              const struct kept_cursor *cursor, bool since,
+                              const tdg__subscribed_t *how) {
+    struct interest *interest = interest_of(truth, client, target);
+
+    if (cursor->valid)
+        client_resumes_again(truth, client, target, cursor, how);
+    interest->since |= since;
+    for (int r = 0; r < RESOURCES; r++)
+        interest->may_repeat[r] |= (cursor->valid || since) && cast_covers(target, r);
+}
+
 void client_subscribed(struct truth *truth, int client, int target, int filter,
                        const struct kept_cursor *cursor, bool since,
                        const tdg__subscribed_t *how) {
     struct interest *interest = interest_of(truth, client, target);
 
     interest->filter = filter;
-    if (interest->live)
+    if (interest->live) {
+        client_asks_again(truth, client, target, cursor, since, how);
         return;
+    }
 
     if (cursor->valid)
         client_resumes(truth, client, target, cursor);
@@ -342,15 +402,7 @@ void client_acknowledged(struct truth *truth, int client, int target,
 }
 
 void client_unsubscribed(struct truth *truth, int client, int target) {
-    struct client *own = &truth->clients[client];
-    int i;
-
-    /* An acknowledgement on its way is of the subscription that is gone. */
-    for (i = 0; i < own->message_count; i++)
-        if (own->messages[i].kind == MESSAGE_ACK && own->messages[i].target == target) {
-            client_receive(truth, client);
-            break;
-        }
+    receive_acknowledgement(truth, client, target);
     drop_interest(interest_of(truth, client, target));
 }
 

@@ -354,6 +354,61 @@ static void set_priority(struct model *model, struct subscription *sub, int prio
             sub->flights[r].ready_ms = model->now_ms;
 }
 
+/* What a request for a subscription that waits brings is kept beside what it has: the
+ * older cursor or the longer time; a cursor and a time together are a foreign cursor. */
+static void keep_older(const struct model *model, struct subscription *sub,
+                       const struct model_subscribe *request) {
+    int64_t from_ms = model->now_ms - request->since_ms;
+
+    if (request->has_cursor && sub->has_cursor) {
+        sub->cursor = tdg__cursor_lower(sub->cursor, request->cursor);
+    } else if (request->has_cursor ? sub->has_since : sub->has_cursor) {
+        sub->cursor = (tdg__cursor_t){0, 0};
+    } else if (request->has_cursor) {
+        sub->cursor = request->cursor;
+    } else {
+        sub->since_ms =
+            sub->has_since && sub->since_ms < from_ms ? sub->since_ms : from_ms;
+    }
+    sub->has_cursor |= request->has_cursor;
+    sub->has_since = !sub->has_cursor;
+}
+
+/* A subscription that is there is compared with a cursor or a time as a new one is.
+ * Returns `resumed`. */
+static bool compare_again(struct model *model, const struct model_subscribe *request) {
+    struct subscription *sub = model__sub_of(model, request->client, request->target);
+    struct stream_model *stream = &model->streams[request->client];
+    bool held_before = holds_cursor(stream);
+
+    if (!request->has_cursor && request->since_ms == 0)
+        return true;
+    if (sub->state == TDG__SUBSCRIBING) {
+        model__hit(model, HIT_AGAIN_ARMING);
+        keep_older(model, sub, request);
+        if (sub->has_cursor)
+            hold_cursor(model, stream, held_before, sub->cursor);
+        return true;
+    }
+
+    model__hit(model, HIT_AGAIN);
+    sub->has_cursor = request->has_cursor;
+    sub->cursor = request->cursor;
+    sub->has_since = !request->has_cursor;
+    sub->since_ms = model->now_ms - request->since_ms;
+    return model__catch_up_again(model, request->client, request->target);
+}
+
+static void subscribe_again(struct model *model, const struct model_subscribe *request,
+                            tdg__subscribed_t *ret) {
+    struct subscription *sub = model__sub_of(model, request->client, request->target);
+
+    *ret = (tdg__subscribed_t){sub->state, compare_again(model, request)};
+    rewish(model, request->client, request->target, request->wishes);
+    set_priority(model, sub, request->priority);
+    model__tidy(model);
+}
+
 int model_subscribe(struct model *model, const struct model_subscribe *request,
                     tdg__subscribed_t *ret) {
     struct subscription *sub = model__sub_of(model, request->client, request->target);
@@ -371,10 +426,7 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
         return TDG_EINVAL;
 
     if (sub->used) {
-        rewish(model, request->client, request->target, request->wishes);
-        set_priority(model, sub, request->priority);
-        model__tidy(model);
-        *ret = (tdg__subscribed_t){sub->state, true};
+        subscribe_again(model, request, ret);
         return 0;
     }
 

@@ -179,6 +179,9 @@ struct model {
     X(REWOUND_INCOMPLETE, "of a template, beyond the history")                           \
     X(REWOUND_MIXED, "of a URI through a template and by itself")                        \
     X(REWOUND_TOLD_AGAIN, "clients told of a lost message after it")                     \
+    X(AGAIN, "subscribes again with a cursor or since_ms")                               \
+    X(AGAIN_ARMING, "while its watcher was being armed")                                 \
+    X(AGAIN_TOLD, "that were told of something")                                         \
     X(MET_IN_FLIGHT, "that met a change in flight")                                      \
     X(PENDING_END, "streams ended by max_pending")                                       \
     X(FORGOTTEN, "resources forgotten")                                                  \

@@ -154,7 +154,7 @@ static bool catch_up_template(struct model *model, int client, int target) {
     if (foreign)
         model__hit(model, HIT_FOREIGN);
     model__hit(model, complete ? HIT_TEMPLATE_CATCH_UP : HIT_TEMPLATE_INCOMPLETE);
-    sub->told = !complete;
+    sub->told |= !complete;
     if (!complete)
         all = model__catch_up_listed(model, client, target, first, c) && all;
     if (!all)
@@ -189,8 +189,8 @@ static void catch_up_since(struct model *model, int client, int target) {
     }
 }
 
-/* Returns `resumed`. */
-bool model__catch_up(struct model *model, int client, int target) {
+/* Compares with what the subscription came with. Returns `resumed`. */
+static bool compare(struct model *model, int client, int target) {
     struct subscription *sub = model__sub_of(model, client, target);
     bool resumed = true;
 
@@ -204,16 +204,36 @@ bool model__catch_up(struct model *model, int client, int target) {
     } else if (sub->has_since) {
         catch_up_since(model, client, target);
     }
-    sub->foreign = sub->has_cursor && sub->cursor.epoch != model->epoch;
+    sub->foreign |= sub->has_cursor && sub->cursor.epoch != model->epoch;
     sub->has_cursor = false;
     sub->has_since = false;
-    sub->base = sub->began;
-    if (sub->oldest != 0 && sub->oldest <= sub->began)
+    if (sub->oldest != 0 && sub->oldest <= sub->base)
         sub->base = sub->oldest - 1;
     if (sub->oldest != 0 || sub->told)
         sub->began = model->last_number;
     if (cast_is_template(target) && model->world->watch && !model->watchers[target].armed)
         resumed = false; /* nobody can name what it misses until then */
+    return resumed;
+}
+
+bool model__catch_up(struct model *model, int client, int target) {
+    struct subscription *sub = model__sub_of(model, client, target);
+
+    sub->base = sub->began;
+    return compare(model, client, target);
+}
+
+/* What it was told of before does not count as told now. */
+bool model__catch_up_again(struct model *model, int client, int target) {
+    struct subscription *sub = model__sub_of(model, client, target);
+    bool told_before = sub->told;
+    bool resumed;
+
+    sub->told = false;
+    resumed = compare(model, client, target);
+    if (sub->told || sub->oldest != 0)
+        model__hit(model, HIT_AGAIN_TOLD);
+    sub->told |= told_before;
     return resumed;
 }
 

@@ -102,7 +102,7 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     case CURSOR_SINCE:
         return (struct kept_cursor){0};
     case CURSOR_OWN:
-        return interest->live ? (struct kept_cursor){0} : interest->cursor;
+        return interest->cursor;
     case CURSOR_FOREIGN:
         return (struct kept_cursor){
             true, {FOREIGN_EPOCH, 3},
@@ -111,6 +111,13 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     default:
         return truth_kept(&run->truth, (1U << (op->cursor - CURSOR_KEPT)) - 1);
     }
+}
+
+static void acknowledged(struct run *run, int client, int target) {
+    tdg__cursor_t cursor;
+
+    if (tdg__engine_cursor(run->engine, run->truth.clients[client].stream, &cursor) == 0)
+        client_acknowledged(&run->truth, client, target, cursor);
 }
 
 static void do_subscribe(struct run *run, const struct op *op,
@@ -151,6 +158,8 @@ static void do_subscribe(struct run *run, const struct op *op,
     run__check_number(run, "subscribe: resumed", expected.resumed, got.resumed);
     client_subscribed(&run->truth, op->client, op->target, op->filter, cursor,
                       request.since_ms > 0, &got);
+    if (got.state == TDG__SUBSCRIBED)
+        acknowledged(run, op->client, op->target);
 }
 
 void run__op_subscribe(struct run *run, const struct op *op) {
@@ -203,13 +212,6 @@ void run__op_rewind(struct run *run, const struct op *op) {
         return;
     run__check_number(run, "rewind: complete", expected, complete);
     client_rewound(&run->truth, op->client, &cursor, lost > 0, complete);
-}
-
-static void acknowledged(struct run *run, int client, int target) {
-    tdg__cursor_t cursor;
-
-    if (tdg__engine_cursor(run->engine, run->truth.clients[client].stream, &cursor) == 0)
-        client_acknowledged(&run->truth, client, target, cursor);
 }
 
 void run__do_acknowledge(struct run *run, int client, int target) {

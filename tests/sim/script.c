@@ -198,6 +198,8 @@ static void follow(uint64_t *rng, const struct op *before, struct op *op) {
         op->kind = OP_RESUME;
     else if (before->kind == OP_SUBSCRIBE && one_in(rng, 3))
         op->kind = OP_ACKNOWLEDGE;
+    else if (before->kind == OP_SUBSCRIBE && one_in(rng, 6))
+        op->kind = OP_SUBSCRIBE;
     else
         return;
 

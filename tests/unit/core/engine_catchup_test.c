@@ -200,18 +200,6 @@ static void a_change_after_coming_back_takes_the_place_of_the_assumed_one(void *
     expect_cursor(f, s, 2);
 }
 
-static void coming_back_to_what_is_subscribed_is_told_of_nothing(void **state) {
-    struct fixture *f = *state;
-    tdg__stream_t s = open_stream(f);
-
-    subscribe(f, s, "a:1");
-    changed(f, "a:1", NULL);
-    expect_note(f, s, "a:1", 1, 0);
-    come_back(f, s, "a:1", 0);
-    expect_silence(f);
-    expect_cursor(f, s, 1);
-}
-
 static void a_cursor_from_the_future_is_the_last_number(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -773,7 +761,6 @@ int main(void) {
              setup_at_once),
         TEST(a_change_after_coming_back_takes_the_place_of_the_assumed_one,
              setup_at_once),
-        TEST(coming_back_to_what_is_subscribed_is_told_of_nothing, setup_at_once),
         TEST(a_cursor_from_the_future_is_the_last_number, setup_at_once),
         TEST(a_cursor_steps_back_when_a_subscribe_brings_an_older_one, setup_at_once),
         TEST(the_cursor_moves_on_only_when_all_that_was_missed_is_taken, setup_at_once),

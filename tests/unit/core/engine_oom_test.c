@@ -331,6 +331,9 @@ static void come_back(struct run *run) {
     DO(run, tdg__engine_subscribe(engine, s[4], URI("never:1"), &foreign, NULL));
     DO(run, tdg__engine_subscribe(engine, s[4], TEMPLATE("b:{x}"), &lately, NULL));
     DO(run, tdg__engine_subscribe(engine, s[4], LIST("tools"), &old, NULL));
+    DO(run, tdg__engine_subscribe(engine, s[4], URI("a:1"), &foreign, NULL));
+    DO(run, tdg__engine_subscribe(engine, s[4], TEMPLATE("l:{x}"), &foreign, NULL));
+    DO(run, tdg__engine_subscribe(engine, s[4], TEMPLATE("b:{x}"), &old, NULL));
     (void)tdg__engine_acknowledge(engine, s[4], NULL);
     wait_ms(run, 10);
 }

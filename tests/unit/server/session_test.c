@@ -212,6 +212,43 @@ static void an_unreadable_id_counts_everything_as_changed(void **state) {
         client_expect(&f->get, "'method':'notifications/");
 }
 
+/* ---- Subscribing again -------------------------------------------------- */
+
+/* Subscribes to a:1 with members for `_meta`. */
+static void subscribe_meta(struct client *client, const char *meta) {
+    char request[512];
+
+    snprintf(request, sizeof(request),
+             "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe',"
+             "'params':{'uri':'a:1','_meta':{%s}}}",
+             meta);
+    assert_int_equal(legacy_post(client, request), 200);
+}
+
+static void subscribing_again_with_a_cursor_notifies_what_changed_since(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char cursor[128], since[160];
+    const char *at;
+
+    open_get(&f->get, NULL);
+    subscribe_meta(&f->post, "'dev.tidings/sinceMs':1");
+    at = strstr(f->post.body, "dev.tidings/cursor\":\"");
+    assert_non_null(at);
+    at += strlen("dev.tidings/cursor\":\"");
+    snprintf(cursor, sizeof(cursor), "%.*s", (int)strcspn(at, "\""), at);
+
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    snprintf(since, sizeof(since), "'dev.tidings/cursor':'%s'", cursor);
+    subscribe_meta(&f->post, since);
+    assert_body(&f->post, "'dev.tidings/resumed':true");
+    client_expect(&f->get, "'uri':'a:1'");
+
+    subscribe_meta(&f->post, "'dev.tidings/cursor':'0000000000000001-5'");
+    assert_body(&f->post, "'dev.tidings/resumed':false");
+    client_expect(&f->get, "'uri':'a:1'");
+}
+
 /* ---- Ends --------------------------------------------------------------- */
 
 static void an_idle_session_ends(void **state) {
@@ -407,6 +444,7 @@ int main(void) {
         CASE(a_stream_with_an_id_gives_exactly_what_was_missed),
         CASE(an_id_of_the_last_event_repeats_nothing),
         CASE(an_unreadable_id_counts_everything_as_changed),
+        CASE(subscribing_again_with_a_cursor_notifies_what_changed_since),
         CASE(an_idle_session_ends),
         CASE(a_session_with_a_stream_or_a_call_is_not_idle),
         CASE(a_session_that_the_engine_ended_is_gone),
