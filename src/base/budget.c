@@ -51,6 +51,11 @@ bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes) {
     return true;
 }
 
+void tdg__budget_overdraw(tdg__budget_t *budget, size_t before, size_t bytes) {
+    atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
+    tdg__budget_give(budget, before);
+}
+
 bool tdg__budget_take(tdg__budget_t *budget, size_t bytes) {
     return tdg__budget_exchange(budget, 0, bytes);
 }

@@ -21,6 +21,9 @@ void tdg__budget_unref(tdg__budget_t *budget);         /* NULL is accepted */
  * granted whatever its size. False: there is no room, and `before` is still held. */
 bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes);
 
+/* The same whether there is room or not: for what exists already, so that others wait. */
+void tdg__budget_overdraw(tdg__budget_t *budget, size_t before, size_t bytes);
+
 bool tdg__budget_take(tdg__budget_t *budget, size_t bytes);
 void tdg__budget_give(tdg__budget_t *budget, size_t bytes);
 

@@ -49,3 +49,9 @@ bool tdg__buf_charge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before) {
     buf->budget = tdg__budget_ref(budget);
     return true;
 }
+
+void tdg__buf_overcharge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before) {
+    assert(buf->budget == NULL);
+    tdg__budget_overdraw(budget, before, buf->len);
+    buf->budget = tdg__budget_ref(budget);
+}

@@ -167,6 +167,9 @@ void tdg__call_unref(tdg__call_t *call) {
     tdg__entry_unref(call->entry);
     tdg__inbox_unref(call->inbox);
     tdg__buf_unref(call->member);
+    if (call->reserved > 0)
+        tdg__budget_give(call->budget, call->reserved);
+    tdg__budget_unref(call->budget);
     json_decref(call->progress_token);
     json_decref(call->client);
     tdg__free(call);
@@ -311,17 +314,25 @@ static void put_contents(tdg__rope_t *message, const tdg__call_t *call, json_t *
     json_decref(more);
 }
 
+/* Counts a large answer. Returns false where there is no room, and it can be refused. */
+static bool charge(tdg__call_t *call, tdg__buf_t *buf) {
+    if (call->budget == NULL)
+        return tdg__buf_charge(buf, tdg__server_answers(call->server), 0);
+    tdg__buf_overcharge(buf, call->budget, call->reserved);
+    call->reserved = 0;
+    return true;
+}
+
 /* A large answer counts, and waits for its reader without being copied. Returns false
  * where there is no room for it. */
-static bool share(tdg__rope_t *message, const tdg__call_t *call) {
-    tdg__budget_t *budget = tdg__server_answers(call->server);
+static bool share(tdg__rope_t *message, tdg__call_t *call) {
     tdg__buf_t *buf;
     bool fits;
 
     if (message->text.error != 0)
         return true;
     if (call->member != NULL) /* of a source, it counts already */
-        return call->member->budget != NULL || tdg__buf_charge(call->member, budget, 0);
+        return call->member->budget != NULL || charge(call, call->member);
     if (message->text.len <= TDG__SMALL_ANSWER)
         return true;
     buf = tdg__buf_create(message->text.data, message->text.len);
@@ -331,7 +342,7 @@ static bool share(tdg__rope_t *message, const tdg__call_t *call) {
         return true;
     }
 
-    fits = tdg__buf_charge(buf, budget, 0);
+    fits = charge(call, buf);
     tdg__rope_splice(message, buf);
     tdg__buf_unref(buf);
     return fits;
@@ -344,6 +355,20 @@ static void hand_over_busy(tdg__call_t *call) {
     tdg__call_set_busy(call, &error);
     hand_over_error(call, &error);
     tdg__rpc_error_done(&error);
+}
+
+/* For the next call of the same tool or prompt: as large as this one, or half of what was
+ * expected, so that one large answer is forgotten after some small ones. Calls that end
+ * at the same time may overwrite each other's, which does no harm. */
+static void note_size(const tdg__call_t *call, size_t len) {
+    atomic_size_t *next = &call->entry->answer_bytes;
+    size_t bytes = atomic_load_explicit(next, memory_order_relaxed) / 2;
+
+    if (bytes < len)
+        bytes = len;
+    if (bytes <= TDG__SMALL_ANSWER)
+        bytes = 0;
+    atomic_store_explicit(next, bytes, memory_order_relaxed);
 }
 
 static void hand_over_result(tdg__call_t *call, json_t *result) {
@@ -361,6 +386,8 @@ static void hand_over_result(tdg__call_t *call, json_t *result) {
         put_contents(&message, call, result);
     else
         put_result(&message.text, call, result);
+    if (call->budget != NULL)
+        note_size(call, message.text.len);
     if (message.text.error == TDG_ETOOLARGE)
         hand_over_fault(call, "The answer is too large");
     else if (!share(&message, call))
@@ -442,8 +469,23 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
 
 /* ---- Large answers ------------------------------------------------------ */
 
+bool tdg__call_admit(tdg__call_t *call) {
+    tdg__budget_t *budget = tdg__server_answers(call->server);
+    size_t bytes = atomic_load_explicit(&call->entry->answer_bytes, memory_order_relaxed);
+
+    if (!tdg__budget_take(budget, bytes))
+        return false;
+    call->budget = tdg__budget_ref(budget);
+    call->reserved = bytes;
+    return true;
+}
+
 void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error) {
-    json_t *data = json_pack("{s:s, s:s, s:i}", "uri", call->target, "error_type", "busy",
+    tdg__method_t method = tdg__call_method(call);
+    bool named = method == TDG__M_CALL || method == TDG__M_PROMPT;
+    json_t *data = json_pack("{s:s*, s:s*, s:s, s:i}", "uri",
+                             method == TDG__M_READ ? call->target : NULL, "name",
+                             named ? call->target : NULL, "error_type", "busy",
                              "retryAfterMs", TDG__BUSY_RETRY_MS);
 
     tdg__rpc_error_set(error, TDG__RPC_INTERNAL, data,

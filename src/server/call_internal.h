@@ -32,8 +32,10 @@ struct tdg_request {
     tdg__entry_t *entry;         /* a reference: what was asked for; NULL: none */
     tdg__variables_t *variables; /* of a read through a template; NULL: none */
     json_t *progress_token;      /* our own; NULL: none */
-    json_t *client;     /* a reference: who calls, as it said itself; NULL: it did not */
-    const char *target; /* URI or name that was asked for; "" */
+    json_t *client; /* a reference: who calls, as it said itself; NULL: it did not */
+    tdg__budget_t *budget; /* a reference, once its callback was let run; NULL: not so */
+    size_t reserved;       /* bytes that are taken there for its answer */
+    const char *target;    /* URI or name that was asked for; "" */
     uint64_t client_id;
     uint8_t method, version;
     int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
@@ -63,6 +65,11 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
 
 /* What was asked for does not exist, in the words of its method and era. */
 void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
+
+/* Whether the callback of a tool or prompt may run. What has run may have had an effect,
+ * so its answer is never refused for want of room, and whoever comes when there is none
+ * is refused before. Room is taken for as much as answers before it have needed. */
+bool tdg__call_admit(tdg__call_t *call);
 
 /* There is no room for its answer now. */
 void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error);

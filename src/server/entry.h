@@ -45,6 +45,10 @@ typedef struct tdg__entry {
     tdg__caching_t caching;
     tdg_settings_t settings;
 
+    /* Tools and prompts, the one thing that changes: how large the next answer may be, by
+     * those before it; 0: small, or not known. */
+    atomic_size_t answer_bytes;
+
     size_t len;
     char key[]; /* URI, template or name; ends in NUL */
 } tdg__entry_t;

@@ -27,7 +27,7 @@ static const struct {
     [TDG__EVENT_SUBSCRIPTION_REFUSED] = {TDG_LOG_WARNING, "a subscription was refused"                                },
     [TDG__EVENT_ANSWER_REFUSED] =
         {TDG_LOG_WARNING,
-                                         "a large answer was refused: others take all there is for them"              },
+                                         "a request was refused: large answers take all there is for them"            },
     [TDG__EVENT_NOT_ACCEPTED] = {TDG_LOG_ERROR,
                                          "connections cannot be accepted for the moment"                              },
     [TDG__EVENT_LIST_CHANGE_LOST] = {TDG_LOG_ERROR,

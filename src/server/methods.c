@@ -12,6 +12,7 @@
 #include "base/uri.h"
 #include "mcp/result.h"
 #include "server/call_internal.h"
+#include "server/log.h"
 #include "server/worker.h"
 
 /* What a handler is given. */
@@ -154,12 +155,25 @@ static void on_read(const struct job *job) {
 
 /* ---- Tools and prompts -------------------------------------------------- */
 
+static void refuse_busy(tdg__call_t *call) {
+    tdg__rpc_error_t error;
+
+    tdg__server_log_event(call->server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    tdg__call_set_busy(call, &error);
+    tdg__call_refuse(call, &error);
+}
+
 /* Calls the application with an object, whether the client sent one or not. */
 static void invoke(const struct job *job) {
     const json_t *arguments = job->request->arguments;
-    json_t *none = arguments == NULL ? json_object() : NULL;
+    json_t *none;
     tdg__entry_t *entry;
 
+    if (!tdg__call_admit(job->call)) {
+        refuse_busy(job->call);
+        return;
+    }
+    none = arguments == NULL ? json_object() : NULL;
     if (arguments == NULL && none == NULL) {
         refuse_memory(job->call);
         return;

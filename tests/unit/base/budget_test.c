@@ -44,6 +44,23 @@ static void exchanges_an_estimate_for_what_it_came_to(void **state) {
     tdg__budget_unref(budget);
 }
 
+static void what_exists_already_counts_beyond_the_limit(void **state) {
+    tdg__budget_t *budget = tdg__budget_create(100);
+    tdg__buf_t *buf = tdg__buf_create("0123456789", 10);
+
+    (void)state;
+    assert_true(tdg__budget_take(budget, 99));
+    assert_true(tdg__budget_take(budget, 0));
+    tdg__budget_overdraw(budget, 99, 110);
+    assert_int_equal(tdg__budget_used(budget), 110);
+    assert_false(tdg__budget_take(budget, 0));
+    tdg__buf_overcharge(buf, budget, 110);
+    assert_int_equal(tdg__budget_used(budget), 10);
+    tdg__buf_unref(buf);
+    assert_int_equal(tdg__budget_used(budget), 0);
+    tdg__budget_unref(budget);
+}
+
 static void a_buffer_counts_until_its_last_holder_goes(void **state) {
     tdg__budget_t *budget = tdg__budget_create(100);
     tdg__buf_t *buf = tdg__buf_create("0123456789", 10);
@@ -93,6 +110,7 @@ int main(void) {
         cmocka_unit_test(grants_what_fits_and_no_more),
         cmocka_unit_test(grants_anything_to_one_that_is_alone),
         cmocka_unit_test(exchanges_an_estimate_for_what_it_came_to),
+        cmocka_unit_test(what_exists_already_counts_beyond_the_limit),
         cmocka_unit_test(a_buffer_counts_until_its_last_holder_goes),
         cmocka_unit_test(holds_between_threads),
     };

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Answers of megabytes: what waits for readers that do not read is bounded, a request
- * beyond that is refused with a hint when to retry, and small ones go on. */
+ * Answers of megabytes whose readers do not read. What a tool has done is answered,
+ * whatever that costs; a tool that would come on top is refused before it runs. A read,
+ * which can be repeated, is refused when there is no room for its answer. Both say when
+ * to retry, and small reads go on. */
 #include <stdio.h>
 
 #include "served.h"
 #include "server/limits.h"
 #include "server/worker.h"
 
-enum { LARGE = 8 << 20, CROWD = 20 };
+enum { LARGE = 8 << 20, CROWD = 10 };
 
 struct fixture {
     struct served served;
@@ -48,44 +50,136 @@ static size_t used(struct fixture *f) {
     return tdg__budget_used(tdg__server_answers(f->served.server));
 }
 
-static void ask(struct fixture *f, struct client *client) {
+static void call_hold(struct client *client) {
     modern_send(client, "tools/call", "hold", "'name':'hold'");
+}
+
+static void call_large(struct fixture *f, struct client *client) {
+    call_hold(client);
     tdg_request_reply_text(served_take(&f->served, client), f->text);
 }
 
-/* All ask, and none reads. */
-static void crowd_in(struct fixture *f) {
-    for (size_t i = 0; i < CROWD; i++) {
-        ask(f, &f->crowd[i]);
-        assert_true(used(f) <= TDG__ANSWERS_MAX);
-    }
-    assert_int_equal(modern_post(&f->other, "resources/read", "a:1", "'uri':'a:1'"), 200);
-    assert_body(&f->other, "'text':'a:1'");
-    assert_true(used(f) > TDG__ANSWERS_MAX - LARGE - 4096);
-    assert_true(used(f) <= TDG__ANSWERS_MAX);
+/* Whoever calls learns how large the answers of the tool are. */
+static void learn_the_size(struct fixture *f) {
+    call_large(f, &f->other);
+    assert_int_equal(client_response(&f->other), 200);
+    assert_true(f->other.body_len > LARGE);
+    WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
-static void what_waits_for_readers_is_bounded(void **state) {
+/* All call the tool before the first of them is answered, and none reads. */
+static void crowd_in(struct fixture *f) {
+    for (size_t i = 0; i < CROWD; i++)
+        call_hold(&f->crowd[i]);
+    WAIT_UNTIL(&f->other, served_held(&f->served) == CROWD);
+    for (size_t i = 0; i < CROWD; i++)
+        tdg_request_reply_text(served_take(&f->served, &f->other), f->text);
+    WAIT_UNTIL(&f->other, used(f) >= (size_t)CROWD * LARGE);
+}
+
+static void assert_busy(struct client *client) {
+    assert_body(client, "'error_type':'busy'");
+    assert_body(client, "'retryAfterMs':2000");
+}
+
+static void what_a_tool_has_done_is_answered_beyond_the_limit(void **state) {
     struct fixture *f = *state;
 
     crowd_in(f);
-    ask(f, &f->other);
-    assert_int_equal(client_response(&f->other), 200);
-    assert_body(&f->other, "'error_type':'busy'");
-    assert_body(&f->other, "'retryAfterMs':2000");
+    assert_true(used(f) > TDG__ANSWERS_MAX);
+    for (size_t i = 0; i < CROWD; i++) {
+        assert_int_equal(client_response(&f->crowd[i]), 200);
+        assert_true(f->crowd[i].body_len > LARGE);
+        assert_body(&f->crowd[i], "'resultType':'complete'");
+    }
+    WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
-static void there_is_room_again_when_they_leave(void **state) {
+static void no_tool_runs_where_there_is_no_room_for_its_answer(void **state) {
+    struct fixture *f = *state;
+
+    crowd_in(f);
+    assert_int_equal(modern_post(&f->other, "tools/call", "hold", "'name':'hold'"), 200);
+    assert_busy(&f->other);
+    assert_body(&f->other, "'name':'hold'");
+    assert_null(strstr(f->other.body, "\"uri\""));
+    assert_int_equal(served_held(&f->served), 0);
+
+    assert_int_equal(modern_post(&f->other, "prompts/get", "p", "'name':'p'"), 200);
+    assert_busy(&f->other);
+    assert_body(&f->other, "'name':'p'");
+}
+
+static void small_reads_and_lists_go_on_meanwhile(void **state) {
+    struct fixture *f = *state;
+
+    crowd_in(f);
+    assert_int_equal(modern_post(&f->other, "resources/read", "a:1", "'uri':'a:1'"), 200);
+    assert_body(&f->other, "'text':'a:1'");
+    assert_int_equal(modern_post(&f->other, "tools/list", NULL, NULL), 200);
+    assert_body(&f->other, "'name':'hold'");
+}
+
+static void tools_run_again_when_the_others_have_left(void **state) {
     struct fixture *f = *state;
 
     crowd_in(f);
     for (size_t i = 0; i < CROWD; i++)
         client_done(&f->crowd[i]);
     WAIT_UNTIL(&f->other, used(f) == 0);
-    ask(f, &f->other);
-    assert_int_equal(client_response(&f->other), 200);
-    assert_true(f->other.body_len > LARGE);
-    assert_body(&f->other, "'resultType':'complete'");
+    learn_the_size(f);
+}
+
+/* So a crowd does not go beyond the limit once more. */
+static void room_is_taken_for_as_much_as_was_answered_before(void **state) {
+    struct fixture *f = *state;
+    size_t fit = TDG__ANSWERS_MAX / LARGE - 1; /* an answer is some more */
+
+    learn_the_size(f);
+    for (size_t i = 0; i < fit; i++) {
+        call_hold(&f->crowd[i]);
+        WAIT_UNTIL(&f->other, served_held(&f->served) == i + 1);
+    }
+    for (size_t i = fit; i < CROWD; i++) {
+        call_hold(&f->crowd[i]);
+        assert_int_equal(client_response(&f->crowd[i]), 200);
+        assert_busy(&f->crowd[i]);
+    }
+    assert_int_equal(served_held(&f->served), fit);
+    for (size_t i = 0; i < fit; i++)
+        tdg_request_reply_text(served_take(&f->served, &f->other), f->text);
+    assert_true(used(f) <= TDG__ANSWERS_MAX);
+    for (size_t i = 0; i < fit; i++)
+        assert_int_equal(client_response(&f->crowd[i]), 200);
+    WAIT_UNTIL(&f->other, used(f) == 0);
+}
+
+static void room_that_was_not_needed_is_given_back_and_not_taken_again(void **state) {
+    struct fixture *f = *state;
+    tdg_request_t *request;
+
+    learn_the_size(f);
+    for (int i = 0; i < 9; i++) { /* half as much is expected each time */
+        call_hold(&f->other);
+        request = served_take(&f->served, &f->other);
+        assert_int_equal(used(f) > 0, i < 8);
+        tdg_request_reply_text(request, "small");
+        assert_int_equal(client_response(&f->other), 200);
+        WAIT_UNTIL(&f->other, used(f) == 0);
+    }
+}
+
+static void room_of_a_call_that_was_given_up_is_given_back(void **state) {
+    struct fixture *f = *state;
+    tdg_request_t *request;
+
+    learn_the_size(f);
+    call_hold(&f->crowd[0]);
+    request = served_take(&f->served, &f->crowd[0]);
+    assert_true(used(f) > 0);
+    client_done(&f->crowd[0]);
+    WAIT_UNTIL(&f->other, tdg_request_cancelled(request));
+    tdg_request_reply_text(request, f->text);
     WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
@@ -146,15 +240,34 @@ static void a_large_read_is_encoded_in_a_thread(void **state) {
         modern_send(&f->crowd[i], "resources/read", "large:1", "'uri':'large:1'");
 }
 
+static void a_large_read_is_refused_where_there_is_no_room(void **state) {
+    struct fixture *f = *state;
+    tdg_resource_t resource = {
+        .uri = "large:1", .name = "large", .read = read_large, .user = f->text};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+    crowd_in(f);
+    assert_int_equal(
+        modern_post(&f->other, "resources/read", "large:1", "'uri':'large:1'"), 200);
+    assert_busy(&f->other);
+    assert_body(&f->other, "'uri':'large:1'");
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
     /* clang-format off: version 14 crashes on a table with a macro in it */
     const struct CMUnitTest tests[] = {
-        CASE(what_waits_for_readers_is_bounded),
-        CASE(there_is_room_again_when_they_leave),
+        CASE(what_a_tool_has_done_is_answered_beyond_the_limit),
+        CASE(no_tool_runs_where_there_is_no_room_for_its_answer),
+        CASE(small_reads_and_lists_go_on_meanwhile),
+        CASE(tools_run_again_when_the_others_have_left),
+        CASE(room_is_taken_for_as_much_as_was_answered_before),
+        CASE(room_that_was_not_needed_is_given_back_and_not_taken_again),
+        CASE(room_of_a_call_that_was_given_up_is_given_back),
         CASE(large_answers_arrive_whole_on_streams_and_in_batches),
         CASE(a_large_read_is_encoded_in_a_thread),
+        CASE(a_large_read_is_refused_where_there_is_no_room),
     };
     /* clang-format on */
 
