@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking the place of another source for the same folder of URIs. The tree is what that
+ * Taking the place of another source for the same URI, or folder of URIs. The tree is what that
  * one knew: the first walk makes it agree with what is there, as every walk does, so
  * whatever changed between the last event that was read and the first watch is found. */
 #include "source/files.h"

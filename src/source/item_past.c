@@ -112,7 +112,7 @@ bool tdg__source_succeeds(const tdg__source_t *source, const tdg__source_t *from
 void tdg__source_inherit(tdg__source_t *source, tdg__source_t *from) {
     if (tdg__source_is_pushed(source))
         tdg__items_adopt(source, from);
-    if (source->kind->inherit != NULL && source->template_ != NULL)
+    if (source->kind->inherit != NULL)
         source->inherited = source->kind->inherit(source, from);
 }
 

@@ -25,6 +25,8 @@ static void relay(tdg__pg_source_t *p, tdg__pg_source_t *before) {
 bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
     tdg__pg_source_t *p = (tdg__pg_source_t *)source, *before = (tdg__pg_source_t *)from;
 
+    if (source->template_ == NULL)
+        return false; /* one row is looked at anyway */
     if (!before->baseline || !p->plan.by_table) {
         relay(p, before);
         return false;

@@ -171,11 +171,11 @@ struct tdg__source_kind {
      * NULL where every fetch ends in time by itself. */
     void (*cancel)(tdg__source_t *source, tdg__fetch_t *fetch);
 
-    /* Takes over what another source of this kind and template knows, after open() and
-     * before that one closes. What that one listed is this one's from now on, to correct
-     * and to unlist. Returns whether the first look will be compared with it; else all
-     * that the other one knew is looked at. May be NULL: there is nothing to know beside
-     * the items. */
+    /* Takes over what another source of this kind and URI or template knows, after open()
+     * and before that one closes. What one with a template listed is this one's from now
+     * on, to correct and to unlist. Returns whether the first look will be compared with
+     * it; else all that the other one knew is looked at. May be NULL: there is nothing to
+     * know beside the items. */
     bool (*inherit)(tdg__source_t *source, tdg__source_t *from);
 
     /* Visits the URIs that exist as far as it knows and that it does not list; for a

@@ -544,6 +544,54 @@ static void a_save_goes_on_during_a_reload(void **state) {
     folder_destroy(&folder);
 }
 
+/* An entry for one file, that is waited for longer than this test may take. */
+static const char *file_yaml(const struct folder *folder, const char *more) {
+    static char yaml[512];
+
+    snprintf(yaml, sizeof(yaml), "- files: %s/a\n  uri: one:a\n  settle: 60s\n%s" MARK,
+             folder->path, more);
+    return yaml;
+}
+
+/* The save of a single file goes on, too: nobody is notified of how it is meanwhile. */
+static void so_does_that_of_a_single_file(void **state) {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+    char path[FOLDER_PATH];
+    int fd;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "a", "old");
+    folder_path(&folder, "a", path);
+    scene_open(&scene, NULL, file_yaml(&folder, ""));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['one:a','mark:1']}");
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_int_equal(write(fd, "half", 4), 4);
+    scene_expect(&scene, "one:a", "half");
+    scene_replace(&scene, file_yaml(&folder, "  description: other\n"));
+    scene_expect(&scene, "one:a", "half");
+    expect_marker(&scene, &client);
+    assert_int_equal(write(fd, " whole", 6), 6);
+    close(fd);
+    expect_change(&client, "one:a");
+    assert_true(has(client.event, "'size':10"));
+
+    folder_remove(&folder, "a");
+    scene_expect(&scene, "one:a", NULL);
+    scene_replace(&scene, file_yaml(&folder, "  description: more\n"));
+    scene_expect(&scene, "one:a", NULL);
+    expect_marker(&scene, &client);
+    folder_write(&folder, "a", "anew");
+    expect_change(&client, "one:a");
+    assert_true(has(client.event, "'size':4"));
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* Twice in a row, while the first walk of the first reload runs. */
 static void a_reload_during_a_reload_misses_nothing(void **state) {
     static const char *const wanted[] = {"f:a/b/1 present", "f:a/b/2 present",
@@ -877,6 +925,7 @@ int main(void) {
         cmocka_unit_test(a_kind_that_takes_the_place_of_another_is_compared_with_it),
         cmocka_unit_test(nothing_in_a_folder_is_missed_by_a_reload),
         cmocka_unit_test(a_save_goes_on_during_a_reload),
+        cmocka_unit_test(so_does_that_of_a_single_file),
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
