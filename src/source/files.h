@@ -204,7 +204,9 @@ void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
 void tdg__files_pump(tdg__files_t *files);
 void tdg__files_saw(tdg__files_t *files, const char *path); /* it has been read */
 bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in the tree */
-void tdg__files_on_absent(uv_timer_t *timer);
+
+/* From the source before, whose tree is ours already. */
+void tdg__files_inherit_absent(tdg__files_t *files, tdg__files_t *before);
 
 /* ---- files_complete.c --------------------------------------------------- */
 

@@ -196,7 +196,7 @@ static void unsign(tdg__files_t *files, const struct inotify_event *event) {
         return;
     id = tdg__files_child(tree, folder, event->name, strlen(event->name));
     if (id != 0)
-        tdg__files_node(tree, id)->sign = 0;
+        tdg__files_unsign(tdg__files_node(tree, id));
 }
 
 static void unsign_all(tdg__files_t *files) {
@@ -204,7 +204,7 @@ static void unsign_all(tdg__files_t *files) {
         tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
 
         if (node != NULL)
-            node->sign = 0;
+            tdg__files_unsign(node);
     }
 }
 

@@ -297,6 +297,8 @@ bool tdg__files_has(tdg__files_t *files, const char *path) {
     return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0;
 }
 
+static void on_absent(uv_timer_t *timer);
+
 static bool is_long_absent(const tdg__files_t *files, const tdg__files_node_t *node) {
     return (node->flags & TDG__NODE_ABSENT) != 0 &&
            now_ms(files) - (int64_t)node->sign >= files->settle_ms;
@@ -320,8 +322,7 @@ static bool may_go(tdg__files_t *files, uint32_t id) {
     node->sign = (uint64_t)now_ms(files);
     files->n_absent++;
     if (!uv_is_active((uv_handle_t *)&files->absent_timer))
-        uv_timer_start(&files->absent_timer, tdg__files_on_absent,
-                       (uint64_t)files->settle_ms, 0);
+        uv_timer_start(&files->absent_timer, on_absent, (uint64_t)files->settle_ms, 0);
     return false;
 }
 
@@ -333,7 +334,30 @@ static void set_found(tdg__files_t *files, tdg__files_node_t *node) {
     files->n_absent--;
 }
 
-void tdg__files_on_absent(uv_timer_t *timer) {
+static void wait_for_absent(tdg__files_t *files) {
+    int64_t wait;
+
+    if (files->absent.count == 0)
+        return;
+    wait = files->absent.list[files->absent.head].due_ms - now_ms(files);
+    uv_timer_start(&files->absent_timer, on_absent, wait > 0 ? (uint64_t)wait : 0, 0);
+}
+
+/* How long that lasts counts from when the source before has missed it: reloads may come
+ * more often than `settle`. */
+void tdg__files_inherit_absent(tdg__files_t *files, tdg__files_t *before) {
+    tdg__files_queue_t *absent = &before->absent;
+
+    for (size_t i = absent->head; i < absent->head + absent->count; i++)
+        absent->list[i].due_ms += files->settle_ms - before->settle_ms;
+    files->absent = *absent;
+    files->n_absent = before->n_absent;
+    *absent = (tdg__files_queue_t){0};
+    before->n_absent = 0;
+    wait_for_absent(files);
+}
+
+static void on_absent(uv_timer_t *timer) {
     tdg__files_t *files = timer->data;
     tdg__files_queue_t *absent = &files->absent;
 
@@ -345,9 +369,7 @@ void tdg__files_on_absent(uv_timer_t *timer) {
             tdg__files_look(files, task.path, 0);
         tdg__free(task.path);
     }
-    if (absent->count > 0)
-        uv_timer_start(timer, tdg__files_on_absent,
-                       (uint64_t)(absent->list[absent->head].due_ms - now_ms(files)), 0);
+    wait_for_absent(files);
 }
 
 /* ---- Applying ----------------------------------------------------------- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking the place of another source for the same URI, or folder of URIs. The tree is what that
- * one knew: the first walk makes it agree with what is there, as every walk does, so
- * whatever changed between the last event that was read and the first watch is found. */
+ * Taking the place of another source for the same URI, or folder of URIs. The tree is
+ * what that one knew: the first walk makes it agree with what is there, as every walk
+ * does, so whatever changed between the last event that was read and the first watch is
+ * found. */
 #include "source/files.h"
 
 /* Both may be of other folders, or include other files: what is not met by the walk goes.
@@ -17,6 +18,7 @@ bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from) {
     tdg__files_tree_disown(&files->tree);
     tdg__files_tree_done(&own);
     tdg__files_inherit_saves(files, before);
+    tdg__files_inherit_absent(files, before);
 
     files->unsure = before->unsure;
     files->all_unsure = before->all_unsure;

@@ -335,7 +335,7 @@ void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before) {
             continue;
         node = tdg__files_find(&files->tree, save->path);
         if (node != 0)
-            tdg__files_node(&files->tree, node)->sign = 0;
+            tdg__files_unsign(tdg__files_node(&files->tree, node));
         if (save->state == WRITING)
             go_on(files, save);
     }

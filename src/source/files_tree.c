@@ -138,15 +138,19 @@ void tdg__files_own(tdg__files_tree_t *tree, uint32_t id) {
     node->flags &= ~(unsigned)TDG__NODE_INHERITED;
 }
 
+/* What is absent is looked at anyway, and since when it is stays known. */
+void tdg__files_unsign(tdg__files_node_t *node) {
+    if ((node->flags & TDG__NODE_ABSENT) == 0)
+        node->sign = 0;
+}
+
 void tdg__files_tree_disown(tdg__files_tree_t *tree) {
     for (uint32_t id = 1; id < tdg__pool_end(&tree->pool); id++) {
         tdg__files_node_t *node = tdg__pool_get(&tree->pool, id);
 
         if (node == NULL || (node->name == NULL && id != tree->root))
             continue;
-        if ((node->flags & TDG__NODE_ABSENT) != 0)
-            node->sign = 0;
-        node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
+        node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
         if ((node->flags & TDG__NODE_IS_FOLDER) != 0)
             (void)tdg__files_set_wd(tree, id, -1);
         if (id != tree->root)

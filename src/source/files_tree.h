@@ -79,6 +79,9 @@ uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *na
 /* A node was met: it is ours now. */
 void tdg__files_own(tdg__files_tree_t *tree, uint32_t id);
 
+/* Whatever its file looks like, it is not known any more. */
+void tdg__files_unsign(tdg__files_node_t *node);
+
 /* Makes the tree one that was inherited: nothing is watched, queued or met. */
 void tdg__files_tree_disown(tdg__files_tree_t *tree);
 

@@ -623,21 +623,52 @@ static void a_reload_during_a_reload_misses_nothing(void **state) {
     folder_destroy(&folder);
 }
 
-/* Waits until it is in the list, or is not. */
-static void expect_listed(struct scene *scene, const char *uri, bool listed) {
-    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+static bool is_listed(struct scene *scene, const char *uri) {
     struct client client;
     char text[64];
     bool found;
 
     snprintf(text, sizeof(text), "'uri':'%s'", uri);
-    do {
+    scene_client(scene, &client);
+    modern_post(&client, "resources/list", NULL, NULL);
+    found = body_has(&client, text);
+    client_done(&client);
+    return found;
+}
+
+/* Waits until it is in the list, or is not. */
+static void expect_listed(struct scene *scene, const char *uri, bool listed) {
+    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+
+    while (is_listed(scene, uri) != listed)
         assert_true(now_ms() < deadline);
-        scene_client(scene, &client);
-        modern_post(&client, "resources/list", NULL, NULL);
-        found = body_has(&client, text);
-        client_done(&client);
-    } while (found != listed);
+}
+
+/* Each of them comes sooner than `settle` after the one before. */
+static void reloads_in_a_row_do_not_put_off_a_deletion(void **state) {
+    static const char *const gone[] = {"f:gone deleted"};
+    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "gone", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, "  settle: 2s\n"));
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+    folder_remove(&folder, "gone");
+    for (int i = 0; is_listed(&scene, "f:gone"); i++) {
+        assert_true(now_ms() < deadline);
+        scene_replace(&scene,
+                      folder_yaml(&folder, i % 2 == 0 ? "  settle: 2s\n  title: x\n"
+                                                      : "  settle: 2s\n"));
+    }
+    expect_last(&client, gone, 1);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
 }
 
 /* What is left out now is gone; what was left out has come. */
@@ -927,6 +958,7 @@ int main(void) {
         cmocka_unit_test(a_save_goes_on_during_a_reload),
         cmocka_unit_test(so_does_that_of_a_single_file),
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
+        cmocka_unit_test(reloads_in_a_row_do_not_put_off_a_deletion),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
