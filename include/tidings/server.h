@@ -98,9 +98,10 @@ enum {
 
 /* What start() and tdg_server_watch_done() of a watcher may answer instead of 0, where it
  * knows: whether the resource exists now. From then on, as long as it is watched,
- * tdg_server_notify_updated() and tdg_server_notify_deleted() keep that current. A legacy
- * client that subscribes to what does not exist gets "not found", unless it asks to wait
- * for its creation; a modern one is acknowledged. */
+ * tdg_server_notify_updated() and tdg_server_notify_deleted() keep that current; what
+ * these or tdg_server_watch_done() say while start() runs counts more than what it
+ * returns. A legacy client that subscribes to what does not exist gets "not found",
+ * unless it asks to wait for its creation; a modern one is acknowledged. */
 enum { TDG_WATCH_EXISTS = 1, TDG_WATCH_ABSENT = 2 };
 
 /* Somebody watches, or nobody does any more: for data that is only looked at while

@@ -206,12 +206,12 @@ int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
 /* What may change whether something exists is published with both locks: of several at
  * the same time, the last one decides. Returns whether both were taken. */
 static bool lock_to_publish(tdg__hub_t *hub, bool deletes) {
-    bool both = deletes || atomic_load(&hub->absent) > 0;
+    bool both = deletes || atomic_load(&hub->unsettled) > 0;
 
     if (both)
         pthread_mutex_lock(&hub->watch_lock);
     pthread_mutex_lock(&hub->lock);
-    if (!both && atomic_load(&hub->absent) > 0) { /* deleted meanwhile */
+    if (!both && atomic_load(&hub->unsettled) > 0) { /* since a moment ago */
         pthread_mutex_unlock(&hub->lock);
         lock_both(hub);
         both = true;

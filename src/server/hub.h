@@ -93,9 +93,9 @@ void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t 
 
 /* The answer to a start() that returned TDG_EAGAIN, or is about to: 0, TDG_WATCH_…, or an
  * error for those who wait. Arming takes a number; all changes below it come before the
- * answer. A target that is armed already is only corrected in whether it exists. Returns
- * 0, TDG_EINVAL (no such answer; TDG_EAGAIN is none) or TDG_ENOTFOUND (no start() waits
- * for one). Needs no memory. */
+ * answer. A target that is armed or answered already is only corrected in whether it
+ * exists. Returns 0, TDG_EINVAL (no such answer; TDG_EAGAIN is none) or TDG_ENOTFOUND (no
+ * start() waits for one). Needs no memory. */
 int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int answer);
 
 /* Whether a watched target does not exist, by the word of its watcher and by what was

@@ -32,8 +32,9 @@ struct tdg__hub {
     tdg__hash_key_t key;
     tdg__pool_t watches; /* of struct watch */
     tdg__map_t watch_map;
-    atomic_size_t absent; /* watches of what does not exist; may be looked at without the
-                             lock */
+    atomic_size_t unsettled; /* watches of what does not exist, and start() that run: a
+                                change says more of those; may be looked at without the
+                                lock */
 
     pthread_mutex_t lock; /* for what follows; who joins or leaves has both */
     uint64_t last_number;
@@ -59,8 +60,8 @@ struct member *tdg__hub_member(const tdg__hub_t *hub, const tdg__inbox_t *inbox)
 void tdg__hub_init_watches(tdg__hub_t *hub);
 
 /* A resource was published as changed or deleted: whether it exists is kept current where
- * its watcher has said so. With the lock of watches; need not be called for a change
- * while all exist. */
+ * its watcher has said so, or may be about to. With the lock of watches; need not be
+ * called for a change while nothing is unsettled. */
 void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted);
 
 /* Stops all watchers and frees what is known of them; for destroy. */

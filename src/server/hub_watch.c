@@ -44,7 +44,8 @@ struct watch {
     struct want *wants;
     bool answered; /* while STARTING: tdg__hub_watch_done() was faster */
     int answer;
-    int existence;     /* TDG_WATCH_…; 0: its watcher says nothing about that */
+    int existence; /* TDG_WATCH_…; 0: its watcher says nothing about that */
+    int meanwhile; /* while STARTING: the same as published or said since; 0: nothing */
     uint64_t armed_at; /* the number of its arming, while ARMED */
 };
 
@@ -101,9 +102,9 @@ fail_name:
 
 static void set_existence(tdg__hub_t *hub, struct watch *watch, int existence) {
     if (watch->existence == TDG_WATCH_ABSENT)
-        atomic_fetch_sub(&hub->absent, 1);
+        atomic_fetch_sub(&hub->unsettled, 1);
     if (existence == TDG_WATCH_ABSENT)
-        atomic_fetch_add(&hub->absent, 1);
+        atomic_fetch_add(&hub->unsettled, 1);
     watch->existence = existence;
 }
 
@@ -245,23 +246,36 @@ static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
 
 /* ---- Driving ------------------------------------------------------------ */
 
+static int call_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes) {
+    int rv;
+
+    if (hub->opts.start == NULL)
+        return 0;
+
+    atomic_fetch_add(&hub->unsettled, 1);
+    pthread_mutex_unlock(&hub->watch_lock);
+    tdg__hub_wake(wakes);
+    rv = hub->opts.start(hub->opts.user, &watch->target);
+    pthread_mutex_lock(&hub->watch_lock);
+    atomic_fetch_sub(&hub->unsettled, 1);
+    return rv;
+}
+
+/* Nobody can tell when start() looked: what was published or said while it ran is newer
+ * than what it returns. */
 static void run_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes) {
-    int rv = 0;
+    int rv;
 
     watch->state = STARTING;
     watch->answered = false;
+    watch->meanwhile = 0;
     set_existence(hub, watch, 0);
-    if (hub->opts.start != NULL) {
-        pthread_mutex_unlock(&hub->watch_lock);
-        tdg__hub_wake(wakes);
-        rv = hub->opts.start(hub->opts.user, &watch->target);
-        pthread_mutex_lock(&hub->watch_lock);
-    }
+    rv = call_start(hub, watch, wakes);
 
     if (rv == TDG_EAGAIN && watch->answered)
         rv = watch->answer;
     else if (rv > 0 && rv <= TDG_WATCH_ABSENT)
-        set_existence(hub, watch, rv);
+        set_existence(hub, watch, watch->meanwhile != 0 ? watch->meanwhile : rv);
     if (rv == TDG_EAGAIN)
         watch->state = WAITING;
     else
@@ -367,6 +381,22 @@ void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t 
     tdg__hub_wake(&wakes);
 }
 
+/* Takes the answer of a start() that still runs: the first one counts, and whether the
+ * resource exists also by later ones. Returns whether it was the first. */
+static bool answer_early(tdg__hub_t *hub, struct watch *watch, int answer) {
+    bool first = !watch->answered;
+
+    if (first) {
+        watch->answered = true;
+        watch->answer = answer < 0 ? answer : 0;
+    }
+    if (first || answer >= 0) {
+        watch->meanwhile = answer > 0 ? answer : 0;
+        set_existence(hub, watch, watch->meanwhile);
+    }
+    return first;
+}
+
 /* Whether it exists counts from now on, not from when those who wait are answered: what
  * is published meanwhile knows better. */
 int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int answer) {
@@ -380,10 +410,8 @@ int tdg__hub_watch_done(tdg__hub_t *hub, const tdg__target_t *target, int answer
 
     pthread_mutex_lock(&hub->watch_lock);
     watch = find_watch(hub, target);
-    if (watch != NULL && watch->state == STARTING && !watch->answered) {
-        watch->answered = true;
-        watch->answer = error;
-        set_existence(hub, watch, answer > 0 ? answer : 0);
+    if (watch != NULL && watch->state == STARTING) {
+        rv = answer_early(hub, watch, answer) ? 0 : TDG_ENOTFOUND;
     } else if (watch != NULL && watch->state == WAITING) {
         set_existence(hub, watch, answer > 0 ? answer : 0);
         answer_all(hub, watch, error, &wakes);
@@ -411,9 +439,12 @@ bool tdg__hub_is_absent(tdg__hub_t *hub, const tdg__target_t *target) {
 
 void tdg__hub_note_existence(tdg__hub_t *hub, const tdg__target_t *target, bool deleted) {
     struct watch *watch = find_watch(hub, target);
+    int existence = deleted ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS;
 
+    if (watch != NULL && watch->state == STARTING)
+        watch->meanwhile = existence;
     if (watch != NULL && watch->existence != 0)
-        set_existence(hub, watch, deleted ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS);
+        set_existence(hub, watch, existence);
 }
 
 /* ---- Leaving ------------------------------------------------------------ */

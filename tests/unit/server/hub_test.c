@@ -945,6 +945,68 @@ static void several_at_once_count_for_what_exists(void **state) {
     drop_all(changes, 2);
 }
 
+static void create_inside(struct world *w, const tdg__target_t *target) {
+    assert_int_equal(tdg__hub_publish(w->hub, target, NULL, false), 0);
+}
+
+static void delete_inside(struct world *w, const tdg__target_t *target) {
+    assert_int_equal(tdg__hub_publish(w->hub, target, NULL, true), 0);
+}
+
+static void say_it_exists_inside(struct world *w, const tdg__target_t *target) {
+    assert_int_equal(tdg__hub_watch_done(w->hub, target, TDG_WATCH_EXISTS), 0);
+}
+
+static void correct_it_inside(struct world *w, const tdg__target_t *target) {
+    assert_int_equal(tdg__hub_watch_done(w->hub, target, TDG_WATCH_ABSENT), 0);
+    assert_int_equal(tdg__hub_watch_done(w->hub, target, TDG_WATCH_EXISTS),
+                     TDG_ENOTFOUND);
+    assert_int_equal(tdg__hub_watch_done(w->hub, target, TDG_ENOTSUP), TDG_ENOTFOUND);
+}
+
+/* start() looked before that, or after it: nobody knows. */
+static void what_is_published_or_said_while_start_runs_beats_its_answer(void **state) {
+    static const struct {
+        void (*inside)(struct world *w, const tdg__target_t *target);
+        int answer;
+        bool absent;
+    } cases[] = {
+        {create_inside,        TDG_WATCH_ABSENT, false},
+        {delete_inside,        TDG_WATCH_EXISTS, true },
+        {say_it_exists_inside, TDG_WATCH_ABSENT, false},
+        {correct_it_inside,    TDG_WATCH_ABSENT, false},
+        {correct_it_inside,    TDG_EAGAIN,       false},
+        {delete_inside,        0,                false}, /* it says nothing of that */
+        {NULL,                 TDG_WATCH_ABSENT, true },
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        w->inside = cases[i].inside;
+        w->start_answer = cases[i].answer;
+        assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+        assert_int_equal(is_absent(w, "a:1"), cases[i].absent);
+        /* From now on what is published counts, as ever. */
+        w->inside = NULL;
+        assert_int_equal(publish(w, "a:1"), 0);
+        assert_false(is_absent(w, "a:1"));
+        unwatch(w, 0, "a:1");
+    }
+}
+
+/* What was published before is no news to a start() that comes later. */
+static void a_start_that_comes_later_has_the_word(void **state) {
+    struct world *w = *state;
+
+    w->inside = create_inside;
+    w->start_answer = TDG_WATCH_ABSENT;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    unwatch(w, 0, "a:1");
+    w->inside = NULL;
+    assert_int_equal(watch(w, 0, "a:1"), TDG_EAGAIN);
+    assert_true(is_absent(w, "a:1"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_change_reaches_every_worker_as_one_object),
@@ -992,6 +1054,8 @@ int main(void) {
         TEST(start_itself_may_say_whether_it_exists),
         TEST(what_comes_while_it_is_answered_exists),
         TEST(who_says_nothing_of_it_has_nothing_absent),
+        TEST(what_is_published_or_said_while_start_runs_beats_its_answer),
+        TEST(a_start_that_comes_later_has_the_word),
         TEST(what_could_not_be_published_changes_nothing_of_it),
         TEST(several_at_once_count_for_what_exists),
     };
