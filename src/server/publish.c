@@ -378,14 +378,20 @@ static bool read_request(const struct publish *publish, tdg__route_request_t *re
 }
 
 /* Who has no key need not send a body. */
-static int admit(void *user, const tdg__http_request_t *head, const char **ret_fields,
-                 const char **ret_body) {
+static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
+                  tdg__route_refusal_t *ret_why) {
     const char *message;
     int status = judge(user, head, &message);
 
-    *ret_fields = fields_of(status);
-    *ret_body = message == needs_key ? REFUSAL(NEEDS_KEY) : REFUSAL(NEEDS_JSON);
-    return status;
+    (void)peer;
+    if (status == 0)
+        return true;
+    *ret_why = (tdg__route_refusal_t){.status = status,
+                                      .content_type = "application/json",
+                                      .fields = fields_of(status),
+                                      .body = message == needs_key ? REFUSAL(NEEDS_KEY)
+                                                                   : REFUSAL(NEEDS_JSON)};
+    return false;
 }
 
 static void on_publish(void *user, tdg__route_request_t *request) {

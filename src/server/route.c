@@ -373,16 +373,19 @@ static void handle(struct entry *entry, tdg__route_request_t *request) {
 }
 
 static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
-    const char *fields = NULL, *body = NULL;
-    char all[sizeof(visit->fields) + TDG__ROUTE_MAX_FIELDS + 1];
-    int status =
-        route->admit != NULL ? route->admit(route->user, visit->http, &fields, &body) : 0;
+    char fields[sizeof(visit->fields) + TDG__ROUTE_MAX_FIELDS + 1];
+    char peer[TDG__PEER_MAX];
+    tdg__route_refusal_t why;
 
-    if (status == 0)
+    if (route->admit == NULL)
         return 0;
-    snprintf(all, sizeof(all), "%s%s", visit->fields, fields != NULL ? fields : "");
-    tdg__conn_respond(visit->conn, status, "application/json", all, body,
-                      body != NULL ? strlen(body) : 0);
+    tdg__conn_peer(visit->conn, peer);
+    if (route->admit(route->user, visit->http, peer, &why))
+        return 0;
+    snprintf(fields, sizeof(fields), "%s%s", visit->fields,
+             why.fields != NULL ? why.fields : "");
+    tdg__conn_respond(visit->conn, why.status, why.content_type, fields, why.body,
+                      why.body != NULL ? strlen(why.body) : 0);
     return TDG_EINVAL;
 }
 

@@ -31,18 +31,26 @@ typedef struct tdg__route_request tdg__route_request_t;
 
 /* ---- Registering -------------------------------------------------------- */
 
+/* All of it is constant; all but the status may be NULL. */
+typedef struct tdg__route_refusal {
+    int status;
+    const char *content_type;
+    const char *fields; /* further header lines, each "Name: value\r\n" */
+    const char *body;
+} tdg__route_refusal_t;
+
 typedef struct tdg__route {
     const char *path; /* "/publish"; with a "/" at its end every path that begins so */
     unsigned methods; /* 1u << TDG__HTTP_POST, …; any other gets 405 */
     size_t max_body_bytes;
     uint32_t timeout_ms; /* for the answer; 0: TDG__ROUTE_TIMEOUT_MS */
 
-    /* May be NULL. Judges a request by its head, before its body is read: returns 0, or
-     * the status to refuse it with, *ret_fields (header lines or NULL) and *ret_body
-     * (JSON or NULL), which are constant. As `handler`, which has to judge as well: a
-     * request without a body does not come here. */
-    int (*admit)(void *user, const tdg__http_request_t *head, const char **ret_fields,
-                 const char **ret_body);
+    /* May be NULL. Judges a request by its head, before its body is read: returns whether
+     * it is admitted; if not, *ret_why says how to refuse it. `peer` is its address, or
+     * "". Called as `handler` is, which has to judge as well: a request that comes in one
+     * piece does not come here. */
+    bool (*admit)(void *user, const tdg__http_request_t *head, const char *peer,
+                  tdg__route_refusal_t *ret_why);
 
     /* Called on a worker's thread, on several at a time. Must not block. */
     void (*handler)(void *user, tdg__route_request_t *request);

@@ -207,25 +207,42 @@ static int check_github(const struct webhook *hook, const tdg__hook_call_t *call
     return CRYPTO_memcmp(given, right, DIGEST) == 0;
 }
 
-static int hash(const char *text, unsigned char ret[EVP_MAX_MD_SIZE]) {
-    unsigned len;
+static int hash(const char *text, unsigned char ret[DIGEST]) {
+    unsigned char digest[EVP_MAX_MD_SIZE];
 
-    return EVP_Digest(text, strlen(text), ret, &len, EVP_sha256(), NULL) == 1
-               ? 0
-               : TDG_ENOMEM;
+    if (EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) != 1)
+        return TDG_ENOMEM;
+    memcpy(ret, digest, DIGEST);
+    return 0;
+}
+
+int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization) {
+    unsigned char given[DIGEST];
+
+    if (!key->needed)
+        return 1;
+    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return 0;
+    authorization += 7;
+    authorization += strspn(authorization, " ");
+    if (hash(authorization, given) < 0)
+        return TDG_ENOMEM;
+    return CRYPTO_memcmp(given, key->digest, DIGEST) == 0;
+}
+
+static int key_of(const tdg__source_t *source, tdg__hook_key_t *ret) {
+    const struct webhook *hook = (const struct webhook *)source;
+
+    *ret = (tdg__hook_key_t){.needed = hook->signature == BEARER};
+    return ret->needed ? hash(hook->secret, ret->digest) : 0;
 }
 
 static int check_bearer(const struct webhook *hook, const tdg__hook_call_t *call) {
-    const char *said = field_of(call, "authorization");
-    unsigned char given[EVP_MAX_MD_SIZE], right[EVP_MAX_MD_SIZE];
+    tdg__hook_key_t key;
 
-    if (said == NULL || strncasecmp(said, "Bearer ", 7) != 0)
-        return 0;
-    said += 7;
-    said += strspn(said, " ");
-    if (hash(said, given) < 0 || hash(hook->secret, right) < 0)
+    if (key_of(&hook->source, &key) < 0)
         return TDG_ENOMEM;
-    return CRYPTO_memcmp(given, right, DIGEST) == 0;
+    return tdg__hook_key_fits(&key, field_of(call, "authorization"));
 }
 
 static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call) {
@@ -404,6 +421,10 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
     return &accepted;
 }
 
+static void note_refused(tdg__source_t *source, const char *peer) {
+    note_refusal((struct webhook *)source, peer);
+}
+
 static void handle_call(tdg__source_t *source, const tdg__hook_call_t *call,
                         tdg__hook_answer_t *ret) {
     *ret = *handle((struct webhook *)source, call);
@@ -417,7 +438,12 @@ static size_t max_body(const tdg__source_t *source) {
     return (size_t)source->entry.max_size;
 }
 
-static const struct tdg__hook_ops hook_ops = {path_of, max_body, handle_call};
+static const struct tdg__hook_ops hook_ops = {.path = path_of,
+                                              .max_body = max_body,
+                                              .key = key_of,
+                                              .refusal = &refused,
+                                              .refused = note_refused,
+                                              .handle = handle_call};
 
 const tdg__source_kind_t tdg__source_webhook = {
     .name = "webhook",

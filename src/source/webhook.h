@@ -24,11 +24,31 @@ typedef struct tdg__hook_answer {
     const char *fields; /* further header lines, each with CR LF; static, or NULL */
 } tdg__hook_answer_t;
 
+/* A secret that every request has to bring in its head, as its digest: so that it can be
+ * judged on any thread, while the source comes and goes. */
+typedef struct tdg__hook_key {
+    bool needed; /* else the head does not tell who may call */
+    unsigned char digest[32];
+} tdg__hook_key_t;
+
+/* Whether a request has the key; `authorization` is that field, or NULL. Returns 1: right
+ * or not needed, 0: wrong, or TDG_ENOMEM. */
+int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization);
+
 struct tdg__hook_ops {
     const char *(*path)(const tdg__source_t *source); /* "/hooks/deploys" */
     size_t (*max_body)(const tdg__source_t *source);
 
-    /* On the loop of the source, which is open. */
+    /* Returns 0 or TDG_ENOMEM. */
+    int (*key)(const tdg__source_t *source, tdg__hook_key_t *ret);
+
+    /* The answer to a request without the key; its strings are static. */
+    const tdg__hook_answer_t *refusal;
+
+    /* On the loop of the source, which is open, as the next one. A request from `peer`
+     * was refused by its head. */
+    void (*refused)(tdg__source_t *source, const char *peer);
+
     void (*handle)(tdg__source_t *source, const tdg__hook_call_t *call,
                    tdg__hook_answer_t *ret);
 };

@@ -71,6 +71,54 @@ static void others_are_refused(void **state) {
     scene_close(&scene);
 }
 
+/* Sends a head that promises a body, and no body. Returns the status. */
+static int send_head(struct scene *scene, const char *path, const char *fields) {
+    struct client client;
+    char text[512], connection[256];
+
+    scene_client(scene, &client);
+    snprintf(text, sizeof(text),
+             "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 9\r\n"
+             "Expect: 100-continue\r\n\r\n",
+             path, fields);
+    client_send(&client, text);
+
+    int status = client_response(&client);
+
+    client_header(&client, "Connection", connection);
+    assert_string_equal(connection, status == 100 ? "" : "close");
+    if (status == 401)
+        assert_body(&client, "wrong or missing");
+    client_done(&client);
+    return status;
+}
+
+#define WRONG "Authorization: Bearer s3cre\r\n"
+#define RIGHT "Authorization: Bearer s3cret\r\n"
+
+static void a_secret_is_judged_before_the_body_is_sent(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL,
+               HOOK "- webhook: /hooks/signed\n  uri: h:s\n  secret: s3cret\n"
+                    "- webhook: /hooks/open\n  uri: h:o\n  open: true\n");
+    assert_int_equal(send_head(&scene, "/hooks/x", ""), 401);
+    assert_int_equal(send_head(&scene, "/hooks/x", WRONG), 401);
+    assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 100);
+    SCENE_UNTIL(&scene, strstr(scene.log, "1 call with a wrong or missing") != NULL);
+    assert_non_null(strstr(scene.log, "the last from 127.0.0.1"));
+
+    /* of a signature nothing is known before the body */
+    assert_int_equal(send_head(&scene, "/hooks/signed", ""), 100);
+    assert_int_equal(send_head(&scene, "/hooks/open", ""), 100);
+
+    scene_replace(&scene, "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER);
+    assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 401);
+    assert_int_equal(send_head(&scene, "/hooks/x", "Authorization: Bearer new\r\n"), 100);
+    scene_close(&scene);
+}
+
 static void endpoints_come_and_go_with_their_entries(void **state) {
     struct scene scene;
 
@@ -161,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_reaches_subscribers),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(a_secret_is_judged_before_the_body_is_sent),
         cmocka_unit_test(endpoints_come_and_go_with_their_entries),
         cmocka_unit_test(a_call_may_come_too_late),
         cmocka_unit_test(after_the_end_it_is_refused),
