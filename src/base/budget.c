@@ -9,6 +9,7 @@
 struct tdg__budget {
     atomic_size_t refs;
     atomic_size_t used;
+    atomic_uint refusals;
     size_t max;
 };
 
@@ -19,6 +20,7 @@ tdg__budget_t *tdg__budget_create(size_t max_bytes) {
         return NULL;
     atomic_init(&budget->refs, 1);
     atomic_init(&budget->used, 0);
+    atomic_init(&budget->refusals, 0);
     budget->max = max_bytes;
     return budget;
 }
@@ -43,8 +45,10 @@ bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes) {
     do {
         assert(used >= before);
         others = used - before;
-        if (others > 0 && (others >= budget->max || bytes > budget->max - others))
+        if (others > 0 && (others >= budget->max || bytes > budget->max - others)) {
+            atomic_fetch_add_explicit(&budget->refusals, 1, memory_order_relaxed);
             return false;
+        }
     } while (!atomic_compare_exchange_weak_explicit(&budget->used, &used, others + bytes,
                                                     memory_order_relaxed,
                                                     memory_order_relaxed));
@@ -69,4 +73,8 @@ void tdg__budget_give(tdg__budget_t *budget, size_t bytes) {
 
 size_t tdg__budget_used(tdg__budget_t *budget) {
     return atomic_load_explicit(&budget->used, memory_order_relaxed);
+}
+
+unsigned tdg__budget_refusals(tdg__budget_t *budget) {
+    return atomic_load_explicit(&budget->refusals, memory_order_relaxed);
 }

@@ -29,4 +29,8 @@ void tdg__budget_give(tdg__budget_t *budget, size_t bytes);
 
 size_t tdg__budget_used(tdg__budget_t *budget);
 
+/* How often there was no room. Whoever waits asks again and again: where the number does
+ * not change, nobody waits. */
+unsigned tdg__budget_refusals(tdg__budget_t *budget);
+
 #endif

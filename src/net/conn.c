@@ -294,6 +294,7 @@ static tdg__conn_t *conn_of(tdg__outlet_t *outlet) {
 
 static void give_back(tdg__conn_t *conn, uint64_t ms) {
     conn->outlet.progress_ms += ms;
+    conn->outlet.pace.since_ms += ms;
     if (conn->deadline_ms != UINT64_MAX)
         conn->deadline_ms += ms;
 }
@@ -482,7 +483,9 @@ void tdg__conn_tick(tdg__conn_t *conn) {
     bool due = uv_now(net->loop) >= conn->deadline_ms;
 
     if (conn->outlet.in_flight) {
-        if (tdg__outlet_stuck(&conn->outlet, net->opts.write_timeout_ms))
+        if (tdg__outlet_stuck(&conn->outlet, net->opts.write_timeout_ms) ||
+            tdg__outlet_in_the_way(&conn->outlet, net->opts.pace_window_ms,
+                                   net->opts.pace_min_bytes))
             tdg__conn_abort(conn);
     } else if (due && conn->phase == READING) {
         tdg__conn_refuse(conn, 408, "the request did not come in time");

@@ -99,6 +99,11 @@ char *tdg__chunk_head(char *end, size_t size);
 /* Whether the kernel has taken nothing for so long, while something is queued. */
 bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms);
 
+/* Whether the reader holds bytes of a budget that others wait for, and has taken less
+ * than `min_bytes` in the last `window_ms`. Call it now and then while something is
+ * queued. */
+bool tdg__outlet_in_the_way(tdg__outlet_t *outlet, uint32_t window_ms, size_t min_bytes);
+
 /* ---- Connections -------------------------------------------------------- */
 
 enum phase {

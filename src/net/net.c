@@ -15,7 +15,7 @@
 /* A quarter of the shortest time-out: late by that much at most. */
 static uint32_t tick_of(const tdg__net_opts_t *opts) {
     const uint32_t times[] = {opts->request_timeout_ms, opts->idle_timeout_ms,
-                              opts->write_timeout_ms};
+                              opts->write_timeout_ms, opts->pace_window_ms};
     uint32_t tick_ms = 1000;
 
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {

@@ -63,9 +63,13 @@ typedef struct tdg__net_opts {
     uint32_t idle_timeout_ms;    /* between requests; closed silently */
     uint32_t write_timeout_ms;   /* for a reader that does not read: without progress for
                                     this long while bytes are queued, it is closed */
-    uint32_t max_connections;    /* beyond it: 503 and close */
-    size_t max_body_total;       /* bytes of all large bodies that are being read; beyond
-                                    it: 503 and close; 0: no limit (http_request.h) */
+    uint32_t pace_window_ms; /* for a reader that holds bytes of a budget (buf.h) while
+                                others wait for them: where it takes less than
+                                `pace_min_bytes` in this time, it is closed */
+    size_t pace_min_bytes;
+    uint32_t max_connections; /* beyond it: 503 and close */
+    size_t max_body_total;    /* bytes of all large bodies that are being read; beyond
+                                 it: 503 and close; 0: no limit (http_request.h) */
 } tdg__net_opts_t;
 
 /* Stores a new net on `loop` in *ret. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

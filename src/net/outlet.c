@@ -2,7 +2,9 @@
 #include "net/outlet.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -121,10 +123,13 @@ static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
     rest->outlet = outlet;
     rest->request.data = rest;
     rest->next = NULL;
-    if (alone)
+    if (alone) {
         outlet->first = rest;
-    else
+        outlet->pace.measured = false;
+    } else {
         outlet->last->next = rest;
+        outlet->pace.left += len;
+    }
     outlet->last = rest;
     outlet->waiting += len;
     outlet->queued += len;
@@ -177,6 +182,59 @@ bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms) {
         outlet->progress_ms = now_ms;
     }
     return timeout_ms != 0 && now_ms >= outlet->progress_ms + timeout_ms;
+}
+
+/* ---- Pace --------------------------------------------------------------- */
+
+/* Where something that waits here counts; NULL: nowhere. */
+static tdg__budget_t *budget_of(const tdg__outlet_t *outlet) {
+    for (const struct tdg__rest *rest = outlet->first; rest != NULL; rest = rest->next)
+        if (rest->shared != NULL && rest->shared->budget != NULL)
+            return rest->shared->budget;
+    return NULL;
+}
+
+/* Bytes that have not arrived at the reader's machine. The kernel takes from us in steps
+ * of up to a megabyte, so what it holds itself has to be counted. */
+static size_t count_left(const tdg__outlet_t *outlet) {
+    int held = 0;
+
+    if (ioctl(outlet->fd, SIOCOUTQ, &held) < 0)
+        held = 0;
+    return outlet->waiting + uv_stream_get_write_queue_size(outlet->stream) +
+           (size_t)held;
+}
+
+static void begin_window(tdg__pace_t *pace, uint64_t now_ms, size_t left) {
+    pace->since_ms = now_ms;
+    pace->left = left;
+}
+
+bool tdg__outlet_in_the_way(tdg__outlet_t *outlet, uint32_t window_ms, size_t min_bytes) {
+    tdg__budget_t *budget = window_ms != 0 ? budget_of(outlet) : NULL;
+    tdg__pace_t *pace = &outlet->pace;
+    uint64_t now_ms = uv_now(outlet->net->loop);
+    bool others_wait;
+    unsigned refusals;
+
+    if (budget == NULL) {
+        pace->measured = false;
+        return false;
+    }
+    refusals = tdg__budget_refusals(budget);
+    others_wait = pace->measured && refusals != pace->refusals;
+    pace->refusals = refusals;
+    if (!pace->measured) {
+        pace->measured = true;
+        pace->slow = false;
+        begin_window(pace, now_ms, count_left(outlet));
+    } else if (now_ms >= pace->since_ms + window_ms) {
+        size_t left = count_left(outlet);
+
+        pace->slow = left > pace->left || pace->left - left < min_bytes;
+        begin_window(pace, now_ms, left);
+    }
+    return pace->slow && others_wait;
 }
 
 /* ---- To the kernel ------------------------------------------------------ */

@@ -28,6 +28,15 @@ typedef struct tdg__outlet_calls {
     void (*broke)(tdg__outlet_t *outlet);
 } tdg__outlet_calls_t;
 
+/* How fast the reader takes what counts in a budget (buf.h), in windows of time. */
+typedef struct tdg__pace {
+    uint64_t since_ms; /* of the loop: when the window began */
+    size_t left;       /* bytes that the reader had not taken then, and those since */
+    unsigned refusals; /* of the budget, when last looked */
+    bool measured;     /* a window has begun */
+    bool slow;         /* in the last window that is over */
+} tdg__pace_t;
+
 struct tdg__outlet {
     tdg__net_t *net;
     uv_stream_t *stream; /* NULL: a file, written in place */
@@ -37,6 +46,7 @@ struct tdg__outlet {
     size_t queued;                  /* bytes that wait in all, when last looked */
     uint64_t written_ms;            /* loop time of the last write, for keep-alive */
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
+    tdg__pace_t pace;
     int fd;
     bool in_flight; /* something waits: libuv has a request of ours */
     bool socket;    /* send() rather than write() */

@@ -21,6 +21,11 @@ enum {
     TDG__ANSWERS_MAX = 64 << 20,
     TDG__SMALL_ANSWER = 64 * 1024,
     TDG__BUSY_RETRY_MS = 2000, /* what a client is told that meets no room */
+
+    /* While requests meet no room, a client that takes a large answer more slowly than
+     * this is cut: 16 KiB/s, which is less than a bad mobile connection. */
+    TDG__PACE_WINDOW_MS = 30000,
+    TDG__PACE_MIN_BYTES = 30 * 16 * 1024,
 };
 
 /* A value costs up to some 230 bytes of memory (an empty object does): one for every 32

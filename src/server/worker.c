@@ -424,6 +424,8 @@ static int create_net(tdg__worker_t *worker) {
         .request_timeout_ms = opts->request_timeout_ms,
         .idle_timeout_ms = opts->idle_timeout_ms,
         .write_timeout_ms = opts->request_timeout_ms,
+        .pace_window_ms = TDG__PACE_WINDOW_MS,
+        .pace_min_bytes = TDG__PACE_MIN_BYTES,
         .max_connections = (opts->max_connections - 1) / opts->workers + 1,
         .max_body_total = TDG__BODIES_MAX,
     };

@@ -12,7 +12,9 @@ static void grants_what_fits_and_no_more(void **state) {
     assert_true(tdg__budget_take(budget, 60));
     assert_false(tdg__budget_take(budget, 41));
     assert_true(tdg__budget_take(budget, 40));
+    assert_int_equal(tdg__budget_refusals(budget), 1);
     assert_false(tdg__budget_take(budget, 1));
+    assert_int_equal(tdg__budget_refusals(budget), 2);
     tdg__budget_give(budget, 60);
     assert_int_equal(tdg__budget_used(budget), 40);
     tdg__budget_give(budget, 40);

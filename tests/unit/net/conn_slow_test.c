@@ -281,6 +281,101 @@ static void is_patient_with_a_reader_that_reads_a_little(void **state) {
     assert_int_equal(w->closed, 0);
 }
 
+/* ---- Readers in the way of others --------------------------------------- */
+
+enum { PACE_MS = 400, PACE_BYTES = 256 << 10 };
+
+/* An answer that waits for its reader and takes all of a budget. */
+struct held {
+    struct client *client;
+    tdg__budget_t *budget;
+    tdg__outlet_t *outlet;
+};
+
+static int setup_paced(void **state) {
+    struct world *world = state_create(state, sizeof(*world));
+    tdg__net_opts_t opts = world_opts(world);
+
+    opts.pace_window_ms = PACE_MS;
+    opts.pace_min_bytes = PACE_BYTES;
+    world_open(world, &opts);
+    return 0;
+}
+
+static struct held hold_budget(struct world *w) {
+    struct held held = {client_open(w), tdg__budget_create(HUGE_BYTES), NULL};
+    char *body = huge_body();
+    tdg__buf_t *buf = tdg__buf_create(body, HUGE_BYTES);
+    tdg__rope_t rope;
+
+    assert_true(tdg__buf_charge(buf, held.budget, 0));
+    tdg__rope_init(&rope, SIZE_MAX);
+    tdg__rope_splice(&rope, buf);
+    w->answer = answer_never;
+    held.client->deaf = true;
+    client_get(w, held.client, "/huge");
+    RUN_UNTIL(w, w->held_count == 1);
+    held.outlet = tdg__conn_outlet(w->held[0]);
+    tdg__conn_respond_rope(unhold(w), 200, "text/plain", NULL, &rope);
+    tdg__rope_done(&rope);
+    tdg__buf_unref(buf);
+    free(body);
+    return held;
+}
+
+static ssize_t take(const struct held *held, size_t len) {
+    static char bytes[65536];
+
+    return recv(held->client->fd, bytes, len, MSG_DONTWAIT);
+}
+
+/* Somebody wants bytes, and there are none. Returns false. */
+static bool ask_in_vain(tdg__budget_t *budget) {
+    if (tdg__budget_used(budget) > 0)
+        assert_false(tdg__budget_take(budget, 1));
+    return false;
+}
+
+static void a_reader_that_trickles_is_cut_when_others_wait(void **state) {
+    struct world *w = *state;
+    struct held held = hold_budget(w);
+    uint64_t window_ms;
+
+    RUN_UNTIL(w, take(&held, 1) != 0 && held.outlet->pace.slow);
+    window_ms = held.outlet->pace.since_ms;
+    RUN_UNTIL(w, take(&held, 1) != 0 && held.outlet->pace.since_ms != window_ms);
+    assert_true(held.outlet->pace.slow);
+    assert_int_equal(w->closed, 0); /* nobody waits */
+    assert_int_equal(tdg__budget_used(held.budget), HUGE_BYTES);
+
+    RUN_UNTIL(w, w->closed == 1 || ask_in_vain(held.budget));
+    assert_int_equal(tdg__budget_used(held.budget), 0);
+    tdg__budget_unref(held.budget);
+}
+
+static void a_reader_that_takes_enough_is_not_cut(void **state) {
+    struct world *w = *state;
+    struct held held = hold_budget(w);
+    uint64_t begun = uv_hrtime(), windows = 0, window_ms = 0;
+    size_t all = 0;
+
+    /* 8 MB/s: ten times what is asked for, in many windows */
+    while (w->closed == 0 && tdg__budget_used(held.budget) > 0) {
+        ssize_t n = all < (uv_hrtime() - begun) / 125 ? take(&held, 65536) : 0;
+
+        all += n > 0 ? (size_t)n : 0;
+        ask_in_vain(held.budget);
+        windows += held.outlet->pace.since_ms != window_ms;
+        window_ms = held.outlet->pace.since_ms;
+        world_step(w);
+    }
+    assert_int_equal(w->closed, 0);
+    assert_true(windows > 2);
+    held.client->deaf = false;
+    RUN_UNTIL(w, all + held.client->len >= HUGE_BYTES);
+    tdg__budget_unref(held.budget);
+}
+
 /* ---- A server that was busy elsewhere ----------------------------------- */
 
 /* What a client reads while nobody runs the loop; returns how much. */
@@ -634,6 +729,7 @@ static void stays_sane_whatever_happens(void **state) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 #define IMPATIENT(function)                                                              \
     cmocka_unit_test_setup_teardown(function, setup_impatient, teardown)
+#define PACED(function) cmocka_unit_test_setup_teardown(function, setup_paced, teardown)
 #define HASTY(function) cmocka_unit_test_setup_teardown(function, setup_hasty, teardown)
 
 int main(void) {
@@ -648,6 +744,8 @@ int main(void) {
         TEST(writes_what_is_added_when_drained_before_it_closes),
         IMPATIENT(closes_on_a_reader_that_never_reads),
         IMPATIENT(is_patient_with_a_reader_that_reads_a_little),
+        PACED(a_reader_that_trickles_is_cut_when_others_wait),
+        PACED(a_reader_that_takes_enough_is_not_cut),
         HASTY(does_not_blame_a_reader_for_its_own_delay),
         HASTY(does_not_blame_a_sender_for_its_own_delay),
         TEST(does_not_read_for_ever_while_answering),
