@@ -20,7 +20,6 @@ tdg__listing_t *tdg__listing_create(void *owner) {
     if (listing != NULL) {
         atomic_init(&listing->refs, 1);
         listing->owner = owner;
-        listing->next = NULL;
         listing->outdated = false;
     }
     return listing;

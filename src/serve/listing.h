@@ -14,9 +14,8 @@
  * of that, is there; counted. */
 typedef struct tdg__listing {
     atomic_size_t refs;
-    void *owner;               /* for whoever gets the listing in `read` */
-    struct tdg__listing *next; /* for whoever made it */
-    bool outdated;             /* likewise: nobody corrects what it lists */
+    void *owner;   /* for whoever gets the listing in `read` */
+    bool outdated; /* for whoever made it: nobody corrects what it lists */
 } tdg__listing_t;
 
 tdg__listing_t *tdg__listing_create(void *owner); /* NULL where memory is out */

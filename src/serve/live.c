@@ -327,43 +327,47 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
                       "could not notify the subscribers of a resource that is gone");
 }
 
-/* It is listed by a source that has left, and by no other. */
+/* It is listed by a source that has left, and by no other. Who is not ready may list it
+ * still: then it has not been away. */
 static void unlist_outdated(void *user, const char *uri) {
     tdg__live_t *live = user;
+    tdg__source_t *owner = tdg__live_owner(live, uri);
 
-    if (!has_nothing(tdg__live_owner(live, uri), uri))
+    if (owner != NULL && !owner->ready) {
+        live->has_outdated = true;
+        return;
+    }
+    if (!has_nothing(owner, uri))
         tdg__server_unlist(live->server, uri);
     tdg__live_pass_on(live, uri);
 }
 
-static void drop_outdated(tdg__live_t *live) {
-    if (live->outdated == NULL)
+void tdg__live_drop_outdated(tdg__live_t *live) {
+    if (!live->has_outdated)
         return;
+    live->has_outdated = false;
     tdg__listings_drop_outdated(live->server, unlist_outdated, live);
-    while (live->outdated != NULL) {
-        tdg__listing_t *listing = live->outdated;
-
-        live->outdated = listing->next;
-        tdg__listing_unref(listing);
-    }
 }
 
-/* Once all have their lists, what only those had that left is gone. Not earlier: what is
- * listed by another one now has not been away. */
 void tdg__live_check_ready(tdg__live_t *live) {
     if (live->not_ready > 0 || !live->waits_for_ready)
         return;
     live->waits_for_ready = false;
-    drop_outdated(live);
+    tdg__live_drop_outdated(live);
     live->ops.ready(live->user);
 }
 
 static void on_ready(void *user, tdg__source_t *source) {
     struct slot *slot = user;
+    tdg__live_t *live = slot->live;
 
     (void)source;
-    slot->live->not_ready--;
-    tdg__live_check_ready(slot->live);
+    live->not_ready--;
+    tdg__live_check_ready(live);
+    /* Others may take long: what this one would have listed goes soon, and that of many
+     * that are ready by then at once. */
+    if (live->has_outdated && live->waits_for_ready)
+        tdg__live_try_again(live);
 }
 
 static const tdg__source_host_ops_t host_ops = {
@@ -380,9 +384,8 @@ void tdg__slot_leave(struct slot *slot) {
         live->not_ready--;
     if (live->ops.closing != NULL)
         live->ops.closing(live->user, slot->source);
-    slot->listing->outdated = true;
-    slot->listing->next = live->outdated;
-    live->outdated = slot->listing;
+    slot->listing->outdated = live->has_outdated = true;
+    tdg__listing_unref(slot->listing); /* what is listed by it keeps it */
     slot->listing = NULL;
     tdg__source_close(slot->source);
 }
@@ -416,6 +419,7 @@ void tdg__live_on_again(uv_timer_t *timer) {
     tdg__live_t *live = timer->data;
     tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
+    tdg__live_drop_outdated(live);
     for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
         if (slot->unlisted)
             list_entry(slot);
@@ -507,12 +511,6 @@ void tdg__live_close(tdg__live_t *live) {
 void tdg__live_destroy(tdg__live_t *live) {
     if (live == NULL)
         return;
-    while (live->outdated != NULL) {
-        tdg__listing_t *listing = live->outdated;
-
-        live->outdated = listing->next;
-        tdg__listing_unref(listing);
-    }
     tdg__roster_destroy(live->roster);
     tdg__handover_done(&live->handover);
     tdg__large_done(&live->large);

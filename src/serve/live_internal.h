@@ -34,15 +34,17 @@ struct tdg__live {
     tdg__handover_t handover;
     tdg__heavy_t heavy;
     tdg__large_t large;
-    struct slot *slots;       /* served, in the order of the config */
-    tdg__roster_t *roster;    /* of these */
-    size_t not_ready;         /* of these */
-    size_t leaving;           /* slots whose sources are not closed yet */
-    tdg__listing_t *outdated; /* of sources that left; goes when the others are ready */
+    struct slot *slots;    /* served, in the order of the config */
+    tdg__roster_t *roster; /* of these */
+    size_t not_ready;      /* of these */
+    size_t leaving;        /* slots whose sources are not closed yet */
+    bool has_outdated; /* listed by sources that left: it goes when those are ready that
+                          may list it again */
     tdg__wanted_set_t watches;
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
-    uv_timer_t again; /* for what memory was missing for, once all had been taken over */
+    uv_timer_t again; /* for what memory was missing for, once all had been taken over,
+                         and for what is outdated */
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
@@ -65,6 +67,10 @@ void tdg__slots_leave(struct slot *list);
 /* A URI is another source's now, which is to look at it; or nobody's. */
 void tdg__live_pass_on(tdg__live_t *live, const char *uri);
 
+/* Takes from the lists what was listed by sources that left and what no other will list.
+ */
+void tdg__live_drop_outdated(tdg__live_t *live);
+
 void tdg__live_check_ready(tdg__live_t *live);
 void tdg__live_on_again(uv_timer_t *timer);
 
@@ -80,7 +86,7 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);
 
-/* Looks again, soon, at what memory was missing for. */
+/* Looks again, soon, at what memory was missing for, and at what is outdated. */
 void tdg__live_try_again(tdg__live_t *live);
 
 #endif

@@ -250,6 +250,8 @@ static void take_over(tdg__live_t *live, const struct plan *plan) {
     tdg__roster_destroy(roster_before);
     live->waits_for_ready = true;
     tdg__live_check_ready(live);
+    /* Not only once all are ready: one may never be. */
+    tdg__live_drop_outdated(live);
 }
 
 int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t count) {

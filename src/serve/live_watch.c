@@ -52,7 +52,7 @@ void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
 }
 
 void tdg__live_try_again(tdg__live_t *live) {
-    if (!live->closing)
+    if (!live->closing && !uv_is_active((uv_handle_t *)&live->again))
         uv_timer_start(&live->again, tdg__live_on_again, AGAIN_MS, 0);
 }
 

@@ -782,6 +782,42 @@ static void what_leaves_is_not_listed_any_more(void **state) {
     scene_close(&scene);
 }
 
+/* A source that has no list yet, perhaps never, holds up what it may list, and nothing
+ * else. */
+static void what_leaves_does_not_wait_for_sources_of_other_uris(void **state) {
+    struct client client;
+    struct scene scene;
+    char yaml[256];
+
+    (void)state;
+    scene_open(&scene, NULL,
+               "- lister: now\n  uri: 'h:{x}'\n- script: 0\n  uri: s:0\n" MARK);
+    assert_int_equal(tdg__source_list(&scene_script(&scene, "h:1")->source,
+                                      &(tdg__listed_t){.uri = "h:1", .name = "held"}),
+                     0);
+    listen_to(&scene, &client, "'s:0'");
+    for (int i = 1; i <= 20; i++) {
+        char gone[16];
+
+        snprintf(yaml, sizeof(yaml),
+                 "- lister: later\n  title: %d\n  uri: 'h:{x}'\n"
+                 "- script: x\n  uri: s:%d\n" MARK,
+                 i, i);
+        assert_int_equal(scene_try_replace(&scene, yaml), 0);
+        snprintf(gone, sizeof(gone), "s:%d", i - 1);
+        expect_listed(&scene, gone, false);
+        assert_true(is_listed(&scene, "h:1"));
+    }
+    expect_update(&client, "s:0");
+    assert_true(has(client.event, "'change_type':'deleted'"));
+    strcat(yaml, "- lister: later\n  uri: 'never:{x}'\n");
+    assert_int_equal(scene_try_replace(&scene, yaml), 0);
+    tdg__source_ready(&scene_script(&scene, "h:1")->source);
+    expect_listed(&scene, "h:1", false);
+    client_done(&client);
+    scene_close(&scene);
+}
+
 static void what_is_listed_again_was_never_away(void **state) {
     tdg__listed_t listed = {.uri = "l:1", .name = "first"};
     struct client client;
@@ -964,6 +1000,7 @@ int main(void) {
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),
+        cmocka_unit_test(what_leaves_does_not_wait_for_sources_of_other_uris),
         cmocka_unit_test(what_is_listed_again_was_never_away),
         cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
         cmocka_unit_test(reads_in_flight_go_where_their_resource_went),
