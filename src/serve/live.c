@@ -83,6 +83,7 @@ struct read_task {
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__source_t *source; /* that was asked last */
+    uint64_t asked_ms;           /* of the loop: when the first was; 0: none yet */
     tdg__large_read_t large;
     json_t *item; /* of a large answer, but for its content; NULL: none yet */
     char uri[];
@@ -122,13 +123,36 @@ static bool has_moved(const struct read_task *read) {
            tdg__live_owner(read->live, read->uri) != read->source;
 }
 
+static bool is_overdue(const struct read_task *read) {
+    const tdg__source_t *owner = tdg__live_owner(read->live, read->uri);
+
+    return owner != NULL &&
+           uv_now(read->live->loop) - read->asked_ms >= (uint64_t)owner->entry.timeout_ms;
+}
+
+/* The source that has the resource now is asked instead, for as long as one source may
+ * take: reloads may go on and on. */
+static void read_again(struct read_task *read) {
+    static const char why[] = "the config was read again and again before this was read; "
+                              "read it once more later";
+
+    if (is_overdue(read)) {
+        tdg__reply_content(
+            read->request, read->uri,
+            &(tdg__content_t){.status = TDG_EAWAY, .error = why, .public = why});
+        end_read(read);
+        return;
+    }
+    read->source = NULL;
+    tdg__large_leave(&read->live->large, &read->large);
+    tdg__handover_post(&read->live->handover, &read->task);
+}
+
 static void on_read(void *arg, const tdg__content_t *content) {
     struct read_task *read = arg;
 
     if (content->status == TDG_EAWAY && has_moved(read)) {
-        read->source = NULL;
-        tdg__large_leave(&read->live->large, &read->large);
-        tdg__handover_post(&read->live->handover, &read->task);
+        read_again(read);
         return;
     }
     if (content->status == 0 && content->len > TDG__HEAVY_BYTES) {
@@ -152,6 +176,8 @@ static void on_admitted(tdg__large_read_t *large, bool busy) {
         on_read(read, &(tdg__content_t){.status = TDG_ENOTFOUND});
     } else {
         read->source = source;
+        if (read->asked_ms == 0)
+            read->asked_ms = uv_now(read->live->loop);
         tdg__source_read(source, read->uri, tdg__request_client(read->request), on_read,
                          read);
     }

@@ -3,6 +3,7 @@
  * Sources behind a server, from a client's side: reading, watching, changes and lists;
  * and what a reload means to those who are subscribed. */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -894,6 +895,40 @@ static void reads_in_flight_go_where_their_resource_went(void **state) {
     expect_after_replace(TWO, "'code':-32602");
 }
 
+static bool is_readable(int fd) {
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+
+    return poll(&wanted, 1, 0) > 0;
+}
+
+/* However often the source is replaced before it answers. */
+static void a_read_does_not_begin_anew_for_ever(void **state) {
+    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+    struct client client;
+    struct scene scene;
+    char yaml[128];
+
+    (void)state;
+    scene_open(&scene, NULL, ONE);
+    scene_script(&scene, "a:1")->manual = true;
+    scene_client(&scene, &client);
+    modern_send(&client, "resources/read", "a:1", "'uri':'a:1'");
+    for (int i = 0; !is_readable(client.fd); i++) {
+        const struct script *script = scene_script(&scene, "a:1");
+
+        SCENE_UNTIL(&scene, script->waiting_count == 1 || is_readable(client.fd));
+        assert_true(now_ms() < deadline);
+        snprintf(yaml, sizeof(yaml),
+                 "- script: one\n  uri: a:1\n  timeout: 1s\n  title: %d\n", i);
+        assert_int_equal(scene_try_replace(&scene, yaml), 0);
+        scene_script(&scene, "a:1")->manual = true;
+    }
+    assert_int_equal(client_response(&client), 200);
+    assert_body(&client, "read again and again");
+    client_done(&client);
+    scene_close(&scene);
+}
+
 /* Waits until a read gives this text. */
 static void wait_for_text(struct scene *scene, const char *uri, const char *text) {
     uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
@@ -1004,6 +1039,7 @@ int main(void) {
         cmocka_unit_test(what_is_listed_again_was_never_away),
         cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
         cmocka_unit_test(reads_in_flight_go_where_their_resource_went),
+        cmocka_unit_test(a_read_does_not_begin_anew_for_ever),
         cmocka_unit_test(memory_may_run_out_in_a_reload), /* counts memory from here on */
     };
 
