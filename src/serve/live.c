@@ -100,8 +100,10 @@ static void end_read(struct read_task *read) {
     tdg__free(read);
 }
 
+/* A client that has left is not refused anything. */
 static void refuse_busy(struct read_task *read) {
-    tdg__server_log_event(read->live->server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    if (!tdg_request_cancelled(read->request))
+        tdg__server_log_event(read->live->server, TDG__EVENT_ANSWER_REFUSED, NULL);
     tdg__request_fail_busy(read->request);
 }
 

@@ -278,7 +278,8 @@ static void encode_elsewhere(tdg__worker_t *here, struct encoding *encoding) {
         tdg__worker_do(here, &encoding->job);
         return;
     }
-    tdg__server_log_event(server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    if (!tdg_request_cancelled(encoding->request))
+        tdg__server_log_event(server, TDG__EVENT_ANSWER_REFUSED, NULL);
     tdg__request_fail_busy(encoding->request);
     tdg__buf_unref(encoding->bytes);
     tdg__free(encoding);

@@ -4,9 +4,12 @@
  * and what a reload means to those who are subscribed. */
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "server/limits.h"
+#include "server/worker.h"
 #include "unit/serve/scene.h"
 #include "unit/source/folder.h"
 #include "unit/source/pg_server.h"
@@ -41,6 +44,70 @@ static void listen_to(struct scene *scene, struct client *client, const char *ur
 }
 
 #define MARK "- script: mark\n  uri: mark:1\n"
+
+/* ---- Large answers ------------------------------------------------------ */
+
+static atomic_int refusals_logged;
+
+static void count_refusals(void *user, tdg_log_level_t level, const char *message) {
+    (void)user;
+    (void)level;
+    if (strstr(message, "large answers") != NULL)
+        atomic_fetch_add(&refusals_logged, 1);
+}
+
+static uint64_t connections(struct scene *scene) {
+    tdg_counters_t counters;
+
+    tdg_server_counters(scene->server, &counters);
+    return counters.connections;
+}
+
+/* Asks, waits until the request is in the queue to the loop, which stands still, and
+ * leaves. */
+static void read_and_leave(struct scene *scene, const char *uri, const char *params) {
+    struct pollfd woken = {.fd = uv_backend_fd(&scene->loop), .events = POLLIN};
+    struct client client;
+
+    scene_client(scene, &client);
+    scene_step(scene);
+    assert_int_equal(poll(&woken, 1, 0), 0);
+    modern_send(&client, "resources/read", uri, params);
+    assert_int_equal(poll(&woken, 1, CLIENT_PATIENCE_MS), 1);
+    client_done(&client);
+    while (connections(scene) > 0)
+        poll(NULL, 0, 1);
+}
+
+static void only_who_is_still_there_is_logged_as_refused(void **state) {
+    const tdg_server_opts_t opts = {.log = count_refusals};
+    struct client client;
+    struct scene scene;
+    char *large = malloc(100001);
+
+    (void)state;
+    assert_non_null(large);
+    memset(large, 'x', 100000);
+    large[100000] = '\0';
+    atomic_store(&refusals_logged, 0);
+    scene_open(&scene, &opts, ONE);
+    scene_script(&scene, "a:1")->holds = large;
+
+    tdg__budget_t *budget = tdg__server_answers(scene.server);
+    assert_true(tdg__budget_take(budget, TDG__ANSWERS_MAX));
+    read_and_leave(&scene, "a:1", "'uri':'a:1'");
+    SCENE_UNTIL(&scene, tdg__budget_refusals(budget) == 1);
+    assert_int_equal(atomic_load(&refusals_logged), 0);
+
+    scene_client(&scene, &client);
+    modern_post(&client, "resources/read", "a:1", "'uri':'a:1'");
+    assert_body(&client, "'error_type':'busy'");
+    assert_int_equal(atomic_load(&refusals_logged), 1);
+    client_done(&client);
+    tdg__budget_give(budget, TDG__ANSWERS_MAX);
+    scene_close(&scene);
+    free(large);
+}
 
 /* ---- Reading and watching ----------------------------------------------- */
 
@@ -1011,6 +1078,7 @@ static void memory_may_run_out_in_a_reload(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_who_is_still_there_is_logged_as_refused),
         cmocka_unit_test(a_read_goes_to_the_source),
         cmocka_unit_test(a_uri_of_its_own_goes_before_a_template),
         cmocka_unit_test(watching_lasts_as_long_as_somebody_is_subscribed),
