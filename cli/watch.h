@@ -151,6 +151,7 @@ typedef struct watch_follow {
 
     json_t *lists[TDG_LIST_PROMPTS + 1]; /* of the thread alone: as they were read last */
     json_t *known; /* and the resources that are subscribed, by URI */
+    bool left_out; /* some of the list are not, for a reason that may pass */
 } watch_follow_t;
 
 /* Starts it. Returns 0 or TDG_ESYSTEM. */

@@ -23,6 +23,10 @@ enum {
     /* Between two looks at a list that does not stop to change. */
     PAUSE_MS = 250,
     MAX_PAUSE_MS = 8000,
+    /* Before what is refused for now is subscribed to once more. The library has retried
+     * for some seconds by then. */
+    RETRY_MS = 1000,
+    MAX_RETRY_MS = 30000,
     FOLLOWED = 1 << TDG_LIST_RESOURCES | 1 << TDG_LIST_TOOLS | 1 << TDG_LIST_PROMPTS,
 };
 
@@ -252,19 +256,84 @@ static int tell_refusal(watch_t *watch, const char *uri, int code,
     return exit_code;
 }
 
+/* Waits, unless it is time to end, or a list changes that `lists` has. Under the lock. */
+static void rest(watch_follow_t *follow, long ms, unsigned lists) {
+    struct timespec until;
+    int rv = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (!follow->stop && (follow->changed & lists) == 0 && rv == 0)
+        rv = pthread_cond_timedwait(&follow->wake, &follow->lock, &until);
+}
+
+/* Whether the server may accept later whatever it has refused. */
+static bool is_passing(const watch_t *watch, const int *codes, size_t count,
+                       const tdg_failure_t *failure) {
+    if (!failure->passing || watch->opts.no_retry)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (codes[i] != 0 && codes[i] != failure->code)
+            return false;
+    return true;
+}
+
+/* How many were refused; stores which was the first. */
+static size_t count_refused(const int *codes, size_t count, size_t *ret_first) {
+    size_t refused = 0;
+
+    for (size_t i = count; i-- > 0;) {
+        if (codes[i] == 0)
+            continue;
+        refused++;
+        *ret_first = i;
+    }
+    return refused;
+}
+
+/* Subscribes, and again while the server refuses more than `accepted` of them for a
+ * passing reason. Returns what tdg_client_subscribe_all() did at last. */
+static int subscribe(watch_t *watch, const char *const *uris, size_t count,
+                     size_t accepted, int *codes, tdg_failure_t *failure) {
+    watch_follow_t *follow = &watch->follow;
+    long pause_ms = RETRY_MS;
+    tdg_subscribe_opts_t opts;
+    size_t first = 0;
+    int rv;
+
+    fill_subscribe_opts(watch, &opts);
+    while ((rv = tdg_client_subscribe_all(follow->client, uris, count, &opts, codes,
+                                          failure)) < 0 &&
+           is_passing(watch, codes, count, failure) &&
+           count_refused(codes, count, &first) > accepted) {
+        if (pause_ms == RETRY_MS)
+            watch_say(watch, "%s is refused for now, retrying: %s", uris[first],
+                      failure->message);
+        tdg_failure_done(failure);
+        *failure = (tdg_failure_t){0};
+        pthread_mutex_lock(&follow->lock);
+        rest(follow, pause_ms, 0);
+        pthread_mutex_unlock(&follow->lock);
+        pause_ms = 2 * pause_ms < MAX_RETRY_MS ? 2 * pause_ms : MAX_RETRY_MS;
+    }
+    return rv;
+}
+
 /* Subscribes to what was asked for. All of it, or it has failed. */
 static int subscribe_given(watch_t *watch) {
     tdg_failure_t failure = {0};
-    tdg_subscribe_opts_t opts;
     int *codes = tdg__calloc(watch->uri_count, sizeof(*codes));
     int exit_code = CLI_OK;
 
     if (codes == NULL)
         return cli_target_failed(&watch->opts.target, NULL, TDG_ENOMEM, &failure);
-    fill_subscribe_opts(watch, &opts);
-    int rv =
-        tdg_client_subscribe_all(watch->follow.client, (const char *const *)watch->uris,
-                                 watch->uri_count, &opts, codes, &failure);
+    int rv = subscribe(watch, (const char *const *)watch->uris, watch->uri_count, 0,
+                       codes, &failure);
     for (size_t i = 0; rv < 0 && i < watch->uri_count; i++)
         if (codes[i] < 0 && exit_code == CLI_OK)
             exit_code = tell_refusal(watch, watch->uris[i], codes[i], &failure);
@@ -358,21 +427,20 @@ static void tell_listed(watch_t *watch, const char *uri) {
     send_item(watch, WATCH_LISTED, uri, contents);
 }
 
-/* Subscribes to resources of the list. Those that are refused are left out; it fails only
- * where the server cannot be asked, or refuses all. */
+/* Subscribes to resources of the list. Those that are refused are left out, for a while
+ * where the reason may pass; it fails only where the server cannot be asked, or refuses
+ * all. */
 static int subscribe_listed(watch_t *watch, const char **uris, size_t count, bool first) {
     watch_follow_t *follow = &watch->follow;
     int *codes = tdg__calloc(count + 1, sizeof(*codes));
     tdg_failure_t failure = {0};
-    tdg_subscribe_opts_t opts;
     size_t refused = 0;
     int rv = TDG_ENOMEM;
 
-    if (codes != NULL) {
-        fill_subscribe_opts(watch, &opts);
-        rv =
-            tdg_client_subscribe_all(follow->client, uris, count, &opts, codes, &failure);
-    }
+    if (codes != NULL)
+        rv = subscribe(watch, uris, count, first ? count - 1 : count, codes, &failure);
+    follow->left_out =
+        rv < 0 && codes != NULL && is_passing(watch, codes, count, &failure);
     for (size_t i = 0; codes != NULL && i < count; i++) {
         if (codes[i] == 0)
             json_object_set_new(follow->known, uris[i], json_true());
@@ -561,18 +629,7 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
 /* A pause after a look at a list. A server that says that it has changed while we look
  * at it, every time, is asked less and less often. Under the lock. */
 static void pause_between_looks(watch_follow_t *follow, long *pause_ms) {
-    struct timespec until;
-    int rv = 0;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += *pause_ms / 1000;
-    until.tv_nsec += *pause_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    while (!follow->stop && rv == 0)
-        rv = pthread_cond_timedwait(&follow->wake, &follow->lock, &until);
+    rest(follow, *pause_ms, 0);
     *pause_ms = follow->changed == 0       ? PAUSE_MS
                 : *pause_ms < MAX_PAUSE_MS ? *pause_ms * 2
                                            : MAX_PAUSE_MS;
@@ -583,6 +640,10 @@ static void pause_between_looks(watch_follow_t *follow, long *pause_ms) {
 static bool wait_for_lists(watch_follow_t *follow, long *pause_ms, unsigned *ret) {
     pthread_mutex_lock(&follow->lock);
     pause_between_looks(follow, pause_ms);
+    if (follow->left_out && follow->changed == 0) {
+        rest(follow, MAX_PAUSE_MS, FOLLOWED);
+        follow->changed |= 1u << TDG_LIST_RESOURCES;
+    }
     while (!follow->stop && follow->changed == 0)
         pthread_cond_wait(&follow->wake, &follow->lock);
     bool stop = follow->stop;

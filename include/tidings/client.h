@@ -53,6 +53,7 @@ typedef struct tdg_failure {
     int code;          /* what the function returned */
     int rpc_code;      /* of the server's JSON-RPC error; 0: it was none */
     int http_status;   /* of the answer, where that was the trouble; else 0 */
+    bool passing;      /* a subscription: refused for a reason that may pass; see there */
     char message[512]; /* one line for people: what happened, and where */
     json_t *data;      /* of the JSON-RPC error, or NULL */
 } tdg_failure_t;
@@ -284,8 +285,12 @@ typedef struct tdg_subscribe_opts {
  * it matches is told then). Returns when the server has acknowledged it: a change from
  * then on is told. Again with other options replaces them. `opts` may be NULL. Where the
  * server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms` is given.
- * Besides the codes above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`), TDG_ESTREAMS
- * (more than 64 different options) and TDG_EURILEN (a URI of more than 64 KiB). */
+ * A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off for a tenth
+ * of `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure;
+ * to go on, subscribe again. What was acknowledged once is retried for as long as it
+ * takes. Besides the codes above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`),
+ * TDG_ESTREAMS (more than 64 different options) and TDG_EURILEN (a URI of more than 64
+ * KiB). */
 TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
                                  const tdg_subscribe_opts_t *opts,
                                  tdg_failure_t *failure);

@@ -101,36 +101,69 @@ void tdg__waiters_move(tdg__waiter_t **from, tdg__waiter_t **to) {
 
 /* ---- Calls -------------------------------------------------------------- */
 
-/* Its time is over. An unsubscribe does not matter to the server any more; what was
- * wanted and never came about is not wanted any more. */
-static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
-    tdg__sub_call_t *call = (void *)((char *)timer - offsetof(tdg__sub_call_t, timeout));
+/* What the call returns where its time is over. An unsubscribe does not matter to the
+ * server any more. */
+static void explain_timeout(const tdg__core_t *core, const tdg__sub_call_t *call,
+                            tdg_failure_t *ret) {
     const bool away = !core->subs->up || core->subs->told_down;
     const int code = call->kind == TDG__CALL_UNSUBSCRIBE ? 0
                      : away                              ? TDG_EAWAY
                                                          : TDG_ETIMEDOUT;
-    tdg_failure_t failure;
 
-    tdg__failure_make(&failure, code,
+    tdg__failure_make(ret, code,
                       away ? "the server could not be reached in time"
                            : "the server did not acknowledge it in time");
+}
+
+static void explain_refusal(const tdg__refusal_t *refusal, tdg_failure_t *ret) {
+    tdg__failure_make(ret, refusal->code, refusal->message);
+    ret->rpc_code = refusal->rpc_code;
+    ret->http_status = refusal->http_status;
+    ret->passing = refusal->answered;
+}
+
+/* What was wanted and never came about is not wanted any more. */
+static void give_up(tdg__core_t *core, tdg__waiter_t *waiter, tdg__sub_t *sub,
+                    const tdg_failure_t *why) {
+    tdg__waiter_settle(core, waiter, why->code, why);
+    if (sub != NULL && sub->waiters == NULL && (sub->flags & TDG__SUB_ONCE) == 0)
+        tdg__sub_refused(core, sub, why->code, why);
+}
+
+/* Its time is over; or only that of those which the server refuses again and again. */
+static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
+    tdg__sub_call_t *call = (void *)((char *)timer - offsetof(tdg__sub_call_t, timeout));
+    const bool over = tdg__core_now(core) >= call->end_ms;
+    tdg_failure_t timeout, refused;
+
+    explain_timeout(core, call, &timeout);
     for (size_t i = 0; i < call->count; i++) {
         tdg__waiter_t *waiter = &call->waiters[i];
-        const tdg_failure_t *why;
-        tdg__sub_t *sub = NULL;
+        tdg__sub_t *sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
+        const tdg__refusal_t *refusal = sub != NULL ? sub->refusal : NULL;
 
-        if (waiter->list == NULL)
+        if (waiter->list == NULL || (!over && (refusal == NULL || !refusal->answered)))
             continue;
-        if (waiter->sub != 0)
-            sub = tdg__sub_get(core->subs, waiter->sub);
-        why = &failure;
-        /* Where the server has refused it again and again, its reason says more. */
-        if (code != 0 && sub != NULL && (sub->flags & TDG__SUB_PUT_OFF) &&
-            core->subs->refusal.code != 0)
-            why = &core->subs->refusal;
-        tdg__waiter_settle(core, waiter, why->code, why);
-        if (sub != NULL && sub->waiters == NULL && (sub->flags & TDG__SUB_ONCE) == 0)
-            tdg__sub_refused(core, sub, why->code, why);
+        if (refusal != NULL) /* the server's reason says more */
+            explain_refusal(refusal, &refused);
+        give_up(core, waiter, sub, refusal != NULL ? &refused : &timeout);
+    }
+    call->hurried = false;
+    if (call->left > 0)
+        tdg__core_timer_at(core, &call->timeout, call->end_ms);
+}
+
+void tdg__waiters_put_off(tdg__core_t *core, const tdg__waiter_t *list) {
+    const int64_t due = tdg__core_now(core) +
+                        core->client->timeout_ms / (uint32_t)TDG__SUBS_PATIENCE_PART;
+
+    for (const tdg__waiter_t *waiter = list; waiter != NULL; waiter = waiter->next) {
+        tdg__sub_call_t *call = waiter->call;
+
+        if (call->hurried || due >= call->end_ms)
+            continue;
+        call->hurried = true;
+        tdg__core_timer_at(core, &call->timeout, due);
     }
 }
 
@@ -157,8 +190,8 @@ tdg__sub_call_t *tdg__sub_call_create(tdg__core_t *core, tdg__sub_call_kind_t ki
     if (call->next != NULL)
         call->next->prev = call;
     subs->calls = call;
-    tdg__core_timer_at(core, &call->timeout,
-                       tdg__core_now(core) + core->client->timeout_ms);
+    call->end_ms = tdg__core_now(core) + core->client->timeout_ms;
+    tdg__core_timer_at(core, &call->timeout, call->end_ms);
     return call;
 }
 

@@ -248,12 +248,33 @@ static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
 
 /* ---- Refused for now ---------------------------------------------------- */
 
+/* A copy, for those who wait; NULL: there is no reason, or no memory for it. */
+static tdg__refusal_t *keep_refusal(const tdg_failure_t *failure) {
+    size_t size = failure != NULL ? strlen(failure->message) + 1 : 0;
+    tdg__refusal_t *refusal =
+        failure != NULL ? tdg__malloc(sizeof(*refusal) + size) : NULL;
+
+    if (refusal == NULL)
+        return NULL;
+    *refusal = (tdg__refusal_t){
+        .code = failure->code,
+        .rpc_code = failure->rpc_code,
+        .http_status = failure->http_status,
+        .answered = failure->rpc_code != 0 || failure->http_status != 0 ||
+                    failure->code == TDG_EREFUSED,
+    };
+    memcpy(refusal->message, failure->message, size);
+    return refusal;
+}
+
 void tdg__sub_put_off(tdg__core_t *core, tdg__sub_t *sub, const tdg_failure_t *failure) {
     struct tdg__subs *subs = core->subs;
     bool once = (sub->flags & TDG__SUB_ONCE) != 0;
 
-    subs->refusal = failure != NULL ? *failure : (tdg_failure_t){.code = 0};
-    subs->refusal.data = NULL;
+    tdg__free(sub->refusal);
+    sub->refusal = sub->waiters != NULL ? keep_refusal(failure) : NULL;
+    if (sub->refusal != NULL && sub->refusal->answered)
+        tdg__waiters_put_off(core, sub->waiters);
     if (failure != NULL) {
         tdg__core_odd(core, TDG__ODD_PUT_OFF, "%.200s is refused for now, retrying: %s",
                       sub->uri, failure->message);
@@ -269,6 +290,8 @@ static void clear_put_off(tdg__core_t *core, tdg__sub_t *sub) {
     if ((sub->flags & TDG__SUB_PUT_OFF) == 0)
         return;
     sub->flags &= ~(unsigned)TDG__SUB_PUT_OFF;
+    tdg__free(sub->refusal);
+    sub->refusal = NULL;
     core->counts.retrying--;
     core->subs->put_off -= (sub->flags & TDG__SUB_ONCE) != 0 ? 1 : 0;
 }

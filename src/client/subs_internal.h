@@ -40,6 +40,7 @@ enum {
     TDG__SUBS_COLLECT_MS = 1000,   /* no update waits longer for that */
     TDG__SUBS_LAZY_HEAD_MS = 2000, /* a GET stream without a head counts as open */
     TDG__SUBS_MAX_LATE = 16,       /* calls that there was no memory for */
+    TDG__SUBS_PATIENCE_PART = 10,  /* of a call's time: until it returns a refusal */
 };
 
 /* Besides those in internal.h. */
@@ -56,8 +57,8 @@ enum {
     TDG__SUB_TO_READ = 1 << 17, /* in `to_read` */
     TDG__SUB_CHANGED = 1 << 18, /* and told, since the last read began */
     TDG__SUB_AWAITS = 1 << 19,  /* also where it does not exist yet */
-    TDG__SUB_PUT_OFF = 1 << 21, /* refused for now: asked for again in due time */
     TDG__SUB_COMPARE = 1 << 20, /* a gap of it is told only if the content differs */
+    TDG__SUB_PUT_OFF = 1 << 21, /* refused for now: asked for again in due time */
 };
 
 /* A cursor, as two numbers. */
@@ -65,6 +66,13 @@ typedef struct tdg__place {
     uint64_t epoch, number;
     bool known;
 } tdg__place_t;
+
+/* Why a subscription is refused for now. */
+typedef struct tdg__refusal {
+    int code, rpc_code, http_status;
+    bool answered; /* by the server; else it was lost before it did */
+    char message[];
+} tdg__refusal_t;
 
 typedef struct tdg__sub_call tdg__sub_call_t;
 typedef struct tdg__waiter tdg__waiter_t;
@@ -88,6 +96,8 @@ typedef enum tdg__sub_call_kind {
 struct tdg__sub_call {
     tdg__sub_call_t *next, *prev; /* among all calls that are not finished */
     tdg__core_timer_t timeout;
+    int64_t end_ms; /* its time is over then */
+    bool hurried;   /* the timer is due before, for those that are refused */
     tdg__sub_call_kind_t kind;
     tdg__core_done_fn done;
     void *user;
@@ -114,6 +124,7 @@ struct tdg__sub {
     uint32_t serial;           /* modern: the newest listen of the group that names it */
     uint32_t acked;            /* the newest acknowledgement that does */
     tdg__asked_t *asked;       /* legacy: (un)subscribe under way */
+    tdg__refusal_t *refusal;   /* PUT_OFF: the last one; NULL: no reason is known */
 
     tdg__template_t *template_; /* TEMPLATE; NULL: by the text before the first brace */
     size_t prefix_len;
@@ -242,11 +253,10 @@ struct tdg__subs {
     bool gaps;                   /* some subscription has GAP */
     tdg__waiter_t *list_waiters; /* legacy */
 
-    tdg__list_t todo;      /* legacy: to be (un)subscribed */
-    size_t asked;          /* of these in flight */
-    size_t failed;         /* to be tried again with the retry timer */
-    size_t put_off;        /* subscriptions with PUT_OFF that were live before */
-    tdg_failure_t refusal; /* of the last one put off, without data; code 0: no reason */
+    tdg__list_t todo; /* legacy: to be (un)subscribed */
+    size_t asked;     /* of these in flight */
+    size_t failed;    /* to be tried again with the retry timer */
+    size_t put_off;   /* subscriptions with PUT_OFF that were live before */
     struct tdg__get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
     uint64_t epoch;                   /* seen last */
@@ -324,6 +334,9 @@ void tdg__waiter_settle(tdg__core_t *core, tdg__waiter_t *waiter, int code,
 void tdg__waiters_settle(tdg__core_t *core, tdg__waiter_t **list, int code,
                          const tdg_failure_t *failure);
 void tdg__waiters_move(tdg__waiter_t **from, tdg__waiter_t **to);
+
+/* They wait for what was refused for now: their calls do so for a part of their time. */
+void tdg__waiters_put_off(tdg__core_t *core, const tdg__waiter_t *list);
 
 void tdg__sub_calls_flush(tdg__core_t *core); /* calls `done` of those that finished */
 void tdg__sub_calls_end(tdg__core_t *core);   /* all that wait: TDG_EENDED */

@@ -659,6 +659,25 @@ def what_a_server_answers_decides_the_exit_code():
     stub.close()
 
 
+def a_refusal_that_may_pass_is_retried():
+    """With URIs and without; --no-retry takes it for final."""
+    listen = 'subscriptions/listen'
+    starting = Exception({'code': -32603, 'message': 'starting'})
+    stub = Stub({listen: starting, 'resources/list': {'resources': [{'uri': 'm:1', 'name': '1'}]}},
+                capabilities={'resources': {'subscribe': True}})
+    watches = [Watch(stub.url, 'm:1', wait=False), Watch(stub.url, wait=False)]
+    never = Watch(stub.url, 'm:1', '--no-retry', wait=False)
+    for watch in watches:
+        watch.line('m:1 is refused for now, retrying', 'starting', lines=watch.err)
+    never.ends(FAILED)
+    tap.check('starting' in never.said(), never.said())
+    del stub.answers[listen]
+    for watch in watches:
+        watch.line('watching 1 resource', lines=watch.err)
+        watch.ends(OK, signal.SIGINT)
+    stub.close()
+
+
 def patience_is_not_silent():
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
@@ -831,6 +850,7 @@ TESTS = [
     (patience_waits_for_a_server,),
     (nothing_to_watch_is_said,),
     (what_a_server_answers_decides_the_exit_code,),
+    (a_refusal_that_may_pass_is_retried,),
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),

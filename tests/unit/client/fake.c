@@ -770,6 +770,7 @@ static void write_note(struct fake_note *note, int code, json_t *result,
         assert_non_null(failure);
         assert_int_equal(failure->code, code);
         note->rpc_code = failure->rpc_code;
+        note->passing = failure->passing;
         note->http_status = failure->http_status;
         strcpy(note->message, failure->message);
     }

@@ -72,6 +72,7 @@ struct fake_note {
     int calls; /* of done: has to be 1 in the end */
     int code;
     int rpc_code, http_status;
+    bool passing;
     char message[512];
     char *result; /* JSON text, or NULL */
     void *own;    /* for the test */

@@ -303,21 +303,15 @@ static void a_passing_refusal_is_retried_in_the_legacy_era(void **state) {
     each_refusal(TDG_ERA_LEGACY);
 }
 
-/* As reconnects are: growing, with jitter, and no more than 20 a minute. What the server
- * has answered is told when the time of the call is over. */
-static void retries_are_bounded(void **state) {
-    struct fake *f = *state;
-    struct fake_note *note;
-    int64_t last;
+/* Refuses every attempt, until `note` has its outcome or the time is over. Returns how
+ * many there were. */
+static int refuse_all(struct fake *f, const char *method, const struct fake_note *note,
+                      int64_t ms) {
+    int64_t last = f->now, end = f->now + ms;
     int tries = 0;
 
-    f->client.timeout_ms = 600000;
-    fake_up(f, TDG_ERA_LEGACY);
-    note = play_subscribe(f, "a:1", NULL);
-    fake_opened(f, fake_find(f, "GET"));
-    last = f->now;
-    while (note->calls == 0) {
-        struct fake_sent *sent = fake_seek(f, "resources/subscribe");
+    do {
+        struct fake_sent *sent = fake_seek(f, method);
 
         if (sent != NULL) {
             assert_true(tries < 2 || sent->at_ms - last >= 250);
@@ -325,13 +319,95 @@ static void retries_are_bounded(void **state) {
             tries++;
             fake_error(f, sent, -32603, "starting", NULL);
         }
-        fake_next(f, 600000);
+    } while ((note == NULL || note->calls == 0) && fake_next(f, end - f->now) >= 0);
+    return tries;
+}
+
+/* As reconnects are: growing, with jitter, and no more than 20 a minute. What was live
+ * once is retried for as long as it takes. */
+static void retries_are_bounded(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_in_range(refuse_all(f, "resources/subscribe", NULL, 600000), 20, 60);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+    assert_int_equal(f->core->counts.retrying, 1);
+}
+
+/* Who waits for the first outcome hears of a refusal in time, and why. */
+static void a_refusal_is_reported_in_time(void **state) {
+    (void)state;
+    for (int era = TDG_ERA_MODERN; era <= TDG_ERA_LEGACY; era++) {
+        const char *method = era == TDG_ERA_MODERN ? LISTEN : "resources/subscribe";
+        struct fake_note *note;
+        struct fake *f;
+        int64_t began;
+        void *fake;
+
+        fake_setup_http(&fake);
+        f = fake;
+        f->client.timeout_ms = 60000;
+        fake_up(f, (tdg_era_t)era);
+        note = play_subscribe(f, "a:1", NULL);
+        if (era == TDG_ERA_LEGACY)
+            fake_opened(f, fake_find(f, "GET"));
+        began = f->now;
+        assert_in_range(refuse_all(f, method, note, 60000), 3, 8);
+        assert_int_equal(f->now - began, 6000);
+        assert_int_equal(fake_code(note), TDG_EREFUSED);
+        assert_int_equal(note->rpc_code, -32603);
+        assert_true(note->passing);
+        assert_int_equal(f->core->counts.subscriptions, 0);
+        assert_int_equal(f->core->counts.retrying, 0);
+        fake_pass(f, 60000);
+        assert_null(fake_seek(f, method)); /* nobody wants it any more */
+        fake_teardown(&fake);
     }
-    assert_in_range(tries, 20, 60);
+}
+
+/* The request that names it. */
+static struct fake_sent *find_about(const struct fake *f, const char *uri) {
+    for (size_t i = 0; i < f->sent_count; i++) {
+        if (f->sent[i]->text != NULL && strstr(f->sent[i]->text, uri) != NULL)
+            return f->sent[i];
+    }
+    fail_msg("nothing was sent about %s", uri);
+    return NULL;
+}
+
+/* The rest of the call has its time, and each has the reason of its own. */
+static void a_refusal_hurries_nobody_else(void **state) {
+    const char *const uris[] = {"a:1", "a:2", "a:3"};
+    struct fake *f = *state;
+    struct fake_sent *sent[3];
+    struct fake_note *note;
+    int codes[3] = {1, 1, 1};
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_LEGACY);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, 3, NULL, codes, fake_done, note);
+    fake_run(f);
+    fake_opened(f, fake_find(f, "GET"));
+    for (int i = 0; i < 3; i++)
+        sent[i] = find_about(f, uris[i]);
+    fake_error(f, sent[0], -32603, "first", NULL);
+    fake_status(f, sent[1], 503, NULL);
+    fake_pass(f, 50);
+    fake_pass(f, 6000);
+    assert_int_equal(codes[0], TDG_EREFUSED);
+    assert_int_equal(codes[1], TDG_EAWAY);
+    assert_int_equal(note->calls, 0);
+    fake_result(f, sent[2], "{}");
     assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(codes[2], 0);
     assert_int_equal(note->rpc_code, -32603);
-    assert_int_equal(f->core->counts.subscriptions, 0);
-    assert_int_equal(f->core->counts.retrying, 0);
+    assert_non_null(strstr(note->message, "first"));
+    assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
 /* One of a stream; the others are live. What it misses until then nobody can say. */
@@ -411,6 +487,8 @@ int main(void) {
         cmocka_unit_test(a_passing_refusal_is_retried_in_the_modern_era),
         cmocka_unit_test(a_passing_refusal_is_retried_in_the_legacy_era),
         HTTP(retries_are_bounded),
+        cmocka_unit_test(a_refusal_is_reported_in_time),
+        HTTP(a_refusal_hurries_nobody_else),
         HTTP(one_of_a_stream_is_retried),
         HTTP(a_live_one_that_is_left_out_is_retried),
         HTTP(a_stream_that_only_ends_is_no_success),
