@@ -194,15 +194,42 @@ static void compare_all(const tdg__core_t *core, const tdg__sub_group_t *group) 
     }
 }
 
+static bool has_one_life(const tdg__core_t *core) {
+    return (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0;
+}
+
+/* The stream beside a silent one is over before it was acknowledged. Where the server has
+ * answered, it may allow only one: then that is not lost, but closed by us, and opened
+ * again. */
+static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
+                           const tdg__outcome_t *outcome) {
+    const tdg_failure_t *failure = outcome->failure;
+
+    compare_all(core, group);
+    group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
+                     (failure != NULL && failure->http_status != 0);
+    tdg__listen_drop(core, &group->live);
+    if (group->refused && has_one_life(core)) {
+        lose(core, group);
+        try_later(core, group, outcome->retry_after_ms);
+    } else {
+        on_live_ended(core, group, outcome);
+    }
+}
+
 static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                            const tdg__outcome_t *outcome) {
     if (outcome->code == TDG_EENDED)
         return;
     if (group->checked && group->live != NULL) {
-        compare_all(core, group);
-        group->refused = outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY;
-        tdg__listen_drop(core, &group->live);
-        on_live_ended(core, group, outcome);
+        on_check_ended(core, group, outcome);
+        return;
+    }
+    if (group->gap && has_one_life(core)) {
+        tdg__connect_give_up(core, outcome->code != 0 ? outcome->code : TDG_EENDED,
+                             outcome->failure != NULL
+                                 ? outcome->failure->message
+                                 : "the server has ended the stream");
         return;
     }
     if (tdg__subs_barred(outcome) && group->gap) {
@@ -222,7 +249,7 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                           const tdg__outcome_t *outcome) {
     const bool graceful = outcome->code == 0;
 
-    if (group->fresh == NULL && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+    if (group->fresh == NULL && has_one_life(core)) {
         tdg__connect_give_up(core, graceful ? TDG_EENDED : outcome->code,
                              graceful || outcome->failure == NULL
                                  ? "the server has ended the stream"

@@ -271,6 +271,40 @@ static void a_check_that_is_refused_closes_the_first(void **state) {
     assert_int_equal(play_open(f, LISTEN), 2);
 }
 
+/* A server that allows one stream has refused nothing but the second one. */
+static void a_refused_check_ends_no_one_life(void **state) {
+    struct fake *f = *state;
+
+    f->client.flags = TDG_CLIENT_ONE_LIFE;
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    know(f, "1");
+    fake_pass(f, QUIET_MS + 1);
+    fake_status(f, fake_find(f, LISTEN), 503, NULL);
+    assert_int_equal(play_open(f, LISTEN), 0);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    answer_read(f, "2");
+    assert_told(f, "UPDATED a:1\n");
+
+    fake_pass(f, QUIET_MS + 1);
+    fake_error(f, fake_find(f, LISTEN), -32603, "one stream at a time", NULL);
+    fake_pass(f, 1000);
+    fake_error(f, fake_find(f, LISTEN), -32603, "still one at a time", NULL);
+    assert_told(f, "DOWN\nCLOSED\n"); /* now there is none */
+}
+
+static void a_check_without_an_answer_ends_one_life(void **state) {
+    struct fake *f = *state;
+
+    f->client.flags = TDG_CLIENT_ONE_LIFE;
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_pass(f, QUIET_MS + 1);
+    fake_pass(f, CHECK_MS);
+    assert_told(f, "DOWN\nCLOSED\n");
+}
+
 static void ours_that_announces_nothing_goes_on_from_the_cursor(void **state) {
     struct fake *f = *state;
 
@@ -530,6 +564,8 @@ int main(void) {
         HTTP(a_template_cannot_be_compared),
         HTTP(a_check_that_nobody_answers_is_a_loss),
         HTTP(a_check_that_is_refused_closes_the_first),
+        HTTP(a_refused_check_ends_no_one_life),
+        HTTP(a_check_without_an_answer_ends_one_life),
         HTTP(ours_that_announces_nothing_goes_on_from_the_cursor),
         HTTP(our_session_notices_after_three_intervals),
         HTTP(the_first_stream_goes_when_all_is_compared),
