@@ -378,7 +378,8 @@ typedef struct tdg_resource {
     tdg_read_fn read; /* required */
     void *user;
     tdg_user_free_fn user_free;
-    bool not_subscribable;   /* clients can only read it; subscribing is refused */
+    bool not_subscribable;   /* clients can only read it; subscribing is refused, and
+                                subscriptions from before end */
     bool private_content;    /* caches must not share what is read */
     uint32_t ttl_ms;         /* how long what is read may be called fresh [0] */
     tdg_settings_t settings; /* when its subscribers are told */

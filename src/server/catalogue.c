@@ -9,12 +9,15 @@
 
 /* ---- Beginning and end -------------------------------------------------- */
 
-int tdg__catalogue_create(tdg__catalogue_t **ret) {
+int tdg__catalogue_create(void (*taken_back)(void *user), void *user,
+                          tdg__catalogue_t **ret) {
     tdg__catalogue_t *catalogue = tdg__calloc(1, sizeof(*catalogue));
     int rv;
 
     if (catalogue == NULL)
         return TDG_ENOMEM;
+    catalogue->taken_back = taken_back;
+    catalogue->user = user;
 
     rv = tdg__random(&catalogue->key, sizeof(catalogue->key));
     if (rv < 0)
@@ -56,6 +59,42 @@ void tdg__catalogue_destroy(tdg__catalogue_t *catalogue) {
     }
     pthread_mutex_destroy(&catalogue->lock);
     tdg__free(catalogue);
+}
+
+/* ---- Looking up; with the lock ------------------------------------------ */
+
+static tdg__entry_t *find(const tdg__catalogue_t *catalogue, tdg__kind_t kind,
+                          const char *key, size_t len) {
+    const tdg__shelf_t *shelf = &catalogue->shelves[kind];
+    uint32_t id = tdg__shelf_find(shelf, key, len);
+
+    return id != 0 ? tdg__shelf_at(shelf, id)->entry : NULL;
+}
+
+struct best {
+    const tdg__shelf_t *shelf;
+    const tdg__slot_t *slot; /* NULL: none yet */
+};
+
+static void on_match(void *user, uint32_t id) {
+    struct best *best = user;
+    const tdg__slot_t *slot = tdg__shelf_at(best->shelf, id);
+    size_t own, other;
+
+    if (best->slot != NULL) {
+        own = tdg__template_literal_len(best->slot->entry->parsed);
+        other = tdg__template_literal_len(slot->entry->parsed);
+        if (other < own || (other == own && slot->sequence > best->slot->sequence))
+            return;
+    }
+    best->slot = slot;
+}
+
+static tdg__entry_t *match(tdg__catalogue_t *catalogue, const char *uri, size_t len) {
+    struct best best = {&catalogue->shelves[TDG__TEMPLATE], NULL};
+
+    tdg__template_index_match(catalogue->templates, uri, len, on_match, &best);
+    return best.slot != NULL ? best.slot->entry : NULL;
 }
 
 /* ---- Changing it; with the lock ----------------------------------------- */
@@ -114,6 +153,18 @@ static int put(tdg__catalogue_t *catalogue, tdg__entry_t *entry, tdg__entry_t **
     return 0;
 }
 
+/* Whether an entry makes something not subscribable that nothing else does already. */
+static bool takes_back(tdg__catalogue_t *catalogue, const tdg__entry_t *entry) {
+    const tdg__entry_t *before;
+
+    if (!entry->not_subscribable)
+        return false;
+    before = find(catalogue, entry->kind, entry->key, entry->len);
+    if (before == NULL && entry->kind == TDG__RESOURCE)
+        before = match(catalogue, entry->key, entry->len);
+    return before == NULL || !before->not_subscribable;
+}
+
 static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_t id) {
     tdg__shelf_t *shelf = &catalogue->shelves[kind];
     tdg__entry_t *entry = tdg__shelf_at(shelf, id)->entry;
@@ -127,14 +178,18 @@ static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_
 
 static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
     tdg__entry_t *old = NULL;
+    bool taken_back;
     int rv;
 
     pthread_mutex_lock(&catalogue->lock);
+    taken_back = takes_back(catalogue, entry);
     rv = put(catalogue, entry, &old);
     pthread_mutex_unlock(&catalogue->lock);
 
     if (rv < 0)
         tdg__entry_discard(entry);
+    else if (taken_back && catalogue->taken_back != NULL)
+        catalogue->taken_back(catalogue->user);
     tdg__entry_unref(old);
     return rv;
 }
@@ -191,42 +246,6 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
 
     tdg__entry_unref(entry);
     return rv;
-}
-
-/* ---- Looking up; with the lock ------------------------------------------ */
-
-static tdg__entry_t *find(const tdg__catalogue_t *catalogue, tdg__kind_t kind,
-                          const char *key, size_t len) {
-    const tdg__shelf_t *shelf = &catalogue->shelves[kind];
-    uint32_t id = tdg__shelf_find(shelf, key, len);
-
-    return id != 0 ? tdg__shelf_at(shelf, id)->entry : NULL;
-}
-
-struct best {
-    const tdg__shelf_t *shelf;
-    const tdg__slot_t *slot; /* NULL: none yet */
-};
-
-static void on_match(void *user, uint32_t id) {
-    struct best *best = user;
-    const tdg__slot_t *slot = tdg__shelf_at(best->shelf, id);
-    size_t own, other;
-
-    if (best->slot != NULL) {
-        own = tdg__template_literal_len(best->slot->entry->parsed);
-        other = tdg__template_literal_len(slot->entry->parsed);
-        if (other < own || (other == own && slot->sequence > best->slot->sequence))
-            return;
-    }
-    best->slot = slot;
-}
-
-static tdg__entry_t *match(tdg__catalogue_t *catalogue, const char *uri, size_t len) {
-    struct best best = {&catalogue->shelves[TDG__TEMPLATE], NULL};
-
-    tdg__template_index_match(catalogue->templates, uri, len, on_match, &best);
-    return best.slot != NULL ? best.slot->entry : NULL;
 }
 
 /* ---- Looking up --------------------------------------------------------- */

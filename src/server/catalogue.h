@@ -22,8 +22,11 @@
 
 typedef struct tdg__catalogue tdg__catalogue_t;
 
-/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
-int tdg__catalogue_create(tdg__catalogue_t **ret);
+/* `taken_back` is called, without the lock, after something was added that makes URIs or
+ * a template not subscribable which may have been so before; NULL: nobody asks. Returns
+ * 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__catalogue_create(void (*taken_back)(void *user), void *user,
+                          tdg__catalogue_t **ret);
 void tdg__catalogue_destroy(tdg__catalogue_t *catalogue); /* NULL is accepted */
 
 /* ---- Changing it -------------------------------------------------------- */

@@ -12,7 +12,9 @@
 #include "server/shelf.h"
 
 struct tdg__catalogue {
-    tdg__hash_key_t key; /* never changes */
+    tdg__hash_key_t key; /* never changes, like the next two */
+    void (*taken_back)(void *user);
+    void *user;
 
     pthread_mutex_t lock; /* for all that follows */
     tdg__shelf_t shelves[TDG__KIND_COUNT];

@@ -210,6 +210,13 @@ static void watch_stop(void *user, const tdg__target_t *target) {
     tdg__trace_watch_stopped(server, target);
 }
 
+static void on_taken_back(void *user) {
+    tdg_server_t *server = user;
+
+    for (unsigned i = 0; i < server->worker_count; i++)
+        tdg__worker_recheck(server->workers[i]);
+}
+
 static int init_parts(tdg_server_t *server) {
     tdg__hub_opts_t hub = {
         .start = server->opts.watcher.start != NULL ? watch_start : NULL,
@@ -217,7 +224,7 @@ static int init_parts(tdg_server_t *server) {
         .user = server,
     };
 
-    int rv = tdg__catalogue_create(&server->catalogue);
+    int rv = tdg__catalogue_create(on_taken_back, server, &server->catalogue);
     if (rv == 0)
         rv = tdg__hub_create(&hub, &server->hub);
     if (rv == 0)

@@ -20,6 +20,7 @@
 #include "server/log.h"
 #include "server/occupant.h"
 #include "server/pipe.h"
+#include "server/recheck.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -80,6 +81,7 @@ struct tdg__worker {
     uv_check_t check;
     unsigned handles; /* open ones of these five, and jobs that run */
     struct counters counters;
+    tdg__recheck_t recheck;
     tdg__trim_t trim; /* of the first worker, for the whole process */
 };
 
@@ -280,6 +282,10 @@ static void wake(void *user) {
     tdg__worker_t *worker = user;
 
     uv_async_send(&worker->wake);
+}
+
+void tdg__worker_recheck(tdg__worker_t *worker) {
+    tdg__recheck_ask(&worker->recheck);
 }
 
 void tdg__worker_wake(tdg__worker_t *worker) {
@@ -785,6 +791,7 @@ int tdg__worker_create(tdg_server_t *server, unsigned index, uv_loop_t *loop,
     worker->advanced_ms = -1;
     worker->alarm_ms = INT64_MAX;
     worker->last_task = &worker->tasks;
+    tdg__recheck_init(&worker->recheck, worker);
     int rv = init_loop(worker, loop);
     if (rv == 0)
         rv = tdg__inbox_create(MAX_NEWS, wake, worker, &worker->inbox);

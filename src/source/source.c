@@ -53,7 +53,8 @@ const tdg__option_t tdg__source_options[] = {
      .offset = ENTRY(subscribable),
      .fallback = "true",
      .example = "false",
-     .help = "Whether clients may subscribe to it; with false they can only read it."},
+     .help = "Whether clients may subscribe to it; with false they can only read it. A "
+             "reload that sets false ends the subscriptions to it."},
     {.name = "max-size",
      .type = TDG__OPTION_SIZE,
      .offset = ENTRY(max_size),

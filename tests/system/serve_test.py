@@ -165,6 +165,13 @@ class Stream:
         while self.next()['method'] != 'notifications/resources/list_changed':
             pass
 
+    def expect_end(self):
+        """It ends before long, whatever comes before."""
+        deadline = time.monotonic() + PATIENCE
+        while self.response.readline():
+            assert time.monotonic() < deadline, 'the stream does not end'
+        self.close()
+
     def close(self):
         self.response.close()
         self.connection.close()
@@ -806,6 +813,35 @@ def an_entry_may_be_for_reading_only():
     assert serve.end() == 0
 
 
+def a_reload_ends_subscriptions_to_what_is_for_reading_only():
+    """Of every spelling, in both eras; other streams go on."""
+    folder = tempfile.mkdtemp(dir=work)
+    with open(os.path.join(folder, 'a.txt'), 'w', encoding='utf-8') as file:
+        file.write('text')
+    config = (f"{HEAD}resources:\n- memory: 'm:{{x}}'\n%s- memory: n:1\n"
+              f"- files: {folder}\n  uri: 'f:/{{+path}}'\n%s")
+    no = '  subscribable: false\n'
+    serve = Serve(config % ('', ''))
+    other = listen(serve, 'n:1')
+    memory = [listen(serve, uri) for uri in ('m:{x}', 'm:1')]
+    files = [listen(serve, uri) for uri in ('f:/a.txt', 'f:/{+path}', 'f:/none.txt')]
+    files.append(legacy_listen(serve, 'f:/a.txt'))
+    serve.reload(config % (no, ''))
+    for stream in memory:
+        stream.expect_end()
+    assert publish(serve, {'uri': 'n:1', 'content': 'b'})[0] == 200
+    other.expect('n:1')
+    with open(os.path.join(folder, 'a.txt'), 'w', encoding='utf-8') as file:
+        file.write('more text')
+    files[0].expect('f:/a.txt')
+    serve.reload(config % (no, no))
+    for stream in files:
+        stream.expect_end()
+    assert Session(serve).subscribe('f:/a.txt')['error']['code'] == -32602
+    other.close()
+    assert serve.end() == 0
+
+
 def dialect_at(serve, port):
     """What a missing resource is called there: each dialect has a code of its own."""
     serve.port = port
@@ -1238,6 +1274,7 @@ TESTS = [
     a_session_subscribes_to_what_exists_or_asks_to_wait,
     the_paths_of_a_folder_are_completed,
     an_entry_may_be_for_reading_only,
+    a_reload_ends_subscriptions_to_what_is_for_reading_only,
     each_listener_has_its_dialect,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,

@@ -26,7 +26,7 @@ struct fixture {
 static int setup(void **state) {
     struct fixture *f = state_create(state, sizeof(*f));
 
-    return tdg__catalogue_create(&f->catalogue);
+    return tdg__catalogue_create(NULL, NULL, &f->catalogue);
 }
 
 static int teardown(void **state) {
@@ -424,7 +424,7 @@ static void only_our_own_cursors_are_accepted(void **state) {
     assert_int_equal(
         tdg__catalogue_page(f->catalogue, TDG__PROMPT, next, 1, &items, &unused),
         TDG_EINVAL);
-    assert_int_equal(tdg__catalogue_create(&other), 0);
+    assert_int_equal(tdg__catalogue_create(NULL, NULL, &other), 0);
     assert_int_equal(tdg__catalogue_page(other, TDG__TOOL, next, 1, &items, &unused),
                      TDG_EINVAL);
     tdg__catalogue_destroy(other);
@@ -633,7 +633,7 @@ static void without_memory_there_is_no_catalogue(void **state) {
     (void)state;
     for (size_t nth = 1;; nth++, failures++) {
         memory_fail(nth, MEMORY_ONCE);
-        if (tdg__catalogue_create(&catalogue) == 0)
+        if (tdg__catalogue_create(NULL, NULL, &catalogue) == 0)
             break;
         assert_null(catalogue);
         assert_int_equal(memory_live(), before);

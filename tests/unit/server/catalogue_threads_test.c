@@ -135,7 +135,7 @@ static void threads_share_a_catalogue(void **state) {
     pthread_t threads[WRITERS + READERS];
 
     (void)state;
-    assert_int_equal(tdg__catalogue_create(&shared.catalogue), 0);
+    assert_int_equal(tdg__catalogue_create(NULL, NULL, &shared.catalogue), 0);
     for (int i = 0; i < FIXED; i++) {
         char uri[32];
 

@@ -147,7 +147,7 @@ static int setup(void **state) {
     struct fixture *f = state_create(state, sizeof(*f));
 
     fake_start(&f->fake);
-    assert_int_equal(tdg__catalogue_create(&f->catalogue), 0);
+    assert_int_equal(tdg__catalogue_create(NULL, NULL, &f->catalogue), 0);
     f->fake.server.catalogue = f->catalogue;
     add_resources(f);
     add_others(f);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/recheck.h"
+
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "server/feed.h"
+#include "server/trace.h"
+
+/* Ending one may end a session with all that it has, so a turn ends few of them. */
+enum { PER_TURN = 1024, ENDS_PER_TURN = 16 };
+
+static bool is_taken_back(const tdg__recheck_t *recheck, const tdg__target_t *target) {
+    tdg__catalogue_t *catalogue =
+        tdg__server_catalogue(tdg__worker_server(recheck->worker));
+
+    switch (target->kind) {
+    case TDG__TARGET_URI:
+        return tdg__catalogue_may_watch(catalogue, target->name) == TDG_ENOTSUP;
+    case TDG__TARGET_TEMPLATE:
+        return tdg__catalogue_may_watch_template(catalogue, target->name) == TDG_ENOTSUP;
+    default:
+        return false;
+    }
+}
+
+/* As if its watcher had failed; the feed may be gone afterwards. */
+static void end_subscription(tdg__recheck_t *recheck, const tdg__sub_info_t *info) {
+    tdg__feed_t *feed =
+        tdg__engine_stream_user(tdg__worker_engine(recheck->worker), info->stream);
+    char name[TDG__ENTRY_MAX_KEY + 1]; /* the engine's own goes with the subscription */
+    tdg__target_t target = {info->target.kind, name, info->target.len};
+
+    if (feed == NULL || target.len >= sizeof(name))
+        return;
+    memcpy(name, info->target.name, target.len);
+    name[target.len] = '\0';
+    tdg__trace_settled(feed, &target, TDG_ENOTSUP);
+    tdg__feed_unsubscribe(feed, &target);
+    feed->ops->settled(feed, &target, TDG_ENOTSUP, true);
+}
+
+/* Returns whether there is more to look at. One at a time: ending one may end others. */
+static bool go_on(tdg__recheck_t *recheck) {
+    tdg__engine_t *engine = tdg__worker_engine(recheck->worker);
+    unsigned ends = 0;
+
+    for (unsigned i = 0; i < PER_TURN && ends < ENDS_PER_TURN; i++) {
+        tdg__sub_info_t info;
+
+        if (tdg__engine_page(engine, &recheck->position, &info, 1) == 0)
+            return false;
+        if (is_taken_back(recheck, &info.target)) {
+            end_subscription(recheck, &info);
+            ends++;
+        }
+    }
+    return true;
+}
+
+static void run(tdg__task_t *task, bool here) {
+    tdg__recheck_t *recheck = (tdg__recheck_t *)(void *)task;
+
+    if (!here)
+        return;
+    if (recheck->position == 0)
+        recheck->begun = atomic_load(&recheck->asked);
+    if (go_on(recheck)) {
+        tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
+        return;
+    }
+    recheck->position = 0;
+    atomic_store(&recheck->posted, false);
+    if (atomic_load(&recheck->asked) != recheck->begun &&
+        !atomic_exchange(&recheck->posted, true))
+        tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
+}
+
+void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker) {
+    *recheck = (tdg__recheck_t){.task = {.run = run}, .worker = worker};
+}
+
+void tdg__recheck_ask(tdg__recheck_t *recheck) {
+    atomic_fetch_add(&recheck->asked, 1);
+    if (!atomic_exchange(&recheck->posted, true))
+        tdg__inbox_post(tdg__worker_inbox(recheck->worker), &recheck->task);
+}
