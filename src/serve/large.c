@@ -9,8 +9,7 @@
 #include "source/checksum.h"
 
 enum {
-    AT_ONCE = 2,        /* large URIs that are fetched and encoded at a time */
-    MAX_WAITING = 1000, /* reads */
+    AT_ONCE = 2, /* large URIs that are fetched and encoded at a time */
     WAIT_MS = 10000,
     LOOK_MS = 20, /* bytes come back on other threads; how often to look */
 };
@@ -117,45 +116,74 @@ static bool take_ticket(tdg__large_t *large, tdg__large_read_t *read) {
 
 /* ---- Turns -------------------------------------------------------------- */
 
-static void remove_at(tdg__large_t *large, tdg__large_read_t **at) {
-    tdg__large_read_t *read = *at;
+static tdg__large_read_t *read_of(tdg__turn_t *turn) {
+    return (tdg__large_read_t *)(void *)((char *)turn -
+                                         offsetof(tdg__large_read_t, turn));
+}
 
-    *at = read->next;
-    if (large->last == &read->next)
-        large->last = at;
-    read->next = NULL;
+static void enqueue(tdg__large_t *large, tdg__large_read_t *read) {
+    read->until_ms = uv_now(large->loop) + WAIT_MS;
+    read->prev = large->last;
+    if (large->last != NULL)
+        large->last->next = read;
+    else
+        large->first = read;
+    large->last = read;
+    large->waiting++;
+    tdg__turns_put(&large->turns, &read->turn, read->client);
+}
+
+static void dequeue(tdg__large_t *large, tdg__large_read_t *read) {
+    if (read->turn.lane != 0) /* else its turn was taken */
+        tdg__turns_leave(&large->turns, &read->turn);
+    if (read->prev != NULL)
+        read->prev->next = read->next;
+    else
+        large->first = read->next;
+    if (read->next != NULL)
+        read->next->prev = read->prev;
+    else
+        large->last = read->prev;
+    read->next = read->prev = NULL;
     large->waiting--;
 }
 
-/* Takes those out of the list whose turn it is, or for whom it is over, in order; they
- * are called afterwards, since a call may bring others. The first that finds no room
- * stops those behind it, but for those that share with one before. */
-static tdg__large_read_t *take_due(tdg__large_t *large, uint64_t now_ms,
-                                   tdg__large_read_t **ret_over) {
-    tdg__large_read_t **at = &large->first, *due = NULL, **last_due = &due;
-    tdg__large_read_t **last_over = ret_over;
-    bool room = true;
+/* Takes those out for whom it is over. They are called afterwards, as the next ones,
+ * since a call may bring others. */
+static tdg__large_read_t *take_over(tdg__large_t *large, uint64_t now_ms) {
+    tdg__large_read_t *over = NULL, **last = &over, *next;
 
-    *ret_over = NULL;
-    while (*at != NULL) {
-        tdg__large_read_t *read = *at;
-        bool over = now_ms >= read->until_ms || read->cancelled(read);
-        bool admitted = !over && (room || find_ticket(large, read->uri) != NULL) &&
-                        take_ticket(large, read);
-
-        if (!over && !admitted) {
-            room = false;
-            at = &read->next;
+    for (tdg__large_read_t *read = large->first; read != NULL; read = next) {
+        next = read->next;
+        if (now_ms < read->until_ms && !read->cancelled(read))
             continue;
-        }
-        remove_at(large, at);
-        if (over) {
-            *last_over = read;
-            last_over = &read->next;
-        } else {
-            *last_due = read;
-            last_due = &read->next;
-        }
+        dequeue(large, read);
+        *last = read;
+        last = &read->next;
+    }
+    return over;
+}
+
+/* Takes those out whose turn it is. The first that finds no room stops those behind it,
+ * but for those that share with one before. */
+static tdg__large_read_t *take_due(tdg__large_t *large) {
+    tdg__large_read_t *due = NULL, **last = &due, *next;
+    tdg__turn_t *turn;
+
+    while ((turn = tdg__turns_next(&large->turns)) != NULL &&
+           take_ticket(large, read_of(turn))) {
+        tdg__turns_take(&large->turns);
+        dequeue(large, read_of(turn));
+        *last = read_of(turn);
+        last = &read_of(turn)->next;
+    }
+    for (tdg__large_read_t *read = large->first; read != NULL; read = next) {
+        next = read->next;
+        if (find_ticket(large, read->uri) == NULL || !take_ticket(large, read))
+            continue;
+        dequeue(large, read);
+        *last = read;
+        last = &read->next;
     }
     return due;
 }
@@ -185,7 +213,8 @@ static void pump(tdg__large_t *large) {
     tdg__large_read_t *due, *over;
 
     sweep(large);
-    due = take_due(large, uv_now(large->loop), &over);
+    over = take_over(large, uv_now(large->loop));
+    due = take_due(large);
     look_after(large);
     call_all(over, true);
     call_all(due, false);
@@ -195,26 +224,40 @@ static void on_time(uv_timer_t *timer) {
     pump(timer->data);
 }
 
+/* One more waits: where that is one too many, another one gives way, or it does itself.
+ */
+static void wait_for_turn(tdg__large_t *large, tdg__large_read_t *read) {
+    tdg__large_read_t *refused = NULL;
+
+    if (large->waiting >= TDG__LARGE_WAITING) {
+        tdg__turn_t *last = tdg__turns_last_of_longest(&large->turns, read->client);
+
+        refused = last != NULL ? read_of(last) : read;
+    }
+    if (refused != NULL && refused != read)
+        dequeue(large, refused);
+    if (refused != read)
+        enqueue(large, read);
+    look_after(large);
+    if (refused != NULL)
+        refused->admitted(refused, true);
+}
+
 void tdg__large_admit(tdg__large_t *large, tdg__large_read_t *read) {
     read->ticket = NULL;
-    read->next = NULL;
+    read->next = read->prev = NULL;
     if (large->budget == NULL || read->size <= TDG__HEAVY_BYTES) {
         read->admitted(read, false);
         return;
     }
     sweep(large);
     if ((large->first == NULL || find_ticket(large, read->uri) != NULL) &&
-        take_ticket(large, read)) {
+        take_ticket(large, read))
         read->admitted(read, false);
-    } else if (large->closing || large->waiting >= MAX_WAITING) {
+    else if (large->closing)
         read->admitted(read, true);
-    } else {
-        read->until_ms = uv_now(large->loop) + WAIT_MS;
-        *large->last = read;
-        large->last = &read->next;
-        large->waiting++;
-        look_after(large);
-    }
+    else
+        wait_for_turn(large, read);
 }
 
 void tdg__large_leave(tdg__large_t *large, tdg__large_read_t *read) {
@@ -361,7 +404,8 @@ void tdg__large_encode(tdg__large_t *large, tdg__large_read_t *read,
 /* ---- Life --------------------------------------------------------------- */
 
 void tdg__large_init(tdg__large_t *large, uv_loop_t *loop, tdg__heavy_t *heavy) {
-    *large = (tdg__large_t){.loop = loop, .heavy = heavy, .last = &large->first};
+    *large = (tdg__large_t){.loop = loop, .heavy = heavy};
+    tdg__turns_init(&large->turns);
     uv_timer_init(loop, &large->timer);
     large->timer.data = large;
 }
@@ -371,14 +415,16 @@ void tdg__large_bind(tdg__large_t *large, tdg__budget_t *budget) {
 }
 
 void tdg__large_close(tdg__large_t *large, void (*idle)(void *user), void *user) {
-    tdg__large_read_t *waiting = large->first;
+    tdg__large_read_t *waiting = NULL, **last = &waiting;
 
     large->closing = true;
     large->idle = idle;
     large->user = user;
-    large->first = NULL;
-    large->last = &large->first;
-    large->waiting = 0;
+    while (large->first != NULL) {
+        *last = large->first;
+        dequeue(large, large->first);
+        last = &(*last)->next;
+    }
     uv_close((uv_handle_t *)&large->timer, NULL);
     call_all(waiting, true);
     if (large->encoding == 0)
@@ -391,5 +437,6 @@ void tdg__large_done(tdg__large_t *large) {
         forget(large, large->encoded);
     while (large->tickets != NULL)
         destroy_ticket(large, large->tickets);
+    tdg__turns_done(&large->turns);
     tdg__budget_unref(large->budget);
 }

@@ -11,6 +11,9 @@
  * last reader has it. Reads of one URI share what one of them has taken; equal contents,
  * by checksum, share one encoded answer, for as long as anybody still reads it.
  *
+ * Those that wait take turns by client, as reads of slow sources do (turns.h). Where too
+ * many wait, the last of the client with the most of them gives way.
+ *
  * Everything here happens on the loop of the sources. */
 #ifndef TDG_SERVE_LARGE_H
 #define TDG_SERVE_LARGE_H
@@ -24,17 +27,22 @@
 #include "base/buf.h"
 #include "source/heavy.h"
 #include "source/source.h"
+#include "source/turns.h"
+
+enum { TDG__LARGE_WAITING = 1000 }; /* reads that wait at a time */
 
 typedef struct tdg__large tdg__large_t;
 typedef struct tdg__large_read tdg__large_read_t;
 
 /* Embedded in whoever reads. */
 struct tdg__large_read {
-    tdg__large_read_t *next;
-    const char *uri;            /* borrowed until it has left */
-    uint64_t size;              /* as far as known; 0: unknown */
-    struct tdg__ticket *ticket; /* NULL: it has none, or needs none */
-    uint64_t until_ms;          /* while it waits */
+    tdg__large_read_t *next, *prev; /* of those that wait, or for one content */
+    tdg__turn_t turn;               /* while it waits */
+    uint64_t client;                /* whose it is */
+    const char *uri;                /* borrowed until it has left */
+    uint64_t size;                  /* as far as known; 0: unknown */
+    struct tdg__ticket *ticket;     /* NULL: it has none, or needs none */
+    uint64_t until_ms;              /* while it waits */
 
     /* Its turn has come, or will not come: busy. */
     void (*admitted)(tdg__large_read_t *read, bool busy);
@@ -53,8 +61,9 @@ struct tdg__large {
     uv_timer_t timer;            /* runs while there is something to look after */
     struct tdg__ticket *tickets; /* of reads that are under way */
     unsigned ticket_count;
-    tdg__large_read_t *first, **last; /* those that wait */
+    tdg__large_read_t *first, *last; /* those that wait, as they came */
     unsigned waiting;
+    tdg__turns_t turns;           /* of the same */
     struct tdg__encoded *encoded; /* answers that somebody reads, or are being made */
     unsigned encoding;
     bool closing;

@@ -210,7 +210,8 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
         return;
     }
     *read = (struct read_task){.task.run = run_read, .live = live, .request = request};
-    read->large = (tdg__large_read_t){.uri = read->uri,
+    read->large = (tdg__large_read_t){.client = tdg__request_client(request),
+                                      .uri = read->uri,
                                       .size = tdg__request_size(request),
                                       .admitted = on_admitted,
                                       .encoded = on_encoded,

@@ -238,11 +238,7 @@ int tdg__items_create(tdg__source_t *source) {
     tdg__pool_init(&items->pool, sizeof(tdg__item_t));
     tdg__map_init(&items->by_uri);
     tdg__heap_init(&items->timers);
-    rv = tdg__turns_init(&items->turns, &items->pool);
-    if (rv < 0) {
-        tdg__free(items);
-        return rv;
-    }
+    tdg__turns_init(&items->turns);
     items->own_stale.max_bytes = TDG__STALE_BYTES;
     items->stale = &items->own_stale;
     source->items = items;

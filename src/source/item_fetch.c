@@ -77,6 +77,10 @@ static bool has_room(const tdg__source_t *source) {
     return source->items->fetching < (most != 0 && most < PARALLEL ? most : PARALLEL);
 }
 
+static tdg__item_t *item_of(tdg__turn_t *turn) {
+    return (tdg__item_t *)(void *)((char *)turn - offsetof(tdg__item_t, turn));
+}
+
 /* A fetch may end inside its start, so this is a loop and never nests. What nobody wants
  * any more is not fetched. */
 void tdg__items_pump(tdg__source_t *source) {
@@ -86,7 +90,7 @@ void tdg__items_pump(tdg__source_t *source) {
         return;
     items->pumping = true;
     while (items->queued > 0 && has_room(source) && !source->closing) {
-        tdg__item_t *item = tdg__turns_take(&items->turns);
+        tdg__item_t *item = item_of(tdg__turns_take(&items->turns));
 
         items->queued--;
         if (is_wanted(item)) {
@@ -111,13 +115,13 @@ void tdg__item_look_for(tdg__item_t *item, uint64_t client) {
         return;
     }
     if (item->state == QUEUED) {
-        tdg__turns_also(&items->turns, item, client);
+        tdg__turns_also(&items->turns, &item->turn, client);
         return;
     }
     tdg__item_recall(item);
     tdg__heap_disarm(&items->timers, &item->timer);
     item->state = QUEUED;
-    tdg__turns_put(&items->turns, item, client);
+    tdg__turns_put(&items->turns, &item->turn, client);
     items->queued++;
     tdg__items_pump(item->source);
 }

@@ -80,8 +80,7 @@ struct tdg__item {
     tdg__fetch_t fetch;
     tdg__timer_t timer; /* FETCHING: its time is over; IDLE: try again */
     struct reader *readers, *next_readers; /* of this fetch, of the next */
-    tdg__link_t queue;
-    uint32_t lane; /* QUEUED: where (turns.c) */
+    tdg__turn_t turn;                      /* while QUEUED */
     tdg__link_t by_use;
     tdg__item_t *older, *newer;  /* in the cache, while something is kept */
     tdg__variables_t *variables; /* while FETCHING, where the source has a template */

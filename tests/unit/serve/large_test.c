@@ -86,16 +86,20 @@ static int teardown(void **state) {
     return 0;
 }
 
-static struct one *ask(struct fixture *f, size_t i, const char *uri, uint64_t size) {
-    struct one *one = &f->reads[i];
-
-    one->read = (tdg__large_read_t){.uri = uri,
+static void ask_for(struct fixture *f, struct one *one, uint64_t client, const char *uri,
+                    uint64_t size) {
+    one->read = (tdg__large_read_t){.client = client,
+                                    .uri = uri,
                                     .size = size,
                                     .admitted = on_admitted,
                                     .encoded = on_encoded,
                                     .cancelled = is_cancelled};
     tdg__large_admit(&f->large, &one->read);
-    return one;
+}
+
+static struct one *ask(struct fixture *f, size_t i, const char *uri, uint64_t size) {
+    ask_for(f, &f->reads[i], 1, uri, size);
+    return &f->reads[i];
 }
 
 static void encode(struct fixture *f, struct one *one, const char *data, size_t len) {
@@ -174,6 +178,52 @@ static void whoever_waits_too_long_or_leaves_is_refused(void **state) {
     tdg__budget_give(f->budget, 9 * MB);
 }
 
+/* One client asks for many things, another for one. */
+static void clients_take_turns(void **state) {
+    struct fixture *f = *state;
+    static const char *const uris[] = {"a:0", "a:1", "a:2", "a:3", "a:4"};
+
+    assert_true(tdg__budget_take(f->budget, 10 * MB));
+    for (size_t i = 0; i < 5; i++)
+        ask_for(f, &f->reads[i], 1, uris[i], 4 * MB);
+    ask_for(f, &f->reads[5], 2, "b:0", 4 * MB);
+    tdg__budget_give(f->budget, 10 * MB); /* enough for one */
+    RUN_UNTIL(f, f->reads[0].admitted);
+    assert_false(f->reads[5].admitted);
+    leave(f, &f->reads[0]);
+    RUN_UNTIL(f, f->reads[5].admitted || f->reads[1].admitted);
+    assert_true(f->reads[5].admitted);
+    assert_false(f->reads[1].admitted);
+    leave(f, &f->reads[5]);
+    for (size_t i = 1; i < 5; i++) {
+        RUN_UNTIL(f, f->reads[i].admitted);
+        leave(f, &f->reads[i]);
+    }
+}
+
+static void whoever_has_the_most_waiting_gives_way(void **state) {
+    struct fixture *f = *state;
+    struct one *many = calloc(TDG__LARGE_WAITING, sizeof(*many));
+    size_t last = TDG__LARGE_WAITING - 1;
+
+    assert_non_null(many);
+    assert_true(tdg__budget_take(f->budget, 10 * MB));
+    for (size_t i = 0; i <= last; i++)
+        ask_for(f, &many[i], 1, "a:0", MB);
+    ask_for(f, &f->reads[0], 1, "a:0", MB); /* the same client */
+    assert_true(f->reads[0].busy);
+    ask_for(f, &f->reads[1], 2, "a:0", MB);
+    assert_false(f->reads[1].busy);
+    assert_true(many[last].busy);
+    assert_false(many[last - 1].busy);
+    tdg__large_close(&f->large, on_idle, f);
+    assert_true(f->reads[1].busy);
+    for (size_t i = 0; i < last; i++)
+        assert_true(many[i].busy);
+    tdg__budget_give(f->budget, 10 * MB);
+    free(many);
+}
+
 static void equal_contents_are_encoded_once_while_somebody_reads_them(void **state) {
     struct fixture *f = *state;
     size_t len;
@@ -213,6 +263,8 @@ int main(void) {
         CASE(a_few_are_under_way_at_a_time_and_others_follow_in_order),
         CASE(without_room_a_read_waits_until_some_comes_back),
         CASE(whoever_waits_too_long_or_leaves_is_refused),
+        CASE(clients_take_turns),
+        CASE(whoever_has_the_most_waiting_gives_way),
         CASE(equal_contents_are_encoded_once_while_somebody_reads_them),
         CASE(what_was_larger_than_expected_is_refused_where_it_does_not_fit),
     };
