@@ -41,11 +41,14 @@ int tdg__feed_subscribe(tdg__feed_t *feed, const tdg__target_t *target,
     int rv = tdg__engine_subscribe(tdg__worker_engine(feed->worker), feed->stream, target,
                                    opts, ret);
 
-    if (rv == 0)
-        tdg__trace_subscribed(feed, target);
-    else
+    if (rv < 0)
         tdg__trace_refused(feed, target, rv);
     return rv;
+}
+
+void tdg__feed_withdraw(tdg__feed_t *feed, const tdg__target_t *target, int code) {
+    tdg__trace_refused(feed, target, code);
+    tdg__engine_unsubscribe(tdg__worker_engine(feed->worker), feed->stream, target);
 }
 
 void tdg__feed_unsubscribe(tdg__feed_t *feed, const tdg__target_t *target) {

@@ -63,9 +63,12 @@ int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops
 /* Closes the stream; nothing of it is written any more. */
 void tdg__feed_close(tdg__feed_t *feed);
 
-/* As the functions of the engine, for this stream; `debug` sees them. */
+/* As the functions of the engine, for this stream; `debug` logs them. A subscription is
+ * logged by its owner, by tdg__trace_subscribed(), when it will not be withdrawn: that
+ * refuses one which was not acknowledged yet. */
 int tdg__feed_subscribe(tdg__feed_t *feed, const tdg__target_t *target,
                         const tdg__sub_opts_t *opts, tdg__subscribed_t *ret);
+void tdg__feed_withdraw(tdg__feed_t *feed, const tdg__target_t *target, int code);
 void tdg__feed_unsubscribe(tdg__feed_t *feed, const tdg__target_t *target);
 
 /* Where to write from now on; NULL: nowhere, and everything waits. */

@@ -100,9 +100,10 @@ static void on_initialized(tdg__session_t *session) {
         if (!info.list_changed || !lists[i].offered)
             continue;
         /* One whose watcher takes its time is acknowledged when it has settled. */
-        if (tdg__feed_subscribe(&session->feed, &list, NULL, NULL) == 0)
-            tdg__engine_acknowledge(tdg__worker_engine(worker), session->feed.stream,
-                                    &list);
+        if (tdg__feed_subscribe(&session->feed, &list, NULL, NULL) < 0)
+            continue;
+        tdg__trace_subscribed(&session->feed, &list);
+        tdg__engine_acknowledge(tdg__worker_engine(worker), session->feed.stream, &list);
     }
 }
 
@@ -153,6 +154,7 @@ static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
     json_t *result = subscribed_result(session, asked, resumed);
     tdg__stream_t stream = session->feed.stream;
 
+    tdg__trace_subscribed(&session->feed, target);
     if (session->kind == TDG__SESSION_HTTP &&
         tdg__post_acknowledges(tdg__call_channel(call), target)) {
         tdg__call_answer(call, result);
@@ -176,7 +178,7 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
-        tdg__feed_unsubscribe(&session->feed, target);
+        tdg__feed_withdraw(&session->feed, target, TDG_ENOMEM);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, target->name,
                tdg_strerror(TDG_ENOMEM));
         return;
@@ -220,8 +222,7 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     } else if (subscribed.state == TDG__SUBSCRIBING) {
         wait_for_watcher(session, call, target, &asked);
     } else if (!again && !asked.awaits && is_absent(session, target)) {
-        tdg__trace_refused(&session->feed, target, TDG_ENOTFOUND);
-        tdg__feed_unsubscribe(&session->feed, target);
+        tdg__feed_withdraw(&session->feed, target, TDG_ENOTFOUND);
         refuse(call, session, TDG__FAULT_NOT_FOUND, request->uri, NULL);
     } else {
         answer_subscribed(session, call, target, &asked, subscribed.resumed);
@@ -367,10 +368,8 @@ static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
         }
         tdg__free(waiting);
     }
-    if (!kept) {
-        tdg__trace_refused(&session->feed, target, TDG_ENOTFOUND);
-        tdg__feed_unsubscribe(&session->feed, target);
-    }
+    if (!kept)
+        tdg__feed_withdraw(&session->feed, target, TDG_ENOTFOUND);
 }
 
 /* Those who wait are answered. Where nobody does, it is a list (of which a client misses

@@ -207,6 +207,7 @@ static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, boo
     opts.has_cursor = asked->opts.has_cursor && !fresh;
     if (tdg__feed_subscribe(&listen->feed, &list, &opts, &subscribed) < 0)
         return 0;
+    tdg__trace_subscribed(&listen->feed, &list);
     *ret = true;
     listen->resumed &= subscribed.resumed;
     return subscribed.state == TDG__SUBSCRIBING
@@ -242,6 +243,8 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
                  TDG__NOT_SUBSCRIBED;
     if (!again)
         rv = tdg__feed_subscribe(&listen->feed, &resolved.target, &opts, &subscribed);
+    if (!again && rv == 0)
+        tdg__trace_subscribed(&listen->feed, &resolved.target);
     if (rv == TDG_ESUBSCRIPTIONS || rv == TDG_ETEMPLATES || rv == TDG_ETOTAL)
         tdg__server_log_event(tdg__worker_server(worker), TDG__EVENT_SUBSCRIPTION_REFUSED,
                               tdg_strerror(rv));

@@ -8,6 +8,9 @@
 
 enum { LOG_ROOM = 1 << 16 };
 
+#define SUBSCRIBE(uri)                                                                   \
+    "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe','params':{'uri':'" uri "'}}"
+
 struct fixture {
     struct served served;
     struct client one, two;
@@ -40,6 +43,7 @@ static bool is_logged(struct fixture *f, const char *text) {
 static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server;
     return strcmp(target->name, "t:late") == 0      ? TDG_EAGAIN
+           : strcmp(target->name, "t:absent") == 0  ? TDG_WATCH_ABSENT
            : strcmp(target->name, "t:refused") == 0 ? TDG_ENOTSUP
                                                     : 0;
 }
@@ -89,10 +93,7 @@ static int teardown(void **state) {
 static void play(struct fixture *f) {
     legacy_initialize(&f->one, LATEST_LEGACY);
     legacy_subscribe(&f->one, "a:1");
-    assert_int_equal(legacy_post(&f->one,
-                                 "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe',"
-                                 "'params':{'uri':'b:none'}}"),
-                     200);
+    assert_int_equal(legacy_post(&f->one, SUBSCRIBE("b:none")), 200);
     modern_listen(&f->two, "{'resourceSubscriptions':['a:1','t:{x}','b:other',"
                            "'t:refused'],'toolsListChanged':true}");
     served_change(&f->served, "a:1");
@@ -129,6 +130,28 @@ static void subscriptions_and_refusals_are_logged(void **state) {
     assert_false(is_logged(f, "connected"));
 }
 
+/* What does not exist is found out after the engine has taken it, which is nobody's
+ * business: at once, and where the watcher takes its time. */
+static void what_does_not_exist_is_logged_once(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_SUBSCRIPTIONS);
+
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&f->one, SUBSCRIBE("t:absent")), 200);
+    assert_body(&f->one, "-32002");
+    legacy_send(&f->one, SUBSCRIBE("t:late"));
+    WAIT_UNTIL(&f->one, tdg_server_watch_done(f->served.server, FOR_URI("t:late"),
+                                              TDG_WATCH_ABSENT) == 0);
+    assert_int_equal(client_response(&f->one), 200);
+    assert_body(&f->one, "-32002");
+    legacy_subscribe(&f->one, "a:1"); /* the last line */
+    EXPECT(f, "stream 1 (test): subscribed to a:1\n");
+    EXPECT(f, "stream 1 (test): refused t:absent: no such entry\n"
+              "stream 1 (test): refused t:late: no such entry\n"
+              "stream 1 (test): subscribed to a:1\n");
+    assert_false(is_logged(f, "subscribed to t:"));
+    assert_false(is_logged(f, "unsubscribed"));
+}
+
 static void a_change_is_logged_with_its_subscriptions(void **state) {
     struct fixture *f = open_with(state, TDG_DEBUG_NOTIFICATIONS);
 
@@ -150,8 +173,7 @@ static void watchers_are_logged(void **state) {
     EXPECT(f, "watcher of list of tools: armed\n");
     EXPECT(f, "watcher of t:refused: failed: ");
     EXPECT(f, "watcher of a:1: stopped\n");
-    legacy_send(&f->one, "{'jsonrpc':'2.0','id':6,'method':'resources/subscribe',"
-                         "'params':{'uri':'t:late'}}");
+    legacy_send(&f->one, SUBSCRIBE("t:late"));
     EXPECT(f, "watcher of t:late: starts\n");
     assert_false(is_logged(f, "watcher of t:late: armed\n"));
     WAIT_UNTIL(&f->one,
@@ -206,6 +228,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(clients_come_and_go),
         CASE(subscriptions_and_refusals_are_logged),
+        CASE(what_does_not_exist_is_logged_once),
         CASE(a_change_is_logged_with_its_subscriptions),
         CASE(watchers_are_logged),
         CASE(names_cannot_forge_lines),
