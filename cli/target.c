@@ -315,6 +315,8 @@ static const char *advice(const cli_target_t *target, int code,
     if (code == TDG_EAWAY && !program)
         return "Is the server running, and is this its address? `tidings serve` prints "
                "its own.";
+    if (code == TDG_ETIMEDOUT && target->connected)
+        return "--timeout TIME allows it more.";
     if (code == TDG_ETIMEDOUT && !program)
         return "Something is there but does not answer in time. Is it a server of the "
                "Model Context Protocol?";
@@ -326,11 +328,14 @@ static const char *advice(const cli_target_t *target, int code,
     return NULL;
 }
 
+/* After connecting, the server may have answered, and more than once: only the whole
+ * took too long. */
 static void say_expired(const cli_target_t *target, tdg_failure_t *failure) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(cli_target_total_ms(target), time);
-    snprintf(failure->message, sizeof(failure->message), "no answer within %s", time);
+    snprintf(failure->message, sizeof(failure->message), "%s within %s",
+             target->connected ? "not finished" : "no answer", time);
 }
 
 int cli_target_failed(cli_target_t *target, const char *what, int code,
