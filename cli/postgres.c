@@ -12,13 +12,14 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "source/pg_ddl.h"
 #include "source/pg_trigger.h"
 
 enum { SQL_MAX = 1024 * 1024 };
 
 struct options {
     const char *table, *key, *channel;
-    bool apply;
+    bool no_event_triggers, apply;
 };
 
 static const cli_option_t options[] = {
@@ -28,6 +29,8 @@ static const cli_option_t options[] = {
                       "install: the column or columns that name a row"),
     CLI_STRING_OPTION(struct options, channel, "channel", "NAME",
                       "install: the channel to notify\n[tidings_SCHEMA_TABLE]"),
+    CLI_FLAG_OPTION(struct options, no_event_triggers, "no-event-triggers",
+                    "install: leave DDL to the probe of the source"),
     CLI_FLAG_OPTION(struct options, apply, "apply",
                     "connect and run the SQL instead of printing it"),
     CLI_END,
@@ -64,7 +67,7 @@ static bool read_trigger(const struct options *o, bool install,
                                       : "which columns name a row? --key is missing");
         return false;
     }
-    if (!install && (o->key != NULL || o->channel != NULL)) {
+    if (!install && (o->key != NULL || o->channel != NULL || o->no_event_triggers)) {
         cli_error("postgres: uninstall takes --table only");
         return false;
     }
@@ -87,8 +90,13 @@ static bool read_trigger(const struct options *o, bool install,
 
 /* ---- In the database ---------------------------------------------------- */
 
-static void ignore_notice(void *arg, const PGresult *notice) {
-    (void)arg, (void)notice;
+/* A warning is what the SQL could not do; PostgreSQL's notices help nobody here. */
+static void show_warning(void *arg, const PGresult *notice) {
+    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    (void)arg;
+    if (severity != NULL && strcmp(severity, "WARNING") == 0)
+        cli_error("postgres: %s", PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY));
 }
 
 /* NULL where it does not work, which has been said. */
@@ -108,7 +116,7 @@ static PGconn *open_database(const char *conninfo) {
 
     conn = PQconnectdbParams(keywords, values, 1);
     if (PQstatus(conn) == CONNECTION_OK) {
-        PQsetNoticeReceiver(conn, ignore_notice, NULL);
+        PQsetNoticeReceiver(conn, show_warning, NULL);
         return conn;
     }
     cli_error("postgres: %.*s", (int)strcspn(PQerrorMessage(conn), "\n"),
@@ -219,6 +227,18 @@ static int apply(const char *conninfo, const tdg__pg_trigger_t *trigger, bool in
 
 /* ---- The command -------------------------------------------------------- */
 
+static void put_sql(const struct options *o, bool install,
+                    const tdg__pg_trigger_t *trigger, tdg__text_t *out) {
+    if (install) {
+        tdg__pg_put_install(out, trigger);
+        if (!o->no_event_triggers)
+            tdg__pg_put_ddl_install(out);
+    } else {
+        tdg__pg_put_uninstall(out, &trigger->table);
+        tdg__pg_put_ddl_uninstall(out);
+    }
+}
+
 static int run_postgres(const cli_command_t *self, int argc, char **argv) {
     struct options o = {.table = NULL};
     tdg__pg_trigger_t trigger = {.key_count = 0};
@@ -241,10 +261,7 @@ static int run_postgres(const cli_command_t *self, int argc, char **argv) {
         return CLI_USAGE;
 
     tdg__text_init(&sql, SQL_MAX);
-    if (install)
-        tdg__pg_put_install(&sql, &trigger);
-    else
-        tdg__pg_put_uninstall(&sql, &trigger.table);
+    put_sql(&o, install, &trigger, &sql);
     if (sql.error < 0) {
         cli_error("postgres: %s", tdg_strerror(sql.error));
         exit_code = CLI_FAILED;
@@ -268,7 +285,11 @@ const cli_command_t cli_postgres = {
         "(uninstall) the SQL that removes it. With --apply, runs that SQL in one\n"
         "transaction. CONNINFO is a URI or keywords as for psql; defaults come from the\n"
         "environment (PGHOST, PGDATABASE, ...) and ~/.pgpass. Installing again replaces\n"
-        "the trigger.",
+        "the trigger.\n\n"
+        "DDL fires no trigger of a table. If the role may create event triggers, "
+        "install\n"
+        "creates those that notify of it, one set for the database; uninstall removes\n"
+        "them with the last table.",
     .options = options,
     .run = run_postgres,
 };

@@ -373,10 +373,11 @@ void tdg__pg_plan_done(tdg__pg_plan_t *plan) {
 
 /* ---- Payloads ----------------------------------------------------------- */
 
-static const char *const op_names[] = {NULL, "INSERT", "UPDATE", "DELETE", "TRUNCATE"};
+static const char *const op_names[] = {NULL,     "INSERT",   "UPDATE",
+                                       "DELETE", "TRUNCATE", "DDL"};
 
 const char *tdg__pg_op_name(tdg__pg_op_t op) {
-    return op_names[op];
+    return op == TDG__PG_DDL ? NULL : op_names[op];
 }
 
 static tdg__pg_op_t op_of(const json_t *value) {

@@ -72,10 +72,12 @@ typedef enum tdg__pg_op {
     TDG__PG_INSERT,
     TDG__PG_UPDATE,
     TDG__PG_DELETE,
-    TDG__PG_TRUNCATE
+    TDG__PG_TRUNCATE,
+    TDG__PG_DDL /* of the event triggers: the table itself may be another */
 } tdg__pg_op_t;
 
-const char *tdg__pg_op_name(tdg__pg_op_t op); /* NULL for NO_OP */
+/* NULL unless it is something that happens to rows. */
+const char *tdg__pg_op_name(tdg__pg_op_t op);
 
 /* What a payload says: stores the operation in *ret_op, and appends the URI of the row to
  * `out` where the payload names it. Returns 0; TDG_ENOTFOUND where it names no row;

@@ -68,6 +68,7 @@ struct tdg__pg_source {
     bool said_table;           /* why the table cannot be looked at */
     char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
     char state_now[TDG__PG_STATE];
+    bool check_again, altered; /* DDL was notified: while `check` was under way, since */
     char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
     tdg__pg_query_t snapshot;
     tdg__pg_source_t *before; /* whose connection listens for us; NULL: none does */

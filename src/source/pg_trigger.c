@@ -99,6 +99,47 @@ static void put_quoted_body(tdg__text_t *out, const tdg__pg_trigger_t *trigger) 
         tdg__text_done(&parts[i]);
 }
 
+/* ---- The mark ----------------------------------------------------------- */
+
+/* One text as a literal of another. */
+static void put_as_literal(tdg__text_t *out, tdg__text_t *text) {
+    if (text->error < 0)
+        out->error = text->error;
+    else
+        tdg__pg_put_literal(out, text->data);
+    tdg__text_done(text);
+}
+
+static void put_channel(tdg__text_t *mark, const char *channel) {
+    tdg__text_put(mark, " on the channel ");
+    tdg__pg_put_name(mark, channel);
+}
+
+void tdg__pg_put_mark_end(tdg__text_t *out, const char *channel) {
+    tdg__text_t end;
+
+    tdg__text_init(&end, TDG__PG_SQL_MAX);
+    put_channel(&end, channel);
+    put_as_literal(out, &end);
+}
+
+static void put_mark(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
+    tdg__text_t mark;
+
+    tdg__text_init(&mark, TDG__PG_SQL_MAX);
+    tdg__text_put(&mark, TDG__PG_MARK);
+    tdg__pg_put_table(&mark, &trigger->table);
+    put_channel(&mark, trigger->channel);
+
+    tdg__text_put(out, "COMMENT ON FUNCTION ");
+    put_function_name(out, &trigger->table);
+    tdg__text_put(out, "() IS ");
+    put_as_literal(out, &mark);
+    tdg__text_put(out, ";\n");
+}
+
+/* ---- The triggers ------------------------------------------------------- */
+
 static void put_drop_triggers(tdg__text_t *out, const tdg__pg_table_t *table) {
     static const char *const names[] = {TDG__PG_ROW_TRIGGER, TDG__PG_TRUNCATE_TRIGGER};
 
@@ -146,6 +187,7 @@ void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
                        "    AS ");
     put_quoted_body(out, trigger);
     tdg__text_put(out, ";\n");
+    put_mark(out, trigger);
 
     put_drop_triggers(out, &trigger->table);
     put_trigger(out, &trigger->table, TDG__PG_ROW_TRIGGER, "INSERT OR UPDATE OR DELETE",

@@ -5,9 +5,13 @@
  *
  * One function per table, named as the default channel, beside the table; two triggers,
  * for rows and for TRUNCATE, with fixed names, so that a second install replaces the
- * first. A notification is {"op": …, "key": {column: text, …}}; without "key" where that
- * would not fit into the 8,000 bytes of a payload, and for TRUNCATE. Keys are text as our
- * own connection writes it, whatever the settings of whoever changes the row. */
+ * first. A comment on the function, its mark, says which table and channel it is for:
+ * `tidings notifies of "shop"."orders" on the channel "tidings_shop_orders"`. The event
+ * triggers (pg_ddl.h) find it by that, also after the table was replaced by another; a
+ * source finds out whether it will be notified. A notification is {"op": …, "key":
+ * {column: text, …}}; without "key" where that would not fit into the 8,000 bytes of a
+ * payload, and for TRUNCATE. Keys are text as our own connection writes it, whatever the
+ * settings of whoever changes the row. */
 #ifndef TDG_SOURCE_PG_TRIGGER_H
 #define TDG_SOURCE_PG_TRIGGER_H
 
@@ -18,6 +22,7 @@
 
 enum { TDG__PG_MAX_KEYS = 16 };
 
+#define TDG__PG_MARK "tidings notifies of "
 #define TDG__PG_ROW_TRIGGER "tidings_row"
 #define TDG__PG_TRUNCATE_TRIGGER "tidings_truncate"
 
@@ -32,5 +37,8 @@ typedef struct tdg__pg_trigger {
  * text for its error afterwards. */
 void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger);
 void tdg__pg_put_uninstall(tdg__text_t *out, const tdg__pg_table_t *table);
+
+/* Appends the end of a mark, from behind the table on, as an SQL literal. */
+void tdg__pg_put_mark_end(tdg__text_t *out, const char *channel);
 
 #endif

@@ -271,12 +271,31 @@ static bool on_state_row(tdg__pg_query_t *query, const PGresult *row) {
 }
 
 static void begin_watching(tdg__pg_source_t *p);
+static void ask_state(tdg__pg_source_t *p, bool first, int64_t limit_ms);
+
+static void compare_state(tdg__pg_source_t *p) {
+    bool was_known = p->state[0] != '\0';
+    bool differs = strcmp(p->state, p->state_now) != 0;
+
+    memcpy(p->state, p->state_now, sizeof(p->state));
+    if (!was_known) {
+        begin_watching(p);
+        return;
+    }
+    if (differs)
+        tdg__source_log(&p->source, TDG_LOG_NOTICE,
+                        "%s has changed in a way that fires no trigger: everything is "
+                        "looked at again",
+                        p->plan.table_name);
+    if (differs || p->altered)
+        resync(p);
+    p->altered = p->check_again;
+}
 
 /* What the table looks like, beside its rows. Another than before: rows may be others,
  * and nobody has said so. */
 static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     tdg__pg_source_t *p = query->user;
-    bool was_known = p->state[0] != '\0';
 
     p->checking = false;
     if (p->listening != TDG__PG_LISTENING)
@@ -294,18 +313,9 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
             say_trigger(p, p->state_now[0]);
     }
 
-    bool differs = strcmp(p->state, p->state_now) != 0;
-
-    memcpy(p->state, p->state_now, sizeof(p->state));
-    if (!was_known) {
-        begin_watching(p);
-    } else if (differs) {
-        tdg__source_log(&p->source, TDG_LOG_NOTICE,
-                        "%s has changed in a way that fires no trigger: everything is "
-                        "looked at again",
-                        p->plan.table_name);
-        resync(p);
-    }
+    compare_state(p);
+    if (p->check_again)
+        ask_state(p, false, p->probe_ms);
 }
 
 /* `first`: before what waits. */
@@ -313,6 +323,7 @@ static void ask_state(tdg__pg_source_t *p, bool first, int64_t limit_ms) {
     if (!p->plan.by_table || p->checking)
         return;
     p->checking = true;
+    p->check_again = false;
     strcpy(p->state_now, "?");
     p->check = (tdg__pg_query_t){.sql = p->plan.state,
                                  .row = on_state_row,
@@ -320,6 +331,13 @@ static void ask_state(tdg__pg_source_t *p, bool first, int64_t limit_ms) {
                                  .user = p,
                                  .limit_ms = limit_ms};
     tdg__pg_submit(p->pg, &p->check, first);
+}
+
+/* The table may hold other rows also if it looks as before: a type can be altered. */
+static void on_ddl(tdg__pg_source_t *p) {
+    p->altered = true;
+    p->check_again = p->checking; /* it may have looked before the DDL */
+    ask_state(p, false, p->probe_ms);
 }
 
 static void on_unlistened(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
@@ -357,6 +375,7 @@ static void on_listening(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         return;
     }
     p->state[0] = '\0';
+    p->altered = p->check_again = false;
     if (p->plan.by_table)
         ask_state(p, true, 0); /* before any row is read to compare with */
     else
@@ -450,7 +469,9 @@ void tdg__pg_source_notified(void *user, const char *payload) {
         return;
     tdg__text_clear(&p->uri);
     rv = tdg__pg_plan_payload(&p->plan, payload, &op, &p->uri);
-    if (p->plan.template_ == NULL) {
+    if (op == TDG__PG_DDL && p->plan.by_table && p->listening == TDG__PG_LISTENING) {
+        on_ddl(p);
+    } else if (p->plan.template_ == NULL) {
         note_op(p, p->source.entry.uri, op);
         tdg__source_touch(&p->source, p->source.entry.uri);
     } else if (rv == 0) {

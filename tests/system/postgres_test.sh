@@ -59,6 +59,7 @@ if ! command -v initdb >/dev/null || ! start_server; then
     exit 1
 fi
 admin="host=$work/socket user=postgres dbname=postgres"
+guest="host=$work/socket user=guest dbname=postgres"
 
 sql() {
     psql -X -q -A -t -v ON_ERROR_STOP=1 -d "$admin" -c "$1"
@@ -70,13 +71,23 @@ gives() { # QUERY EXPECTED
     [[ $got == "$2" ]] || why "$1 gives '$got' instead of '$2'"
 }
 
+sql 'CREATE ROLE guest LOGIN' # may make things in the schema, and owns nothing
+
 set_up() { # a fresh table
-    sql 'SET client_min_messages = error; DROP SCHEMA IF EXISTS shop CASCADE;
-         CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY, item text)'
+    sql 'SET client_min_messages = error; DROP SCHEMA IF EXISTS shop, tidings CASCADE;
+         CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY, item text);
+         GRANT ALL ON SCHEMA shop TO guest'
 }
 
 ours='SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgname LIKE '\''tidings%'\'''
 functions='SELECT count(*) FROM pg_proc WHERE proname LIKE '\''tidings%'\'''
+
+events='SELECT count(*) FROM pg_event_trigger WHERE evtenabled = '\''A'\'''
+schema='SELECT count(*) FROM pg_namespace WHERE nspname = '\''tidings'\'''
+
+err_is_empty() {
+    [[ ! -s $work/err ]] || why 'on stderr:' "$(head -3 "$work/err")"
+}
 
 # What is notified while the given statements run.
 heard() {
@@ -170,15 +181,74 @@ what_is_missing_is_named() {
     exits 1 && err_has 'the table shop.orders has no column nothing' && gives "$ours" 0
 }
 
+event_triggers_come_with_the_first_table_and_go_with_the_last() {
+    sql 'CREATE TABLE shop.items (id int)'
+    for table in orders items orders; do
+        run postgres install --table shop.$table --key id --apply "$admin"
+        exits 0 && err_is_empty && gives "$events" 3 && gives "$schema" 1 || return 1
+    done
+    run postgres uninstall --table shop.orders --apply "$admin"
+    exits 0 && gives "$events" 3 || return 1
+    [[ $(psql -X -q -d "$admin" -c 'LISTEN tidings_shop_items' \
+        -c 'ALTER TABLE shop.items ADD a int') == *'"{"op":"DDL"}"'* ]] ||
+        why 'the other table does not notify of DDL any more' || return 1
+    for _ in 1 2; do
+        run postgres uninstall --table shop.items --apply "$admin"
+        exits 0 && err_is_empty && gives "$events" 0 && gives "$schema" 0 || return 1
+    done
+}
+
+event_triggers_can_be_left_out() {
+    run postgres install --table shop.orders --key id --no-event-triggers --apply "$admin"
+    exits 0 && err_is_empty && gives "$ours" 2 && gives "$events" 0 && gives "$schema" 0
+}
+
+what_others_have_in_the_schema_stays() {
+    sql 'CREATE SCHEMA tidings; CREATE TABLE tidings.mine ()'
+    run postgres install --table shop.orders --key id --apply "$admin"
+    exits 0 && gives "$events" 3 || return 1
+    run postgres uninstall --table shop.orders --apply "$admin"
+    exits 0 && err_is_empty && gives "$events" 0 &&
+        gives 'SELECT count(*) FROM tidings.mine' 0 || return 1
+    sql 'DROP SCHEMA tidings CASCADE'
+    run postgres install --table shop.orders --key id --apply "$admin"
+    sql 'CREATE TABLE tidings.mine ()'
+    run postgres uninstall --table shop.orders --apply "$admin"
+    exits 0 && gives "$events" 0 && gives 'SELECT count(*) FROM tidings.mine' 0
+}
+
+# The SQL for psql goes on without them, too.
+who_may_not_create_event_triggers_installs_without_them() {
+    sql 'ALTER TABLE shop.orders OWNER TO guest'
+    run postgres install --table shop.orders --key id --apply "$guest"
+    exits 0 && out_has 'shop.orders tells its changes' && gives "$ours" 2 &&
+        gives "$events" 0 && err_has 'postgres: no event triggers \(permission denied' &&
+        [[ $(wc -l <"$work/err") == 1 ]] &&
+        heard "INSERT INTO shop.orders VALUES (1, 'a')" | grep -q INSERT || return 1
+
+    run postgres install --table shop.orders --key id
+    psql -X -q -v ON_ERROR_STOP=1 -d "$guest" -f "$work/out" 2>"$work/notices" &&
+        gives "$ours" 2 && grep -q 'no event triggers' "$work/notices"
+}
+
+event_triggers_of_a_superuser_serve_everybody() {
+    sql 'ALTER TABLE shop.orders OWNER TO guest'
+    sql 'CREATE TABLE shop.items (id int)'
+    run postgres install --table shop.items --key id --apply "$admin"
+    run postgres install --table shop.orders --key id --apply "$guest"
+    exits 0 && err_is_empty && gives "$events" 3 || return 1
+    heard 'ALTER TABLE shop.orders ADD a int' | grep -q DDL || return 1
+
+    # The last one may not remove them.
+    sql 'DROP TABLE shop.items; DROP FUNCTION shop.tidings_shop_items'
+    run postgres uninstall --table shop.orders --apply "$guest"
+    exits 0 && gives "$ours" 0 && gives "$events" 3 && err_has 'tidings_\* stay: must be owner'
+}
+
 without_permission_nothing_is_done() {
-    sql 'SET client_min_messages = error; DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN;
-         GRANT ALL ON SCHEMA shop TO guest'
-    run postgres install --table shop.orders --key id --apply \
-        "host=$work/socket user=guest dbname=postgres"
-    exits 1 && err_has 'the role guest has to own shop.orders' && gives "$functions" 0
-    local result=$?
-    sql 'DROP OWNED BY guest; DROP ROLE guest'
-    return $result
+    run postgres install --table shop.orders --key id --apply "$guest"
+    exits 1 && err_has 'the role guest has to own shop.orders' && gives "$functions" 0 &&
+        gives "$events" 0
 }
 
 wrong_command_lines_are_explained() {
@@ -190,6 +260,8 @@ wrong_command_lines_are_explained() {
     exits 2 && err_has -- '--key is missing' || return 1
     run postgres install --table 'a b' --key id
     exits 2 && err_has 'double quotes' || return 1
+    run postgres uninstall --table a --no-event-triggers
+    exits 2 && err_has 'takes --table only' || return 1
     run postgres uninstall --table a --key id
     exits 2 && err_has 'takes --table only' || return 1
     run postgres install --table a --key id "$admin"

@@ -63,6 +63,7 @@ static const struct {
     {"{\"key\":{\"order\":1.5}}",                     NULL,                   TDG__PG_NO_OP   },
     {"{\"key\":{\"other\":1}}",                       NULL,                   TDG__PG_NO_OP   },
     {"{\"key\":7}",                                   NULL,                   TDG__PG_NO_OP   },
+    {"{\"op\":\"DDL\"}",                              NULL,                   TDG__PG_DDL     },
     {"{}",                                            NULL,                   TDG__PG_NO_OP   },
     {"",                                              NULL,                   TDG__PG_NO_OP   },
     {"{not json",                                     "pg://l/%7Bnot%20json", TDG__PG_NO_OP   },

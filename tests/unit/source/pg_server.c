@@ -21,6 +21,7 @@
 
 #include <libpq-fe.h>
 
+#include "source/pg_trigger.h"
 #include "support.h"
 
 enum { PATIENCE_S = 120, PROXY_CONNECTIONS = 16 };
@@ -140,6 +141,8 @@ static bool try_start(struct pg_server *server) {
                           "fsync=off",
                           "-c",
                           "max_connections=30",
+                          "-c",
+                          "max_prepared_transactions=2",
                           NULL};
     time_t end = time(NULL) + PATIENCE_S;
 
@@ -265,6 +268,28 @@ void pg_run(const struct pg_server *server, const char *format, ...) {
     PQclear(run(server, &conn, sql));
     PQfinish(conn);
     free(sql);
+}
+
+void pg_install(const struct pg_server *server, const char *table, const char *keys,
+                const char *channel) {
+    tdg__pg_trigger_t trigger = {.key_count = 0};
+    tdg__text_t sql;
+    char copy[256], *next = copy, *one;
+
+    assert_int_equal(tdg__pg_table_parse(table, &trigger.table, NULL), 0);
+    snprintf(copy, sizeof(copy), "%s", keys);
+    while ((one = strsep(&next, ",")) != NULL)
+        assert_non_null(
+            tdg__pg_name_parse(one, '\0', trigger.keys[trigger.key_count++], NULL));
+    if (channel != NULL)
+        snprintf(trigger.channel, sizeof(trigger.channel), "%s", channel);
+    else
+        tdg__pg_channel(&trigger.table, trigger.channel);
+    tdg__text_init(&sql, 1 << 20);
+    tdg__pg_put_install(&sql, &trigger);
+    assert_int_equal(sql.error, 0);
+    pg_run(server, "%s", sql.data);
+    tdg__text_done(&sql);
 }
 
 long pg_number(const struct pg_server *server, const char *sql) {

@@ -28,6 +28,11 @@ void pg_server_start(struct pg_server *server); /* waits until it answers */
 void pg_run(const struct pg_server *server, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The triggers of a table, as `tidings postgres install --no-event-triggers` makes them.
+ * Keys are separated by commas; the channel may be NULL. */
+void pg_install(const struct pg_server *server, const char *table, const char *keys,
+                const char *channel);
+
 /* The only value of the only row that a query gives; as a number. */
 long pg_number(const struct pg_server *server, const char *sql);
 

@@ -5,7 +5,6 @@
 
 #include <libpq-fe.h>
 
-#include "source/pg_trigger.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
@@ -67,26 +66,8 @@ static struct harness *open_source(struct fixture *f, const char *more) {
     return open_as(f, "reader", more);
 }
 
-/* The trigger, as `tidings postgres install` makes it. */
 static void install(const char *table, const char *key, const char *channel) {
-    tdg__pg_trigger_t trigger = {.key_count = 0};
-    tdg__text_t sql;
-    char keys[256], *next = keys, *one;
-
-    assert_int_equal(tdg__pg_table_parse(table, &trigger.table, NULL), 0);
-    snprintf(keys, sizeof(keys), "%s", key);
-    while ((one = strsep(&next, ",")) != NULL)
-        assert_non_null(
-            tdg__pg_name_parse(one, '\0', trigger.keys[trigger.key_count++], NULL));
-    if (channel != NULL)
-        snprintf(trigger.channel, sizeof(trigger.channel), "%s", channel);
-    else
-        tdg__pg_channel(&trigger.table, trigger.channel);
-    tdg__text_init(&sql, 1 << 20);
-    tdg__pg_put_install(&sql, &trigger);
-    assert_int_equal(sql.error, 0);
-    pg_run(&server, "%s", sql.data);
-    tdg__text_done(&sql);
+    pg_install(&server, table, key, channel);
 }
 
 #define ROWS "table: orders\nkey: id\nuri: pg://shop/orders/{id}\n"
