@@ -6,6 +6,7 @@
 #include "net/conn.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -13,6 +14,8 @@
 
 #include "base/alloc.h"
 #include "net/internal.h"
+
+enum { REQUESTS_AT_ONCE = 16 }; /* of one connection; then others have their turn */
 
 static uint64_t in_ms(const tdg__net_t *net, uint32_t timeout_ms) {
     return timeout_ms == 0 ? UINT64_MAX : uv_now(net->loop) + timeout_ms;
@@ -51,6 +54,11 @@ static void skip_input(tdg__conn_t *conn, size_t len) {
     }
 }
 
+static void pause_reading(tdg__conn_t *conn) {
+    conn->paused = true;
+    uv_read_stop((uv_stream_t *)&conn->tcp);
+}
+
 /* Keeps what cannot be read as a request now. A client that sends much while a stream is
  * open expects something that we do not do. */
 static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
@@ -66,9 +74,8 @@ static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
         return;
     if (conn->phase == STREAMING) {
         tdg__conn_abort(conn);
-    } else if (!conn->paused) {
-        conn->paused = true;
-        uv_read_stop((uv_stream_t *)&conn->tcp);
+    } else {
+        pause_reading(conn);
     }
 }
 
@@ -133,13 +140,15 @@ static void begin_reading(tdg__conn_t *conn) {
     }
 }
 
-/* Reads requests as long as they may come. Returns how many bytes were used. */
+/* Reads requests as long as they may come, and others need not wait. Returns how many
+ * bytes were used. */
 static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     tdg__net_t *net = conn->outlet.net;
+    int left = conn->proven ? REQUESTS_AT_ONCE : 1;
     size_t all = 0;
 
-    while (all < len && wants_request(conn)) {
+    while (all < len && left > 0 && wants_request(conn)) {
         size_t used = 0;
 
         if (conn->reader == NULL)
@@ -161,6 +170,7 @@ static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
             break;
         case TDG__HTTP_READY:
             all += used;
+            left--;
             tdg__conn_report(conn, data + all, len - all);
             break;
         case TDG__HTTP_REFUSED:
@@ -171,68 +181,6 @@ static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
         }
     }
     return all;
-}
-
-static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf);
-
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
-    tdg__conn_t *conn = handle->data;
-
-    (void)suggested;
-    *ret = uv_buf_init(conn->outlet.net->input, READ_BYTES);
-}
-
-/* Goes on in what is kept; where nothing is, waits for more. */
-static void go_on(tdg__conn_t *conn) {
-    if (conn->input != NULL && wants_request(conn)) {
-        const char *data = conn->input->data + conn->input->start;
-
-        skip_input(conn, consume(conn, data, conn->input->end - conn->input->start));
-    }
-    if (!wants_request(conn))
-        return;
-    if (conn->eof) {
-        tdg__conn_abort(conn);
-    } else if (conn->paused) {
-        conn->paused = false;
-        if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0)
-            tdg__conn_abort(conn);
-    }
-}
-
-/* Lets all go on that have become ready. Only the loop calls this: an owner that answers
- * must not meet the next request while it is still busy with the last. */
-static void on_resume(uv_idle_t *resumer) {
-    tdg__net_t *net = resumer->data;
-    tdg__conn_t *conn;
-
-    while ((conn = net->ready_first) != NULL) {
-        net->ready_first = conn->ready_next;
-        if (net->ready_first == NULL)
-            net->ready_last = NULL;
-        conn->ready_next = NULL;
-        conn->ready = false;
-        go_on(conn);
-    }
-    uv_idle_stop(&net->resumer);
-}
-
-void tdg__conn_resume(tdg__conn_t *conn) {
-    tdg__net_t *net = conn->outlet.net;
-
-    if (conn->phase == CLOSED) /* gone, or moved on, while its request was reported */
-        return;
-    if (conn->input == NULL && !conn->eof && !conn->paused)
-        return; /* nothing to go on with but what comes */
-    if (!conn->ready) {
-        conn->ready = true;
-        if (net->ready_last != NULL)
-            net->ready_last->ready_next = conn;
-        else
-            net->ready_first = conn;
-        net->ready_last = conn;
-    }
-    uv_idle_start(&net->resumer, on_resume);
 }
 
 /* ---- Reading ------------------------------------------------------------ */
@@ -260,25 +208,94 @@ static void discard(tdg__conn_t *conn, size_t len) {
         uv_read_stop((uv_stream_t *)&conn->tcp);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
-    tdg__conn_t *conn = stream->data;
-    size_t len = nread > 0 ? (size_t)nread : 0;
-    size_t used;
-
-    if (nread == UV_EOF) {
-        on_end(conn);
-        return;
-    }
-    if (nread < 0) {
-        tdg__conn_abort(conn);
-        return;
-    }
+static void take(tdg__conn_t *conn, const char *data, size_t len) {
     /* Behind what is kept: its turn comes before. */
-    used = conn->input == NULL ? consume(conn, buf->base, len) : 0;
+    size_t used = conn->input == NULL ? consume(conn, data, len) : 0;
+
     if (conn->phase == FINISHING || conn->phase == LINGERING)
         discard(conn, len);
     else if (used < len && conn->phase != CLOSED)
-        keep_input(conn, buf->base + used, len - used);
+        keep_input(conn, data + used, len - used);
+    if (conn->input != NULL && wants_request(conn))
+        tdg__turn_wait(conn);
+}
+
+static size_t room_for(const tdg__conn_t *conn) {
+    return conn->proven || conn->phase != WAITING ? READ_BYTES : STRANGER_BYTES;
+}
+
+/* Where it is not its turn: no room, so that libuv does not read. */
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
+    tdg__conn_t *conn = handle->data;
+    bool may_read = !wants_request(conn) || tdg__turn_has(conn);
+
+    (void)suggested;
+    *ret = may_read ? uv_buf_init(conn->outlet.net->input, (unsigned)room_for(conn))
+                    : uv_buf_init(NULL, 0);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
+    tdg__conn_t *conn = stream->data;
+    uint64_t began_ns = conn->proven ? 0 : uv_hrtime();
+
+    if (nread == UV_ENOBUFS) {
+        pause_reading(conn);
+        tdg__turn_wait(conn);
+    } else if (nread == UV_EOF) {
+        on_end(conn);
+    } else if (nread < 0) {
+        tdg__conn_abort(conn);
+    } else {
+        take(conn, buf->base, (size_t)nread);
+    }
+    if (began_ns != 0)
+        tdg__turn_count(conn->outlet.net, began_ns);
+}
+
+/* Reads again what was paused; at once, as the loop would find it in its next turn only,
+ * in which it may have to wait again. */
+static void read_on(tdg__conn_t *conn) {
+    tdg__net_t *net = conn->outlet.net;
+    ssize_t n;
+
+    conn->paused = false;
+    if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0) {
+        tdg__conn_abort(conn);
+        return;
+    }
+    n = recv(conn->outlet.fd, net->input, room_for(conn), MSG_DONTWAIT);
+    if (n > 0) {
+        take(conn, net->input, (size_t)n);
+    } else if (n == 0) {
+        uv_read_stop((uv_stream_t *)&conn->tcp);
+        on_end(conn);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        tdg__conn_abort(conn);
+    }
+}
+
+/* Goes on in what is kept; where nothing is, with what comes. */
+void tdg__conn_go_on(tdg__conn_t *conn) {
+    if (conn->input != NULL && wants_request(conn)) {
+        const char *data = conn->input->data + conn->input->start;
+
+        skip_input(conn, consume(conn, data, conn->input->end - conn->input->start));
+    }
+    if (!wants_request(conn))
+        return;
+    if (conn->input != NULL)
+        tdg__turn_wait(conn);
+    else if (conn->eof)
+        tdg__conn_abort(conn);
+    else if (conn->paused)
+        read_on(conn);
+}
+
+void tdg__conn_resume(tdg__conn_t *conn) {
+    if (conn->phase == CLOSED) /* gone, or moved on, while its request was reported */
+        return;
+    if (conn->input != NULL || conn->eof || conn->paused)
+        tdg__turn_wait(conn); /* else there is nothing to go on with but what comes */
 }
 
 /* ---- Beginning and end -------------------------------------------------- */
@@ -336,26 +353,10 @@ static void join_net(tdg__conn_t *conn) {
     tdg__net_hold(net);
 }
 
-static void leave_ready(tdg__net_t *net, tdg__conn_t *conn) {
-    tdg__conn_t *before = NULL;
-
-    for (tdg__conn_t *at = net->ready_first; at != conn; at = at->ready_next)
-        before = at;
-    if (before != NULL)
-        before->ready_next = conn->ready_next;
-    else
-        net->ready_first = conn->ready_next;
-    if (net->ready_last == conn)
-        net->ready_last = before;
-    conn->ready = false;
-}
-
 static void leave_net(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
-    if (conn->ready)
-        leave_ready(net, conn);
-
+    tdg__turn_leave(conn);
     if (conn->prev != NULL)
         conn->prev->next = conn->next;
     else
@@ -424,7 +425,7 @@ void tdg__conn_abort(tdg__conn_t *conn) {
     if (conn->phase == CLOSED)
         return;
     conn->phase = CLOSED;
-    conn->outlet.broken = true;
+    tdg__outlet_close(&conn->outlet);
     leave_net(conn);
     uv_close((uv_handle_t *)&conn->tcp, on_closed);
 }
@@ -506,6 +507,10 @@ void *tdg__conn_user(const tdg__conn_t *conn) {
 
 void *tdg__conn_tag(const tdg__conn_t *conn) {
     return conn->tag;
+}
+
+void tdg__conn_prove(tdg__conn_t *conn) {
+    conn->proven = true;
 }
 
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {

@@ -27,6 +27,10 @@ void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]);
 /* For writing pieces of an open stream; never NULL. */
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
 
+/* The request is one that deserves to be served, so its connection goes before those of
+ * strangers (turn.c), until a request of it is refused (a status from 400). */
+void tdg__conn_prove(tdg__conn_t *conn);
+
 /* Answers the request. `fields` are further header lines, each "Name: value\r\n", or
  * NULL. With `body` NULL there is none (202, 204: no Content-Length either where the
  * status forbids it). Date, Connection and Content-Length are added. For HEAD the body is

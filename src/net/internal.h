@@ -21,6 +21,8 @@
 
 enum {
     READ_BYTES = 64 * 1024,
+    STRANGER_BYTES =
+        4 * 1024,          /* of one that may begin a request: few, as the rest waits */
     CHUNK_HEAD_BYTES = 18, /* the longest "SIZE\r\n" */
     SPARE_READERS = 32,
     SPARE_REFUSALS = 64,    /* connections above the limit that wait for their 503 */
@@ -40,6 +42,14 @@ struct pump {
     struct pump *outer; /* when a request is reported from inside another */
 };
 
+/* Connections that wait for their turn. */
+enum { PROVEN, STRANGERS, LANES };
+
+struct lane {
+    tdg__conn_t *first, *last;
+    size_t count;
+};
+
 struct tdg__net {
     uv_loop_t *loop;
     tdg__net_opts_t opts;
@@ -51,8 +61,13 @@ struct tdg__net {
     size_t connections; /* that count against the limit */
     size_t refusals;    /* that do not */
     struct pump *pump;
-    tdg__conn_t *ready_first, *ready_last; /* have input kept, and may go on */
-    uv_idle_t resumer;                     /* runs while there are such */
+    struct lane lanes[LANES];
+    uv_idle_t turner;      /* runs while somebody waits in a lane */
+    uint64_t strangers_ns; /* spent on strangers since their lane was served last */
+    struct {
+        struct tdg__rest *first, *last;
+    } writers;     /* outlets with shared buffers, by what they write next */
+    size_t shared; /* bytes of such written since these were served last */
     tdg__http_reader_t *spare[SPARE_READERS];
     size_t spare_count;
     tdg__http_budget_t bodies; /* of the readers that are here */
@@ -96,6 +111,12 @@ int tdg__outlet_writev(tdg__outlet_t *outlet, const struct iovec *parts, int cou
 /* Writes "SIZE\r\n" so that it ends at `end`; returns its beginning. */
 char *tdg__chunk_head(char *end, size_t size);
 
+/* Lets some of those write that wait for their turn. */
+void tdg__outlets_write(tdg__net_t *net);
+
+/* Its stream is being closed: what waits will not be written. */
+void tdg__outlet_close(tdg__outlet_t *outlet);
+
 /* Whether the kernel has taken nothing for so long, while something is queued. */
 bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms);
 
@@ -126,7 +147,7 @@ struct tdg__conn {
     uv_tcp_t tcp;
     tdg__outlet_t outlet;
     tdg__conn_t *next, *prev;
-    tdg__conn_t *ready_next;
+    tdg__conn_t *turn_next, *turn_prev; /* in its lane */
     void *user;
     void *tag;
     tdg__http_reader_t *reader; /* while a request comes in or is reported */
@@ -134,16 +155,18 @@ struct tdg__conn {
     uint64_t deadline_ms;       /* of phases that have one; UINT64_MAX: never */
     uint32_t discarded;         /* bytes, while finishing and lingering */
     uint8_t phase;
-    bool ready : 1;      /* in the list of the net */
-    bool reported : 1;   /* has had a request: the owner knows it */
-    bool moved : 1;      /* to another loop */
-    bool refused : 1;    /* above the limit of connections */
-    bool keep_alive : 1; /* goes on after the answer */
-    bool head : 1;       /* the request's method is HEAD */
-    bool old : 1;        /* the request is HTTP/1.0 */
-    bool eof : 1;        /* the client sends no more */
-    bool paused : 1;     /* too much input is kept */
-    bool lingers : 1;    /* after FINISHING: the client may be sending still */
+    bool proven : 1;       /* its last request was served; else it is a stranger */
+    bool waits : 1;        /* for its turn, in a lane */
+    bool waits_proven : 1; /* ... of those that have proven themselves */
+    bool reported : 1;     /* has had a request: the owner knows it */
+    bool moved : 1;        /* to another loop */
+    bool refused : 1;      /* above the limit of connections */
+    bool keep_alive : 1;   /* goes on after the answer */
+    bool head : 1;         /* the request's method is HEAD */
+    bool old : 1;          /* the request is HTTP/1.0 */
+    bool eof : 1;          /* the client sends no more */
+    bool paused : 1;       /* is not read: too much is kept, or it is not its turn */
+    bool lingers : 1;      /* after FINISHING: the client may be sending still */
 };
 
 /* Stores a new connection on `fd` (stolen, even on failure), which reads, in *ret.
@@ -159,9 +182,12 @@ void tdg__conn_finish(tdg__conn_t *conn);
 /* Reports the request that its reader has, then reads on in what is kept. */
 void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len);
 
-/* Goes on in what is kept, now or as soon as those inside whose call this happens have
- * come to their end: requests do not pile up on the stack. */
+/* Goes on in what is kept when its turn comes, from the loop: requests do not pile up on
+ * the stack. */
 void tdg__conn_resume(tdg__conn_t *conn);
+
+/* Its turn has come. */
+void tdg__conn_go_on(tdg__conn_t *conn);
 
 /* Answers in plain text, then closes, and gives its reader back. `reason` is a sentence,
  * which is not the reader's. */
@@ -169,6 +195,24 @@ void tdg__conn_refuse(tdg__conn_t *conn, int status, const char *reason);
 
 /* Looks whether a time is over. */
 void tdg__conn_tick(tdg__conn_t *conn);
+
+/* ---- Turns (turn.c) ----------------------------------------------------- */
+
+/* Whether a connection from which a request may come can be read now. */
+bool tdg__turn_has(const tdg__conn_t *conn);
+
+/* Puts it behind those that wait, unless it waits already; tdg__conn_go_on() follows. */
+void tdg__turn_wait(tdg__conn_t *conn);
+
+/* Somebody waits: there will be a turn. */
+void tdg__turn_request(tdg__net_t *net);
+
+void tdg__turn_leave(tdg__conn_t *conn); /* does nothing where it does not wait */
+
+/* Time was spent on a stranger, since `began_ns` of uv_hrtime(). */
+void tdg__turn_count(tdg__net_t *net, uint64_t began_ns);
+
+/* ---- Input -------------------------------------------------------------- */
 
 /* Appends a copy of bytes. `input` may be NULL, and may move: use what is returned. NULL
  * when memory is out; `input` is as it was then. */

@@ -43,8 +43,8 @@ int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **r
         tdg__free(net);
         return TDG_ESYSTEM;
     }
-    uv_idle_init(loop, &net->resumer);
-    net->ticker.data = net->resumer.data = net;
+    uv_idle_init(loop, &net->turner);
+    net->ticker.data = net->turner.data = net;
     tdg__net_hold(net); /* one for each handle */
     tdg__net_hold(net);
     *ret = net;
@@ -81,7 +81,7 @@ void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg) {
     while (net->conns != NULL)
         tdg__conn_abort(net->conns);
     uv_close((uv_handle_t *)&net->ticker, on_handle_closed);
-    uv_close((uv_handle_t *)&net->resumer, on_handle_closed);
+    uv_close((uv_handle_t *)&net->turner, on_handle_closed);
 }
 
 /* ---- What connections share --------------------------------------------- */

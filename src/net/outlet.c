@@ -13,12 +13,16 @@
 #include "base/alloc.h"
 #include "net/internal.h"
 
-enum { SLICE = 64 * 1024 }; /* of a shared buffer, at a time */
+enum {
+    SLICE = 64 * 1024,    /* of a shared buffer, at a time */
+    SHARED_MAX = 1 << 20, /* of all shared buffers, in one turn of the loop */
+};
 
 /* What the kernel did not take: bytes of its own behind it, or those of a buffer. */
 struct tdg__rest {
     uv_write_t request;
     struct tdg__rest *next;
+    struct tdg__rest *turn_next, *turn_prev; /* while its outlet waits for its turn */
     tdg__outlet_t *outlet;
     tdg__buf_t *shared; /* a reference; NULL: they are its own */
     const char *data;
@@ -40,7 +44,39 @@ static void free_rest(struct tdg__rest *rest) {
     tdg__free(rest);
 }
 
+static void leave_lane(tdg__outlet_t *outlet) {
+    tdg__net_t *net = outlet->net;
+    struct tdg__rest *rest = outlet->first;
+
+    if (rest->turn_prev != NULL)
+        rest->turn_prev->turn_next = rest->turn_next;
+    else
+        net->writers.first = rest->turn_next;
+    if (rest->turn_next != NULL)
+        rest->turn_next->turn_prev = rest->turn_prev;
+    else
+        net->writers.last = rest->turn_prev;
+    outlet->waits = false;
+}
+
+static void join_lane(tdg__outlet_t *outlet) {
+    tdg__net_t *net = outlet->net;
+    struct tdg__rest *rest = outlet->first;
+
+    rest->turn_next = NULL;
+    rest->turn_prev = net->writers.last;
+    if (net->writers.last != NULL)
+        net->writers.last->turn_next = rest;
+    else
+        net->writers.first = rest;
+    net->writers.last = rest;
+    outlet->waits = true;
+    tdg__turn_request(net);
+}
+
 static void drop_all(tdg__outlet_t *outlet) {
+    if (outlet->waits)
+        leave_lane(outlet);
     while (outlet->first != NULL) {
         struct tdg__rest *rest = outlet->first;
 
@@ -52,6 +88,13 @@ static void drop_all(tdg__outlet_t *outlet) {
 }
 
 static void on_written(uv_write_t *request, int status);
+
+/* Whether a slice of a shared buffer may be written in this turn of the loop. */
+static bool may_write(const tdg__outlet_t *outlet) {
+    const tdg__net_t *net = outlet->net;
+
+    return !outlet->socket || (net->writers.first == NULL && net->shared < SHARED_MAX);
+}
 
 /* Gives libuv the next slice of the first that waits. Returns 0 or what it said. */
 static int submit(tdg__outlet_t *outlet) {
@@ -65,6 +108,16 @@ static int submit(tdg__outlet_t *outlet) {
     rest->data += len;
     rest->len -= len;
     outlet->waiting -= len;
+    if (rest->shared != NULL)
+        outlet->net->shared += len;
+    return 0;
+}
+
+/* The same in its turn. */
+static int submit_in_turn(tdg__outlet_t *outlet) {
+    if (outlet->first->shared == NULL || may_write(outlet))
+        return submit(outlet);
+    join_lane(outlet);
     return 0;
 }
 
@@ -81,13 +134,8 @@ static bool next_waits(tdg__outlet_t *outlet) {
     return outlet->first != NULL;
 }
 
-static void on_written(uv_write_t *request, int status) {
-    struct tdg__rest *rest = request->data;
-    tdg__outlet_t *outlet = rest->outlet;
-
-    outlet->progress_ms = uv_now(outlet->net->loop);
-    if (status == 0 && next_waits(outlet))
-        status = submit(outlet);
+/* After a slice: `status` is negative where the next one cannot be written. */
+static void settle(tdg__outlet_t *outlet, int status) {
     if (status < 0)
         drop_all(outlet);
     outlet->in_flight = outlet->first != NULL;
@@ -98,6 +146,35 @@ static void on_written(uv_write_t *request, int status) {
         outlet->queued = 0;
         outlet->calls->drained(outlet);
     }
+}
+
+static void on_written(uv_write_t *request, int status) {
+    struct tdg__rest *rest = request->data;
+    tdg__outlet_t *outlet = rest->outlet;
+
+    outlet->progress_ms = uv_now(outlet->net->loop);
+    if (status == 0 && next_waits(outlet))
+        status = submit_in_turn(outlet);
+    settle(outlet, status);
+}
+
+void tdg__outlets_write(tdg__net_t *net) {
+    net->shared = 0;
+    while (net->writers.first != NULL && net->shared < SHARED_MAX) {
+        tdg__outlet_t *outlet = net->writers.first->outlet;
+
+        leave_lane(outlet);
+        settle(outlet, submit(outlet));
+    }
+}
+
+void tdg__outlet_close(tdg__outlet_t *outlet) {
+    outlet->broken = true;
+    if (!outlet->waits) /* else libuv has nothing of it, and will say nothing */
+        return;
+    drop_all(outlet);
+    outlet->in_flight = false;
+    outlet->queued = 0;
 }
 
 /* Copies all but the first `skip` bytes. */
@@ -137,7 +214,7 @@ static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
         return TDG_EAGAIN;
 
     outlet->progress_ms = uv_now(outlet->net->loop);
-    if (submit(outlet) < 0) {
+    if (submit_in_turn(outlet) < 0) {
         drop_all(outlet);
         return fail(outlet, TDG_EENDED);
     }
@@ -313,10 +390,11 @@ static int write_shared(tdg__outlet_t *outlet, tdg__buf_t *buf) {
     outlet->written_ms = uv_now(outlet->net->loop);
     if (outlet->stream == NULL)
         return tdg__outlet_write(outlet, buf->data, buf->len);
-    if (!outlet->in_flight)
+    if (!outlet->in_flight && may_write(outlet))
         taken = hand_over(outlet, &slice, 1);
     if (taken < 0)
         return fail(outlet, TDG_EENDED);
+    outlet->net->shared += (size_t)taken;
     if ((size_t)taken == buf->len)
         return 0;
     return queue_shared(outlet, buf, (size_t)taken);

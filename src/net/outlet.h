@@ -4,8 +4,8 @@
  * together in the scratch buffer of the loop and handed to the kernel with one call; only
  * what the kernel does not take is copied and left to libuv. Whoever writes is told when
  * something had to wait, and stops until it has drained: so what waits stays bounded.
- * Shared buffers wait as they are, without a copy, and leave in slices: a large answer
- * does not keep the loop from the others. */
+ * Shared buffers wait as they are, without a copy, and leave in slices, some in each turn
+ * of the loop: neither one large answer nor a thousand keep it from the others. */
 #ifndef TDG_NET_OUTLET_H
 #define TDG_NET_OUTLET_H
 
@@ -48,7 +48,8 @@ struct tdg__outlet {
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
     tdg__pace_t pace;
     int fd;
-    bool in_flight; /* something waits: libuv has a request of ours */
+    bool in_flight; /* something waits: libuv has a request of ours, or will have */
+    bool waits;     /* libuv has none: others write their slices first */
     bool socket;    /* send() rather than write() */
     bool chunked;   /* pieces are framed as HTTP chunks */
     bool broken;    /* takes nothing more: writing has failed, or it is closing */

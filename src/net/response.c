@@ -140,6 +140,8 @@ static void add_head(struct message *m, tdg__conn_t *conn, int status,
     bool content = !forbids_content(status);
 
     decide(conn);
+    if (status >= 400)
+        conn->proven = false;
     add_start(m, conn, status);
     if (content_type != NULL && content)
         add_type(m, content_type);

@@ -349,6 +349,9 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
     (void)call;
     assert(post->expected > 0);
     post->expected--;
+    /* Anybody may begin sessions without end. */
+    if (code == 0 && !post->introduces && post->conn != NULL)
+        tdg__conn_prove(post->conn);
     if (post->streaming)
         write_event(post, message, NULL, 0);
     else if (post->batch)

@@ -296,6 +296,8 @@ static void respond(tdg__route_request_t *request, const struct reply *reply) {
     leave(request);
     snprintf(fields, sizeof(fields), "%s%s", request->cors,
              reply->fields != NULL ? reply->fields : "");
+    if (reply->status < 400)
+        tdg__conn_prove(conn);
     tdg__conn_respond(conn, reply->status, reply->content_type, fields, reply->body,
                       reply->len);
     unref(request);
