@@ -35,6 +35,13 @@ bool tdg__address_parse(const char *text, tdg__address_t *ret) {
            inet_pton(AF_INET6, text, ret->bytes) == 1;
 }
 
+void tdg__address_write(const tdg__address_t *address, char ret[TDG__ADDRESS_TEXT]) {
+    if (is_mapped(address))
+        inet_ntop(AF_INET, address->bytes + sizeof(mapped), ret, TDG__ADDRESS_TEXT);
+    else
+        inet_ntop(AF_INET6, address->bytes, ret, TDG__ADDRESS_TEXT);
+}
+
 bool tdg__address_equal(const tdg__address_t *a, const tdg__address_t *b) {
     return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }

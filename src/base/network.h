@@ -14,6 +14,11 @@ typedef struct tdg__address {
 
 /* Reads an address in text; false: it is none. */
 bool tdg__address_parse(const char *text, tdg__address_t *ret);
+
+/* Writes it in its usual form, those of IPv4 with dots. */
+enum { TDG__ADDRESS_TEXT = 46 };
+void tdg__address_write(const tdg__address_t *address, char ret[TDG__ADDRESS_TEXT]);
+
 bool tdg__address_equal(const tdg__address_t *a, const tdg__address_t *b);
 
 /* The network that one machine has for itself: of an IPv6 address the first 64 bits. */

@@ -60,10 +60,12 @@ static const tdg__option_t server_options[] = {
         allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
         "Web pages that may call this server, as their origin; \"*\" is any. Without it: "
         "loopback pages where it listens on loopback, else none."),
-    TEXTS(trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
-          "Proxies in front of this server, as addresses or networks. Of a request that "
-          "comes through them, the caller is the last address in X-Forwarded-For (or, "
-          "without it, Forwarded) that is no such proxy; for max-sessions-per-address."),
+    TEXTS(
+        trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
+        "Proxies in front of this server, as addresses or networks. Of a request that "
+        "comes through them, the caller is the last address in X-Forwarded-For (or, "
+        "without it, Forwarded) that is no such proxy: for max-sessions-per-address, for "
+        "turns between clients, and in the log."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
            "codes. An entry of `listen` may say otherwise."),

@@ -27,14 +27,17 @@ void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
 /* A client without a session says with every request how it is called. */
 static uint64_t client_of(const tdg__channel_t *channel, const json_t *client_info) {
     const char *name = json_string_value(json_object_get(client_info, "name"));
-    uint64_t client = tdg__number_of_text(channel->client, name != NULL ? name : "");
+    uint64_t client = tdg__number_of_bytes(channel->client, name != NULL ? name : "",
+                                           name != NULL ? strlen(name) : 0);
 
     return client != 0 ? client : 1;
 }
 
-uint64_t tdg__number_of_text(uint64_t number, const char *text) {
-    for (; *text != '\0'; text++) /* FNV-1a */
-        number = (number ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+uint64_t tdg__number_of_bytes(uint64_t number, const void *bytes, size_t len) {
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < len; i++) /* FNV-1a */
+        number = (number ^ at[i]) * UINT64_C(0x100000001b3);
     return number;
 }
 

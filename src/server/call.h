@@ -55,8 +55,8 @@ struct tdg__channel {
     uint64_t client; /* the same for all channels of one client, as far as can be known */
 };
 
-/* Folds a text into a number (not against whoever looks for collisions). */
-uint64_t tdg__number_of_text(uint64_t number, const char *text);
+/* Folds bytes into a number (not against whoever looks for collisions). */
+uint64_t tdg__number_of_bytes(uint64_t number, const void *bytes, size_t len);
 
 void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
                        tdg__worker_t *worker, bool erlmcp);

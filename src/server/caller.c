@@ -104,6 +104,5 @@ bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
             walk_fields(&hops, http, "forwarded");
         }
     }
-    tdg__address_shorten(ret);
     return true;
 }

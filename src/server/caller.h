@@ -11,10 +11,9 @@
 #include "base/network.h"
 #include "net/http_request.h"
 
-/* Whom a request counts for: the peer; where that is a trusted proxy, the last address in
- * X-Forwarded-For (or, without that, Forwarded) that is not one. Of an IPv6 address only
- * the first 64 bits, since one machine has all that follow. False: the peer has no
- * address, as on a Unix socket. */
+/* Whom a request comes from: the peer; where that is a trusted proxy, the last address in
+ * X-Forwarded-For (or, without that, Forwarded) that is not one. False: the peer has no
+ * address, as on a Unix socket. Whoever counts by it shortens it first (network.h). */
 bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
                       const tdg__http_request_t *http, tdg__address_t *ret);
 

@@ -39,6 +39,11 @@ void tdg__visit_refuse_id(tdg__visit_t *visit, int status, const char *id, int c
 void tdg__visit_refuse_version(tdg__visit_t *visit, const char *id,
                                const char *requested);
 
+/* Whom it comes from, behind trusted proxies too (caller.h); NULL: nobody knows. `room`
+ * is for the answer. The same as text; "": nobody knows. */
+const tdg__address_t *tdg__visit_caller(const tdg__visit_t *visit, tdg__address_t *room);
+void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]);
+
 /* Whether the client accepts a type; without the header everything is fine. */
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type);
 bool tdg__visit_wants_stream(tdg__visit_t *visit); /* else it has been refused */

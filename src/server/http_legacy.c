@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/caller.h"
 #include "server/get.h"
 #include "server/http_internal.h"
 #include "server/limits.h"
@@ -91,29 +90,19 @@ static bool is_initialize(const tdg__rpc_message_t *message) {
            strcmp(message->method, "initialize") == 0;
 }
 
-/* Whom a new session counts for; NULL: nobody. `room` is for the answer. */
-static const tdg__address_t *caller_of(const tdg__visit_t *visit, tdg__address_t *room) {
-    char peer[TDG__PEER_MAX];
-
-    tdg__conn_peer(visit->conn, peer);
-    return tdg__caller_find(visit->listener->proxies, peer, visit->http, room) ? room
-                                                                               : NULL;
-}
-
 static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *message) {
     tdg__address_t caller;
     tdg__session_t *session;
     tdg__post_t *post;
 
-    int rv =
-        tdg__session_create(tdg__worker_sessions(visit->worker), TDG__SESSION_HTTP,
-                            visit->listener->erlmcp, caller_of(visit, &caller), &session);
+    int rv = tdg__session_create(tdg__worker_sessions(visit->worker), TDG__SESSION_HTTP,
+                                 visit->listener->erlmcp,
+                                 tdg__visit_caller(visit, &caller), &session);
     if (rv < 0) {
         tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
                           "The server cannot take one more session");
         return;
     }
-    tdg__peer_set_address(&session->feed.peer, visit->conn);
     if (tdg__visit_post(visit, session, TDG__V_UNKNOWN, false, 1, &post) == 0)
         tdg__legacy_serve(session, tdg__post_channel(post), message);
     if (session->version == TDG__V_UNKNOWN)
@@ -260,7 +249,7 @@ void tdg__visit_sse(tdg__visit_t *visit) {
         return;
 
     int rv = tdg__old_sse_open(visit->worker, visit->conn, visit->listener->erlmcp,
-                               caller_of(visit, &caller), visit->fields);
+                               tdg__visit_caller(visit, &caller), visit->fields);
     if (rv < 0)
         respond_not_opened(visit, rv);
 }

@@ -35,10 +35,12 @@ static int read_modern(tdg__visit_t *visit, const tdg__rpc_message_t *message,
 
 static void serve_listen(tdg__visit_t *visit, const tdg__mcp_request_t *request) {
     tdg__rpc_error_t error = {0};
+    tdg__address_t caller;
     tdg__listen_opts_t opts = {
         .worker = visit->worker,
         .conn = visit->conn,
         .fields = visit->fields,
+        .caller = tdg__visit_caller(visit, &caller),
     };
 
     if (!tdg__visit_accepts(visit, "text/event-stream"))

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "server/caller.h"
 #include "server/limits.h"
 #include "server/session.h"
 
@@ -157,6 +158,35 @@ json_t *tdg__visit_body(tdg__visit_t *visit) {
     return NULL;
 }
 
+const tdg__address_t *tdg__visit_caller(const tdg__visit_t *visit, tdg__address_t *room) {
+    char peer[TDG__PEER_MAX];
+
+    tdg__conn_peer(visit->conn, peer);
+    return tdg__caller_find(visit->listener->proxies, peer, visit->http, room) ? room
+                                                                               : NULL;
+}
+
+void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]) {
+    tdg__address_t room;
+    const tdg__address_t *caller = tdg__visit_caller(visit, &room);
+
+    ret[0] = '\0';
+    if (caller != NULL)
+        tdg__address_write(caller, ret);
+}
+
+/* Clients take turns (tdg__request_client()): a session, or without one an address. */
+static uint64_t client_of(const tdg__visit_t *visit, const tdg__session_t *session) {
+    tdg__address_t caller;
+
+    if (session != NULL)
+        return (uintptr_t)session;
+    if (tdg__visit_caller(visit, &caller) == NULL)
+        return 1;
+    tdg__address_shorten(&caller);
+    return tdg__number_of_bytes(1, &caller, sizeof(caller));
+}
+
 int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
                     bool batch, unsigned expected, tdg__post_t **ret) {
     tdg__post_opts_t opts = {
@@ -169,6 +199,7 @@ int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t
         .batch = batch,
         .erlmcp = visit->listener->erlmcp,
         .expected = expected,
+        .client = client_of(visit, session),
         .fields = visit->fields,
     };
 

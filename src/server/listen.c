@@ -477,8 +477,8 @@ static tdg__listen_t *create(const tdg__listen_opts_t *opts,
         .transport = opts->conn != NULL ? "http" : "stdio",
         .version = request->version,
     };
-    if (opts->conn != NULL)
-        tdg__peer_set_address(&listen->feed.peer, opts->conn);
+    if (opts->caller != NULL)
+        tdg__peer_set_address(&listen->feed.peer, opts->caller);
     tdg__peer_set_client(&listen->feed.peer, request->client_name,
                          request->client_version);
     tdg__trace_connected(&listen->feed);

@@ -19,10 +19,11 @@ typedef struct tdg__listen tdg__listen_t;
 /* Where a listen is: on a connection of its own, or among others in a pipe. */
 typedef struct tdg__listen_opts {
     tdg__worker_t *worker;
-    tdg__conn_t *conn;     /* NULL: a pipe */
-    tdg__outlet_t *outlet; /* of the pipe */
-    tdg__listen_t **pipe;  /* list of the pipe's listens */
-    const char *fields;    /* HTTP: further header lines */
+    tdg__conn_t *conn;            /* NULL: a pipe */
+    tdg__outlet_t *outlet;        /* of the pipe */
+    tdg__listen_t **pipe;         /* list of the pipe's listens */
+    const char *fields;           /* HTTP: further header lines */
+    const tdg__address_t *caller; /* HTTP: whom it comes from; NULL: nobody knows */
 } tdg__listen_opts_t;
 
 /* Opens the stream and answers by the stream itself. Returns 0; or TDG_EINVAL with *error

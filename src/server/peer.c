@@ -10,12 +10,12 @@
 
 enum { MAX_NAME = 128 }; /* bytes of a client's name, and of its version */
 
-void tdg__peer_set_address(tdg__peer_t *peer, const tdg__conn_t *conn) {
-    char address[TDG__PEER_MAX];
+void tdg__peer_set_address(tdg__peer_t *peer, const tdg__address_t *address) {
+    char text[TDG__ADDRESS_TEXT];
 
-    tdg__conn_peer(conn, address);
+    tdg__address_write(address, text);
     tdg__free(peer->address);
-    peer->address = address[0] != '\0' ? tdg__strdup(address) : NULL;
+    peer->address = tdg__strdup(text);
 }
 
 /* How much of a text is kept: whole characters. */

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
+#include "base/network.h"
 #include "mcp/version.h"
-#include "net/conn.h"
 
 typedef struct tdg__peer {
     const char *transport;  /* "http", "sse" or "stdio"; static */
@@ -20,7 +20,7 @@ typedef struct tdg__peer {
                      not introduced itself */
 } tdg__peer_t;
 
-void tdg__peer_set_address(tdg__peer_t *peer, const tdg__conn_t *conn);
+void tdg__peer_set_address(tdg__peer_t *peer, const tdg__address_t *address);
 
 /* As the client has introduced itself; either may be NULL. Long ones are cut. */
 void tdg__peer_set_client(tdg__peer_t *peer, const char *name, const char *version);

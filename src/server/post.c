@@ -482,16 +482,6 @@ static void give_up(tdg__occupant_t *occupant) {
     tdg__rope_done(&message);
 }
 
-/* A session, or without one the address. */
-static uint64_t client_of(const tdg__post_opts_t *opts) {
-    char address[TDG__PEER_MAX];
-
-    if (opts->session != NULL)
-        return (uintptr_t)opts->session;
-    tdg__conn_peer(opts->conn, address);
-    return tdg__number_of_text(1, address);
-}
-
 static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
     post->occupant.drained = drained;
     post->occupant.closed = closed;
@@ -500,7 +490,7 @@ static int init(tdg__post_t *post, const tdg__post_opts_t *opts) {
     post->occupant.give_up = give_up;
     post->occupant.started_ms = tdg__worker_now(opts->worker);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
-    post->channel.client = client_of(opts);
+    post->channel.client = opts->client;
     tdg__rope_init(&post->answers, SIZE_MAX);
     post->conn = opts->conn;
     post->version = opts->version;

@@ -26,6 +26,7 @@ typedef struct tdg__post_opts {
     bool accepts_sse;
     bool batch;
     bool erlmcp;
+    uint64_t client;    /* who asks, as a number (tdg__request_client()) */
     unsigned expected;  /* answers that will come */
     const char *fields; /* further header lines of the response; copied; may be NULL */
 } tdg__post_opts_t;

@@ -54,7 +54,7 @@ struct tdg__route_request {
     tdg__conn_t *conn; /* of the worker's thread; NULL: answered, or gone */
     struct reply *reply;
     tdg__http_request_t http;
-    char peer[TDG__PEER_MAX];
+    char peer[TDG__ADDRESS_TEXT];
     char cors[sizeof(((tdg__visit_t *)0)->fields)];
     tdg__http_field_t fields[]; /* and behind them all strings and the body */
 };
@@ -354,7 +354,7 @@ static tdg__route_request_t *create(const tdg__visit_t *visit, struct entry *ent
     request->inbox = tdg__inbox_ref(tdg__worker_inbox(visit->worker));
     request->conn = visit->conn;
     copy_http(request, visit->http);
-    tdg__conn_peer(visit->conn, request->peer);
+    tdg__visit_address(visit, request->peer);
     memcpy(request->cors, visit->fields, sizeof(request->cors));
     tdg__conn_set_user(visit->conn, &request->occupant);
     return request;
@@ -376,12 +376,12 @@ static void handle(struct entry *entry, tdg__route_request_t *request) {
 
 static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
     char fields[sizeof(visit->fields) + TDG__ROUTE_MAX_FIELDS + 1];
-    char peer[TDG__PEER_MAX];
+    char peer[TDG__ADDRESS_TEXT];
     tdg__route_refusal_t why;
 
     if (route->admit == NULL)
         return 0;
-    tdg__conn_peer(visit->conn, peer);
+    tdg__visit_address(visit, peer);
     if (route->admit(route->user, visit->http, peer, &why))
         return 0;
     snprintf(fields, sizeof(fields), "%s%s", visit->fields,

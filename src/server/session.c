@@ -275,9 +275,16 @@ static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t n
 
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
                         const tdg__address_t *caller, tdg__session_t **ret) {
+    const tdg__address_t *counted = NULL;
+    tdg__address_t network;
     uint32_t number;
 
-    int rv = admit(sessions, caller);
+    if (caller != NULL) {
+        network = *caller;
+        tdg__address_shorten(&network);
+        counted = &network;
+    }
+    int rv = admit(sessions, counted);
     if (rv < 0)
         return rv;
 
@@ -300,15 +307,17 @@ int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, boo
 
     session->has_caller = caller != NULL;
     if (caller != NULL)
-        session->caller = *caller;
+        session->caller = network;
     begin(sessions, session, number, kind, erlmcp);
+    if (caller != NULL)
+        tdg__peer_set_address(&session->feed.peer, caller);
     *ret = session;
     return 0;
 
 fail_session:
     tdg__pool_free(&sessions->pool, number);
 fail:
-    tdg__census_leave(census_of(sessions), caller);
+    tdg__census_leave(census_of(sessions), counted);
     return rv;
 }
 

@@ -75,9 +75,9 @@ size_t tdg__sessions_count(const tdg__sessions_t *sessions);
 /* Which worker a session id names; -1: it is none of ours. */
 int tdg__session_worker(const char *id);
 
-/* A new session, which counts for `caller` (NULL: for nobody). Where a limit is reached,
- * the oldest that nobody has come back to gives way. Returns 0, TDG_EAGAIN (there is none
- * such; it has been logged), TDG_ENOMEM or TDG_ESYSTEM. */
+/* A new session of `caller` (NULL: nobody knows), for whose network it counts. Where a
+ * limit is reached, the oldest that nobody has come back to gives way. Returns 0,
+ * TDG_EAGAIN (there is none such; it has been logged), TDG_ENOMEM or TDG_ESYSTEM. */
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
                         const tdg__address_t *caller, tdg__session_t **ret);
 

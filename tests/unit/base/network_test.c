@@ -20,6 +20,26 @@ static void an_address_is_the_same_however_it_is_written(void **state) {
     assert_false(tdg__address_equal(&a, &c));
 }
 
+static void an_address_is_written_in_its_usual_form(void **state) {
+    static const char *const texts[][2] = {
+        {"10.1.2.3",                                "10.1.2.3"   },
+        {"::ffff:10.1.2.3",                         "10.1.2.3"   },
+        {"2001:DB8:0:0:0:0:0:1",                    "2001:db8::1"},
+        {"::",                                      "::"         },
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"               },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        tdg__address_t one = address(texts[i][0]);
+        char text[TDG__ADDRESS_TEXT];
+
+        tdg__address_write(&one, text);
+        assert_string_equal(text, texts[i][1]);
+    }
+}
+
 static void what_is_no_address_is_refused(void **state) {
     static const char *const texts[] = {"",         "localhost", "1.2.3",  "1.2.3.256",
                                         "1.2.3.4 ", "[::1]",     "::1%lo", "1.2.3.4:80"};
@@ -111,6 +131,7 @@ static void what_is_no_network_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_is_the_same_however_it_is_written),
+        cmocka_unit_test(an_address_is_written_in_its_usual_form),
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(one_machine_has_a_whole_network_of_ipv6),
         cmocka_unit_test(networks_have_what_is_in_them),

@@ -159,8 +159,10 @@ void client_request(struct client *client, const char *method, const char *path,
     assert_non_null(all);
     snprintf(all, size,
              "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-             "Accept: application/json, text/event-stream\r\n%s",
-             method, path, fields != NULL ? fields : "");
+             "Accept: application/json, text/event-stream\r\n%s%s%s%s",
+             method, path, client->via != NULL ? "X-Forwarded-For: " : "",
+             client->via != NULL ? client->via : "", client->via != NULL ? "\r\n" : "",
+             fields != NULL ? fields : "");
     if (body != NULL)
         snprintf(all + strlen(all), size - strlen(all),
                  "Content-Type: application/json\r\nContent-Length: %zu\r\n",

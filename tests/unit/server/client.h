@@ -27,6 +27,7 @@ struct client {
     size_t body_len, body_size;
     bool chunked, ended; /* a stream, and its regular end */
     char event[4 * CLIENT_TEXT];
+    const char *via;  /* for X-Forwarded-For of every request; NULL: none */
     char session[64]; /* of the initialize that this client sent, or "" */
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "served.h"
+#include "server/call.h"
 #include "unit/targets.h"
 
 enum { CLIENTS = 16 };
@@ -108,6 +109,75 @@ static void a_modern_client_is_described(void **state) {
     assert_json_equal(json_object_get(entry, "options"), "{}");
     assert_true(json_is_false(json_object_get(entry, "pending")));
     json_decref(entry);
+}
+
+/* ---- Behind a proxy ----------------------------------------------------- */
+
+static struct fixture *open_behind(void **state, const char *const *proxies) {
+    const tdg_listen_opts_t http = {.trusted_proxies = proxies};
+    struct fixture *f = *state;
+
+    served_open_at(&f->served, &http);
+    for (int i = 0; i < CLIENTS; i++)
+        served_client(&f->served, &f->clients[i]);
+    return f;
+}
+
+static void expect_address(struct fixture *f, const char *uri, const char *address) {
+    json_t *entry = first(f, (tdg_subscription_query_t){.target = FOR_URI(uri)});
+
+    assert_string_equal(text(entry, "address"), address);
+    json_decref(entry);
+}
+
+static const char *const loopback[] = {"127.0.0.0/8", NULL};
+
+static void behind_a_proxy_the_forwarded_address_is_shown(void **state) {
+    struct fixture *f = open_behind(state, loopback);
+
+    f->clients[0].via = "192.0.2.7";
+    modern_listen(&f->clients[0], "{'resourceSubscriptions':['a:1']}");
+    expect_address(f, "a:1", "192.0.2.7");
+
+    f->clients[1].via = "2001:db8::7";
+    legacy_initialize(&f->clients[1], LATEST_LEGACY);
+    legacy_subscribe(&f->clients[1], "a:2");
+    expect_address(f, "a:2", "2001:db8::7");
+}
+
+static void nobody_else_is_believed(void **state) {
+    struct fixture *f = open_behind(state, NULL);
+
+    f->clients[0].via = "192.0.2.7";
+    modern_listen(&f->clients[0], "{'resourceSubscriptions':['a:1']}");
+    expect_address(f, "a:1", "127.0.0.1");
+}
+
+/* Who calls `hold`, as its source sees it. */
+static uint64_t client_behind(struct fixture *f, const char *address) {
+    struct client *client = &f->clients[0];
+
+    client->via = address;
+    modern_send(client, "tools/call", "hold", "'name':'hold'");
+    tdg_request_t *request = served_take(&f->served, client);
+    uint64_t number = tdg__request_client(request);
+    tdg_request_reply_text(request, "done");
+    assert_int_equal(client_response(client), 200);
+    return number;
+}
+
+static void behind_a_proxy_the_forwarded_address_takes_turns(void **state) {
+    struct fixture *f = open_behind(state, loopback);
+    uint64_t one = client_behind(f, "192.0.2.7");
+
+    assert_int_equal(client_behind(f, "192.0.2.7"), one);
+    assert_int_not_equal(client_behind(f, "192.0.2.8"), one);
+    assert_int_not_equal(client_behind(f, NULL), one);
+
+    /* of IPv6 one machine has a network */
+    assert_int_equal(client_behind(f, "2001:db8::7"), client_behind(f, "2001:db8::8"));
+    assert_int_not_equal(client_behind(f, "2001:db8::7"),
+                         client_behind(f, "2001:db8:0:1::7"));
 }
 
 static void a_legacy_session_is_one_stream(void **state) {
@@ -237,6 +307,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(no_two_streams_of_all_workers_have_one_number),
         CASE(a_modern_client_is_described),
+        CASE(behind_a_proxy_the_forwarded_address_is_shown),
+        CASE(nobody_else_is_believed),
+        CASE(behind_a_proxy_the_forwarded_address_takes_turns),
         CASE(a_legacy_session_is_one_stream),
         CASE(a_long_name_is_cut),
         CASE(wishes_are_shown_as_they_were_made),

@@ -68,16 +68,24 @@ void served_create(struct served *served, const tdg_server_opts_t *opts) {
     add_all(served);
 }
 
-static void start(struct served *served, uv_loop_t *loop) {
-    tdg_listen_opts_t http = {.port = 0};
-
+static void start_at(struct served *served, const tdg_listen_opts_t *http,
+                     uv_loop_t *loop) {
     served->loop = loop;
-    assert_int_equal(tdg_server_listen(served->server, &http), 0);
+    assert_int_equal(tdg_server_listen(served->server, http), 0);
     served->port = tdg_server_port(served->server, 0);
     assert_int_not_equal(served->port, 0);
     assert_int_equal(loop != NULL ? tdg_server_attach(served->server, loop)
                                   : tdg_server_start(served->server),
                      0);
+}
+
+static void start(struct served *served, uv_loop_t *loop) {
+    start_at(served, &(tdg_listen_opts_t){.port = 0}, loop);
+}
+
+void served_open_at(struct served *served, const tdg_listen_opts_t *http) {
+    served_create(served, NULL);
+    start_at(served, http, NULL);
 }
 
 void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop) {
