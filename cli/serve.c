@@ -219,8 +219,28 @@ static const struct host {
     {"Claude Desktop", "~/.config/Claude/claude_desktop_config.json", false, false},
 };
 
-static void print_host(struct serving *serving, const struct host *host,
-                       const char *url) {
+/* Never the value: that may be a secret. */
+static void add_placeholder(void *arg, const char *name) {
+    json_object_set_new(arg, name, json_sprintf("<value of %s>", name));
+}
+
+/* What a host has to set, as the config takes it from the environment: hosts do not pass
+ * on all of theirs. */
+static void print_environment(const tdg__config_t *config) {
+    json_t *env = json_object();
+    char *text = NULL;
+
+    tdg__config_variables(config, tdg__source_sections(), add_placeholder, env);
+    if (json_object_size(env) > 0)
+        text = json_dumps(env, 0);
+    if (text != NULL)
+        fprintf(stderr, ", \"env\": %s", text);
+    free(text);
+    json_decref(env);
+}
+
+static void print_host(struct serving *serving, tdg__serve_t *serve,
+                       const struct host *host, const char *url) {
     const char *key = host->is_vscode ? "servers" : "mcpServers";
 
     fprintf(stderr, "  %s, in %s:\n", host->name, host->file);
@@ -234,14 +254,16 @@ static void print_host(struct serving *serving, const struct host *host,
     print_program();
     fprintf(stderr, ", \"args\": [");
     print_arguments(serving);
-    fprintf(stderr, "]}}}\n");
+    fprintf(stderr, "]");
+    print_environment(tdg__serve_config(serve));
+    fprintf(stderr, "}}}\n");
 }
 
 /* The first line of a host connects to this server, the other starts one of its own. */
-static void print_hosts(struct serving *serving, const char *url) {
+static void print_hosts(struct serving *serving, tdg__serve_t *serve, const char *url) {
     fprintf(stderr, "\nFor a host, one of its lines:\n");
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
-        print_host(serving, &hosts[i], url);
+        print_host(serving, serve, &hosts[i], url);
     fprintf(stderr, "\nCtrl-C stops it%s.\n",
             serving->options.config != NULL ? "; SIGHUP reads the config again" : "");
 }
@@ -281,7 +303,7 @@ static void started_text(struct serving *serving, tdg__serve_t *serve) {
     if (serving->options.stdio)
         fprintf(stderr, "%s standard input and output\n", listeners == 0 ? "on" : "and");
     else
-        print_hosts(serving, first);
+        print_hosts(serving, serve, first);
 }
 
 /* Nobody has to log in, so whoever asks for more than this machine should know. */

@@ -107,6 +107,27 @@ int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *
     return rv;
 }
 
+void tdg__expand_names(const char *text, void (*visit)(void *arg, const char *name),
+                       void *arg) {
+    const char *next = text;
+
+    for (const char *at; (at = strstr(next, "${")) != NULL;) {
+        const char *name = at + 2;
+        size_t len = name_length(name);
+        char copy[MAX_NAME + 1];
+
+        next = name;
+        if (at > text && at[-1] == '$')
+            continue; /* a literal one */
+        next += strcspn(name, "}");
+        if (len == 0 || len > MAX_NAME || name[len] != '}')
+            continue;
+        memcpy(copy, name, len);
+        copy[len] = '\0';
+        visit(arg, copy);
+    }
+}
+
 /* ---- Paths --------------------------------------------------------------- */
 
 /* Appends the parts of a path, each with a slash before it. */

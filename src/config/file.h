@@ -77,6 +77,10 @@ int tdg__config_read_text(const char *text, size_t len, const tdg__section_t *ki
 
 void tdg__config_destroy(tdg__config_t *config); /* NULL is accepted */
 
+/* Calls `visit` for every ${NAME} in it that has no default, also again for the same. */
+void tdg__config_variables(const tdg__config_t *config, const tdg__section_t *kinds,
+                           void (*visit)(void *arg, const char *name), void *arg);
+
 /* For file.c: fills `opts` and `listen` from `server`. `complete`: none of its options
  * was wrong; those that were have their defaults. */
 int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,

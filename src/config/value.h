@@ -34,6 +34,10 @@ enum { TDG__EXPANDED_MAX = 64 * 1024 }; /* bytes of a text with what was put in 
  * with *error filled, or TDG_ENOMEM. */
 int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *error);
 
+/* Calls `visit` with the name of every variable that has to be set for that. */
+void tdg__expand_names(const char *text, void (*visit)(void *arg, const char *name),
+                       void *arg);
+
 /* Makes a path absolute: relative to the folder of `file` (NULL, or without a slash: to
  * the working directory); `~/` is the home directory. "." and empty parts are left out.
  * Stores a new string. Returns as tdg__expand(). */

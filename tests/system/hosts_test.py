@@ -43,7 +43,7 @@ def entry_of(host, line):
         tap.check(entry['type'] == 'http', f'{host}: {line}')
     else:
         wanted = {'command', 'args'} | ({'type'} if host == 'VS Code' else set())
-        tap.check(set(entry) == wanted, f'{host}: {line}')
+        tap.check(set(entry) - {'env'} == wanted, f'{host}: {line}')
         tap.check(entry.get('type', 'stdio') == 'stdio', f'{host}: {line}')
     return entry
 
@@ -107,6 +107,45 @@ def paths_are_absolute():
         tap.check(done.returncode == 2 and 'PATH is empty' in done.stderr, done)
 
 
+CONFIG = """server: {name: "${THE_NAME:-notes}"}
+publish: {key: "${TIDINGS_PUBLISH_KEY}"}
+resources:
+- files: "${THE_FOLDER}"
+  title: "of ${THE_OWNER} at $${THE_DAY}"
+- command: ["echo", "${NOT_OURS}"]
+  uri: c:1
+  every: 1h
+"""
+
+
+def variables_of_the_config_are_named():
+    """Those that it needs, without what they hold: not what has a default, is escaped, or is for
+    the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'tidings.yaml')
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(CONFIG)
+        values = {'TIDINGS_PUBLISH_KEY': 'the-secret', 'THE_FOLDER': folder, 'THE_OWNER': 'me'}
+        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--config', path, '--listen',
+                               'http://127.0.0.1:0'], stdin=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, **values}) as process:
+            try:
+                lines = []
+                while not lines or not lines[-1].startswith('Ctrl-C'):
+                    lines.append(process.stderr.readline())
+                    tap.check(lines[-1] != '', f'it has ended: {lines}')
+            finally:
+                process.terminate()
+        said = ''.join(lines)
+        tap.check('the-secret' not in said, said)
+        started = [next(iter(next(iter(json.loads(line).values())).values()))
+                   for line in lines if '"--stdio"' in line]
+        tap.same(len(started), len(HOSTS), 'hosts')
+        for entry in started:
+            tap.same(entry.get('env'), {name: f'<value of {name}>' for name in values}, 'env')
+
+
 def blocks(page):
     """The lines of JSON of a page, each with the host whose section it is in."""
     with open(os.path.join(ROOT, page), encoding='utf-8') as file:
@@ -127,6 +166,8 @@ def what_a_page_shows_works(page):
         entries.append((host, entry))
         if 'url' in entry:
             tap.check(entry['url'] == URL, f'{page}: {entry["url"]}')
+        elif entry['command'] == 'tidings' and '--config' in entry['args']:
+            tap.same(entry['env'], {'TIDINGS_PUBLISH_KEY': '<value of TIDINGS_PUBLISH_KEY>'}, 'env')
         elif entry['command'] == 'tidings':
             lists('--', PROGRAM, *entry['args'])
         else:
@@ -143,6 +184,7 @@ def the_address_is_the_default():
 def main():
     tap.run('what serve prints for hosts works', what_serve_prints_works)
     tap.run('the paths of what serve prints are absolute', paths_are_absolute)
+    tap.run('the variables that a config needs are named', variables_of_the_config_are_named)
     for page in ('README.md', 'docs/hosts.md'):
         tap.run(f'what {page} shows for hosts works', what_a_page_shows_works, page)
     tap.run('the address in the pages is the default', the_address_is_the_default)

@@ -163,6 +163,33 @@ static void the_environment_is_put_in(void **state) {
     }
 }
 
+static void note_name(void *arg, const char *name) {
+    strcat(strcat(arg, name), " ");
+}
+
+static void what_has_to_be_set_is_known(void **state) {
+    static const struct {
+        const char *text, *names;
+    } cases[] = {
+        {"",                         ""        },
+        {"$",                        ""        },
+        {"${A}",                     "A "      },
+        {"x${A}y${B_2}${A}",         "A B_2 A "},
+        {"${A:-b} ${A",              ""        },
+        {"$${A} $$${A} $${${B}",     "B "      },
+        {"${} ${1} ${A-} ${A b} ${", ""        },
+        {"${A:-${B}} ${C}",          "C "      },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char names[64] = "";
+
+        tdg__expand_names(cases[i].text, note_name, names);
+        assert_string_equal(names, cases[i].names);
+    }
+}
+
 static void what_cannot_be_put_in_is_said(void **state) {
     static const char unclosed[] =
         "a ${ has no end; write ${NAME}, or $${ for a literal ${";
@@ -309,6 +336,7 @@ int main(void) {
         TEST(numbers),
         TEST(are_written_with_the_largest_unit),
         TEST(the_environment_is_put_in),
+        TEST(what_has_to_be_set_is_known),
         TEST(what_cannot_be_put_in_is_said),
         TEST(paths_become_absolute),
         TEST(bad_paths_are_refused),
