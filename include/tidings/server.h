@@ -522,8 +522,8 @@ typedef struct tdg_subscription_query {
  *                  bytes each; anybody can say anything there. Missing where it has not
  *
  * and perhaps more in later versions. Waits for the workers, which look at some at a time
- * and serve their clients in between; not from a callback. NULL where memory is out or
- * the server does not run. */
+ * and serve their clients in between; not from a callback. NULL where memory is out, or
+ * the server does not run or is to stop, which ends the wait. */
 TDG_API json_t *tdg_server_subscriptions(tdg_server_t *server,
                                          const tdg_subscription_query_t *query);
 

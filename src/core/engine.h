@@ -420,10 +420,12 @@ typedef bool (*tdg__sub_visit_fn)(void *arg, const tdg__sub_info_t *info);
 
 /* Visits the subscriptions to exactly this target; for a URI with `through_templates`
  * also the template subscriptions that match it. A stream may come up more than once
- * then. */
-void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *target,
-                                 bool through_templates, tdg__sub_visit_fn visit,
-                                 void *arg);
+ * then. Returns false where it gave up because that takes more than `max_steps`
+ * (SIZE_MAX: as many as it takes): some may have been visited; tdg__engine_page() finds
+ * all of them bit by bit. */
+bool tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *target,
+                                 bool through_templates, size_t max_steps,
+                                 tdg__sub_visit_fn visit, void *arg);
 
 /* How many subscriptions the same with `through_templates` would visit, by the groups
  * that they form rather than one by one. */
@@ -434,11 +436,14 @@ uint64_t tdg__engine_count_subscribers(tdg__engine_t *engine,
 int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t stream,
                                   tdg__sub_visit_fn visit, void *arg);
 
-/* All subscriptions, page by page: fills up to `max` of `page` from *position on (start
- * with 0) and moves *position. Returns how many; fewer than `max` is the last page. What
- * is subscribed throughout appears exactly once, whatever happens between the calls. */
-size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position, tdg__sub_info_t *page,
-                        size_t max);
+/* All subscriptions, or those that each_subscriber() would visit, page by page: looks at
+ * `max` records from *position on (start with 0), fills `page` with those of them that
+ * are meant, and moves *position, to 0 after the last one. Returns how many there are on
+ * this page: perhaps none, though more follow. `target` NULL: all. What is subscribed
+ * throughout appears exactly once, whatever happens between the calls. */
+size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position,
+                        const tdg__target_t *target, bool through_templates,
+                        tdg__sub_info_t *page, size_t max);
 
 typedef struct tdg__counters {
     /* now */

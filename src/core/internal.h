@@ -199,6 +199,7 @@ struct resource {
 struct template_ {
     struct subject subject;
     tdg__template_t *parsed;
+    uint64_t marked; /* in the last look for subscribers that it takes part in */
 };
 
 struct shared_filter {
@@ -281,6 +282,7 @@ struct tdg__engine {
     uint64_t floor;   /* largest last_number of a resource that was forgotten */
 
     tdg__change_t *loan; /* what the last take() lent */
+    uint64_t looks;      /* for subscribers through templates, page by page */
     size_t member_bytes, name_bytes;
     size_t subscribed_bytes; /* of the names that have subscriptions, and of filters */
     tdg__counters_t counters;

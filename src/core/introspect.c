@@ -47,8 +47,21 @@ struct visitor {
     tdg__engine_t *engine;
     tdg__sub_visit_fn visit;
     void *arg;
+    size_t left;    /* records that may still be looked at */
+    bool exhausted; /* that was not enough */
     bool stopped;
 };
+
+/* One more record is looked at. */
+static bool may_go_on(struct visitor *visitor) {
+    if (visitor->stopped)
+        return false;
+    if (visitor->left == 0)
+        visitor->stopped = visitor->exhausted = true;
+    else
+        visitor->left--;
+    return !visitor->stopped;
+}
 
 static void visit_sub(struct visitor *visitor, uint32_t id) {
     tdg__sub_info_t info = info_of(visitor->engine, sub_at(visitor->engine, id));
@@ -60,18 +73,18 @@ static void visit_sub(struct visitor *visitor, uint32_t id) {
 static void visit_subject(struct visitor *visitor, const struct subject *subject) {
     tdg__engine_t *engine = visitor->engine;
 
-    for (uint32_t g = subject->groups.first; g != 0;
+    for (uint32_t g = subject->groups.first; g != 0 && may_go_on(visitor);
          g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
         if (group->of_template) {
-            for (uint32_t id = group->recent.first; id != 0 && !visitor->stopped;
+            for (uint32_t id = group->recent.first; id != 0 && may_go_on(visitor);
                  id = sub_at(engine, id)->flight.next)
                 visit_sub(visitor, id);
         } else if (group->source == 0) {
             const uint32_t *members = tdg__group_members(group);
 
-            for (uint32_t i = 0; i < group->count && !visitor->stopped; i++)
+            for (uint32_t i = 0; i < group->count && may_go_on(visitor); i++)
                 visit_sub(visitor, members[i]);
         }
     }
@@ -83,14 +96,14 @@ static void visit_template(void *arg, uint32_t id) {
     visit_subject(visitor, &template_at(visitor->engine, id)->subject);
 }
 
-void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *target,
-                                 bool through_templates, tdg__sub_visit_fn visit,
-                                 void *arg) {
-    struct visitor visitor = {engine, visit, arg, false};
+bool tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *target,
+                                 bool through_templates, size_t max_steps,
+                                 tdg__sub_visit_fn visit, void *arg) {
+    struct visitor visitor = {engine, visit, arg, max_steps, false, false};
     const struct subject *subject;
 
     if (!tdg__target_valid(target))
-        return;
+        return true;
 
     subject = tdg__subject_find(engine, target);
     if (subject != NULL)
@@ -98,6 +111,7 @@ void tdg__engine_each_subscriber(tdg__engine_t *engine, const tdg__target_t *tar
     if (through_templates && target->kind == TDG__TARGET_URI)
         tdg__template_index_match(engine->template_index, target->name, target->len,
                                   visit_template, &visitor);
+    return !visitor.exhausted;
 }
 
 struct tally {
@@ -142,7 +156,7 @@ uint64_t tdg__engine_count_subscribers(tdg__engine_t *engine,
 
 int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t handle,
                                   tdg__sub_visit_fn visit, void *arg) {
-    struct visitor visitor = {engine, visit, arg, false};
+    struct visitor visitor = {engine, visit, arg, SIZE_MAX, false, false};
     uint32_t stream = tdg__stream_find(engine, handle);
 
     if (stream == 0)
@@ -153,19 +167,61 @@ int tdg__engine_each_subscription(tdg__engine_t *engine, tdg__stream_t handle,
     return 0;
 }
 
-size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position, tdg__sub_info_t *page,
-                        size_t max) {
+static void mark_template(void *arg, uint32_t id) {
+    tdg__engine_t *engine = arg;
+
+    template_at(engine, id)->marked = engine->looks;
+}
+
+/* Whose subscriptions are meant. */
+struct meant {
+    bool all;
+    const struct subject *subject; /* NULL: nobody's but those of the marked templates */
+};
+
+static struct meant find_meant(tdg__engine_t *engine, const tdg__target_t *target,
+                               bool through_templates) {
+    struct meant meant = {.all = target == NULL};
+
+    engine->looks++;
+    if (meant.all || !tdg__target_valid(target))
+        return meant;
+    meant.subject = tdg__subject_find(engine, target);
+    if (through_templates && target->kind == TDG__TARGET_URI)
+        tdg__template_index_match(engine->template_index, target->name, target->len,
+                                  mark_template, engine);
+    return meant;
+}
+
+static bool is_meant(const tdg__engine_t *engine, const struct sub *sub,
+                     const struct meant *meant) {
+    const struct group *group;
+
+    if (sub == NULL || (sub->kind != SUB_DIRECT && sub->kind != SUB_TEMPLATE))
+        return false;
+    if (meant->all)
+        return true;
+    group = group_at(engine, sub->group);
+    return subject_of(engine, group) == meant->subject ||
+           (group->of_template &&
+            template_at(engine, group->owner)->marked == engine->looks);
+}
+
+size_t tdg__engine_page(tdg__engine_t *engine, uint32_t *position,
+                        const tdg__target_t *target, bool through_templates,
+                        tdg__sub_info_t *page, size_t max) {
+    struct meant meant = find_meant(engine, target, through_templates);
     uint32_t end = tdg__pool_end(&engine->subs);
     uint32_t id = *position + 1;
     size_t n = 0;
 
-    for (; id < end && n < max; id++) {
-        struct sub *sub = sub_at(engine, id);
+    for (size_t looked = 0; id < end && looked < max; looked++, id++) {
+        const struct sub *sub = sub_at(engine, id);
 
-        if (sub != NULL && (sub->kind == SUB_DIRECT || sub->kind == SUB_TEMPLATE))
+        if (is_meant(engine, sub, &meant))
             page[n++] = info_of(engine, sub);
     }
-    *position = id - 1;
+    *position = id < end ? id - 1 : 0;
     return n;
 }
 

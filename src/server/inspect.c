@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who is subscribed: each worker looks for itself, on its own thread, some at a time, so
- * that its clients are served in between. */
-#include <pthread.h>
+ * that its clients are served in between. Who asks waits for it, but not for a server
+ * that stops: then the worker that comes to it, or drops it, finds nobody there. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "server/feed.h"
 #include "server/server.h"
 
-enum { PAGE = 64, PAGES_PER_TURN = 16 };
+enum { PAGE = 64, PAGES_PER_TURN = 16, PER_TURN = PAGE * PAGES_PER_TURN };
 
+/* Belongs to the worker until that has finished, and then to whoever asked. */
 struct look {
     tdg__task_t task;
+    tdg_server_t *server;
     tdg__worker_t *worker;
-    const tdg_subscription_query_t *query; /* `max` is set */
-    json_t *all;
+    tdg_subscription_query_t query; /* what it points to is in the same block */
+    tdg_target_t target;
+    json_t *found;
+    bool page_by_page; /* there are too many for one turn */
     uint32_t position; /* in the engine */
     int result;
-    bool done;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    tdg__awaited_t awaited;
+    char texts[];
 };
 
 static const char *const kinds[] = {"uri", "template", "list"};
@@ -89,72 +93,134 @@ static bool add(void *arg, const tdg__sub_info_t *info) {
     const tdg__feed_t *feed =
         tdg__engine_stream_user(tdg__worker_engine(look->worker), info->stream);
 
-    if (json_array_size(look->all) >= look->query->max)
+    if (json_array_size(look->found) >= look->query.max)
         return false;
-    if (is_wanted(look->query, feed) &&
-        json_array_append_new(look->all, describe(feed, info)) != 0)
+    if (is_wanted(&look->query, feed) &&
+        json_array_append_new(look->found, describe(feed, info)) != 0)
         look->result = TDG_ENOMEM;
     return look->result == 0;
 }
 
-static bool add_page(struct look *look) {
+/* Returns whether there is more to look at. */
+static bool add_page(struct look *look, const tdg__target_t *target) {
     tdg__sub_info_t page[PAGE];
-    size_t count =
-        tdg__engine_page(tdg__worker_engine(look->worker), &look->position, page, PAGE);
+    size_t count = tdg__engine_page(tdg__worker_engine(look->worker), &look->position,
+                                    target, look->query.matching, page, PAGE);
 
     for (size_t i = 0; i < count; i++)
         if (!add(look, &page[i]))
             return false;
-    return count == PAGE;
+    return look->position != 0;
 }
 
-/* Looks on. Returns whether there is more to look at. */
-static bool go_on(struct look *look, unsigned pages) {
-    if (look->query->target != NULL) {
-        tdg__target_t target = tdg__target_to_engine(look->query->target);
+/* Few subscribers of one target are found where they are; of many, and of all, the
+ * records are gone through. Returns whether there is more to look at. */
+static bool go_on(struct look *look) {
+    bool one = look->query.target != NULL;
+    tdg__target_t target = {0};
+    bool more = true;
 
-        tdg__engine_each_subscriber(tdg__worker_engine(look->worker), &target,
-                                    look->query->matching, add, look);
-        return false;
+    if (one)
+        target = tdg__target_to_engine(look->query.target);
+    if (one && !look->page_by_page) {
+        if (tdg__engine_each_subscriber(tdg__worker_engine(look->worker), &target,
+                                        look->query.matching, PER_TURN, add, look))
+            return false;
+        look->page_by_page = true;
+        json_array_clear(look->found);
+        return look->result == 0;
     }
-    while (pages > 0 && add_page(look))
-        pages--;
-    return pages == 0;
+    for (unsigned pages = 0; more && pages < PAGES_PER_TURN; pages++)
+        more = add_page(look, one ? &target : NULL);
+    return more;
+}
+
+/* ---- Asking ------------------------------------------------------------- */
+
+static void free_look(struct look *look) {
+    json_decref(look->found);
+    tdg__free(look);
 }
 
 static void run(tdg__task_t *task, bool here) {
     struct look *look = (struct look *)(void *)task;
 
-    if (here && go_on(look, PAGES_PER_TURN)) {
+    if (here && go_on(look)) {
         tdg__inbox_post(tdg__worker_inbox(look->worker), task);
         return;
     }
-    pthread_mutex_lock(&look->lock);
     if (!here)
         look->result = TDG_EENDED;
-    look->done = true;
-    pthread_cond_signal(&look->changed);
-    pthread_mutex_unlock(&look->lock);
+    if (!tdg__server_finish(look->server, &look->awaited))
+        free_look(look);
+}
+
+static size_t size_of(const char *text) {
+    return text != NULL ? strlen(text) + 1 : 0;
+}
+
+static const char *keep(const char *text, char **at) {
+    char *kept = *at;
+
+    if (text == NULL)
+        return NULL;
+    memcpy(kept, text, strlen(text) + 1);
+    *at += strlen(text) + 1;
+    return kept;
+}
+
+/* A copy of the query, as who asked may not wait until the worker comes to it. */
+static struct look *create_look(tdg__worker_t *worker,
+                                const tdg_subscription_query_t *query, size_t max) {
+    const char *name = query->target != NULL ? query->target->name : NULL;
+    struct look *look =
+        tdg__calloc(1, sizeof(*look) + size_of(name) + size_of(query->client) +
+                           size_of(query->session));
+    char *at;
+
+    if (look == NULL)
+        return NULL;
+    at = look->texts;
+    look->task.run = run;
+    look->server = tdg__worker_server(worker);
+    look->worker = worker;
+    look->query = *query;
+    look->query.max = max;
+    if (query->target != NULL) {
+        look->target = (tdg_target_t){query->target->kind, keep(name, &at)};
+        look->query.target = &look->target;
+    }
+    look->query.client = keep(query->client, &at);
+    look->query.session = keep(query->session, &at);
+    look->found = json_array();
+    if (look->found == NULL) {
+        free_look(look);
+        return NULL;
+    }
+    return look;
+}
+
+static int take_found(struct look *look, json_t *all) {
+    int rv = look->result;
+
+    if (rv == 0 && json_array_extend(all, look->found) < 0)
+        rv = TDG_ENOMEM;
+    free_look(look);
+    return rv;
 }
 
 int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *query,
                         json_t *all) {
-    struct look look = {
-        .task = {.run = run}, .worker = worker, .query = query, .all = all};
+    struct look *look = create_look(worker, query, query->max - json_array_size(all));
 
+    if (look == NULL)
+        return TDG_ENOMEM;
     if (tdg__worker_is_here(worker)) {
-        while (go_on(&look, PAGES_PER_TURN))
+        while (go_on(look))
             ;
-        return look.result;
+        return take_found(look, all);
     }
-    pthread_mutex_init(&look.lock, NULL);
-    pthread_cond_init(&look.changed, NULL);
-    tdg__inbox_post(tdg__worker_inbox(worker), &look.task);
-    pthread_mutex_lock(&look.lock);
-    while (!look.done)
-        pthread_cond_wait(&look.changed, &look.lock);
-    pthread_mutex_unlock(&look.lock);
-    pthread_cond_destroy(&look.changed);
-    pthread_mutex_destroy(&look.lock);
-    return look.result;
+    tdg__inbox_post(tdg__worker_inbox(worker), &look->task);
+    return tdg__server_await(look->server, &look->awaited) ? take_found(look, all)
+                                                           : TDG_EENDED;
 }

@@ -49,12 +49,13 @@ static bool go_on(tdg__recheck_t *recheck) {
     for (unsigned i = 0; i < PER_TURN && ends < ENDS_PER_TURN; i++) {
         tdg__sub_info_t info;
 
-        if (tdg__engine_page(engine, &recheck->position, &info, 1) == 0)
-            return false;
-        if (is_taken_back(recheck, &info.target)) {
+        if (tdg__engine_page(engine, &recheck->position, NULL, false, &info, 1) == 1 &&
+            is_taken_back(recheck, &info.target)) {
             end_subscription(recheck, &info);
             ends++;
         }
+        if (recheck->position == 0)
+            return false;
     }
     return true;
 }
@@ -70,7 +71,6 @@ static void run(tdg__task_t *task, bool here) {
         tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
         return;
     }
-    recheck->position = 0;
     atomic_store(&recheck->posted, false);
     if (atomic_load(&recheck->asked) != recheck->begun &&
         !atomic_exchange(&recheck->posted, true))

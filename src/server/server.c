@@ -514,7 +514,31 @@ void tdg_server_stop_soon(tdg_server_t *server) {
         if (server->worker_open[i])
             tdg__worker_wake(server->workers[i]);
     }
+    pthread_cond_broadcast(&server->changed); /* for who waits for a worker */
     pthread_mutex_unlock(&server->lock);
+}
+
+bool tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited) {
+    bool finished;
+
+    pthread_mutex_lock(&server->lock);
+    while (!awaited->finished && !tdg__server_stopping(server))
+        pthread_cond_wait(&server->changed, &server->lock);
+    finished = awaited->finished;
+    awaited->left = !finished;
+    pthread_mutex_unlock(&server->lock);
+    return finished;
+}
+
+bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited) {
+    bool waits;
+
+    pthread_mutex_lock(&server->lock);
+    awaited->finished = true;
+    waits = !awaited->left;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    return waits;
 }
 
 void tdg_server_wait(tdg_server_t *server) {

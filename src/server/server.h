@@ -70,10 +70,26 @@ typedef void (*tdg__matches_fn)(void *arg, const uint64_t *counts, size_t count)
 int tdg__server_count_matches(tdg_server_t *server, const char *const *uris, size_t count,
                               tdg__matches_fn done, void *arg);
 
+/* ---- Waiting for a worker ----------------------------------------------- */
+
+/* Something that a worker is to finish and another thread waits for; all zero at first,
+ * and under the server's lock. */
+typedef struct tdg__awaited {
+    bool finished, left;
+} tdg__awaited_t;
+
+/* Waits until it is finished, or the server is to stop. False: it is not finished, and
+ * belongs to whoever finishes it. */
+bool tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited);
+
+/* It is finished. Returns whether somebody waits for it, who has it from now on. */
+bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited);
+
 /* ---- Looking inside ----------------------------------------------------- */
 
 /* Appends what is subscribed to on a worker to `all`, up to `max` of the query in all;
- * waits for the worker unless this is its thread. Returns 0, TDG_ENOMEM or TDG_EENDED. */
+ * waits for the worker unless this is its thread. Returns 0, TDG_ENOMEM or TDG_EENDED
+ * (the server stops). */
 int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *query,
                         json_t *all);
 

@@ -187,7 +187,8 @@ void run__op_subscribers(struct run *run, const struct op *op) {
     int c;
     int t;
 
-    tdg__engine_each_subscriber(run->engine, &target, true, see_subscriber, &seen);
+    tdg__engine_each_subscriber(run->engine, &target, true, SIZE_MAX, see_subscriber,
+                                &seen);
     for (c = 0; c < CLIENTS; c++)
         for (t = 0; t < TARGETS; t++) {
             bool concerned = t == own || (own < URIS && cast_covers(t, own));
@@ -241,7 +242,7 @@ void run__op_page(struct run *run, const struct op *op) {
 
     if (!run->paging)
         begin_paging(run);
-    n = tdg__engine_page(run->engine, &run->page_position, page, max);
+    n = tdg__engine_page(run->engine, &run->page_position, NULL, false, page, max);
     for (i = 0; i < n; i++) {
         int c = run__find_client(run, page[i].stream);
         int t = cast_find(&page[i].target);
@@ -254,7 +255,7 @@ void run__op_page(struct run *run, const struct op *op) {
         if (run->model.streams[c].subs[t].uid == run->page_uids[c][t])
             run->page_seen[c][t]++;
     }
-    if (n < max)
+    if (run->page_position == 0)
         end_paging(run);
 }
 

@@ -457,8 +457,8 @@ size_t subscribers(struct fixture *f, const tdg__target_t *target,
                    bool through_templates) {
     size_t count = 0;
 
-    tdg__engine_each_subscriber(f->engine, target, through_templates, count_visit,
-                                &count);
+    tdg__engine_each_subscriber(f->engine, target, through_templates, SIZE_MAX,
+                                count_visit, &count);
     if (through_templates) /* counting is another way to the same */
         assert_int_equal(tdg__engine_count_subscribers(f->engine, target), count);
     return count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Who is subscribed, as the program asks for it. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "served.h"
@@ -301,6 +302,104 @@ static void many_are_found_over_several_turns(void **state) {
     assert_int_equal(count(f, (tdg_subscription_query_t){0}), 1000);
 }
 
+/* ---- From another thread, of a server on the test's loop ---------------- */
+
+struct asker {
+    struct served served;
+    uv_loop_t loop;
+    uv_async_t answered;
+    bool has_answer; /* of the loop's thread */
+    tdg_subscription_query_t query;
+    json_t *answer;
+    pthread_t thread;
+};
+
+static void *ask_there(void *arg) {
+    struct asker *asker = arg;
+
+    asker->answer = tdg_server_subscriptions(asker->served.server, &asker->query);
+    uv_async_send(&asker->answered);
+    return NULL;
+}
+
+static void on_answered(uv_async_t *async) {
+    struct asker *asker = async->data;
+
+    asker->has_answer = true;
+}
+
+static void open_asker(struct asker *asker, const tdg_server_opts_t *opts) {
+    *asker = (struct asker){.answer = NULL};
+    assert_int_equal(uv_loop_init(&asker->loop), 0);
+    served_open(&asker->served, opts, &asker->loop);
+    assert_int_equal(uv_async_init(&asker->loop, &asker->answered, on_answered), 0);
+    asker->answered.data = asker;
+}
+
+static void close_asker(struct asker *asker) {
+    uv_close((uv_handle_t *)&asker->answered, NULL);
+    served_close(&asker->served);
+    assert_int_equal(uv_loop_close(&asker->loop), 0);
+    json_decref(asker->answer);
+}
+
+/* Listens to so many templates that all match t:5. */
+static void listen_to_templates(struct client *client, int first, int count) {
+    char *filter = malloc((size_t)count * 16 + 100);
+    size_t len = (size_t)sprintf(filter, "{'resourceSubscriptions':['a:1'");
+
+    for (int i = 0; i < count; i++)
+        len += (size_t)sprintf(filter + len, ",'t:{v%d}'", first + i);
+    strcpy(filter + len, "]}");
+    modern_listen(client, filter);
+    free(filter);
+}
+
+/* A turn looks at 1,024 records, also where one target is asked for. */
+static void the_subscribers_of_one_target_take_several_turns(void **state) {
+    enum { LISTENS = 80, EACH = 40 };
+    const tdg_server_opts_t opts = {.flags = TDG_ANY_TEMPLATE, .keepalive_ms = 3600000};
+    struct client clients[LISTENS];
+    struct asker asker;
+    int turns = 0;
+
+    (void)state;
+    open_asker(&asker, &opts);
+    for (int i = 0; i < LISTENS; i++) {
+        served_client(&asker.served, &clients[i]);
+        listen_to_templates(&clients[i], i * EACH, EACH);
+    }
+    while (uv_run(&asker.loop, UV_RUN_NOWAIT) != 0 && turns++ < 10)
+        ; /* nothing is left to be done */
+
+    asker.query = (tdg_subscription_query_t){
+        .target = FOR_URI("t:5"), .matching = true, .max = 10000};
+    assert_int_equal(pthread_create(&asker.thread, NULL, ask_there, &asker), 0);
+    for (turns = 0; !asker.has_answer; turns++)
+        uv_run(&asker.loop, UV_RUN_ONCE);
+    pthread_join(asker.thread, NULL);
+    assert_int_equal(json_array_size(asker.answer), LISTENS * EACH);
+    assert_true(turns >= LISTENS * EACH / 1024 + 1);
+
+    for (int i = 0; i < LISTENS; i++)
+        client_done(&clients[i]);
+    close_asker(&asker);
+}
+
+/* The loop does not run, so nobody answers; the server is told to stop. */
+static void a_server_that_stops_is_not_waited_for(void **state) {
+    struct asker asker;
+
+    (void)state;
+    open_asker(&asker, NULL);
+    asker.query = (tdg_subscription_query_t){.target = FOR_URI("a:1"), .client = "test"};
+    assert_int_equal(pthread_create(&asker.thread, NULL, ask_there, &asker), 0);
+    tdg_server_stop_soon(asker.served.server);
+    pthread_join(asker.thread, NULL); /* what was asked is still in the inbox, or not */
+    assert_null(asker.answer);
+    close_asker(&asker);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -315,6 +414,8 @@ int main(void) {
         CASE(wishes_are_shown_as_they_were_made),
         CASE(one_target_or_one_client_can_be_asked_for),
         CASE(many_are_found_over_several_turns),
+        cmocka_unit_test(the_subscribers_of_one_target_take_several_turns),
+        cmocka_unit_test(a_server_that_stops_is_not_waited_for),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
