@@ -3,7 +3,7 @@
  * A client: connects to an MCP server of either era by URL or by starting a program, and
  * from then on looks after the connection itself. What is subscribed stays subscribed,
  * through broken streams, restarted servers and lost sessions; and what may have changed
- * meanwhile is told.
+ * meanwhile is reported.
  *
  *     tdg_client_opts_t opts = {.url = "http://127.0.0.1:8808/mcp"};
  *     tdg_client_t *client;
@@ -61,19 +61,15 @@ typedef struct tdg_failure {
 TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 
 /* What functions that talk to the server return, besides 0, TDG_EINVAL and TDG_ENOMEM:
- *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or it asks who we
- *                  are (`http_status` 401 or 403); or it did not acknowledge a
- *                  subscription, and gives no reason that the client knows
- *   TDG_ENOTFOUND  there is no such resource
- *   TDG_ENOTSUP    the server does not offer this at all, or the resource is not
- *                  subscribable
- *   TDG_EURI       what was to be subscribed to is no URI for the server
- *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
- *   TDG_EAWAY      the server cannot be reached, or was lost before it answered
- *   TDG_EJSON      it answered with what is no MCP
- *   TDG_ETOOLARGE  it answered with more than `max_message_bytes`
- *   TDG_EAGAIN     10,000 requests are under way already
- *   TDG_EENDED     the client is being closed */
+ *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or authentication
+ *                  or authorisation failed (`http_status` 401 or 403); or it did not
+ * acknowledge a subscription, and gives no reason that the client knows TDG_ENOTFOUND
+ * there is no such resource TDG_ENOTSUP    the server does not offer this at all, or the
+ * resource is not subscribable TDG_EURI       what was to be subscribed to is no URI for
+ * the server TDG_ETIMEDOUT  no answer in time; the request was cancelled TDG_EAWAY the
+ * server cannot be reached, or was lost before it answered TDG_EJSON      the reply is
+ * not valid MCP TDG_ETOOLARGE  it answered with more than `max_message_bytes` TDG_EAGAIN
+ * 10,000 requests are under way already TDG_EENDED     the client is being closed */
 
 /* ---- Events ------------------------------------------------------------- */
 
@@ -83,10 +79,10 @@ typedef enum tdg_event_kind {
     TDG_EVENT_LOST,    /* the subscription is over: refused after a return. See code */
     TDG_EVENT_LIST_CHANGED, /* what the server offers has changed, or may have: `list` */
     TDG_EVENT_DOWN,         /* updates do not arrive for now. See code and message */
-    TDG_EVENT_UP,           /* they do again; what may have changed is told as well */
+    TDG_EVENT_UP,           /* they do again; updates of what may have changed follow */
     TDG_EVENT_MESSAGE,      /* the server logs: `metadata` has level, logger and data */
-    TDG_EVENT_CLOSED,       /* given up for good (TDG_CLIENT_ONE_LIFE, or the server asks
-                               who we are): the last one */
+    TDG_EVENT_CLOSED,       /* given up for good (TDG_CLIENT_ONE_LIFE, or 401 or 403): the
+                               last one */
 } tdg_event_kind_t;
 
 typedef enum tdg_list {
@@ -97,7 +93,7 @@ typedef enum tdg_list {
 } tdg_list_t;
 
 /* One thing that happened. Fields that do not apply are zero. Events that nobody has
- * fetched yet merge: there is at most one waiting per resource, and it tells the newest.
+ * fetched yet merge: there is at most one waiting per resource, and it has the newest.
  */
 typedef struct tdg_event {
     tdg_event_kind_t kind;
@@ -106,8 +102,8 @@ typedef struct tdg_event {
                                that was a template */
     int64_t version;        /* the server's dev.tidings/version; 0: it gives none */
     uint32_t merged;        /* earlier changes that this one stands for as well */
-    bool maybe;             /* nobody can tell whether it changed: there was a gap */
-    bool polled;            /* found by looking, not told by the server */
+    bool maybe;             /* it is unknown whether it changed: there was a gap */
+    bool polled;            /* found by reading, not notified by the server */
     bool older;             /* its metadata.version is lower than that of the one before,
                                and the server gives no dev.tidings/version: it came late,
                                or the application counts anew */
@@ -198,9 +194,9 @@ typedef struct tdg_client_opts {
     size_t max_subscriptions; /* [100,000] */
 
     tdg_event_fn on_event;       /* NULL: events wait for tdg_client_next() */
-    tdg_input_fn on_input;       /* NULL: the server is told that we cannot */
+    tdg_input_fn on_input;       /* NULL: the server gets an error */
     tdg_progress_fn on_progress; /* NULL: the server is not asked for progress */
-    tdg_client_log_fn log;       /* NULL: nobody is told */
+    tdg_client_log_fn log;       /* NULL: nothing is logged */
     void *user;                  /* given to all four */
 } tdg_client_opts_t;
 
@@ -211,7 +207,7 @@ TDG_API int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret
                                tdg_failure_t *failure);
 
 /* Begins to close, and does not wait for it. From then on every function of this client
- * returns TDG_EENDED, also those that wait already, and nothing is told any more. For the
+ * returns TDG_EENDED, also those that wait already, and no event comes any more. For the
  * thread that wants to end others: stop, wait until they have left, close. From any
  * thread, also from a callback; again does nothing. NULL is accepted. */
 TDG_API void tdg_client_stop(tdg_client_t *client);
@@ -247,7 +243,7 @@ TDG_API void tdg_server_facts_done(tdg_server_facts_t *facts);
 typedef struct tdg_client_counts {
     uint64_t updates;     /* notifications of resources that arrived */
     uint64_t repeated;    /* of these: dropped, as known or older than known */
-    uint64_t older;       /* of these: told, marked as `older` */
+    uint64_t older;       /* of these: reported, marked as `older` */
     uint64_t reconnects;  /* streams that were opened again after a loss */
     uint64_t streams;     /* streams opened in all */
     uint64_t initialised; /* legacy: sessions begun */
@@ -271,26 +267,26 @@ typedef struct tdg_subscribe_opts {
         throttle_ms;       /* one of them; 0: not said, -1: at once */
     int64_t rate_limit_ms; /* 0: not said, -1: none */
     json_t *filter;        /* an object as docs/engine.md has it; borrowed; NULL: none */
-    int64_t since_ms;      /* also tell what changed in the last so many ms */
+    int64_t since_ms;      /* also notify of what changed in the last so many ms */
     bool await_creation; /* legacy servers of ours: subscribe to what does not exist yet,
                             too; else that is TDG_ENOTFOUND. Modern ones always do */
-    bool reread; /* read after every update, and tell with the contents; what turns out
-                    the same after a gap is not told */
-    uint32_t poll_ms; /* as a backup: read when nothing was heard for so long, and tell if
-                         it differs; also how a server without subscriptions is watched.
-                         0: never */
+    bool reread; /* read after every update, and report it with the contents; what is the
+                    same after a gap is not reported */
+    uint32_t poll_ms; /* as a backup: read when nothing was heard for so long, and report
+                         it if it differs; also how a server without subscriptions is
+                         watched. 0: never */
 } tdg_subscribe_opts_t;
 
 /* Subscribes to a resource, or to a template that the server lists (every resource that
- * it matches is told then). Returns when the server has acknowledged it: a change from
- * then on is told. Again with other options replaces them. `opts` may be NULL. Where the
- * server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms` is given.
- * A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off for a tenth
- * of `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure;
- * to go on, subscribe again. What was acknowledged once is retried for as long as it
- * takes. Besides the codes above returns TDG_ESUBSCRIPTIONS (`max_subscriptions`),
- * TDG_ESTREAMS (more than 64 different options) and TDG_EURILEN (a URI of more than 64
- * KiB). */
+ * it matches is reported then). Returns when the server has acknowledged it: a change
+ * from then on is reported. Subscribing again replaces the options. `opts` may be NULL.
+ * Where the server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms`
+ * is given. A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off
+ * for a tenth of `timeout_ms` (6 s by default), then it is returned, with `passing` in
+ * the failure; to go on, subscribe again. What was acknowledged once is retried for as
+ * long as it takes. Besides the codes above returns TDG_ESUBSCRIPTIONS
+ * (`max_subscriptions`), TDG_ESTREAMS (more than 64 different options) and TDG_EURILEN (a
+ * URI of more than 64 KiB). */
 TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
                                  const tdg_subscribe_opts_t *opts,
                                  tdg_failure_t *failure);
@@ -313,16 +309,17 @@ TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
  * client is being closed. Works in callbacks. */
 TDG_API json_t *tdg_client_subscriptions(tdg_client_t *client);
 
-/* Wants to be told when lists change: one bit, 1 << TDG_LIST_..., for each; replaces what
- * was wanted before; 0: none (from the start). Templates go with resources. */
+/* Asks for notifications when lists change: one bit, 1 << TDG_LIST_..., for each;
+ * replaces what was wanted before; 0: none (from the start). Templates go with resources.
+ */
 TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
                                    tdg_failure_t *failure);
 
 /* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
  * Returns 0, TDG_ETIMEDOUT, TDG_EENDED (closed for good, and all events are fetched),
  * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM (events were lost: memory is out,
- * or more of them wait than is kept. Anything may have changed; told once, and the next
- * call goes on). */
+ * or more of them wait than is kept. Anything may have changed; returned once, and the
+ * next call goes on). */
 TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
 
 /* A descriptor that is readable while tdg_client_next() would not have to wait, for

@@ -189,8 +189,8 @@ typedef struct tdg_server_opts {
     uint32_t stop_timeout_ms; /* for tdg_server_stop() to flush [3,000] */
 
     uint32_t max_connections; /* [16,384] beyond it: 503 and close */
-    uint32_t max_sessions;    /* legacy [10,000]; beyond it the oldest that its client
-                                 has not come back to gives way; if none: 503 */
+    uint32_t max_sessions;    /* legacy [10,000]; beyond it a new one replaces the
+                                 oldest unused one; if none: 503 */
     uint32_t max_sessions_per_address; /* of them; off for pipes [half of them] */
     uint32_t max_calls;         /* unanswered requests of one session or pipe [100] */
     uint32_t max_streams;       /* modern streams of one pipe, GET streams of one legacy

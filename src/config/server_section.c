@@ -74,7 +74,7 @@ static const tdg__option_t server_options[] = {
 
     CHOICE(
         timing, "timing", "batch", timings,
-        "When subscribers are told: at once (immediate), once at the end of a window "
+        "When subscribers are notified: at once (immediate), once at the end of a window "
         "(batch), after a window of quiet (debounce), or at once and then at most once "
         "per window (throttle). A resource may say otherwise."),
     TIME(
@@ -122,17 +122,19 @@ static const tdg__option_t server_options[] = {
     TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
          "The same for a session whose client never said notifications/initialized."),
     TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
-         "After which a stream is ended, so that its client comes back; 0 is never."),
+         "After which a stream is ended, so that its client reconnects; 0 is never."),
     TIME(retry, "retry", "1s", 1, DAY, NULL,
-         "How long clients of an ended legacy stream wait before they come back."),
+         "How long clients of an ended legacy stream wait before they reconnect."),
     TIME(stop_timeout, "stop-timeout", "3s", 1, DAY, NULL,
          "For what was accepted to be written and answered when the server stops."),
 
     COUNT(max_connections, "max-connections", "16384", 1000000,
           "Connections at the same time; those beyond get 503."),
-    COUNT(max_sessions, "max-sessions", "10000", 1000000,
-          "Legacy sessions at the same time. Beyond it the oldest to which nobody has "
-          "come back gives way to a new one; if there is none such: 503."),
+    COUNT(
+        max_sessions, "max-sessions", "10000", 1000000,
+        "Legacy sessions at the same time. Beyond this limit a new session replaces the "
+        "oldest one whose client has sent no request since the handshake; without such "
+        "a session: 503."),
     {"max-sessions-per-address", TDG__OPTION_NUMBER, AT(max_sessions_per_address), 0,
      NULL, 1, 1000000, NULL, "100",
      "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
@@ -155,7 +157,7 @@ static const tdg__option_t server_options[] = {
     COUNT(max_pending, "max-pending", "10000", 1000000,
           "URIs that may wait on one stream through templates."),
     COUNT(max_history, "max-history", "65536", 16 << 20,
-          "Changes remembered for clients that come back."),
+          "Changes remembered for clients that reconnect."),
     SIZE(stale_size, "stale-size", "16MiB", 0, 1 << 30,
          "How much of what clients read last is kept, of all sources together, to be "
          "served as stale while a source is unreachable: at most 10000 contents, none "
@@ -184,10 +186,11 @@ const tdg__section_t tdg__config_sections[] = {
      .help = "Beside server, publish and resources.",
      .options = top_options},
     {.name = "server",
-     .help = "How clients reach the server, when they are told of changes, and what they "
-             "may use up. None of it is required.", .options = server_options},
+     .help =
+         "How clients reach the server, when they are notified of changes, and what they "
+         "may use up. None of it is required.", .options = server_options},
     {.name = "publish",
-     .help = "Who may tell of changes over HTTP, at /publish, and with tidings publish.",
+     .help = "Who may publish changes over HTTP, at /publish, and with tidings publish.",
      .options = publish_options},
     {.name = NULL},
 };

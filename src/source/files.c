@@ -64,8 +64,8 @@ static const tdg__option_t options[] = {
      .example = "2s",
      .help =
          "How long to wait for the rest of a file whose writer has not closed it, and "
-         "for a deleted file to come back, as in a save by an editor. A writer that "
-         "never pauses is waited for four times as long; 0 is no wait."},
+         "for a deleted file to be created again, as in a save by an editor. A writer "
+         "that never pauses is waited for four times as long; 0 is no wait."},
     {.name = NULL},
 };
 

@@ -94,9 +94,9 @@ const tdg__option_t tdg__source_options[] = {
      .fallback = "inherit",
      .choices = timings,
      .example = "debounce",
-     .help =
-         "When subscribers are told: as the server's settings say, at once, collected "
-         "for a window, after a window of quiet, or at most once per window."},
+     .help = "When subscribers are notified: as the server's settings say, at once, "
+             "collected "
+             "for a window, after a window of quiet, or at most once per window."},
     {.name = "window",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(window_ms),
