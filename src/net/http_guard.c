@@ -109,9 +109,24 @@ static verdict check_coding(tdg__http_guard_t *guard, const char *value, size_t 
     return NULL;
 }
 
+/* A list: `curl -H 'Expect;'` sends an empty one, which expects nothing. */
 static verdict check_expect(tdg__http_guard_t *guard, const char *value, size_t len) {
-    guard->expects = is_word(value, len, "100-continue");
-    guard->unexpected = !guard->expects;
+    const char *end = value + len;
+
+    while (value < end) {
+        const char *comma = memchr(value, ',', (size_t)(end - value));
+        const char *last = comma != NULL ? comma : end;
+
+        while (value < last && is_blank(*value))
+            value++;
+        while (value < last && is_blank(last[-1]))
+            last--;
+        if (is_word(value, (size_t)(last - value), "100-continue"))
+            guard->expects = true;
+        else if (value < last)
+            guard->unexpected = true;
+        value = comma != NULL ? comma + 1 : end;
+    }
     return NULL;
 }
 

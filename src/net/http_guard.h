@@ -10,8 +10,8 @@
  * OPTIONS), with a fragment or a byte that is no visible ASCII; versions other than
  * HTTP/1.0 and HTTP/1.1; no Host, or one that is no host; Content-Length that is no
  * number or is beside Transfer-Encoding; Transfer-Encoding in HTTP/1.0 or other than
- * `chunked`; Expect other than `100-continue`; a second field of a name that has one
- * meaning only; chunk extensions and trailers; whatever is longer than the limits. */
+ * `chunked`; Expect with anything but `100-continue`; a second field of a name that has
+ * one meaning only; chunk extensions and trailers; whatever is longer than the limits. */
 #ifndef TDG_NET_HTTP_GUARD_H
 #define TDG_NET_HTTP_GUARD_H
 

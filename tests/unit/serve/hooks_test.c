@@ -119,6 +119,46 @@ static void a_secret_is_judged_before_the_body_is_sent(void **state) {
     scene_close(&scene);
 }
 
+/* Sends a head, then 100,000 bytes when the server asks for them (`waits`), or at once.
+ * Returns the last status. */
+static int send_large(struct scene *scene, const char *fields, bool waits) {
+    enum { LARGE = 100000 };
+    struct client client;
+    char *text = malloc(LARGE + 512);
+
+    assert_non_null(text);
+    scene_client(scene, &client);
+    snprintf(text, 512,
+             "POST /hooks/x HTTP/1.1\r\nHost: localhost\r\n" RIGHT
+             "%sContent-Length: %d\r\n\r\n",
+             fields, LARGE);
+    client_send(&client, text);
+    if (waits)
+        assert_int_equal(client_response(&client), 100);
+    memset(text, 'x', LARGE);
+    text[LARGE] = '\0';
+    client_send(&client, text);
+
+    int status = client_response(&client);
+
+    client_done(&client);
+    free(text);
+    return status;
+}
+
+/* As curl sends them, by itself or with -H 'Expect: 100-continue' or -H 'Expect;'. */
+static void a_large_body_is_asked_for_where_the_client_waits(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK);
+    assert_int_equal(send_large(&scene, "Expect: 100-continue\r\n", true), 202);
+    assert_int_equal(send_large(&scene, "Expect: 100-Continue\r\n", true), 202);
+    assert_int_equal(send_large(&scene, "Expect:\r\n", false), 202);
+    assert_int_equal(send_large(&scene, "", false), 202);
+    scene_close(&scene);
+}
+
 static void endpoints_come_and_go_with_their_entries(void **state) {
     struct scene scene;
 
@@ -210,6 +250,7 @@ int main(void) {
         cmocka_unit_test(a_call_reaches_subscribers),
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(a_secret_is_judged_before_the_body_is_sent),
+        cmocka_unit_test(a_large_body_is_asked_for_where_the_client_waits),
         cmocka_unit_test(endpoints_come_and_go_with_their_entries),
         cmocka_unit_test(a_call_may_come_too_late),
         cmocka_unit_test(after_the_end_it_is_refused),
