@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,6 +56,19 @@ void *bench_alloc(size_t count, size_t size) {
     if (ptr == NULL)
         bench_fail("out of memory");
     return ptr;
+}
+
+uint16_t bench_free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+        bench_fail("cannot find a free port: %s", strerror(errno));
+    close(fd);
+    return ntohs(address.sin_port);
 }
 
 /* ---- Time and memory ---------------------------------------------------- */

@@ -28,6 +28,10 @@ void bench_check(int rv, const char *what);
 /* Memory, or failure. */
 void *bench_alloc(size_t count, size_t size);
 
+/* A port of this machine that is free now, and most likely a moment later: for programs
+ * that cannot choose one by themselves. */
+uint16_t bench_free_port(void);
+
 /* ---- Time and memory ---------------------------------------------------- */
 
 /* The clock on the wall, for single calls; and what this thread has used of a core, which

@@ -10,12 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <netinet/in.h>
 
 #include "abuse.h"
 
@@ -164,20 +161,6 @@ static void make_folder(void) {
     make_config();
 }
 
-/* One that is free now, and most likely a moment later. */
-static uint16_t free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
-        bench_fail("no free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 static void start_server(void) {
     char program[512], config[200], url[64];
     const char *argv[] = {
@@ -189,7 +172,7 @@ static void start_server(void) {
         url,
         NULL};
 
-    run.plan.port = free_port();
+    run.plan.port = bench_free_port();
     snprintf(program, sizeof(program), "%s/../tidings", bench_own_folder());
     snprintf(config, sizeof(config), "%s/.config.yaml", run.plan.folder);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", run.plan.port);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every server runs in the foreground, on the server core. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,20 +79,6 @@ const char *fanout_peer_missing(fanout_peer_t peer, const fanout_paths_t *paths,
 }
 
 /* ---- nginx -------------------------------------------------------------- */
-
-/* A port that is free at this moment: nginx cannot choose one by itself. */
-static uint16_t free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
-        bench_fail("cannot find a free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 /* Copies `in`, with what stands between @ signs replaced. */
 static void fill_in(FILE *in, FILE *out, const char *const (*values)[2]) {
@@ -192,7 +176,7 @@ static void prepare_node(struct command *command, const fanout_paths_t *paths,
 }
 
 static void prepare_nginx(struct command *command, const fanout_paths_t *paths) {
-    command->port = free_port();
+    command->port = bench_free_port();
     snprintf(command->program, sizeof(command->program), "%s",
              first_that_exists(nginx_paths));
     snprintf(command->file, sizeof(command->file), "%s/nginx.conf", paths->temporary);
