@@ -245,6 +245,12 @@ static bool is_followed(tdg__exchange_t *exchange) {
     return false;
 }
 
+/* Some servers know no expectation: the request is repeated without it. */
+static bool is_unmet(tdg__exchange_t *exchange) {
+    exchange->unmet = exchange->expects && exchange->facts.status == 417;
+    return exchange->unmet;
+}
+
 static size_t on_header(char *data, size_t size, size_t count, void *arg) {
     tdg__exchange_t *exchange = arg;
     bool before = exchange->facts.complete;
@@ -262,7 +268,8 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg) {
         exchange->no_memory = true;
         return 0;
     }
-    if (exchange->facts.complete && !before && !is_followed(exchange)) {
+    if (exchange->facts.complete && !before && !is_unmet(exchange) &&
+        !is_followed(exchange)) {
         exchange->answered = exchange->head_new = true;
         ready_add(exchange);
         schedule(exchange);
@@ -276,7 +283,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg) {
     size_t len = size * count;
 
     came(exchange);
-    if (exchange->redirect.url != NULL) {
+    if (exchange->redirect.url != NULL || exchange->unmet) {
         exchange->unwanted += len;
         exchange->enough = exchange->unwanted > UNWANTED;
         return exchange->enough ? 0 : len;
@@ -351,7 +358,7 @@ static int start(tdg__exchange_t *exchange) {
     int rv;
 
     exchange->header_bytes = exchange->unwanted = 0;
-    exchange->enough = exchange->requested = exchange->again = false;
+    exchange->enough = exchange->requested = exchange->again = exchange->unmet = false;
     exchange->said[0] = '\0';
     tdg__web_facts_clear(&exchange->facts);
     if (curl_easy_setopt(exchange->easy, CURLOPT_URL, exchange->target.url) != CURLE_OK)
@@ -376,6 +383,15 @@ static void follow(tdg__exchange_t *exchange) {
         end(exchange, rv, tdg_strerror(rv));
 }
 
+static void repeat(tdg__exchange_t *exchange) {
+    int rv;
+
+    tdg__exchange_expect_nothing(exchange);
+    rv = start(exchange);
+    if (rv < 0)
+        end(exchange, rv, tdg_strerror(rv));
+}
+
 static void on_finished(tdg__curl_job_t *job, CURLcode code) {
     tdg__exchange_t *exchange = (tdg__exchange_t *)job;
     tdg__web_trouble_t trouble = {
@@ -395,6 +411,8 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
                  "the headers from %s port %u are larger than %d bytes",
                  exchange->target.host, exchange->target.port, TDG__WEB_MAX_HEADERS);
         end(exchange, TDG_EAWAY, exchange->why);
+    } else if (exchange->unmet) {
+        repeat(exchange);
     } else if (exchange->redirect.url != NULL && (code == CURLE_OK || exchange->enough)) {
         follow(exchange);
     } else if (code == CURLE_OK && exchange->facts.complete) {

@@ -63,6 +63,8 @@ struct tdg__exchange {
     size_t body_len;
     bool requested; /* on this hop */
     bool again;     /* libcurl would repeat it */
+    bool expects;   /* "100 Continue", before the body is sent */
+    bool unmet;     /* the server does not know that: 417 */
 
     tdg__web_facts_t facts;
     tdg__text_t incoming;
@@ -89,6 +91,9 @@ struct tdg__exchange {
 /* Makes an exchange ready for its first hop: target, credentials, headers, options.
  * Returns 0, TDG_ENOMEM, or with exchange->why TDG_EINVAL or TDG_EREFUSED. */
 int tdg__exchange_prepare(tdg__exchange_t *exchange, const tdg__web_wish_t *wish);
+
+/* The next hop does not expect "100 Continue". */
+void tdg__exchange_expect_nothing(tdg__exchange_t *exchange);
 
 /* Its first URL is from now on asked at where it is now; or no longer. */
 void tdg__web_remember_move(tdg__exchange_t *exchange);

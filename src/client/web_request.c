@@ -153,10 +153,21 @@ static int add_token(tdg__exchange_t *exchange) {
     return rv;
 }
 
+/* The first line, so that it can be found again. */
+static int add_expectation(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
+    exchange->expects = wish->body != NULL && wish->body_len > LARGE_BODY;
+    return add_text(exchange, exchange->expects ? "Expect: 100-continue" : "Expect:");
+}
+
+/* Without a value, libcurl leaves the field out. */
+void tdg__exchange_expect_nothing(tdg__exchange_t *exchange) {
+    exchange->expects = false;
+    exchange->lines->data[sizeof("Expect:") - 1] = '\0';
+}
+
 static int add_lines(tdg__exchange_t *exchange, const tdg__web_wish_t *wish) {
     tdg__web_t *web = exchange->web;
-    bool large = wish->body != NULL && wish->body_len > LARGE_BODY;
-    int rv = add_text(exchange, large ? "Expect: 100-continue" : "Expect:");
+    int rv = add_expectation(exchange, wish);
 
     if (rv == 0)
         rv = wish->body == NULL

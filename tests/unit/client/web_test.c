@@ -338,12 +338,15 @@ static bool answer(peer_visit_t *visit, const char *path, const char *head,
         {"/gzip",  "200 OK",                 "Content-Encoding: gzip\r\n",               "not really"},
     };
 
-    (void)head;
     for (size_t i = 0; i < COUNT(pages); i++)
         if (strcmp(pages[i].path, path) == 0)
             return say(visit, pages[i].status, pages[i].headers, pages[i].body);
     if (strcmp(path, "/echo") == 0)
         return say(visit, "200 OK", "", body);
+    if (strcmp(path, "/picky") == 0)
+        return strstr(head, "Expect:") != NULL
+                   ? say(visit, "417 Expectation Failed", "", "never heard of it")
+                   : say(visit, "200 OK", "", body);
     if (strcmp(path, "/elsewhere") == 0)
         return elsewhere(visit, "/json");
     if (strcmp(path, "/pieces") == 0)
@@ -423,6 +426,29 @@ static void a_request_has_what_was_wished(void **state) {
     assert_null(strstr(request, "Accept-Encoding"));
     assert_null(strstr(request, "Authorization"));
     free(request);
+}
+
+/* Some servers know no expectation; the request is repeated without one. */
+static void a_large_body_is_sent_without_an_expectation_that_is_refused(void **state) {
+    enum { LARGE = 100000 };
+    struct fixture *f = *state;
+    char *large = malloc(LARGE + 1), *request;
+
+    assert_non_null(large);
+    memset(large, 'x', LARGE);
+    large[LARGE] = '\0';
+    begin(
+        f, &f->talk,
+        &(tdg__web_wish_t){.url = url_of(f, "/picky"), .body = large, .body_len = LARGE});
+    run_until(f, has_ended);
+    assert_int_equal(f->talk.code, 0);
+    assert_int_equal(f->talk.status, 200);
+    assert_string_equal(f->talk.body, large);
+    assert_int_equal(peer_count(f->peer, "/picky"), 2);
+    request = peer_request(f->peer, "/picky", 0);
+    assert_non_null(strstr(request, "\r\nExpect: 100-continue\r\n"));
+    free(request);
+    free(large);
 }
 
 static void delete_and_get_have_no_body(void **state) {
@@ -1136,6 +1162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(an_answer_arrives_with_its_head),
         TEST(a_request_has_what_was_wished),
+        TEST(a_large_body_is_sent_without_an_expectation_that_is_refused),
         TEST(delete_and_get_have_no_body),
         TEST(a_large_body_goes_and_comes),
         TEST(pieces_arrive_as_they_come),
