@@ -198,10 +198,10 @@ typedef struct tdg_server_opts {
     uint32_t max_header_bytes;  /* of one request [16,384] */
     uint32_t max_message_bytes; /* of one message from a client [4 MiB] */
     uint32_t max_subscriptions; /* of one stream [10,000] */
-    uint32_t max_total_subscriptions; /* of all streams of one worker [1,000,000] */
-    uint32_t max_subscribed_bytes;    /* of the URIs that are subscribed to in one worker,
-                                         and the memory of their filters, each counted
-                                         once [64 MiB] */
+    uint32_t max_total_subscriptions; /* of all streams of the server [1,000,000] */
+    uint32_t max_subscribed_bytes; /* of the URIs that are subscribed to, and the memory
+                                      of their filters, each counted once in every
+                                      worker that has it [64 MiB] */
     uint32_t max_pending; /* URIs that wait on one stream through templates [10,000] */
     uint32_t max_history; /* changes remembered for those who come back [65,536] */
 } tdg_server_opts_t;

@@ -150,10 +150,10 @@ static const tdg__option_t server_options[] = {
     COUNT(max_subscriptions, "max-subscriptions", "10000", 1000000,
           "Subscriptions of one stream."),
     COUNT(max_total_subscriptions, "max-total-subscriptions", "1000000", 10000000,
-          "Subscriptions of all streams of one worker."),
+          "Subscriptions of all streams, in the whole server."),
     SIZE(max_subscribed_size, "max-subscribed-size", "64MiB", 4096, 1 << 30,
-         "Of the URIs that are subscribed to in one worker, and the memory of their "
-         "filters, each counted once."),
+         "Of the URIs that are subscribed to in the whole server, and the memory of "
+         "their filters, each counted once in every worker that has it."),
     COUNT(max_pending, "max-pending", "10000", 1000000,
           "URIs that may wait on one stream through templates."),
     COUNT(max_history, "max-history", "65536", 16 << 20,

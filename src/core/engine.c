@@ -77,6 +77,7 @@ int tdg__engine_create(const tdg__engine_opts_t *opts, tdg__engine_t **ret) {
     if (rv < 0)
         goto fail_engine;
 
+    engine->tally = engine->opts.tally != NULL ? engine->opts.tally : &engine->own_tally;
     memcpy(&engine->key, engine->opts.hash_key, sizeof(engine->key));
     engine->last_number = engine->opts.first_number - 1;
     engine->dropped = engine->last_number; /* of what came before, nothing is known */
@@ -151,6 +152,7 @@ void tdg__engine_destroy(tdg__engine_t *engine) {
         return;
 
     tdg__watches_done(engine);
+    tdg__tally_give(engine, engine->counters.subscriptions, engine->subscribed_bytes);
     tdg__template_index_destroy(engine->template_index);
     tdg__template_index_destroy(engine->config_index);
     tdg__configs_done(engine);

@@ -21,6 +21,7 @@
 #ifndef TDG_CORE_ENGINE_H
 #define TDG_CORE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,6 +116,13 @@ typedef struct tdg__engine_calls {
                          bool (*visit)(void *arg, const tdg__target_t *uri), void *arg);
 } tdg__engine_calls_t;
 
+/* What engines have together, on whatever threads: limits in all hold for the sum. All
+ * zero at first; it outlives them. */
+typedef struct tdg__tally {
+    atomic_uint_fast64_t subscriptions;
+    atomic_uint_fast64_t bytes;
+} tdg__tally_t;
+
 /* 0 in any field takes the default in brackets. */
 typedef struct tdg__engine_opts {
     tdg__engine_calls_t calls;
@@ -141,7 +149,9 @@ typedef struct tdg__engine_opts {
                                    all of them, and they are compared with each other */
     uint32_t max_total;         /* subscriptions in all [10,000,000] TDG_ETOTAL */
     uint32_t max_total_bytes;   /* of the names that are subscribed to and of the filters,
-                                   each counted once [no limit] TDG_ETOTAL */
+                                   each counted once per engine [no limit]
+                                   TDG_ETOTAL */
+    tdg__tally_t *tally;        /* that both are counted in, borrowed; [its own] */
     uint32_t max_name_bytes;    /* of a URI or template [4,096], at most 8,192 (more is
                                    TDG_EINVAL: templates could not match it) TDG_EURILEN */
     uint32_t max_metadata_bytes; /* of one change [16,384] TDG_EMETADATA */

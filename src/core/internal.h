@@ -284,7 +284,10 @@ struct tdg__engine {
     tdg__change_t *loan; /* what the last take() lent */
     uint64_t looks;      /* for subscribers through templates, page by page */
     size_t member_bytes, name_bytes;
-    size_t subscribed_bytes; /* of the names that have subscriptions, and of filters */
+    tdg__tally_t *tally; /* of this and other engines, or: */
+    tdg__tally_t own_tally;
+    size_t subscribed_bytes; /* this engine's in it: of the names that have subscriptions,
+                                and of filters */
     tdg__counters_t counters;
 };
 
@@ -441,8 +444,11 @@ void tdg__resource_free_name(struct resource *resource);
 void tdg__history_add(tdg__engine_t *engine, uint32_t resource,
                       const tdg__change_t *change);
 
-/* Whether so many bytes more may be subscribed to. */
-bool tdg__engine_has_room(const tdg__engine_t *engine, size_t bytes);
+/* ---- tally.c ------------------------------------------------------------ */
+
+/* So many subscriptions and bytes more; false: there is no room for them. */
+bool tdg__tally_take(tdg__engine_t *engine, uint32_t subscriptions, size_t bytes);
+void tdg__tally_give(tdg__engine_t *engine, uint64_t subscriptions, size_t bytes);
 
 /* ---- shared_filter.c ---------------------------------------------------- */
 

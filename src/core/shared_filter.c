@@ -37,24 +37,25 @@ static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
         return 0;
     }
 
-    if (!tdg__engine_has_room(engine, tdg__filter_bytes(parsed))) {
+    if (!tdg__tally_take(engine, 0, tdg__filter_bytes(parsed))) {
         rv = TDG_ETOTAL;
         goto fail_parsed;
     }
     if (tdg__map_reserve(&engine->filter_map) < 0)
-        goto fail_parsed;
+        goto fail_tally;
     filter = tdg__pool_alloc(&engine->filters, &id);
     if (filter == NULL)
-        goto fail_parsed;
+        goto fail_tally;
 
     filter->parsed = parsed;
     filter->id = id;
     filter->refs = 1;
     tdg__map_insert(&engine->filter_map, hash, id);
-    engine->subscribed_bytes += tdg__filter_bytes(parsed);
     *ret = filter;
     return 0;
 
+fail_tally:
+    tdg__tally_give(engine, 0, tdg__filter_bytes(parsed));
 fail_parsed:
     tdg__filter_destroy(parsed);
     return rv;
@@ -87,7 +88,7 @@ void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filte
     if (filter == NULL || --filter->refs > 0)
         return;
     tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);
-    engine->subscribed_bytes -= tdg__filter_bytes(filter->parsed);
+    tdg__tally_give(engine, 0, tdg__filter_bytes(filter->parsed));
     tdg__filter_destroy(filter->parsed);
     tdg__pool_free(&engine->filters, filter->id);
 }

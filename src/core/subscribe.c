@@ -173,8 +173,7 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
         stream->subs++;
         stream->templates += kind == SUB_TEMPLATE;
         engine->counters.subscriptions++;
-        if (subject_of(engine, group)->watch.users++ == 0)
-            engine->subscribed_bytes += subject_of(engine, group)->len;
+        subject_of(engine, group)->watch.users++;
     }
     if (kind == SUB_DIRECT) {
         struct resource *resource = resource_at(engine, group->owner);
@@ -210,6 +209,7 @@ static void count_out(tdg__engine_t *engine, const struct sub *sub) {
         stream->subs--;
         stream->templates -= sub->kind == SUB_TEMPLATE;
         engine->counters.subscriptions--;
+        tdg__tally_give(engine, 1, 0);
     }
 }
 
@@ -265,24 +265,20 @@ int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
 
 /* ---- Subscribing -------------------------------------------------------- */
 
-bool tdg__engine_has_room(const tdg__engine_t *engine, size_t bytes) {
-    size_t max = engine->opts.max_total_bytes;
-
-    return max == 0 ||
-           (engine->subscribed_bytes < max && bytes <= max - engine->subscribed_bytes);
+/* What one more subscription adds to the bytes: a name counts once. */
+static size_t added_bytes(const struct subject *subject) {
+    return subject->watch.users == 0 ? subject->len : 0;
 }
 
-static int check_limits(const tdg__engine_t *engine, const struct stream *stream,
+/* Takes its place among all subscriptions, if there is one. */
+static int check_limits(tdg__engine_t *engine, const struct stream *stream,
                         const struct subject *subject) {
     if (stream->subs >= engine->opts.max_subscriptions)
         return TDG_ESUBSCRIPTIONS;
     if (subject->kind == TDG__TARGET_TEMPLATE &&
         stream->templates >= engine->opts.max_templates)
         return TDG_ETEMPLATES;
-    if (engine->counters.subscriptions >= engine->opts.max_total ||
-        (subject->watch.users == 0 && !tdg__engine_has_room(engine, subject->len)))
-        return TDG_ETOTAL;
-    return 0;
+    return tdg__tally_take(engine, 1, added_bytes(subject)) ? 0 : TDG_ETOTAL;
 }
 
 static struct comeback comeback_of(const tdg__engine_t *engine,
@@ -359,6 +355,7 @@ static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t 
     return tdg__catch_up(engine, id, &ret->resumed);
 }
 
+/* check_limits() has counted it. */
 static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
                          struct subject *subject, const struct place *place,
                          const tdg__sub_opts_t *opts, struct shared_filter *filter,
@@ -370,11 +367,11 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
     int rv;
 
     group = tdg__group_get(engine, subject->id, of_template, 0, &opts->settings, filter);
-    if (group == 0)
-        return TDG_ENOMEM;
-    id = create_sub(engine, kind, stream_id, group, 0, place);
+    id = group != 0 ? create_sub(engine, kind, stream_id, group, 0, place) : 0;
     if (id == 0) {
-        tdg__group_release(engine, group);
+        tdg__tally_give(engine, 1, added_bytes(subject));
+        if (group != 0)
+            tdg__group_release(engine, group);
         return TDG_ENOMEM;
     }
 

@@ -130,7 +130,7 @@ void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
     watch->users--;
     if (watch->users != 0)
         return;
-    engine->subscribed_bytes -= subject->len;
+    tdg__tally_give(engine, 0, subject->len);
 
     if (watch->state != WATCH_NONE) {
         if (engine->opts.linger_ms == TDG__NO_LINGER)

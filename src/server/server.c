@@ -52,6 +52,7 @@ struct tdg_server {
     bool pipe_erlmcp;
 
     pthread_mutex_t life; /* held while workers are created, or hear of settings */
+    tdg__tally_t tally;
     tdg__worker_t *workers[MAX_WORKERS];
     atomic_uint worker_count; /* 0: not started; set once they are all there */
     atomic_bool attached;
@@ -143,6 +144,10 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker) {
 
 uint64_t tdg__server_next_stream(tdg_server_t *server) {
     return atomic_fetch_add(&server->streams, 1) + 1;
+}
+
+tdg__tally_t *tdg__server_tally(tdg_server_t *server) {
+    return &server->tally;
 }
 
 tdg__census_t *tdg__server_census(const tdg_server_t *server) {

@@ -350,6 +350,7 @@ static int create_engine(tdg__worker_t *worker, uint64_t number) {
         .max_subscriptions = opts->max_subscriptions,
         .max_total = opts->max_total_subscriptions,
         .max_total_bytes = opts->max_subscribed_bytes,
+        .tally = tdg__server_tally(worker->server),
         .max_pending = opts->max_pending,
         .history = opts->max_history,
     };

@@ -119,6 +119,8 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker);
 /* A number for a stream that is being opened; no other one ever gets it. */
 uint64_t tdg__server_next_stream(tdg_server_t *server);
 
+tdg__tally_t *tdg__server_tally(tdg_server_t *server); /* of all engines */
+
 struct tdg__census *tdg__server_census(const tdg_server_t *server); /* census.h */
 
 /* As tdg_server_remove_resource(), for one whose subscribers know already. */

@@ -577,6 +577,72 @@ static int setup_small_history(void **state) {
                                  });
 }
 
+/* ---- In all of several engines ------------------------------------------ */
+
+/* Subscribes in another engine than the fixture's. */
+static int subscribe_there(tdg__engine_t *engine, tdg__stream_t s, const char *uri) {
+    return tdg__engine_subscribe(engine, s, URI(uri), NULL, NULL);
+}
+
+/* A name that both have counts twice: each keeps it for itself. */
+static void engines_can_have_their_limits_together(void **state) {
+    tdg__tally_t tally = {0};
+    tdg__engine_opts_t opts = {.max_total = 4, .max_total_bytes = 12, .tally = &tally};
+    tdg__engine_t *one, *two;
+    tdg__stream_t s, t;
+
+    (void)state;
+    assert_int_equal(tdg__engine_create(&opts, &one), 0);
+    assert_int_equal(tdg__engine_create(&opts, &two), 0);
+    assert_int_equal(tdg__engine_open(one, NULL, &s), 0);
+    assert_int_equal(tdg__engine_open(two, NULL, &t), 0);
+    assert_int_equal(subscribe_there(one, s, "a:1"), 0);
+    assert_int_equal(subscribe_there(two, t, "a:1"), 0);
+    assert_int_equal(atomic_load(&tally.bytes), 6);
+    assert_int_equal(subscribe_there(two, t, "a:23456"), TDG_ETOTAL); /* 7 bytes */
+    assert_int_equal(subscribe_there(two, t, "a:2"), 0);
+    assert_int_equal(subscribe_there(one, s, "b"), 0);
+    assert_int_equal(subscribe_there(one, s, "c"), TDG_ETOTAL); /* the fifth */
+    assert_int_equal(subscribe_there(one, s, "b"), 0);          /* is there already */
+    assert_int_equal(tdg__engine_unsubscribe(two, t, URI("a:2")), 0);
+    assert_int_equal(subscribe_there(one, s, "c"), 0);
+    tdg__engine_destroy(two);
+    assert_int_equal(atomic_load(&tally.subscriptions), 3);
+    assert_int_equal(atomic_load(&tally.bytes), 5);
+    assert_int_equal(subscribe_there(one, s, "d:45678"), 0);
+    tdg__engine_destroy(one);
+    assert_int_equal(atomic_load(&tally.subscriptions), 0);
+    assert_int_equal(atomic_load(&tally.bytes), 0);
+}
+
+/* What could not be subscribed to for want of memory leaves nothing behind. */
+static void without_memory_nothing_is_counted(void **state) {
+    tdg__tally_t tally = {0};
+    tdg__engine_opts_t opts = {.max_total_bytes = 100000, .tally = &tally};
+    json_t *filter = json_from("{'metadata.size': {'gt': 10}}");
+    tdg__sub_opts_t wishes = {.filter = filter};
+    tdg__engine_t *engine;
+    tdg__stream_t s;
+    int rv = TDG_ENOMEM;
+
+    (void)state;
+    assert_int_equal(tdg__engine_create(&opts, &engine), 0);
+    assert_int_equal(tdg__engine_open(engine, NULL, &s), 0);
+    for (size_t nth = 1; rv == TDG_ENOMEM; nth++) {
+        assert_int_equal(atomic_load(&tally.subscriptions), 0);
+        assert_int_equal(atomic_load(&tally.bytes), 0);
+        memory_fail(nth, MEMORY_ONCE);
+        rv = tdg__engine_subscribe(engine, s, TEMPLATE("a:{x}"), &wishes, NULL);
+        memory_fail(0, MEMORY_ONCE);
+    }
+    assert_int_equal(rv, 0);
+    assert_int_equal(atomic_load(&tally.subscriptions), 1);
+    assert_int_equal(tdg__engine_unsubscribe(engine, s, TEMPLATE("a:{x}")), 0);
+    assert_int_equal(atomic_load(&tally.bytes), 0);
+    tdg__engine_destroy(engine);
+    json_decref(filter);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(one_stream_too_many_is_refused, setup_small),
@@ -587,6 +653,8 @@ int main(void) {
         TEST(one_subscription_too_many_in_all_is_refused, setup_small),
         TEST(the_bytes_of_names_are_bounded_in_all, setup_few_bytes),
         TEST(the_bytes_of_filters_are_bounded_in_all, setup_few_kilobytes),
+        cmocka_unit_test(engines_can_have_their_limits_together),
+        cmocka_unit_test(without_memory_nothing_is_counted),
 
         TEST(a_name_as_long_as_the_limit_is_accepted, setup_small),
         TEST(a_name_one_byte_longer_is_refused_everywhere, setup_small),

@@ -3,7 +3,10 @@
  * Several engines in several threads share changes and one numbering, each fed through a
  * queue of its own: what the workers of a server do. Also runs under TSan. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+
+#include <tidings/error.h>
 
 #include "core/engine.h"
 #include "support.h"
@@ -152,9 +155,75 @@ static void engines_in_several_threads_share_changes(void **state) {
     }
 }
 
+/* ---- Limits for all of them together ------------------------------------ */
+
+enum { LIMIT = 40, ROUNDS = 300, WANTED = 25 };
+
+struct crowd {
+    pthread_t thread;
+    tdg__tally_t *tally;
+    uint64_t most; /* subscriptions that all had together, as far as it has seen */
+    size_t refused;
+    int error;
+};
+
+static int wish(tdg__engine_t *engine, tdg__stream_t stream, int number, bool wanted) {
+    char text[16];
+    tdg__target_t uri;
+
+    snprintf(text, sizeof(text), "a:%d", number);
+    uri = tdg__target_uri(text);
+    return wanted ? tdg__engine_subscribe(engine, stream, &uri, NULL, NULL)
+                  : tdg__engine_unsubscribe(engine, stream, &uri);
+}
+
+/* Subscribes and leaves, over and over; at the end the engine goes with what is left. */
+static void *come_and_go(void *arg) {
+    struct crowd *crowd = arg;
+    tdg__engine_opts_t opts = {.max_total = LIMIT, .tally = crowd->tally};
+    tdg__engine_t *engine;
+    tdg__stream_t stream;
+
+    crowd->error = tdg__engine_create(&opts, &engine);
+    if (crowd->error != 0)
+        return NULL;
+    crowd->error = tdg__engine_open(engine, NULL, &stream);
+    for (int i = 0; i < ROUNDS * WANTED && crowd->error == 0; i++) {
+        uint64_t now = atomic_load(&crowd->tally->subscriptions);
+        int rv = wish(engine, stream, i % WANTED, i / WANTED % 2 == 0);
+
+        crowd->most = now > crowd->most ? now : crowd->most;
+        crowd->refused += rv == TDG_ETOTAL;
+        if (rv < 0 && rv != TDG_ETOTAL && rv != TDG_ENOTFOUND)
+            crowd->error = rv;
+    }
+    tdg__engine_destroy(engine);
+    return NULL;
+}
+
+static void engines_in_several_threads_share_their_limits(void **state) {
+    tdg__tally_t tally = {0};
+    struct crowd crowds[WORKERS] = {0};
+
+    (void)state;
+    for (int i = 0; i < WORKERS; i++) {
+        crowds[i].tally = &tally;
+        assert_int_equal(pthread_create(&crowds[i].thread, NULL, come_and_go, &crowds[i]),
+                         0);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        assert_int_equal(pthread_join(crowds[i].thread, NULL), 0);
+        assert_int_equal(crowds[i].error, 0);
+        assert_true(crowds[i].most <= LIMIT);
+    }
+    assert_int_equal(atomic_load(&tally.subscriptions), 0);
+    assert_int_equal(atomic_load(&tally.bytes), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_in_several_threads_share_changes),
+        cmocka_unit_test(engines_in_several_threads_share_their_limits),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -302,6 +302,23 @@ static void many_are_found_over_several_turns(void **state) {
     assert_int_equal(count(f, (tdg_subscription_query_t){0}), 1000);
 }
 
+/* Whichever workers they come to. */
+static void the_limits_of_all_hold_for_all_workers_together(void **state) {
+    enum { MANY = 10 };
+    const tdg_server_opts_t opts = {.workers = 4, .max_total_subscriptions = MANY};
+    struct fixture *f = open_with(state, &opts);
+
+    for (int i = 0; i < CLIENTS; i++)
+        modern_listen(&f->clients[i], "{'resourceSubscriptions':['t:1','t:2']}");
+    assert_int_equal(count(f, (tdg_subscription_query_t){0}), MANY);
+    for (int i = 0; i < CLIENTS; i++)
+        client_reset(&f->clients[i]);
+    WAIT_COUNTER(&f->served, &f->clients[0], subscriptions, 0);
+    client_connect(&f->clients[0], f->served.port);
+    modern_listen(&f->clients[0], "{'resourceSubscriptions':['t:1','t:2']}");
+    assert_int_equal(count(f, (tdg_subscription_query_t){0}), 2);
+}
+
 /* ---- From another thread, of a server on the test's loop ---------------- */
 
 struct asker {
@@ -414,6 +431,7 @@ int main(void) {
         CASE(wishes_are_shown_as_they_were_made),
         CASE(one_target_or_one_client_can_be_asked_for),
         CASE(many_are_found_over_several_turns),
+        CASE(the_limits_of_all_hold_for_all_workers_together),
         cmocka_unit_test(the_subscribers_of_one_target_take_several_turns),
         cmocka_unit_test(a_server_that_stops_is_not_waited_for),
     };
