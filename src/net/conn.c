@@ -224,10 +224,13 @@ static size_t room_for(const tdg__conn_t *conn) {
     return conn->proven || conn->phase != WAITING ? READ_BYTES : STRANGER_BYTES;
 }
 
-/* Where it is not its turn: no room, so that libuv does not read. */
+/* Where it is not its turn: no room, so that libuv does not read. While somebody waits
+ * for an answer, or has a stream, little is read, and that he leaves has to be noticed.
+ */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
     tdg__conn_t *conn = handle->data;
-    bool may_read = !wants_request(conn) || tdg__turn_has(conn);
+    bool may_read =
+        conn->phase == ANSWERING || conn->phase == STREAMING || tdg__turn_has(conn);
 
     (void)suggested;
     *ret = may_read ? uv_buf_init(conn->outlet.net->input, (unsigned)room_for(conn))
@@ -276,6 +279,11 @@ static void read_on(tdg__conn_t *conn) {
 
 /* Goes on in what is kept; where nothing is, with what comes. */
 void tdg__conn_go_on(tdg__conn_t *conn) {
+    if (conn->phase >= FINISHING) {
+        if (conn->paused)
+            read_on(conn); /* to discard it */
+        return;
+    }
     if (conn->input != NULL && wants_request(conn)) {
         const char *data = conn->input->data + conn->input->start;
 

@@ -3,6 +3,7 @@
  * Whose turn it is: those who send much, those who are many, and large answers do not
  * keep others waiting. */
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "net/internal.h"
 #include "unit/net/fixture.h"
@@ -152,6 +153,30 @@ static void those_that_leave_while_they_wait_are_noticed(void **state) {
         assert_int_equal(client_reply(w, strangers[i], true, NULL), 200);
 }
 
+/* They go on sending, which is discarded in their turn, and get their answers. */
+static void those_that_are_refused_wait_for_their_turn(void **state) {
+    struct world *w = *state;
+    struct client *strangers[STRANGERS_COUNT], *refused[8];
+    char *much = huge_body();
+
+    much[256 * 1024] = '\0';
+    for (int i = 0; i < 8; i++)
+        refused[i] = client_open(w);
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 8);
+    send_from_strangers(w, strangers);
+    for (int i = 0; i < 8; i++) {
+        client_send(w, refused[i], "no request\r\n\r\n");
+        client_send(w, refused[i], much);
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(client_reply(w, refused[i], true, NULL), 400);
+        assert_int_equal(shutdown(refused[i]->fd, SHUT_WR), 0);
+        client_expect_end(w, refused[i]);
+    }
+    RUN_UNTIL(w, tdg__net_connections(w->net) == STRANGERS_COUNT);
+    free(much);
+}
+
 static void the_net_can_be_closed_while_they_wait(void **state) {
     struct world *w = *state;
     struct client *strangers[STRANGERS_COUNT];
@@ -251,6 +276,8 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(those_that_leave_while_they_wait_are_noticed,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(those_that_are_refused_wait_for_their_turn, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_net_can_be_closed_while_they_wait, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(large_answers_take_turns, setup, teardown),
