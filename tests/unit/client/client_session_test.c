@@ -44,13 +44,9 @@ static void the_stream_is_open_before_it_returns(void **state) {
 
 static void a_stream_whose_head_is_late_counts_as_open(void **state) {
     struct fake *f = *state;
-    struct fake_note *note;
 
     fake_up(f, TDG_ERA_LEGACY);
-    note = play_subscribe(f, "a:1", NULL);
-    fake_pass(f, 2000);
-    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
-    assert_int_equal(fake_code(note), 0);
+    play_live_late(f, "a:1");
     assert_told(f, "");
 
     /* Nobody knows since when the server has had it. */
@@ -63,13 +59,9 @@ static void a_stream_whose_head_is_late_counts_as_open(void **state) {
 /* Also when it is opened again: what was missed is reported, and no event has to come. */
 static void a_late_head_after_a_loss_counts_as_open(void **state) {
     struct fake *f = *state;
-    struct fake_note *note;
 
     fake_up(f, TDG_ERA_LEGACY);
-    note = play_subscribe(f, "a:1", NULL);
-    fake_pass(f, 2000);
-    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
-    assert_int_equal(fake_code(note), 0);
+    play_live_late(f, "a:1");
     fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
     assert_told(f, "DOWN\n");
     fake_pass(f, 1000);
@@ -78,14 +70,19 @@ static void a_late_head_after_a_loss_counts_as_open(void **state) {
     assert_told(f, "UP\nUPDATED a:1 maybe\n");
 }
 
+/* A call right after connecting, of a client that the server may ask something. */
+static struct fake_note *up_with_a_call(struct fake *f) {
+    f->inputs = true;
+    fake_up(f, TDG_ERA_LEGACY);
+    return play_call(f);
+}
+
 /* A server that asks something while a call runs asks it on the stream. */
 static void the_first_call_waits_for_the_stream(void **state) {
     struct fake *f = *state;
     struct fake_note *first, *second;
 
-    f->inputs = true;
-    fake_up(f, TDG_ERA_LEGACY);
-    first = play_call(f);
+    first = up_with_a_call(f);
     second = play_call(f);
     assert_non_null(fake_find(f, "GET"));
     assert_int_equal(fake_count(f, "tools/call"), 0);
@@ -109,9 +106,7 @@ static void the_first_call_waits_for_the_stream(void **state) {
 static void a_call_does_not_wait_for_a_stream_that_is_refused(void **state) {
     struct fake *f = *state;
 
-    f->inputs = true;
-    fake_up(f, TDG_ERA_LEGACY);
-    play_call(f);
+    up_with_a_call(f);
     fake_status(f, fake_find(f, "GET"), 405, NULL);
     fake_result(f, fake_find(f, "tools/call"), "{}");
 }
@@ -119,9 +114,7 @@ static void a_call_does_not_wait_for_a_stream_that_is_refused(void **state) {
 static void a_call_does_not_wait_for_a_stream_that_is_busy(void **state) {
     struct fake *f = *state;
 
-    f->inputs = true;
-    fake_up(f, TDG_ERA_LEGACY);
-    play_call(f);
+    up_with_a_call(f);
     fake_status(f, fake_find(f, "GET"), 503, NULL);
     fake_result(f, fake_find(f, "tools/call"), "{}");
 }
@@ -129,9 +122,7 @@ static void a_call_does_not_wait_for_a_stream_that_is_busy(void **state) {
 static void a_call_waits_no_longer_than_two_seconds(void **state) {
     struct fake *f = *state;
 
-    f->inputs = true;
-    fake_up(f, TDG_ERA_LEGACY);
-    play_call(f);
+    up_with_a_call(f);
     fake_pass(f, 1999);
     assert_int_equal(fake_count(f, "tools/call"), 0);
     fake_pass(f, 1);

@@ -72,6 +72,13 @@ static void know(struct fake *f, const char *text) {
     answer_read(f, text);
 }
 
+/* Subscribed, and what it is is known. */
+static void up_and_known(struct fake *f, tdg_era_t era) {
+    fake_up(f, era);
+    play_live(f, "a:1", NULL, "");
+    know(f, "1");
+}
+
 /* The n-th of those that are open, from the oldest. */
 static struct fake_sent *open_one(struct fake *f, const char *method, int n) {
     for (size_t i = 0; i < f->sent_count; i++) {
@@ -173,9 +180,7 @@ static void others_are_checked_ever_more_seldom(void **state) {
     static const int64_t waits[] = {60000, 120000, 240000, 480000, 600000, 600000};
     struct fake *f = *state;
 
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     for (size_t i = 0; i < COUNT(waits); i++)
         checked(f, waits[i], "1");
     assert_told(f, "");
@@ -184,9 +189,7 @@ static void others_are_checked_ever_more_seldom(void **state) {
 static void what_was_missed_is_told(void **state) {
     struct fake *f = *state;
 
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     checked(f, QUIET_MS, "1");
     checked(f, 2 * QUIET_MS, "2");
     assert_told(f, "UPDATED a:1\n");
@@ -209,9 +212,7 @@ static void what_nobody_knows_may_have_been_missed(void **state) {
 static void what_was_told_is_not_known(void **state) {
     struct fake *f = *state;
 
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     play_update(f, fake_find(f, LISTEN), "a:1", "");
     assert_told(f, "UPDATED a:1\n");
     checked(f, QUIET_MS, "2");
@@ -232,9 +233,7 @@ static void a_template_cannot_be_compared(void **state) {
 static void a_check_that_nobody_answers_is_a_loss(void **state) {
     struct fake *f = *state;
 
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     fake_pass(f, QUIET_MS + 1);
     assert_int_equal(play_open(f, LISTEN), 2);
     fake_pass(f, CHECK_MS - 1);
@@ -252,9 +251,7 @@ static void a_check_that_nobody_answers_is_a_loss(void **state) {
 static void a_check_that_is_refused_closes_the_first(void **state) {
     struct fake *f = *state;
 
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     fake_pass(f, QUIET_MS + 1);
     fake_error(f, fake_find(f, LISTEN), -32603, "one stream at a time", NULL);
     assert_int_equal(play_open(f, LISTEN), 0);
@@ -276,9 +273,7 @@ static void a_refused_check_ends_no_one_life(void **state) {
     struct fake *f = *state;
 
     f->client.flags = TDG_CLIENT_ONE_LIFE;
-    fake_up(f, TDG_ERA_MODERN);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_MODERN);
     fake_pass(f, QUIET_MS + 1);
     fake_status(f, fake_find(f, LISTEN), 503, NULL);
     assert_int_equal(play_open(f, LISTEN), 0);
@@ -346,9 +341,7 @@ static void our_session_notices_after_three_intervals(void **state) {
 
 /* Until the second stream is asked for. */
 static void legacy_check(struct fake *f) {
-    fake_up(f, TDG_ERA_LEGACY);
-    play_live(f, "a:1", NULL, "");
-    know(f, "1");
+    up_and_known(f, TDG_ERA_LEGACY);
     fake_pass(f, QUIET_MS - 1);
     assert_int_equal(play_open(f, "GET"), 1);
     fake_pass(f, 2);
@@ -454,13 +447,9 @@ static void a_session_that_does_not_answer_is_a_loss(void **state) {
 
 static void a_server_with_late_heads_is_checked_all_the_same(void **state) {
     struct fake *f = *state;
-    struct fake_note *note;
 
     fake_up(f, TDG_ERA_LEGACY);
-    note = play_subscribe(f, "a:1", NULL);
-    fake_pass(f, 2000);
-    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
-    assert_int_equal(fake_code(note), 0);
+    play_live_late(f, "a:1");
     know(f, "1");
     fake_pass(f, QUIET_MS + 1);
     assert_int_equal(play_open(f, "GET"), 2);

@@ -102,6 +102,14 @@ void play_live(struct fake *f, const char *uri, const tdg_subscribe_opts_t *opts
     assert_int_equal(fake_code(note), 0);
 }
 
+void play_live_late(struct fake *f, const char *uri) {
+    struct fake_note *note = play_subscribe(f, uri, NULL);
+
+    fake_pass(f, 2000); /* then it counts as open */
+    fake_result(f, fake_find(f, "resources/subscribe"), "{}");
+    assert_int_equal(fake_code(note), 0);
+}
+
 size_t play_open(const struct fake *f, const char *method) {
     size_t count = 0;
 

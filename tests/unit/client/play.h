@@ -30,6 +30,10 @@ void play_notify(struct fake *f, struct fake_sent *on, const char *method,
 void play_live(struct fake *f, const char *uri, const tdg_subscribe_opts_t *opts,
                const char *meta);
 
+/* The same in a legacy era, at a server that sends the head of the GET stream with the
+ * first event. */
+void play_live_late(struct fake *f, const char *uri);
+
 /* How many are neither over nor cancelled. */
 size_t play_open(const struct fake *f, const char *method);
 

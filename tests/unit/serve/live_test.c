@@ -33,6 +33,17 @@ static void expect_marker(struct scene *scene, struct client *client) {
     expect_change(client, "mark:1");
 }
 
+/* A scene whose client listens to some URIs, and to the marker. */
+static void open_listening(struct scene *scene, struct client *client, const char *yaml,
+                           const char *uris) {
+    char filter[512];
+
+    scene_open(scene, NULL, yaml);
+    scene_client(scene, client);
+    snprintf(filter, sizeof(filter), "{'resourceSubscriptions':[%s,'mark:1']}", uris);
+    modern_listen(client, filter);
+}
+
 /* Listens to some URIs, to the marker and to lists. */
 static void listen_to(struct scene *scene, struct client *client, const char *uris) {
     char filter[512];
@@ -346,9 +357,7 @@ static void a_changed_entry_is_compared_with_what_was_told(void **state) {
     bool told = false;
 
     (void)state;
-    scene_open(&scene, NULL, ONE MARK);
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['a:1','mark:1']}");
+    open_listening(&scene, &client, ONE MARK, "'a:1'");
     scene_replace(&scene, "- script: one\n  uri: a:1\n  timeout: 7s\n" MARK);
     SCENE_UNTIL(&scene, scene_script(&scene, "a:1")->watches == 1);
     expect_marker(&scene, &client);
@@ -416,9 +425,8 @@ static void a_source_that_was_replaced_says_nothing_any_more(void **state) {
     struct scene scene;
 
     (void)state;
-    scene_open(&scene, NULL, "- lister: one\n  uri: 't:{x}'\n" MARK);
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','t:1','mark:1']}");
+    open_listening(&scene, &client, "- lister: one\n  uri: 't:{x}'\n" MARK,
+                   "'t:{x}','t:1'");
 
     struct script *old = scene_script(&scene, "t:1");
 
@@ -447,17 +455,20 @@ static void a_source_that_was_replaced_says_nothing_any_more(void **state) {
     scene_close(&scene);
 }
 
+/* A template, of whose resources one has changed. */
+static void open_changed_template(struct scene *scene, struct client *client) {
+    open_listening(scene, client, "- script: one\n  uri: 't:{x}'\n" MARK, "'t:{x}'");
+    scene_change(scene, "t:1", "one");
+    expect_change(client, "t:1");
+}
+
 /* The old one was about to look; the new one does. What it saw before is compared. */
 static void what_a_template_stands_for_is_compared_after_a_reload(void **state) {
     struct client client;
     struct scene scene;
 
     (void)state;
-    scene_open(&scene, NULL, "- script: one\n  uri: 't:{x}'\n" MARK);
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','mark:1']}");
-    scene_change(&scene, "t:1", "one");
-    expect_change(&client, "t:1");
+    open_changed_template(&scene, &client);
     scene_script(&scene, "t:2")->manual = true;
     tdg__source_touch(&scene_script(&scene, "t:2")->source, "t:2");
 
@@ -480,11 +491,7 @@ static void a_kind_that_takes_the_place_of_another_is_compared_with_it(void **st
     struct scene scene;
 
     (void)state;
-    scene_open(&scene, NULL, "- script: one\n  uri: 't:{x}'\n" MARK);
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['t:{x}','mark:1']}");
-    scene_change(&scene, "t:1", "one");
-    expect_change(&client, "t:1");
+    open_changed_template(&scene, &client);
     scene_replace(&scene, "- memory: 't:{x}'\n" MARK);
     expect_change(&client, "t:1");
     assert_true(has(client.event, "'change_type':'deleted'"));
@@ -547,9 +554,7 @@ static void nothing_in_a_folder_is_missed_by_a_reload(void **state) {
     folder_write(&folder, "changed", "one");
     folder_write(&folder, "gone", "one");
     folder_write(&folder, "again", "one");
-    scene_open(&scene, NULL, folder_yaml(&folder, ""));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
 
     folder_mkdir(&folder, "new/deep");
     folder_write(&folder, "new/deep/file", "new");
@@ -633,9 +638,7 @@ static void so_does_that_of_a_single_file(void **state) {
     folder_create(&folder);
     folder_write(&folder, "a", "old");
     folder_path(&folder, "a", path);
-    scene_open(&scene, NULL, file_yaml(&folder, ""));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['one:a','mark:1']}");
+    open_listening(&scene, &client, file_yaml(&folder, ""), "'one:a'");
     fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     assert_int_equal(write(fd, "half", 4), 4);
     scene_expect(&scene, "one:a", "half");
@@ -671,9 +674,7 @@ static void a_reload_during_a_reload_misses_nothing(void **state) {
     (void)state;
     folder_create(&folder);
     folder_write(&folder, "old", "one");
-    scene_open(&scene, NULL, folder_yaml(&folder, ""));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','f:old','mark:1']}");
+    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}','f:old'");
     folder_mkdir(&folder, "a/b");
     folder_write(&folder, "a/b/1", "new");
     assert_int_equal(
@@ -723,9 +724,8 @@ static void reloads_in_a_row_do_not_put_off_a_deletion(void **state) {
     (void)state;
     folder_create(&folder);
     folder_write(&folder, "gone", "one");
-    scene_open(&scene, NULL, folder_yaml(&folder, "  settle: 2s\n"));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+    open_listening(&scene, &client, folder_yaml(&folder, "  settle: 2s\n"),
+                   "'f:{+path}'");
     folder_remove(&folder, "gone");
     for (int i = 0; is_listed(&scene, "f:gone"); i++) {
         assert_true(now_ms() < deadline);
@@ -751,9 +751,7 @@ static void a_folder_with_other_limits_is_listed_anew(void **state) {
     folder_create(&folder);
     folder_write(&folder, "a.md", "one");
     folder_write(&folder, "b.txt", "one");
-    scene_open(&scene, NULL, folder_yaml(&folder, ""));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['f:{+path}','mark:1']}");
+    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
     scene_replace(&scene, folder_yaml(&folder, "  include: ['*.md']\n"));
     expect_last(&client, gone, 1);
     expect_listed(&scene, "f:b.txt", false);
@@ -791,9 +789,7 @@ static void what_a_channel_says_during_a_reload_is_heard(void **state) {
     pg_server_create(&server);
     pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text);"
                     "INSERT INTO t SELECT n, 'one' FROM generate_series(1, 9) n");
-    scene_open(&scene, NULL, query_yaml(&server, ""));
-    scene_client(&scene, &client);
-    modern_listen(&client, "{'resourceSubscriptions':['q:{id}','mark:1']}");
+    open_listening(&scene, &client, query_yaml(&server, ""), "'q:{id}'");
     pg_run(&server, "NOTIFY c, '1'");
     assert_int_equal(scene_try_replace(&scene, query_yaml(&server, "  title: a\n")), 0);
     pg_run(&server, "NOTIFY c, '2'");
