@@ -172,6 +172,7 @@ static void those_that_are_refused_wait_for_their_turn(void **state) {
         assert_int_equal(client_reply(w, refused[i], true, NULL), 400);
         assert_int_equal(shutdown(refused[i]->fd, SHUT_WR), 0);
         client_expect_end(w, refused[i]);
+        assert_int_equal(refused[i]->error, 0); /* all was read: no reset */
     }
     RUN_UNTIL(w, tdg__net_connections(w->net) == STRANGERS_COUNT);
     free(much);
