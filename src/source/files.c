@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/files.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -267,15 +268,10 @@ void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new) {
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static int watch(tdg__source_t *source, const tdg_target_t *target) {
-    tdg__files_t *files = (tdg__files_t *)source;
+/* Answers when the first walk has ended. */
+static int answer_later(tdg__files_t *files, const tdg_target_t *target) {
     tdg_target_t *copy;
 
-    if (files->settled) {
-        files->watching++;
-        tdg__files_schedule(files);
-        return 0;
-    }
     if (files->n_arming == files->arming_room) {
         size_t room = files->arming_room * 2 + 8;
         tdg_target_t **arming = tdg__reallocarray(files->arming, room, sizeof(*arming));
@@ -288,13 +284,28 @@ static int watch(tdg__source_t *source, const tdg_target_t *target) {
     if (copy == NULL)
         return TDG_ENOMEM;
     files->arming[files->n_arming++] = copy;
-    files->watching++;
     return TDG_EAGAIN;
+}
+
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    int rv = files->settled ? 0 : answer_later(files, target);
+
+    /* Lists are watched in all sources, and the end of that is told to all of them,
+     * whatever they answered: so it counts, and is answered at once. */
+    if (rv == TDG_ENOMEM && target->kind == TDG_TARGET_LIST)
+        rv = 0;
+    if (rv != TDG_ENOMEM)
+        files->watching++;
+    if (rv == 0)
+        tdg__files_schedule(files);
+    return rv;
 }
 
 static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__files_t *files = (tdg__files_t *)source;
 
+    assert(files->watching > 0);
     files->watching--;
     for (size_t i = 0; i < files->n_arming; i++)
         if (tdg__same_target(files->arming[i], target)) {

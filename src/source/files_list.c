@@ -666,13 +666,16 @@ static void on_idle(uv_idle_t *idle) {
 }
 
 static void walk_away(tdg__files_t *files) {
+    int error = files->walk->root_error;
     char why[128];
 
     drop_tasks(files);
     files->root_known = false;
-    snprintf(why, sizeof(why), "the folder cannot be opened: %s",
-             strerror(files->walk->root_error));
-    tdg__source_is_away(&files->source, why);
+    snprintf(why, sizeof(why), "the folder cannot be opened: %s", strerror(error));
+    if (error == ENOENT && !files->settled && files->tree.files == 0)
+        tdg__source_is_missing(&files->source, "the folder does not exist");
+    else
+        tdg__source_is_away(&files->source, why);
     if (!files->settled) {
         /* Who waits is armed: when the folder comes, everything is touched. */
         files->settled = true;

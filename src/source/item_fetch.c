@@ -385,6 +385,7 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
         failed(item, content);
         return false;
     }
+    item->source->has_read = item->source->has_read || content->status == 0;
     recovered(item);
     log_inside(item, content);
     /* Who begins to watch is owed what differs from a half, too. */

@@ -416,15 +416,15 @@ int64_t tdg__source_random_ms(int64_t limit) {
     return (int64_t)((uint64_t)random * (uint64_t)(limit + 1) >> 32);
 }
 
-void tdg__source_is_away(tdg__source_t *source, const char *why) {
+/* What is logged is "before: why; after". */
+static void set_away(tdg__source_t *source, const char *before, const char *why,
+                     const char *after) {
     if (source->closing)
         return;
     if (!source->away) {
         source->away = true;
         source->away_since_ms = tdg__wall_ms();
-        tdg__source_log(source, TDG_LOG_WARNING,
-                        "cannot be reached: %s; what was read before is served as stale",
-                        why);
+        tdg__source_log(source, TDG_LOG_WARNING, "%s%s; %s", before, why, after);
     }
 
     char *copy = tdg__strdup(why);
@@ -434,11 +434,24 @@ void tdg__source_is_away(tdg__source_t *source, const char *why) {
     }
 }
 
+void tdg__source_is_away(tdg__source_t *source, const char *why) {
+    set_away(source, "cannot be reached: ", why,
+             source->has_read ? "what was read before is served as stale"
+                              : "trying again");
+}
+
+void tdg__source_is_missing(tdg__source_t *source, const char *why) {
+    source->missing = true;
+    set_away(source, "", why, "it is served once it exists");
+}
+
 void tdg__source_is_back(tdg__source_t *source) {
     if (source->closing || !source->away)
         return;
     source->away = false;
-    tdg__source_log(source, TDG_LOG_NOTICE, "is back after %" PRId64 " ms",
+    tdg__source_log(source, TDG_LOG_NOTICE, "%s after %" PRId64 " ms",
+                    source->missing ? "exists" : "is back",
                     tdg__wall_ms() - source->away_since_ms);
+    source->missing = false;
     tdg__source_touch_all(source);
 }

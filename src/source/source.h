@@ -239,7 +239,9 @@ struct tdg__source {
     bool compares;  /* subscribers of its template know what another source had: what its
                        first look finds is published where it differs from that */
     bool inherited; /* the kind compares with what it has inherited */
+    bool has_read;  /* content of something */
     bool away;      /* the backend cannot be asked now */
+    bool missing;   /* likewise, and it has never been there */
     int64_t away_since_ms; /* wall clock */
     char *away_why;
     uint64_t logged_since_ms;    /* of the loop: from when messages are counted */
@@ -348,8 +350,9 @@ bool tdg__source_may_have(const tdg__source_t *source, const char *uri);
 
 /* The backend went away, or is back (everything watched is then looked at). While it is
  * away, reads are answered with what was read last, where that is kept, marked as stale.
- * Logs, once per turn. */
+ * Logs, once per turn. The second is for what has never been there. */
 void tdg__source_is_away(tdg__source_t *source, const char *why);
+void tdg__source_is_missing(tdg__source_t *source, const char *why);
 void tdg__source_is_back(tdg__source_t *source);
 
 /* Through the host. */

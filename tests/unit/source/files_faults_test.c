@@ -260,11 +260,14 @@ static void a_root_that_comes_later_is_served_then(void **state) {
     open_root(f, "retry: 10ms\n");
     harness_watch(&f->harness, uri(f, "a.txt")); /* at once, although nobody can look */
     harness_wait(&f->harness, READY, NULL);
+    harness_wait(&f->harness, LOGGED, "the folder does not exist; it is served once");
     folder_mkdir(&f->folder, "beside");
     folder_write(&f->folder, "beside/a.txt", "here");
     folder_rename(&f->folder, "beside", "root");
     harness_wait_for_text(&f->harness, uri(f, "a.txt"), "here");
     harness_wait(&f->harness, LISTED, uri(f, "a.txt"));
+    assert_int_equal(harness_count(&f->harness, LOGGED, "stale"), 0);
+    assert_int_equal(harness_count(&f->harness, LOGGED, "does not exist"), 0);
 }
 
 static void a_root_that_is_replaced_at_once_is_noticed(void **state) {
@@ -369,6 +372,24 @@ static void a_lack_of_memory_loses_nothing(void **state) {
         while (harness_count(&f->harness, CHANGED, uri(f, "a.txt")) > 0)
             harness_wait(&f->harness, CHANGED, uri(f, "a.txt"));
     }
+}
+
+/* What could not be told to be watched is told to be watched no more, all the same. */
+static void a_lack_of_memory_does_not_upset_who_is_counted(void **state) {
+    struct fixture *f = *state;
+    const tdg__files_t *files;
+
+    open_root(f, "");
+    files = (const tdg__files_t *)f->harness.source;
+    memory_fail(1, MEMORY_ONCE);
+    assert_int_equal(tdg__source_watch(f->harness.source, FOR_LIST("resources"), NULL),
+                     0);
+    assert_true(memory_failed());
+    memory_fail(0, MEMORY_ONCE);
+    harness_wait(&f->harness, READY, NULL);
+    assert_int_equal(files->watching, 1);
+    tdg__source_unwatch(f->harness.source, FOR_LIST("resources"));
+    assert_int_equal(files->watching, 0);
 }
 
 /* ---- In a namespace ----------------------------------------------------- */
@@ -509,6 +530,7 @@ int main(void) {
         TEST(a_root_that_is_a_link_may_lead_elsewhere),
         TEST(closes_at_any_time),
         TEST(a_lack_of_memory_loses_nothing),
+        TEST(a_lack_of_memory_does_not_upset_who_is_counted),
         TEST(one_walk_of_everything_serves_all_who_ask),
         TEST(a_walk_that_runs_keeps_its_inotify),
         cmocka_unit_test(too_few_watches_are_said_and_polling_helps),
