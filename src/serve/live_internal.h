@@ -81,7 +81,7 @@ void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t 
 void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
 
 /* Lets the source that has the target watch it; `past` as in tdg__source_watch(). The
- * second is for what memory was missing for, and tells that it may have changed. */
+ * second is for what memory was missing for, and publishes whatever is found. */
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);

@@ -139,9 +139,14 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__source_t *before = watch->source;
     tdg__source_t *now = tdg__live_watcher_of(live, watch->target);
 
+    if (watch->again) { /* memory was missing for the last move */
+        tdg__live_begin_again(live, watch);
+        return;
+    }
     if (now == before)
         return;
-    tdg__live_begin_watch(live, watch, watch->answered ? &(tdg__past_t){before} : NULL);
+    tdg__live_begin_watch(live, watch,
+                          watch->answered ? &(tdg__past_t){.source = before} : NULL);
     if (before == NULL)
         return;
     if (now == NULL)

@@ -59,6 +59,7 @@ void tdg__live_try_again(tdg__live_t *live) {
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past) {
     watch->source = tdg__live_watcher_of(live, watch->target);
+    watch->again = false;
     if (watch->source == NULL) { /* what the server lists and no source has: a tool's */
         answer(live, watch, 0);
         return;
@@ -74,16 +75,12 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
     }
 }
 
-/* What changed meanwhile nobody knows, so it counts as changed. */
+/* What changed meanwhile nobody knows, so the first look is published, whatever it finds.
+ */
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
-    tdg__live_begin_watch(live, watch, &(tdg__past_t){NULL});
-    if (watch->source == NULL || watch->target->kind == TDG_TARGET_TEMPLATE ||
-        tdg_server_notify_updated(live->server, watch->target->name, NULL) == 0)
-        return;
-    tdg__source_unwatch(watch->source, watch->target);
-    watch->source = NULL;
-    watch->again = true;
-    tdg__live_try_again(live);
+    tdg__live_begin_watch(live, watch, &(tdg__past_t){.unknown = true});
+    if (watch->source == NULL && !watch->again && watch->target->kind == TDG_TARGET_URI)
+        tdg__live_pass_on(live, watch->target->name);
 }
 
 struct watch_task {

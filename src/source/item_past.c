@@ -12,9 +12,12 @@
 
 /* What subscribers know. Where the one before could not say, they know nothing, and
  * whatever is found differs from that. */
-static struct seen seen_before(const tdg__source_t *from, const char *uri) {
+static struct seen seen_before(const tdg__past_t *past, const char *uri) {
+    const tdg__source_t *from = past->source;
     const tdg__item_t *item = from != NULL ? tdg__item_find(from, uri) : NULL;
 
+    if (past->unknown)
+        return (struct seen){.known = BROKEN};
     if (item != NULL && item->seen.known != UNKNOWN)
         return item->seen;
     return (struct seen){.known = from == NULL || tdg__source_is_pushed(from) ? ABSENT
@@ -35,7 +38,7 @@ static int publish_pushed(tdg__item_t *item, const struct seen *before) {
 }
 
 int tdg__item_follow(tdg__item_t *item, const tdg__past_t *past) {
-    struct seen before = seen_before(past->source, item->uri);
+    struct seen before = seen_before(past, item->uri);
 
     if (tdg__source_is_pushed(item->source))
         return publish_pushed(item, &before);

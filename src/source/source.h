@@ -275,6 +275,7 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri);
 /* Who has watched a target until now, before a reload. */
 typedef struct tdg__past {
     tdg__source_t *source; /* NULL: nobody had it, so there was nothing */
+    bool unknown;          /* or nobody knows: whatever is found is published */
 } tdg__past_t;
 
 /* Begins and ends watching a target. ops->watched() follows a start that returned

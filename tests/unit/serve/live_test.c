@@ -1072,6 +1072,34 @@ static void memory_may_run_out_in_a_reload(void **state) {
     scene_close(&scene);
 }
 
+/* Who is subscribed is notified of what is there, not of a change of what is gone. */
+static void memory_may_run_out_when_a_resource_goes(void **state) {
+    static const char here[] = "- script: one\n  uri: a:1\n",
+                      gone[] = "- script: gone\n  uri: a:1\n";
+    struct client client;
+    struct scene scene;
+    bool failed = true;
+
+    (void)state;
+    scene_attach(&scene, here);
+    scene_client(&scene, &client);
+    modern_listen(&client, "{'resourceSubscriptions':['a:1']}");
+    for (size_t nth = 1; failed; nth++) {
+        int rv;
+
+        assert_true(nth < 1000);
+        failed = reload_without_memory(&scene, nth, gone, &rv);
+        if (rv < 0)
+            continue;
+        assert_true(has(client_message(&client), "'change_type':'deleted'"));
+        scene_replace(&scene, here);
+        while (!has(client_message(&client), "'size':3")) {
+        }
+    }
+    client_done(&client);
+    scene_close(&scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_who_is_still_there_is_logged_as_refused),
@@ -1105,6 +1133,7 @@ int main(void) {
         cmocka_unit_test(reads_in_flight_go_where_their_resource_went),
         cmocka_unit_test(a_read_does_not_begin_anew_for_ever),
         cmocka_unit_test(memory_may_run_out_in_a_reload), /* counts memory from here on */
+        cmocka_unit_test(memory_may_run_out_when_a_resource_goes),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

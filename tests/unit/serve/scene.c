@@ -24,7 +24,7 @@ static const tdg__option_t lister_options[] = TEXT_OPTION("lister");
 static int script_open(tdg__source_t *source) {
     struct script *script = (struct script *)source;
 
-    script->holds = script->text;
+    script->holds = strcmp(script->text, "gone") == 0 ? NULL : script->text;
     if ((source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
         strcmp(script->text, "later") != 0)
         tdg__source_ready(source);

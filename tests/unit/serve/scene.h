@@ -11,9 +11,9 @@
 
 enum { MAX_WAITING = 16 };
 
-/* `script: TEXT` holds the text until the test says otherwise; changes are noticed when
- * the test touches it. `lister: TEXT` is the same, and lists what the test says; it is
- * ready when the text is not "later". */
+/* `script: TEXT` holds the text, "gone" nothing, until the test says otherwise; changes
+ * are noticed when the test touches it. `lister: TEXT` is the same, and lists what the
+ * test says; it is ready when the text is not "later". */
 struct script {
     tdg__source_t source;
     char *text;        /* what it holds; owned by the options */

@@ -362,9 +362,9 @@ static size_t changes_after(struct harness *old, tdg__content_t holds) {
 
     open_plain(&harness);
     script_of(&harness)->holds = holds;
-    assert_int_equal(
-        tdg__source_watch(harness.source, FOR_URI("a:1"), &(tdg__past_t){old->source}),
-        TDG_EAGAIN);
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"),
+                                       &(tdg__past_t){.source = old->source}),
+                     TDG_EAGAIN);
     harness_wait(&harness, WATCHED, "a:1");
     count =
         harness_count(&harness, CHANGED, "a:1") + harness_count(&harness, DELETED, "a:1");
