@@ -201,52 +201,86 @@ static void write_snapshot(struct maker *m) {
     plan->snapshot = steal(m, &out);
 }
 
-/* The table c and its partitions. pg_partition_tree() alone has no rows for a table that
- * is neither partitioned nor a partition. */
-#define WITH_PARTITIONS                                                                  \
-    "(SELECT c.oid UNION SELECT relid::oid FROM pg_catalog.pg_partition_tree(c.oid)) "   \
-    "AS parts (relid)"
+/* The table with its partitions and children, each with how its trigger is enabled: as
+ * pg_trigger has it, '-' for none, 'C' for one that notifies on another channel, 'I' for
+ * a child by INHERITS without one. An older install has left no mark; its function is
+ * named as the channel. */
+static void put_tree(tdg__text_t *out, const tdg__pg_plan_t *plan, const char *table) {
+    tdg__text_put(out, "WITH RECURSIVE tree (relid, is_child) AS (SELECT "
+                       "pg_catalog.to_regclass(");
+    tdg__pg_put_literal(out, table);
+    tdg__text_put(
+        out,
+        ")::oid, false UNION SELECT inhrelid, true FROM tree JOIN pg_catalog.pg_inherits "
+        "ON inhparent = relid), part AS (SELECT r.oid, r.relfilenode, coalesce((SELECT "
+        "CASE WHEN CASE WHEN starts_with(d.description, '" TDG__PG_MARK
+        "') THEN right(d.description, length(");
+    tdg__pg_put_mark_end(out, plan->trigger.channel);
+    tdg__text_put(out, ")) = ");
+    tdg__pg_put_mark_end(out, plan->trigger.channel);
+    tdg__text_put(out, " ELSE f.proname = ");
+    tdg__pg_put_literal(out, plan->trigger.channel);
+    tdg__text_put(
+        out,
+        " END THEN t.tgenabled::text ELSE 'C' END FROM pg_catalog.pg_trigger t "
+        "JOIN pg_catalog.pg_proc f ON f.oid = t.tgfoid "
+        "LEFT JOIN pg_catalog.pg_description d ON d.objoid = f.oid AND d.objsubid = 0 "
+        "AND d.classoid = 'pg_catalog.pg_proc'::regclass "
+        "WHERE t.tgrelid = r.oid AND t.tgname = '" TDG__PG_ROW_TRIGGER "'), "
+        "CASE WHEN is_child AND NOT r.relispartition THEN 'I' ELSE '-' END) "
+        "AS enabled FROM tree JOIN pg_catalog.pg_class r ON r.oid = relid) ");
+}
 
 /* A table may hold other rows though no trigger has fired: another table has its name, it
- * was rewritten, its columns, its partitions or who may see which rows are others, its
- * trigger was off for a while. Of rows that were written while it was off, only the
- * statistics know.
+ * was rewritten, its columns, its partitions, what a view shows or who may see which rows
+ * are others, its trigger was off for a while. Of rows that were written while it was
+ * off, only the statistics know.
  *
  * Names the table as a table, too, for nothing but the error where it does not exist or
  * may not be read. */
+static void put_state(tdg__text_t *out, const char *table) {
+    tdg__text_put(
+        out,
+        "SELECT (SELECT substr('" TDG__PG_ENABLED "', min(strpos('" TDG__PG_ENABLED
+        "', enabled)), 1) FROM part), "
+        "md5(concat_ws(' ', c.oid, c.relacl, c.relrowsecurity, c.relforcerowsecurity, "
+        "(SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, "
+        "a.attisdropped, a.attmissingval, a.attacl, a.attgenerated, g.oid, g.xmin), ',' "
+        "ORDER BY a.attnum) FROM pg_catalog.pg_attribute a LEFT JOIN "
+        "pg_catalog.pg_attrdef g ON g.adrelid = a.attrelid AND g.adnum = a.attnum AND "
+        "a.attgenerated <> '' WHERE a.attrelid = c.oid AND a.attnum > 0), "
+        "(SELECT string_agg(concat_ws(' ', t.oid, t.xmin), ',' ORDER BY t.oid) FROM "
+        "part JOIN pg_catalog.pg_trigger t ON t.tgrelid = part.oid AND t.tgname IN "
+        "('" TDG__PG_ROW_TRIGGER "', '" TDG__PG_TRUNCATE_TRIGGER "')), "
+        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
+        "pg_catalog.pg_policy WHERE polrelid = c.oid), "
+        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
+        "pg_catalog.pg_rewrite WHERE ev_class = c.oid), "
+        "(SELECT string_agg(concat_ws(' ', oid, relfilenode), ',' ORDER BY oid) FROM "
+        "part))), "
+        "(SELECT sum(pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid) "
+        "+ pg_stat_get_tuples_deleted(oid)) FROM part WHERE enabled <> 'A') "
+        "FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(");
+    tdg__pg_put_literal(out, table);
+    tdg__text_put(out, ") AND NOT EXISTS (SELECT 1 FROM ");
+    tdg__text_put(out, table);
+    tdg__text_put(out, " LIMIT 0)");
+}
+
 static void write_state(struct maker *m) {
     tdg__text_t out, table;
 
     tdg__text_init(&out, TDG__PG_SQL_MAX);
     tdg__text_init(&table, TDG__PG_SQL_MAX);
     tdg__pg_put_table(&table, &m->plan->trigger.table);
-    tdg__text_put(
-        &out,
-        "SELECT coalesce((SELECT tgenabled::text FROM pg_catalog.pg_trigger WHERE "
-        "tgrelid = c.oid AND tgname = '" TDG__PG_ROW_TRIGGER "'), ''), "
-        "md5(concat_ws(' ', c.oid, c.relacl, c.relrowsecurity, "
-        "(SELECT string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod, "
-        "attisdropped, attmissingval), ',' ORDER BY attnum) FROM "
-        "pg_catalog.pg_attribute WHERE attrelid = c.oid AND attnum > 0), "
-        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
-        "pg_catalog.pg_trigger WHERE tgrelid = c.oid AND tgname IN ('" TDG__PG_ROW_TRIGGER
-        "', '" TDG__PG_TRUNCATE_TRIGGER "')), "
-        "(SELECT string_agg(concat_ws(' ', oid, xmin), ',' ORDER BY oid) FROM "
-        "pg_catalog.pg_policy WHERE polrelid = c.oid), "
-        "(SELECT string_agg(concat_ws(' ', r.oid, r.relfilenode), ',' ORDER BY r.oid) "
-        "FROM " WITH_PARTITIONS " JOIN pg_catalog.pg_class r ON r.oid = relid))), "
-        "(SELECT sum(pg_stat_get_tuples_inserted(relid) + "
-        "pg_stat_get_tuples_updated(relid) + pg_stat_get_tuples_deleted(relid)) "
-        "FROM " WITH_PARTITIONS ") "
-        "FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(");
-    tdg__pg_put_literal(&out, table.data != NULL ? table.data : "");
-    tdg__text_put(&out, ") AND NOT EXISTS (SELECT 1 FROM ");
-    tdg__text_put(&out, table.data != NULL ? table.data : "");
-    tdg__text_put(&out, " LIMIT 0)");
-    if (table.error < 0)
+    if (table.error < 0) {
         m->failed = table.error;
+    } else {
+        put_tree(&out, m->plan, table.data);
+        put_state(&out, table.data);
+        m->plan->state = steal(m, &out);
+    }
     tdg__text_done(&table);
-    m->plan->state = steal(m, &out);
 }
 
 static void plan_table(struct maker *m) {
@@ -273,7 +307,6 @@ static void plan_table(struct maker *m) {
                  covered == plan->trigger.key_count);
     write_read(m);
     write_snapshot(m);
-    write_state(m);
 }
 
 /* ---- A query ------------------------------------------------------------ */
@@ -356,6 +389,8 @@ int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_wish_t *wish,
     else
         plan_query(&m);
     plan_channel(&m);
+    if (plan->by_table && m.failed == 0)
+        write_state(&m); /* which names the channel */
     return m.failed;
 }
 

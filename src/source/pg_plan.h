@@ -20,6 +20,12 @@
 #include "source/pg_sql.h"
 #include "source/pg_trigger.h"
 
+/* How the trigger of a table, or of one of its partitions or children, is enabled, the
+ * worst first: there is none, it is disabled, it notifies on another channel, it fires
+ * for replicated changes only, a child by INHERITS has none, it fires for other changes
+ * only, always. */
+#define TDG__PG_ENABLED "-DCRIOA"
+
 enum { TDG__PG_MAX_PARAMS_SQL = 2 * TDG__TEMPLATE_MAX_NAMES };
 
 typedef enum tdg__pg_shape {
@@ -49,9 +55,10 @@ typedef struct tdg__pg_plan {
     char *snapshot;      /* by_table and a template: keys and digest of every row */
     char *listen;
     char *state; /* by_table: what changes when rows do without a notification, as one
-                    row: how the trigger is enabled ('A' always, 'O', 'R', 'D', '' for
-                    none), a digest of the table's definition and storage, a count of
-                    written rows; an error if the table cannot be looked at */
+                    row: the trigger that notifies of least (see TDG__PG_ENABLED), a
+                    digest of the table's definition and storage, a count of rows
+                    written where the trigger does not always fire; an error if the
+                    table cannot be looked at */
 
     char *variables[TDG__TEMPLATE_MAX_NAMES]; /* of the template */
     const char

@@ -238,11 +238,13 @@ static void say_trigger(tdg__pg_source_t *p, char enabled) {
         char enabled;
         const char *text;
     } cases[] = {
-        {'-', "has no trigger that notifies of its changes"         },
-        {'D', "has a disabled trigger"                              },
-        {'R', "has a trigger that fires for replicated changes only"},
+        {'-', "has no trigger that notifies of its changes"                            },
+        {'D', "has a disabled trigger, or a partition with one"                        },
+        {'C', "has a trigger that notifies on another channel"                         },
+        {'I', "has children by INHERITS without a trigger that notifies on its channel"},
+        {'R', "has a trigger that fires for replicated changes only"                   },
         {'O', "has a trigger that does not fire for replicated changes, nor where "
-              "session_replication_role is replica"    },
+              "session_replication_role is replica"                       },
     };
 
     if (enabled == p->said_trigger)
@@ -257,16 +259,18 @@ static void say_trigger(tdg__pg_source_t *p, char enabled) {
                             p->plan.table_name, cases[i].text, p->probe_ms);
 }
 
+/* Who notifies by other means than our trigger has no use for what we know of it, nor
+ * for a count of rows. */
+static bool is_ours(const tdg__pg_source_t *p, char enabled) {
+    return p->plan.derived || (enabled != '-' && enabled != 'C');
+}
+
 static bool on_state_row(tdg__pg_query_t *query, const PGresult *row) {
     tdg__pg_source_t *p = query->user;
-    const char *enabled = PQgetvalue(row, 0, 0);
-    /* Where the trigger always fires, and for whoever notifies by himself, written rows
-     * are no news. */
-    bool counts = p->plan.derived && enabled[0] != 'A';
+    char enabled = PQgetvalue(row, 0, 0)[0];
 
-    snprintf(p->state_now, sizeof(p->state_now), "%c %s %s",
-             enabled[0] != '\0' ? enabled[0] : '-', PQgetvalue(row, 0, 1),
-             counts ? PQgetvalue(row, 0, 2) : "");
+    snprintf(p->state_now, sizeof(p->state_now), "%c %s %s", enabled,
+             PQgetvalue(row, 0, 1), is_ours(p, enabled) ? PQgetvalue(row, 0, 2) : "");
     return true;
 }
 
@@ -309,7 +313,7 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         snprintf(p->state_now, sizeof(p->state_now), "? %s", end->sqlstate);
     } else {
         p->said_table = false;
-        if (p->plan.derived)
+        if (is_ours(p, p->state_now[0]))
             say_trigger(p, p->state_now[0]);
     }
 

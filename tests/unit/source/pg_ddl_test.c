@@ -129,6 +129,7 @@ static void run_ddl(const char *sql) {
 
     snprintf(set, sizeof(set), "SET session_replication_role = %s", replication_role);
     run_on(conn, set);
+    run_on(conn, "SET client_min_messages = warning");
     run_on(conn, sql);
     PQfinish(conn);
 }
@@ -265,6 +266,8 @@ static void partitions(struct fixture *f) {
     harness_wait(h, CHANGED, "pg://shop/orders/11");
     run_ddl("ALTER TABLE orders DETACH PARTITION high CONCURRENTLY");
     harness_wait(h, DELETED, "pg://shop/orders/11");
+    run_ddl("ALTER TABLE low DISABLE TRIGGER tidings_row");
+    harness_wait(h, LOGGED, "has a disabled trigger");
     run_ddl("DROP TABLE low");
     harness_wait(h, DELETED, "pg://shop/orders/1");
 }
