@@ -40,7 +40,7 @@ static const tdg__option_t options[] = {
      .fallback = "false",
      .example = "true",
      .help = "Serve names that begin with a dot and what editors leave behind (x~, #x#, "
-             "4913), too."},
+             "x.bak, x.orig, 4913), too."},
     {.name = "max-files",
      .type = TDG__OPTION_NUMBER,
      .offset = FIELD(max_files),

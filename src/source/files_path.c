@@ -106,12 +106,15 @@ static bool ends_with(const char *name, size_t len, const char *end) {
 }
 
 /* What editors leave beside a file, where that does not begin with a dot: backups of
- * Emacs, vim and others (x~, #x#), the file by which vim tries whether it may write
- * (4913), and what JetBrains writes before it renames. */
+ * Emacs, vim and others (x~, #x#), of other editors, sed and patch (x.bak, x.orig), the
+ * file by which vim tries whether it may write (4913), and what JetBrains writes before
+ * it renames. A backup may hold what was taken out of a file for good reason, so whoever
+ * wants it served says so. */
 static bool is_left_by_editor(const char *name, size_t len) {
     return name[len - 1] == '~' || (len > 2 && name[0] == '#' && name[len - 1] == '#') ||
-           (len == 4 && memcmp(name, "4913", 4) == 0) ||
-           ends_with(name, len, "___jb_tmp___") || ends_with(name, len, "___jb_old___");
+           (len == 4 && memcmp(name, "4913", 4) == 0) || ends_with(name, len, ".bak") ||
+           ends_with(name, len, ".orig") || ends_with(name, len, "___jb_tmp___") ||
+           ends_with(name, len, "___jb_old___");
 }
 
 bool tdg__files_is_hidden(const char *path) {

@@ -24,7 +24,7 @@ char *tdg__files_uri(const char *prefix, const char *path);
 bool tdg__files_path(const char *encoded, size_t len, char *out);
 
 /* Whether a name or one on the way to it begins with a dot, or is what editors leave
- * behind: x~, #x#, 4913. */
+ * behind: x~, #x#, x.bak, x.orig, 4913. */
 bool tdg__files_is_hidden(const char *path);
 
 /* Opens `path` beneath the folder `root`; "" is the root itself. Links on the way are

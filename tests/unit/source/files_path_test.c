@@ -76,6 +76,13 @@ static void hidden_is_a_leading_dot_anywhere_on_the_way(void **state) {
     assert_true(tdg__files_is_hidden(".#a.md"));
     assert_true(tdg__files_is_hidden(".a.md.swp"));
     assert_true(tdg__files_is_hidden("a/4913"));
+    assert_true(tdg__files_is_hidden("a/b.md.bak"));
+    assert_true(tdg__files_is_hidden("b.md.orig"));
+    assert_true(tdg__files_is_hidden("old.bak/b.md"));
+    assert_false(tdg__files_is_hidden("a/bak"));
+    assert_false(tdg__files_is_hidden("orig"));
+    assert_false(tdg__files_is_hidden("a.original"));
+    assert_false(tdg__files_is_hidden("a.bak.md"));
     assert_true(tdg__files_is_hidden("a.md___jb_tmp___"));
     assert_true(tdg__files_is_hidden("a~/b"));
     assert_false(tdg__files_is_hidden("~a/b#/#c"));
