@@ -445,8 +445,10 @@ static int subscribe_listed(watch_t *watch, const char **uris, size_t count, boo
         if (codes[i] == 0)
             json_object_set_new(follow->known, uris[i], json_true());
         else if (++refused <= SHOWN_REFUSALS && first)
-            watch_say(watch, "%s is listed but cannot be watched: %s", uris[i],
-                      tdg_strerror(codes[i]));
+            watch_say(watch,
+                      follow->left_out ? "%s is refused for now, retrying: %s"
+                                       : "%s is listed but cannot be watched: %s",
+                      uris[i], tdg_strerror(codes[i]));
         if (codes[i] == 0 && !first)
             tell_listed(watch, uris[i]);
     }
@@ -641,7 +643,7 @@ static bool wait_for_lists(watch_follow_t *follow, long *pause_ms, unsigned *ret
     pthread_mutex_lock(&follow->lock);
     pause_between_looks(follow, pause_ms);
     if (follow->left_out && follow->changed == 0) {
-        rest(follow, MAX_PAUSE_MS, FOLLOWED);
+        rest(follow, 2 * RETRY_MS, FOLLOWED);
         follow->changed |= 1u << TDG_LIST_RESOURCES;
     }
     while (!follow->stop && follow->changed == 0)

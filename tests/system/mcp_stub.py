@@ -32,6 +32,7 @@ class Stub:
                 'serverInfo': {'name': 'stub', 'version': '1'}, **facts},
             **(answers or {})}
         self.streams = {}  # method: what writes its answer, given the handler and the request
+        self.refused = {}  # URIs that listens do not get, each with its reason
         self.updates = ()  # params of resources/updated, for whoever listens
         self.requests = []
         self.headers = []
@@ -64,11 +65,15 @@ class Stub:
                 self.wfile.write(data)
 
             def listen(self, body):
-                """Acknowledges everything, sends the updates, and waits until the client leaves."""
+                """Acknowledges what is not refused, sends the updates, and waits until the client leaves."""
+                wanted = dict(body['params'].get('notifications', {}))
+                wanted['resourceSubscriptions'] = [
+                    uri for uri in wanted.get('resourceSubscriptions', [])
+                    if uri not in stub.refused]
                 said = {'jsonrpc': '2.0', 'method': 'notifications/subscriptions/acknowledged',
-                        'params': {'notifications': body['params'].get('notifications', {}),
-                                   '_meta': {'io.modelcontextprotocol/subscriptionId':
-                                             body['id']}}}
+                        'params': {'notifications': wanted, '_meta': {
+                            'io.modelcontextprotocol/subscriptionId': body['id'],
+                            'dev.tidings/refused': dict(stub.refused)}}}
                 self.send_response(200)
                 self.send_header('Content-Type', 'text/event-stream')
                 self.send_header('Connection', 'close')

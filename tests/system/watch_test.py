@@ -678,6 +678,23 @@ def a_refusal_that_may_pass_is_retried():
     stub.close()
 
 
+def some_of_a_list_may_be_refused_for_now():
+    """The others are watched meanwhile; it joins them when the server accepts it."""
+    stub = Stub({'resources/list': {'resources': [{'uri': f'm:{i}', 'name': str(i)}
+                                                  for i in (1, 2)]}},
+                capabilities={'resources': {'subscribe': True}})
+    stub.refused['m:2'] = 'subscription_failed'
+    watch = Watch(stub.url, wait=False)
+    watch.line('m:2 is refused for now, retrying', lines=watch.err)
+    watch.line('watching 1 resource', lines=watch.err)
+    # The first two looks at the list are for the start; no change of it leads to the third.
+    tap.until(lambda: len(stub.asked('resources/list')) >= 3, 'the list is not looked at again')
+    del stub.refused['m:2']
+    watch.line('m:2', 'new in the list')
+    watch.ends(OK, signal.SIGINT)
+    stub.close()
+
+
 def patience_is_not_silent():
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
@@ -851,6 +868,7 @@ TESTS = [
     (nothing_to_watch_is_said,),
     (what_a_server_answers_decides_the_exit_code,),
     (a_refusal_that_may_pass_is_retried,),
+    (some_of_a_list_may_be_refused_for_now,),
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),
