@@ -68,10 +68,33 @@ static void put_body(tdg__text_t *out, const char *channel, const char *old_key,
                        "END\n");
 }
 
+/* One text as a literal of another. */
+static void put_as_literal(tdg__text_t *out, tdg__text_t *text) {
+    if (text->error < 0)
+        out->error = text->error;
+    else
+        tdg__pg_put_literal(out, text->data);
+    tdg__text_done(text);
+}
+
 /* A body in dollar quotes must not contain its own end, and a name may be any text. */
+static void put_in_quotes(tdg__text_t *out, tdg__text_t *body) {
+    const char *tag = "$tidings$";
+
+    if (body->error < 0) {
+        out->error = body->error;
+    } else if (strstr(body->data, tag) == NULL) {
+        tdg__text_put(out, tag);
+        tdg__text_add(out, body->data, body->len);
+        tdg__text_put(out, tag);
+    } else {
+        tdg__pg_put_literal(out, body->data);
+    }
+    tdg__text_done(body);
+}
+
 static void put_quoted_body(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
     tdg__text_t body, parts[3];
-    const char *tag = "$tidings$";
 
     tdg__text_init(&body, TDG__PG_SQL_MAX);
     for (size_t i = 0; i < 3; i++)
@@ -81,34 +104,58 @@ static void put_quoted_body(tdg__text_t *out, const tdg__pg_trigger_t *trigger) 
     put_key(&parts[2], trigger, "NEW");
     for (size_t i = 0; i < 3; i++)
         if (parts[i].error < 0)
-            out->error = parts[i].error;
-    if (out->error == 0)
+            body.error = parts[i].error;
+    if (body.error == 0)
         put_body(&body, parts[0].data, parts[1].data, parts[2].data);
-    if (out->error == 0)
-        out->error = body.error;
-
-    if (out->error == 0 && strstr(body.data, tag) == NULL) {
-        tdg__text_put(out, tag);
-        tdg__text_add(out, body.data, body.len);
-        tdg__text_put(out, tag);
-    } else if (out->error == 0) {
-        tdg__pg_put_literal(out, body.data);
-    }
-    tdg__text_done(&body);
+    put_in_quotes(out, &body);
     for (size_t i = 0; i < 3; i++)
         tdg__text_done(&parts[i]);
 }
 
-/* ---- The mark ----------------------------------------------------------- */
+/* ---- The owner of the function ------------------------------------------ */
 
-/* One text as a literal of another. */
-static void put_as_literal(tdg__text_t *out, tdg__text_t *text) {
-    if (text->error < 0)
-        out->error = text->error;
-    else
-        tdg__pg_put_literal(out, text->data);
-    tdg__text_done(text);
+static void put_is_owned(tdg__text_t *out, const tdg__pg_table_t *table) {
+    tdg__text_t function, relation;
+
+    tdg__text_init(&function, TDG__PG_SQL_MAX);
+    tdg__text_init(&relation, TDG__PG_SQL_MAX);
+    put_function_name(&function, table);
+    tdg__text_put(&function, "()");
+    tdg__pg_put_table(&relation, table);
+
+    tdg__text_put(out, "EXISTS (SELECT FROM pg_catalog.pg_proc\n"
+                       "         WHERE oid = pg_catalog.to_regprocedure(");
+    put_as_literal(out, &function);
+    tdg__text_put(out, ")\n"
+                       "           AND proowner IN (\n"
+                       "               SELECT oid FROM pg_catalog.pg_roles\n"
+                       "                WHERE rolname = current_user\n"
+                       "               UNION SELECT relowner FROM pg_catalog.pg_class\n"
+                       "                WHERE oid = pg_catalog.to_regclass(");
+    put_as_literal(out, &relation);
+    tdg__text_put(out, ")))");
 }
+
+/* Whoever owns the function can change what it does with the rights of those who write
+ * to the table. Anybody who may create functions in the schema may have made one of this
+ * name before, and replacing a function does not change its owner. */
+static void put_owner(tdg__text_t *out, const tdg__pg_table_t *table) {
+    tdg__text_t body;
+
+    tdg__text_init(&body, TDG__PG_SQL_MAX);
+    tdg__text_put(&body, "\nBEGIN\n    IF NOT ");
+    put_is_owned(&body, table);
+    tdg__text_put(&body, " THEN\n        ALTER FUNCTION ");
+    put_function_name(&body, table);
+    tdg__text_put(&body, "() OWNER TO CURRENT_USER;\n"
+                         "    END IF;\n"
+                         "END\n");
+    tdg__text_put(out, "DO ");
+    put_in_quotes(out, &body);
+    tdg__text_put(out, ";\n");
+}
+
+/* ---- The mark ----------------------------------------------------------- */
 
 static void put_channel(tdg__text_t *mark, const char *channel) {
     tdg__text_put(mark, " on the channel ");
@@ -187,6 +234,7 @@ void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {
                        "    AS ");
     put_quoted_body(out, trigger);
     tdg__text_put(out, ";\n");
+    put_owner(out, &trigger->table);
     put_mark(out, trigger);
 
     put_drop_triggers(out, &trigger->table);
@@ -199,5 +247,6 @@ void tdg__pg_put_uninstall(tdg__text_t *out, const tdg__pg_table_t *table) {
     put_drop_triggers(out, table);
     tdg__text_put(out, "DROP FUNCTION IF EXISTS ");
     put_function_name(out, table);
-    tdg__text_put(out, "();\n");
+    /* A table that was renamed keeps its triggers. */
+    tdg__text_put(out, "() CASCADE;\n");
 }

@@ -245,6 +245,29 @@ event_triggers_of_a_superuser_serve_everybody() {
     exits 0 && gives "$ours" 0 && gives "$events" 3 && err_has 'tidings_\* stay: must be owner'
 }
 
+a_function_of_somebody_else_is_taken_from_its_owner() {
+    local evil="CREATE OR REPLACE FUNCTION shop.tidings_shop_orders() RETURNS trigger
+        LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+    psql -X -q -d "$guest" -c "$evil" || return 1
+    run postgres install --table shop.orders --key id --apply "$admin"
+    exits 0 || return 1
+    psql -X -q -d "$guest" -c "$evil" 2>/dev/null && { why 'it can still change it' || return 1; }
+    # Not from the owner of the table, who could do as much without it.
+    sql 'ALTER TABLE shop.orders OWNER TO guest;
+         ALTER FUNCTION shop.tidings_shop_orders OWNER TO guest'
+    run postgres install --table shop.orders --key id --apply "$admin"
+    exits 0 && psql -X -q -d "$guest" -c "$evil"
+}
+
+a_table_that_was_renamed_is_no_obstacle() {
+    run postgres install --table shop.orders --key id --apply "$admin"
+    sql 'ALTER TABLE shop.orders RENAME TO sold; CREATE TABLE shop.orders (id int)'
+    run postgres install --table shop.orders --key id --apply "$admin"
+    exits 0 && gives "$ours" 4 || return 1
+    run postgres uninstall --table shop.orders --apply "$admin"
+    exits 0 && gives "$ours" 0 && gives "$functions" 0
+}
+
 without_permission_nothing_is_done() {
     run postgres install --table shop.orders --key id --apply "$guest"
     exits 1 && err_has 'the role guest has to own shop.orders' && gives "$functions" 0 &&
