@@ -345,9 +345,9 @@ static void arm_limit(tdg__engine_t *engine, struct group *group) {
 }
 
 /* Puts a sub among the recent ones, by the time it was taken. Only a sub that changes its
- * wishes was taken before the last one; the walk to its place is bounded, and beyond that
- * it counts as taken as late as its neighbour: one notification is delayed, by less than
- * its limit. */
+ * wishes, or whose limit was over and is longer now, was taken before the last one; the
+ * walk to its place is bounded, and beyond that it counts as taken as late as its
+ * neighbour: one notification is delayed, by less than its limit. */
 static void remember(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
     struct group *group = group_at(engine, sub->group);
@@ -384,7 +384,7 @@ void tdg__group_due(tdg__engine_t *engine, uint32_t sub_id, bool skip_limit) {
         sub->wait = WAIT_LIMIT;
         group->limited++;
         remember(engine, sub_id);
-        if (group->limited == 1)
+        if (group->limited == 1 || group->recent.first == sub_id)
             arm_limit(engine, group);
     } else {
         tdg__stream_make_ready(engine, sub_id);

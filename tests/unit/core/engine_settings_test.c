@@ -399,6 +399,33 @@ static void a_shorter_limit_that_is_over_is_noticed_at_the_next_advance(void **s
     expect_note(f, s, "a:1", 2, 0);
 }
 
+/* The limit of the first was over and runs again, as it is longer now; that of the second
+ * ends later, though it is the first to wait. */
+static void a_longer_limit_is_over_for_each_when_its_own_time_is(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f), t = open_stream(f);
+
+    set_defaults(f, rate_limit(200));
+    subscribe(f, t, "a:1");
+    changed(f, "a:1", NULL);
+    expect_note(f, t, "a:1", 1, 0);
+    subscribe(f, s, "a:1");
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 2, 0);
+    advance(f, 200);
+    expect_note(f, t, "a:1", 2, 0);
+
+    set_defaults(f, rate_limit(1000));
+    changed(f, "a:1", NULL);
+    advance(f, 799);
+    expect_silence(f);
+    advance(f, 1);
+    expect_note(f, s, "a:1", 3, 0);
+    expect_silence(f);
+    advance(f, 200);
+    expect_note(f, t, "a:1", 3, 0);
+}
+
 static void a_longer_limit_holds_what_waits(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -871,6 +898,7 @@ int main(void) {
         TEST(setting_the_rate_limit_leaves_the_timing_alone, setup_default),
         TEST(a_shorter_limit_lets_go_what_waits_for_the_old_one, setup_default),
         TEST(a_shorter_limit_that_is_over_is_noticed_at_the_next_advance, setup_default),
+        TEST(a_longer_limit_is_over_for_each_when_its_own_time_is, setup_default),
         TEST(a_longer_limit_holds_what_waits, setup_default),
         TEST(a_limit_turned_on_is_measured_from_the_last_notification, setup_default),
         TEST(a_limit_set_while_running_changes_nothing_that_is_ready, setup_default),
