@@ -398,6 +398,7 @@ int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
     conn->outlet.calls = &outlet_calls;
     conn->outlet.fd = fd;
     conn->outlet.socket = true;
+    conn->outlet.takes_turns = true;
     conn->tag = tag;
     conn->refused = refused;
     conn->deadline_ms = in_ms(net, net->opts.request_timeout_ms);

@@ -93,7 +93,8 @@ static void on_written(uv_write_t *request, int status);
 static bool may_write(const tdg__outlet_t *outlet) {
     const tdg__net_t *net = outlet->net;
 
-    return !outlet->socket || (net->writers.first == NULL && net->shared < SHARED_MAX);
+    return !outlet->takes_turns ||
+           (net->writers.first == NULL && net->shared < SHARED_MAX);
 }
 
 /* Gives libuv the next slice of the first that waits. Returns 0 or what it said. */
@@ -148,10 +149,14 @@ static void settle(tdg__outlet_t *outlet, int status) {
     }
 }
 
+/* A stream that is being closed reports what the kernel took before as written: then the
+ * next slice must not wait for a turn, which would come when the outlet is gone. */
 static void on_written(uv_write_t *request, int status) {
     struct tdg__rest *rest = request->data;
     tdg__outlet_t *outlet = rest->outlet;
 
+    if (status == 0 && uv_is_closing((uv_handle_t *)outlet->stream))
+        status = UV_ECANCELED;
     outlet->progress_ms = uv_now(outlet->net->loop);
     if (status == 0 && next_waits(outlet))
         status = submit_in_turn(outlet);

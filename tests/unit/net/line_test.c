@@ -428,6 +428,45 @@ static void closes_from_inside_a_line(void **state) {
     assert_int_equal(f->lines, 1);
 }
 
+/* Writes what counts as much as all connections may write in a turn. */
+static tdg__buf_t *write_shared(struct fixture *f) {
+    tdg__buf_t *buf = tdg__buf_create(NULL, LARGE);
+    tdg__rope_t rope;
+
+    assert_non_null(buf);
+    memset(buf->data, 'x', buf->len);
+    tdg__rope_init(&rope, SIZE_MAX);
+    tdg__rope_splice(&rope, buf);
+    f->world.net->shared = LARGE;
+    assert_int_equal(tdg__outlet_write_rope(tdg__line_outlet(f->line), &rope),
+                     TDG_EAGAIN);
+    tdg__rope_done(&rope);
+    return buf;
+}
+
+static void lets_go_of_shared_buffers_when_it_closes(void **state) {
+    struct fixture *f = *state;
+    tdg__buf_t *buf = write_shared(f);
+
+    tdg__line_close(f->line, 0, on_done, f);
+    RUN_UNTIL(&f->world, f->done == 1);
+    assert_int_equal(atomic_load(&buf->refs), 1);
+    tdg__buf_unref(buf);
+}
+
+static void writes_shared_buffers_when_its_net_is_closing(void **state) {
+    struct fixture *f = *state;
+    tdg__buf_t *buf = write_shared(f);
+    tdg__net_t *net = f->world.net;
+
+    f->world.net = NULL;
+    tdg__net_close(net, NULL, NULL);
+    free(read_all(f, LARGE));
+    RUN_UNTIL(&f->world, f->drained == 1);
+    assert_int_equal(atomic_load(&buf->refs), 1);
+    tdg__buf_unref(buf);
+}
+
 static void leaves_the_descriptors_as_they_were(void **state) {
     struct fixture *f = *state;
 
@@ -640,6 +679,8 @@ int main(void) {
         BOTH(closes_when_all_is_written),
         BOTH(closes_when_the_time_is_over),
         BOTH(closes_from_inside_a_line),
+        BOTH(lets_go_of_shared_buffers_when_it_closes),
+        BOTH(writes_shared_buffers_when_its_net_is_closing),
         BOTH(leaves_the_descriptors_as_they_were),
         BOTH(is_outlived_by_nothing_of_its_net),
         TEST(reads_and_writes_files),

@@ -40,6 +40,7 @@ static void open_outlet(struct fixture *f, int near, int far, bool socket) {
                                 .stream = (uv_stream_t *)&f->pipe,
                                 .calls = &calls,
                                 .fd = near,
+                                .takes_turns = socket,
                                 .socket = socket};
 }
 

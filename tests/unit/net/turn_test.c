@@ -268,6 +268,36 @@ static void readers_may_leave_before_their_turn(void **state) {
     assert_int_equal(w->closed, READERS);
 }
 
+static void answer_and_close_all(struct world *w, tdg__conn_t *conn,
+                                 const tdg__http_request_t *request) {
+    (void)conn, (void)request;
+    answer_large(w);
+    while (w->net->conns != NULL)
+        tdg__conn_abort(w->net->conns);
+}
+
+/* The kernel has taken slices, which libuv has not reported yet, when it is closed. */
+static void none_waits_once_it_is_closed(void **state) {
+    struct world *w = *state;
+    struct client *readers[READERS];
+
+    open_readers(w, readers);
+    w->answer = answer_and_close_all;
+    client_get(w, client_open(w), "/x");
+    RUN_UNTIL(w, w->closed == READERS + 1);
+    assert_null(w->net->writers.first);
+}
+
+static void nor_once_the_net_is_closed(void **state) {
+    struct world *w = *state;
+    struct client *readers[READERS];
+
+    open_readers(w, readers);
+    answer_large(w);
+    world_close_net(w);
+    assert_int_equal(w->closed, READERS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_that_sends_much_waits_for_the_others, setup,
@@ -287,6 +317,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(large_answers_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(readers_may_leave_before_their_turn, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(none_waits_once_it_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(nor_once_the_net_is_closed, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
