@@ -457,6 +457,7 @@ static void free_(tdg__source_t *source) {
     tdg__files_queue_clear(&files->later);
     tdg__files_queue_clear(&files->unsure);
     tdg__files_queue_clear(&files->absent);
+    tdg__files_queue_clear(&files->dangling);
     tdg__files_saves_free(files);
     tdg__files_tree_done(&files->tree);
     for (size_t i = 0; i < files->n_arming; i++)

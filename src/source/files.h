@@ -26,6 +26,7 @@
 
 enum {
     TDG__FILES_EARLY = 64,        /* watches whose events came before we knew them */
+    TDG__FILES_DANGLING = 256,    /* links to nothing that are looked after */
     TDG__FILES_QUEUE_MAX = 65536, /* tasks that wait; more: everything is read again */
 };
 
@@ -74,8 +75,9 @@ typedef struct tdg__files {
     uv_poll_t poll;
     bool polling; /* by walking, for want of inotify or because the options say so */
     uv_timer_t later_timer;
-    tdg__files_queue_t later; /* looked at soon, not at once: written to */
-    bool links_later;         /* and all links */
+    tdg__files_queue_t later;    /* looked at soon, not at once: written to */
+    bool links_later;            /* and all links */
+    tdg__files_queue_t dangling; /* links that led to nothing for us */
     int early[TDG__FILES_EARLY];
     size_t n_early;
     bool early_full;
@@ -198,6 +200,7 @@ void tdg__files_queue_clear(tdg__files_queue_t *queue);
 void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags);
 void tdg__files_look_later(tdg__files_t *files, const char *path);
 void tdg__files_look_now(tdg__files_t *files); /* at what was to be looked at later */
+bool tdg__files_has_links(const tdg__files_t *files);
 void tdg__files_look_at_links(tdg__files_t *files);
 void tdg__files_look_at_root(tdg__files_t *files);
 void tdg__files_rescan(tdg__files_t *files); /* all of it, from the root */
@@ -206,7 +209,7 @@ void tdg__files_saw(tdg__files_t *files, const char *path); /* it has been read 
 bool tdg__files_has(tdg__files_t *files, const char *path); /* such a file, in the tree */
 
 /* From the source before, whose tree is ours already. */
-void tdg__files_inherit_absent(tdg__files_t *files, tdg__files_t *before);
+void tdg__files_inherit_absent(tdg__files_t *files);
 
 /* ---- files_complete.c --------------------------------------------------- */
 

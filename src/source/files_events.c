@@ -51,7 +51,7 @@ bool tdg__files_was_early(const tdg__files_t *files, int wd) {
 static void on_later(uv_timer_t *timer) {
     tdg__files_t *files = timer->data;
 
-    if (files->links_later && files->tree.links > 0)
+    if (files->links_later && tdg__files_has_links(files))
         tdg__files_look_at_links(files);
     files->links_later = false;
     tdg__files_look_now(files);
@@ -120,17 +120,12 @@ static void on_file(tdg__files_t *files, const char *path, uint32_t mask) {
 static void on_name(tdg__files_t *files, uint32_t id, uint32_t mask, const char *name) {
     char path[TDG__FILES_MAX_PATH];
     bool is_folder = (mask & IN_ISDIR) != 0;
-    size_t len;
 
-    if (!tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+    if (!tdg__files_path_in(&files->tree, id, name, path, sizeof(path)))
         return;
-    len = strlen(path);
-    if (len + strlen(name) + 2 > sizeof(path))
-        return;
-    snprintf(path + len, sizeof(path) - len, "%s%s", len > 0 ? "/" : "", name);
 
     /* A link may lead to it, also where it is hidden itself. */
-    if (files->tree.links > 0) {
+    if (tdg__files_has_links(files)) {
         files->links_later = true;
         soon(files);
     }

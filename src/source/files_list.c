@@ -5,6 +5,7 @@
  * next piece begins. So nothing else changes the tree in between, however large a folder
  * that comes or goes. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -155,10 +156,40 @@ void tdg__files_look_now(tdg__files_t *files) {
     tdg__files_pump(files);
 }
 
+bool tdg__files_has_links(const tdg__files_t *files) {
+    return files->tree.links > 0 || files->dangling.count > 0;
+}
+
+/* What a link leads to may come where nothing is watched. */
+static void note_dangling(tdg__files_t *files, const char *path) {
+    tdg__files_queue_t *dangling = &files->dangling;
+
+    for (size_t i = 0; i < dangling->count; i++)
+        if (strcmp(dangling->list[dangling->head + i].path, path) == 0)
+            return;
+    if (dangling->count >= TDG__FILES_DANGLING)
+        return;
+    if (queue_put(dangling, path, 0, 0) < 0)
+        files->incomplete = true;
+}
+
+/* Each is noted again where it still leads to nothing. */
+static void look_at_dangling(tdg__files_t *files) {
+    while (files->dangling.count > 0) {
+        tdg__files_task_t task = queue_take(&files->dangling);
+
+        if (!waits(files, &files->queue, TDG__NODE_QUEUED, task.path))
+            put(files, &files->queue, task.path, TDG__TASK_TELL);
+        tdg__free(task.path);
+    }
+}
+
 /* The targets of links may be where nothing is watched. */
 void tdg__files_look_at_links(tdg__files_t *files) {
     char path[TDG__FILES_MAX_PATH];
     size_t left = files->tree.links;
+
+    look_at_dangling(files);
 
     for (uint32_t id = 1; left > 0 && id < tdg__pool_end(&files->tree.pool); id++) {
         const tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
@@ -343,17 +374,32 @@ static void wait_for_absent(tdg__files_t *files) {
     uv_timer_start(&files->absent_timer, on_absent, wait > 0 ? (uint64_t)wait : 0, 0);
 }
 
-/* How long that lasts counts from when the source before has missed it: reloads may come
- * more often than `settle`. */
-void tdg__files_inherit_absent(tdg__files_t *files, tdg__files_t *before) {
-    tdg__files_queue_t *absent = &before->absent;
+static int by_time(const void *a, const void *b) {
+    const tdg__files_task_t *left = a, *right = b;
 
-    for (size_t i = absent->head; i < absent->head + absent->count; i++)
-        absent->list[i].due_ms += files->settle_ms - before->settle_ms;
-    files->absent = *absent;
-    files->n_absent = before->n_absent;
-    *absent = (tdg__files_queue_t){0};
-    before->n_absent = 0;
+    return (left->due_ms > right->due_ms) - (left->due_ms < right->due_ms);
+}
+
+/* How long that lasts counts from when the source before has missed it: reloads may come
+ * more often than `settle`. All of them are waited for, also those that were about to be
+ * looked at: `settle` may be longer now. */
+void tdg__files_inherit_absent(tdg__files_t *files) {
+    tdg__files_queue_t *absent = &files->absent;
+    char path[TDG__FILES_MAX_PATH];
+
+    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node == NULL || node->name == NULL || (node->flags & TDG__NODE_ABSENT) == 0)
+            continue;
+        files->n_absent++;
+        if (absent->count >= TDG__FILES_QUEUE_MAX ||
+            !tdg__files_path_of(&files->tree, id, path, sizeof(path)) ||
+            queue_put(absent, path, 0, (int64_t)node->sign + files->settle_ms) < 0)
+            set_found(files, node); /* the walk misses it anew */
+    }
+    if (absent->count > 0)
+        qsort(absent->list + absent->head, absent->count, sizeof(*absent->list), by_time);
     wait_for_absent(files);
 }
 
@@ -481,6 +527,9 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     bool is_folder = r->type == TDG__FILE_FOLDER, is_new = id == 0;
     char path[TDG__FILES_MAX_PATH];
 
+    if (r->type == TDG__FILE_NONE && r->is_link &&
+        tdg__files_path_in(tree, parent, name, path, sizeof(path)))
+        note_dangling(files, path);
     if (id != 0) {
         const tdg__files_node_t *node = tdg__files_node(tree, id);
 

@@ -18,7 +18,7 @@ bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from) {
     tdg__files_tree_disown(&files->tree);
     tdg__files_tree_done(&own);
     tdg__files_inherit_saves(files, before);
-    tdg__files_inherit_absent(files, before);
+    tdg__files_inherit_absent(files);
 
     files->unsure = before->unsure;
     files->all_unsure = before->all_unsure;

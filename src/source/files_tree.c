@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/files_tree.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -207,6 +208,19 @@ bool tdg__files_path_of(const tdg__files_tree_t *tree, uint32_t id, char *out,
         id = node->parent;
     }
     memmove(out, out + at, room - at);
+    return true;
+}
+
+bool tdg__files_path_in(const tdg__files_tree_t *tree, uint32_t parent, const char *name,
+                        char *out, size_t room) {
+    size_t len;
+
+    if (!tdg__files_path_of(tree, parent, out, room))
+        return false;
+    len = strlen(out);
+    if (len + strlen(name) + 2 > room)
+        return false;
+    snprintf(out + len, room - len, "%s%s", len > 0 ? "/" : "", name);
     return true;
 }
 

@@ -95,6 +95,10 @@ uint32_t tdg__files_leaf(const tdg__files_tree_t *tree, uint32_t id);
 bool tdg__files_path_of(const tdg__files_tree_t *tree, uint32_t id, char *out,
                         size_t room);
 
+/* The same for a name in a folder, which need not be known. */
+bool tdg__files_path_in(const tdg__files_tree_t *tree, uint32_t parent, const char *name,
+                        char *out, size_t room);
+
 /* The folder with this watch, or 0. Setting takes it from whoever had it; -1 is none.
  * Returns 0, or TDG_ENOMEM: then nobody has it. */
 uint32_t tdg__files_by_wd(const tdg__files_tree_t *tree, int wd);

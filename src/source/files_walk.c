@@ -112,13 +112,12 @@ static void describe_link(tdg__files_walk_t *walk, const char *path,
     struct stat st;
     int fd = tdg__files_open(walk->root_fd, path, O_PATH, TDG__FILES_FOLLOW);
 
+    r->is_link = true;
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        !tdg__files_is_never(&walk->never, &st)) {
+        !tdg__files_is_never(&walk->never, &st))
         describe(r, &st);
-        r->is_link = true;
-    }
     close(fd);
 }
 
@@ -207,7 +206,7 @@ static void entry(tdg__files_walk_t *walk, const tdg__files_task_t *task,
         return;
     r = report(walk, TDG__REPORT_ENTRY, name, task->flags);
     inspect(walk, dirfd(walk->dir), name, path, r);
-    if (r->type == TDG__FILE_NONE) {
+    if (r->type == TDG__FILE_NONE && !r->is_link) {
         walk->n_reports = n_reports;
         walk->text_len = text_len;
     }

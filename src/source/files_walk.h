@@ -73,9 +73,9 @@ typedef enum tdg__file_type {
 } tdg__file_type_t;
 
 typedef struct tdg__files_report {
-    uint8_t kind; /* tdg__report_kind_t */
-    uint8_t type; /* tdg__file_type_t; NONE: not there, or nothing for us */
-    bool is_link;
+    uint8_t kind;     /* tdg__report_kind_t */
+    uint8_t type;     /* tdg__file_type_t; NONE: not there, or nothing for us */
+    bool is_link;     /* also of type NONE: it leads to nothing for us, at present */
     uint8_t flags;    /* of the task */
     int error;        /* BEGIN: it cannot be read; END: not to its end; an errno */
     int wd;           /* BEGIN: its watch; -1: none */

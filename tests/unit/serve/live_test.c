@@ -10,6 +10,7 @@
 
 #include "server/limits.h"
 #include "server/worker.h"
+#include "source/files.h"
 #include "unit/serve/scene.h"
 #include "unit/source/folder.h"
 #include "unit/source/pg_server.h"
@@ -766,6 +767,32 @@ static void a_folder_with_other_limits_is_listed_anew(void **state) {
     folder_destroy(&folder);
 }
 
+/* Right when that was believed, and about to be looked at once more. */
+static void a_reload_that_waits_longer_does_not_forget_a_deletion(void **state) {
+    const tdg__files_t *files;
+    struct folder folder;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "gone", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, "  settle: 20ms\n"));
+    files = (const tdg__files_t *)tdg__live_owner(scene.live, "f:gone");
+    do { /* until the look has not come to its end */
+        folder_write(&folder, "gone", "one");
+        SCENE_UNTIL(&scene, files->tree.files == 1 && files->n_absent == 0);
+        folder_remove(&folder, "gone");
+        SCENE_UNTIL(&scene, files->n_absent == 1 || files->tree.files == 0);
+        while (files->absent.count > 0)
+            uv_run(&scene.loop, UV_RUN_NOWAIT);
+    } while (files->n_absent == 0);
+    assert_int_equal(scene_try_replace(&scene, folder_yaml(&folder, "  settle: 1s\n")),
+                     0);
+    expect_listed(&scene, "f:gone", false);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* ---- Replacing a query -------------------------------------------------- */
 
 static const char *query_yaml(const struct pg_server *server, const char *more) {
@@ -1122,6 +1149,7 @@ int main(void) {
         cmocka_unit_test(so_does_that_of_a_single_file),
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(reloads_in_a_row_do_not_put_off_a_deletion),
+        cmocka_unit_test(a_reload_that_waits_longer_does_not_forget_a_deletion),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),

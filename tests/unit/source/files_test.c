@@ -789,6 +789,24 @@ static void a_hidden_folder_behind_links_is_swapped(void **state) {
     harness_wait_for_text(&f->harness, uri(f, "conf.yaml"), "three");
 }
 
+/* What it leads to goes and comes where nothing is watched. */
+static void a_link_to_nothing_is_looked_after(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "root/.store");
+    folder_link(&f->folder, ".store/t", "root/link");
+    serve(f, "settle: 10ms\n");
+    harness_watch(&f->harness, uri(f, "link"));
+    folder_write(&f->folder, "root/.store/t", "one");
+    harness_wait(&f->harness, LISTED, uri(f, "link"));
+    harness_wait_for_text(&f->harness, uri(f, "link"), "one");
+    folder_remove(&f->folder, "root/.store/t");
+    harness_wait(&f->harness, UNLISTED, uri(f, "link"));
+    folder_write(&f->folder, "root/.store/t", "two");
+    harness_wait(&f->harness, LISTED, uri(f, "link"));
+    harness_wait_for_text(&f->harness, uri(f, "link"), "two");
+}
+
 static void a_file_becomes_a_link_that_leaves(void **state) {
     struct fixture *f = *state;
 
@@ -903,6 +921,7 @@ int main(void) {
         TEST(thousands_come_and_go_in_pieces),
         TEST(links_inside_are_files_and_others_are_nothing),
         TEST(a_hidden_folder_behind_links_is_swapped),
+        TEST(a_link_to_nothing_is_looked_after),
         TEST(a_file_becomes_a_link_that_leaves),
         TEST(a_single_file_is_served_and_nothing_beside_it),
         TEST(a_single_file_with_a_uri_may_come_later),
