@@ -28,7 +28,7 @@ from lib import tap  # noqa: E402
 from lib.served import Served  # noqa: E402
 from lib.wire import Conn, head, modern  # noqa: E402
 from reload.database import Database, programs  # noqa: E402
-from reload.places import One, Pages, Published, Rows, Tree  # noqa: E402
+from reload.places import One, Pages, Published, Query, Rows, Tree  # noqa: E402
 from reload.subscribers import MARK, OfLists, checksum, subscribe_all  # noqa: E402
 
 CHAOS_SECONDS = 1.2
@@ -49,13 +49,18 @@ class World:
         self.count = 0
         self.served = None
         self.trace = []
+        self.slow = []  # writers that take a while
         self.places = [Tree(self, bulk), Published(self), *(One(self, number) for number in range(3))]
         if database is not None:
-            self.places.append(Rows(self))
+            self.places += [Rows(self), Query(self)]
 
     def text(self):
         self.count += 1
         return f'text {self.count}\n'
+
+    def meanwhile(self, function, *args):
+        self.slow.append(threading.Thread(target=function, args=args))
+        self.slow[-1].start()
 
     # ---- The config
 
@@ -149,6 +154,8 @@ class World:
             self.reload()
         for _ in range(self.chance.choice([0, 5, 50])):
             self.chance.choice(self.places).change()
+        for thread in self.slow:
+            thread.join()
 
     def complaints(self, subscribers, before):
         truth, listed = self.truth()

@@ -44,6 +44,7 @@ class Database:
         self.shell = subprocess.Popen(['psql', '-qAt', '-v', 'ON_ERROR_STOP=1', self.conninfo],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.run('CREATE TABLE item (id int PRIMARY KEY, value text)')
+        self.run('CREATE TABLE said (id int PRIMARY KEY, value text)')
         subprocess.run([tidings, 'postgres', 'install', '--table', 'item', '--key', 'id',
                         '--apply', self.conninfo], check=True, stdout=subprocess.DEVNULL,
                        timeout=tap.WAIT)

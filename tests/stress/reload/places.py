@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 
 PUSHED = ('memory', 'webhook')
 
@@ -15,6 +16,25 @@ def write(path, text):
     """In one step, so that nobody reads a half."""
     with open(path + '.new~', 'w', encoding='ascii') as file:
         file.write(text)
+    os.rename(path + '.new~', path)
+
+
+def save(path, text, pause=0):
+    """As `>` and editors do it: emptied, then half of it, then the whole; where the folder has
+    gone meanwhile, not at all."""
+    try:
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(text[:len(text) // 2])
+            file.flush()
+            time.sleep(pause)
+            file.write(text[len(text) // 2:])
+    except OSError:
+        pass
+
+
+def link(path, target):
+    """In one step, as write()."""
+    os.symlink(target, path + '.new~')
     os.rename(path + '.new~', path)
 
 
@@ -33,16 +53,35 @@ class Place:
         self.world, self.chance, self.uri, self.kinds = world, world.chance, uri, kinds
         self.kind = self.chance.choice(kinds)  # None: it has no entry
         self.options = 0  # a number that is part of the entry
+        self.waits = {}  # how saves are waited for, in an entry of the kind `files`
+        self.choose_waits()
 
     def alter(self):
         """Another entry: often the same kind with another option."""
         draw = self.chance.random()
+        if self.chance.random() < 0.3:
+            self.choose_waits()
         if draw < 0.6 or len(self.kinds) == 1:
             self.options += 1
         elif draw < 0.9:
             self.kind = self.chance.choice(self.kinds)
         else:
             self.kind = None
+
+    def choose_waits(self):
+        settle = self.chance.choice([None, '0s', '20ms', '200ms', '500ms'])
+        poll = self.chance.choice([None, None, None, '50ms'])
+        self.waits = {key: value for key, value in (('settle', settle), ('poll', poll)) if value}
+
+    def save(self, path, text):
+        """In one of the ways that files are saved in; some take a while, and end later."""
+        draw = self.chance.random()
+        if draw < 0.4:
+            write(path, text)
+        elif draw < 0.7:
+            save(path, text)
+        else:
+            self.world.meanwhile(save, path, text, self.chance.choice([0.01, 0.1, 0.4]))
 
     def entry(self):
         return {**self.entry_of(self.kind), 'description': f'number {self.options}'}
@@ -57,7 +96,10 @@ class Place:
 
 
 class Tree(Place):
-    """A folder, with folders in it that come and go; or what is published under its names."""
+    """A folder, with folders in it that come and go, and links to files, also where nothing is
+    watched; or what is published under its names."""
+    LINKS = {'link': '', 'a/link': '../'}
+    TARGETS = ['x', 'b/c/y', 'skip/x', '.store/x', '.store/y']
 
     def __init__(self, world, bulk):
         super().__init__(world, 'tree://{+path}', ['files', 'files', 'files', 'memory'])
@@ -66,7 +108,8 @@ class Tree(Place):
         os.mkdir(self.root)
         names = [f'{folder}{name}' for folder in ('', 'a/', 'b/', 'b/c/', 'skip/')
                  for name in 'xyz']
-        self.names = [*names, '.hidden/x']
+        self.names = [*names, '.hidden/x', *self.LINKS]
+        os.mkdir(os.path.join(self.root, '.store'))
         os.mkdir(os.path.join(self.root, 'bulk'))
         self.bulk = [f'bulk/{number}' for number in range(bulk)]
         for name in self.bulk[::2]:
@@ -82,7 +125,7 @@ class Tree(Place):
     def entry_of(self, kind):
         if kind == 'memory':
             return {'memory': self.uri, 'max-items': 5000 + self.options}
-        return {'files': self.root, 'uri': self.uri,
+        return {'files': self.root, 'uri': self.uri, **self.waits,
                 **({'exclude': ['skip']} if self.skip else {})}
 
     def change(self):
@@ -94,13 +137,18 @@ class Tree(Place):
         elif draw < 0.3:
             shutil.rmtree(os.path.join(self.root, self.chance.choice(['a', 'b', 'b/c', 'skip'])),
                           ignore_errors=True)
-        elif draw < 0.45 and os.path.exists(path):
+        elif draw < 0.45 and os.path.lexists(path):
             os.unlink(path)
         elif draw < 0.5 and self.bulk:
             self.change_bulk(text)
+        elif draw < 0.6:
+            self.save(os.path.join(self.root, self.chance.choice(self.TARGETS[-2:])), text)
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            write(path, text)
+            if name in self.LINKS and draw < 0.9:
+                link(path, self.LINKS[name] + self.chance.choice(self.TARGETS))
+            else:
+                self.save(path, text)
 
     def change_bulk(self, text):
         first = self.chance.randrange(len(self.bulk))
@@ -120,7 +168,7 @@ class Tree(Place):
             for name in names:
                 path = os.path.join(folder, name)
                 found['tree://' + os.path.relpath(path, self.root)] = read(path)
-        return found
+        return {uri: text for uri, text in found.items() if text is not None}
 
     def listed(self, truth):
         return truth.keys()
@@ -183,6 +231,42 @@ class Rows(Place):
         return truth.keys() if self.is_pushed() else ()
 
 
+class Query(Place):
+    """What a query gives for each value of a variable. Nobody lists that, so a source that took its
+    place could not know what is gone: it is always this one."""
+
+    def __init__(self, world):
+        super().__init__(world, 'query://{id}', ['postgres'])
+        self.ids = range(1, 6)
+        world.database.run('TRUNCATE said')
+
+    def uris(self):
+        return [f'query://{number}' for number in self.ids]
+
+    def entry_of(self, kind):
+        return {'postgres': self.world.database.conninfo, 'channel': 'said', 'uri': self.uri,
+                'query': 'SELECT value FROM said WHERE id = :id', 'retry': '100ms'}
+
+    def change(self):
+        number, text = self.chance.choice(self.ids), self.world.text().strip()
+        self.put(number, text if self.chance.random() < 0.7 else None)
+
+    def put(self, number, text):
+        self.world.database.run(
+            f'BEGIN; DELETE FROM said WHERE id = {number}; ' +
+            (f"INSERT INTO said VALUES ({number}, '{text}'); " if text else '') +
+            f"NOTIFY said, '{number}'; COMMIT")
+
+    def truth(self):
+        rows = self.world.database.run("SELECT id || ' ' || value FROM said")
+        pairs = [row.split(' ', 1) for row in rows]
+        return {f'query://{number}': json.dumps([{'value': value}], separators=(',', ':'))
+                for number, value in pairs}
+
+    def listed(self, truth):
+        return ()
+
+
 class One(Place):
     """One resource: a file, which a page, a program and the end of a log show as well; a row; or
     what others push."""
@@ -192,6 +276,7 @@ class One(Place):
                          ['files', 'http', 'command', 'log', 'sqlite', *PUSHED])
         self.number = number
         self.path = os.path.join(world.folder, f'one-{number}')
+        self.real = self.path + '.real'  # where it is a link
         self.base = self.path + '.db'
         write(self.path, world.text())
         with sqlite3.connect(self.base) as base:
@@ -202,7 +287,7 @@ class One(Place):
 
     def entry_of(self, kind):
         soon, uri = {'every': '100ms'}, {'uri': self.uri}
-        return {'files': {'files': self.path, **uri},
+        return {'files': {'files': self.path, **uri, **self.waits},
                 'http': {'http': f'http://127.0.0.1:{self.world.pages}/{self.number}', **uri, **soon},
                 'command': {'command': ['sh', '-c', f'cat {self.path} 2>/dev/null; true'], **uri,
                             **soon},
@@ -223,10 +308,14 @@ class One(Place):
                 base.execute('DELETE FROM t')
                 base.execute('INSERT INTO t VALUES (?)', [text])
             base.close()
-        elif draw < 0.6 and os.path.exists(self.path):
+        elif draw < 0.6 and os.path.lexists(self.path):
             os.unlink(self.path)
+        elif draw < 0.65:
+            link(self.path, os.path.basename(self.real))
+        elif draw < 0.75:
+            self.save(self.real, text)
         else:
-            write(self.path, text)
+            self.save(self.path, text)
 
     def truth(self):
         text = read(self.path)
