@@ -313,6 +313,14 @@ static void owe_again(struct truth *truth, int client, int target,
             interest->owed[r].serial = truth->serial;
 }
 
+/* Whether one of two cursors asks for more: a foreign one for everything. */
+static bool is_older(const struct truth *truth, const struct kept_cursor *one,
+                     const struct kept_cursor *other) {
+    if (other->cursor.epoch != truth->epoch)
+        return false;
+    return one->cursor.epoch != truth->epoch || one->cursor.number < other->cursor.number;
+}
+
 /* A client with a subscription relies on what it is owed, and with a cursor on what came
  * after that too. Its next cursor is that of the answer: what is on its way was written
  * before the server knew of this one. */
@@ -320,14 +328,12 @@ static void client_resumes_again(struct truth *truth, int client, int target,
                                  const struct kept_cursor *cursor,
                                  const tdg__subscribed_t *how) {
     struct interest *interest = interest_of(truth, client, target);
-    tdg__cursor_t lower = tdg__cursor_lower(interest->cursor.cursor, cursor->cursor);
 
     receive_acknowledgement(truth, client, target);
     interest->resumes = true;
     interest->received = false;
     interest->acknowledged = false;
-    if (interest->cursor.valid && (lower.epoch != interest->cursor.cursor.epoch ||
-                                   lower.number < interest->cursor.cursor.number))
+    if (interest->cursor.valid && is_older(truth, cursor, &interest->cursor))
         interest->cursor = *cursor;
     if (how->resumed || !cast_is_template(target))
         owe_again(truth, client, target, cursor);
