@@ -221,8 +221,8 @@ static void a_type_that_a_column_uses(struct fixture *f) {
     struct harness *h;
 
     pg_run(&server, "CREATE TYPE mood AS ENUM ('glad', 'sad'); CREATE DOMAIN moods AS "
-                    "mood[]; ALTER TABLE orders ADD mood mood DEFAULT 'glad', ADD moods "
-                    "moods DEFAULT '{sad}'");
+                    "mood[]; ALTER TABLE orders ADD mood mood, ADD moods moods;"
+                    "UPDATE orders SET mood = 'glad', moods = '{sad}'");
     h = watch_orders(f);
     run_ddl("ALTER TYPE mood RENAME VALUE 'glad' TO 'happy'");
     harness_wait(h, CHANGED, "pg://shop/orders/1");
