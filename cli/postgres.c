@@ -101,9 +101,10 @@ static void show_warning(void *arg, const PGresult *notice) {
 
 /* NULL where it does not work, which has been said. */
 static PGconn *open_database(const char *conninfo) {
+    /* What is behind the connection string counts more than what is in it. */
     const char *keywords[] = {"fallback_application_name", "connect_timeout", "dbname",
-                              NULL};
-    const char *values[] = {"tidings postgres", "10", conninfo, NULL};
+                              "client_encoding", NULL};
+    const char *values[] = {"tidings postgres", "10", conninfo, "UTF8", NULL};
     PQconninfoOption *parsed = PQconninfoParse(conninfo, NULL);
     PGconn *conn;
 

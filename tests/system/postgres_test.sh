@@ -174,6 +174,17 @@ columns_without_equality_and_odd_names_work() {
         'other {"op":"UPDATE","key":{"the key" : "1"}}' ]] || why 'not as expected'
 }
 
+names_are_utf8_whatever_the_database_has() {
+    local latin="host=$work/socket user=postgres dbname=latin"
+    sql 'CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1'
+    PGCLIENTENCODING=UTF8 psql -X -q -d "$latin" -c 'CREATE TABLE "Bücher" ("Größe" int)'
+    run postgres install --table '"Bücher"' --key '"Größe"' --apply "$latin"
+    exits 0 || return 1
+    PGCLIENTENCODING=UTF8 psql -X -q -d "$latin" -c 'LISTEN "tidings_public_Bücher"' \
+        -c 'INSERT INTO "Bücher" VALUES (7)' >"$work/heard"
+    grep -qF '{"Größe" : "7"}' "$work/heard" || why 'not notified:' "$(head -3 "$work/heard")"
+}
+
 what_is_missing_is_named() {
     run postgres install --table shop.missing --key id --apply "$admin"
     exits 1 && err_has 'there is no table shop.missing in the database postgres' || return 1
