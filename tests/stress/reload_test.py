@@ -32,7 +32,6 @@ from reload.places import One, Pages, Published, Query, Rows, Tree  # noqa: E402
 from reload.subscribers import MARK, OfLists, checksum, subscribe_all  # noqa: E402
 
 CHAOS_SECONDS = 1.2
-LATE_SECONDS = 0.4  # in which what comes late would come
 KEY = 'the-key'
 NOT_FOUND = (-32602, -32002)
 
@@ -191,8 +190,13 @@ class World:
         return '\n'.join([f'{len(found)} wrong:', *found[:12], f'about {uri}:',
                           *(f'{t:.3f} {rest}' for t, *rest in events[-40:]), 'log:', *log])
 
-    def mark(self, subscribers):
-        """A fence: what was to be notified before has been."""
+    def fence(self, subscribers):
+        """What comes late has come then: of each source, and from the server."""
+        for place in self.places:
+            subscriber = next((s for s in subscribers if place.kind is not None and
+                               place.uri in s.uris), None)
+            if subscriber is not None:
+                place.fence(subscriber)
         text = self.text()
         tap.check(self.publish({'uri': MARK, 'content': text}).status == 200, 'publish')
         tap.until(lambda: all(s.mark == checksum(text) or s.ended for s in subscribers),
@@ -212,8 +216,7 @@ class World:
             subscribers = subscribe_all(self.served, uris, templates)
             self.chaos()
             self.judge(subscribers, before, patience)
-            time.sleep(LATE_SECONDS)
-            self.mark(subscribers)
+            self.fence(subscribers)
             self.judge(subscribers, before, 0)
             self.served.stop()
         finally:

@@ -9,6 +9,9 @@ import sqlite3
 import threading
 import time
 
+from lib import tap
+from reload.subscribers import checksum
+
 PUSHED = ('memory', 'webhook')
 
 
@@ -89,6 +92,18 @@ class Place:
     def is_pushed(self):
         return self.kind in PUSHED
 
+    def fence(self, subscriber):
+        """Changes what backs it, and waits until the subscriber is notified of that: whatever the
+        source had still to notify of came before. What is pushed is notified at once."""
+
+    def fence_uri(self, subscriber, uri, put):
+        """One that comes and goes for this."""
+        text = self.world.text().strip()
+        put(text)
+        tap.until(lambda: subscriber.ended or uri in subscriber.last, f'{uri} comes')
+        put(None)
+        tap.until(lambda: subscriber.ended or subscriber.last[uri][0] == 'deleted', f'{uri} goes')
+
     def publish(self, uri, text):
         """Whether it is taken depends on what the entry is now."""
         self.world.publish({'uri': uri, 'content': text} if text is not None
@@ -159,6 +174,12 @@ class Tree(Place):
             else:
                 write(path, text)
 
+    def fence(self, subscriber):
+        path = os.path.join(self.root, 'fence')
+        if self.kind == 'files':
+            self.fence_uri(subscriber, 'tree://fence', lambda text: write(path, text)
+                           if text else os.unlink(path))
+
     def truth(self):
         """What is there by itself: the text of each URI."""
         found = {}
@@ -215,11 +236,17 @@ class Rows(Place):
         number, text = self.chance.choice(self.ids), self.world.text().strip()
         if self.chance.random() < 0.2:
             self.publish(f'row://{number}', text)
-        elif self.chance.random() < 0.3:
-            self.world.database.run(f'DELETE FROM item WHERE id = {number}')
         else:
-            self.world.database.run(f"INSERT INTO item VALUES ({number}, '{text}') "
-                                    f"ON CONFLICT (id) DO UPDATE SET value = '{text}'")
+            self.put(number, text if self.chance.random() < 0.7 else None)
+
+    def put(self, number, text):
+        self.world.database.run(f"INSERT INTO item VALUES ({number}, '{text}') "
+                                f"ON CONFLICT (id) DO UPDATE SET value = '{text}'" if text else
+                                f'DELETE FROM item WHERE id = {number}')
+
+    def fence(self, subscriber):
+        if self.kind == 'postgres':
+            self.fence_uri(subscriber, 'row://9', lambda text: self.put(9, text))
 
     def truth(self):
         rows = self.world.database.run("SELECT id || ' ' || value FROM item")
@@ -256,6 +283,9 @@ class Query(Place):
             f'BEGIN; DELETE FROM said WHERE id = {number}; ' +
             (f"INSERT INTO said VALUES ({number}, '{text}'); " if text else '') +
             f"NOTIFY said, '{number}'; COMMIT")
+
+    def fence(self, subscriber):
+        self.fence_uri(subscriber, 'query://9', lambda text: self.put(9, text))
 
     def truth(self):
         rows = self.world.database.run("SELECT id || ' ' || value FROM said")
@@ -303,11 +333,7 @@ class One(Place):
         elif draw < 0.4:
             self.world.post(f'/hooks/{self.number}', text)
         elif draw < 0.5:
-            base = sqlite3.connect(self.base, timeout=60)
-            with base:
-                base.execute('DELETE FROM t')
-                base.execute('INSERT INTO t VALUES (?)', [text])
-            base.close()
+            self.put_row(text)
         elif draw < 0.6 and os.path.lexists(self.path):
             os.unlink(self.path)
         elif draw < 0.65:
@@ -316,6 +342,27 @@ class One(Place):
             self.save(self.real, text)
         else:
             self.save(self.path, text)
+
+    def put_row(self, text):
+        base = sqlite3.connect(self.base, timeout=60)
+        with base:
+            base.execute('DELETE FROM t')
+            base.execute('INSERT INTO t VALUES (?)', [text])
+        base.close()
+
+    def fence(self, subscriber):
+        """There is only one, so what comes before its next text is looked at."""
+        if self.is_pushed():
+            return
+        at, text = len(subscriber.trace), self.world.text()
+        write(self.path, text)
+        if self.kind == 'sqlite':
+            self.put_row(text)
+        text = checksum(self.truth()[self.uri])
+        tap.until(lambda: subscriber.ended or subscriber.last.get(self.uri, (0, 0))[1] == text,
+                  f'{self.uri} ({self.kind}) is notified')
+        tap.check('deleted' not in [event[2] for event in subscriber.trace[at:]
+                                    if event[1] == self.uri], f'{self.uri} is not deleted')
 
     def truth(self):
         text = read(self.path)
