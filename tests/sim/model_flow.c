@@ -117,9 +117,11 @@ void model_held_up(struct model *model, int64_t ms) {
 }
 
 void model_end_windows(struct model *model) {
-    for (int i = 0; i < model->windows_end; i++)
+    for (int i = 0; i < model->windows_end; i++) {
         if (model->windows[i].used && model->windows[i].runs)
             model__fire(model, &model->windows[i], true);
+        model->windows[i].look = true; /* as all are gone through */
+    }
     for (int c = 0; c < CLIENTS; c++)
         for (int t = 0; t < TARGETS; t++)
             for (int r = 0; r < RESOURCES; r++) {
@@ -227,8 +229,8 @@ static bool cools_down(const struct model *model, const struct window *window) {
 /* What a template subscription remembers about a URI (when it was last taken)
  * goes when its limit is over. The window of its group on that URI goes when it does not
  * run, no throttle holds and nobody remembers anything: that is looked at when it fires,
- * when the last one forgets, and when the throttle lets go. What a subscription to the
- * URI itself remembers, and its group, stays with it. */
+ * when the last one forgets, when the throttle lets go and when all windows end. What a
+ * subscription to the URI itself remembers, and its group, stays with it. */
 static bool is_manned(struct model *model, struct window *window, bool *ret_wanted) {
     bool manned = false;
     bool in_flight = false;

@@ -20,7 +20,7 @@
     X(CLOSE, "close", 6, CLIENT)                                                         \
     X(DROP, "drop", 14, CLIENT | COUNT)                                                  \
     X(END, "end", 4, CLIENT)                                                             \
-    X(RESUME, "resume", 40, CLIENT | WATCH)                                              \
+    X(RESUME, "resume", 40, CLIENT | TIMING | RATE | PRIORITY | CURSOR | MS | WATCH)     \
     X(SUBSCRIBE, "subscribe", 150,                                                       \
       CLIENT | TARGET | TIMING | RATE | FILTER | PRIORITY | CURSOR | MS | WATCH)         \
     X(REWIND, "rewind", 30, CLIENT | COUNT | CURSOR)                                     \
