@@ -30,7 +30,7 @@ static const struct failure {
     int status;
     const char *logged; /* in the log; NULL: the client has it all */
 } failures[] = {
-    {"files: @/none/a\n",                                    TDG_EAWAY,     "No such file"   },
+    {"files: @/none/a\n",                                    TDG_EAWAY,     "does not exist" },
     {"files: @/none\n",                                      TDG_ENOTFOUND, NULL             },
     {"files: @/a\nmax-size: 1\n",                            TDG_ETOOLARGE, NULL             },
     {"log: @\n",                                             TDG_EINVAL,    NULL             },
