@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <tidings/error.h>
@@ -59,10 +60,21 @@ static void pause_reading(tdg__conn_t *conn) {
     uv_read_stop((uv_stream_t *)&conn->tcp);
 }
 
+/* What is kept is behind the request that is being reported, where one is. */
+bool tdg__conn_keeps_much(const tdg__conn_t *conn) {
+    const tdg__net_t *net = conn->outlet.net;
+    size_t kept = conn->input == NULL ? 0 : conn->input->end - conn->input->start;
+
+    for (const struct pump *pump = net->pump; pump != NULL; pump = pump->outer) {
+        if (pump->conn == conn)
+            kept = pump->rest_len;
+    }
+    return kept >= net->opts.limits.max_header_bytes;
+}
+
 /* Keeps what cannot be read as a request now. A client that sends much while a stream is
  * open expects something that we do not do. */
 static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
-    size_t bound = conn->outlet.net->opts.limits.max_header_bytes;
     struct input *input = tdg__input_append(conn->input, data, len);
 
     if (input == NULL) {
@@ -70,7 +82,7 @@ static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
         return;
     }
     conn->input = input;
-    if (input->end - input->start < bound)
+    if (!tdg__conn_keeps_much(conn))
         return;
     if (conn->phase == STREAMING) {
         tdg__conn_abort(conn);
@@ -255,17 +267,22 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
         tdg__turn_count(conn->outlet.net, began_ns);
 }
 
+static bool start_reading(tdg__conn_t *conn) {
+    conn->paused = false;
+    if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) == 0)
+        return true;
+    tdg__conn_abort(conn);
+    return false;
+}
+
 /* Reads again what was paused; at once, as the loop would find it in its next turn only,
  * in which it may have to wait again. */
 static void read_on(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
     ssize_t n;
 
-    conn->paused = false;
-    if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0) {
-        tdg__conn_abort(conn);
+    if (!start_reading(conn))
         return;
-    }
     n = recv(conn->outlet.fd, net->input, room_for(conn), MSG_DONTWAIT);
     if (n > 0) {
         take(conn, net->input, (size_t)n);
@@ -277,8 +294,23 @@ static void read_on(tdg__conn_t *conn) {
     }
 }
 
+/* That a client leaves has to be noticed while it waits for an answer, or has a stream.
+ */
+static void watch_for_its_end(tdg__conn_t *conn) {
+    if (conn->paused && (conn->phase == ANSWERING || conn->phase == STREAMING) &&
+        !tdg__conn_keeps_much(conn))
+        (void)start_reading(conn);
+}
+
+/* Time in a lane is ours, not the client's. */
+static void give_back_wait(tdg__conn_t *conn) {
+    if (conn->phase <= READING && conn->deadline_ms != UINT64_MAX)
+        conn->deadline_ms += uv_now(conn->outlet.net->loop) - conn->waits_since_ms;
+}
+
 /* Goes on in what is kept; where nothing is, with what comes. */
 void tdg__conn_go_on(tdg__conn_t *conn) {
+    give_back_wait(conn);
     if (conn->phase >= FINISHING) {
         if (conn->paused)
             read_on(conn); /* to discard it */
@@ -289,6 +321,7 @@ void tdg__conn_go_on(tdg__conn_t *conn) {
 
         skip_input(conn, consume(conn, data, conn->input->end - conn->input->start));
     }
+    watch_for_its_end(conn);
     if (!wants_request(conn))
         return;
     if (conn->input != NULL)
@@ -297,6 +330,8 @@ void tdg__conn_go_on(tdg__conn_t *conn) {
         tdg__conn_abort(conn);
     else if (conn->paused)
         read_on(conn);
+    if (conn->outlet.net->finishing && conn->phase == WAITING && !conn->waits)
+        tdg__conn_finish(conn);
 }
 
 void tdg__conn_resume(tdg__conn_t *conn) {
@@ -320,6 +355,7 @@ static tdg__conn_t *conn_of(tdg__outlet_t *outlet) {
 static void give_back(tdg__conn_t *conn, uint64_t ms) {
     conn->outlet.progress_ms += ms;
     conn->outlet.pace.since_ms += ms;
+    conn->waits_since_ms += ms;
     if (conn->deadline_ms != UINT64_MAX)
         conn->deadline_ms += ms;
 }
@@ -439,19 +475,26 @@ void tdg__conn_abort(tdg__conn_t *conn) {
     uv_close((uv_handle_t *)&conn->tcp, on_closed);
 }
 
+/* Whether there is something that was sent and not read. */
+static bool has_unread(const tdg__conn_t *conn) {
+    int len = 0;
+
+    return ioctl(conn->outlet.fd, FIONREAD, &len) == 0 && len > 0;
+}
+
 /* All is with the kernel. Closing a socket with unread input makes the kernel send a
  * reset, which can overtake the answer. So where the client may be sending, say that no
  * more comes, and wait for its end. */
 static void part(tdg__conn_t *conn) {
-    if (conn->eof || (!conn->lingers && conn->input == NULL) ||
+    if (conn->eof || (!conn->lingers && conn->input == NULL && !has_unread(conn)) ||
         shutdown(conn->outlet.fd, SHUT_WR) < 0) {
         tdg__conn_abort(conn);
         return;
     }
     conn->phase = LINGERING;
     conn->deadline_ms = in_ms(conn->outlet.net, LINGER_MS);
-    if (conn->paused && uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0)
-        tdg__conn_abort(conn);
+    if (conn->paused)
+        (void)start_reading(conn);
 }
 
 void tdg__conn_finish(tdg__conn_t *conn) {
@@ -497,6 +540,8 @@ void tdg__conn_tick(tdg__conn_t *conn) {
             tdg__outlet_in_the_way(&conn->outlet, net->opts.pace_window_ms,
                                    net->opts.pace_min_bytes))
             tdg__conn_abort(conn);
+    } else if (conn->waits && conn->phase <= READING) {
+        return; /* for us */
     } else if (due && conn->phase == READING) {
         tdg__conn_refuse(conn, 408, "the request did not come in time");
     } else if (due && (conn->phase == WAITING || conn->phase == LINGERING)) {

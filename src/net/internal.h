@@ -153,6 +153,7 @@ struct tdg__conn {
     tdg__http_reader_t *reader; /* while a request comes in or is reported */
     struct input *input;        /* NULL: empty */
     uint64_t deadline_ms;       /* of phases that have one; UINT64_MAX: never */
+    uint64_t waits_since_ms;    /* loop time at which it joined its lane */
     uint32_t discarded;         /* bytes, while finishing and lingering */
     uint8_t phase;
     bool proven : 1;       /* its last request was served; else it is a stranger */
@@ -186,8 +187,11 @@ void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len);
  * the stack. */
 void tdg__conn_resume(tdg__conn_t *conn);
 
-/* Its turn has come. */
+/* Its turn has come, and it has left its lane. */
 void tdg__conn_go_on(tdg__conn_t *conn);
+
+/* Whether so much is kept of what it sent that it is not read. */
+bool tdg__conn_keeps_much(const tdg__conn_t *conn);
 
 /* Answers in plain text, then closes, and gives its reader back. `reason` is a sentence,
  * which is not the reader's. */

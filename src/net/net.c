@@ -140,13 +140,18 @@ const char *tdg__net_date(tdg__net_t *net) {
 
 /* ---- All connections ---------------------------------------------------- */
 
+/* Whether it waits for its turn with a request, probably. */
+static bool has_sent(const tdg__conn_t *conn) {
+    return conn->waits && !conn->outlet.in_flight;
+}
+
 void tdg__net_finish(tdg__net_t *net) {
     tdg__conn_t *next;
 
     net->finishing = true;
     for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
         next = conn->next;
-        if (conn->phase == WAITING)
+        if (conn->phase == WAITING && !has_sent(conn))
             tdg__conn_finish(conn);
     }
 }

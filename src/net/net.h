@@ -107,7 +107,8 @@ int tdg__net_listen(tdg__net_t *net, int fd, void *tag);
 void tdg__net_stop_listening(tdg__net_t *net);
 
 /* Closes connections that wait for a request, and those that answer one after the answer
- * is out. Streams go on until tdg__conn_end(). */
+ * is out. A request that waits for its turn is served before. Streams go on until
+ * tdg__conn_end(). */
 void tdg__net_finish(tdg__net_t *net);
 
 /* Takes a connection that was moved here from another loop (stolen, even on failure): its

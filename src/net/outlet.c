@@ -163,12 +163,21 @@ static void on_written(uv_write_t *request, int status) {
     settle(outlet, status);
 }
 
+/* Time in the lane, which began with the last progress, is ours, not the reader's. */
+static void give_back_wait(tdg__outlet_t *outlet) {
+    uint64_t now_ms = uv_now(outlet->net->loop);
+
+    outlet->pace.since_ms += now_ms - outlet->progress_ms;
+    outlet->progress_ms = now_ms;
+}
+
 void tdg__outlets_write(tdg__net_t *net) {
     net->shared = 0;
     while (net->writers.first != NULL && net->shared < SHARED_MAX) {
         tdg__outlet_t *outlet = net->writers.first->outlet;
 
         leave_lane(outlet);
+        give_back_wait(outlet);
         settle(outlet, submit(outlet));
     }
 }
@@ -263,7 +272,8 @@ bool tdg__outlet_stuck(tdg__outlet_t *outlet, uint32_t timeout_ms) {
         outlet->queued = left;
         outlet->progress_ms = now_ms;
     }
-    return timeout_ms != 0 && now_ms >= outlet->progress_ms + timeout_ms;
+    return timeout_ms != 0 && !outlet->waits &&
+           now_ms >= outlet->progress_ms + timeout_ms;
 }
 
 /* ---- Pace --------------------------------------------------------------- */
@@ -299,6 +309,8 @@ bool tdg__outlet_in_the_way(tdg__outlet_t *outlet, uint32_t window_ms, size_t mi
     bool others_wait;
     unsigned refusals;
 
+    if (outlet->waits) /* for us */
+        return false;
     if (budget == NULL) {
         pace->measured = false;
         return false;

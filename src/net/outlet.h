@@ -48,12 +48,12 @@ struct tdg__outlet {
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
     tdg__pace_t pace;
     int fd;
-    bool in_flight;   /* something waits: libuv has a request of ours, or will have */
-    bool takes_turns; /* one of many: writes slices of shared buffers in its turn */
-    bool waits;       /* libuv has none: others write their slices first */
-    bool socket;      /* send() rather than write() */
-    bool chunked;     /* pieces are framed as HTTP chunks */
-    bool broken;      /* takes nothing more: writing has failed, or it is closing */
+    bool in_flight : 1;   /* something waits: libuv has a request of ours, or will have */
+    bool takes_turns : 1; /* one of many: writes slices of shared buffers in its turn */
+    bool waits : 1;       /* libuv has none: others write their slices first */
+    bool socket : 1;      /* send() rather than write() */
+    bool chunked : 1;     /* pieces are framed as HTTP chunks */
+    bool broken : 1;      /* takes nothing more: writing has failed, or it is closing */
 };
 
 /* Writes the first `len` bytes of the scratch buffer (net.h) as one piece: where the

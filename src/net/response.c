@@ -215,7 +215,7 @@ int tdg__conn_begin(tdg__conn_t *conn, const char *fields, const void *first,
     if (conn->phase >= FINISHING)
         return TDG_EENDED;
     assert(conn->phase == ANSWERING);
-    if (conn->eof || conn->paused) { /* nobody listens, or nobody who behaves */
+    if (conn->eof || tdg__conn_keeps_much(conn)) { /* nobody who listens, or behaves */
         tdg__conn_abort(conn);
         return TDG_EENDED;
     }

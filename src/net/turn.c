@@ -27,6 +27,7 @@ void tdg__turn_wait(tdg__conn_t *conn) {
     if (conn->waits)
         return;
     conn->waits = true;
+    conn->waits_since_ms = uv_now(net->loop);
     conn->waits_proven = conn->proven;
     lane = lane_of(conn);
     conn->turn_next = NULL;

@@ -272,6 +272,55 @@ static void lets_go_of_shared_buffers_when_it_breaks(void **state) {
     tdg__buf_unref(buf);
 }
 
+static void let_time_pass(struct fixture *f, uint64_t ms) {
+    uint64_t from_ms = uv_now(&f->world.loop);
+
+    while (uv_now(&f->world.loop) < from_ms + ms)
+        uv_update_time(&f->world.loop);
+}
+
+/* Others have written as much as there is for a turn. */
+static void wait_for_a_turn(struct fixture *f, tdg__buf_t *buf) {
+    tdg__rope_t rope;
+
+    memset(buf->data, 's', buf->len);
+    tdg__rope_init(&rope, SIZE_MAX);
+    tdg__rope_splice(&rope, buf);
+    f->world.net->shared = 1 << 20;
+    assert_int_equal(tdg__outlet_write_rope(&f->outlet, &rope), TDG_EAGAIN);
+    assert_true(f->outlet.waits);
+    tdg__rope_done(&rope);
+}
+
+/* A reader that was given nothing cannot be stuck, or too slow for others. */
+static void does_not_blame_a_reader_for_waiting_for_a_turn(void **state) {
+    struct fixture *f = *state;
+    tdg__budget_t *budget = tdg__budget_create(4 << 20);
+    tdg__buf_t *buf = tdg__buf_create(NULL, 4 << 20);
+    char last;
+
+    assert_non_null(budget);
+    assert_non_null(buf);
+    assert_true(tdg__buf_charge(buf, budget, 0));
+    wait_for_a_turn(f, buf);
+    for (int i = 0; i < 2; i++) {
+        let_time_pass(f, 30);
+        assert_false(tdg__budget_take(budget, 1));
+        assert_false(tdg__outlet_stuck(&f->outlet, 20));
+        assert_false(tdg__outlet_in_the_way(&f->outlet, 20, 1));
+    }
+    tdg__outlets_write(f->world.net);
+    assert_false(f->outlet.waits);
+    assert_false(tdg__outlet_stuck(&f->outlet, 20));
+    assert_false(tdg__outlet_in_the_way(&f->outlet, 20, 1));
+    let_time_pass(f, 30); /* now it is up to the reader */
+    assert_true(tdg__outlet_stuck(&f->outlet, 20));
+    drain(f, buf->len, &last);
+    RUN_UNTIL(&f->world, f->drained == 1);
+    tdg__buf_unref(buf);
+    tdg__budget_unref(budget);
+}
+
 static void breaks_when_nobody_is_there_any_more(void **state) {
     struct fixture *f = *state;
 
@@ -328,6 +377,8 @@ int main(void) {
         BOTH(knows_whether_the_reader_makes_progress),
         BOTH(shared_buffers_wait_without_a_copy),
         BOTH(lets_go_of_shared_buffers_when_it_breaks),
+        cmocka_unit_test_setup_teardown(does_not_blame_a_reader_for_waiting_for_a_turn,
+                                        setup_socket, teardown),
         BOTH(breaks_when_nobody_is_there_any_more),
         BOTH(breaks_when_the_reader_leaves_what_waits),
         BOTH(breaks_when_memory_is_out),

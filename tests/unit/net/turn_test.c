@@ -2,6 +2,7 @@
  *
  * Whose turn it is: those who send much, those who are many, and large answers do not
  * keep others waiting. */
+#include <stdio.h>
 #include <sys/ioctl.h>
 
 #include "net/internal.h"
@@ -10,6 +11,8 @@
 enum {
     STRANGERS_COUNT = 30,
     LONGER_THAN_A_SLICE_NS = 1500000,
+    LONG_NS = 12000000, /* so that all of them take longer than a time-out */
+    TIMEOUT_MS = 200,
 };
 
 /* The requests in the order in which they were served; a letter each. */
@@ -24,19 +27,30 @@ static void note(const tdg__http_request_t *request) {
     served.order[served.count] = '\0';
 }
 
-/* /p proves itself; /s costs all the time that strangers have in a turn; /r is refused.
- */
+static void burn(uint64_t ns) {
+    uint64_t until_ns = uv_hrtime() + ns;
+
+    while (uv_hrtime() < until_ns)
+        ;
+}
+
+/* /p proves itself; /s costs all the time that strangers have in a turn, /t more; /r is
+ * refused; /h is held, and /b begins a stream. */
 static void answer_noted(struct world *w, tdg__conn_t *conn,
                          const tdg__http_request_t *request) {
-    uint64_t until_ns = uv_hrtime() + LONGER_THAN_A_SLICE_NS;
+    char letter = request->path[1];
 
     note(request);
-    if (request->path[1] == 'p')
+    if (letter == 'p')
         tdg__conn_prove(conn);
-    while (request->path[1] == 's' && uv_hrtime() < until_ns)
-        ;
-    if (request->path[1] == 'r')
+    if (letter == 's' || letter == 't')
+        burn(letter == 's' ? LONGER_THAN_A_SLICE_NS : LONG_NS);
+    if (letter == 'r')
         tdg__conn_respond(conn, 404, NULL, NULL, NULL, 0);
+    else if (letter == 'h')
+        answer_never(w, conn, request);
+    else if (letter == 'b')
+        answer_stream(w, conn, request);
     else
         answer_path(w, conn, request);
 }
@@ -48,6 +62,16 @@ static int setup(void **state) {
     world->answer = answer_noted;
     world_open(world, &opts);
     served.count = 0;
+    return 0;
+}
+
+static int setup_hasty(void **state) {
+    struct world *world;
+
+    setup(state);
+    world = *state;
+    world->net->opts.request_timeout_ms = TIMEOUT_MS;
+    world->net->tick_ms = TIMEOUT_MS / 4;
     return 0;
 }
 
@@ -96,15 +120,20 @@ static void so_does_one_that_has_proven_itself(void **state) {
     free(requests);
 }
 
-static void send_from_strangers(struct world *w, struct client *ret[STRANGERS_COUNT]) {
+static void send_path_from_strangers(struct world *w, const char *path,
+                                     struct client *ret[STRANGERS_COUNT]) {
     size_t before = tdg__net_connections(w->net);
 
     for (int i = 0; i < STRANGERS_COUNT; i++)
         ret[i] = client_open(w);
     RUN_UNTIL(w, tdg__net_connections(w->net) == before + STRANGERS_COUNT);
     for (int i = 0; i < STRANGERS_COUNT; i++)
-        client_get(w, ret[i], "/s");
-    RUN_UNTIL(w, strchr(served.order, 's') != NULL); /* the others wait from now on */
+        client_get(w, ret[i], path);
+    RUN_UNTIL(w, strchr(served.order, path[1]) != NULL); /* from now on others wait */
+}
+
+static void send_from_strangers(struct world *w, struct client *ret[STRANGERS_COUNT]) {
+    send_path_from_strangers(w, "/s", ret);
 }
 
 static void strangers_wait_for_one_that_has_proven_itself(void **state) {
@@ -179,6 +208,119 @@ static void one_that_is_refused_waits_for_its_turn(void **state) {
     assert_int_equal(client_reply(w, refused, true, NULL), 400);
     client_send(w, refused, much);
     RUN_UNTIL(w, discarded(w) == strlen(wrong) + strlen(much));
+}
+
+static int count_phase(const struct world *w, enum phase phase) {
+    int count = 0;
+
+    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+        count += conn->phase == phase;
+    return count;
+}
+
+/* The answers come too late for the time-out, which is not the fault of the clients. */
+static void time_that_is_waited_is_not_the_clients(void **state) {
+    struct world *w = *state;
+    struct client *strangers[STRANGERS_COUNT], *half = client_open(w);
+
+    client_send(w, half, "GET /x HTTP/1.1\r\nHost: ");
+    RUN_UNTIL(w, count_phase(w, READING) == 1);
+    send_path_from_strangers(w, "/t", strangers);
+    client_send(w, half, "h\r\n\r\n");
+    for (int i = 0; i < STRANGERS_COUNT; i++)
+        assert_int_equal(client_reply(w, strangers[i], true, NULL), 200);
+    assert_int_equal(client_reply(w, half, true, NULL), 200);
+}
+
+/* More than is read of a stranger at once: /s, a request, and one with a long field. */
+static void send_more_than_is_read(struct world *w, struct client *c, const char *path) {
+    char text[8192];
+    int len = snprintf(text, sizeof(text),
+                       "GET /s HTTP/1.1\r\nHost: h\r\n\r\n"
+                       "GET %s HTTP/1.1\r\nHost: h\r\n\r\n"
+                       "GET /y HTTP/1.1\r\nHost: h\r\nField: %06000d\r\n\r\n",
+                       path, 0);
+
+    client_send_bytes(w, c, text, (size_t)len);
+}
+
+/* That it is not read for a turn is no reason to refuse a stream. */
+static void what_is_behind_a_stream_waits_for_its_end(void **state) {
+    struct world *w = *state;
+    struct client *strangers[STRANGERS_COUNT], *c = client_open(w);
+    struct reply reply;
+
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 1);
+    send_from_strangers(w, strangers);
+    send_more_than_is_read(w, c, "/b");
+    assert_int_equal(client_reply(w, c, true, NULL), 200);
+    client_expect_head(w, c, 200, NULL);
+    RUN_UNTIL(w, w->held_count == 1);
+    tdg__conn_end(unhold(w));
+    client_expect(w, c, "0\r\n\r\n");
+    assert_int_equal(client_reply(w, c, true, &reply), 200);
+    assert_string_equal(reply.body, "/y");
+}
+
+static void one_that_leaves_while_it_is_answered_is_noticed(void **state) {
+    struct world *w = *state;
+    struct client *strangers[STRANGERS_COUNT], *c = client_open(w);
+
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 1);
+    send_from_strangers(w, strangers);
+    send_more_than_is_read(w, c, "/h");
+    RUN_UNTIL(w, w->held_count == 1);
+    client_reset(c);
+    RUN_UNTIL(w, w->closed == 1);
+}
+
+/* It is refused while it has a turn ahead: what it sends goes on to be discarded. */
+static void one_that_is_refused_with_a_turn_ahead_lingers(void **state) {
+    struct world *w = *state;
+    struct client *c = client_open(w);
+    static char much[256 * 1024];
+    size_t before;
+
+    client_get(w, c, "/p");
+    client_reply(w, c, true, NULL);
+    for (int i = 0; i < 20; i++)
+        client_get(w, c, "/x");
+    client_send(w, c, "no request\r\n\r\n");
+    memset(much, 'x', sizeof(much) - 1);
+    client_send(w, c, much);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(client_reply(w, c, true, NULL), 200);
+    assert_int_equal(client_reply(w, c, true, NULL), 400);
+    client_expect_end(w, c);
+    for (int i = 0; i < 10; i++)
+        world_step(w);
+    before = discarded(w);
+    client_send(w, c, "more");
+    RUN_UNTIL(w, discarded(w) > before);
+}
+
+/* One of them has sent more than was read, which must not make the end a reset. */
+static void those_that_wait_are_served_before_the_end(void **state) {
+    struct world *w = *state;
+    struct client *strangers[STRANGERS_COUNT], *idle = client_open(w);
+    struct client *more = client_open(w);
+    struct reply reply;
+
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 2);
+    send_from_strangers(w, strangers);
+    send_more_than_is_read(w, more, "/y");
+    tdg__net_finish(w->net);
+    client_expect_end(w, idle);
+    for (int i = 0; i < STRANGERS_COUNT; i++) {
+        assert_int_equal(client_reply(w, strangers[i], true, &reply), 200);
+        if (strstr(reply.head, "Connection: close") != NULL)
+            client_expect_end(w, strangers[i]);
+    }
+    if (more->len > 0)
+        assert_int_equal(client_reply(w, more, true, &reply), 200);
+    client_expect_end(w, more);
+    client_close(more);
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 0);
 }
 
 static void the_net_can_be_closed_while_they_wait(void **state) {
@@ -312,6 +454,16 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_refused_waits_for_its_turn, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(time_that_is_waited_is_not_the_clients,
+                                        setup_hasty, teardown),
+        cmocka_unit_test_setup_teardown(what_is_behind_a_stream_waits_for_its_end, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(one_that_leaves_while_it_is_answered_is_noticed,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_is_refused_with_a_turn_ahead_lingers,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(those_that_wait_are_served_before_the_end, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_net_can_be_closed_while_they_wait, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(large_answers_take_turns, setup, teardown),
@@ -321,5 +473,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nor_once_the_net_is_closed, setup, teardown),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    cmocka_set_test_filter(getenv("TDG_TEST"));
+    return cmocka_run_group_tests_name("turn", tests, NULL, NULL);
 }
