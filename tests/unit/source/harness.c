@@ -291,11 +291,23 @@ static bool has_happened(void *arg) {
     return find(expected->harness, expected->kind, expected->uri) != NULL;
 }
 
+static const char *name_of(enum happening_kind kind) {
+    static const char *const names[] = {"CHANGED", "DELETED", "LISTED", "UNLISTED",
+                                        "READY",   "WATCHED", "LOGGED"};
+
+    return names[kind];
+}
+
 struct happening *harness_wait(struct harness *harness, enum happening_kind kind,
                                const char *uri) {
     struct expected expected = {harness, kind, uri};
 
-    harness_until(harness, has_happened, &expected);
+    if (!comes(harness, has_happened, &expected)) {
+        for (size_t i = 0; i < harness->count; i++)
+            print_error("there was: %s %s\n", name_of(harness->happenings[i].kind),
+                        harness->happenings[i].uri);
+        fail_msg("never happened: %s %s", name_of(kind), uri != NULL ? uri : "anything");
+    }
 
     struct happening *happening = find(harness, kind, uri);
 
