@@ -16,8 +16,6 @@
 #include "base/alloc.h"
 #include "net/internal.h"
 
-enum { REQUESTS_AT_ONCE = 16 }; /* of one connection; then others have their turn */
-
 static uint64_t in_ms(const tdg__net_t *net, uint32_t timeout_ms) {
     return timeout_ms == 0 ? UINT64_MAX : uv_now(net->loop) + timeout_ms;
 }
@@ -157,7 +155,7 @@ static void begin_reading(tdg__conn_t *conn) {
 static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     tdg__net_t *net = conn->outlet.net;
-    int left = conn->proven ? REQUESTS_AT_ONCE : 1;
+    int left = tdg__turn_requests(conn);
     size_t all = 0;
 
     while (all < len && left > 0 && wants_request(conn)) {
@@ -251,7 +249,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
 
 static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
     tdg__conn_t *conn = stream->data;
-    uint64_t began_ns = conn->proven ? 0 : uv_hrtime();
+    uint64_t began_ns = uv_hrtime();
+    bool proven = conn->proven;
 
     if (nread == UV_ENOBUFS) {
         pause_reading(conn);
@@ -263,8 +262,7 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf) {
     } else {
         take(conn, buf->base, (size_t)nread);
     }
-    if (began_ns != 0)
-        tdg__turn_count(conn->outlet.net, began_ns);
+    tdg__turn_count(conn->outlet.net, proven, began_ns);
 }
 
 static bool start_reading(tdg__conn_t *conn) {

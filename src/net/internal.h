@@ -24,6 +24,7 @@ enum {
     STRANGER_BYTES =
         4 * 1024,          /* of one that may begin a request: few, as the rest waits */
     CHUNK_HEAD_BYTES = 18, /* the longest "SIZE\r\n" */
+    REQUESTS_AT_ONCE = 16, /* of one that has proven itself, while no other waits */
     SPARE_READERS = 32,
     SPARE_REFUSALS = 64,    /* connections above the limit that wait for their 503 */
     LINGER_MS = 2000,       /* a client that was refused may go on sending for so long */
@@ -47,7 +48,7 @@ enum { PROVEN, STRANGERS, LANES };
 
 struct lane {
     tdg__conn_t *first, *last;
-    size_t count;
+    uint64_t spent_ns; /* on such connections since the lane was served last */
 };
 
 struct tdg__net {
@@ -62,8 +63,7 @@ struct tdg__net {
     size_t refusals;    /* that do not */
     struct pump *pump;
     struct lane lanes[LANES];
-    uv_idle_t turner;      /* runs while somebody waits in a lane */
-    uint64_t strangers_ns; /* spent on strangers since their lane was served last */
+    uv_idle_t turner; /* runs while somebody waits in a lane */
     struct {
         struct tdg__rest *first, *last;
     } writers;     /* outlets with shared buffers, by what they write next */
@@ -213,8 +213,12 @@ void tdg__turn_request(tdg__net_t *net);
 
 void tdg__turn_leave(tdg__conn_t *conn); /* does nothing where it does not wait */
 
-/* Time was spent on a stranger, since `began_ns` of uv_hrtime(). */
-void tdg__turn_count(tdg__net_t *net, uint64_t began_ns);
+/* How many requests of it may be served at once; then others have their turn. */
+int tdg__turn_requests(const tdg__conn_t *conn);
+
+/* Time was spent on a stranger, or on one that was none, since `began_ns` of uv_hrtime().
+ */
+void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns);
 
 /* ---- Input -------------------------------------------------------------- */
 

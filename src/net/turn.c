@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whose turn it is. Each turn of the loop first serves the connections that have proven
- * themselves, then strangers for a slice of time, in the order in which they came; those
- * that are left wait for the next turn, and nothing is read from them meanwhile. So
- * however many strangers there are, and whatever they send, updates and those who were
- * served before wait for a slice, not for all of them. */
+ * themselves, then strangers, each for a slice of time and in the order in which they
+ * came; those that are left wait for the next turn, and nothing is read from them
+ * meanwhile. So however many there are, and whatever they send, updates wait for two
+ * slices, and strangers do not wait for all that anybody can prove with one request. */
 #include "net/internal.h"
 
-enum { SLICE_NS = 1000000 };
+static const uint64_t slices_ns[LANES] = {[PROVEN] = 4000000, [STRANGERS] = 1000000};
 
 static struct lane *lane_of(const tdg__conn_t *conn) {
     return &conn->outlet.net->lanes[conn->waits_proven ? PROVEN : STRANGERS];
+}
+
+static bool has_time(const tdg__net_t *net, int lane) {
+    return net->lanes[lane].spent_ns < slices_ns[lane];
 }
 
 static void on_turn(uv_idle_t *turner);
@@ -37,7 +41,6 @@ void tdg__turn_wait(tdg__conn_t *conn) {
     else
         lane->first = conn;
     lane->last = conn;
-    lane->count++;
 }
 
 void tdg__turn_leave(tdg__conn_t *conn) {
@@ -54,44 +57,35 @@ void tdg__turn_leave(tdg__conn_t *conn) {
         conn->turn_next->turn_prev = conn->turn_prev;
     else
         lane->last = conn->turn_prev;
-    lane->count--;
 }
 
 bool tdg__turn_has(const tdg__conn_t *conn) {
     const tdg__net_t *net = conn->outlet.net;
+    int lane = conn->proven ? PROVEN : STRANGERS;
 
-    return conn->proven ||
-           (net->lanes[STRANGERS].first == NULL && net->strangers_ns < SLICE_NS);
+    return net->lanes[lane].first == NULL && has_time(net, lane);
 }
 
-void tdg__turn_count(tdg__net_t *net, uint64_t began_ns) {
-    net->strangers_ns += uv_hrtime() - began_ns;
+int tdg__turn_requests(const tdg__conn_t *conn) {
+    bool alone = conn->outlet.net->lanes[PROVEN].first == NULL;
+
+    return conn->proven && alone ? REQUESTS_AT_ONCE : 1;
 }
 
-/* Each once: one that has more to say is behind the others afterwards. */
-static void serve_proven(tdg__net_t *net) {
-    struct lane *lane = &net->lanes[PROVEN];
-    size_t count = lane->count;
-
-    while (count-- > 0 && lane->first != NULL) {
-        tdg__conn_t *conn = lane->first;
-
-        tdg__turn_leave(conn);
-        tdg__conn_go_on(conn);
-    }
+void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns) {
+    net->lanes[proven ? PROVEN : STRANGERS].spent_ns += uv_hrtime() - began_ns;
 }
 
-static void serve_strangers(tdg__net_t *net) {
-    struct lane *lane = &net->lanes[STRANGERS];
-
-    net->strangers_ns = 0;
-    while (lane->first != NULL && net->strangers_ns < SLICE_NS) {
-        tdg__conn_t *conn = lane->first;
+/* One that has more to say is behind the others afterwards. */
+static void serve(tdg__net_t *net, int lane) {
+    net->lanes[lane].spent_ns = 0;
+    while (net->lanes[lane].first != NULL && has_time(net, lane)) {
+        tdg__conn_t *conn = net->lanes[lane].first;
         uint64_t began_ns = uv_hrtime();
 
         tdg__turn_leave(conn);
         tdg__conn_go_on(conn);
-        tdg__turn_count(net, began_ns);
+        tdg__turn_count(net, lane == PROVEN, began_ns);
     }
 }
 
@@ -100,8 +94,8 @@ static void serve_strangers(tdg__net_t *net) {
 static void on_turn(uv_idle_t *turner) {
     tdg__net_t *net = turner->data;
 
-    serve_proven(net);
-    serve_strangers(net);
+    serve(net, PROVEN);
+    serve(net, STRANGERS);
     tdg__outlets_write(net);
     if (net->lanes[PROVEN].first == NULL && net->lanes[STRANGERS].first == NULL &&
         net->writers.first == NULL)

@@ -80,6 +80,9 @@ static int teardown(void **state) {
     return state_destroy(state);
 }
 
+#define ONE "GET /s HTTP/1.1\r\nHost: h\r\n\r\n"
+#define SOME ONE ONE ONE ONE ONE
+
 static size_t place_of(char letter) {
     const char *found = strchr(served.order, letter);
 
@@ -150,6 +153,28 @@ static void strangers_wait_for_one_that_has_proven_itself(void **state) {
         assert_int_equal(client_reply(w, strangers[i], true, NULL), 200);
 }
 
+/* Anybody can prove himself with one request. */
+static void many_that_have_proven_themselves_take_turns(void **state) {
+    struct world *w = *state;
+    struct client *many[STRANGERS_COUNT], *proven = client_open(w);
+    struct client *stranger = client_open(w);
+    size_t before;
+
+    RUN_UNTIL(w, tdg__net_connections(w->net) == 2);
+    send_path_from_strangers(w, "/p", many);
+    client_get(w, proven, "/p");
+    RUN_UNTIL(w, w->requests == STRANGERS_COUNT + 1);
+    for (int i = 0; i < STRANGERS_COUNT; i++)
+        client_send(w, many[i], SOME SOME SOME SOME);
+    RUN_UNTIL(w, strchr(served.order, 's') != NULL);
+    before = served.count;
+    client_get(w, proven, "/y");
+    client_get(w, stranger, "/x");
+    RUN_UNTIL(w, strchr(served.order, 'x') != NULL && strchr(served.order, 'y') != NULL);
+    assert_true(place_of('x') < before + 10);
+    assert_true(place_of('y') < before + STRANGERS_COUNT + 10); /* one of each */
+}
+
 static void one_that_is_refused_is_a_stranger_again(void **state) {
     struct world *w = *state;
     struct client *strangers[STRANGERS_COUNT], *refused = client_open(w);
@@ -180,9 +205,6 @@ static void those_that_leave_while_they_wait_are_noticed(void **state) {
     for (int i = 2; i < STRANGERS_COUNT; i += 3)
         assert_int_equal(client_reply(w, strangers[i], true, NULL), 200);
 }
-
-#define ONE "GET /s HTTP/1.1\r\nHost: h\r\n\r\n"
-#define SOME ONE ONE ONE ONE ONE
 
 static size_t discarded(const struct world *w) {
     size_t all = 0;
@@ -447,6 +469,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(so_does_one_that_has_proven_itself, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(strangers_wait_for_one_that_has_proven_itself,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(many_that_have_proven_themselves_take_turns,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_refused_is_a_stranger_again, setup,
                                         teardown),
