@@ -230,8 +230,16 @@ static void take(tdg__conn_t *conn, const char *data, size_t len) {
         tdg__turn_wait(conn);
 }
 
+/* What is read behind a request has to be kept, by each that waits. */
 static size_t room_for(const tdg__conn_t *conn) {
-    return conn->proven || conn->phase != WAITING ? READ_BYTES : STRANGER_BYTES;
+    bool reads = conn->phase <= READING;
+    size_t beyond = conn->proven && reads ? PROVEN_BYTES : STRANGER_BYTES;
+    uint64_t missing =
+        reads && conn->reader != NULL ? tdg__http_reader_missing(conn->reader) : 0;
+
+    if (conn->phase >= FINISHING || missing > READ_BYTES - beyond)
+        return READ_BYTES;
+    return beyond + (size_t)missing;
 }
 
 /* Where it is not its turn: no room, so that libuv does not read. While somebody waits

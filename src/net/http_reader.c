@@ -479,6 +479,10 @@ bool tdg__http_reader_expects(const tdg__http_reader_t *reader) {
     return reader->guard.expects;
 }
 
+uint64_t tdg__http_reader_missing(const tdg__http_reader_t *reader) {
+    return reader->state == BODY ? reader->guard.length : 0;
+}
+
 bool tdg__http_reader_begun(const tdg__http_reader_t *reader) {
     return reader->state != HEAD ||
            (reader->head.len > 0 && reader->head.data[0] != '\r');

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum tdg__http_method {
     TDG__HTTP_OTHER,
@@ -97,6 +98,9 @@ tdg__http_step_t tdg__http_reader_feed(tdg__http_reader_t *reader, const char *d
 
 /* Whether a request has begun: some of its bytes were taken. */
 bool tdg__http_reader_begun(const tdg__http_reader_t *reader);
+
+/* How many bytes of the body, or of its chunk, are known to be missing. */
+uint64_t tdg__http_reader_missing(const tdg__http_reader_t *reader);
 
 /* After HEADED: whether the client waits for "100 Continue" before it sends the body. */
 bool tdg__http_reader_expects(const tdg__http_reader_t *reader);

@@ -21,8 +21,8 @@
 
 enum {
     READ_BYTES = 64 * 1024,
-    STRANGER_BYTES =
-        4 * 1024,          /* of one that may begin a request: few, as the rest waits */
+    STRANGER_BYTES = 4 * 1024, /* beyond the body: few, as what is behind it is kept */
+    PROVEN_BYTES = 16 * 1024,
     CHUNK_HEAD_BYTES = 18, /* the longest "SIZE\r\n" */
     REQUESTS_AT_ONCE = 16, /* of one that has proven itself, while no other waits */
     SPARE_READERS = 32,

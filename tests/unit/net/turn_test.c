@@ -345,6 +345,39 @@ static void those_that_wait_are_served_before_the_end(void **state) {
     RUN_UNTIL(w, tdg__net_connections(w->net) == 0);
 }
 
+/* Returns true. */
+static bool look_what_is_kept(const struct world *w, size_t *most) {
+    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next) {
+        if (conn->input != NULL && conn->input->size > *most)
+            *most = conn->input->size;
+    }
+    return true;
+}
+
+/* Whether the body of a request is under way, or it has proven itself. */
+static void little_is_kept_of_one_that_waits(void **state) {
+    struct world *w = *state;
+    char *requests = many_requests(2000);
+
+    for (int proven = 0; proven < 2; proven++) {
+        struct client *c = client_open(w);
+        size_t most = 0;
+
+        client_get(w, c, proven ? "/p" : "/x");
+        client_reply(w, c, true, NULL);
+        client_send(w, c, "POST /y HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc");
+        RUN_UNTIL(w, count_phase(w, READING) == 1);
+        client_send(w, c, "defghi");
+        client_send(w, c, requests);
+        w->requests = 0;
+        RUN_UNTIL(w, look_what_is_kept(w, &most) && w->requests == 2001);
+        assert_in_range(most, 1000, proven ? PROVEN_BYTES : STRANGER_BYTES);
+        client_close(c);
+        RUN_UNTIL(w, tdg__net_connections(w->net) == 0);
+    }
+    free(requests);
+}
+
 static void the_net_can_be_closed_while_they_wait(void **state) {
     struct world *w = *state;
     struct client *strangers[STRANGERS_COUNT];
@@ -487,6 +520,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_that_is_refused_with_a_turn_ahead_lingers,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(those_that_wait_are_served_before_the_end, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(little_is_kept_of_one_that_waits, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_net_can_be_closed_while_they_wait, setup,
                                         teardown),
