@@ -11,7 +11,10 @@
 #include "server/trace.h"
 
 /* What framing adds to head and tail: "data: ", the event id, line ends. */
-enum { FRAME_MAX = 32 + TDG__EVENT_ID_MAX };
+enum {
+    FRAME_MAX = 32 + TDG__EVENT_ID_MAX,
+    FEEDS_AT_ONCE = 128, /* about a millisecond */
+};
 
 int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops_t *ops) {
     feed->ops = ops;
@@ -223,27 +226,30 @@ static void set_taking_time(tdg__engine_t *engine) {
     tdg__engine_set_taking_time(engine, (int64_t)((uv_hrtime() + 999999) / 1000000));
 }
 
-void tdg__feeds_flush(tdg__worker_t *worker) {
+static void flush_or_end(tdg__feed_t *feed, tdg__engine_t *engine, char *scratch) {
+    tdg__note_t end = {.kind = TDG__NOTE_UPDATED};
+
+    if (feed->outlet == NULL || feed->outlet->queued > 0) {
+        set_blocked(feed, true);
+        return;
+    }
+
+    set_taking_time(engine);
+    int rv = flush_feed(feed, engine, scratch, &end);
+    if (end.kind == TDG__NOTE_END)
+        feed->ops->ended(feed, end.reason);
+    else if (rv == TDG_ENOMEM)
+        feed->ops->failed(feed);
+    else if (rv < 0)
+        set_blocked(feed, true);
+}
+
+bool tdg__feeds_flush(tdg__worker_t *worker, tdg__stream_t *at) {
     tdg__engine_t *engine = tdg__worker_engine(worker);
     char *scratch = tdg__net_scratch(tdg__worker_net(worker));
+    unsigned left = FEEDS_AT_ONCE;
 
-    for (tdg__stream_t stream = tdg__engine_next_ready(engine, 0); stream != 0;
-         stream = tdg__engine_next_ready(engine, stream)) {
-        tdg__feed_t *feed = tdg__engine_stream_user(engine, stream);
-        tdg__note_t end = {.kind = TDG__NOTE_UPDATED};
-
-        if (feed->outlet == NULL || feed->outlet->queued > 0) {
-            set_blocked(feed, true);
-            continue;
-        }
-
-        set_taking_time(engine);
-        int rv = flush_feed(feed, engine, scratch, &end);
-        if (end.kind == TDG__NOTE_END)
-            feed->ops->ended(feed, end.reason);
-        else if (rv == TDG_ENOMEM)
-            feed->ops->failed(feed);
-        else if (rv < 0)
-            set_blocked(feed, true);
-    }
+    while (left-- > 0 && (*at = tdg__engine_next_ready(engine, *at)) != 0)
+        flush_or_end(tdg__engine_stream_user(engine, *at), engine, scratch);
+    return tdg__engine_next_ready(engine, 0) != 0;
 }

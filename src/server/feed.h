@@ -83,7 +83,9 @@ bool tdg__feed_has_more(const tdg__feed_t *feed);
 /* The cursor now. */
 tdg__cursor_t tdg__feed_cursor(const tdg__feed_t *feed);
 
-/* Writes all that is ready on all feeds of a worker. */
-void tdg__feeds_flush(tdg__worker_t *worker);
+/* Writes what is ready on some feeds of a worker, so that its other clients have their
+ * turn in between; behind *at, where the last call ended (0: at the first). Returns
+ * whether there is more. */
+bool tdg__feeds_flush(tdg__worker_t *worker, tdg__stream_t *at);
 
 #endif

@@ -32,7 +32,7 @@ enum {
     NEWS_AT_ONCE = 256,
     NEWS_NS = 5000000, /* that a turn spends on news */
     MAX_KEPT = 64 << 20,
-    HANDLES = 5
+    HANDLES = 6
 };
 
 typedef enum worker_state {
@@ -79,7 +79,9 @@ struct tdg__worker {
     uv_timer_t alarm, tick;
     uv_prepare_t prepare;
     uv_check_t check;
-    unsigned handles; /* open ones of these five, and jobs that run */
+    uv_idle_t hurry;       /* runs while more is ready than was written */
+    tdg__stream_t flushed; /* the last one that was written to; 0: begin with the first */
+    unsigned handles;      /* open ones of these six, and jobs that run */
     struct counters counters;
     tdg__recheck_t recheck;
     tdg__trim_t trim; /* of the first worker, for the whole process */
@@ -546,12 +548,24 @@ static void publish_counters(tdg__worker_t *worker) {
 
 static void go_on_stopping(tdg__worker_t *worker);
 
+/* The loop does not wait while there is more. */
+static void on_hurry(uv_idle_t *hurry) {
+    (void)hurry;
+}
+
+static void flush(tdg__worker_t *worker) {
+    if (tdg__feeds_flush(worker, &worker->flushed))
+        uv_idle_start(&worker->hurry, on_hurry);
+    else
+        uv_idle_stop(&worker->hurry);
+}
+
 static void on_prepare(uv_prepare_t *prepare) {
     tdg__worker_t *worker = prepare->data;
 
     if (worker->state >= CLOSING)
         return;
-    tdg__feeds_flush(worker);
+    flush(worker);
     publish_counters(worker);
     if (worker->state != RUNNING)
         go_on_stopping(worker);
@@ -563,7 +577,7 @@ static void on_check(uv_check_t *check) {
     tdg__worker_t *worker = check->data;
 
     if (worker->state < CLOSING)
-        tdg__feeds_flush(worker);
+        flush(worker);
 }
 
 /* ---- Stopping ----------------------------------------------------------- */
@@ -653,7 +667,7 @@ static void net_closed(void *arg) {
     uv_handle_t *handles[HANDLES] = {
         (uv_handle_t *)&worker->wake,  (uv_handle_t *)&worker->alarm,
         (uv_handle_t *)&worker->tick,  (uv_handle_t *)&worker->prepare,
-        (uv_handle_t *)&worker->check,
+        (uv_handle_t *)&worker->check, (uv_handle_t *)&worker->hurry,
     };
 
     worker->net = NULL;
@@ -718,7 +732,7 @@ static void go_on_stopping(tdg__worker_t *worker) {
     if (worker->state == FLUSHING && has_applied(worker, time_is_over)) {
         worker->state = FINISHING;
         tdg__engine_end_windows(worker->engine);
-        tdg__feeds_flush(worker);
+        flush(worker);
     }
     if (worker->state == FINISHING)
         finish_streams(worker);
@@ -748,8 +762,9 @@ static int init_handles(tdg__worker_t *worker) {
     uv_timer_init(worker->loop, &worker->tick);
     uv_prepare_init(worker->loop, &worker->prepare);
     uv_check_init(worker->loop, &worker->check);
+    uv_idle_init(worker->loop, &worker->hurry);
     worker->wake.data = worker->alarm.data = worker->tick.data = worker;
-    worker->prepare.data = worker->check.data = worker;
+    worker->prepare.data = worker->check.data = worker->hurry.data = worker;
     worker->handles = HANDLES;
     worker->tick_ms = tick_period(tdg__server_opts(worker->server));
     uv_timer_start(&worker->tick, on_tick, worker->tick_ms, worker->tick_ms);

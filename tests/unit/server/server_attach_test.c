@@ -4,6 +4,7 @@
  * stopped the loop ends by itself. */
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,6 +66,53 @@ static void tells_of_changes_made_in_the_loop(void **state) {
     served_change(&f->served, "a:1");
     client_expect(&listen, "'uri':'a:1'");
     client_done(&listen);
+    served_close(&f->served);
+}
+
+enum { MANY = 400 };
+
+static unsigned count_readable(struct client *clients) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        int len = 0;
+
+        assert_int_equal(ioctl(clients[i].fd, FIONREAD, &len), 0);
+        count += len > 0;
+    }
+    return count;
+}
+
+/* So that other clients have their turn in between. */
+static void many_streams_are_written_in_several_turns(void **state) {
+    struct fixture *f = *state;
+    struct client *clients = calloc(MANY, sizeof(*clients));
+    unsigned before = 0, turns = 0;
+
+    assert_non_null(clients);
+    served_open(&f->served, NULL, &f->loop);
+    for (unsigned i = 0; i < MANY; i++) {
+        served_client(&f->served, &clients[i]);
+        modern_listen(&clients[i], "{'resourceSubscriptions':['a:1']}");
+    }
+    served_change(&f->served, "a:1");
+    while (before < MANY) {
+        uv_run(&f->loop, before == 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+
+        unsigned now = count_readable(clients);
+
+        turns += now > before;
+        assert_true(now > before || before == 0);
+        if (now > 0 && now < MANY) /* it does not wait while there is more */
+            assert_int_equal(uv_backend_timeout(&f->loop), 0);
+        before = now;
+    }
+    assert_true(turns >= 2);
+    for (unsigned i = 0; i < MANY; i++) {
+        client_expect(&clients[i], "'uri':'a:1'");
+        client_done(&clients[i]);
+    }
+    free(clients);
     served_close(&f->served);
 }
 
@@ -452,6 +500,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(serves_both_eras, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_changes_made_in_the_loop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(many_streams_are_written_in_several_turns, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
             keeps_the_rate_limit_between_writes_when_it_is_held_up, setup, teardown),
