@@ -2,6 +2,7 @@
  *
  * Whose turn it is: those who send much, those who are many, and large answers do not
  * keep others waiting. */
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 
@@ -80,15 +81,27 @@ static int teardown(void **state) {
     return state_destroy(state);
 }
 
-#define ONE "GET /s HTTP/1.1\r\nHost: h\r\n\r\n"
-#define SOME ONE ONE ONE ONE ONE
-
 static size_t place_of(char letter) {
     const char *found = strchr(served.order, letter);
 
     assert_non_null(found);
     return (size_t)(found - served.order);
 }
+
+/* What was sent is with the other side, which has not looked yet. On a busy machine the
+ * kernel may deliver it late, even here. */
+static void wait_for_arrival(const struct client *client) {
+    uint64_t limit_ns = uv_hrtime() + UINT64_C(1000000) * PATIENCE_MS;
+    int left = 1;
+
+    while (left > 0) {
+        assert_true(uv_hrtime() < limit_ns);
+        assert_int_equal(ioctl(client->fd, SIOCOUTQ, &left), 0);
+    }
+}
+
+#define ONE "GET /s HTTP/1.1\r\nHost: h\r\n\r\n"
+#define SOME ONE ONE ONE ONE ONE
 
 /* ---- Reading ------------------------------------------------------------ */
 
@@ -100,6 +113,7 @@ static void one_that_sends_much_waits_for_the_others(void **state) {
     RUN_UNTIL(w, tdg__net_connections(w->net) == 2);
     client_send(w, much, requests);
     client_get(w, little, "/x");
+    wait_for_arrival(little);
     RUN_UNTIL(w, w->requests == 501);
     assert_true(place_of('x') < 5);
     expect_paths(w, much, 0, 500);
@@ -110,17 +124,18 @@ static void one_that_sends_much_waits_for_the_others(void **state) {
 static void so_does_one_that_has_proven_itself(void **state) {
     struct world *w = *state;
     struct client *much = client_open(w), *little = client_open(w);
-    char *requests = many_requests(500);
 
     client_get(w, much, "/p");
     client_reply(w, much, true, NULL);
     RUN_UNTIL(w, tdg__net_connections(w->net) == 2);
-    client_send(w, much, requests);
+    for (int i = 0; i < 20; i++)
+        client_send(w, much, SOME);
     client_get(w, little, "/x");
-    RUN_UNTIL(w, w->requests == 502);
+    wait_for_arrival(little);
+    RUN_UNTIL(w, w->requests == 102);
     assert_true(place_of('x') < 50);
-    expect_paths(w, much, 0, 500);
-    free(requests);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(client_reply(w, much, true, NULL), 200);
 }
 
 static void send_path_from_strangers(struct world *w, const char *path,
