@@ -22,9 +22,10 @@
 #include "client/connect_internal.h"
 
 enum {
-    STDIO_PROBE_MS = 3000, /* a legacy server may not answer at all */
-    MAX_PROBES = 2,        /* of one attempt */
-    MAX_SUPPORTED = 32,    /* versions in a message for people */
+    STDIO_PROBE_PART = 3, /* of the time for connecting: a legacy server may not answer at
+                             all, and a modern one may take its time to start */
+    MAX_PROBES = 2,       /* of one attempt */
+    MAX_SUPPORTED = 32,   /* versions in a message for people */
 };
 
 static void probe(tdg__core_t *core);
@@ -261,10 +262,9 @@ static void probe(tdg__core_t *core) {
     bool short_wait = core->wire_kind == TDG__WIRE_STDIO &&
                       core->client->era == TDG_ERA_FIND && !connect->silent;
     const tdg__ask_t what = {.method = "server/discover",
-                             .timeout_ms =
-                                 short_wait && step_timeout(core) > STDIO_PROBE_MS
-                                     ? STDIO_PROBE_MS
-                                     : step_timeout(core),
+                             .timeout_ms = short_wait
+                                               ? step_timeout(core) / STDIO_PROBE_PART + 1
+                                               : step_timeout(core),
                              .early = true,
                              .version = TDG__V_MODERN};
 
