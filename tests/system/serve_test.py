@@ -644,9 +644,13 @@ def work_of(count):
 
 
 def the_limit_of_entries_is_reached_in_linear_time():
-    small, large = work_of(2500), work_of(10000)
-    print(f'# {small:.2f} s of work for 2,500 entries, {large:.2f} s for 10,000')
-    assert large < 8 * small + 0.2, (small, large)  # 16 times as much where it is quadratic
+    for _ in range(3):  # what else runs on the machine can only add to it
+        small, large = work_of(2500), work_of(10000)
+        print(f'# {small:.2f} s of work for 2,500 entries, {large:.2f} s for 10,000')
+        if large < 8 * small + 0.2:
+            break
+    else:  # 16 times as much where it is quadratic
+        assert False, (small, large)
     serve = Serve(many_entries(10001, 'too many'), wait=False)
     assert serve.process.wait(PATIENCE) == 1
     assert any('10001 entries are more than 10000' in entry['message']
