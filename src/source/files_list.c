@@ -179,7 +179,7 @@ static void look_at_dangling(tdg__files_t *files) {
         tdg__files_task_t task = queue_take(&files->dangling);
 
         if (!waits(files, &files->queue, TDG__NODE_QUEUED, task.path))
-            put(files, &files->queue, task.path, TDG__TASK_TELL);
+            put(files, &files->queue, task.path, TDG__TASK_TELL | TDG__TASK_AGAIN);
         tdg__free(task.path);
     }
 }
@@ -618,7 +618,8 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
     memcpy(parent, r->text, len);
     parent[len] = '\0';
     id = tdg__files_find(&files->tree, parent);
-    if (r->type == TDG__FILE_NONE && tdg__files_find(&files->tree, r->text) == 0)
+    if (r->type == TDG__FILE_NONE && (r->flags & TDG__TASK_AGAIN) == 0 &&
+        tdg__files_find(&files->tree, r->text) == 0)
         /* It came and went: somebody may have seen it. */
         tdg__files_touch(files, r->text, false);
     if (id == 0 || (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0)

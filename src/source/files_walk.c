@@ -112,12 +112,14 @@ static void describe_link(tdg__files_walk_t *walk, const char *path,
     struct stat st;
     int fd = tdg__files_open(walk->root_fd, path, O_PATH, TDG__FILES_FOLLOW);
 
-    r->is_link = true;
+    r->is_link = fd == -ENOENT || fd == -ENOTDIR; /* what it leads to may come */
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        !tdg__files_is_never(&walk->never, &st))
+        !tdg__files_is_never(&walk->never, &st)) {
         describe(r, &st);
+        r->is_link = true;
+    }
     close(fd);
 }
 

@@ -47,9 +47,10 @@ void tdg__files_find_never(const tdg__files_scope_t *scope, struct stat *ret);
 bool tdg__files_is_never(const struct stat *never, const struct stat *st);
 
 enum {
-    TDG__TASK_SCAN = 1 << 0, /* read the folder; otherwise look at one path */
-    TDG__TASK_DEEP = 1 << 1, /* and its folders, also those known already */
-    TDG__TASK_TELL = 1 << 2, /* touch the file where it differs from before */
+    TDG__TASK_SCAN = 1 << 0,  /* read the folder; otherwise look at one path */
+    TDG__TASK_DEEP = 1 << 1,  /* and its folders, also those known already */
+    TDG__TASK_TELL = 1 << 2,  /* touch the file where it differs from before */
+    TDG__TASK_AGAIN = 1 << 3, /* there was nothing that somebody may have seen */
 };
 
 typedef struct tdg__files_task {
@@ -75,7 +76,7 @@ typedef enum tdg__file_type {
 typedef struct tdg__files_report {
     uint8_t kind;     /* tdg__report_kind_t */
     uint8_t type;     /* tdg__file_type_t; NONE: not there, or nothing for us */
-    bool is_link;     /* also of type NONE: it leads to nothing for us, at present */
+    bool is_link;     /* also of type NONE: it leads to nothing at present */
     uint8_t flags;    /* of the task */
     int error;        /* BEGIN: it cannot be read; END: not to its end; an errno */
     int wd;           /* BEGIN: its watch; -1: none */

@@ -807,6 +807,28 @@ static void a_link_to_nothing_is_looked_after(void **state) {
     harness_wait_for_text(&f->harness, uri(f, "link"), "two");
 }
 
+/* Nor is one that leads to a folder or out of the root. Each is looked at before the last
+ * one, whose target comes. */
+static void a_link_to_nothing_is_not_notified_as_deleted(void **state) {
+    struct fixture *f = *state;
+
+    folder_mkdir(&f->folder, "root/.store");
+    folder_mkdir(&f->folder, "root/sub");
+    folder_link(&f->folder, "nothing", "root/a");
+    folder_link(&f->folder, "sub", "root/b");
+    folder_link(&f->folder, "../aside", "root/c");
+    folder_link(&f->folder, ".store/t", "root/d");
+    serve(f, "settle: 10ms\n");
+    harness_watch_template(&f->harness, f->harness.source->entry.uri);
+    for (int i = 0; i < 2; i++) {
+        folder_write(&f->folder, "root/.store/t", i == 0 ? "one" : "three");
+        harness_wait(&f->harness, CHANGED, uri(f, "d"));
+    }
+    folder_write(&f->folder, "root/mark", "mark");
+    harness_wait(&f->harness, CHANGED, uri(f, "mark"));
+    assert_int_equal(harness_count(&f->harness, DELETED, NULL), 0);
+}
+
 static void a_file_becomes_a_link_that_leaves(void **state) {
     struct fixture *f = *state;
 
@@ -922,6 +944,7 @@ int main(void) {
         TEST(links_inside_are_files_and_others_are_nothing),
         TEST(a_hidden_folder_behind_links_is_swapped),
         TEST(a_link_to_nothing_is_looked_after),
+        TEST(a_link_to_nothing_is_not_notified_as_deleted),
         TEST(a_file_becomes_a_link_that_leaves),
         TEST(a_single_file_is_served_and_nothing_beside_it),
         TEST(a_single_file_with_a_uri_may_come_later),
