@@ -22,10 +22,11 @@
 #include "client/connect_internal.h"
 
 enum {
-    STDIO_PROBE_PART = 3, /* of the time for connecting: a legacy server may not answer at
-                             all, and a modern one may take its time to start */
-    MAX_PROBES = 2,       /* of one attempt */
-    MAX_SUPPORTED = 32,   /* versions in a message for people */
+    STDIO_PROBE_MS = 10000, /* a legacy server may not answer at all, and a modern one may
+                               take its time to start */
+    STDIO_PROBE_MIN_MS = 3000,
+    MAX_PROBES = 2,     /* of one attempt */
+    MAX_SUPPORTED = 32, /* versions in a message for people */
 };
 
 static void probe(tdg__core_t *core);
@@ -257,14 +258,24 @@ static void on_probed(void *user, const tdg__outcome_t *outcome) {
     }
 }
 
+/* A third is enough where there is little time, as long as it is some. */
+static uint32_t probe_timeout(const tdg__core_t *core) {
+    uint32_t all = step_timeout(core), part = all / 3;
+
+    if (part < STDIO_PROBE_MIN_MS)
+        part = STDIO_PROBE_MIN_MS;
+    if (part > STDIO_PROBE_MS)
+        part = STDIO_PROBE_MS;
+    return part < all ? part : all;
+}
+
 static void probe(tdg__core_t *core) {
     struct tdg__connect *connect = core->connect;
     bool short_wait = core->wire_kind == TDG__WIRE_STDIO &&
                       core->client->era == TDG_ERA_FIND && !connect->silent;
     const tdg__ask_t what = {.method = "server/discover",
-                             .timeout_ms = short_wait
-                                               ? step_timeout(core) / STDIO_PROBE_PART + 1
-                                               : step_timeout(core),
+                             .timeout_ms =
+                                 short_wait ? probe_timeout(core) : step_timeout(core),
                              .early = true,
                              .version = TDG__V_MODERN};
 

@@ -204,11 +204,11 @@ static void no_version_in_common_names_both_sides(void **state) {
     assert_non_null(strstr(f->connected->message, "2026-07-28"));
 }
 
-static void a_silent_program_is_initialised_after_a_third_of_the_time(void **state) {
+static void a_silent_program_is_initialised_after_ten_seconds(void **state) {
     struct fake *f = *state;
 
     fake_start(f);
-    fake_pass(f, 10000);
+    fake_pass(f, 9999);
     assert_int_equal(f->sent_count, 1);
     fake_pass(f, 1);
     assert_int_equal(f->wire_count, 1);
@@ -217,11 +217,22 @@ static void a_silent_program_is_initialised_after_a_third_of_the_time(void **sta
     assert_int_equal(fake_count(f, "notifications/cancelled"), 0);
 }
 
+static void a_program_has_three_seconds_where_time_is_short(void **state) {
+    struct fake *f = *state;
+
+    f->client.connect_timeout_ms = 5000;
+    fake_start(f);
+    fake_pass(f, 2999);
+    assert_int_equal(fake_count(f, "initialize"), 0);
+    fake_pass(f, 1);
+    assert_int_equal(fake_count(f, "initialize"), 1);
+}
+
 static void a_slow_modern_program_is_probed_again(void **state) {
     struct fake *f = *state;
 
     fake_start(f);
-    fake_pass(f, 10001);
+    fake_pass(f, 10000);
     fake_error(f, fake_find(f, "initialize"), -32601, "Method not found", NULL);
     fake_result(f, fake_find(f, "server/discover"),
                 "{'supportedVersions':['2026-07-28']}");
@@ -890,7 +901,8 @@ int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define STDIO(name) cmocka_unit_test_setup_teardown(name, fake_setup_stdio, fake_teardown)
         HTTP(no_version_in_common_names_both_sides),
-        STDIO(a_silent_program_is_initialised_after_a_third_of_the_time),
+        STDIO(a_silent_program_is_initialised_after_ten_seconds),
+        STDIO(a_program_has_three_seconds_where_time_is_short),
         STDIO(a_slow_modern_program_is_probed_again),
         STDIO(a_program_that_ends_when_probed_is_started_again),
         STDIO(a_program_that_always_ends_is_given_up),
