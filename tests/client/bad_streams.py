@@ -282,11 +282,11 @@ def too_large_on_a_stream(era):
     """Is a loss, and found out long before memory is."""
     with scene(era, True, max_message_bytes=100000) as (server, client):
         stream = server.one_stream()
+        number = server.change(A, tell=False)  # before: the client is back within milliseconds
         stream.send(b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":"')
         for _ in range(2000):
             if not stream.send(b'x' * 20000):
                 break
-        number = server.change(A, tell=False)
         client.returns()
         client.updated(A, version=number)
         grown = client.driver.memory() / 2**20
