@@ -101,6 +101,24 @@ static bool catch_up_resource(struct model *model, int client, int target) {
     return true;
 }
 
+/* A URI that a template subscription comes across: in flight on it, unless the client may
+ * not read it. Its window, where one is remembered, is looked at. Returns false where
+ * that would pass max_pending. */
+static bool come_across(struct model *model, int client, int target, int resource,
+                        uint64_t first, uint64_t above) {
+    struct wishes wishes = model__sub_of(model, client, target)->wishes;
+
+    for (int i = 0; i < model->windows_end; i++) {
+        struct window *window = &model->windows[i];
+
+        if (window->used && window->target == target && window->resource == resource &&
+            model__same_wishes(window->wishes, wishes))
+            window->look = true;
+    }
+    return model__is_refused(model, client, target, resource) ||
+           model__assume(model, client, target, resource, first, above);
+}
+
 /* The newest entries of the history come first, then the listed ones. */
 static bool catch_up_history(struct model *model, int client, int target, uint64_t first,
                              uint64_t c) {
@@ -116,9 +134,7 @@ static bool catch_up_history(struct model *model, int client, int target, uint64
             continue;
         seen[r] = true;
         sub->oldest = model->history[i].number;
-        if (model__is_refused(model, client, target, r))
-            continue;
-        all = model__assume(model, client, target, r, first, c) && all;
+        all = come_across(model, client, target, r, first, c) && all;
     }
     return all;
 }
@@ -135,10 +151,8 @@ bool model__catch_up_listed(struct model *model, int client, int target, uint64_
         if (!cast_is_listed(r) || !cast_covers(target, r))
             continue;
         listed++;
-        if (model__is_refused(model, client, target, r))
-            continue;
         model__hit(model, HIT_TEMPLATE_LISTED);
-        all = model__assume(model, client, target, r, first, c) && all;
+        all = come_across(model, client, target, r, first, c) && all;
     }
     return all;
 }
@@ -183,9 +197,7 @@ static void catch_up_since(struct model *model, int client, int target) {
             model->history[i].number != model->known[r].last)
             continue;
         sub->oldest = model->history[i].number;
-        if (model__is_refused(model, client, target, r))
-            continue;
-        model__assume(model, client, target, r, model->known[r].last, 0);
+        come_across(model, client, target, r, model->known[r].last, 0);
     }
 }
 

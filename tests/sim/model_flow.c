@@ -229,8 +229,9 @@ static bool cools_down(const struct model *model, const struct window *window) {
 /* What a template subscription remembers about a URI (when it was last taken)
  * goes when its limit is over. The window of its group on that URI goes when it does not
  * run, no throttle holds and nobody remembers anything: that is looked at when it fires,
- * when the last one forgets, when the throttle lets go and when all windows end. What a
- * subscription to the URI itself remembers, and its group, stays with it. */
+ * when the last one forgets, when the throttle lets go, when a member catches up with the
+ * URI and when all windows end. What a subscription to the URI itself remembers, and its
+ * group, stays with it. */
 static bool is_manned(struct model *model, struct window *window, bool *ret_wanted) {
     bool manned = false;
     bool in_flight = false;
