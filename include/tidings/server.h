@@ -109,9 +109,9 @@ enum { TDG_WATCH_EXISTS = 1, TDG_WATCH_ABSENT = 2 };
  * returns 0 or TDG_WATCH_... (changes from now on are notified), TDG_EAGAIN
  * (tdg_server_watch_done() follows; the subscriber is acknowledged then) or any other
  * code, which refuses the subscription to this target alone; clients see only TDG_ENOTSUP
- * (not subscribable) as such. stop() comes after a linger time. Called from the server's
- * threads, for one target never two at a time; may call tdg_server_notify_updated() and
- * tdg_server_watch_done(). */
+ * (not subscribable) and TDG_ENOTFOUND (it does not exist and never will) as such. stop()
+ * comes after a linger time. Called from the server's threads, for one target never two
+ * at a time; may call tdg_server_notify_updated() and tdg_server_watch_done(). */
 typedef struct tdg_watcher {
     int (*start)(void *user, tdg_server_t *server, const tdg_target_t *target);
     void (*stop)(void *user, tdg_server_t *server, const tdg_target_t *target);

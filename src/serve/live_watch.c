@@ -56,12 +56,21 @@ void tdg__live_try_again(tdg__live_t *live) {
         uv_timer_start(&live->again, tdg__live_on_again, AGAIN_MS, 0);
 }
 
+/* No source has it. A URI matches a template whose source cannot have it (a file that is
+ * left out, another spelling): not found, unless it was watched before a reload. A
+ * template is one that the server does not list: the client asked for it. */
+static void answer_unowned(tdg__live_t *live, tdg__wanted_t *watch) {
+    int status = watch->answered ? TDG_WATCH_ABSENT : TDG_ENOTFOUND;
+
+    answer(live, watch, watch->target->kind == TDG_TARGET_URI ? status : 0);
+}
+
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past) {
     watch->source = tdg__live_watcher_of(live, watch->target);
     watch->again = false;
-    if (watch->source == NULL) { /* what the server lists and no source has: a tool's */
-        answer(live, watch, 0);
+    if (watch->source == NULL) {
+        answer_unowned(live, watch);
         return;
     }
 

@@ -183,10 +183,12 @@ void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
 /* ---- Creating ----------------------------------------------------------- */
 
 /* What the program's watcher answers must not be taken for a code of our own, such as
- * that a client's wishes are wrong, or that the time is over. Only "not supported" is
- * worth passing on. */
+ * that a client's wishes are wrong, or that the time is over. Only "not supported" and
+ * "not found" are worth passing on. */
 static int answer_of_watcher(int code) {
-    return code >= 0 || code == TDG_EAGAIN || code == TDG_ENOTSUP ? code : TDG_EREFUSED;
+    bool passed_on = code == TDG_EAGAIN || code == TDG_ENOTSUP || code == TDG_ENOTFOUND;
+
+    return code >= 0 || passed_on ? code : TDG_EREFUSED;
 }
 
 /* Names of the hub's targets end in NUL. */

@@ -105,6 +105,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
         if (name[0] == '\0' || strchr(name, '=') != NULL)
             rv = wrong(problems, node, "env", "a name cannot be empty or hold =");
     }
+    source->awaited = command->mode != TDG__COMMAND_INTERVAL;
     if (command->mode == TDG__COMMAND_INTERVAL)
         source->max_fetches = (unsigned)command->max_programs;
     return rv;

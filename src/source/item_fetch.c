@@ -269,10 +269,10 @@ static enum known known_by(const tdg__content_t *content) {
                                               : BROKEN;
 }
 
-/* What is pushed may be subscribed to before it is there. What cannot be reached is not
- * known to be absent. */
+/* What is pushed or awaited may be subscribed to before it is there. What cannot be
+ * reached is not known to be absent. */
 static int existence_of(const tdg__item_t *item) {
-    if (tdg__source_is_pushed(item->source))
+    if (tdg__source_is_pushed(item->source) || item->source->awaited)
         return 0;
     return item->seen.known == ABSENT ? TDG_WATCH_ABSENT : TDG_WATCH_EXISTS;
 }

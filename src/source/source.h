@@ -234,6 +234,8 @@ struct tdg__source {
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
+    bool awaited; /* content comes some time after the first subscriber: none yet does not
+                     mean that it does not exist; the kind sets it */
     bool closing;
     bool ready;
     bool compares;  /* subscribers of its template know what another source had: what its

@@ -767,6 +767,54 @@ static void a_folder_with_other_limits_is_listed_anew(void **state) {
     folder_destroy(&folder);
 }
 
+static void expect_refused(struct client *modern, struct client *legacy,
+                           const char *uri) {
+    char message[256], reason[256];
+
+    snprintf(message, sizeof(message),
+             "{'jsonrpc':'2.0','id':5,'method':'resources/subscribe',"
+             "'params':{'uri':'%s'}}",
+             uri);
+    assert_int_equal(legacy_post(legacy, message), 200);
+    assert_body(legacy, "'code':-32002");
+    snprintf(reason, sizeof(reason), "'%s':'not_found'", uri);
+    assert_true(has(modern->event, reason));
+}
+
+/* Of what the folder leaves out, and of other spellings, nobody would ever be notified.
+ */
+static void what_a_folder_cannot_have_is_not_found(void **state) {
+    static const char *const gone[] = {"f:a.md deleted"}, *const back[] = {
+                                                              "f:a.md present"};
+    struct client modern, legacy;
+    struct folder folder;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "a.md", "one");
+    folder_write(&folder, "b.txt", "one");
+    scene_open(&scene, NULL, folder_yaml(&folder, "  include: ['*.md']\n"));
+    scene_client(&scene, &legacy);
+    legacy_initialize(&legacy, LATEST_LEGACY);
+    listen_to(&scene, &modern, "'f:a.md','f:b.txt','f:none.txt','f:../a.md','f:%61.md'");
+    expect_refused(&modern, &legacy, "f:b.txt");
+    expect_refused(&modern, &legacy, "f:none.txt");
+    expect_refused(&modern, &legacy, "f:../a.md");
+    expect_refused(&modern, &legacy, "f:%61.md");
+
+    /* What was watched before it is left out stays watched. */
+    scene_replace(&scene, folder_yaml(&folder, "  include: ['*.txt']\n"));
+    expect_last(&modern, gone, 1);
+    assert_null(strstr(scene.log, "cannot be watched"));
+    scene_replace(&scene, folder_yaml(&folder, ""));
+    expect_last(&modern, back, 1);
+    client_done(&modern);
+    client_done(&legacy);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* Right when that was believed, and about to be looked at once more. */
 static void a_reload_that_waits_longer_does_not_forget_a_deletion(void **state) {
     const tdg__files_t *files;
@@ -1151,6 +1199,7 @@ int main(void) {
         cmocka_unit_test(reloads_in_a_row_do_not_put_off_a_deletion),
         cmocka_unit_test(a_reload_that_waits_longer_does_not_forget_a_deletion),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
+        cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),

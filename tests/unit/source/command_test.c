@@ -495,7 +495,10 @@ static void every_line_is_an_update(void **state) {
     int fd = open_fifo(f, "command: [cat, fifo]\nmode: lines\nuri: c:x\n");
     struct happening *told;
 
-    harness_watch(&f->harness, "c:x"); /* does not wait for a line for ever */
+    /* Does not wait for a line for ever, nor is it known not to exist. */
+    assert_int_equal(tdg__source_watch(f->harness.source, TDG__URI_TARGET("c:x"), NULL),
+                     TDG_EAGAIN);
+    assert_int_equal(harness_wait(&f->harness, WATCHED, "c:x")->existence, 0);
     expect_failure(f, "c:x", TDG_ENOTFOUND, "no line yet");
     say(fd, "one\n", 4);
     told = harness_wait(&f->harness, CHANGED, "c:x");
