@@ -388,8 +388,8 @@ typedef struct tdg_resource {
 
 TDG_API int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource);
 
-/* Also tells its subscribers, as tdg_server_notify_deleted(). Their subscriptions stay.
- */
+/* Also tells its subscribers, as tdg_server_notify_deleted(). Their subscriptions stay,
+ * unless the URI belongs to a template now that is not subscribable: then they end. */
 TDG_API int tdg_server_remove_resource(tdg_server_t *server, const char *uri);
 
 /* Serves every URI that the template (RFC 6570) matches and that is no resource of its

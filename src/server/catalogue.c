@@ -139,6 +139,20 @@ static int replace(tdg__catalogue_t *catalogue, tdg__entry_t *entry, uint32_t id
     return 0;
 }
 
+static bool is_closed_template(const tdg__entry_t *entry) {
+    return entry->kind == TDG__TEMPLATE && entry->not_subscribable;
+}
+
+static void count_in(tdg__catalogue_t *catalogue, const tdg__entry_t *entry) {
+    catalogue->completing += entry->complete != NULL;
+    catalogue->closed_templates += is_closed_template(entry);
+}
+
+static void count_out(tdg__catalogue_t *catalogue, const tdg__entry_t *entry) {
+    catalogue->completing -= entry->complete != NULL;
+    catalogue->closed_templates -= is_closed_template(entry);
+}
+
 static int put(tdg__catalogue_t *catalogue, tdg__entry_t *entry, tdg__entry_t **ret_old) {
     uint32_t id =
         tdg__shelf_find(&catalogue->shelves[entry->kind], entry->key, entry->len);
@@ -147,9 +161,9 @@ static int put(tdg__catalogue_t *catalogue, tdg__entry_t *entry, tdg__entry_t **
     if (rv < 0)
         return rv;
     catalogue->ever_had[entry->kind] = true;
-    catalogue->completing += entry->complete != NULL;
+    count_in(catalogue, entry);
     if (*ret_old != NULL)
-        catalogue->completing -= (*ret_old)->complete != NULL;
+        count_out(catalogue, *ret_old);
     return 0;
 }
 
@@ -165,16 +179,34 @@ static bool takes_back(tdg__catalogue_t *catalogue, const tdg__entry_t *entry) {
     return before == NULL || !before->not_subscribable;
 }
 
+/* Whether URIs of an entry that was removed belong to a template now which is not
+ * subscribable. Which URIs a template had is not known, so any such template counts. */
+static bool leaves_to_closed(tdg__catalogue_t *catalogue, const tdg__entry_t *removed) {
+    const tdg__entry_t *heir;
+
+    if (removed->not_subscribable || catalogue->closed_templates == 0)
+        return false;
+    if (removed->kind != TDG__RESOURCE)
+        return removed->kind == TDG__TEMPLATE;
+    heir = match(catalogue, removed->key, removed->len);
+    return heir != NULL && heir->not_subscribable;
+}
+
 static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_t id) {
     tdg__shelf_t *shelf = &catalogue->shelves[kind];
     tdg__entry_t *entry = tdg__shelf_at(shelf, id)->entry;
 
     index_remove(catalogue, entry, id);
-    catalogue->completing -= entry->complete != NULL;
+    count_out(catalogue, entry);
     return tdg__shelf_remove(shelf, id);
 }
 
 /* ---- Changing it; references are dropped without the lock --------------- */
+
+static void call_taken_back(const tdg__catalogue_t *catalogue) {
+    if (catalogue->taken_back != NULL)
+        catalogue->taken_back(catalogue->user);
+}
 
 static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
     tdg__entry_t *old = NULL;
@@ -188,8 +220,8 @@ static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
 
     if (rv < 0)
         tdg__entry_discard(entry);
-    else if (taken_back && catalogue->taken_back != NULL)
-        catalogue->taken_back(catalogue->user);
+    else if (taken_back)
+        call_taken_back(catalogue);
     tdg__entry_unref(old);
     return rv;
 }
@@ -225,7 +257,7 @@ int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *p
 }
 
 int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
-                        tdg__entry_t **ret) {
+                        tdg__entry_t **ret, bool *ret_taken_back) {
     uint32_t id;
 
     if (key == NULL)
@@ -233,8 +265,10 @@ int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const cha
 
     pthread_mutex_lock(&catalogue->lock);
     id = tdg__shelf_find(&catalogue->shelves[kind], key, strlen(key));
-    if (id != 0)
+    if (id != 0) {
         *ret = take(catalogue, kind, id);
+        *ret_taken_back = leaves_to_closed(catalogue, *ret);
+    }
     pthread_mutex_unlock(&catalogue->lock);
     return id != 0 ? 0 : TDG_ENOTFOUND;
 }
@@ -242,8 +276,11 @@ int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const cha
 int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
                           const char *key) {
     tdg__entry_t *entry = NULL;
-    int rv = tdg__catalogue_take(catalogue, kind, key, &entry);
+    bool taken_back = false;
+    int rv = tdg__catalogue_take(catalogue, kind, key, &entry, &taken_back);
 
+    if (taken_back)
+        call_taken_back(catalogue);
     tdg__entry_unref(entry);
     return rv;
 }

@@ -22,9 +22,9 @@
 
 typedef struct tdg__catalogue tdg__catalogue_t;
 
-/* `taken_back` is called, without the lock, after something was added that makes URIs or
- * a template not subscribable which may have been so before; NULL: nobody asks. Returns
- * 0, TDG_ENOMEM or TDG_ESYSTEM. */
+/* `taken_back` is called, without the lock, after something was added or removed that
+ * makes URIs or a template not subscribable which may have been so before; NULL: nobody
+ * asks. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
 int tdg__catalogue_create(void (*taken_back)(void *user), void *user,
                           tdg__catalogue_t **ret);
 void tdg__catalogue_destroy(tdg__catalogue_t *catalogue); /* NULL is accepted */
@@ -46,9 +46,10 @@ int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *p
 int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key);
 
 /* The same, and stores what was removed in *ret: the catalogue's reference is the
- * caller's now, so nobody's user_free runs in here. */
+ * caller's now, so nobody's user_free runs in here. Neither does `taken_back`:
+ * *ret_taken_back says whether it is to be called. */
 int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
-                        tdg__entry_t **ret);
+                        tdg__entry_t **ret, bool *ret_taken_back);
 
 /* ---- Looking up --------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ struct tdg__catalogue {
     tdg__shelf_t shelves[TDG__KIND_COUNT];
     tdg__template_index_t *templates; /* slots of their shelf */
     size_t completing;                /* entries that complete arguments */
+    size_t closed_templates;          /* that are not subscribable */
     bool ever_had[TDG__KIND_COUNT];   /* at least one was added at some time */
 };
 

@@ -67,10 +67,12 @@ static void run(tdg__task_t *task, bool here) {
         return;
     if (recheck->position == 0)
         recheck->begun = atomic_load(&recheck->asked);
-    if (go_on(recheck)) {
+    if (!recheck->waited || go_on(recheck)) {
+        recheck->waited = true;
         tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
         return;
     }
+    recheck->waited = false;
     atomic_store(&recheck->posted, false);
     if (atomic_load(&recheck->asked) != recheck->begun &&
         !atomic_exchange(&recheck->posted, true))

@@ -771,13 +771,14 @@ struct removal {
     tdg__catalogue_t *catalogue;
     const char *uri;
     tdg__entry_t *entry; /* that was removed */
+    bool taken_back;
 };
 
 static int commit_removal(void *arg) {
     struct removal *removal = arg;
 
     return tdg__catalogue_take(removal->catalogue, TDG__RESOURCE, removal->uri,
-                               &removal->entry);
+                               &removal->entry, &removal->taken_back);
 }
 
 /* Removing and telling are one: who hears of it does not find the resource any more,
@@ -788,10 +789,12 @@ int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
     if (!has_entry(server, TDG__RESOURCE, uri)) /* whatever else there is to say */
         return TDG_ENOTFOUND;
 
-    struct removal removal = {server->catalogue, uri, NULL};
+    struct removal removal = {.catalogue = server->catalogue, .uri = uri};
     tdg__target_t target = tdg__target_uri(uri);
     int rv =
         tdg__hub_publish_with(server->hub, &target, NULL, true, commit_removal, &removal);
+    if (removal.taken_back)
+        on_taken_back(server); /* who is subscribed hears of the deletion first */
     tdg__entry_unref(removal.entry);
     return removed(server, TDG__RESOURCE, uri, rv);
 }

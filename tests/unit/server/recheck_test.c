@@ -109,6 +109,61 @@ static void a_resource_that_is_added_takes_its_uri_out_of_a_template(void **stat
     client_expect(&f->two, "'uri':'t:6'");
 }
 
+static void remove_resource(struct fixture *f, const char *uri) {
+    assert_int_equal(tdg_server_remove_resource(f->served.server, uri), 0);
+}
+
+static void a_resource_that_is_removed_leaves_its_uri_to_a_template(void **state) {
+    struct fixture *f = open_with(state, 2);
+
+    add_resource(f, "t:own", false);
+    add_resource(f, "t:other", false);
+    add_template(f, "t:{x}", true);
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:own','a:2']}");
+    modern_listen(&f->two, "{'resourceSubscriptions':['t:other']}");
+    remove_resource(f, "t:own");
+    client_expect(&f->one, "'change_type':'deleted'");
+    expect_complete(&f->one);
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:own','a:2']}");
+    assert_true(has(f->one.event, "'dev.tidings/refused':{'t:own':'not_subscribable'}"));
+    served_change(&f->served, "t:other");
+    client_expect(&f->two, "'uri':'t:other'"); /* it has heard nothing of all that */
+}
+
+static void a_template_that_is_removed_leaves_its_uris_to_another(void **state) {
+    struct fixture *f = open_with(state, 2);
+
+    add_template(f, "t:deep/{x}", false);
+    add_template(f, "t:{+x}", true);
+    add_resource(f, "t:deep/own", false);
+    modern_listen(&f->one, "{'resourceSubscriptions':['t:deep/5']}");
+    modern_listen(&f->two, "{'resourceSubscriptions':['t:deep/own','t:6']}");
+    assert_int_equal(tdg_server_remove_template(f->served.server, "t:deep/{x}"), 0);
+    expect_complete(&f->one);
+    served_change(&f->served, "t:deep/own");
+    client_expect(&f->two, "'uri':'t:deep/own'");
+}
+
+/* It may be created again. */
+static void subscriptions_survive_a_removal_that_leaves_nothing_behind(void **state) {
+    struct fixture *f = open_with(state, 1);
+
+    add_template(f, "other:{x}", true);
+    add_resource(f, "other:5", false);
+    modern_listen(&f->one, "{'resourceSubscriptions':['a:1','t:7']}");
+    modern_listen(&f->two, "{'resourceSubscriptions':['other:5']}");
+    remove_resource(f, "a:1");
+    client_expect(&f->one, "'change_type':'deleted'");
+    assert_int_equal(tdg_server_remove_template(f->served.server, "t:{x}"), 0);
+    remove_resource(f, "other:5"); /* whose end comes after a round through all */
+    client_expect(&f->two, "'change_type':'deleted'");
+    expect_complete(&f->two);
+    served_change(&f->served, "a:1");
+    client_expect(&f->one, "'uri':'a:1'");
+    served_change(&f->served, "t:7");
+    client_expect(&f->one, "'uri':'t:7'");
+}
+
 static void a_legacy_session_ends(void **state) {
     struct fixture *f = open_with(state, 2);
     struct client other;
@@ -165,6 +220,9 @@ int main(void) {
         CASE(a_listen_ends_and_is_refused_when_it_comes_back),
         CASE(a_template_takes_its_uris_along),
         CASE(a_resource_that_is_added_takes_its_uri_out_of_a_template),
+        CASE(a_resource_that_is_removed_leaves_its_uri_to_a_template),
+        CASE(a_template_that_is_removed_leaves_its_uris_to_another),
+        CASE(subscriptions_survive_a_removal_that_leaves_nothing_behind),
         CASE(a_legacy_session_ends),
         CASE(many_end_over_several_turns),
     };
