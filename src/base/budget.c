@@ -9,6 +9,7 @@
 struct tdg__budget {
     atomic_size_t refs;
     atomic_size_t used;
+    atomic_size_t reserved;
     atomic_uint refusals;
     size_t max;
 };
@@ -20,6 +21,7 @@ tdg__budget_t *tdg__budget_create(size_t max_bytes) {
         return NULL;
     atomic_init(&budget->refs, 1);
     atomic_init(&budget->used, 0);
+    atomic_init(&budget->reserved, 0);
     atomic_init(&budget->refusals, 0);
     budget->max = max_bytes;
     return budget;
@@ -34,8 +36,24 @@ void tdg__budget_unref(tdg__budget_t *budget) {
     if (budget != NULL &&
         atomic_fetch_sub_explicit(&budget->refs, 1, memory_order_acq_rel) == 1) {
         assert(atomic_load(&budget->used) == 0);
+        assert(atomic_load(&budget->reserved) == 0);
         tdg__free(budget);
     }
+}
+
+/* Whether so many bytes fit in beside those that others have; counts where not. */
+static bool fits(tdg__budget_t *budget, size_t others, size_t bytes) {
+    if (others == 0 || (others < budget->max && bytes <= budget->max - others))
+        return true;
+    atomic_fetch_add_explicit(&budget->refusals, 1, memory_order_relaxed);
+    return false;
+}
+
+static void subtract(atomic_size_t *total, size_t bytes) {
+    size_t before = atomic_fetch_sub_explicit(total, bytes, memory_order_relaxed);
+
+    assert(before >= bytes);
+    (void)before;
 }
 
 bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes) {
@@ -45,19 +63,12 @@ bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes) {
     do {
         assert(used >= before);
         others = used - before;
-        if (others > 0 && (others >= budget->max || bytes > budget->max - others)) {
-            atomic_fetch_add_explicit(&budget->refusals, 1, memory_order_relaxed);
+        if (!fits(budget, others, bytes))
             return false;
-        }
     } while (!atomic_compare_exchange_weak_explicit(&budget->used, &used, others + bytes,
                                                     memory_order_relaxed,
                                                     memory_order_relaxed));
     return true;
-}
-
-void tdg__budget_overdraw(tdg__budget_t *budget, size_t before, size_t bytes) {
-    atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
-    tdg__budget_give(budget, before);
 }
 
 bool tdg__budget_take(tdg__budget_t *budget, size_t bytes) {
@@ -65,14 +76,37 @@ bool tdg__budget_take(tdg__budget_t *budget, size_t bytes) {
 }
 
 void tdg__budget_give(tdg__budget_t *budget, size_t bytes) {
-    size_t before = atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+    subtract(&budget->used, bytes);
+}
 
-    assert(before >= bytes);
-    (void)before;
+void tdg__budget_overdraw(tdg__budget_t *budget, size_t bytes) {
+    atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed);
 }
 
 size_t tdg__budget_used(tdg__budget_t *budget) {
     return atomic_load_explicit(&budget->used, memory_order_relaxed);
+}
+
+bool tdg__budget_reserve(tdg__budget_t *budget, size_t bytes) {
+    size_t reserved = atomic_load_explicit(&budget->reserved, memory_order_relaxed);
+    size_t others;
+
+    do {
+        others = tdg__budget_used(budget) + (bytes > 0 ? reserved : 0);
+        if (!fits(budget, others, bytes))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &budget->reserved, &reserved, reserved + bytes, memory_order_relaxed,
+        memory_order_relaxed));
+    return true;
+}
+
+void tdg__budget_unreserve(tdg__budget_t *budget, size_t bytes) {
+    subtract(&budget->reserved, bytes);
+}
+
+size_t tdg__budget_reserved(tdg__budget_t *budget) {
+    return atomic_load_explicit(&budget->reserved, memory_order_relaxed);
 }
 
 unsigned tdg__budget_refusals(tdg__budget_t *budget) {

@@ -21,13 +21,23 @@ void tdg__budget_unref(tdg__budget_t *budget);         /* NULL is accepted */
  * granted whatever its size. False: there is no room, and `before` is still held. */
 bool tdg__budget_exchange(tdg__budget_t *budget, size_t before, size_t bytes);
 
-/* The same whether there is room or not: for what exists already, so that others wait. */
-void tdg__budget_overdraw(tdg__budget_t *budget, size_t before, size_t bytes);
-
 bool tdg__budget_take(tdg__budget_t *budget, size_t bytes);
 void tdg__budget_give(tdg__budget_t *budget, size_t bytes);
 
+/* Takes whether there is room or not: for what exists already, so that others wait. */
+void tdg__budget_overdraw(tdg__budget_t *budget, size_t bytes);
+
 size_t tdg__budget_used(tdg__budget_t *budget);
+
+/* Reserves room for what will perhaps exist, at a time that nobody knows. Together with
+ * what is used, reservations stay within the budget when they are made. They only keep
+ * other reservations away: taking does not count them, so that one which is held for ever
+ * refuses nobody who needs the room now. Whoever reserves nothing only asks whether the
+ * budget is used up. False: there is no room. */
+bool tdg__budget_reserve(tdg__budget_t *budget, size_t bytes);
+void tdg__budget_unreserve(tdg__budget_t *budget, size_t bytes);
+
+size_t tdg__budget_reserved(tdg__budget_t *budget);
 
 /* How often there was no room. Whoever waits asks again and again: where the number does
  * not change, nobody waits. */

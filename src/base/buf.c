@@ -50,8 +50,8 @@ bool tdg__buf_charge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before) {
     return true;
 }
 
-void tdg__buf_overcharge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before) {
+void tdg__buf_overcharge(tdg__buf_t *buf, tdg__budget_t *budget) {
     assert(buf->budget == NULL);
-    tdg__budget_overdraw(budget, before, buf->len);
+    tdg__budget_overdraw(budget, buf->len);
     buf->budget = tdg__budget_ref(budget);
 }

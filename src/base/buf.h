@@ -31,7 +31,7 @@ void tdg__buf_unref(tdg__buf_t *buf);      /* NULL is accepted */
  * still taken. */
 bool tdg__buf_charge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before);
 
-/* The same whether there is room or not. */
-void tdg__buf_overcharge(tdg__buf_t *buf, tdg__budget_t *budget, size_t before);
+/* The same whether there is room or not, with nothing taken before. */
+void tdg__buf_overcharge(tdg__buf_t *buf, tdg__budget_t *budget);
 
 #endif

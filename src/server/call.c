@@ -161,6 +161,12 @@ void tdg__call_ref(tdg__call_t *call) {
     atomic_fetch_add_explicit(&call->refs, 1, memory_order_relaxed);
 }
 
+static void unreserve(tdg__call_t *call) {
+    if (call->reserved > 0)
+        tdg__budget_unreserve(call->budget, call->reserved);
+    call->reserved = 0;
+}
+
 void tdg__call_unref(tdg__call_t *call) {
     if (atomic_fetch_sub_explicit(&call->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -170,8 +176,7 @@ void tdg__call_unref(tdg__call_t *call) {
     tdg__entry_unref(call->entry);
     tdg__inbox_unref(call->inbox);
     tdg__buf_unref(call->member);
-    if (call->reserved > 0)
-        tdg__budget_give(call->budget, call->reserved);
+    unreserve(call);
     tdg__budget_unref(call->budget);
     json_decref(call->progress_token);
     json_decref(call->client);
@@ -321,8 +326,8 @@ static void put_contents(tdg__rope_t *message, const tdg__call_t *call, json_t *
 static bool charge(tdg__call_t *call, tdg__buf_t *buf) {
     if (call->budget == NULL)
         return tdg__buf_charge(buf, tdg__server_answers(call->server), 0);
-    tdg__buf_overcharge(buf, call->budget, call->reserved);
-    call->reserved = 0;
+    tdg__buf_overcharge(buf, call->budget);
+    unreserve(call);
     return true;
 }
 
@@ -476,7 +481,7 @@ bool tdg__call_admit(tdg__call_t *call) {
     tdg__budget_t *budget = tdg__server_answers(call->server);
     size_t bytes = atomic_load_explicit(&call->entry->answer_bytes, memory_order_relaxed);
 
-    if (!tdg__budget_take(budget, bytes))
+    if (!tdg__budget_reserve(budget, bytes))
         return false;
     call->budget = tdg__budget_ref(budget);
     call->reserved = bytes;

@@ -34,7 +34,7 @@ struct tdg_request {
     json_t *progress_token;      /* our own; NULL: none */
     json_t *client; /* a reference: who calls, as it said itself; NULL: it did not */
     tdg__budget_t *budget; /* a reference, once its callback was let run; NULL: not so */
-    size_t reserved;       /* bytes that are taken there for its answer */
+    size_t reserved;       /* bytes there, for its answer */
     const char *target;    /* URI or name that was asked for; "" */
     uint64_t client_id;
     uint8_t method, version;
@@ -68,7 +68,8 @@ void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
 
 /* Whether the callback of a tool or prompt may run. What has run may have had an effect,
  * so its answer is never refused for want of room, and whoever comes when there is none
- * is refused before. Room is taken for as much as answers before it have needed. */
+ * is refused before. Room is reserved for as much as answers before it have needed. That
+ * keeps away other callbacks only, not reads: it may run for ever, and answer little. */
 bool tdg__call_admit(tdg__call_t *call);
 
 /* There is no room for its answer now. */

@@ -53,13 +53,46 @@ static void what_exists_already_counts_beyond_the_limit(void **state) {
     (void)state;
     assert_true(tdg__budget_take(budget, 99));
     assert_true(tdg__budget_take(budget, 0));
-    tdg__budget_overdraw(budget, 99, 110);
+    tdg__budget_overdraw(budget, 11);
     assert_int_equal(tdg__budget_used(budget), 110);
     assert_false(tdg__budget_take(budget, 0));
-    tdg__buf_overcharge(buf, budget, 110);
-    assert_int_equal(tdg__budget_used(budget), 10);
+    tdg__buf_overcharge(buf, budget);
+    assert_int_equal(tdg__budget_used(budget), 120);
     tdg__buf_unref(buf);
-    assert_int_equal(tdg__budget_used(budget), 0);
+    assert_int_equal(tdg__budget_used(budget), 110);
+    tdg__budget_give(budget, 110);
+    tdg__budget_unref(budget);
+}
+
+static void reserves_what_fits_beside_what_is_used(void **state) {
+    tdg__budget_t *budget = tdg__budget_create(100);
+
+    (void)state;
+    assert_true(tdg__budget_take(budget, 30));
+    assert_true(tdg__budget_reserve(budget, 60));
+    assert_false(tdg__budget_reserve(budget, 11));
+    assert_int_equal(tdg__budget_refusals(budget), 1);
+    assert_true(tdg__budget_reserve(budget, 10));
+    assert_int_equal(tdg__budget_reserved(budget), 70);
+    tdg__budget_unreserve(budget, 70);
+    tdg__budget_give(budget, 30);
+    assert_true(tdg__budget_reserve(budget, 1000)); /* it is alone */
+    tdg__budget_unreserve(budget, 1000);
+    tdg__budget_unref(budget);
+}
+
+static void what_is_reserved_keeps_nobody_from_taking(void **state) {
+    tdg__budget_t *budget = tdg__budget_create(100);
+
+    (void)state;
+    assert_true(tdg__budget_reserve(budget, 100));
+    assert_true(tdg__budget_reserve(budget, 0));
+    assert_true(tdg__budget_take(budget, 99));
+    assert_true(tdg__budget_reserve(budget, 0));
+    assert_true(tdg__budget_take(budget, 1));
+    assert_false(tdg__budget_reserve(budget, 0)); /* used up */
+    tdg__budget_unreserve(budget, 100);
+    tdg__budget_give(budget, 100);
     tdg__budget_unref(budget);
 }
 
@@ -113,6 +146,8 @@ int main(void) {
         cmocka_unit_test(grants_anything_to_one_that_is_alone),
         cmocka_unit_test(exchanges_an_estimate_for_what_it_came_to),
         cmocka_unit_test(what_exists_already_counts_beyond_the_limit),
+        cmocka_unit_test(reserves_what_fits_beside_what_is_used),
+        cmocka_unit_test(what_is_reserved_keeps_nobody_from_taking),
         cmocka_unit_test(a_buffer_counts_until_its_last_holder_goes),
         cmocka_unit_test(holds_between_threads),
     };

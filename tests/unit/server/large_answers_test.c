@@ -3,14 +3,18 @@
  * Answers of megabytes whose readers do not read. What a tool has done is answered,
  * whatever that costs; a tool that would come on top is refused before it runs. A read,
  * which can be repeated, is refused when there is no room for its answer. Both say when
- * to retry, and small reads go on. */
+ * to retry, and small reads go on. A tool that does not answer keeps no read away. */
 #include <stdio.h>
 
 #include "served.h"
 #include "server/limits.h"
 #include "server/worker.h"
 
-enum { LARGE = 8 << 20, CROWD = 10 };
+enum {
+    LARGE = 8 << 20,
+    CROWD = 10,
+    FIT = TDG__ANSWERS_MAX / LARGE - 1, /* so often, as an answer is some more */
+};
 
 struct fixture {
     struct served served;
@@ -48,6 +52,10 @@ static int teardown(void **state) {
 
 static size_t used(struct fixture *f) {
     return tdg__budget_used(tdg__server_answers(f->served.server));
+}
+
+static size_t reserved(struct fixture *f) {
+    return tdg__budget_reserved(tdg__server_answers(f->served.server));
 }
 
 static void call_hold(struct client *client) {
@@ -130,27 +138,38 @@ static void tools_run_again_when_the_others_have_left(void **state) {
     learn_the_size(f);
 }
 
-/* So a crowd does not go beyond the limit once more. */
-static void room_is_taken_for_as_much_as_was_answered_before(void **state) {
-    struct fixture *f = *state;
-    size_t fit = TDG__ANSWERS_MAX / LARGE - 1; /* an answer is some more */
-
+/* As many call the tool as room can be reserved for. */
+static void hang(struct fixture *f) {
     learn_the_size(f);
-    for (size_t i = 0; i < fit; i++) {
+    for (size_t i = 0; i < FIT; i++) {
         call_hold(&f->crowd[i]);
         WAIT_UNTIL(&f->other, served_held(&f->served) == i + 1);
     }
-    for (size_t i = fit; i < CROWD; i++) {
+}
+
+static void answer_those_that_hang(struct fixture *f) {
+    for (size_t i = 0; i < FIT; i++)
+        tdg_request_reply_text(served_take(&f->served, &f->other), f->text);
+    for (size_t i = 0; i < FIT; i++) {
+        assert_int_equal(client_response(&f->crowd[i]), 200);
+        assert_true(f->crowd[i].body_len > LARGE);
+    }
+    WAIT_UNTIL(&f->other, reserved(f) == 0);
+}
+
+/* So a crowd does not go beyond the limit once more. */
+static void room_is_reserved_for_as_much_as_was_answered_before(void **state) {
+    struct fixture *f = *state;
+
+    hang(f);
+    for (size_t i = FIT; i < CROWD; i++) {
         call_hold(&f->crowd[i]);
         assert_int_equal(client_response(&f->crowd[i]), 200);
         assert_busy(&f->crowd[i]);
     }
-    assert_int_equal(served_held(&f->served), fit);
-    for (size_t i = 0; i < fit; i++)
-        tdg_request_reply_text(served_take(&f->served, &f->other), f->text);
-    assert_true(used(f) <= TDG__ANSWERS_MAX);
-    for (size_t i = 0; i < fit; i++)
-        assert_int_equal(client_response(&f->crowd[i]), 200);
+    assert_int_equal(served_held(&f->served), FIT);
+    assert_true(used(f) + reserved(f) <= TDG__ANSWERS_MAX);
+    answer_those_that_hang(f);
     WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
@@ -162,10 +181,10 @@ static void room_that_was_not_needed_is_given_back_and_not_taken_again(void **st
     for (int i = 0; i < 9; i++) { /* half as much is expected each time */
         call_hold(&f->other);
         request = served_take(&f->served, &f->other);
-        assert_int_equal(used(f) > 0, i < 8);
+        assert_int_equal(reserved(f) > 0, i < 8);
         tdg_request_reply_text(request, "small");
         assert_int_equal(client_response(&f->other), 200);
-        WAIT_UNTIL(&f->other, used(f) == 0);
+        WAIT_UNTIL(&f->other, reserved(f) == 0);
     }
 }
 
@@ -176,11 +195,12 @@ static void room_of_a_call_that_was_given_up_is_given_back(void **state) {
     learn_the_size(f);
     call_hold(&f->crowd[0]);
     request = served_take(&f->served, &f->crowd[0]);
-    assert_true(used(f) > 0);
+    assert_true(reserved(f) > 0);
     client_done(&f->crowd[0]);
     WAIT_UNTIL(&f->other, tdg_request_cancelled(request));
     tdg_request_reply_text(request, f->text);
-    WAIT_UNTIL(&f->other, used(f) == 0);
+    WAIT_UNTIL(&f->other, reserved(f) == 0);
+    assert_int_equal(used(f), 0);
 }
 
 static void large_answers_arrive_whole_on_streams_and_in_batches(void **state) {
@@ -223,14 +243,19 @@ static void read_large(void *user, tdg_request_t *request, const char *uri) {
     tdg_request_reply_text(request, user);
 }
 
-/* Answered from inside its callback, on the worker's thread. The server may stop while a
- * thread encodes it. */
-static void a_large_read_is_encoded_in_a_thread(void **state) {
-    struct fixture *f = *state;
+static void add_large_resource(struct fixture *f) {
     tdg_resource_t resource = {
         .uri = "large:1", .name = "large", .read = read_large, .user = f->text};
 
     assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+}
+
+/* Answered from inside its callback, on the worker's thread. The server may stop while a
+ * thread encodes it. */
+static void a_large_read_is_encoded_in_a_thread(void **state) {
+    struct fixture *f = *state;
+
+    add_large_resource(f);
     assert_int_equal(
         modern_post(&f->other, "resources/read", "large:1", "'uri':'large:1'"), 200);
     assert_true(f->other.body_len > LARGE);
@@ -242,15 +267,41 @@ static void a_large_read_is_encoded_in_a_thread(void **state) {
 
 static void a_large_read_is_refused_where_there_is_no_room(void **state) {
     struct fixture *f = *state;
-    tdg_resource_t resource = {
-        .uri = "large:1", .name = "large", .read = read_large, .user = f->text};
 
-    assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
+    add_large_resource(f);
     crowd_in(f);
     assert_int_equal(
         modern_post(&f->other, "resources/read", "large:1", "'uri':'large:1'"), 200);
     assert_busy(&f->other);
     assert_body(&f->other, "'uri':'large:1'");
+}
+
+static void calls_that_hang_leave_the_room_to_reads(void **state) {
+    struct fixture *f = *state;
+
+    add_large_resource(f);
+    hang(f);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            modern_post(&f->other, "resources/read", "large:1", "'uri':'large:1'"), 200);
+        assert_true(f->other.body_len > LARGE);
+    }
+    answer_those_that_hang(f);
+    WAIT_UNTIL(&f->other, used(f) == 0);
+}
+
+static void calls_that_hang_keep_no_small_tool_away(void **state) {
+    struct fixture *f = *state;
+
+    add_large_resource(f);
+    hang(f);
+    modern_send(&f->crowd[FIT], "resources/read", "large:1", "'uri':'large:1'");
+    WAIT_UNTIL(&f->other, used(f) + reserved(f) > TDG__ANSWERS_MAX);
+    assert_int_equal(modern_post(&f->other, "tools/call", "echo", "'name':'echo'"), 200);
+    assert_body(&f->other, "'text':'nothing'");
+    assert_int_equal(client_response(&f->crowd[FIT]), 200);
+    answer_those_that_hang(f);
+    WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -262,12 +313,14 @@ int main(void) {
         CASE(no_tool_runs_where_there_is_no_room_for_its_answer),
         CASE(small_reads_and_lists_go_on_meanwhile),
         CASE(tools_run_again_when_the_others_have_left),
-        CASE(room_is_taken_for_as_much_as_was_answered_before),
+        CASE(room_is_reserved_for_as_much_as_was_answered_before),
         CASE(room_that_was_not_needed_is_given_back_and_not_taken_again),
         CASE(room_of_a_call_that_was_given_up_is_given_back),
         CASE(large_answers_arrive_whole_on_streams_and_in_batches),
         CASE(a_large_read_is_encoded_in_a_thread),
         CASE(a_large_read_is_refused_where_there_is_no_room),
+        CASE(calls_that_hang_leave_the_room_to_reads),
+        CASE(calls_that_hang_keep_no_small_tool_away),
     };
     /* clang-format on */
 
