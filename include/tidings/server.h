@@ -499,10 +499,11 @@ typedef struct tdg_subscription_query {
     const char *session;        /* of this legacy session */
     uint64_t stream;            /* of this stream */
     size_t max;                 /* at most so many [1,000] */
+    uint32_t timeout_ms;        /* to wait for the workers, all in all [10,000] */
 } tdg_subscription_query_t;
 
-/* Who is subscribed, in all workers; `query` NULL is all zero. An array, new; each entry
- * is an object with
+/* Who is subscribed, in all workers; `query` NULL is all zero. Stores an array in *ret,
+ * new; each entry is an object with
  *
  *     "target"     the URI, the template or the name of the list
  *     "kind"       "uri", "template" or "list"
@@ -522,10 +523,13 @@ typedef struct tdg_subscription_query {
  *                  bytes each; anybody can say anything there. Missing where it has not
  *
  * and perhaps more in later versions. Waits for the workers, which look at some at a time
- * and serve their clients in between; not from a callback. NULL where memory is out, or
- * the server does not run or is to stop, which ends the wait. */
-TDG_API json_t *tdg_server_subscriptions(tdg_server_t *server,
-                                         const tdg_subscription_query_t *query);
+ * and serve their clients in between. Better not from a callback: the clients of its
+ * worker wait meanwhile, and two callbacks that wait for each other's worker do so until
+ * the time is over. Returns 0, TDG_EINVAL, TDG_ENOMEM, TDG_EENDED (the server does not
+ * run, or is to stop, which ends the wait) or TDG_ETIMEDOUT (a worker has not answered in
+ * time: a callback on its thread takes long, or hangs). */
+TDG_API int tdg_server_subscriptions(tdg_server_t *server,
+                                     const tdg_subscription_query_t *query, json_t **ret);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,8 @@
  *
  * Who is subscribed: each worker looks for itself, on its own thread, some at a time, so
  * that its clients are served in between. Who asks waits for it, but not for a server
- * that stops: then the worker that comes to it, or drops it, finds nobody there. */
+ * that stops, and not for ever: then the worker that comes to it, or drops it, finds
+ * nobody there. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -145,7 +146,7 @@ static void free_look(struct look *look) {
 static void run(tdg__task_t *task, bool here) {
     struct look *look = (struct look *)(void *)task;
 
-    if (here && go_on(look)) {
+    if (here && tdg__server_is_awaited(look->server, &look->awaited) && go_on(look)) {
         tdg__inbox_post(tdg__worker_inbox(look->worker), task);
         return;
     }
@@ -210,8 +211,9 @@ static int take_found(struct look *look, json_t *all) {
 }
 
 int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *query,
-                        json_t *all) {
+                        uint64_t until_ns, json_t *all) {
     struct look *look = create_look(worker, query, query->max - json_array_size(all));
+    int rv;
 
     if (look == NULL)
         return TDG_ENOMEM;
@@ -221,6 +223,6 @@ int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *q
         return take_found(look, all);
     }
     tdg__inbox_post(tdg__worker_inbox(worker), &look->task);
-    return tdg__server_await(look->server, &look->awaited) ? take_found(look, all)
-                                                           : TDG_EENDED;
+    rv = tdg__server_await(look->server, &look->awaited, until_ns);
+    return rv == 0 ? take_found(look, all) : rv;
 }

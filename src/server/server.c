@@ -27,7 +27,12 @@
 #include "server/trace.h"
 #include "server/worker.h"
 
-enum { MAX_WORKERS = 64, MAX_LISTENERS = 16, DEFAULT_MAX_SUBSCRIPTIONS = 1000 };
+enum {
+    MAX_WORKERS = 64,
+    MAX_LISTENERS = 16,
+    DEFAULT_MAX_SUBSCRIPTIONS = 1000,
+    DEFAULT_INSPECT_MS = 10000,
+};
 
 struct listening {
     tdg__listener_t listener;
@@ -247,6 +252,17 @@ static int init_parts(tdg_server_t *server) {
     return server->answers != NULL ? 0 : TDG_ENOMEM;
 }
 
+static void init_locks(tdg_server_t *server) {
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of uv_hrtime() */
+    pthread_cond_init(&server->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&server->life, NULL);
+    pthread_mutex_init(&server->lock, NULL);
+}
+
 int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
     tdg_server_t *server;
 
@@ -257,9 +273,7 @@ int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
     if (server == NULL)
         return TDG_ENOMEM;
     server->pipe_in = server->pipe_out = server->ended_fd = -1;
-    pthread_mutex_init(&server->life, NULL);
-    pthread_mutex_init(&server->lock, NULL);
-    pthread_cond_init(&server->changed, NULL);
+    init_locks(server);
 
     int rv = tdg__options_copy(opts, &server->opts);
     if (server->opts.log == NULL)
@@ -525,16 +539,27 @@ void tdg_server_stop_soon(tdg_server_t *server) {
     pthread_mutex_unlock(&server->lock);
 }
 
-bool tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited) {
-    bool finished;
+int tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited, uint64_t until_ns) {
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+    int waited = 0, rv = 0;
 
     pthread_mutex_lock(&server->lock);
-    while (!awaited->finished && !tdg__server_stopping(server))
-        pthread_cond_wait(&server->changed, &server->lock);
-    finished = awaited->finished;
-    awaited->left = !finished;
+    while (!awaited->finished && !tdg__server_stopping(server) && waited != ETIMEDOUT)
+        waited = pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    if (!awaited->finished) {
+        awaited->left = true;
+        rv = tdg__server_stopping(server) ? TDG_EENDED : TDG_ETIMEDOUT;
+    }
     pthread_mutex_unlock(&server->lock);
-    return finished;
+    return rv;
+}
+
+bool tdg__server_is_awaited(tdg_server_t *server, const tdg__awaited_t *awaited) {
+    pthread_mutex_lock(&server->lock);
+    bool is_awaited = !awaited->left;
+    pthread_mutex_unlock(&server->lock);
+    return is_awaited;
 }
 
 bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited) {
@@ -917,19 +942,29 @@ void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret) {
         tdg__worker_add_counters(server->workers[i], ret);
 }
 
-json_t *tdg_server_subscriptions(tdg_server_t *server,
-                                 const tdg_subscription_query_t *query) {
+int tdg_server_subscriptions(tdg_server_t *server, const tdg_subscription_query_t *query,
+                             json_t **ret) {
     tdg_subscription_query_t asked =
         query != NULL ? *query : (tdg_subscription_query_t){0};
-    json_t *all = json_array();
 
+    if (server == NULL || ret == NULL)
+        return TDG_EINVAL;
+    if (server->worker_count == 0)
+        return TDG_EENDED;
     if (asked.max == 0)
         asked.max = DEFAULT_MAX_SUBSCRIPTIONS;
-    for (unsigned i = 0; all != NULL && i < server->worker_count; i++) {
-        if (tdg__inspect_worker(server->workers[i], &asked, all) < 0) {
-            json_decref(all);
-            return NULL;
-        }
-    }
-    return server->worker_count > 0 ? all : (json_decref(all), NULL);
+    if (asked.timeout_ms == 0)
+        asked.timeout_ms = DEFAULT_INSPECT_MS;
+
+    uint64_t until_ns = uv_hrtime() + asked.timeout_ms * UINT64_C(1000000);
+    json_t *all = json_array();
+    int rv = all != NULL ? 0 : TDG_ENOMEM;
+
+    for (unsigned i = 0; rv == 0 && i < server->worker_count; i++)
+        rv = tdg__inspect_worker(server->workers[i], &asked, until_ns, all);
+    if (rv < 0)
+        json_decref(all);
+    else
+        *ret = all;
+    return rv;
 }

@@ -229,8 +229,9 @@ static void call_counters(void *user, tdg_request_t *request, const json_t *argu
 
 static void tell_subscriptions(void *arg) {
     tdg_request_t *request = arg;
-    json_t *list = tdg_server_subscriptions(tdg_request_server(request), NULL);
+    json_t *list = NULL;
 
+    tdg_server_subscriptions(tdg_request_server(request), NULL, &list);
     fixture_reply_object(
         request, json_pack("{s:o}", "subscriptions", list != NULL ? list : json_null()));
 }

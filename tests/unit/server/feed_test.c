@@ -374,7 +374,7 @@ static void shows_who_is_subscribed(void **state) {
     modern_listen(&f->one, "{'resourceSubscriptions':['a:1','t:{x}']}");
     legacy_initialize(&f->two, LATEST_LEGACY);
     legacy_subscribe(&f->two, "a:2");
-    json_t *all = tdg_server_subscriptions(f->served.server, NULL);
+    json_t *all = served_subscriptions(&f->served, NULL);
     assert_int_equal(json_array_size(all), 6); /* three are lists */
     char *text = json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS);
     assert_true(has(text, "'era':'modern','kind':'uri'"));
@@ -382,8 +382,7 @@ static void shows_who_is_subscribed(void **state) {
     assert_true(has(text, "'target':'a:2'"));
     free(text);
     json_decref(all);
-    all =
-        tdg_server_subscriptions(f->served.server, &(tdg_subscription_query_t){.max = 2});
+    all = served_subscriptions(&f->served, &(tdg_subscription_query_t){.max = 2});
     assert_int_equal(json_array_size(all), 2);
     json_decref(all);
 }

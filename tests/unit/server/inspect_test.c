@@ -2,10 +2,12 @@
  *
  * Who is subscribed, as the program asks for it. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "served.h"
 #include "server/call.h"
+#include "server/worker.h"
 #include "unit/targets.h"
 
 enum { CLIENTS = 16 };
@@ -40,7 +42,7 @@ static int teardown(void **state) {
 }
 
 static json_t *ask(struct fixture *f, tdg_subscription_query_t query) {
-    json_t *all = tdg_server_subscriptions(f->served.server, &query);
+    json_t *all = served_subscriptions(&f->served, &query);
 
     assert_non_null(all);
     return all;
@@ -319,6 +321,98 @@ static void the_limits_of_all_hold_for_all_workers_together(void **state) {
     assert_int_equal(count(f, (tdg_subscription_query_t){0}), 2);
 }
 
+/* ---- Workers that do not answer ----------------------------------------- */
+
+static void post_to(struct fixture *f, int worker, tdg__task_t *task) {
+    tdg__inbox_post(tdg__worker_inbox(tdg__server_worker(f->served.server, worker)),
+                    task);
+}
+
+/* As a callback of the program that hangs. */
+struct block {
+    tdg__task_t task;
+    sem_t entered, leave;
+};
+
+static void run_block(tdg__task_t *task, bool here) {
+    struct block *block = (struct block *)(void *)task;
+
+    (void)here;
+    sem_post(&block->entered);
+    sem_wait(&block->leave);
+}
+
+static void a_worker_that_hangs_is_waited_for_until_the_time_is_over(void **state) {
+    const tdg_server_opts_t opts = {.workers = 2};
+    const tdg_subscription_query_t shortly = {.target = FOR_URI("a:1"), .timeout_ms = 1};
+    struct fixture *f = open_with(state, &opts);
+    struct block block = {.task = {.run = run_block}};
+    json_t *none = NULL;
+
+    for (int i = 0; i < CLIENTS; i++)
+        modern_listen(&f->clients[i], "{'resourceSubscriptions':['a:1']}");
+    sem_init(&block.entered, 0, 0);
+    sem_init(&block.leave, 0, 0);
+    post_to(f, 1, &block.task);
+    sem_wait(&block.entered);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tdg_server_subscriptions(f->served.server, &shortly, &none),
+                         TDG_ETIMEDOUT);
+    assert_null(none);
+    sem_post(&block.leave);
+
+    /* It comes to the three questions that nobody waits for, and then to this one. */
+    assert_int_equal(count(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")}),
+                     CLIENTS);
+    sem_destroy(&block.entered);
+    sem_destroy(&block.leave);
+}
+
+/* As a callback of the program that asks when another one does so as well. */
+struct callback {
+    tdg__task_t task;
+    struct fixture *f;
+    pthread_barrier_t *together;
+    int code;
+    json_t *answer;
+    sem_t done;
+};
+
+static void run_callback(tdg__task_t *task, bool here) {
+    struct callback *callback = (struct callback *)(void *)task;
+    const tdg_subscription_query_t query = {.timeout_ms = 10};
+
+    (void)here;
+    pthread_barrier_wait(callback->together);
+    callback->code =
+        tdg_server_subscriptions(callback->f->served.server, &query, &callback->answer);
+    sem_post(&callback->done);
+}
+
+static void callbacks_that_wait_for_each_other_end(void **state) {
+    enum { WORKERS = 2 };
+    const tdg_server_opts_t opts = {.workers = WORKERS};
+    struct fixture *f = open_with(state, &opts);
+    struct callback callbacks[WORKERS];
+    pthread_barrier_t together;
+
+    pthread_barrier_init(&together, NULL, WORKERS);
+    for (int i = 0; i < WORKERS; i++) {
+        callbacks[i] = (struct callback){
+            .task = {.run = run_callback}, .f = f, .together = &together};
+        sem_init(&callbacks[i].done, 0, 0);
+        post_to(f, i, &callbacks[i].task);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        sem_wait(&callbacks[i].done);
+        sem_destroy(&callbacks[i].done);
+        json_decref(callbacks[i].answer);
+    }
+    /* The one that gives up first can answer the other. */
+    assert_true(callbacks[0].code == TDG_ETIMEDOUT || callbacks[1].code == TDG_ETIMEDOUT);
+    pthread_barrier_destroy(&together);
+}
+
 /* ---- From another thread, of a server on the test's loop ---------------- */
 
 struct asker {
@@ -328,13 +422,15 @@ struct asker {
     bool has_answer; /* of the loop's thread */
     tdg_subscription_query_t query;
     json_t *answer;
+    int code;
     pthread_t thread;
 };
 
 static void *ask_there(void *arg) {
     struct asker *asker = arg;
 
-    asker->answer = tdg_server_subscriptions(asker->served.server, &asker->query);
+    asker->code =
+        tdg_server_subscriptions(asker->served.server, &asker->query, &asker->answer);
     uv_async_send(&asker->answered);
     return NULL;
 }
@@ -413,6 +509,7 @@ static void a_server_that_stops_is_not_waited_for(void **state) {
     assert_int_equal(pthread_create(&asker.thread, NULL, ask_there, &asker), 0);
     tdg_server_stop_soon(asker.served.server);
     pthread_join(asker.thread, NULL); /* what was asked is still in the inbox, or not */
+    assert_int_equal(asker.code, TDG_EENDED);
     assert_null(asker.answer);
     close_asker(&asker);
 }
@@ -432,6 +529,8 @@ int main(void) {
         CASE(one_target_or_one_client_can_be_asked_for),
         CASE(many_are_found_over_several_turns),
         CASE(the_limits_of_all_hold_for_all_workers_together),
+        CASE(a_worker_that_hangs_is_waited_for_until_the_time_is_over),
+        CASE(callbacks_that_wait_for_each_other_end),
         cmocka_unit_test(the_subscribers_of_one_target_take_several_turns),
         cmocka_unit_test(a_server_that_stops_is_not_waited_for),
     };

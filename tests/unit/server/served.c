@@ -137,6 +137,14 @@ void served_change(struct served *served, const char *uri) {
     assert_int_equal(tdg_server_notify_updated(served->server, uri, NULL), 0);
 }
 
+json_t *served_subscriptions(struct served *served,
+                             const tdg_subscription_query_t *query) {
+    json_t *all = NULL;
+
+    tdg_server_subscriptions(served->server, query, &all);
+    return all;
+}
+
 tdg_counters_t served_counters(struct served *served) {
     tdg_counters_t counters;
 

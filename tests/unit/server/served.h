@@ -48,6 +48,10 @@ void served_client(struct served *served, struct client *ret); /* a connected on
 
 void served_change(struct served *served, const char *uri); /* fails unless it works */
 
+/* What tdg_server_subscriptions() stores, new; NULL where it fails. */
+json_t *served_subscriptions(struct served *served,
+                             const tdg_subscription_query_t *query);
+
 /* Waits until a number of tdg_counters_t is as expected. */
 #define WAIT_COUNTER(served, client, field, value)                                       \
     WAIT_UNTIL(client, served_counters(served).field == (value))

@@ -202,12 +202,12 @@ static void shows_its_subscriptions_in_the_loop(void **state) {
     struct client listen;
 
     served_open(&f->served, NULL, &f->loop);
-    json_t *none = tdg_server_subscriptions(f->served.server, NULL);
+    json_t *none = served_subscriptions(&f->served, NULL);
     assert_int_equal(json_array_size(none), 0);
     json_decref(none);
     served_client(&f->served, &listen);
     modern_listen(&listen, "{'resourceSubscriptions':['a:1'],'toolsListChanged':true}");
-    json_t *some = tdg_server_subscriptions(f->served.server, NULL);
+    json_t *some = served_subscriptions(&f->served, NULL);
     assert_int_equal(json_array_size(some), 2);
     json_decref(some);
     client_done(&listen);
@@ -230,7 +230,7 @@ static void leaves_the_loop_when_it_has_stopped(void **state) {
     assert_int_equal(uv_loop_alive(&f->loop), 0);
     client_expect(&listen, "'resultType':'complete'");
     client_expect_end(&listen);
-    assert_null(tdg_server_subscriptions(f->served.server, NULL));
+    assert_null(served_subscriptions(&f->served, NULL));
     assert_int_equal(tdg_server_notify_updated(f->served.server, "a:1", NULL), 0);
     client_done(&listen);
     client_done(&client);
@@ -296,7 +296,7 @@ static void two_servers_share_a_loop(void **state) {
     client_expect(&two, "'uri':'a:1'");
     assert_null(client_event_within(&one, 30));
 
-    json_t *subscriptions = tdg_server_subscriptions(f->served.server, NULL);
+    json_t *subscriptions = served_subscriptions(&f->served, NULL);
     assert_int_equal(json_array_size(subscriptions), 1);
     json_decref(subscriptions);
     served_destroy(&other);

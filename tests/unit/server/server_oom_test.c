@@ -167,7 +167,7 @@ static void scenario(struct fixture *f) {
     try_late_answer(f);
     try_streams(f, "1-1-0-0");
     try_publish(f);
-    json_decref(tdg_server_subscriptions(f->served.server, NULL));
+    json_decref(served_subscriptions(&f->served, NULL));
     try_post(f, "{'jsonrpc':'2.0','id':9,'method':'resources/unsubscribe','params':{"
                 "'uri':'a:1'}}");
     snprintf(fields, sizeof(fields), "Mcp-Session-Id: %s\r\n", f->post.session);

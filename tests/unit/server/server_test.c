@@ -172,17 +172,22 @@ static void takes_one_pipe(void **state) {
 static void stopping_twice_or_before_the_start_is_fine(void **state) {
     struct served served;
     tdg_listen_opts_t http = {.port = 0};
+    json_t *none = NULL;
 
     (void)state;
     served_create(&served, NULL);
     tdg_server_stop(served.server);
     tdg_server_wait(served.server);
+    assert_int_equal(tdg_server_subscriptions(served.server, NULL, &none), TDG_EENDED);
     assert_int_equal(tdg_server_listen(served.server, &http), 0);
     assert_int_equal(tdg_server_start(served.server), 0);
     tdg_server_stop(served.server);
     tdg_server_stop(served.server);
     tdg_server_wait(served.server);
-    assert_null(tdg_server_subscriptions(served.server, NULL));
+    assert_int_equal(tdg_server_subscriptions(served.server, NULL, NULL), TDG_EINVAL);
+    assert_int_equal(tdg_server_subscriptions(NULL, NULL, &none), TDG_EINVAL);
+    assert_int_equal(tdg_server_subscriptions(served.server, NULL, &none), TDG_EENDED);
+    assert_null(none);
     served_destroy(&served);
 }
 

@@ -132,7 +132,7 @@ static void *arrange(void *arg) {
         if (tdg_server_add_resource(world.served.server, &more) < 0)
             abort();
         tdg_server_counters(world.served.server, &counters);
-        json_decref(tdg_server_subscriptions(world.served.server, NULL));
+        json_decref(served_subscriptions(&world.served, NULL));
         tdg_server_watch_done(world.served.server, FOR_URI("t:slow"), 0);
         if (tdg_server_remove_resource(world.served.server, "a:3") < 0)
             abort();
@@ -184,8 +184,7 @@ static void *look_and_configure(void *arg) {
         if (tdg_server_configure(served->server, FOR_URI("a:1"), &settings) < 0 ||
             tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
             abort();
-        json_decref(tdg_server_subscriptions(served->server,
-                                             &(tdg_subscription_query_t){.max = 1}));
+        json_decref(served_subscriptions(served, &(tdg_subscription_query_t){.max = 1}));
     }
     return NULL;
 }
