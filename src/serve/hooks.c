@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/hooks.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/network.h"
 #include "serve/handover.h"
 #include "server/route.h"
 #include "source/webhook.h"
@@ -14,11 +17,25 @@
 
 /* What a route has: all that is judged without the source, which may go any time. */
 struct endpoint {
+    tdg__errand_t report; /* first; on its way while `refused` is not 0 */
+    atomic_size_t refs;   /* the route, and the report on its way */
     tdg__live_t *live;
+    char *path; /* behind the body */
     tdg__hook_key_t key;
     const tdg__hook_answer_t *refusal;
-    char body[]; /* of the refusal */
+
+    pthread_mutex_t lock;         /* for these two, which all workers write */
+    uint64_t refused;             /* calls, by their heads, since the last report */
+    char peer[TDG__ADDRESS_TEXT]; /* of the last of them */
+    char body[];                  /* of the refusal */
 };
+
+static void endpoint_unref(struct endpoint *endpoint) {
+    if (atomic_fetch_sub_explicit(&endpoint->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_destroy(&endpoint->lock);
+    tdg__free(endpoint);
+}
 
 /* ---- A request ---------------------------------------------------------- */
 
@@ -81,40 +98,43 @@ static void on_request(void *user, tdg__route_request_t *request) {
 
 /* ---- A head ------------------------------------------------------------- */
 
-/* The source hears of a request that was refused, for the log. */
-struct note {
-    tdg__errand_t task;
-    tdg__live_t *live;
-    char *path; /* behind the peer */
-    char peer[];
-};
+/* The source hears of the calls that were refused, for the log. On the loop of the
+ * sources; or, refused, anywhere. A reload may have removed the route meanwhile. */
+static void run_report(tdg__errand_t *task) {
+    struct endpoint *endpoint = (struct endpoint *)task;
+    bool stopping = task->refused; /* first: once the count is 0, a worker may post it */
+    char peer[TDG__ADDRESS_TEXT];
 
-static void run_note(tdg__errand_t *task) {
-    struct note *note = (struct note *)task;
-    tdg__source_t *source = task->refused ? NULL : tdg__live_hook(note->live, note->path);
+    pthread_mutex_lock(&endpoint->lock);
+    uint64_t count = endpoint->refused;
+    endpoint->refused = 0;
+    memcpy(peer, endpoint->peer, sizeof(peer));
+    pthread_mutex_unlock(&endpoint->lock);
 
+    tdg__source_t *source =
+        stopping ? NULL : tdg__live_hook(endpoint->live, endpoint->path);
     if (source != NULL)
-        source->kind->hook->refused(source, note->peer);
-    tdg__free(note);
+        source->kind->hook->refused(source, count, peer);
+    endpoint_unref(endpoint);
 }
 
-/* Without memory for it, the log says less. */
-static void report_refused(tdg__live_t *live, const char *path, const char *peer) {
-    size_t peer_size = strlen(peer) + 1, path_size = strlen(path) + 1;
-    struct note *note = tdg__malloc(sizeof(*note) + peer_size + path_size);
+/* One errand for all calls that are refused before it runs: the loop may be held up, and
+ * callers do not wait for it. */
+static void report_refused(struct endpoint *endpoint, const char *peer) {
+    pthread_mutex_lock(&endpoint->lock);
+    bool first = endpoint->refused++ == 0;
+    snprintf(endpoint->peer, sizeof(endpoint->peer), "%s", peer);
+    pthread_mutex_unlock(&endpoint->lock);
 
-    if (note == NULL)
-        return;
-    note->task = (tdg__errand_t){.run = run_note};
-    note->live = live;
-    memcpy(note->peer, peer, peer_size);
-    note->path = memcpy(note->peer + peer_size, path, path_size);
-    tdg__live_post(live, &note->task);
+    if (first) {
+        atomic_fetch_add_explicit(&endpoint->refs, 1, memory_order_relaxed);
+        tdg__live_post(endpoint->live, &endpoint->report);
+    }
 }
 
 static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
                   tdg__route_refusal_t *ret_why) {
-    const struct endpoint *endpoint = user;
+    struct endpoint *endpoint = user;
     int fits = tdg__hook_key_fits(&endpoint->key, tdg__http_field(head, "authorization"));
 
     if (fits > 0)
@@ -125,7 +145,7 @@ static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
                                           .content_type = TEXT,
                                           .fields = endpoint->refusal->fields,
                                           .body = endpoint->body};
-        report_refused(endpoint->live, head->path, peer);
+        report_refused(endpoint, peer);
     }
     return false;
 }
@@ -135,20 +155,29 @@ static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
 static int create_endpoint(tdg__live_t *live, const tdg__source_t *source,
                            struct endpoint **ret) {
     const struct tdg__hook_ops *hook = source->kind->hook;
-    size_t len = strlen(hook->refusal->text);
-    struct endpoint *endpoint = tdg__malloc(sizeof(*endpoint) + len + 2);
+    const char *path = hook->path(source);
+    size_t body_size = strlen(hook->refusal->text) + 2;
+    struct endpoint *endpoint =
+        tdg__malloc(sizeof(*endpoint) + body_size + strlen(path) + 1);
 
     if (endpoint == NULL)
         return TDG_ENOMEM;
-    endpoint->live = live;
-    endpoint->refusal = hook->refusal;
+    *endpoint = (struct endpoint){
+        .report.run = run_report, .live = live, .refusal = hook->refusal};
+    atomic_init(&endpoint->refs, 1);
     sprintf(endpoint->body, "%s\n", hook->refusal->text);
-    if (hook->key(source, &endpoint->key) < 0) {
+    endpoint->path = strcpy(endpoint->body + body_size, path);
+    if (hook->key(source, &endpoint->key) < 0 ||
+        pthread_mutex_init(&endpoint->lock, NULL) != 0) {
         tdg__free(endpoint);
         return TDG_ENOMEM;
     }
     *ret = endpoint;
     return 0;
+}
+
+static void release_endpoint(void *user) {
+    endpoint_unref(user);
 }
 
 int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source) {
@@ -167,12 +196,12 @@ int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *sourc
                           .max_body_bytes = hook->max_body(source),
                           .admit = admit,
                           .handler = on_request,
-                          .release = tdg__free,
+                          .release = release_endpoint,
                           .user = endpoint};
 
     rv = tdg__server_route(server, &route);
     if (rv < 0)
-        tdg__free(endpoint);
+        endpoint_unref(endpoint);
     return rv;
 }
 

@@ -258,10 +258,10 @@ static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call
 }
 
 /* However many call in vain, the log gets a line a minute. */
-static void note_refusal(struct webhook *hook, const char *peer) {
+static void note_refusals(struct webhook *hook, uint64_t count, const char *peer) {
     uint64_t now = uv_now(hook->source.host.loop);
 
-    hook->refused++;
+    hook->refused += count;
     if (hook->refused_at != 0 && now - hook->refused_at < QUIET_MS)
         return;
     tdg__source_log(&hook->source, TDG_LOG_WARNING,
@@ -406,7 +406,7 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
     if (rv < 0)
         return &not_now;
     if (rv == 0) {
-        note_refusal(hook, call->peer);
+        note_refusals(hook, 1, call->peer);
         return &refused;
     }
     if (!is_wanted(hook, field_of(call, "x-github-event")))
@@ -421,8 +421,8 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
     return &accepted;
 }
 
-static void note_refused(tdg__source_t *source, const char *peer) {
-    note_refusal((struct webhook *)source, peer);
+static void note_refused(tdg__source_t *source, uint64_t count, const char *peer) {
+    note_refusals((struct webhook *)source, count, peer);
 }
 
 static void handle_call(tdg__source_t *source, const tdg__hook_call_t *call,

@@ -45,9 +45,9 @@ struct tdg__hook_ops {
     /* The answer to a request without the key; its strings are static. */
     const tdg__hook_answer_t *refusal;
 
-    /* On the loop of the source, which is open, as the next one. A request from `peer`
-     * was refused by its head. */
-    void (*refused)(tdg__source_t *source, const char *peer);
+    /* On the loop of the source, which is open, as the next one. `count` requests were
+     * refused by their heads; the last came from `peer`. */
+    void (*refused)(tdg__source_t *source, uint64_t count, const char *peer);
 
     void (*handle)(tdg__source_t *source, const tdg__hook_call_t *call,
                    tdg__hook_answer_t *ret);

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include "serve/live_internal.h"
 #include "unit/serve/scene.h"
 
 #define BEARER "  signature: bearer\n"
@@ -71,12 +72,15 @@ static void others_are_refused(void **state) {
     scene_close(&scene);
 }
 
-/* Sends a head that promises a body, and no body. Returns the status. */
-static int send_head(struct scene *scene, const char *path, const char *fields) {
+/* Sends a head that promises a body, and no body. Returns the status. While it waits it
+ * runs `loop`, where that is not NULL. */
+static int send_head_beside(uv_loop_t *loop, const struct scene *scene, const char *path,
+                            const char *fields) {
     struct client client;
     char text[512], connection[256];
 
-    scene_client(scene, &client);
+    client_init(&client, loop);
+    client_connect(&client, scene->port);
     snprintf(text, sizeof(text),
              "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 9\r\n"
              "Expect: 100-continue\r\n\r\n",
@@ -93,6 +97,10 @@ static int send_head(struct scene *scene, const char *path, const char *fields) 
     return status;
 }
 
+static int send_head(struct scene *scene, const char *path, const char *fields) {
+    return send_head_beside(&scene->loop, scene, path, fields);
+}
+
 #define WRONG "Authorization: Bearer s3cre\r\n"
 #define RIGHT "Authorization: Bearer s3cret\r\n"
 
@@ -104,10 +112,10 @@ static void a_secret_is_judged_before_the_body_is_sent(void **state) {
                HOOK "- webhook: /hooks/signed\n  uri: h:s\n  secret: s3cret\n"
                     "- webhook: /hooks/open\n  uri: h:o\n  open: true\n");
     assert_int_equal(send_head(&scene, "/hooks/x", ""), 401);
-    assert_int_equal(send_head(&scene, "/hooks/x", WRONG), 401);
-    assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 100);
     SCENE_UNTIL(&scene, strstr(scene.log, "1 call with a wrong or missing") != NULL);
     assert_non_null(strstr(scene.log, "the last from 127.0.0.1"));
+    assert_int_equal(send_head(&scene, "/hooks/x", WRONG), 401);
+    assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 100);
 
     /* of a signature nothing is known before the body */
     assert_int_equal(send_head(&scene, "/hooks/signed", ""), 100);
@@ -191,6 +199,58 @@ static void post_to_sleeping_loop(struct scene *scene, struct client *client) {
     assert_int_equal(poll(&woken, 1, CLIENT_PATIENCE_MS), 1);
 }
 
+/* Calls that are refused by their heads, while the loop of the sources stands still. */
+static void refuse_calls(const struct scene *scene, int count) {
+    for (int i = 0; i < count; i++)
+        assert_int_equal(send_head_beside(NULL, scene, "/hooks/x", WRONG), 401);
+}
+
+static size_t errands_on_their_way(const struct scene *scene) {
+    tdg__handover_t *handover = &scene->live->handover;
+    size_t count = 0;
+
+    pthread_mutex_lock(&handover->lock);
+    for (const tdg__errand_t *task = handover->first; task != NULL; task = task->next)
+        count++;
+    pthread_mutex_unlock(&handover->lock);
+    return count;
+}
+
+static void refused_calls_do_not_pile_up_before_a_loop_that_is_held_up(void **state) {
+    const tdg_server_opts_t opts = {.workers = 4};
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, &opts, HOOK OTHER);
+    scene_step(&scene);
+    refuse_calls(&scene, 20);
+    assert_int_equal(send_head_beside(NULL, &scene, "/hooks/y", WRONG), 401);
+    assert_int_equal(errands_on_their_way(&scene), 2); /* one per endpoint */
+    SCENE_UNTIL(&scene, errands_on_their_way(&scene) == 0);
+    assert_non_null(strstr(scene.log, "20 calls with a wrong or missing"));
+    assert_non_null(strstr(scene.log, "1 call with a wrong or missing"));
+    refuse_calls(&scene, 1);
+    assert_int_equal(errands_on_their_way(&scene), 1); /* which the end overtakes */
+    scene_close(&scene);
+}
+
+static void refused_calls_are_reported_after_a_reload(void **state) {
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, HOOK);
+    scene_step(&scene);
+    refuse_calls(&scene, 3);
+    assert_int_equal(
+        scene_try_replace(&scene,
+                          "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER),
+        0);
+    refuse_calls(&scene, 2); /* by the new endpoint */
+    SCENE_UNTIL(&scene, strstr(scene.log, "3 calls with a wrong or missing") != NULL);
+    scene_replace(&scene, OTHER);
+    scene_close(&scene);
+}
+
 static void a_call_may_come_too_late(void **state) {
     struct client client;
     struct scene scene;
@@ -252,6 +312,8 @@ int main(void) {
         cmocka_unit_test(a_secret_is_judged_before_the_body_is_sent),
         cmocka_unit_test(a_large_body_is_asked_for_where_the_client_waits),
         cmocka_unit_test(endpoints_come_and_go_with_their_entries),
+        cmocka_unit_test(refused_calls_do_not_pile_up_before_a_loop_that_is_held_up),
+        cmocka_unit_test(refused_calls_are_reported_after_a_reload),
         cmocka_unit_test(a_call_may_come_too_late),
         cmocka_unit_test(after_the_end_it_is_refused),
         cmocka_unit_test(memory_may_run_out), /* counts memory from here on */
