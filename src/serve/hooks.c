@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/network.h"
 #include "serve/handover.h"
-#include "server/route.h"
 #include "source/webhook.h"
 
 #define TEXT "text/plain; charset=utf-8"
@@ -180,11 +179,14 @@ static void release_endpoint(void *user) {
     endpoint_unref(user);
 }
 
-int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source) {
+int tdg__hooks_prepare(tdg__live_t *live, const tdg__source_t *source,
+                       tdg__route_entry_t **ret) {
     const struct tdg__hook_ops *hook = source->kind->hook;
 
-    if (hook == NULL)
+    if (hook == NULL) {
+        *ret = NULL;
         return 0;
+    }
 
     struct endpoint *endpoint;
     int rv = create_endpoint(live, source, &endpoint);
@@ -199,9 +201,17 @@ int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *sourc
                           .release = release_endpoint,
                           .user = endpoint};
 
-    rv = tdg__server_route(server, &route);
+    rv = tdg__route_prepare(&route, ret);
     if (rv < 0)
         endpoint_unref(endpoint);
+    return rv;
+}
+
+int tdg__hooks_add(tdg_server_t *server, tdg__route_entry_t *prepared) {
+    int rv = prepared != NULL ? tdg__server_put_route(server, prepared) : 0;
+
+    if (rv < 0)
+        tdg__route_abandon(prepared);
     return rv;
 }
 

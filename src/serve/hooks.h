@@ -7,12 +7,19 @@
 #define TDG_SERVE_HOOKS_H
 
 #include "serve/live.h"
+#include "server/route.h"
 
-/* For ops->opened and ops->closing of the sources; nothing happens for those without an
- * endpoint. Returns 0, TDG_EINVAL (too many endpoints) or TDG_ENOMEM. */
-int tdg__hooks_add(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source);
+/* For ops->prepare of the sources: all of an endpoint that needs memory. *ret is NULL for
+ * a source that has none. Returns 0 or TDG_ENOMEM. */
+int tdg__hooks_prepare(tdg__live_t *live, const tdg__source_t *source,
+                       tdg__route_entry_t **ret);
 
-/* The route stays where another source has the same path now, as after a reload. */
+/* For ops->opened: what was prepared, which is stolen, takes the place of the endpoint
+ * with the same path. NULL is accepted. Returns 0 or TDG_EINVAL (too many endpoints). */
+int tdg__hooks_add(tdg_server_t *server, tdg__route_entry_t *prepared);
+
+/* For ops->closing. The route stays where another source has the same path now, as after
+ * a reload. */
 void tdg__hooks_remove(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source);
 
 #endif

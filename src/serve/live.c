@@ -411,8 +411,7 @@ void tdg__slot_leave(struct slot *slot) {
     live->leaving++;
     if (!slot->source->ready)
         live->not_ready--;
-    if (live->ops.closing != NULL)
-        live->ops.closing(live->user, slot->source);
+    live->ops.closing(live->user, slot->source);
     slot->listing->outdated = live->has_outdated = true;
     tdg__listing_unref(slot->listing); /* what is listed by it keeps it */
     slot->listing = NULL;
@@ -470,8 +469,11 @@ bool tdg__slot_enter(struct slot *slot) {
     list_entry(slot);
     live->not_ready++;
     rv = tdg__source_open(slot->source, &host);
-    if (rv == 0 && live->ops.opened != NULL)
-        live->ops.opened(live->user, slot->source);
+    if (rv == 0)
+        live->ops.opened(live->user, slot->source, slot->prepared);
+    else
+        live->ops.abandoned(live->user, slot->prepared);
+    slot->prepared = NULL;
     return rv == 0;
 }
 

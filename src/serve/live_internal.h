@@ -19,6 +19,7 @@ struct slot {
     tdg__source_t *source;
     tdg__listing_t *listing;
     char *identity;
+    void *prepared;      /* by ops->prepare(); NULL once the source is open */
     struct slot *before; /* whose place it takes, while the sources are being replaced */
     bool stays;          /* likewise */
     bool is_new;         /* in the last replacement */

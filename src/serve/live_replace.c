@@ -84,13 +84,16 @@ static int make_slot(tdg__live_t *live, const tdg__live_entry_t *entry,
         return TDG_ENOMEM;
     (*ret)->live = live;
     (*ret)->listing = tdg__listing_create(live);
-    return (*ret)->listing != NULL ? 0 : TDG_ENOMEM;
+    if ((*ret)->listing == NULL)
+        return TDG_ENOMEM;
+    return live->ops.prepare(live->user, entry->source, &(*ret)->prepared);
 }
 
 static void forget(tdg__live_t *live, struct plan *plan) {
     for (size_t i = 0; plan->slots != NULL && i < plan->count; i++) {
         if (plan->slots[i] == NULL || plan->slots[i]->stays)
             continue;
+        live->ops.abandoned(live->user, plan->slots[i]->prepared);
         tdg__listing_unref(plan->slots[i]->listing);
         tdg__free(plan->slots[i]);
     }

@@ -281,9 +281,24 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     serve->opts.log(serve->opts.user, level, message);
 }
 
-static void on_opened(void *user, tdg__source_t *source) {
+static int on_prepare(void *user, tdg__source_t *source, void **ret) {
     tdg__serve_t *serve = user;
-    int rv = tdg__hooks_add(serve->live, serve->server, source);
+    tdg__route_entry_t *prepared;
+
+    int rv = tdg__hooks_prepare(serve->live, source, &prepared);
+    if (rv == 0)
+        *ret = prepared;
+    return rv;
+}
+
+static void on_abandoned(void *user, void *prepared) {
+    (void)user;
+    tdg__route_abandon(prepared);
+}
+
+static void on_opened(void *user, tdg__source_t *source, void *prepared) {
+    tdg__serve_t *serve = user;
+    int rv = tdg__hooks_add(serve->server, prepared);
 
     if (rv < 0)
         say(serve, TDG_LOG_ERROR, "%s: cannot be called: %s", source->label,
@@ -432,6 +447,8 @@ static void init_handles(tdg__serve_t *serve) {
 int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret) {
     static const tdg__live_ops_t live_ops = {.ready = on_ready,
                                              .closed = on_live_closed,
+                                             .prepare = on_prepare,
+                                             .abandoned = on_abandoned,
                                              .opened = on_opened,
                                              .closing = on_closing,
                                              .log = on_log};

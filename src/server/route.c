@@ -16,7 +16,7 @@
 #include "server/http_internal.h"
 #include "server/occupant.h"
 
-struct entry {
+struct tdg__route_entry {
     atomic_size_t refs;
     tdg__route_t route; /* its path is ours */
     size_t path_len;
@@ -28,8 +28,8 @@ struct entry {
 struct tdg__routes {
     atomic_size_t refs;
     pthread_mutex_t lock;
-    struct entry **entries;
-    size_t count, room;
+    tdg__route_entry_t *entries[TDG__ROUTE_MAX]; /* adding one needs no memory */
+    size_t count;
     atomic_size_t unanswered; /* requests that handlers have */
 };
 
@@ -47,7 +47,7 @@ struct tdg__route_request {
     tdg__occupant_t occupant;
     atomic_uint refs;
     atomic_bool answered;
-    struct entry *entry;
+    tdg__route_entry_t *entry;
     tdg__routes_t *routes;
     tdg__worker_t *worker; /* may be gone: for comparing, and while `conn` is there */
     tdg__inbox_t *inbox;
@@ -61,12 +61,12 @@ struct tdg__route_request {
 
 /* ---- Entries ------------------------------------------------------------ */
 
-static struct entry *entry_ref(struct entry *entry) {
+static tdg__route_entry_t *entry_ref(tdg__route_entry_t *entry) {
     atomic_fetch_add_explicit(&entry->refs, 1, memory_order_relaxed);
     return entry;
 }
 
-static void entry_unref(struct entry *entry) {
+static void entry_unref(tdg__route_entry_t *entry) {
     if (entry == NULL ||
         atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -75,9 +75,9 @@ static void entry_unref(struct entry *entry) {
     tdg__free(entry);
 }
 
-static struct entry *entry_create(const tdg__route_t *route) {
+static tdg__route_entry_t *entry_create(const tdg__route_t *route) {
     size_t len = strlen(route->path);
-    struct entry *entry = tdg__malloc(sizeof(*entry) + len + 1);
+    tdg__route_entry_t *entry = tdg__malloc(sizeof(*entry) + len + 1);
 
     if (entry == NULL)
         return NULL;
@@ -125,7 +125,6 @@ void tdg__routes_destroy(tdg__routes_t *routes) {
         return;
     for (size_t i = 0; i < routes->count; i++)
         entry_unref(routes->entries[i]);
-    tdg__free(routes->entries);
     routes_unref(routes);
 }
 
@@ -139,21 +138,12 @@ static size_t place_of(const tdg__routes_t *routes, const char *path) {
 }
 
 /* With the lock. *ret_before is what was there, or NULL. */
-static int put(tdg__routes_t *routes, struct entry *entry, struct entry **ret_before) {
+static int put(tdg__routes_t *routes, tdg__route_entry_t *entry,
+               tdg__route_entry_t **ret_before) {
     size_t at = place_of(routes, entry->path);
 
     if (at == TDG__ROUTE_MAX)
         return TDG_EINVAL;
-    if (at == routes->room) {
-        size_t room = routes->room == 0 ? 4 : 2 * routes->room;
-        struct entry **entries =
-            tdg__reallocarray(routes->entries, room, sizeof(struct entry *));
-
-        if (entries == NULL)
-            return TDG_ENOMEM;
-        routes->entries = entries;
-        routes->room = room;
-    }
     *ret_before = NULL;
     if (at == routes->count)
         routes->count++;
@@ -163,30 +153,49 @@ static int put(tdg__routes_t *routes, struct entry *entry, struct entry **ret_be
     return 0;
 }
 
-int tdg__server_route(tdg_server_t *server, const tdg__route_t *route) {
-    tdg__routes_t *routes = tdg__server_routes(server);
-    struct entry *before = NULL;
-
+int tdg__route_prepare(const tdg__route_t *route, tdg__route_entry_t **ret) {
     if (route->path == NULL || route->path[0] != '/' || route->handler == NULL ||
         route->methods == 0 || route->max_body_bytes > TDG__ROUTE_MAX_BODY)
         return TDG_EINVAL;
 
-    struct entry *entry = entry_create(route);
+    tdg__route_entry_t *entry = entry_create(route);
     if (entry == NULL)
         return TDG_ENOMEM;
+    *ret = entry;
+    return 0;
+}
+
+void tdg__route_abandon(tdg__route_entry_t *entry) {
+    entry_unref(entry);
+}
+
+int tdg__server_put_route(tdg_server_t *server, tdg__route_entry_t *entry) {
+    tdg__routes_t *routes = tdg__server_routes(server);
+    tdg__route_entry_t *before = NULL;
 
     pthread_mutex_lock(&routes->lock);
     int rv = put(routes, entry, &before);
     pthread_mutex_unlock(&routes->lock);
-    if (rv < 0)
-        tdg__free(entry);
     entry_unref(before); /* calls back, so without the lock */
+    return rv;
+}
+
+int tdg__server_route(tdg_server_t *server, const tdg__route_t *route) {
+    tdg__route_entry_t *entry;
+
+    int rv = tdg__route_prepare(route, &entry);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__server_put_route(server, entry);
+    if (rv < 0)
+        tdg__free(entry); /* `release` is not called */
     return rv;
 }
 
 int tdg__server_unroute(tdg_server_t *server, const char *path) {
     tdg__routes_t *routes = tdg__server_routes(server);
-    struct entry *entry = NULL;
+    tdg__route_entry_t *entry = NULL;
 
     pthread_mutex_lock(&routes->lock);
     size_t at = place_of(routes, path);
@@ -201,18 +210,18 @@ int tdg__server_unroute(tdg_server_t *server, const char *path) {
 
 /* ---- Finding ------------------------------------------------------------ */
 
-static bool matches(const struct entry *entry, const char *path) {
+static bool matches(const tdg__route_entry_t *entry, const char *path) {
     return entry->prefix ? strncmp(entry->path, path, entry->path_len) == 0
                          : strcmp(entry->path, path) == 0;
 }
 
 /* A reference to the entry of the longest path that matches; NULL: none. */
-static struct entry *find(tdg__routes_t *routes, const char *path) {
-    struct entry *best = NULL;
+static tdg__route_entry_t *find(tdg__routes_t *routes, const char *path) {
+    tdg__route_entry_t *best = NULL;
 
     pthread_mutex_lock(&routes->lock);
     for (size_t i = 0; i < routes->count; i++) {
-        struct entry *entry = routes->entries[i];
+        tdg__route_entry_t *entry = routes->entries[i];
 
         if (matches(entry, path) && (best == NULL || entry->path_len > best->path_len))
             best = entry;
@@ -224,7 +233,7 @@ static struct entry *find(tdg__routes_t *routes, const char *path) {
 }
 
 bool tdg__routes_body_limit(tdg__routes_t *routes, const char *path, size_t *ret) {
-    struct entry *entry = find(routes, path);
+    tdg__route_entry_t *entry = find(routes, path);
 
     if (entry == NULL)
         return false;
@@ -334,7 +343,8 @@ static void give_up(tdg__occupant_t *occupant) {
     respond_plainly(occupies(occupant), 503);
 }
 
-static tdg__route_request_t *create(const tdg__visit_t *visit, struct entry *entry) {
+static tdg__route_request_t *create(const tdg__visit_t *visit,
+                                    tdg__route_entry_t *entry) {
     tdg__route_request_t *request =
         tdg__calloc(1, sizeof(*request) + size_of(visit->http));
 
@@ -366,7 +376,7 @@ bool tdg__routes_busy(const tdg__routes_t *routes) {
 
 /* Counted first: whoever sees that the server stops, and nothing counted, knows that no
  * handler is going to publish anything. */
-static void handle(struct entry *entry, tdg__route_request_t *request) {
+static void handle(tdg__route_entry_t *entry, tdg__route_request_t *request) {
     atomic_fetch_add(&request->routes->unanswered, 1);
     if (tdg__server_stopping(tdg__worker_server(request->worker)))
         tdg__route_reply(request, 503, NULL, "Retry-After: 1\r\n", NULL, 0);
@@ -393,7 +403,7 @@ static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
 
 int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
     tdg__routes_t *routes = tdg__server_routes(tdg__worker_server(visit->worker));
-    struct entry *entry = find(routes, visit->http->path);
+    tdg__route_entry_t *entry = find(routes, visit->http->path);
     int rv;
 
     if (entry == NULL)
@@ -410,7 +420,7 @@ int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
 
 int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
     tdg__routes_t *routes = tdg__server_routes(tdg__worker_server(visit->worker));
-    struct entry *entry = find(routes, visit->http->path);
+    tdg__route_entry_t *entry = find(routes, visit->http->path);
     tdg__route_request_t *request;
     int rv = 0;
 

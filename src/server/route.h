@@ -68,6 +68,19 @@ typedef struct tdg__route {
  * `release` is not called. */
 int tdg__server_route(tdg_server_t *server, const tdg__route_t *route);
 
+/* The same in two steps, for those who cannot go back once they have begun: a route with
+ * the memory that it needs, and then the rest. Returns as above, but for the number of
+ * routes. */
+typedef struct tdg__route_entry tdg__route_entry_t;
+int tdg__route_prepare(const tdg__route_t *route, tdg__route_entry_t **ret);
+
+/* The prepared route is in force from now on. Returns 0; or TDG_EINVAL where there are
+ * too many, which cannot be where it replaces one: then it is still the caller's. */
+int tdg__server_put_route(tdg_server_t *server, tdg__route_entry_t *entry);
+
+/* It is not needed: `release` is called. NULL is accepted. */
+void tdg__route_abandon(tdg__route_entry_t *entry);
+
 /* Requests that are being answered are not touched. Returns 0 or TDG_ENOTFOUND. */
 int tdg__server_unroute(tdg_server_t *server, const char *path);
 

@@ -16,7 +16,6 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
 
@@ -42,8 +41,8 @@ struct webhook {
     bool open;
     char **events;
 
-    tdg__hash_key_t keys[2]; /* of the deliveries */
-    struct delivery *deliveries;
+    tdg__hash_key_t keys[2];                /* of the deliveries */
+    struct delivery deliveries[DELIVERIES]; /* here, so that opening needs no memory */
     size_t delivery_count, next_delivery;
 
     uint64_t refused_at; /* when the log last told of it, by the loop's clock */
@@ -153,16 +152,9 @@ static int open_hook(tdg__source_t *source) {
     struct webhook *hook = (struct webhook *)source;
     int rv = tdg__random(hook->keys, sizeof(hook->keys));
 
-    hook->deliveries = tdg__calloc(DELIVERIES, sizeof(*hook->deliveries));
-    if (hook->deliveries == NULL)
-        rv = TDG_ENOMEM;
     if (rv < 0)
         tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
     return rv;
-}
-
-static void free_hook(tdg__source_t *source) {
-    tdg__free(((struct webhook *)source)->deliveries);
 }
 
 /* ---- Who calls ---------------------------------------------------------- */
@@ -455,5 +447,4 @@ const tdg__source_kind_t tdg__source_webhook = {
     .check = check,
     .open = open_hook,
     .hook = &hook_ops,
-    .free = free_hook,
 };

@@ -12,6 +12,7 @@
 
 #define BEARER "  signature: bearer\n"
 #define HOOK "- webhook: /hooks/x\n  uri: h:x\n  secret: s3cret\n" BEARER
+#define HOOK_NEW "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER
 #define OTHER "- webhook: /hooks/y\n  uri: h:y\n  secret: s3cret\n" BEARER
 
 static int request(struct scene *scene, const char *method, const char *path,
@@ -121,7 +122,7 @@ static void a_secret_is_judged_before_the_body_is_sent(void **state) {
     assert_int_equal(send_head(&scene, "/hooks/signed", ""), 100);
     assert_int_equal(send_head(&scene, "/hooks/open", ""), 100);
 
-    scene_replace(&scene, "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER);
+    scene_replace(&scene, HOOK_NEW);
     assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 401);
     assert_int_equal(send_head(&scene, "/hooks/x", "Authorization: Bearer new\r\n"), 100);
     scene_close(&scene);
@@ -177,8 +178,7 @@ static void endpoints_come_and_go_with_their_entries(void **state) {
     assert_int_equal(post(&scene, "/hooks/y", "body"), 202);
 
     /* the same path with another secret: the old entry goes after the new one came */
-    scene_replace(&scene,
-                  "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER OTHER);
+    scene_replace(&scene, HOOK_NEW OTHER);
     assert_int_equal(post(&scene, "/hooks/x", "body"), 401);
     assert_int_equal(request(&scene, "POST", "/hooks/x", "new", "body"), 202);
     scene_expect(&scene, "h:y", "body"); /* which stayed */
@@ -241,10 +241,7 @@ static void refused_calls_are_reported_after_a_reload(void **state) {
     scene_open(&scene, NULL, HOOK);
     scene_step(&scene);
     refuse_calls(&scene, 3);
-    assert_int_equal(
-        scene_try_replace(&scene,
-                          "- webhook: /hooks/x\n  uri: h:x\n  secret: new\n" BEARER),
-        0);
+    assert_int_equal(scene_try_replace(&scene, HOOK_NEW), 0);
     refuse_calls(&scene, 2); /* by the new endpoint */
     SCENE_UNTIL(&scene, strstr(scene.log, "3 calls with a wrong or missing") != NULL);
     scene_replace(&scene, OTHER);
@@ -305,6 +302,55 @@ static void memory_may_run_out(void **state) {
     scene_close(&scene);
 }
 
+/* What is in force judges a call by its head and as a whole. */
+static void expect_secret(struct scene *scene, const char *right, const char *wrong) {
+    char fields[64];
+
+    snprintf(fields, sizeof(fields), "Authorization: Bearer %s\r\n", right);
+    assert_int_equal(send_head(scene, "/hooks/x", fields), 100);
+    assert_int_equal(request(scene, "POST", "/hooks/x", right, "body"), 202);
+    snprintf(fields, sizeof(fields), "Authorization: Bearer %s\r\n", wrong);
+    assert_int_equal(send_head(scene, "/hooks/x", fields), 401);
+    assert_int_equal(request(scene, "POST", "/hooks/x", wrong, "body"), 401);
+}
+
+/* Makes each allocation of a reload fail in turn, alone or with all later ones. */
+static void reload_without_memory(int how) {
+    static const char *const configs[] = {HOOK, HOOK_NEW};
+    static const char *const secrets[] = {"s3cret", "new"};
+    const size_t blocks = memory_live();
+    struct scene scene;
+    size_t refused = 0;
+    bool failed = true;
+    int at = 0;
+
+    scene_attach(&scene, configs[at]);
+    for (size_t nth = 1; failed; nth++) {
+        assert_true(nth < 1000);
+        memory_fail(nth, how);
+
+        int rv = scene_try_replace(&scene, configs[1 - at]);
+
+        failed = memory_failed();
+        memory_fail(0, how);
+        if (rv == 0)
+            at = 1 - at;
+        else
+            refused++;
+        expect_secret(&scene, secrets[at], secrets[1 - at]);
+    }
+    assert_true(refused > 10);
+    scene_close(&scene);
+    assert_int_equal(memory_live(), blocks); /* what was prepared in vain is given back */
+}
+
+static void a_reload_without_memory_never_mixes_secrets(void **state) {
+    (void)state;
+    memory_count();
+    reload_without_memory(MEMORY_ONCE);
+    reload_without_memory(MEMORY_FROM_THEN_ON);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_reaches_subscribers),
@@ -317,6 +363,7 @@ int main(void) {
         cmocka_unit_test(a_call_may_come_too_late),
         cmocka_unit_test(after_the_end_it_is_refused),
         cmocka_unit_test(memory_may_run_out), /* counts memory from here on */
+        cmocka_unit_test(a_reload_without_memory_never_mixes_secrets),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -96,11 +96,27 @@ static void on_closed(void *user) {
     ((struct scene *)user)->closed = true;
 }
 
-static void on_opened(void *user, tdg__source_t *source) {
+static int on_prepare(void *user, tdg__source_t *source, void **ret) {
+    struct scene *scene = user;
+    tdg__route_entry_t *prepared;
+
+    int rv = tdg__hooks_prepare(scene->live, source, &prepared);
+    if (rv == 0)
+        *ret = prepared;
+    return rv;
+}
+
+static void on_abandoned(void *user, void *prepared) {
+    (void)user;
+    tdg__route_abandon(prepared);
+}
+
+static void on_opened(void *user, tdg__source_t *source, void *prepared) {
     struct scene *scene = user;
 
+    (void)source;
     scene->opened++;
-    assert_int_equal(tdg__hooks_add(scene->live, scene->server, source), 0);
+    assert_int_equal(tdg__hooks_add(scene->server, prepared), 0);
 }
 
 static void on_closing(void *user, tdg__source_t *source) {
@@ -118,7 +134,13 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     snprintf(scene->log + len, sizeof(scene->log) - len, "%s\n", message);
 }
 
-static const tdg__live_ops_t ops = {on_ready, on_closed, on_opened, on_closing, on_log};
+static const tdg__live_ops_t ops = {.ready = on_ready,
+                                    .closed = on_closed,
+                                    .prepare = on_prepare,
+                                    .abandoned = on_abandoned,
+                                    .opened = on_opened,
+                                    .closing = on_closing,
+                                    .log = on_log};
 
 /* ---- Life --------------------------------------------------------------- */
 
