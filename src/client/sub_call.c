@@ -130,10 +130,28 @@ static void give_up(tdg__core_t *core, tdg__waiter_t *waiter, tdg__sub_t *sub,
         tdg__sub_refused(core, sub, why->code, why);
 }
 
+static void arm(tdg__core_t *core, tdg__sub_call_t *call, int64_t due_ms) {
+    call->due_ms = due_ms;
+    tdg__core_timer_at(core, &call->timeout, due_ms);
+}
+
+/* Whether the server has refused it for long enough. Where it was unreachable last, the
+ * next refusal is the first one again. */
+static bool is_refused_for_long(const tdg__core_t *core, tdg__waiter_t *waiter,
+                                const tdg__refusal_t *refusal) {
+    if (tdg__core_now(core) < waiter->give_up_ms)
+        return false;
+    if (refusal != NULL && refusal->answered)
+        return true;
+    waiter->give_up_ms = INT64_MAX;
+    return false;
+}
+
 /* Its time is over; or only that of those which the server refuses again and again. */
 static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
     tdg__sub_call_t *call = (void *)((char *)timer - offsetof(tdg__sub_call_t, timeout));
     const bool over = tdg__core_now(core) >= call->end_ms;
+    int64_t next_ms = call->end_ms;
     tdg_failure_t timeout, refused;
 
     explain_timeout(core, call, &timeout);
@@ -142,28 +160,33 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
         tdg__sub_t *sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
         const tdg__refusal_t *refusal = sub != NULL ? sub->refusal : NULL;
 
-        if (waiter->list == NULL || (!over && (refusal == NULL || !refusal->answered)))
+        if (waiter->list == NULL)
             continue;
+        if (!over && !is_refused_for_long(core, waiter, refusal)) {
+            if (waiter->give_up_ms < next_ms)
+                next_ms = waiter->give_up_ms;
+            continue;
+        }
         if (refusal != NULL) /* the server's reason says more */
             explain_refusal(refusal, &refused);
         give_up(core, waiter, sub, refusal != NULL ? &refused : &timeout);
     }
-    call->hurried = false;
     if (call->left > 0)
-        tdg__core_timer_at(core, &call->timeout, call->end_ms);
+        arm(core, call, next_ms);
 }
 
-void tdg__waiters_put_off(tdg__core_t *core, const tdg__waiter_t *list) {
-    const int64_t due = tdg__core_now(core) +
-                        core->client->timeout_ms / (uint32_t)TDG__SUBS_PATIENCE_PART;
+void tdg__waiters_put_off(tdg__core_t *core, tdg__waiter_t *list) {
+    const int64_t due_ms = tdg__core_now(core) +
+                           core->client->timeout_ms / (uint32_t)TDG__SUBS_PATIENCE_PART;
 
-    for (const tdg__waiter_t *waiter = list; waiter != NULL; waiter = waiter->next) {
+    for (tdg__waiter_t *waiter = list; waiter != NULL; waiter = waiter->next) {
         tdg__sub_call_t *call = waiter->call;
 
-        if (call->hurried || due >= call->end_ms)
+        if (waiter->give_up_ms != INT64_MAX)
             continue;
-        call->hurried = true;
-        tdg__core_timer_at(core, &call->timeout, due);
+        waiter->give_up_ms = due_ms;
+        if (due_ms < call->due_ms)
+            arm(core, call, due_ms);
     }
 }
 
@@ -184,14 +207,16 @@ tdg__sub_call_t *tdg__sub_call_create(tdg__core_t *core, tdg__sub_call_kind_t ki
     call->done = done;
     call->user = user;
     call->count = call->left = call->failed_at = count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         call->waiters[i].call = call;
+        call->waiters[i].give_up_ms = INT64_MAX;
+    }
     call->next = subs->calls;
     if (call->next != NULL)
         call->next->prev = call;
     subs->calls = call;
     call->end_ms = tdg__core_now(core) + core->client->timeout_ms;
-    tdg__core_timer_at(core, &call->timeout, call->end_ms);
+    arm(core, call, call->end_ms);
     return call;
 }
 

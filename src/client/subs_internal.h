@@ -84,6 +84,7 @@ struct tdg__waiter {
     tdg__waiter_t *next;  /* of those that wait for the same thing */
     tdg__waiter_t **list; /* that it is in; NULL: it has its outcome */
     uint32_t sub;         /* subscribe: the record */
+    int64_t give_up_ms;   /* if the server refuses it still; INT64_MAX: it does not */
     int code;
 };
 
@@ -97,7 +98,7 @@ struct tdg__sub_call {
     tdg__sub_call_t *next, *prev; /* among all calls that are not finished */
     tdg__core_timer_t timeout;
     int64_t end_ms; /* its time is over then */
-    bool hurried;   /* the timer is due before, for those that are refused */
+    int64_t due_ms; /* of the timer: then, or before for those that are refused */
     tdg__sub_call_kind_t kind;
     tdg__core_done_fn done;
     void *user;
@@ -335,8 +336,9 @@ void tdg__waiters_settle(tdg__core_t *core, tdg__waiter_t **list, int code,
                          const tdg_failure_t *failure);
 void tdg__waiters_move(tdg__waiter_t **from, tdg__waiter_t **to);
 
-/* They wait for what was refused for now: their calls do so for a part of their time. */
-void tdg__waiters_put_off(tdg__core_t *core, const tdg__waiter_t *list);
+/* They wait for what was refused for now: each does so for a part of its call's time,
+ * from the first refusal on. */
+void tdg__waiters_put_off(tdg__core_t *core, tdg__waiter_t *list);
 
 void tdg__sub_calls_flush(tdg__core_t *core); /* calls `done` of those that finished */
 void tdg__sub_calls_end(tdg__core_t *core);   /* all that wait: TDG_EENDED */

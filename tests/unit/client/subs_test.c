@@ -369,14 +369,24 @@ static void a_refusal_is_reported_in_time(void **state) {
     }
 }
 
-/* The request that names it. */
-static struct fake_sent *find_about(const struct fake *f, const char *uri) {
+/* The request that names it, and that has no answer yet; NULL: none. */
+static struct fake_sent *seek_about(const struct fake *f, const char *uri) {
     for (size_t i = 0; i < f->sent_count; i++) {
-        if (f->sent[i]->text != NULL && strstr(f->sent[i]->text, uri) != NULL)
-            return f->sent[i];
+        struct fake_sent *sent = f->sent[i];
+
+        if (!sent->over && !sent->cancelled && sent->text != NULL &&
+            strstr(sent->text, uri) != NULL)
+            return sent;
     }
-    fail_msg("nothing was sent about %s", uri);
     return NULL;
+}
+
+static struct fake_sent *find_about(const struct fake *f, const char *uri) {
+    struct fake_sent *sent = seek_about(f, uri);
+
+    if (sent == NULL)
+        fail_msg("nothing was sent about %s", uri);
+    return sent;
 }
 
 /* The rest of the call has its time, and each has the reason of its own. */
@@ -408,6 +418,123 @@ static void a_refusal_hurries_nobody_else(void **state) {
     assert_int_equal(note->rpc_code, -32603);
     assert_non_null(strstr(note->message, "first"));
     assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+/* Answers every request about a URI with a refusal that may pass, until a time. Returns
+ * how many there were. */
+static int refuse_about(struct fake *f, const char *uri, int64_t until) {
+    int tries = 0;
+
+    do {
+        struct fake_sent *sent = seek_about(f, uri);
+
+        if (sent != NULL) {
+            tries++;
+            fake_error(f, sent, -32006, "starting", NULL);
+        }
+    } while (f->now < until && fake_next(f, until - f->now) >= 0);
+    fake_pass(f, until - f->now);
+    return tries;
+}
+
+/* Each URI of a call is retried for its own tenth of the time, however early another one
+ * was refused. */
+static void a_refusal_does_not_cut_the_retries_of_another_short(void **state) {
+    const char *const uris[] = {"a:1", "a:2"};
+    struct fake *f = *state;
+    struct fake_sent *late;
+    struct fake_note *note;
+    int codes[2] = {1, 1};
+    int64_t began;
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_LEGACY);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, 2, NULL, codes, fake_done, note);
+    fake_run(f);
+    fake_opened(f, fake_find(f, "GET"));
+    began = f->now;
+    late = find_about(f, "a:2");
+    refuse_about(f, "a:1", began + 5900);
+    fake_error(f, late, -32006, "busy", NULL);
+    refuse_about(f, "a:1", began + 6000);
+    assert_int_equal(codes[0], TDG_EREFUSED);
+    assert_int_equal(codes[1], 1);
+    assert_int_equal(f->core->counts.retrying, 1);
+
+    /* the steps have grown with the tries before */
+    assert_in_range(refuse_about(f, "a:2", began + 11899), 1, 8);
+    assert_int_equal(note->calls, 0);
+    refuse_about(f, "a:2", began + 11900);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(codes[1], TDG_EREFUSED);
+    assert_int_equal(f->core->counts.subscriptions, 0);
+}
+
+/* One is refused for good; the retries of the other go on until it is live. */
+static void a_refusal_for_good_leaves_the_retries_of_another(void **state) {
+    const char *const uris[] = {"a:1", "a:2"};
+    struct fake *f = *state;
+    struct fake_note *note = fake_note(f);
+    int codes[2] = {1, 1};
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_LEGACY);
+    tdg__core_subscribe(f->core, uris, 2, NULL, codes, fake_done, note);
+    fake_run(f);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_error(f, find_about(f, "a:2"), -32006, "starting", NULL);
+    fake_error(f, find_about(f, "a:1"), -32002, "no such thing", NULL);
+    assert_int_equal(codes[0], TDG_ENOTFOUND);
+    assert_in_range(refuse_about(f, "a:2", f->now + 2000), 1, 5);
+    while (seek_about(f, "a:2") == NULL)
+        assert_true(fake_next(f, 4000) >= 0);
+    assert_int_equal(note->calls, 0);
+    fake_result(f, find_about(f, "a:2"), "{}");
+    assert_int_equal(fake_code(note), TDG_ENOTFOUND);
+    assert_int_equal(codes[1], 0);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static struct fake_sent *listen_after(struct fake *f, const struct fake_sent *last) {
+    while (fake_find(f, LISTEN) == last)
+        assert_true(fake_next(f, 6000) >= 0);
+    return fake_find(f, LISTEN);
+}
+
+/* The same on a stream, whose acknowledgement leaves both out. */
+static void left_out_for_good_leaves_the_retries_of_another(void **state) {
+    const char *const uris[] = {"a:1", "a:2"};
+    struct fake *f = *state;
+    struct fake_note *note = fake_note(f);
+    struct fake_sent *listen;
+    int codes[2] = {1, 1};
+    char params[256];
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_MODERN);
+    tdg__core_subscribe(f->core, uris, 2, NULL, codes, fake_done, note);
+    fake_run(f);
+    listen = fake_find(f, LISTEN);
+    fake_opened(f, listen);
+    snprintf(params, sizeof(params),
+             "{'notifications':{},'_meta':{'dev.tidings/refused':{'a:1':'not_found',"
+             "'a:2':'subscription_failed'},"
+             "'io.modelcontextprotocol/subscriptionId':%s}}",
+             listen->id);
+    play_notify(f, listen, "notifications/subscriptions/acknowledged", params);
+    assert_int_equal(codes[0], TDG_ENOTFOUND);
+    assert_int_equal(note->calls, 0);
+    assert_int_equal(f->core->counts.retrying, 1);
+    for (int i = 0; i < 2; i++) {
+        listen = listen_after(f, listen);
+        play_ack(f, listen, "a:2", "'dev.tidings/refused':{'a:2':'subscription_failed'}");
+    }
+    listen = listen_after(f, listen);
+    assert_int_equal(note->calls, 0);
+    play_ack(f, listen, NULL, "");
+    assert_int_equal(fake_code(note), TDG_ENOTFOUND);
+    assert_int_equal(codes[1], 0);
 }
 
 /* One of a stream; the others are live. What it misses until then nobody can say. */
@@ -489,6 +616,9 @@ int main(void) {
         HTTP(retries_are_bounded),
         cmocka_unit_test(a_refusal_is_reported_in_time),
         HTTP(a_refusal_hurries_nobody_else),
+        HTTP(a_refusal_does_not_cut_the_retries_of_another_short),
+        HTTP(a_refusal_for_good_leaves_the_retries_of_another),
+        HTTP(left_out_for_good_leaves_the_retries_of_another),
         HTTP(one_of_a_stream_is_retried),
         HTTP(a_live_one_that_is_left_out_is_retried),
         HTTP(a_stream_that_only_ends_is_no_success),
