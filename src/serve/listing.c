@@ -99,7 +99,7 @@ static json_t *annotations_of(int64_t modified_ms) {
     return json_pack("{s:{s:s}}", "annotations", "lastModified", text);
 }
 
-static bool is_listed(const tdg__listing_t *listing, tdg_server_t *server,
+bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
                       const char *uri) {
     tdg__entry_t *entry =
         tdg__catalogue_find(tdg__server_catalogue(server), TDG__RESOURCE, uri);
@@ -130,7 +130,7 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
     ref(listing);
 
     /* That size and time moved on is no news for whoever has the list. */
-    int rv = is_listed(listing, server, listed->uri)
+    int rv = tdg__listing_has(listing, server, listed->uri)
                  ? tdg__catalogue_add_resource(tdg__server_catalogue(server), &resource)
                  : tdg_server_add_resource(server, &resource);
     if (rv < 0)
@@ -141,7 +141,7 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
 
 void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
                          bool told) {
-    if (!is_listed(listing, server, uri))
+    if (!tdg__listing_has(listing, server, uri))
         return;
     if (told)
         tdg__server_unlist(server, uri);
@@ -151,8 +151,7 @@ void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const ch
 
 struct dropping {
     tdg_server_t *server;
-    void (*drop)(void *arg, const char *uri);
-    void *arg;
+    const tdg__listings_drop_t *how;
 };
 
 static bool is_outdated(const tdg__entry_t *entry) {
@@ -161,25 +160,24 @@ static bool is_outdated(const tdg__entry_t *entry) {
 }
 
 static bool drop_resource(void *arg, tdg__entry_t *entry) {
-    struct dropping *dropping = arg;
+    const tdg__listings_drop_t *how = ((struct dropping *)arg)->how;
+    bool is_displaced = how->is_displaced != NULL && entry->user_free == user_free &&
+                        how->is_displaced(how->arg, entry->key, entry->user);
 
-    if (is_outdated(entry))
-        dropping->drop(dropping->arg, entry->key);
+    if (is_displaced || is_outdated(entry))
+        how->drop(how->arg, entry->key);
     return true;
 }
 
 static bool drop_template(void *arg, tdg__entry_t *entry) {
-    struct dropping *dropping = arg;
-
     if (is_outdated(entry))
-        tdg_server_remove_template(dropping->server, entry->key);
+        tdg_server_remove_template(((struct dropping *)arg)->server, entry->key);
     return true;
 }
 
-void tdg__listings_drop_outdated(tdg_server_t *server,
-                                 void (*drop)(void *arg, const char *uri), void *arg) {
+void tdg__listings_drop_outdated(tdg_server_t *server, const tdg__listings_drop_t *how) {
     tdg__catalogue_t *catalogue = tdg__server_catalogue(server);
-    struct dropping dropping = {server, drop, arg};
+    struct dropping dropping = {server, how};
 
     tdg__catalogue_each(catalogue, TDG__RESOURCE, drop_resource, &dropping);
     tdg__catalogue_each(catalogue, TDG__TEMPLATE, drop_template, &dropping);

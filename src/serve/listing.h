@@ -38,10 +38,20 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
 void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
                          bool told);
 
+/* Whether it is this listing that has the resource in the list. */
+bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
+                      const char *uri);
+
 /* Calls for each resource that is listed by an outdated listing, and takes templates that
- * are so from their list. `drop` takes the resource from its list. */
-void tdg__listings_drop_outdated(tdg_server_t *server,
-                                 void (*drop)(void *arg, const char *uri), void *arg);
+ * are so from their list. `drop` takes the resource from its list. `is_displaced` says of
+ * other resources whether they are to be dropped, too; NULL: none. */
+typedef struct tdg__listings_drop {
+    void (*drop)(void *arg, const char *uri);
+    bool (*is_displaced)(void *arg, const char *uri, const tdg__listing_t *listing);
+    void *arg;
+} tdg__listings_drop_t;
+
+void tdg__listings_drop_outdated(tdg_server_t *server, const tdg__listings_drop_t *how);
 
 /* Answers a read with content. */
 void tdg__reply_content(tdg_request_t *request, const char *uri,

@@ -50,12 +50,20 @@ static int check_told(struct slot *slot, const char *uri, int rv) {
     return rv;
 }
 
+/* A source also notices what happens to URIs that another one has: a resource of its own,
+ * or an earlier template. Of what nobody has, it may say that it is gone. */
+static bool speaks_for(const struct slot *slot, const char *uri) {
+    const tdg__source_t *owner = slot->left ? NULL : tdg__live_owner(slot->live, uri);
+
+    return !slot->left && (owner == NULL || owner == slot->source);
+}
+
 static int on_changed(void *user, tdg__source_t *source, const char *uri,
                       json_t *metadata) {
     struct slot *slot = user;
 
     (void)source;
-    if (slot->left) {
+    if (!speaks_for(slot, uri)) {
         json_decref(metadata);
         return 0;
     }
@@ -68,7 +76,7 @@ static int on_deleted(void *user, tdg__source_t *source, const char *uri,
     struct slot *slot = user;
 
     (void)source;
-    if (slot->left) {
+    if (!speaks_for(slot, uri)) {
         json_decref(metadata);
         return 0;
     }
@@ -283,11 +291,19 @@ static void complete_variable(void *user, tdg_request_t *request, const char *ar
 
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
     struct slot *slot = user;
+    tdg__live_t *live = slot->live;
 
     if (slot->left)
         return TDG_EENDED;
-    return tdg__listing_add(slot->listing, slot->live->server, source, listed,
-                            read_resource);
+    if (!speaks_for(slot, listed->uri))
+        return 0;
+
+    bool is_regained =
+        live->lists_again && !tdg__listing_has(slot->listing, live->server, listed->uri);
+    int rv = tdg__listing_add(slot->listing, live->server, source, listed, read_resource);
+    if (rv == 0 && is_regained)
+        tdg__live_pass_on(live, listed->uri);
+    return rv;
 }
 
 static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
@@ -295,7 +311,8 @@ static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool t
 
     (void)source;
     if (!slot->left)
-        tdg__listing_remove(slot->listing, slot->live->server, uri, told);
+        tdg__listing_remove(slot->listing, slot->live->server, uri,
+                            told || !speaks_for(slot, uri));
 }
 
 /* ---- Coming and going --------------------------------------------------- */
@@ -371,11 +388,29 @@ static void unlist_outdated(void *user, const char *uri) {
     tdg__live_pass_on(live, uri);
 }
 
+/* It is listed by a source that has lost it to another one. */
+static bool is_displaced(void *user, const char *uri, const tdg__listing_t *listing) {
+    const tdg__source_t *owner = tdg__live_owner(user, uri);
+
+    return owner != NULL && ((const struct slot *)owner->host.user)->listing != listing;
+}
+
 void tdg__live_drop_outdated(tdg__live_t *live) {
+    const tdg__listings_drop_t how = {.drop = unlist_outdated,
+                                      .is_displaced =
+                                          live->overlaps ? is_displaced : NULL,
+                                      .arg = live};
+
     if (!live->has_outdated)
         return;
     live->has_outdated = false;
-    tdg__listings_drop_outdated(live->server, unlist_outdated, live);
+    tdg__listings_drop_outdated(live->server, &how);
+    if (!live->overlaps)
+        return;
+    live->lists_again = true;
+    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
+        tdg__source_list_again(slot->source);
+    live->lists_again = false;
 }
 
 void tdg__live_check_ready(tdg__live_t *live) {

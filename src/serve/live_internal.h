@@ -41,6 +41,9 @@ struct tdg__live {
     size_t leaving;        /* slots whose sources are not closed yet */
     bool has_outdated; /* listed by sources that left: it goes when those are ready that
                           may list it again */
+    bool overlaps;     /* sources may have lost URIs to others, or won them, in the last
+                          replacement */
+    bool lists_again;  /* all that they have, for that reason */
     tdg__wanted_set_t watches;
     tdg__stale_t stale; /* of all sources */
     bool waits_for_ready, closing;
@@ -68,8 +71,8 @@ void tdg__slots_leave(struct slot *list);
 /* A URI is another source's now, which is to look at it; or nobody's. */
 void tdg__live_pass_on(tdg__live_t *live, const char *uri);
 
-/* Takes from the lists what was listed by sources that left and what no other will list.
- */
+/* Takes from the lists what was listed by sources that left and what no other will list;
+ * what a source has lost or won otherwise changes hands. */
 void tdg__live_drop_outdated(tdg__live_t *live);
 
 void tdg__live_check_ready(tdg__live_t *live);

@@ -252,11 +252,14 @@ static void take_over(tdg__live_t *live, const struct plan *plan) {
     for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
         slot->stays = false;
     tdg__slots_leave(failed);
+    live->overlaps =
+        tdg__roster_overlaps(roster_before) || tdg__roster_overlaps(live->roster);
     inherit(live);
     move_watches(live);
     tdg__slots_leave(old);
     tdg__roster_destroy(roster_before);
     live->waits_for_ready = true;
+    live->has_outdated = live->has_outdated || live->overlaps;
     tdg__live_check_ready(live);
     /* Not only once all are ready: one may never be. */
     tdg__live_drop_outdated(live);

@@ -160,16 +160,60 @@ static void on_enclosing(void *user, uint32_t number) {
         search->visit(search->arg, number - 1);
 }
 
+/* A URI of the source's entry, or one that its template is likely to match, with its
+ * length; 0: none that fits. */
+static size_t sample_of(const tdg__source_t *source, char ret[MAX_PREFIX + 2]) {
+    size_t len = source->entry.uri != NULL ? strcspn(source->entry.uri, "{") : 0;
+
+    if (len == 0 || len > MAX_PREFIX)
+        return 0;
+    memcpy(ret, source->entry.uri, len);
+    if (source->template_ != NULL)
+        ret[len++] = 'x';
+    return len;
+}
+
 void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *source,
                            void (*visit)(void *arg, size_t number), void *arg) {
     struct enclosing search = {roster, source, visit, arg};
     char uri[MAX_PREFIX + 2];
-    size_t len = lists(source) ? strcspn(source->entry.uri, "{") : 0;
+    size_t len = lists(source) ? sample_of(source, uri) : 0;
 
-    if (len == 0 || len > MAX_PREFIX)
-        return;
-    memcpy(uri, source->entry.uri, len);
-    if (source->template_ != NULL)
-        uri[len++] = 'x'; /* some file in the folder */
-    tdg__template_index_match(roster->templates, uri, len, on_enclosing, &search);
+    if (len > 0)
+        tdg__template_index_match(roster->templates, uri, len, on_enclosing, &search);
+}
+
+/* ---- URIs that two sources could have ----------------------------------- */
+
+struct overlap {
+    const tdg__roster_t *roster;
+    const tdg__source_t *source;
+    bool found;
+};
+
+static bool fills_list(const tdg__source_t *source) {
+    return source->template_ != NULL &&
+           (source->kind->flags & (TDG__SOURCE_LISTS | TDG__SOURCE_PUSHED)) != 0;
+}
+
+static void on_overlap(void *user, uint32_t number) {
+    struct overlap *overlap = user;
+    const tdg__source_t *other = overlap->roster->sources[number];
+
+    if (other != overlap->source && (fills_list(other) || fills_list(overlap->source)))
+        overlap->found = true;
+}
+
+bool tdg__roster_overlaps(const tdg__roster_t *roster) {
+    struct overlap overlap = {.roster = roster};
+    char uri[MAX_PREFIX + 2];
+
+    for (uint32_t i = 1; roster != NULL && i <= roster->count && !overlap.found; i++) {
+        overlap.source = roster->sources[i];
+
+        size_t len = overlap.source != NULL ? sample_of(overlap.source, uri) : 0;
+        if (len > 0)
+            tdg__template_index_match(roster->templates, uri, len, on_overlap, &overlap);
+    }
+    return overlap.found;
 }

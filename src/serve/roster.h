@@ -33,6 +33,10 @@ tdg__source_t *tdg__roster_owner(const tdg__roster_t *roster, const char *uri);
 void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *source,
                            void (*visit)(void *arg, size_t number), void *arg);
 
+/* Whether a source that lists by itself, or to which content is pushed, may lose URIs of
+ * its template to another one. Takes time linear in the sources. */
+bool tdg__roster_overlaps(const tdg__roster_t *roster);
+
 /* The webhook with this path; or NULL. */
 tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path);
 

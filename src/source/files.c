@@ -487,5 +487,6 @@ const tdg__source_kind_t tdg__source_files = {
     .complete = tdg__files_complete,
     .cancel = tdg__files_cancel,
     .inherit = tdg__files_inherit,
+    .list_again = tdg__files_list_again,
     .free = free_,
 };

@@ -191,6 +191,7 @@ void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before);
 /* ---- files_past.c ------------------------------------------------------- */
 
 bool tdg__files_inherit(tdg__source_t *source, tdg__source_t *from);
+void tdg__files_list_again(tdg__source_t *source);
 
 /* ---- files_list.c ------------------------------------------------------- */
 

@@ -298,6 +298,19 @@ static void list(tdg__files_t *files, tdg__files_node_t *node, const char *path)
     tdg__free(uri);
 }
 
+void tdg__files_list_again(tdg__source_t *source) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    char path[TDG__FILES_MAX_PATH];
+
+    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node != NULL && (node->flags & TDG__NODE_LISTED) != 0 &&
+            tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+            list(files, node, path);
+    }
+}
+
 static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t id) {
     char path[TDG__FILES_MAX_PATH];
     char *uri;

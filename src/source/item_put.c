@@ -148,6 +148,21 @@ static void list(tdg__source_t *source, const tdg__item_t *item, enum known befo
         source->host.ops->unlist(source->host.user, source, item->uri, true);
 }
 
+void tdg__source_list_again(tdg__source_t *source) {
+    const struct tdg__items *items = source->items;
+
+    if (source->kind->list_again != NULL)
+        source->kind->list_again(source);
+    if (!tdg__source_is_pushed(source))
+        return;
+    for (uint32_t id = 1; id < tdg__pool_end(&items->pool); id++) {
+        const tdg__item_t *item = tdg__pool_get(&items->pool, id);
+
+        if (item != NULL && item->uri != NULL)
+            list(source, item, UNKNOWN);
+    }
+}
+
 void tdg__source_commit(tdg__prepared_t *prepared) {
     tdg__item_t *item = prepared->item;
     enum known before = item->seen.known;

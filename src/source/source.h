@@ -87,10 +87,11 @@ typedef struct tdg__source_host_ops {
     int (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
     /* Lists a resource, or corrects what the list says of it (nobody is told of that);
-     * takes it from the list, and
-     * tells that it is gone unless that is `told` already.
-     * Returns 0 or a negative code. What the entry of a source names by itself (its uri:
-     * a resource or a template) is listed by the host, not through this. */
+     * takes it from the list, and tells that it is gone unless that is `told` already.
+     * What a source says of a URI that another one has (an earlier template, a resource
+     * of its own) does not count. Returns 0 or a negative code. What the entry of a
+     * source names by itself (its uri: a resource or a template) is listed by the host,
+     * not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
     void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool told);
 
@@ -177,6 +178,10 @@ struct tdg__source_kind {
      * it; else all that the other one knew is looked at. May be NULL: there is nothing to
      * know beside the items. */
     bool (*inherit)(tdg__source_t *source, tdg__source_t *from);
+
+    /* Some of its URIs were another source's so far: lists all that it has once more. May
+     * be NULL: it lists nothing by itself, or what is pushed. */
+    void (*list_again)(tdg__source_t *source);
 
     /* Visits the URIs that exist as far as it knows and that it does not list; for a
      * source of another kind that takes its place. May be NULL: none. */
@@ -357,6 +362,9 @@ bool tdg__source_may_have(const tdg__source_t *source, const char *uri);
 void tdg__source_is_away(tdg__source_t *source, const char *why);
 void tdg__source_is_missing(tdg__source_t *source, const char *why);
 void tdg__source_is_back(tdg__source_t *source);
+
+/* Lists all that it has once more; see `list_again`. */
+void tdg__source_list_again(tdg__source_t *source);
 
 /* Through the host. */
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);

@@ -28,7 +28,7 @@ from lib import tap  # noqa: E402
 from lib.served import Served  # noqa: E402
 from lib.wire import Conn, head, modern  # noqa: E402
 from reload.database import Database, programs  # noqa: E402
-from reload.places import One, Pages, Published, Query, Rows, Tree  # noqa: E402
+from reload.places import One, Over, Pages, Published, Query, Rows, Tree  # noqa: E402
 from reload.subscribers import MARK, OfLists, checksum, subscribe_all  # noqa: E402
 
 CHAOS_SECONDS = 1.2
@@ -49,7 +49,8 @@ class World:
         self.served = None
         self.trace = []
         self.slow = []  # writers that take a while
-        self.places = [Tree(self, bulk), Published(self), *(One(self, number) for number in range(3))]
+        self.places = [Tree(self, bulk), Published(self), *(One(self, number) for number in range(3)),
+                       Over(self, 3)]
         if database is not None:
             self.places += [Rows(self), Query(self)]
 
@@ -115,6 +116,8 @@ class World:
                 now = {uri: text for uri, text in texts if text is not None}
             else:
                 now = place.truth()
+            for uri in place.uris():
+                found.pop(uri, None)
             found.update(now)
             listed.update(place.listed(now))
         return found, listed

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Places: each is a URI, or a template, that one entry of the config has at a time. Of which kind
-that entry is may change with any reload; what backs each kind is real, and changes by itself."""
+that entry is may change with any reload; what backs each kind is real, and changes by itself.
+Where two places have a URI, it is the later one's."""
 import http.server
 import json
 import os
@@ -301,9 +302,10 @@ class One(Place):
     """One resource: a file, which a page, a program and the end of a log show as well; a row; or
     what others push."""
 
-    def __init__(self, world, number):
-        super().__init__(world, f'one://{number}',
-                         ['files', 'http', 'command', 'log', 'sqlite', *PUSHED])
+    KINDS = ['files', 'http', 'command', 'log', 'sqlite', *PUSHED]
+
+    def __init__(self, world, number, uri=None):
+        super().__init__(world, uri or f'one://{number}', self.KINDS)
         self.number = number
         self.path = os.path.join(world.folder, f'one-{number}')
         self.real = self.path + '.real'  # where it is a link
@@ -377,6 +379,25 @@ class One(Place):
 
     def listed(self, truth):
         return [self.uri]
+
+
+class Over(One):
+    """One resource with a URI that the tree has as well, while this has no entry. As a file it
+    would be refused."""
+    KINDS = [kind for kind in One.KINDS if kind != 'files'] + [None] * 2
+
+    def __init__(self, world, number):
+        super().__init__(world, number, 'tree://x')
+
+    def change(self):
+        """Also what the tree has there, which nobody is to be notified of meanwhile."""
+        under = os.path.join(self.world.folder, 'tree', 'x')
+        if self.chance.random() < 0.4:
+            super().change()
+        elif self.chance.random() < 0.7:
+            write(under, self.world.text())
+        elif os.path.lexists(under):
+            os.unlink(under)
 
 
 class Pages(http.server.ThreadingHTTPServer):

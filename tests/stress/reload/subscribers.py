@@ -88,10 +88,12 @@ def checksum(text):
 
 
 def subscribe(session, uri):
-    answer = session.conn.ask(session.request('resources/subscribe', {'uri': uri})).json()
-    if 'error' in answer:  # it does not exist yet
-        session.result('resources/subscribe', {
-            'uri': uri, '_meta': {'dev.tidings/options': {'awaitCreation': True}}})
+    """Also to what does not exist yet; False where its source can never have it."""
+    for meta in {}, {'_meta': {'dev.tidings/options': {'awaitCreation': True}}}:
+        request = session.request('resources/subscribe', {'uri': uri, **meta})
+        if 'result' in session.conn.ask(request).json():
+            return True
+    return False
 
 
 def subscribe_all(served, uris, templates):
@@ -101,11 +103,10 @@ def subscribe_all(served, uris, templates):
 
     session = Session(served.port)
     stream = session.stream()
-    for uri in [*uris, MARK]:
-        subscribe(session, uri)
+    uris = [uri for uri in [*uris, MARK] if subscribe(session, uri)]
     return [
         Subscriber('legacy', stream, uris),
-        Subscriber('modern', open_listen(served.port, [*uris, MARK]), uris),
+        Subscriber('modern', open_listen(served.port, uris), uris),
         OfTemplates('templates', open_listen(served.port, [*templates, MARK]), templates),
         OfLists('lists', open_listen(served.port, [MARK], resourcesListChanged=True), read_list),
     ]

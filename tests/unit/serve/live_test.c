@@ -767,6 +767,100 @@ static void a_folder_with_other_limits_is_listed_anew(void **state) {
     folder_destroy(&folder);
 }
 
+/* ---- URIs that two entries could have ------------------------------------ */
+
+#define WINNER "- script: win\n  uri: t:1\n  title: Winner\n"
+#define LOSER "- lister: many\n  uri: 't:{x}'\n"
+
+static bool has_title(struct scene *scene, const char *title) {
+    struct client client;
+    char text[64];
+
+    snprintf(text, sizeof(text), "'title':'%s'", title);
+    scene_client(scene, &client);
+    modern_post(&client, "resources/list", NULL, NULL);
+
+    bool found = body_has(&client, text);
+    client_done(&client);
+    return found;
+}
+
+/* The source of the template notices what happens at t:1, which is not its own. */
+static void only_the_owner_of_a_uri_speaks_for_it(void **state) {
+    tdg__listed_t listed = {.uri = "t:1", .name = "loser"};
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    open_listening(&scene, &client, LOSER WINNER MARK, "'t:1','t:{x}'");
+
+    struct script *loser = scene_script(&scene, "t:other");
+    assert_true(&loser->source != tdg__live_owner(scene.live, "t:1"));
+    assert_int_equal(tdg__source_list(&loser->source, &listed), 0);
+    assert_true(has_title(&scene, "Winner"));
+    for (int i = 0; i < 3; i++) {
+        static const char *const contents[] = {"one", "two", NULL};
+
+        loser->holds = contents[i];
+        tdg__source_touch(&loser->source, "t:1");
+        expect_marker(&scene, &client);
+    }
+    tdg__source_unlist(&loser->source, "t:1");
+    expect_marker(&scene, &client);
+    assert_true(has_title(&scene, "Winner"));
+    scene_expect(&scene, "t:1", "win");
+    scene_change(&scene, "t:1", "more");
+    expect_change(&client, "t:1");
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static const char *folder_and(const struct folder *folder, const char *first,
+                              const char *last) {
+    static char yaml[512];
+
+    snprintf(yaml, sizeof(yaml), "%s" FILES "%s" MARK, first, folder->path, last);
+    return yaml;
+}
+
+/* Whatever wins a URI of the folder, a resource of its own or an earlier template. */
+static void a_folder_has_its_files_back_from_others(void **state) {
+    static const char *const gone[] = {"f:s/b deleted"}, *const back[] = {
+                                                             "f:s/b present"};
+    static const char *const one[] = {"f:a present"};
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_write(&folder, "a", "file");
+    folder_mkdir(&folder, "s");
+    folder_write(&folder, "s/b", "file");
+    open_listening(&scene, &client, folder_and(&folder, "", ""), "'f:{+path}'");
+    scene_replace(&scene,
+                  folder_and(&folder, "", "- script: win\n  uri: f:a\n  title: W\n"));
+    scene_expect(&scene, "f:a", "win");
+    assert_true(has_title(&scene, "W"));
+    scene_replace(&scene, folder_and(&folder, "", ""));
+    expect_last(&client, one, 1);
+    expect_listed(&scene, "f:a", true);
+    scene_expect(&scene, "f:a", "file");
+    assert_false(has_title(&scene, "W"));
+
+    scene_replace(&scene, folder_and(&folder, "- memory: 'f:s/{x}'\n", ""));
+    expect_last(&client, gone, 1);
+    expect_listed(&scene, "f:s/b", false);
+    expect_listed(&scene, "f:a", true);
+    scene_replace(&scene, folder_and(&folder, "", ""));
+    expect_last(&client, back, 1);
+    expect_listed(&scene, "f:s/b", true);
+    scene_expect(&scene, "f:s/b", "file");
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 static void expect_refused(struct client *modern, struct client *legacy,
                            const char *uri) {
     char message[256], reason[256];
@@ -1200,6 +1294,8 @@ int main(void) {
         cmocka_unit_test(a_reload_that_waits_longer_does_not_forget_a_deletion),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
+        cmocka_unit_test(only_the_owner_of_a_uri_speaks_for_it),
+        cmocka_unit_test(a_folder_has_its_files_back_from_others),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
