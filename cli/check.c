@@ -36,7 +36,7 @@ static int make_rows(check_report_t *report, const tdg__live_entry_t *entries,
 
         report->row_count++;
         rv = check_row_init(&report->rows[i], entries[i].source,
-                            report->config->entries[i]);
+                            report->config->entries[i], report->problems);
         if (rv < 0)
             return rv;
     }

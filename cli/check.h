@@ -22,10 +22,11 @@ typedef struct check_report {
     size_t row_count;
 } check_report_t;
 
-/* Fills a row from a source and its entry. Returns 0 or TDG_ENOMEM; give the row to
+/* Fills a row from a source and its entry; `problems` says whether variables may be
+ * missing. Returns 0 or TDG_ENOMEM; give the row to
  * check_row_done() in any case. */
 int check_row_init(check_row_t *row, const tdg__source_t *source,
-                   const tdg__node_t *entry);
+                   const tdg__node_t *entry, const tdg__problems_t *problems);
 void check_row_done(check_row_t *row);
 
 /* Prints to stdout. Returns 0 or TDG_ENOMEM. */

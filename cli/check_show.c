@@ -103,14 +103,29 @@ static int add_options(check_row_t *row, const tdg__source_t *source,
     return rv;
 }
 
+/* A URI that the environment makes is shown as it is written, and so is the main value of
+ * an entry that makes its URI from it, where nobody knows it. */
+static void put_uri(const tdg__source_t *source, const tdg__node_t *entry,
+                    const tdg__problems_t *problems, tdg__text_t *out) {
+    const tdg__node_t *node = tdg__node_get(entry, "uri");
+    const tdg__option_t *option = source->kind->options;
+
+    if (node == NULL && tdg__source_uri_is_unset(source, entry, problems))
+        put_option(option, tdg__node_get(entry, option->name), source, out);
+    else if (node != NULL && has_variables(node))
+        tdg__text_put(out, node->text);
+    else
+        tdg__text_put(out, source->entry.uri != NULL ? source->entry.uri : "");
+}
+
 int check_row_init(check_row_t *row, const tdg__source_t *source,
-                   const tdg__node_t *entry) {
+                   const tdg__node_t *entry, const tdg__problems_t *problems) {
     const tdg__option_t *main_option = source->kind->options;
 
     row->kind = source->kind;
     tdg__text_init(&row->uri, MAX_VALUE);
     tdg__text_init(&row->what, MAX_VALUE);
-    tdg__text_put(&row->uri, source->entry.uri != NULL ? source->entry.uri : "");
+    put_uri(source, entry, problems, &row->uri);
     put_option(main_option, tdg__node_get(entry, main_option->name), source, &row->what);
     row->options = json_object();
     if (row->options == NULL || row->uri.error < 0 || row->what.error < 0)
@@ -202,10 +217,21 @@ static void print_rows(const check_report_t *report) {
 }
 
 static void print_listen(const tdg__config_t *config) {
+    const tdg__node_t *node =
+        tdg__node_get(tdg__node_get(config->tree, "server"), "listen");
+    const tdg__node_t *text =
+        node != NULL && node->kind == TDG__NODE_LIST ? node->first : node;
+
     for (size_t i = 0; i < config->listen_count; i++) {
         const tdg__listen_t *listen = &config->listen[i];
         bool is_v6 = strchr(listen->host, ':') != NULL;
+        const tdg__node_t *written = text;
 
+        text = text != NULL ? text->next : NULL;
+        if (written != NULL && has_variables(written)) {
+            printf("%s%s", i > 0 ? ", " : "", written->text);
+            continue;
+        }
         printf("%shttp://%s%s%s:%u", i > 0 ? ", " : "", is_v6 ? "[" : "", listen->host,
                is_v6 ? "]" : "", listen->port);
     }

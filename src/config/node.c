@@ -3,11 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "config/value.h"
 
 enum { WAY_MAX = (TDG__NODE_MAX_DEPTH + 1) * (TDG__QUOTED_MAX + 1) };
 
@@ -45,6 +47,25 @@ bool tdg__node_is_null(const tdg__node_t *node) {
         if (strcmp(node->text, words[i]) == 0)
             return true;
     return false;
+}
+
+static void note_unset(void *arg, const char *name) {
+    bool *is_unset = arg;
+
+    *is_unset = *is_unset || getenv(name) == NULL;
+}
+
+bool tdg__node_is_unset(const tdg__node_t *node, const tdg__problems_t *problems) {
+    bool is_unset = false;
+
+    if (node == NULL || !problems->no_env)
+        return false;
+    if (node->kind == TDG__NODE_SCALAR)
+        tdg__expand_names(node->text, note_unset, &is_unset);
+    for (const tdg__node_t *child = node->first; child != NULL && !is_unset;
+         child = child->next)
+        is_unset = tdg__node_is_unset(child, problems);
+    return is_unset;
 }
 
 static size_t count_children(const tdg__node_t *node) {
@@ -132,6 +153,8 @@ void tdg__node_problem(tdg__problems_t *problems, const tdg__node_t *node,
                        const char *format, ...) {
     va_list args;
 
+    if (node != NULL && node->kind != TDG__NODE_MAP && tdg__node_is_unset(node, problems))
+        return;
     va_start(args, format);
     add_problem(problems, node, node != NULL ? node->line : 0,
                 node != NULL ? node->column : 0, format, args);

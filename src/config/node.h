@@ -53,12 +53,17 @@ const tdg__node_t *tdg__node_get(const tdg__node_t *map, const char *key);
 /* Whether it is there without a value: `key:`, `key: ~` or `key: null`. */
 bool tdg__node_is_null(const tdg__node_t *node);
 
+/* Whether a value, or one in it, holds a variable that is not set, and `problems` allows
+ * that (no_env): nobody knows then what it is. Of NULL, never. */
+bool tdg__node_is_unset(const tdg__node_t *node, const tdg__problems_t *problems);
+
 /* Whether two trees say the same; where they stand, and the order of a map, does not
  * matter. */
 bool tdg__node_equal(const tdg__node_t *a, const tdg__node_t *b);
 
 /* Adds a problem at the place of the value, or of its key, and puts the way to it in
- * front of the text: "resources[2].every: …". `node` NULL: no place. */
+ * front of the text: "resources[2].every: …". `node` NULL: no place. Of a text or list
+ * that tdg__node_is_unset(), nothing is added at its value. */
 void tdg__node_problem(tdg__problems_t *problems, const tdg__node_t *node,
                        const char *format, ...) __attribute__((format(printf, 3, 4)));
 void tdg__node_key_problem(tdg__problems_t *problems, const tdg__node_t *node,

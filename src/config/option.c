@@ -74,7 +74,7 @@ static int read_one(const tdg__option_t *option, const tdg__node_t *node, void *
         if (rv == TDG_EINVAL &&
             tdg__option_fall_back(option, fields, problems) == TDG_ENOMEM)
             return TDG_ENOMEM;
-        return rv;
+        return rv == TDG_EINVAL && tdg__node_is_unset(value, problems) ? 0 : rv;
     }
     if (option->flags & TDG__OPTION_REQUIRED)
         return missing(option, node, problems);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/option_value.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -58,30 +57,6 @@ static int wrong_shape(const reading_t *r, const tdg__node_t *node, const char *
 
 /* ---- Texts --------------------------------------------------------------- */
 
-/* Whether a value begins with a variable that is not set: then nothing in it can be
- * checked. */
-static bool begins_unset(const char *text) {
-    size_t len = strncmp(text, "${", 2) == 0 ? strcspn(text + 2, ":}") : 0;
-    char name[128];
-
-    if (len == 0 || len >= sizeof(name) || text[2 + len] != '}')
-        return false;
-    memcpy(name, text + 2, len);
-    name[len] = '\0';
-    return getenv(name) == NULL;
-}
-
-/* What is read instead of it: the example, which is right for its option; that of a list
- * is a whole list, but its default may be one item. */
-static const char *stand_in(const reading_t *r, const tdg__node_t *node) {
-    const char *right = r->option->type == TDG__OPTION_MAP       ? NULL
-                        : r->option->type == TDG__OPTION_STRINGS ? r->option->fallback
-                                                                 : r->option->example;
-
-    return r->problems->no_env && right != NULL && begins_unset(node->text) ? right
-                                                                            : node->text;
-}
-
 /* The text of a scalar with the environment put in; new. */
 static int read_text(const reading_t *r, const tdg__node_t *node, char **ret) {
     tdg__expand_error_t error;
@@ -93,7 +68,7 @@ static int read_text(const reading_t *r, const tdg__node_t *node, char **ret) {
         *ret = tdg__strdup(node->text);
         return *ret != NULL ? 0 : TDG_ENOMEM;
     }
-    rv = tdg__expand(stand_in(r, node), r->problems->no_env, ret, &error);
+    rv = tdg__expand(node->text, r->problems->no_env, ret, &error);
     if (rv == TDG_EINVAL)
         tdg__node_problem(r->problems, node, "%s", error.text);
     return rv;

@@ -21,8 +21,8 @@ typedef struct tdg__problems {
     tdg__problem_t *list;
     size_t count;    /* in the list */
     size_t left_out; /* beyond the limit, or when memory was out */
-    bool no_env;     /* variables that are not set are no problem: what holds one is read
-                        as if it were in order */
+    bool no_env;     /* variables that are not set are no problem, nor is anything about
+                        a value that holds one */
 } tdg__problems_t;
 
 void tdg__problems_init(tdg__problems_t *problems, const char *file);

@@ -287,6 +287,12 @@ static const tdg__node_t *place_of_text(const tdg__node_t *node, size_t i) {
     return node;
 }
 
+/* A text that was refused is a mistake, unless nobody knows what it is. */
+static int refused_unless_unset(const tdg__node_t *text, const tdg__problems_t *problems,
+                                int rv) {
+    return tdg__node_is_unset(text, problems) ? rv : TDG_EINVAL;
+}
+
 static int check_proxies(const tdg__config_t *config, const tdg__node_t *node,
                          tdg__problems_t *problems) {
     char **texts = config->server.trusted_proxies;
@@ -300,7 +306,7 @@ static int check_proxies(const tdg__config_t *config, const tdg__node_t *node,
             tdg__node_problem(problems, place_of_text(node, i),
                               "this is neither an address nor a network such as "
                               "10.0.0.0/8");
-            rv = TDG_EINVAL;
+            rv = refused_unless_unset(place_of_text(node, i), problems, rv);
         }
         tdg__networks_destroy(proxies);
     }
@@ -328,7 +334,7 @@ static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
         if (tdg__listen_parse(config->server.listen[i], &config->listen[i], &error) < 0) {
             tdg__node_problem(problems, place_of_text(node, i),
                               "this is no address to listen on: %s", error.text);
-            rv = TDG_EINVAL;
+            rv = refused_unless_unset(place_of_text(node, i), problems, rv);
         }
     }
     config->listen_count = count;

@@ -45,10 +45,15 @@ static int check_use(const tdg_settings_t *settings, const tdg__node_t *option,
 
 int tdg__timing_check(const tdg_settings_t *settings, const tdg__node_t *section,
                       tdg__problems_t *problems) {
+    const tdg__node_t *window = tdg__node_get(section, "window");
     const tdg__node_t *longest = tdg__node_get(section, "longest-wait");
-    int rv = check_use(settings, tdg__node_get(section, "window"), problems);
-    int other = check_use(settings, longest, problems);
+    int rv, other;
 
+    if (tdg__node_is_unset(tdg__node_get(section, "timing"), problems) ||
+        tdg__node_is_unset(window, problems) || tdg__node_is_unset(longest, problems))
+        return 0;
+    rv = check_use(settings, window, problems);
+    other = check_use(settings, longest, problems);
     if (rv < 0 || other < 0)
         return TDG_EINVAL;
     if (settings->longest_ms > 0 && settings->longest_ms < settings->window_ms) {

@@ -43,18 +43,22 @@ static char *entry_text(const char *path) {
     return NULL;
 }
 
-/* Entries as they are read, and where each stands. */
+/* Where an entry of the roster stands. */
 struct place {
+    const tdg__source_t *source;
     const tdg__node_t *node; /* NULL: it was a path */
     const char *path;
     bool is_double; /* an entry before lists the same files */
 };
 
+/* Entries as they are read. The roster lacks those that cannot be compared with others:
+ * their URI or endpoint holds a variable that is not set. */
 struct loading {
     tdg__live_entry_t *list;
-    struct place *places;
     size_t count;
-    tdg__roster_t *roster; /* of the list */
+    tdg__roster_t *roster;
+    struct place *places; /* in the order of the roster */
+    size_t place_count;
 };
 
 static const tdg__node_t *place_of(const tdg__node_t *node, const tdg__source_t *source) {
@@ -83,6 +87,25 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
     return 0;
 }
 
+static bool can_compare(const tdg__node_t *node, const tdg__source_t *source,
+                        const tdg__problems_t *problems) {
+    return !tdg__source_uri_is_unset(source, node, problems) &&
+           (source->kind->hook == NULL ||
+            !tdg__source_main_is_unset(source, node, problems));
+}
+
+static int add_to_roster(struct loading *loading, const tdg__node_t *node,
+                         tdg__source_t *source, tdg__problems_t *problems) {
+    int rv = check_twice(node, source, loading->roster, problems);
+
+    if (rv == 0)
+        rv = tdg__roster_add(loading->roster, source);
+    if (rv == 0)
+        loading->places[loading->place_count++] =
+            (struct place){.source = source, .node = node};
+    return rv;
+}
+
 static int add_entry(struct loading *loading, const tdg__node_t *node,
                      tdg__problems_t *problems) {
     tdg__live_entry_t entry = {NULL, NULL};
@@ -90,18 +113,16 @@ static int add_entry(struct loading *loading, const tdg__node_t *node,
     int rv = tdg__source_create(node, problems, &entry.source);
     if (rv < 0)
         return rv;
-    rv = check_twice(node, entry.source, loading->roster, problems);
-    if (rv == 0) {
-        entry.identity = tdg__live_identity(node);
-        rv = entry.identity != NULL ? tdg__roster_add(loading->roster, entry.source)
-                                    : TDG_ENOMEM;
-    }
+    entry.identity = tdg__live_identity(node);
+    if (entry.identity == NULL)
+        rv = TDG_ENOMEM;
+    else if (can_compare(node, entry.source, problems))
+        rv = add_to_roster(loading, node, entry.source, problems);
     if (rv < 0) {
         tdg__free(entry.identity);
         tdg__source_destroy(entry.source);
         return rv;
     }
-    loading->places[loading->count].node = node;
     loading->list[loading->count++] = entry;
     return 0;
 }
@@ -124,10 +145,10 @@ static int check_nested(struct loading *loading, tdg__problems_t *problems) {
                                "of its own keeps them apart";
     int rv = 0;
 
-    for (size_t i = 0; i < loading->count; i++)
-        tdg__roster_enclosing(loading->roster, loading->list[i].source, on_enclosing,
+    for (size_t i = 0; i < loading->place_count; i++)
+        tdg__roster_enclosing(loading->roster, loading->places[i].source, on_enclosing,
                               &(struct pair){loading, i});
-    for (size_t i = 0; i < loading->count; i++) {
+    for (size_t i = 0; i < loading->place_count; i++) {
         const struct place *place = &loading->places[i];
 
         if (!place->is_double)
@@ -136,8 +157,7 @@ static int check_nested(struct loading *loading, tdg__problems_t *problems) {
         if (place->node == NULL)
             tdg__problems_add(problems, 0, 0, "%s: files: %s", place->path, text);
         else
-            tdg__node_problem(problems, place_of(place->node, loading->list[i].source),
-                              "%s", text);
+            tdg__node_problem(problems, place_of(place->node, place->source), "%s", text);
     }
     return rv;
 }
@@ -202,8 +222,8 @@ static int add_path(struct loading *loading, const char *path,
     if (rv == 0)
         rv = add_entry(loading, node, &own);
     if (rv == 0) {
-        loading->places[loading->count - 1].node = NULL;
-        loading->places[loading->count - 1].path = path;
+        loading->places[loading->place_count - 1].node = NULL;
+        loading->places[loading->place_count - 1].path = path;
     }
     tdg__node_destroy(node);
     for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */

@@ -146,6 +146,22 @@ static const tdg__source_kind_t *kind_of(const tdg__node_t *entry) {
     return NULL;
 }
 
+bool tdg__source_main_is_unset(const tdg__source_t *source, const tdg__node_t *entry,
+                               const tdg__problems_t *problems) {
+    const tdg__option_t *main_option = source->kind->options;
+
+    return main_option->name != NULL && (main_option->flags & TDG__OPTION_RAW) == 0 &&
+           tdg__node_is_unset(tdg__node_get(entry, main_option->name), problems);
+}
+
+bool tdg__source_uri_is_unset(const tdg__source_t *source, const tdg__node_t *entry,
+                              const tdg__problems_t *problems) {
+    const tdg__node_t *uri = tdg__node_get(entry, "uri");
+
+    return uri != NULL ? tdg__node_is_unset(uri, problems)
+                       : tdg__source_main_is_unset(source, entry, problems);
+}
+
 static int no_uri(const tdg__source_t *source, const tdg__node_t *entry,
                   tdg__problems_t *problems) {
     if ((source->kind->flags & TDG__SOURCE_NO_URI) != 0)
@@ -199,8 +215,8 @@ tdg_settings_t tdg__source_settings(const tdg__source_t *source) {
 }
 
 /* What the tables cannot say. Everything that is wrong is told. */
-static int check(tdg__source_t *source, const tdg__node_t *entry,
-                 tdg__problems_t *problems) {
+static int check_together(tdg__source_t *source, const tdg__node_t *entry,
+                          tdg__problems_t *problems) {
     const tdg__source_kind_t *kind = source->kind;
     tdg_settings_t settings = tdg__source_settings(source);
     int codes[] = {
@@ -209,6 +225,28 @@ static int check(tdg__source_t *source, const tdg__node_t *entry,
     };
 
     return codes[0] < 0 ? codes[0] : codes[1];
+}
+
+/* An entry may hold variables that are not set (no_env). What is wrong only because of
+ * one is no problem; where it makes the URI or the main value, which are compared with
+ * each other, nothing can be said. The source is good to look at then, not to open. */
+static int check(tdg__source_t *source, const tdg__node_t *entry,
+                 tdg__problems_t *problems) {
+    bool is_unset = tdg__source_uri_is_unset(source, entry, problems) ||
+                    tdg__source_main_is_unset(source, entry, problems);
+    size_t before = tdg__problems_total(problems);
+    tdg__problems_t ignored;
+    int rv, uri_rv;
+
+    tdg__problems_init(&ignored, problems->file);
+    ignored.no_env = problems->no_env;
+    rv = check_together(source, entry, is_unset ? &ignored : problems);
+    uri_rv = check_uri(source, entry, is_unset ? &ignored : problems);
+    tdg__problems_done(&ignored);
+    rv = rv == 0 || uri_rv == TDG_ENOMEM ? uri_rv : rv;
+    return rv == TDG_EINVAL && problems->no_env && tdg__problems_total(problems) == before
+               ? 0
+               : rv;
 }
 
 /* "files /srv/docs"; a main value that may hold a secret is left out. */
@@ -245,20 +283,18 @@ int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
 
 int tdg__source_create_kind(const tdg__source_kind_t *kind, const tdg__node_t *entry,
                             tdg__problems_t *problems, tdg__source_t **ret) {
-    int rv, failed;
+    int failed;
     const tdg__option_t *const tables[] = {kind->options, tdg__source_options, NULL};
     tdg__source_t *source = tdg__calloc(1, kind->size);
     if (source == NULL)
         return TDG_ENOMEM;
     source->kind = kind;
 
-    rv = tdg__options_read(tables, entry, source, problems);
-    if (rv == 0)
-        rv = check(source, entry, problems);
-    failed = rv;
-    rv = check_uri(source, entry, problems);
+    failed = tdg__options_read(tables, entry, source, problems);
     if (failed == 0)
-        failed = rv;
+        failed = check(source, entry, problems);
+    else
+        check_uri(source, entry, problems); /* so that all problems are found */
     if (failed == 0) {
         source->label = label_of(source);
         failed = source->label == NULL ? TDG_ENOMEM : tdg__items_create(source);

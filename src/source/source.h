@@ -266,6 +266,15 @@ int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
 int tdg__source_create_kind(const tdg__source_kind_t *kind, const tdg__node_t *entry,
                             tdg__problems_t *problems, tdg__source_t **ret);
 
+/* Whether what stands after the kind, or what makes the URI of the entry, holds a
+ * variable that is not set (only where `problems` allows that): it cannot be compared
+ * with others.
+ */
+bool tdg__source_main_is_unset(const tdg__source_t *source, const tdg__node_t *entry,
+                               const tdg__problems_t *problems);
+bool tdg__source_uri_is_unset(const tdg__source_t *source, const tdg__node_t *entry,
+                              const tdg__problems_t *problems);
+
 void tdg__source_destroy(
     tdg__source_t *source); /* closed, or never opened; NULL is fine */
 

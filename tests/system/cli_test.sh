@@ -402,6 +402,53 @@ END
     exits 1 && err_has 'did you mean' && ! grep -q 'not set' "$work/err"
 }
 
+check_says_nothing_of_values_it_does_not_know() {
+    cat >"$work/unset.yaml" <<'END'
+server:
+  listen: ["http://127.0.0.1:${TDG_UNSET_A}", "http://127.0.0.1:7"]
+  trusted-proxies: ["${TDG_UNSET_A}", 10.0.0.0/8]
+  keepalive: ${TDG_UNSET_A}
+  rate-limit: ${TDG_UNSET_A}
+  timing: ${TDG_UNSET_A}
+  longest-wait: 10ms
+  legacy: ${TDG_UNSET_A}
+  modern: false
+resources:
+  - files: ${TDG_UNSET_A}
+  - files: ${TDG_UNSET_B}
+    timing: ${TDG_UNSET_A}
+    window: 1s
+  - memory: "${TDG_UNSET_A}://x"
+  - memory: "${TDG_UNSET_B}://x"
+  - webhook: ${TDG_UNSET_A}
+    uri: "hook://a"
+  - webhook: ${TDG_UNSET_B}
+    uri: "hook://b"
+  - http: "${TDG_UNSET_A}/items/{id}"
+    uri: "api://${TDG_UNSET_B}/{id}"
+    every: "5${TDG_UNSET_A}"
+END
+    run check --no-env "$work/unset.yaml"
+    exits 0 && is_silent err &&
+        out_has 'is right: 7 entries at http://127.0.0.1:\$\{TDG_UNSET_A\}, http://127.0.0.1:7$' &&
+        out_has '^  files    \$\{TDG_UNSET_A\}  +\$\{TDG_UNSET_A\}$' &&
+        out_has '^  memory   \$\{TDG_UNSET_B\}://x  ' &&
+        out_has 'api://\$\{TDG_UNSET_B\}/\{id\}  .*every: 5\$\{TDG_UNSET_A\}' || return 1
+    cat >>"$work/unset.yaml" <<'END'
+  - http: "${TDG_UNSET_A}/x"
+    uri: "a://b"
+    max-size: big
+  - http: "${TDG_UNSET_A}/x"
+    uri: "a://c"
+  - http: "${TDG_UNSET_A}/y"
+    uri: "a://c"
+END
+    run check --no-env "$work/unset.yaml"
+    exits 1 && err_has 'max-size: "big" is no size' &&
+        err_has 'resources\[9\].uri: an entry before has the same URI' &&
+        ! grep -q 'TDG_UNSET' "$work/err"
+}
+
 a_bad_address_to_listen_on_is_usage() {
     run serve --listen nonsense "$work"
     exits 2 && err_has '^tidings: serve: --listen nonsense: it must begin with http://'
