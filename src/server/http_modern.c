@@ -5,6 +5,7 @@
 #include "server/http_internal.h"
 #include "server/listen.h"
 #include "server/modern.h"
+#include "server/trace.h"
 
 static const char *find_header(void *user, const char *name) {
     return tdg__http_field(user, name);
@@ -59,6 +60,7 @@ void tdg__visit_serve_modern(tdg__visit_t *visit, const tdg__rpc_message_t *mess
     if (message->kind != TDG__RPC_REQUEST) {
         tdg__visit_respond(visit, 202, NULL); /* no notification has an effect here */
     } else if (read_modern(visit, message, &request, &error) < 0) {
+        tdg__trace_rejected(tdg__worker_server(visit->worker), NULL, message, &error);
         tdg__visit_refuse_message(visit, message->id, &error);
     } else if (request.method == TDG__M_LISTEN) {
         serve_listen(visit, &request);

@@ -229,13 +229,20 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     }
 }
 
+static void refuse_off(tdg__session_t *session, tdg__call_t *call, const char *uri) {
+    tdg__target_t target = tdg__target_uri(uri);
+
+    tdg__trace_refused_why(&session->feed, &target, "subscriptions are off");
+    refuse(call, session, TDG__FAULT_SUBSCRIPTIONS_OFF, uri, NULL);
+}
+
 static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
                          const tdg__mcp_request_t *request) {
     tdg_server_t *server = tdg__worker_server(session->feed.worker);
     tdg__resolved_t resolved;
 
     if ((tdg__server_opts(server)->flags & TDG_NO_SUBSCRIBE) != 0) {
-        refuse(call, session, TDG__FAULT_SUBSCRIPTIONS_OFF, request->uri, NULL);
+        refuse_off(session, call, request->uri);
         return;
     }
 
@@ -289,7 +296,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
     tdg__resolved_t resolved;
 
     if ((tdg__server_opts(server)->flags & TDG_NO_SUBSCRIBE) != 0) {
-        refuse(call, session, TDG__FAULT_SUBSCRIPTIONS_OFF, request->uri, NULL);
+        refuse_off(session, call, request->uri);
         return;
     }
 
@@ -301,12 +308,17 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
         tdg__resolved_done(&resolved);
     }
 
-    if (rv == 0)
+    if (rv == 0) {
         tdg__call_answer(call, json_object());
-    else if (rv == TDG_EURI)
-        refuse(call, session, TDG__FAULT_INVALID_URI, request->uri, NULL);
-    else
-        refuse(call, session, TDG__FAULT_NOT_SUBSCRIBED, request->uri, NULL);
+        return;
+    }
+    tdg__target_t unknown = tdg__target_uri(request->uri);
+
+    tdg__trace_refused_why(&session->feed, &unknown,
+                           rv == TDG_EURI ? tdg_strerror(rv) : "not subscribed");
+    refuse(call, session,
+           rv == TDG_EURI ? TDG__FAULT_INVALID_URI : TDG__FAULT_NOT_SUBSCRIBED,
+           request->uri, NULL);
 }
 
 /* ---- What the engine says ----------------------------------------------- */
@@ -550,6 +562,8 @@ void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
         return;
     channel->log_level = session->log_level;
     if (tdg__mcp_read_legacy(message, session->version, &request, &error) < 0) {
+        tdg__trace_rejected(tdg__worker_server(session->feed.worker), &session->feed,
+                            message, &error);
         if (session->erlmcp)
             tdg__error_to_erlmcp(&error);
         if (message->kind == TDG__RPC_REQUEST)

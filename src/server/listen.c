@@ -195,15 +195,12 @@ struct asked {
 
 /* Of the wishes only those about what was missed are for lists, the cursor unless it does
  * not hold (`fresh`). */
-static int honour_list(tdg__listen_t *listen, const char *name, bool wanted, bool fresh,
+static int honour_list(tdg__listen_t *listen, tdg__target_t list, bool fresh,
                        const struct asked *asked, bool *ret) {
-    tdg__target_t list = tdg__target_list(name);
     tdg__sub_opts_t opts = {.cursor = asked->opts.cursor,
                             .since_ms = asked->opts.since_ms};
     tdg__subscribed_t subscribed;
 
-    if (!wanted)
-        return 0;
     opts.has_cursor = asked->opts.has_cursor && !fresh;
     if (tdg__feed_subscribe(&listen->feed, &list, &opts, &subscribed) < 0)
         return 0;
@@ -265,20 +262,31 @@ static int honour_lists(tdg__listen_t *listen, const tdg__mcp_request_t *request
     const tdg__listen_filter_t *wanted = &request->listen,
                                *fresh = &request->wishes.fresh;
     tdg__server_info_t info;
-    int rv;
+    int rv = 0;
 
     tdg__server_describe(tdg__worker_server(listen->feed.worker), &info);
-    if (!info.list_changed)
-        return 0;
+    const struct {
+        const char *name;
+        bool wanted, offered, fresh;
+        bool *honoured;
+    } lists[] = {
+        {"tools",     wanted->tools,     info.tools,     fresh->tools,     &listen->tools  },
+        {"prompts",   wanted->prompts,   info.prompts,   fresh->prompts,   &listen->prompts},
+        {"resources", wanted->resources, info.resources, fresh->resources,
+         &listen->resources                                                                },
+    };
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]) && rv == 0; i++) {
+        tdg__target_t list = tdg__target_list(lists[i].name);
 
-    rv = honour_list(listen, "tools", wanted->tools && info.tools, fresh->tools, asked,
-                     &listen->tools);
-    if (rv == 0)
-        rv = honour_list(listen, "prompts", wanted->prompts && info.prompts,
-                         fresh->prompts, asked, &listen->prompts);
-    if (rv == 0)
-        rv = honour_list(listen, "resources", wanted->resources && info.resources,
-                         fresh->resources, asked, &listen->resources);
+        if (!lists[i].wanted)
+            continue;
+        if (info.list_changed && lists[i].offered)
+            rv = honour_list(listen, list, lists[i].fresh, asked, lists[i].honoured);
+        else
+            tdg__trace_refused_why(&listen->feed, &list,
+                                   info.list_changed ? "the server has none"
+                                                     : "list changes are off");
+    }
     return rv;
 }
 
@@ -291,6 +299,8 @@ static int honour_asked(tdg__listen_t *listen, const tdg__mcp_request_t *request
 
     int rv = honour_lists(listen, request, asked);
     tdg__server_describe(tdg__worker_server(listen->feed.worker), &info);
+    if (rv == 0 && !info.subscribe)
+        tdg__trace_refused_uris(&listen->feed, uris, "subscriptions are off");
     if (rv < 0 || uris == NULL || !info.subscribe)
         return rv;
     listen->asked_uris = true;

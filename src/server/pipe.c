@@ -12,6 +12,7 @@
 #include "server/log.h"
 #include "server/modern.h"
 #include "server/session.h"
+#include "server/trace.h"
 
 /* When so much waits for the client to read, its requests wait, too; progress and log
  * messages are left out. */
@@ -194,6 +195,7 @@ static void serve_modern(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
 
     if (tdg__mcp_read_modern(message, !era_is_off(pipe, TDG_NO_LEGACY), &request,
                              &error) < 0) {
+        tdg__trace_rejected(server, NULL, message, &error);
         if (message->kind == TDG__RPC_REQUEST)
             tdg__channel_refuse(&pipe->channel, message->id, &error);
         tdg__rpc_error_done(&error);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "mcp/request.h"
 #include "server/log.h"
 
 enum { LOGGED_MAX = 300 }; /* bytes of a URI or template that are logged */
@@ -92,12 +93,33 @@ void tdg__trace_unsubscribed(const tdg__feed_t *feed, const tdg__target_t *targe
 }
 
 void tdg__trace_refused(const tdg__feed_t *feed, const tdg__target_t *target, int code) {
+    if (is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
+        tdg__trace_refused_why(
+            feed, target, code == TDG_ENOTSUP ? "not subscribable" : tdg_strerror(code));
+}
+
+void tdg__trace_refused_why(const tdg__feed_t *feed, const tdg__target_t *target,
+                            const char *why) {
     if (!is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
         return;
     tdg__server_log(tdg__worker_server(feed->worker), TDG_LOG_DEBUG,
                     "stream %" PRIu64 " (%s): refused %s%.*s: %s", feed->id,
                     tdg__peer_name(&feed->peer), kind_of(target), length_of(target),
-                    target->name, tdg_strerror(code));
+                    target->name, why);
+}
+
+void tdg__trace_refused_uris(const tdg__feed_t *feed, const json_t *uris,
+                             const char *why) {
+    const json_t *uri;
+    size_t i;
+
+    if (!is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
+        return;
+    json_array_foreach(uris, i, uri) {
+        tdg__target_t target = tdg__target_uri(json_string_value(uri));
+
+        tdg__trace_refused_why(feed, &target, why);
+    }
 }
 
 void tdg__trace_settled(const tdg__feed_t *feed, const tdg__target_t *target,
@@ -106,6 +128,31 @@ void tdg__trace_settled(const tdg__feed_t *feed, const tdg__target_t *target,
         trace_target(feed, "does not wait any longer for the watcher of", target);
     else if (status < 0)
         tdg__trace_refused(feed, target, status);
+}
+
+static bool is_about_subscriptions(const char *method) {
+    static const tdg__method_t methods[] = {TDG__M_SUBSCRIBE, TDG__M_UNSUBSCRIBE,
+                                            TDG__M_LISTEN};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (strcmp(method, tdg__method_name(methods[i])) == 0)
+            return true;
+    return false;
+}
+
+void tdg__trace_rejected(tdg_server_t *server, const tdg__feed_t *feed,
+                         const tdg__rpc_message_t *message,
+                         const tdg__rpc_error_t *error) {
+    if (!is_on(server, TDG_DEBUG_SUBSCRIPTIONS) || message->kind != TDG__RPC_REQUEST ||
+        !is_about_subscriptions(message->method))
+        return;
+    if (feed == NULL)
+        tdg__server_log(server, TDG_LOG_DEBUG, "refused %s: %s", message->method,
+                        error->message);
+    else
+        tdg__server_log(server, TDG_LOG_DEBUG, "stream %" PRIu64 " (%s): refused %s: %s",
+                        feed->id, tdg__peer_name(&feed->peer), message->method,
+                        error->message);
 }
 
 /* ---- Changes ------------------------------------------------------------ */
@@ -119,9 +166,10 @@ void tdg__trace_change(tdg__worker_t *worker, unsigned index,
     if (subscribers > 0 || index == 0)
         tdg__server_log(tdg__worker_server(worker), TDG_LOG_DEBUG,
                         "change %" PRIu64 " of %s%.*s%s: %" PRIu64
-                        " subscriptions in worker %u",
+                        " subscription%s in worker %u",
                         change->number, kind_of(&target), length_of(&target), target.name,
-                        change->deleted ? " (deleted)" : "", subscribers, index);
+                        change->deleted ? " (deleted)" : "", subscribers,
+                        subscribers == 1 ? "" : "s", index);
 }
 
 /* ---- Watchers ----------------------------------------------------------- */

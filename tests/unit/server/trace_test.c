@@ -52,7 +52,7 @@ static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server, (void)target;
 }
 
-static struct fixture *open_with(void **state, unsigned debug) {
+static struct fixture *open_as(void **state, unsigned debug, unsigned flags) {
     struct fixture *f = *state;
     const tdg_server_opts_t opts = {
         .watcher = {start, stop, NULL},
@@ -60,12 +60,17 @@ static struct fixture *open_with(void **state, unsigned debug) {
         .log = write_down,
         .log_user = f,
         .debug = debug,
+        .flags = flags,
     };
 
     served_open(&f->served, &opts, NULL);
     served_client(&f->served, &f->one);
     served_client(&f->served, &f->two);
     return f;
+}
+
+static struct fixture *open_with(void **state, unsigned debug) {
+    return open_as(state, debug, 0);
 }
 
 static int setup(void **state) {
@@ -130,6 +135,63 @@ static void subscriptions_and_refusals_are_logged(void **state) {
     assert_false(is_logged(f, "connected"));
 }
 
+static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
+    (void)user, (void)uri;
+    tdg_request_fail_not_found(request);
+}
+
+/* Also those that never came to a target. */
+static void every_refusal_is_logged_with_its_reason(void **state) {
+    struct fixture *f = open_with(state, TDG_DEBUG_SUBSCRIPTIONS);
+    const tdg_resource_t only_read = {
+        .uri = "r:1", .name = "r", .read = read_nothing, .not_subscribable = true};
+
+    assert_int_equal(tdg_server_add_resource(f->served.server, &only_read), 0);
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    legacy_post(&f->one, "{'jsonrpc':'2.0','id':5,'method':'resources/unsubscribe',"
+                         "'params':{'uri':'a:1'}}");
+    EXPECT(f, "stream 1 (test): refused a:1: not subscribed\n");
+    legacy_post(&f->one, "{'jsonrpc':'2.0','id':6,'method':'resources/subscribe',"
+                         "'params':{}}");
+    EXPECT(f, "stream 1 (test): refused resources/subscribe: Invalid params: Missing uri "
+              "parameter\n");
+    legacy_post(&f->one,
+                "{'jsonrpc':'2.0','id':7,'method':'resources/subscribe','params':"
+                "{'uri':'a:1','_meta':{'dev.tidings/options':7}}}");
+    EXPECT(f, "stream 1 (test): refused resources/subscribe: Invalid params: "
+              "dev.tidings/options in _meta must be an object\n");
+    legacy_post(&f->one, SUBSCRIBE("r:1"));
+    EXPECT(f, "stream 1 (test): refused r:1: not subscribable\n");
+    modern_post(&f->two, "subscriptions/listen", NULL, "'notifications':7");
+    EXPECT(f, "\nrefused subscriptions/listen: Invalid params: ");
+}
+
+static void a_list_that_a_server_does_not_have_is_logged(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {
+        .log = write_down, .log_user = f, .debug = TDG_DEBUG_SUBSCRIPTIONS};
+
+    served_open_empty(&f->served, &opts);
+    served_client(&f->served, &f->one);
+    served_client(&f->served, &f->two);
+    modern_listen(&f->one, "{'toolsListChanged':true,'resourcesListChanged':true}");
+    EXPECT(f, "stream 1 (test): refused list of tools: the server has none\n"
+              "stream 1 (test): subscribed to list of resources\n");
+}
+
+static void where_subscriptions_are_off_each_refusal_is_logged(void **state) {
+    struct fixture *f =
+        open_as(state, TDG_DEBUG_SUBSCRIPTIONS, TDG_NO_SUBSCRIBE | TDG_NO_LIST_CHANGED);
+
+    legacy_initialize(&f->one, LATEST_LEGACY);
+    legacy_post(&f->one, SUBSCRIBE("a:1"));
+    EXPECT(f, "stream 1 (test): refused a:1: subscriptions are off\n");
+    modern_listen(&f->two,
+                  "{'resourceSubscriptions':['a:1'],'resourcesListChanged':true}");
+    EXPECT(f, "stream 2 (test): refused list of resources: list changes are off\n"
+              "stream 2 (test): refused a:1: subscriptions are off\n");
+}
+
 /* What does not exist is found out after the engine has taken it, which is nobody's
  * business: at once, and where the watcher takes its time. */
 static void what_does_not_exist_is_logged_once(void **state) {
@@ -157,6 +219,9 @@ static void a_change_is_logged_with_its_subscriptions(void **state) {
 
     play(f);
     EXPECT(f, " of a:1: 2 subscriptions in worker 0\n");
+    legacy_subscribe(&f->one, "a:1");
+    served_change(&f->served, "a:1");
+    EXPECT(f, " of a:1: 1 subscription in worker 0\n");
     served_change(&f->served, "c:nobody");
     EXPECT(f, " of c:nobody: 0 subscriptions in worker 0\n");
     assert_int_equal(tdg_server_notify_deleted(f->served.server, "c:nobody", NULL), 0);
@@ -228,6 +293,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(clients_come_and_go),
         CASE(subscriptions_and_refusals_are_logged),
+        CASE(every_refusal_is_logged_with_its_reason),
+        CASE(a_list_that_a_server_does_not_have_is_logged),
+        CASE(where_subscriptions_are_off_each_refusal_is_logged),
         CASE(what_does_not_exist_is_logged_once),
         CASE(a_change_is_logged_with_its_subscriptions),
         CASE(watchers_are_logged),
