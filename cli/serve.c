@@ -239,16 +239,12 @@ static void print_environment(const tdg__config_t *config) {
     json_decref(env);
 }
 
-static void print_host(struct serving *serving, tdg__serve_t *serve,
-                       const struct host *host, const char *url) {
-    const char *key = host->is_vscode ? "servers" : "mcpServers";
+static bool config_is_stdin(const struct serving *serving) {
+    return serving->options.config != NULL && strcmp(serving->options.config, "-") == 0;
+}
 
-    fprintf(stderr, "  %s, in %s:\n", host->name, host->file);
-    if (host->takes_address)
-        fprintf(stderr,
-                "    {\"%s\": {\"tidings\": {\"type\": \"http\", \"url\": "
-                "\"%s/mcp\"}}}\n",
-                key, url);
+static void print_command(struct serving *serving, tdg__serve_t *serve,
+                          const struct host *host, const char *key) {
     fprintf(stderr, "    {\"%s\": {\"tidings\": {%s\"command\": ", key,
             host->is_vscode ? "\"type\": \"stdio\", " : "");
     print_program();
@@ -259,9 +255,35 @@ static void print_host(struct serving *serving, tdg__serve_t *serve,
     fprintf(stderr, "}}}\n");
 }
 
-/* The first line of a host connects to this server, the other starts one of its own. */
+/* The first line of a host connects to this server, the other starts one of its own. A
+ * line that could not work is left out. */
+static void print_host(struct serving *serving, tdg__serve_t *serve,
+                       const struct host *host, const char *url) {
+    const char *key = host->is_vscode ? "servers" : "mcpServers";
+    bool connects = host->takes_address && url[0] != '\0';
+    bool starts = !config_is_stdin(serving);
+
+    if (connects || starts)
+        fprintf(stderr, "  %s, in %s:\n", host->name, host->file);
+    if (connects)
+        fprintf(stderr,
+                "    {\"%s\": {\"tidings\": {\"type\": \"http\", \"url\": "
+                "\"%s/mcp\"}}}\n",
+                key, url);
+    if (starts)
+        print_command(serving, serve, host, key);
+}
+
+/* `url` is "" where every address speaks erlmcp. */
 static void print_hosts(struct serving *serving, tdg__serve_t *serve, const char *url) {
-    fprintf(stderr, "\nFor a host, one of its lines:\n");
+    fprintf(stderr, "\n");
+    if (config_is_stdin(serving))
+        fprintf(stderr, "No host can start this server: its config is standard input.\n");
+    if (url[0] == '\0')
+        fprintf(stderr, "No host can connect to this server: every address speaks the "
+                        "erlmcp dialect.\n");
+    if (!config_is_stdin(serving) || url[0] != '\0')
+        fprintf(stderr, "For a host, one of its lines:\n");
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
         print_host(serving, serve, &hosts[i], url);
     fprintf(stderr, "\nCtrl-C stops it%s.\n",
@@ -295,10 +317,13 @@ static void started_text(struct serving *serving, tdg__serve_t *serve) {
             count == 1 ? "" : "s");
     tdg__live_each(tdg__serve_live(serve), print_source, NULL);
     for (; listener_at(serving, serve, listeners, &listen); listeners++) {
+        bool erlmcp = tdg__serve_speaks_erlmcp(serve, listen.dialect);
+
         put_url(&listen, url);
-        if (listeners == 0)
+        if (!erlmcp && first[0] == '\0')
             strcpy(first, url);
-        fprintf(stderr, "%s %s/mcp\n", listeners == 0 ? "at" : "and", url);
+        fprintf(stderr, "%s %s/mcp%s\n", listeners == 0 ? "at" : "and", url,
+                erlmcp ? " (erlmcp dialect)" : "");
     }
     if (serving->options.stdio)
         fprintf(stderr, "%s standard input and output\n", listeners == 0 ? "on" : "and");

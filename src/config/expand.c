@@ -38,6 +38,13 @@ static size_t name_length(const char *text) {
     return *text >= '0' && *text <= '9' ? 0 : strspn(text, letters);
 }
 
+/* Of an empty one, too, the default holds. */
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0';
+}
+
 /* Appends what ${…} at `text` stands for; *ret_len is how long it is. */
 static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t *ret_len,
                         tdg__expand_error_t *error) {
@@ -55,7 +62,7 @@ static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t 
     copy[len] = '\0';
 
     value = getenv(copy);
-    if (has_default && (value == NULL || value[0] == '\0'))
+    if (has_default && !is_set(copy))
         tdg__text_add(out, name + len + 2, end - len - 2);
     else if (value == NULL && no_env)
         tdg__text_put(out, copy);
@@ -120,11 +127,15 @@ void tdg__expand_names(const char *text, void (*visit)(void *arg, const char *na
         if (at > text && at[-1] == '$')
             continue; /* a literal one */
         next += strcspn(name, "}");
-        if (len == 0 || len > MAX_NAME || name[len] != '}')
+        bool has_default = strncmp(name + len, ":-", 2) == 0;
+
+        if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default) ||
+            *next == '\0')
             continue;
         memcpy(copy, name, len);
         copy[len] = '\0';
-        visit(arg, copy);
+        if (!has_default || is_set(copy))
+            visit(arg, copy);
     }
 }
 

@@ -34,7 +34,8 @@ enum { TDG__EXPANDED_MAX = 64 * 1024 }; /* bytes of a text with what was put in 
  * with *error filled, or TDG_ENOMEM. */
 int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *error);
 
-/* Calls `visit` with the name of every variable that has to be set for that. */
+/* Calls `visit` with the name of every variable that is used for that: those that have to
+ * be set, and of those with a default the ones that are. */
 void tdg__expand_names(const char *text, void (*visit)(void *arg, const char *name),
                        void *arg);
 

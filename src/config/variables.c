@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which variables of the environment a config needs, for those who start it elsewhere. */
+ * Which variables of the environment a config uses, for those who start it elsewhere. */
 #include <string.h>
 
 #include "config/file.h"

@@ -312,7 +312,7 @@ static void on_closing(void *user, tdg__source_t *source) {
 }
 
 /* Where a listener says nothing of it, the command line decides, then the config. */
-static bool speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said) {
+bool tdg__serve_speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said) {
     if (said == TDG__DIALECT_UNSAID)
         said = serve->opts.dialect;
     if (said == TDG__DIALECT_UNSAID)
@@ -328,7 +328,7 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
         .allowed_hosts = (const char *const *)config->allowed_hosts,
         .allowed_origins = (const char *const *)config->allowed_origins,
         .trusted_proxies = (const char *const *)config->trusted_proxies,
-        .erlmcp = speaks_erlmcp(serve, listen->dialect),
+        .erlmcp = tdg__serve_speaks_erlmcp(serve, listen->dialect),
     };
     char url[TDG__LISTEN_URL_MAX];
 
@@ -410,7 +410,7 @@ static int make_server(tdg__serve_t *serve) {
     }
     if (serve->opts.stdio) {
         rv = tdg_server_pipe(serve->server, STDIN_FILENO, STDOUT_FILENO,
-                             speaks_erlmcp(serve, TDG__DIALECT_UNSAID));
+                             tdg__serve_speaks_erlmcp(serve, TDG__DIALECT_UNSAID));
         if (rv < 0) {
             say(serve, TDG_LOG_ERROR, "cannot serve standard input and output: %s",
                 tdg_strerror(rv));

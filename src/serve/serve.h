@@ -45,6 +45,9 @@ tdg_server_t *tdg__serve_server(tdg__serve_t *serve);
 const tdg__config_t *tdg__serve_config(tdg__serve_t *serve);
 tdg__live_t *tdg__serve_live(tdg__serve_t *serve);
 
+/* Whether a listener whose URL says this speaks the erlmcp dialect. */
+bool tdg__serve_speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said);
+
 /* The sources of a config, and of paths: reads and checks everything, for `tidings check`
  * as well. Stores a new config in *ret_config, and a new array in *ret, for
  * tdg__live_free_entries(). Everything that is wrong is in `problems`. Returns 0,

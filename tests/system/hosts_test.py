@@ -61,8 +61,8 @@ def what_serve_prints_works():
         os.mkdir(folder)
         with open(os.path.join(folder, 'a.txt'), 'w', encoding='ascii') as file:
             file.write('a')
-        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'http://127.0.0.1:0',
-                               '--listen', 'erlmcp+http://127.0.0.1:0', folder],
+        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--listen', 'erlmcp+http://127.0.0.1:0',
+                               '--listen', 'http://127.0.0.1:0', folder],
                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as process:
             try:
@@ -77,8 +77,10 @@ def what_serve_prints_works():
                     if line.lstrip().startswith('{'):
                         entries.append((host, entry_of(host, line)))
                 check_both_forms(entries)
-                first = next(line for line in lines if line.startswith('at '))[3:].strip()
-                tap.check(all(entry.get('url', first) == first for _, entry in entries), entries)
+                at = next(line for line in lines if line.startswith('at '))
+                tap.check(at.endswith('/mcp (erlmcp dialect)\n'), at)
+                plain = next(line for line in lines if line.startswith('and '))[4:].strip()
+                tap.check(all(entry.get('url', plain) == plain for _, entry in entries), entries)
                 wanted = lists(*[entry['url'] for _, entry in entries if 'url' in entry][:1])
                 tap.check(len(wanted) == 2 and wanted[0].endswith('/a.txt'), wanted)
                 for _, entry in entries:
@@ -107,7 +109,29 @@ def paths_are_absolute():
         tap.check(done.returncode == 2 and 'PATH is empty' in done.stderr, done)
 
 
-CONFIG = """server: {name: "${THE_NAME:-notes}"}
+def lines_that_cannot_work_are_left_out():
+    """A config that came by standard input cannot be read by what a host starts, and hosts do not
+    speak erlmcp."""
+    for url, connects in (('http://127.0.0.1:0', True), ('erlmcp+http://127.0.0.1:0', False)):
+        with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--config', '-', '--listen', url],
+                              stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                process.stdin.write('resources: [{memory: "m:1"}]\n')
+                process.stdin.close()
+                lines = []
+                while not lines or not lines[-1].startswith('Ctrl-C'):
+                    lines.append(process.stderr.readline())
+                    tap.check(lines[-1] != '', f'it has ended: {lines}')
+            finally:
+                process.terminate()
+        said = ''.join(lines)
+        tap.check('"--stdio"' not in said and 'Claude Desktop' not in said, said)
+        tap.check('No host can start this server: its config is standard input.' in said, said)
+        tap.same('"url"' in said, connects, said)
+        tap.same('No host can connect to this server: ' in said, not connects, said)
+
+
+CONFIG = """server: {name: "${THE_NAME:-notes}", title: "${THE_TITLE:-of it}"}
 publish: {key: "${TIDINGS_PUBLISH_KEY}"}
 resources:
 - files: "${THE_FOLDER}"
@@ -119,13 +143,14 @@ resources:
 
 
 def variables_of_the_config_are_named():
-    """Those that it needs, without what they hold: not what has a default, is escaped, or is for
-    the command."""
+    """Those that it uses, without what they hold: not what is not set and has a default, is
+    escaped, or is for the command."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'tidings.yaml')
         with open(path, 'w', encoding='ascii') as file:
             file.write(CONFIG)
-        values = {'TIDINGS_PUBLISH_KEY': 'the-secret', 'THE_FOLDER': folder, 'THE_OWNER': 'me'}
+        values = {'TIDINGS_PUBLISH_KEY': 'the-secret', 'THE_FOLDER': folder, 'THE_OWNER': 'me',
+                  'THE_TITLE': 'mine'}
         with subprocess.Popen([*MORTAL, PROGRAM, 'serve', '--config', path, '--listen',
                                'http://127.0.0.1:0'], stdin=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True,
@@ -184,7 +209,8 @@ def the_address_is_the_default():
 def main():
     tap.run('what serve prints for hosts works', what_serve_prints_works)
     tap.run('the paths of what serve prints are absolute', paths_are_absolute)
-    tap.run('the variables that a config needs are named', variables_of_the_config_are_named)
+    tap.run('lines for hosts that cannot work are left out', lines_that_cannot_work_are_left_out)
+    tap.run('the variables that a config uses are named', variables_of_the_config_are_named)
     for page in ('README.md', 'docs/hosts.md'):
         tap.run(f'what {page} shows for hosts works', what_a_page_shows_works, page)
     tap.run('the address in the pages is the default', the_address_is_the_default)

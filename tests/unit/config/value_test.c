@@ -171,17 +171,20 @@ static void what_has_to_be_set_is_known(void **state) {
     static const struct {
         const char *text, *names;
     } cases[] = {
-        {"",                         ""        },
-        {"$",                        ""        },
-        {"${A}",                     "A "      },
-        {"x${A}y${B_2}${A}",         "A B_2 A "},
-        {"${A:-b} ${A",              ""        },
-        {"$${A} $$${A} $${${B}",     "B "      },
-        {"${} ${1} ${A-} ${A b} ${", ""        },
-        {"${A:-${B}} ${C}",          "C "      },
+        {"",                                                   ""           },
+        {"$",                                                  ""           },
+        {"${A}",                                               "A "         },
+        {"x${A}y${B_2}${A}",                                   "A B_2 A "   },
+        {"${A:-b} ${A",                                        ""           },
+        {"$${A} $$${A} $${${B}",                               "B "         },
+        {"${} ${1} ${A-} ${A b} ${",                           ""           },
+        {"${A:-${B}} ${C}",                                    "C "         },
+        {"${TDG_IS_SET:-b} ${TDG_IS_EMPTY:-b} ${TDG_IS_SET:-", "TDG_IS_SET "},
     };
 
     (void)state;
+    setenv("TDG_IS_SET", "x", 1);
+    setenv("TDG_IS_EMPTY", "", 1);
     for (size_t i = 0; i < COUNT(cases); i++) {
         char names[64] = "";
 
