@@ -297,7 +297,7 @@ static const cli_option_t table[] = {
                      "subscribe to this resource; can be given several times\n"
                      "[the first 20 that the server lists]"),
     CLI_TIME_OPTION(doctor_options_t, wait_ms, "wait", "TIME", 1, CLI_MAX_TIME_MS,
-                    "how long to wait for an update [as long as --idle]"),
+                    "how long to wait for an update, if longer than --idle"),
     CLI_STRING_OPTION(doctor_options_t, trigger, "trigger", "CMD",
                       "shell command that makes a change, run once the streams\n"
                       "are open"),
