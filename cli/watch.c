@@ -62,8 +62,8 @@ static const cli_option_t options[] = {
          "show it if it changed; needed for servers without\n"
          "subscriptions"),
     FLAG(patient, "patient",
-         "wait for a server that is unreachable, or that lists no\n"
-         "resources yet"),
+         "wait for a server that is unreachable, or that lists\n"
+         "neither resources nor templates yet"),
     FLAG(no_retry, "no-retry", "exit with code 3 when the connection is lost"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,

@@ -591,8 +591,8 @@ static int expect_resources(watch_t *watch) {
     if (tdg_client_list(watch->follow.client, TDG_LIST_TEMPLATES, &templates, NULL) ==
             0 &&
         json_array_size(templates) == 0) {
-        cli_error("watch: %s lists no resources, so there is nothing to watch; --patient "
-                  "waits for some",
+        cli_error("watch: %s lists no resources and no templates, so there is nothing to "
+                  "watch; --patient waits for some",
                   watch->opts.target.name);
         code = CLI_NOT_FOUND;
     }

@@ -646,6 +646,15 @@ def nothing_to_watch_is_said():
     stub.close()
 
 
+def a_template_without_resources_is_watched():
+    """It may bring resources, as that of an empty folder does."""
+    stub = Stub({'resources/templates/list': {
+        'resourceTemplates': [{'uriTemplate': 't:{x}', 'name': 't'}]}})
+    watch = Watch(stub.url)
+    watch.line('watching 0 resources', lines=watch.err)
+    stub.close()
+
+
 def what_a_server_answers_decides_the_exit_code():
     listen = 'subscriptions/listen'
     stub = Stub({listen: Exception({'code': -32000, 'message': 'strange'})},
@@ -866,6 +875,7 @@ TESTS = [
     (no_retry_ends_with_the_connection,),
     (patience_waits_for_a_server,),
     (nothing_to_watch_is_said,),
+    (a_template_without_resources_is_watched,),
     (what_a_server_answers_decides_the_exit_code,),
     (a_refusal_that_may_pass_is_retried,),
     (some_of_a_list_may_be_refused_for_now,),
