@@ -64,7 +64,9 @@ static const cli_option_t options[] = {
     FLAG(patient, "patient",
          "wait for a server that is unreachable, or that lists\n"
          "neither resources nor templates yet"),
-    FLAG(no_retry, "no-retry", "exit with code 3 when the connection is lost"),
+    FLAG(no_retry, "no-retry",
+         "exit with code 3 when the connection is lost, with code 1\n"
+         "when a subscription is refused for now"),
     FLAG(json, "json", "print one JSON object per line"),
     CLI_CHOICE_OPTION(watch_opts_t, color, "color", "WHEN", cli_colors,
                       "auto (the default: on a terminal, unless NO_COLOR is\n"

@@ -233,10 +233,13 @@ static void fill_subscribe_opts(const watch_t *watch, tdg_subscribe_opts_t *ret)
 }
 
 /* A modern server that is not ours does not say why it leaves a resource out, and older
- * ones take an unknown resource for a wrong parameter. Other errors are failures. */
+ * ones take an unknown resource for a wrong parameter. Other errors are failures, and so
+ * is what the server may accept later. */
 static int refused_code(int code, const tdg_failure_t *failure) {
     int exit_code = cli_exit_code(code, failure);
-    bool unsaid = failure->rpc_code == 0 || failure->rpc_code == TDG__RPC_INVALID_PARAMS;
+    bool unsaid =
+        (failure->rpc_code == 0 || failure->rpc_code == TDG__RPC_INVALID_PARAMS) &&
+        !failure->passing;
 
     return exit_code == CLI_FAILED && code == TDG_EREFUSED && unsaid ? CLI_NOT_FOUND
                                                                      : exit_code;

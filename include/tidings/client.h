@@ -154,7 +154,8 @@ typedef enum tdg_era {
 enum {
     TDG_CLIENT_PATIENT = 1 << 0,  /* a server that is not there yet is tried again, until
                                      the time for connecting is over */
-    TDG_CLIENT_ONE_LIFE = 1 << 1, /* a lost connection is not made again: CLOSED */
+    TDG_CLIENT_ONE_LIFE = 1 << 1, /* a lost connection is not made again: CLOSED; nor is a
+                                     subscription that is refused retried */
     TDG_CLIENT_LOGS = 1 << 2,     /* ask for the server's log messages */
     TDG_CLIENT_INSECURE_TOKEN = 1
                                 << 3, /* send credentials over http: to other machines */
@@ -283,8 +284,9 @@ typedef struct tdg_subscribe_opts {
  * Where the server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms`
  * is given. A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off
  * for a tenth of `timeout_ms` (6 s by default), then it is returned, with `passing` in
- * the failure; to go on, subscribe again. What was acknowledged once is retried for as
- * long as it takes. Besides the codes above returns TDG_ESUBSCRIPTIONS
+ * the failure; to go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at
+ * once. What was acknowledged once is retried for as long as it takes. Besides the codes
+ * above returns TDG_ESUBSCRIPTIONS
  * (`max_subscriptions`), TDG_ESTREAMS (more than 64 different options) and TDG_EURILEN (a
  * URI of more than 64 KiB). */
 TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,

@@ -176,8 +176,10 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
 }
 
 void tdg__waiters_put_off(tdg__core_t *core, tdg__waiter_t *list) {
-    const int64_t due_ms = tdg__core_now(core) +
-                           core->client->timeout_ms / (uint32_t)TDG__SUBS_PATIENCE_PART;
+    const bool retries = (core->client->flags & TDG_CLIENT_ONE_LIFE) == 0;
+    const uint32_t patience_ms =
+        retries ? core->client->timeout_ms / (uint32_t)TDG__SUBS_PATIENCE_PART : 0;
+    const int64_t due_ms = tdg__core_now(core) + patience_ms;
 
     for (tdg__waiter_t *waiter = list; waiter != NULL; waiter = waiter->next) {
         tdg__sub_call_t *call = waiter->call;

@@ -31,7 +31,7 @@ class Stub:
                 '_meta': {'io.modelcontextprotocol/serverInfo': {'name': 'stub', 'version': '1'}},
                 'serverInfo': {'name': 'stub', 'version': '1'}, **facts},
             **(answers or {})}
-        self.streams = {}  # method: what writes its answer, given the handler and the request
+        self.streams = {}  # method (or GET): what writes its answer, given the handler and the request
         self.refused = {}  # URIs that listens do not get, each with its reason
         self.updates = ()  # params of resources/updated, for whoever listens
         self.requests = []
@@ -87,9 +87,13 @@ class Stub:
                 self.close_connection = True
 
             def do_GET(self):
-                self.send_error(405)
+                if 'GET' in stub.streams:
+                    stub.streams['GET'](self, None)
+                else:
+                    self.send_error(405)
 
-            do_DELETE = do_GET
+            def do_DELETE(self):
+                self.send_error(405)
 
             def log_message(self, *args):
                 pass

@@ -687,6 +687,34 @@ def a_refusal_that_may_pass_is_retried():
     stub.close()
 
 
+def without_retries_a_refusal_is_final_at_once():
+    """Of the whole request or of one resource, in both eras; nothing is looked for that is there."""
+    def refuse(_):
+        return Exception({'code': -32006, 'message': 'full'})
+
+    def silent_stream(handler, _):
+        handler.send_response(200)
+        handler.send_header('Content-Type', 'text/event-stream')
+        handler.end_headers()
+        handler.rfile.read(1)
+        handler.close_connection = True
+
+    capabilities = {'resources': {'subscribe': True}}
+    whole = Stub({'subscriptions/listen': refuse}, capabilities=capabilities)
+    single = Stub(capabilities=capabilities)
+    single.refused['m:1'] = 'subscription_failed'
+    legacy = Stub({'server/discover': None, 'resources/subscribe': refuse, 'initialize': {
+        'protocolVersion': '2025-11-25', 'capabilities': capabilities,
+        'serverInfo': {'name': 'stub', 'version': '1'}}})
+    legacy.streams['GET'] = silent_stream
+    for stub, method in ((whole, 'subscriptions/listen'), (single, 'subscriptions/listen'),
+                         (legacy, 'resources/subscribe')):
+        watch = fails(FAILED, 'm:1', stub.url, 'm:1', '--no-retry')
+        tap.same(len(stub.asked(method)), 1, f'{method}\n{watch.said()}')
+        tap.check('tidings ls' not in watch.said(), watch.said())
+        stub.close()
+
+
 def some_of_a_list_may_be_refused_for_now():
     """The others are watched meanwhile; it joins them when the server accepts it."""
     stub = Stub({'resources/list': {'resources': [{'uri': f'm:{i}', 'name': str(i)}
@@ -878,6 +906,7 @@ TESTS = [
     (a_template_without_resources_is_watched,),
     (what_a_server_answers_decides_the_exit_code,),
     (a_refusal_that_may_pass_is_retried,),
+    (without_retries_a_refusal_is_final_at_once,),
     (some_of_a_list_may_be_refused_for_now,),
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
