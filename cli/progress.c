@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,10 @@
 #include "safe_text.h"
 
 enum { MAX_MESSAGE = 160, MAX_LINE = 512, COLUMNS = 80 };
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP}; /* that end us */
+static const char clear[] = "\r\033[K";
+static volatile sig_atomic_t is_shown; /* for on_signal() */
 
 static struct {
     pthread_t thread;
@@ -46,7 +51,8 @@ static void show(int64_t seconds) {
     if (state.message[0] != '\0')
         snprintf(line + len, sizeof(line) - (size_t)len, ", %s", state.message);
 
-    fputs("\r\033[K", stderr);
+    is_shown = 1;
+    fputs(clear, stderr);
     if (cli_columns(line) > room)
         cli_put_cell(stderr, line, room);
     else
@@ -56,7 +62,6 @@ static void show(int64_t seconds) {
 
 static void *run(void *arg) {
     struct timespec next;
-    bool shown = false;
 
     (void)arg;
     clock_gettime(CLOCK_REALTIME, &next);
@@ -66,15 +71,40 @@ static void *run(void *arg) {
         while (!state.stop &&
                pthread_cond_timedwait(&state.wake, &state.lock, &next) == 0)
             ;
-        if (!state.stop) {
+        if (!state.stop)
             show(seconds);
-            shown = true;
-        }
     }
     pthread_mutex_unlock(&state.lock);
-    if (shown)
-        fputs("\r\033[K", stderr);
+    if (is_shown)
+        fputs(clear, stderr);
+    is_shown = 0;
     return NULL;
+}
+
+/* Takes the line away before the signal ends us as it would have anyway. */
+static void on_signal(int number) {
+    if (is_shown && write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
+        is_shown = 0; /* nobody to take it away for */
+    raise(number);
+}
+
+/* Where a program has to be ended first, the signals are blocked, and cli_interrupt_end()
+ * comes after us. */
+static void catch_signals(void) {
+    const struct sigaction once = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    struct sigaction before;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(signals[i], &once, NULL);
+}
+
+static void leave_signals(void) {
+    struct sigaction now;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == on_signal)
+            signal(signals[i], SIG_DFL);
 }
 
 void cli_progress_begin(const cli_target_t *target, const char *what) {
@@ -82,6 +112,7 @@ void cli_progress_begin(const cli_target_t *target, const char *what) {
         return;
     state.what = what;
     state.progress = -1;
+    catch_signals();
     state.started = pthread_create(&state.thread, NULL, run, NULL) == 0;
 }
 
@@ -93,6 +124,7 @@ void cli_progress_end(void) {
     pthread_cond_signal(&state.wake);
     pthread_mutex_unlock(&state.lock);
     pthread_join(state.thread, NULL);
+    leave_signals();
     state.started = false;
 }
 

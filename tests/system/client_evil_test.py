@@ -319,6 +319,29 @@ def a_call_that_takes_long_shows_its_progress():
     stub.close()
 
 
+def an_interrupted_call_takes_its_progress_away():
+    ended = threading.Event()
+    stub = Stub({'tools/list': {'tools': [{'name': 't', 'inputSchema': {'type': 'object'}}]}})
+    stub.streams['tools/call'] = lambda handler, body: ended.wait(tap.WAIT)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([tidings, 'call', stub.url, 't'], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        shown = b''
+        while b't: 1 s' not in shown:
+            shown += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        tap.same(process.wait(tap.WAIT), -signal.SIGINT, 'how it ended')
+        os.write(theirs, b'.')  # so that there is something to read
+        rest = b''
+        while not rest.endswith(b'.'):
+            rest += os.read(ours, 4096)
+        tap.check(rest.endswith(b'\r\x1b[K.'), rest)
+    os.close(theirs)
+    os.close(ours)
+    ended.set()
+    stub.close()
+
+
 def flood(count, out, **options):
     """A server that tells of `count` resources, all different, to a watch whose commands
     never end. Returns both once everything was told."""
@@ -372,6 +395,7 @@ TESTS = [
     (an_endless_list_ends_with_the_time_out, 'watch'),
     (the_time_out_is_a_total,),
     (a_call_that_takes_long_shows_its_progress,),
+    (an_interrupted_call_takes_its_progress_away,),
     (what_waits_for_a_command_is_bounded_in_bytes,),
     (changes_that_are_dropped_are_counted,),
 ]
