@@ -367,6 +367,8 @@ static int check_options(const struct publish *publish, const char *url) {
     if (url == NULL || publish->uri == NULL)
         cli_error("publish: it needs the address of a server (or TIDINGS_URL in the "
                   "environment) and a URI; `tidings publish --help` shows more");
+    else if (!cli_is_url(url) && url == cli_default_url())
+        cli_error("publish: TIDINGS_URL is not an address such as http://127.0.0.1:8808");
     else if (!cli_is_url(url)) /* not shown: there may be a password in it */
         cli_error("publish: URL is not the address of a server, such as "
                   "http://127.0.0.1:8808; it begins with http:// or https://");

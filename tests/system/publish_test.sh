@@ -111,7 +111,7 @@ the_address_may_be_in_the_environment() {
     TIDINGS_URL=$url run publish
     exits 2 && err_has 'needs the address of a server .or TIDINGS_URL' || return
     TIDINGS_URL=${url#http://} run publish a:1
-    exits 2 && err_has 'not the address of a server'
+    exits 2 && err_has 'publish: TIDINGS_URL is not an address such as'
     local failed=$?
     unset TIDINGS_PUBLISH_KEY
     return $failed
