@@ -350,7 +350,7 @@ static void warn_if_open(struct serving *serving, tdg__serve_t *serve) {
 static void on_started(void *user, tdg__serve_t *serve) {
     struct serving *serving = user;
 
-    if (serving->options.json)
+    if (serving->options.json && !serving->options.quiet)
         started_json(serving, serve);
     else if (!serving->options.quiet)
         started_text(serving, serve);

@@ -1127,6 +1127,13 @@ def every_step_is_logged_where_that_is_asked_for():
     assert debug and all('subscribed' in message for message in debug), debug
 
 
+def quiet_leaves_warnings_and_errors():
+    serve = Serve(ALL, ('--listen', 'http://0.0.0.0:0', '--quiet'), wait=False)
+    serve.wait_log('it listens on 0.0.0.0')  # which comes after "serving"
+    assert [json.loads(line)['level'] for line in serve.log] == ['warning'], serve.log
+    assert serve.end() == 0
+
+
 def a_port_in_use_is_said_to_be():
     taken = socket.create_server(('127.0.0.1', 0))
     url = f'http://127.0.0.1:{taken.getsockname()[1]}'
@@ -1287,6 +1294,7 @@ TESTS = [
     no_client_undercuts_the_floor,
     a_pipe_carries_the_protocol_and_nothing_else,
     every_step_is_logged_where_that_is_asked_for,
+    quiet_leaves_warnings_and_errors,
     a_port_in_use_is_said_to_be,
     a_broken_config_is_no_beginning,
 ]
