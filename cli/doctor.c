@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * `tidings doctor TARGET`: measures what breaks real deployments of a server, and says
- * how to mend it. Here: the command, the order of the checks, and their beginning and
+ * how to fix it. Here: the command, the order of the checks, and their beginning and
  * end. The first ones find out what there is; when the server cannot be reached, or is no
  * server of this protocol, the rest is not tried.
  *

@@ -72,15 +72,16 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     doctor_did(result, "looked at the status of the first answer");
     doctor_saw(result, "HTTP %d", seen->status);
     if (seen->status == 401 || seen->status == 403) {
-        doctor_bad(result, DOCTOR_FAILED,
-                   seen->status == 401
-                       ? "The server asks who you are: --token-file FILE, or --header "
-                         "'Authorization: ...'."
-                       : "The server, or a proxy, does not let you. Is the token allowed "
-                         "to do this? `tidings serve` also answers so where Host or "
-                         "Origin is not in allowed_hosts and allowed_origins: let the "
-                         "proxy pass Host on (nginx: proxy_set_header Host $host), or "
-                         "name it there.");
+        doctor_bad(
+            result, DOCTOR_FAILED,
+            seen->status == 401
+                ? "The server requires authentication: --token-file FILE, or --header "
+                  "'Authorization: ...'."
+                : "The server, or a proxy, does not let you. Is the token allowed "
+                  "to do this? `tidings serve` also answers so where Host or "
+                  "Origin is not in allowed_hosts and allowed_origins: let the "
+                  "proxy pass Host on (nginx: proxy_set_header Host $host), or "
+                  "name it there.");
         doctor_give_up(doctor, CLI_DENIED);
     } else if (seen->status >= 500) {
         doctor_bad(result, DOCTOR_FAILED,

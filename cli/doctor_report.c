@@ -150,7 +150,7 @@ void doctor_show(const doctor_t *doctor, const doctor_result_t *result) {
     fputs(color ? "\033[0m" : "", stdout);
     if (result->mend.len > 0) {
         fputs(color ? "\033[36m" : "", stdout);
-        print_wrapped("To mend it:", INDENT);
+        print_wrapped("To fix it:", INDENT);
         print_plain(NULL, &result->mend, INDENT + 2);
         fputs(color ? "\033[0m" : "", stdout);
     }

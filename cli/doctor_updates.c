@@ -58,7 +58,7 @@ static void judge_updates(doctor_t *doctor, const struct told *told,
             "The server has to send notifications/resources/updated for what is "
             "subscribed to. Does it watch the source of this resource? "
             "`tidings serve` does. If checks of streams are bad as well, or show no "
-            "sign of life, mend that first: a proxy that buffers (nginx: "
+            "sign of life, fix that first: a proxy that buffers (nginx: "
             "proxy_buffering off) keeps updates back.");
     } else if (told->told > 0) {
         doctor_saw(result, "%zu changed, an update came for %zu", told->changed,

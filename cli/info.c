@@ -122,7 +122,7 @@ static void print_instructions(const char *text) {
 static const char *subscriptions_text(const tdg_server_facts_t *facts, int cursors) {
     if (!facts->subscribe)
         return "no";
-    return cursors > 0 ? "yes, with cursors: what is missed is told exactly"
+    return cursors > 0 ? "yes, with cursors: after a gap the missed updates are sent"
            : cursors == 0
                ? "yes, without cursors: after a gap everything may have changed"
                : "yes";

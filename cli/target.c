@@ -305,7 +305,7 @@ static const char *advice(const cli_target_t *target, int code,
         return target->token_file != NULL
                    ? "It does not take the token in the file. Is it the right one, and "
                      "still valid?"
-                   : "It asks who you are: --token-file FILE, or --header "
+                   : "It requires authentication: --token-file FILE, or --header "
                      "'Authorization: ...'.";
     if (failure->http_status == 403)
         return "It knows who asks, and does not let them. Some servers also look at the "

@@ -58,8 +58,8 @@ static void settle_waiters(tdg__listen_t *listen, unsigned honoured) {
 
         tdg__waiter_settle(core, waiter, missing ? TDG_ENOTSUP : 0,
                            missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                       "the server does not tell when "
-                                                       "that list changes")
+                                                       "the server does not support "
+                                                       "notifications of that list")
                                    : NULL);
     }
 }

@@ -238,8 +238,8 @@ static void settle_lists(tdg__core_t *core) {
     }
     tdg__waiters_settle(core, &subs->list_waiters, missing ? TDG_ENOTSUP : 0,
                         missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                    "the server does not tell when that "
-                                                    "list changes")
+                                                    "the server does not support "
+                                                    "notifications of that list")
                                 : NULL);
 }
 

@@ -43,8 +43,8 @@ static int check_told(struct slot *slot, const char *uri, int rv) {
     char text[256];
 
     if (rv < 0) {
-        snprintf(text, sizeof(text), "a change of %.100s could not be told: %s", uri,
-                 tdg_strerror(rv));
+        snprintf(text, sizeof(text), "could not notify the subscribers of %.100s: %s",
+                 uri, tdg_strerror(rv));
         tdg__live_log(slot->live, slot->source, TDG_LOG_ERROR, text);
     }
     return rv;
