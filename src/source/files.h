@@ -159,12 +159,19 @@ void tdg__files_saves_open(tdg__files_t *files); /* has a handle from now on */
 void tdg__files_saves_free(tdg__files_t *files);
 
 /* A file is being written to: it is touched when that has ended, or did not go on for
- * `wait_ms`, or has gone on for long. Its writer has closed it: it is touched now. It was
- * deleted or moved away. */
+ * `wait_ms`, or has gone on for long. Its writer has closed it: it is touched now, and so
+ * is one that was moved here, which is whole. It was deleted or moved away. */
 void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
                         int64_t wait_ms);
 void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new);
+void tdg__files_replaced(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_went(tdg__files_t *files, const char *path);
+
+/* A walk has found a file that differs from before. Its writers are heard of from now on,
+ * but one may have paused before: it is touched `settle` after its last change, or at
+ * once where an event has said that it is whole. */
+void tdg__files_found(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
+                      bool is_new);
 
 /* A look has met a file whose writers are not heard of: a link, or where nothing is
  * watched. Where it `differs` from before, it is touched once it has been the same for

@@ -109,11 +109,10 @@ static void on_file(tdg__files_t *files, const char *path, uint32_t mask) {
         tdg__files_went(files, path);
         if (files->settle_ms == 0)
             tdg__files_touch(files, path, false);
-    } else { /* moved here, or its permissions */
-        if ((mask & IN_MOVED_TO) != 0)
-            tdg__files_went(files, path);
-        if (!tdg__files_is_written(files, path))
-            tdg__files_touch(files, path, comes);
+    } else if ((mask & IN_MOVED_TO) != 0) {
+        tdg__files_replaced(files, path, comes);
+    } else if (!tdg__files_is_written(files, path)) { /* its permissions */
+        tdg__files_touch(files, path, comes);
     }
 }
 

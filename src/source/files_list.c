@@ -15,7 +15,6 @@
 enum {
     STEPS_PER_TURN = 256,
     UNSURE_MAX = 4096,
-    YOUNG_MS = 100, /* who writes to what was found is heard of within this time */
 };
 
 /* ---- Tasks -------------------------------------------------------------- */
@@ -480,16 +479,6 @@ static void set_link(tdg__files_t *files, tdg__files_node_t *node, bool is_link)
         files->tree.links--;
 }
 
-/* A file whose writers are heard of. */
-static void differ(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
-                   bool is_new) {
-    if (r->sign == 0) /* somebody may be at it */
-        tdg__files_written(files, path, is_new,
-                           files->settle_ms < YOUNG_MS ? files->settle_ms : YOUNG_MS);
-    else
-        tdg__files_touch(files, path, is_new);
-}
-
 static void update(tdg__files_t *files, tdg__files_node_t *node, const char *path,
                    const tdg__files_report_t *r, bool tell, bool is_new) {
     bool differs = node->sign != r->sign || r->sign == 0;
@@ -509,7 +498,7 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
     if (files->polling || r->is_link) /* whoever looks at it: no event says this */
         tdg__files_met(files, path, r, differs, is_new);
     else if (tell && differs)
-        differ(files, path, r, is_new);
+        tdg__files_found(files, path, r, is_new);
 }
 
 static void say_truncated(tdg__files_t *files) {

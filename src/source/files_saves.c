@@ -243,6 +243,17 @@ static int64_t calm_ms(const tdg__files_t *files, const tdg__files_report_t *r) 
                                                          : files->settle_ms;
 }
 
+void tdg__files_found(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
+                      bool is_new) {
+    const struct save *save = find(files, path);
+    int64_t wait_ms = calm_ms(files, r);
+
+    if (wait_ms > 0 && (save == NULL || save->state != CALM))
+        tdg__files_written(files, path, is_new, wait_ms);
+    else
+        tdg__files_touch(files, path, is_new);
+}
+
 static void meet_writing(struct save *save, const tdg__files_report_t *r) {
     if (save->stamp != r->stamp) {
         save->stamp = r->stamp;
@@ -290,6 +301,23 @@ void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new) {
     } else {
         touch_as(save, time_left(save) > 0 ? CALM : FORCED);
     }
+}
+
+/* The record is for a walk that finds the file, too, and need not wait. */
+void tdg__files_replaced(tdg__files_t *files, const char *path, bool is_new) {
+    bool waits = files->settle_ms > 0 && files->watching > 0;
+    struct save *save = find(files, path);
+
+    if (save == NULL && waits)
+        save = add(files, path);
+    if (save == NULL || save->state == FORCED) {
+        tdg__files_touch(files, path, is_new);
+        return;
+    }
+    if (save->since_ms == 0)
+        save->since_ms = now_ms(files);
+    save->is_new = save->is_new || is_new;
+    touch_as(save, CALM);
 }
 
 void tdg__files_went(tdg__files_t *files, const char *path) {

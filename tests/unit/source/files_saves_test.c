@@ -153,6 +153,41 @@ static void so_it_is_to_who_begins_to_watch_meanwhile(void **state) {
     expect_once(f, 13, "content_update");
 }
 
+/* The list follows a write that nobody has closed after some 300 ms: whatever was written
+ * before has that age then. */
+static void let_time_pass(struct fixture *f) {
+    int fd = begin(f, "root/mark", O_APPEND);
+
+    assert_int_equal(write(fd, "age", 3), 3);
+    while (harness_wait(&f->harness, LISTED, "f:/mark")->size != 3) {
+    }
+    close(fd);
+}
+
+/* Nobody listens to the first half; the pause began before the folder came. */
+static void half_a_file_that_comes_with_its_folder_is_not_told(void **state) {
+    struct fixture *f = *state;
+    struct happening *told;
+    int fd;
+
+    folder_mkdir(&f->folder, "new");
+    serve(f, PATIENT);
+    harness_watch_template(&f->harness, "f:/{+path}");
+    fd = begin(f, "new/b.txt", 0);
+    assert_int_equal(write(fd, "half", 4), 4);
+    let_time_pass(f);
+    folder_rename(&f->folder, "new", "root/new");
+    harness_wait(&f->harness, LISTED, "f:/new/b.txt");
+    let_it_be_noticed(f);
+    assert_int_equal(harness_count(&f->harness, CHANGED, "f:/new/b.txt"), 0);
+    assert_int_equal(write(fd, " whole", 6), 6);
+    close(fd);
+    told = harness_wait(&f->harness, CHANGED, "f:/new/b.txt");
+    assert_int_equal(size_of(told), 10);
+    assert_string_equal(json_string_value(json_object_get(told->metadata, "change_type")),
+                        "created");
+}
+
 static void a_writer_that_keeps_the_file_open_is_not_waited_for(void **state) {
     struct fixture *f = *state;
     int fd;
@@ -214,7 +249,8 @@ static void a_folder_that_is_made_anew_deletes_nothing(void **state) {
     folder_remove(&f->folder, "root/sub");
     let_it_be_noticed(f);
     folder_mkdir(&f->folder, "root/sub/deep");
-    let_it_be_noticed(f);
+    folder_write(&f->folder, "root/sub/deep/probe", "");
+    harness_wait(&f->harness, LISTED, "f:/sub/deep/probe"); /* it is watched */
     folder_replace(&f->folder, "root/sub/deep/b.txt", "another");
     harness_wait_for_text(&f->harness, "f:/sub/deep/b.txt", "another");
     assert_int_equal(harness_count(&f->harness, UNLISTED, NULL), 0);
@@ -394,6 +430,7 @@ int main(void) {
         TEST(a_save_in_steps_is_told_once_with_all_of_it),
         TEST(so_it_is_to_who_watches_the_template),
         TEST(so_it_is_to_who_begins_to_watch_meanwhile),
+        TEST(half_a_file_that_comes_with_its_folder_is_not_told),
         TEST(a_writer_that_keeps_the_file_open_is_not_waited_for),
         TEST(replacing_by_rename_is_told_at_once),
         TEST(deleting_and_making_anew_is_one_update),
