@@ -175,6 +175,12 @@ static void on_read(void *arg, const tdg__content_t *content) {
 }
 
 /* The sources may be others than those that there were when the read came. */
+static bool has_left(const void *arg) {
+    const struct read_task *read = arg;
+
+    return tdg_request_cancelled(read->request);
+}
+
 static void on_admitted(tdg__large_read_t *large, bool busy) {
     struct read_task *read = task_of(large);
     tdg__source_t *source = tdg__live_owner(read->live, read->uri);
@@ -189,7 +195,7 @@ static void on_admitted(tdg__large_read_t *large, bool busy) {
         if (read->asked_ms == 0)
             read->asked_ms = uv_now(read->live->loop);
         tdg__source_read(source, read->uri, tdg__request_client(read->request), on_read,
-                         read);
+                         has_left, read);
     }
 }
 

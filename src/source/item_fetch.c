@@ -52,7 +52,7 @@ static void start(tdg__item_t *item) {
     item->next_readers = NULL;
     item->was_touched = item->touched;
     item->touched = false;
-    item->again = false;
+    item->again = item->is_due = false;
     item->fetch = (tdg__fetch_t){.source = source, .uri = item->uri, .item = item};
     arm(item, source->entry.timeout_ms);
 
@@ -66,9 +66,46 @@ static void start(tdg__item_t *item) {
         source->kind->fetch(source, &item->fetch);
 }
 
+/* Who watches the template wants a look that is due, or one in the place of a retry. */
 static bool is_wanted(const tdg__item_t *item) {
     return item->watched || item->next_readers != NULL ||
-           item->source->items->template_watched;
+           (item->source->items->template_watched &&
+            (item->is_due || item->touched || item->tries > 0));
+}
+
+/* Takes the readers that have left out of those that wait. */
+static struct reader *take_left(tdg__item_t *item) {
+    struct reader *left = NULL, **at = &item->next_readers;
+
+    while (*at != NULL) {
+        struct reader *reader = *at;
+
+        if (reader->has_left == NULL || !reader->has_left(reader->arg)) {
+            at = &reader->next;
+            continue;
+        }
+        *at = reader->next;
+        reader->next = left;
+        left = reader;
+    }
+    return left;
+}
+
+/* It is the turn of an item. What nobody wants any more is not fetched. */
+static void start_if_wanted(tdg__item_t *item) {
+    static const char why[] = "the client has left";
+    struct reader *left = take_left(item);
+
+    if (is_wanted(item)) {
+        start(item);
+    } else {
+        item->state = IDLE;
+        item->is_due = false;
+        tdg__item_release(item);
+    }
+    /* Last: whatever an answer leads to, the item is in a state of its own by now. */
+    tdg__readers_answer(
+        left, &(tdg__content_t){.status = TDG_EENDED, .error = why, .public = why});
 }
 
 static bool has_room(const tdg__source_t *source) {
@@ -81,8 +118,7 @@ static tdg__item_t *item_of(tdg__turn_t *turn) {
     return (tdg__item_t *)(void *)((char *)turn - offsetof(tdg__item_t, turn));
 }
 
-/* A fetch may end inside its start, so this is a loop and never nests. What nobody wants
- * any more is not fetched. */
+/* A fetch may end inside its start, so this is a loop and never nests. */
 void tdg__items_pump(tdg__source_t *source) {
     struct tdg__items *items = source->items;
 
@@ -93,17 +129,13 @@ void tdg__items_pump(tdg__source_t *source) {
         tdg__item_t *item = item_of(tdg__turns_take(&items->turns));
 
         items->queued--;
-        if (is_wanted(item)) {
-            start(item);
-        } else {
-            item->state = IDLE;
-            tdg__item_release(item);
-        }
+        start_if_wanted(item);
     }
     items->pumping = false;
 }
 
 void tdg__item_look(tdg__item_t *item) {
+    item->is_due = true;
     tdg__item_look_for(item, TDG__NO_CLIENT);
 }
 
@@ -456,7 +488,7 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
 
     item->held--;
     if (item->again || item->next_readers != NULL)
-        tdg__item_look(item);
+        tdg__item_look_for(item, TDG__NO_CLIENT);
     else
         tdg__item_release(item);
     tdg__items_set_timer(source->items);

@@ -40,6 +40,7 @@ enum state { IDLE, QUEUED, FETCHING };
 struct reader {
     struct reader *next;
     tdg__read_done_fn done;
+    tdg__read_has_left_fn has_left; /* NULL: it stays */
     void *arg;
 };
 
@@ -67,6 +68,7 @@ struct tdg__item {
     bool came;         /* the kind says that it was not there before */
     bool digesting;    /* FETCHING: the kind is done, its content is being looked at */
     bool again;        /* asked while FETCHING */
+    bool is_due;       /* to be looked at for those who watch, not only for readers */
     bool remembered;   /* in by_use */
     unsigned held;     /* by whoever needs it for a while, whatever happens */
     unsigned prepared; /* contents that may take the place of the one there is */
@@ -140,9 +142,10 @@ bool tdg__item_digest(tdg__item_t *item, const tdg__content_t *content);
 
 /* ---- item_fetch.c ------------------------------------------------------- */
 
-/* The item is fetched, or fetched again, as soon as it is its turn. */
+/* The item is fetched, or fetched again, as soon as it is its turn: for those who watch;
+ * or for readers, of whom `client` is one, unless all of them have left by then. */
 void tdg__item_look(tdg__item_t *item);
-void tdg__item_look_for(tdg__item_t *item, uint64_t client); /* who wants to read it */
+void tdg__item_look_for(tdg__item_t *item, uint64_t client);
 void tdg__items_pump(tdg__source_t *source);
 void tdg__items_set_timer(struct tdg__items *items);
 

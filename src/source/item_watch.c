@@ -145,7 +145,7 @@ static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *a
 }
 
 void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
-                      tdg__read_done_fn done, void *arg) {
+                      tdg__read_done_fn done, tdg__read_has_left_fn has_left, void *arg) {
     if (source->closing) {
         refuse(done, arg, TDG_EAWAY, "the source is being closed");
         return;
@@ -163,7 +163,7 @@ void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
         refuse(done, arg, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
         return;
     }
-    *reader = (struct reader){item->next_readers, done, arg};
+    *reader = (struct reader){item->next_readers, done, has_left, arg};
     item->next_readers = reader;
     tdg__item_look_for(item, client);
 }

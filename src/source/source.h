@@ -309,10 +309,13 @@ const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
  * turns where not everything can be fetched at once. 0: for nobody in particular. `done`
  * is called once, at once or later; the content is borrowed, its
  * metadata complete (with "stale", "stale_since", "stale_reason" where the backend is
- * away and this is what it held when it was last read). */
+ * away and this is what it held when it was last read). `has_left` may be NULL: it says
+ * whether the reader needs no answer any more, and is asked when the turn of the read
+ * comes. Nothing is fetched for readers that have left; the status is TDG_EENDED. */
 typedef void (*tdg__read_done_fn)(void *arg, const tdg__content_t *content);
+typedef bool (*tdg__read_has_left_fn)(const void *arg);
 void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
-                      tdg__read_done_fn done, void *arg);
+                      tdg__read_done_fn done, tdg__read_has_left_fn has_left, void *arg);
 
 /* ---- For the kinds ------------------------------------------------------ */
 

@@ -75,6 +75,12 @@ static uint64_t connections(struct scene *scene) {
     return counters.connections;
 }
 
+static void leave(struct scene *scene, struct client *client) {
+    client_done(client);
+    while (connections(scene) > 0)
+        poll(NULL, 0, 1);
+}
+
 /* Asks, waits until the request is in the queue to the loop, which stands still, and
  * leaves. */
 static void read_and_leave(struct scene *scene, const char *uri, const char *params) {
@@ -86,9 +92,23 @@ static void read_and_leave(struct scene *scene, const char *uri, const char *par
     assert_int_equal(poll(&woken, 1, 0), 0);
     modern_send(&client, "resources/read", uri, params);
     assert_int_equal(poll(&woken, 1, CLIENT_PATIENCE_MS), 1);
-    client_done(&client);
-    while (connections(scene) > 0)
-        poll(NULL, 0, 1);
+    leave(scene, &client);
+}
+
+/* Asks, and leaves before the source has found this. */
+static void leave_while_it_is_fetched(struct scene *scene, const char *uri,
+                                      const char *params, tdg__content_t content) {
+    struct script *script = scene_script(scene, uri);
+    struct client client;
+
+    script->manual = true;
+    scene_client(scene, &client);
+    modern_send(&client, "resources/read", uri, params);
+    SCENE_UNTIL(scene, script->waiting_count == 1);
+    leave(scene, &client);
+    script->manual = false;
+    script->waiting_count = 0;
+    tdg__fetch_done(script->waiting[0], &content);
 }
 
 static void only_who_is_still_there_is_logged_as_refused(void **state) {
@@ -107,7 +127,8 @@ static void only_who_is_still_there_is_logged_as_refused(void **state) {
 
     tdg__budget_t *budget = tdg__server_answers(scene.server);
     assert_true(tdg__budget_take(budget, TDG__ANSWERS_MAX));
-    read_and_leave(&scene, "a:1", "'uri':'a:1'");
+    leave_while_it_is_fetched(&scene, "a:1", "'uri':'a:1'",
+                              (tdg__content_t){.data = large, .len = 100000});
     SCENE_UNTIL(&scene, tdg__budget_refusals(budget) == 1);
     assert_int_equal(atomic_load(&refusals_logged), 0);
 
@@ -135,6 +156,24 @@ static void a_read_goes_to_the_source(void **state) {
     scene_script(&scene, "a:1")->holds = NULL;
     scene_expect(&scene, "a:1", NULL);
     assert_int_equal(scene_script(&scene, "a:2")->watches, 0);
+    scene_close(&scene);
+}
+
+static void a_read_of_a_client_that_has_left_takes_no_turn(void **state) {
+    struct client client;
+    struct script *script;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: many\n  uri: 't:{x}'\n");
+    script = scene_script(&scene, "t:1");
+    script->manual = true;
+    read_and_leave(&scene, "t:1", "'uri':'t:1'");
+    scene_client(&scene, &client);
+    modern_send(&client, "resources/read", "t:2", "'uri':'t:2'");
+    SCENE_UNTIL(&scene, script->waiting_count > 0);
+    assert_string_equal(script->waiting[0]->uri, "t:2");
+    client_done(&client);
     scene_close(&scene);
 }
 
@@ -1273,6 +1312,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_who_is_still_there_is_logged_as_refused),
         cmocka_unit_test(a_read_goes_to_the_source),
+        cmocka_unit_test(a_read_of_a_client_that_has_left_takes_no_turn),
         cmocka_unit_test(a_uri_of_its_own_goes_before_a_template),
         cmocka_unit_test(watching_lasts_as_long_as_somebody_is_subscribed),
         cmocka_unit_test(a_change_reaches_both_eras),

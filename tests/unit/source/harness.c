@@ -362,10 +362,14 @@ static bool is_read(void *arg) {
     return ((struct reading *)arg)->done;
 }
 
+static bool has_left(const void *arg) {
+    return ((const struct reading *)arg)->left;
+}
+
 void harness_start_read_as(struct harness *harness, uint64_t client, const char *uri,
                            struct reading *ret) {
     *ret = (struct reading){0};
-    tdg__source_read(harness->source, uri, client, on_read, ret);
+    tdg__source_read(harness->source, uri, client, on_read, has_left, ret);
 }
 
 void harness_start_read(struct harness *harness, const char *uri, struct reading *ret) {

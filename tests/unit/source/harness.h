@@ -41,6 +41,7 @@ struct reading {
     char *public; /* what a client is told of the error */
     json_t *metadata;
     bool done;
+    bool left; /* set by a test: the reader has left */
 };
 
 /* Opens a source made from one entry of a config, in YAML: "files: /srv\ninclude: ...".

@@ -475,6 +475,46 @@ static void who_reads_much_lets_changes_be_told(void **state) {
     end_many(&harness, readings);
 }
 
+static void nothing_is_fetched_for_readers_that_have_left(void **state) {
+    struct harness harness;
+    struct reading *readings, mine, also;
+
+    (void)state;
+    readings = read_many(&harness);
+    harness_start_read_as(&harness, 8, "a:500", &also); /* one of the thousand */
+    harness_start_read_as(&harness, 9, "a:mine", &mine);
+    for (int i = 0; i < MANY; i++)
+        readings[i].left = true;
+
+    finish_some(&harness, 1); /* it had begun */
+    assert_int_equal(readings[0].status, 0);
+    finish_some(&harness, 2);
+    assert_int_equal(also.status, 0);
+    assert_int_equal(mine.status, 0);
+    assert_int_equal(script_of(&harness)->fetched, 3);
+    for (int i = 1; i < MANY; i++)
+        assert_int_equal(readings[i].status, TDG_EENDED);
+    reading_done(&mine);
+    reading_done(&also);
+    end_many(&harness, readings);
+}
+
+/* The template is watched: what a read would have found is nothing that changed. */
+static void what_is_due_for_subscribers_is_fetched_without_readers(void **state) {
+    struct harness harness;
+    struct reading *readings = read_many(&harness);
+
+    (void)state;
+    harness_watch_template(&harness, "a:{id}");
+    tdg__source_touch(harness.source, "a:5");
+    for (int i = 0; i < MANY; i++)
+        readings[i].left = true;
+    finish_some(&harness, 2);
+    assert_int_equal(script_of(&harness)->fetched, 2);
+    harness_wait(&harness, CHANGED, "a:5");
+    end_many(&harness, readings);
+}
+
 /* ---- A backend that goes away ------------------------------------------- */
 
 static void what_was_seen_last_is_served_as_stale(void **state) {
@@ -872,6 +912,8 @@ int main(void) {
         cmocka_unit_test(what_was_published_before_a_reload_is_compared),
         cmocka_unit_test(who_reads_much_lets_others_read),
         cmocka_unit_test(who_reads_much_lets_changes_be_told),
+        cmocka_unit_test(nothing_is_fetched_for_readers_that_have_left),
+        cmocka_unit_test(what_is_due_for_subscribers_is_fetched_without_readers),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
         cmocka_unit_test(what_was_only_read_is_served_as_stale),
         cmocka_unit_test(what_was_read_is_kept_within_limits),
