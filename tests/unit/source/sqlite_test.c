@@ -315,6 +315,24 @@ static void a_fifo_is_not_opened(void **state) {
     harness_close(&f->harness);
 }
 
+/* SQLite finds it by its name, as it finds the database that takes the place of another
+ * one after a look. */
+static void nor_is_one_in_the_place_of_its_journal(void **state) {
+    struct fixture *f = *state;
+    int guard = folder_guard_fifo(&f->folder, "a.db-journal");
+    struct reading reading;
+
+    open_db(f, "a.db", ALL "timeout: 5s\n");
+    reading = harness_read(&f->harness, "db:t");
+    assert_int_not_equal(reading.status, 0);
+    assert_null(strstr(reading.error, "no answer"));
+    reading_done(&reading);
+    assert_false(folder_was_opened(guard));
+    folder_remove(&f->folder, "a.db-journal");
+    harness_expect(&f->harness, "db:t", "[{\"id\":1,\"name\":\"one\"}]");
+    harness_close(&f->harness);
+}
+
 static void missing_and_then_there(void **state) {
     struct fixture *f = *state;
 
@@ -441,6 +459,7 @@ int main(void) {
         CASE(a_locked_database_is_waited_for),
         CASE(another_file_takes_its_place),
         CASE(a_fifo_is_not_opened),
+        CASE(nor_is_one_in_the_place_of_its_journal),
         CASE(missing_and_then_there),
         CASE(what_is_no_database_says_so),
         CASE(the_connection_goes_with_the_watchers),
