@@ -465,6 +465,10 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
     }
 }
 
+tdg__lifesign_t *tdg__connect_life(tdg__core_t *core) {
+    return &core->connect->life;
+}
+
 /* ---- Doubt about the era ------------------------------------------------ */
 
 static void forget_era(tdg__core_t *core) {

@@ -174,6 +174,9 @@ void tdg__connect_lost(tdg__core_t *core, int code, const char *why);
  * other era by now, that is looked into. */
 void tdg__connect_doubt(tdg__core_t *core, const tdg__outcome_t *outcome);
 
+/* Of the one stream of 2024-11-05. */
+struct tdg__lifesign *tdg__connect_life(tdg__core_t *core);
+
 /* Never again: CLOSED is told, everything fails with `code`. */
 void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);
 

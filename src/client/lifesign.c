@@ -102,7 +102,9 @@ uint32_t tdg__lifesign_patience(const tdg__core_t *core) {
     return least < TDG__LIFESIGN_CHECK_MS ? least : TDG__LIFESIGN_CHECK_MS;
 }
 
-void tdg__lifesign_missed(tdg__core_t *core, tdg__lifesign_t *life) {
+void tdg__lifesign_restart(tdg__core_t *core, tdg__lifesign_t *life) {
+    if (life->wait_ms == core->client->quiet_ms)
+        return;
     life->wait_ms = core->client->quiet_ms;
     arm(core, life);
 }

@@ -13,6 +13,7 @@
  *        ▲         ▲ │                                               │
  *        │         └─┼──────── nothing was missed: it goes on ───────┤
  *        │           │         something was: wait_ms is quiet_ms    │
+ *        │           │         (also when the stream brings a change)│
  *        └───────────┴──────── the stream is gone ◀──────────────────┘
  *
  * How a stream is checked is the business of its owner: listen.c, session_get.c (another
@@ -62,8 +63,9 @@ void tdg__lifesign_message(tdg__core_t *core, tdg__lifesign_t *life);
 /* How long to wait for the answer to a check. */
 uint32_t tdg__lifesign_patience(const tdg__core_t *core);
 
-/* A check has found that something was missed. */
-void tdg__lifesign_missed(tdg__core_t *core, tdg__lifesign_t *life);
+/* The next check comes after quiet_ms again: the last one has found that something was
+ * missed, or the stream has brought a change. */
+void tdg__lifesign_restart(tdg__core_t *core, tdg__lifesign_t *life);
 
 /* dev.tidings/keepAliveMs of a `_meta`; 0: it has none that makes sense. */
 uint32_t tdg__lifesign_announced(const json_t *meta);

@@ -111,7 +111,7 @@ static void on_contents(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
     if (update != NULL && update->maybe && update->polled) {
         update->maybe = !known || same;
         update->polled = !update->maybe;
-        if (update->polled)
+        if (!same)
             tdg__sub_missed(core, sub);
     }
     if (update != NULL ? update->maybe && same : !known || same)

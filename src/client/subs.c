@@ -194,8 +194,8 @@ bool tdg__subs_transient(const tdg__outcome_t *outcome) {
 }
 
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub) {
-    tdg__lifesign_missed(core, core->era == TDG_ERA_MODERN ? &sub->group->life
-                                                           : &core->subs->get.life);
+    tdg__lifesign_restart(core, core->era == TDG_ERA_MODERN ? &sub->group->life
+                                                            : &core->subs->get.life);
 }
 
 void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {

@@ -313,7 +313,7 @@ void tdg__subs_check_up(tdg__core_t *core);
 /* Tries what is down again in due time. */
 void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
 
-/* A check has found a change that nobody was told of. */
+/* A check has found a change that nobody was told of, or that nobody can rule out. */
 void tdg__sub_missed(tdg__core_t *core, tdg__sub_t *sub);
 
 /* Whether an attempt that ended so may well succeed later. */

@@ -201,7 +201,8 @@ struct notice {
     tdg__listen_t *listen; /* that it came on; NULL: on none, or nobody knows */
     json_t *params;
     const json_t *meta;
-    int list; /* of the row in the table */
+    int list;              /* of the row in the table */
+    tdg__lifesign_t *life; /* of the stream that it came on; NULL: nobody knows */
 };
 
 /* The record that an update is about; NULL: nobody has asked for it. */
@@ -228,6 +229,13 @@ static json_t *metadata_of(const struct notice *notice) {
     return json_is_object(metadata) ? metadata : NULL;
 }
 
+/* A stream that brings a change is checked as often as at first when it is silent the
+ * next time. Where it has just taken the place of another, that one did not bring it. */
+static void note_change(const struct notice *notice) {
+    if (notice->life != NULL)
+        tdg__lifesign_restart(notice->core, notice->life);
+}
+
 static void on_changed(const struct notice *notice, bool deleted) {
     tdg__core_t *core = notice->core;
     tdg__sub_t *sub = addressee(core, json_object_get(notice->params, "uri"));
@@ -251,6 +259,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
     tdg__poll_heard(core, sub);
     if (!is_newer(core, sub, comparable ? version : 0))
         return;
+    note_change(notice);
 
     deleted = deleted || (type != NULL && strcmp(type, "deleted") == 0);
     event = tdg__event_create(deleted ? TDG_EVENT_DELETED : TDG_EVENT_UPDATED, sub->uri,
@@ -298,6 +307,7 @@ static void on_list_changed(const struct notice *notice) {
     if ((subs->lists & bit) == 0)
         return;
     subs->list_gap &= ~bit;
+    note_change(notice);
     if (collecting(core)) {
         begin_collecting(core);
         subs->list_collected |= bit;
@@ -387,7 +397,12 @@ void tdg__updates_notification(tdg__core_t *core, tdg__asked_t *on,
         if (id != NULL && notice.listen == NULL && kind->take != on_cancelled)
             return; /* of a stream that is over */
     }
-    if (notice.listen != NULL)
-        tdg__lifesign_message(core, &notice.listen->group->life);
+    if (notice.listen != NULL) {
+        notice.life = &notice.listen->group->life;
+        tdg__lifesign_message(core, notice.life);
+    } else if (on == NULL && core->era == TDG_ERA_LEGACY) {
+        notice.life = core->wire_kind == TDG__WIRE_SSE ? tdg__connect_life(core)
+                                                       : &core->subs->get.life;
+    }
     kind->take(&notice);
 }

@@ -204,8 +204,65 @@ static void what_nobody_knows_may_have_been_missed(void **state) {
     play_live(f, "a:1", NULL, "");
     checked(f, QUIET_MS, "1");
     assert_told(f, "UPDATED a:1 maybe\n");
-    checked(f, 2 * QUIET_MS, "1"); /* what was found then is known */
+    checked(f, QUIET_MS, "1"); /* what was found then is known */
     assert_told(f, "");
+    checked(f, 2 * QUIET_MS, "1");
+}
+
+/* Although the comparison comes too early to find it. */
+static void what_the_new_stream_brings_was_missed(void **state) {
+    struct fake *f = *state;
+
+    up_and_known(f, TDG_ERA_MODERN);
+    checked(f, QUIET_MS, "1");
+    fake_pass(f, 2 * QUIET_MS + 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    answer_read(f, "1");
+    fake_pass(f, 200);
+    free(fake_told(f));
+    f->now -= 200;
+    checked(f, QUIET_MS, "2");
+}
+
+/* What our servers repeat after a cursor is news only where the old stream was dead. */
+static void what_our_server_catches_up_with_was_missed(void **state) {
+    struct fake *f = *state;
+    const char *resumed = "'dev.tidings/cursor':'ab-1','dev.tidings/resumed':true";
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "'dev.tidings/cursor':'ab-1'");
+    fake_pass(f, QUIET_MS + 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, resumed);
+    fake_pass(f, 2 * QUIET_MS + 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, resumed);
+    play_update(f, fake_find(f, LISTEN), "a:1",
+                "'dev.tidings/cursor':'ab-2','dev.tidings/version':2");
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, QUIET_MS + 1);
+    assert_int_equal(play_open(f, LISTEN), 2);
+}
+
+static void a_stream_that_brings_a_change_is_checked_as_at_first(void **state) {
+    struct fake *f = *state;
+
+    up_and_known(f, TDG_ERA_MODERN);
+    checked(f, QUIET_MS, "1");
+    checked(f, 2 * QUIET_MS, "1");
+    fake_pass(f, 1000);
+    play_update(f, fake_find(f, LISTEN), "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    checked(f, QUIET_MS, "2");
+}
+
+static void a_stream_that_brings_only_signs_of_life_is_not(void **state) {
+    struct fake *f = *state;
+
+    up_and_known(f, TDG_ERA_MODERN);
+    checked(f, QUIET_MS, "1");
+    fake_pass(f, 1000);
+    fake_alive(f, fake_find(f, LISTEN));
+    checked(f, 2 * QUIET_MS, "1");
 }
 
 /* An update says that what is known is not true any more. */
@@ -360,10 +417,20 @@ static void the_first_stream_goes_when_all_is_compared(void **state) {
     answer_read(f, "1");
     assert_true(first->cancelled);
     assert_told(f, "");
-    play_update(f, second, "a:1", "");
-    assert_told(f, "UPDATED a:1\n");
-
     fake_pass(f, 2 * QUIET_MS - 1);
+    assert_int_equal(play_open(f, "GET"), 1);
+    fake_pass(f, 2);
+    assert_int_equal(play_open(f, "GET"), 2);
+}
+
+static void what_the_second_stream_brings_was_missed(void **state) {
+    struct fake *f = *state;
+
+    legacy_check(f);
+    fake_opened(f, open_one(f, "GET", 1));
+    play_update(f, open_one(f, "GET", 1), "a:1", "");
+    answer_read(f, "1");
+    fake_pass(f, QUIET_MS - 1);
     assert_int_equal(play_open(f, "GET"), 1);
     fake_pass(f, 2);
     assert_int_equal(play_open(f, "GET"), 2);
@@ -525,6 +592,22 @@ static void an_old_session_is_pinged(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+static void an_old_session_that_brings_a_change_is_pinged_as_at_first(void **state) {
+    struct fake *f = *state;
+
+    f->answer = old_server;
+    fake_start(f);
+    play_live(f, "a:1", NULL, "");
+    fake_pass(f, QUIET_MS + 1);
+    fake_alive(f, NULL);
+    fake_result(f, fake_find(f, "ping"), "{}");
+    fake_alive(f, NULL);
+    play_update(f, NULL, "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, QUIET_MS + 1);
+    assert_int_equal(fake_count(f, "ping"), 2);
+}
+
 /* ---- A pipe ------------------------------------------------------------- */
 
 static void a_pipe_may_be_silent(void **state) {
@@ -549,6 +632,10 @@ int main(void) {
         HTTP(others_are_checked_ever_more_seldom),
         HTTP(what_was_missed_is_told),
         HTTP(what_nobody_knows_may_have_been_missed),
+        HTTP(what_the_new_stream_brings_was_missed),
+        HTTP(what_our_server_catches_up_with_was_missed),
+        HTTP(a_stream_that_brings_a_change_is_checked_as_at_first),
+        HTTP(a_stream_that_brings_only_signs_of_life_is_not),
         HTTP(what_was_told_is_not_known),
         HTTP(a_template_cannot_be_compared),
         HTTP(a_check_that_nobody_answers_is_a_loss),
@@ -558,6 +645,7 @@ int main(void) {
         HTTP(ours_that_announces_nothing_goes_on_from_the_cursor),
         HTTP(our_session_notices_after_three_intervals),
         HTTP(the_first_stream_goes_when_all_is_compared),
+        HTTP(what_the_second_stream_brings_was_missed),
         HTTP(what_the_session_has_missed_is_told),
         HTTP(a_second_stream_that_is_refused_closes_the_first),
         HTTP(a_refused_check_that_finds_nothing_doubles_the_wait),
@@ -568,6 +656,7 @@ int main(void) {
         HTTP(the_session_may_end_at_a_check),
         HTTP(our_old_session_notices_after_three_intervals),
         HTTP(an_old_session_is_pinged),
+        HTTP(an_old_session_that_brings_a_change_is_pinged_as_at_first),
         PIPE(a_pipe_may_be_silent),
     };
 
