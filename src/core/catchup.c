@@ -68,7 +68,8 @@ static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watc
     return watch->state == WATCH_ARMED ? watch->known_from : UINT64_MAX;
 }
 
-/* The cursor that a subscription came with, as far as there are numbers for it. */
+/* The cursor that a subscription came with. Where numbers are shared it may be ahead of
+ * this engine, which then will see, and tell, what is in between. */
 static uint64_t cursor_of(const tdg__engine_t *engine, const struct comeback *from) {
     uint64_t cursor = (uint64_t)from->at;
 
@@ -434,7 +435,7 @@ static int rewind_template(tdg__engine_t *engine, uint32_t id, const struct back
 int tdg__engine_rewind(tdg__engine_t *engine, tdg__stream_t handle, tdg__cursor_t cursor,
                        bool *ret_complete) {
     uint32_t stream = tdg__stream_find(engine, handle);
-    struct back back = {.foreign = cursor.epoch != engine->opts.epoch};
+    struct back back = {.foreign = tdg__cursor_is_foreign(engine, cursor)};
     bool complete = true;
     int rv = 0;
 

@@ -317,6 +317,14 @@ static inline struct subject *subject_of(const tdg__engine_t *engine,
                          group->owner);
 }
 
+/* Whether a cursor is not one of this engine's: of another epoch, or with a number that
+ * it has not given out. Where numbers are shared, another engine may be ahead. */
+static inline bool tdg__cursor_is_foreign(const tdg__engine_t *engine,
+                                          tdg__cursor_t cursor) {
+    return cursor.epoch != engine->opts.epoch ||
+           (cursor.number > engine->last_number && !engine->opts.shared_numbers);
+}
+
 /* The last number when a subscription was made, or when it caught up, if later: a cursor
  * up to there is older than whatever catch-up has told it. Kept as 48 bits above the
  * first number, which last for 89 years of 100,000 changes a second, so that records do

@@ -288,7 +288,7 @@ static struct comeback comeback_of(const tdg__engine_t *engine,
     if (opts->has_cursor) {
         from.flags = SUB_CURSOR;
         from.at = (int64_t)opts->cursor.number;
-        if (opts->cursor.epoch != engine->opts.epoch)
+        if (tdg__cursor_is_foreign(engine, opts->cursor))
             from.flags |= SUB_FOREIGN;
     } else if (opts->since_ms > 0) {
         from.flags = SUB_SINCE;

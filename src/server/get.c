@@ -186,9 +186,9 @@ static void account(tdg__session_t *session, uint32_t number) {
 }
 
 /* Goes back to where the client says it is, unless it has seen the last event. An id that
- * we cannot read says nothing: everything counts as changed. Without an id the client may
- * have missed all that its last stream has carried; where that is still there, it is
- * looked at when it goes. */
+ * we cannot read, or never gave out, says nothing: everything counts as changed. Without
+ * an id the client may have missed all that its last stream has carried; where that is
+ * still there, it is looked at when it goes. */
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
     if (last_event_id == NULL || last_event_id[0] == '\0') {
@@ -208,7 +208,11 @@ static int rewind_to(tdg__session_t *session, const char *last_event_id,
     if (id->stream == session->feed.stream_number &&
         id->event == session->feed.event_number)
         return 0;
-    return tdg__session_rewind(session, (tdg__cursor_t){id->epoch, id->number});
+    tdg__cursor_t cursor = {id->epoch, id->number};
+
+    return tdg__session_rewind(
+        session, tdg__hub_known_cursor(
+                     tdg__server_hub(tdg__worker_server(session->feed.worker)), cursor));
 }
 
 static void put_opening(tdg__session_t *session, uint32_t stream, tdg__text_t *text) {

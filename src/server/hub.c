@@ -79,6 +79,12 @@ uint64_t tdg__hub_last_number(tdg__hub_t *hub) {
     return number;
 }
 
+tdg__cursor_t tdg__hub_known_cursor(tdg__hub_t *hub, tdg__cursor_t cursor) {
+    if (cursor.epoch == hub->epoch && cursor.number > tdg__hub_last_number(hub))
+        return (tdg__cursor_t){0, 0};
+    return cursor;
+}
+
 /* ---- Members ------------------------------------------------------------ */
 
 struct member *tdg__hub_member(const tdg__hub_t *hub, const tdg__inbox_t *inbox) {

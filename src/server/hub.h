@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "core/change.h"
+#include "core/engine.h"
 #include "server/inbox.h"
 
 typedef struct tdg__hub tdg__hub_t;
@@ -39,6 +40,11 @@ void tdg__hub_destroy(tdg__hub_t *hub);
 
 uint64_t tdg__hub_epoch(const tdg__hub_t *hub); /* never 0 */
 uint64_t tdg__hub_last_number(tdg__hub_t *hub);
+
+/* A cursor of this epoch with a number that was not given out yet is made up: returns
+ * {0, 0} for it, which is foreign, and any other as it is. An engine cannot tell, because
+ * another worker may be ahead of it. */
+tdg__cursor_t tdg__hub_known_cursor(tdg__hub_t *hub, tdg__cursor_t cursor);
 
 /* A worker comes and goes. One that joins sees every change with a number above
  * *ret_number. The hub takes a reference to the inbox. Leaving gives up what the worker

@@ -216,6 +216,8 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     bool again =
         tdg__engine_state(engine, session->feed.stream, target) != TDG__NOT_SUBSCRIBED;
     tdg__wishes_to_opts(wishes, &why, &opts);
+    opts.cursor = tdg__hub_known_cursor(
+        tdg__server_hub(tdg__worker_server(session->feed.worker)), opts.cursor);
     int rv = tdg__feed_subscribe(&session->feed, target, &opts, &subscribed);
     if (rv < 0) {
         subscribe_failed(session, call, request->uri, rv, &why);

@@ -330,11 +330,12 @@ static int make_set(const json_t *names, json_t **ret) {
 
 static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                       tdg__parse_error_t *why) {
-    const tdg__hub_t *hub = tdg__server_hub(tdg__worker_server(listen->feed.worker));
+    tdg__hub_t *hub = tdg__server_hub(tdg__worker_server(listen->feed.worker));
     struct asked asked;
 
     listen->had_cursor = request->wishes.cursor != NULL;
     tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
+    asked.opts.cursor = tdg__hub_known_cursor(hub, asked.opts.cursor);
     listen->resumed = asked.opts.cursor.epoch == tdg__hub_epoch(hub);
     int rv = make_set(request->wishes.fresh.uris, &asked.fresh);
     if (rv == 0)

@@ -409,8 +409,8 @@ static void subscribe_again(struct model *model, const struct model_subscribe *r
     model__tidy(model);
 }
 
-int model_subscribe(struct model *model, const struct model_subscribe *request,
-                    tdg__subscribed_t *ret) {
+static int subscribe(struct model *model, const struct model_subscribe *request,
+                     tdg__subscribed_t *ret) {
     struct subscription *sub = model__sub_of(model, request->client, request->target);
     struct stream_model *stream = &model->streams[request->client];
     bool held_before = holds_cursor(stream);
@@ -460,6 +460,16 @@ int model_subscribe(struct model *model, const struct model_subscribe *request,
         ret->resumed = model__catch_up(model, request->client, request->target);
     model__tidy(model);
     return 0;
+}
+
+int model_subscribe(struct model *model, const struct model_subscribe *request,
+                    tdg__subscribed_t *ret) {
+    struct model_subscribe known = *request;
+
+    /* As of now: its watcher may take a number, or be armed much later. */
+    if (known.has_cursor && model__is_foreign(model, known.cursor))
+        known.cursor = (tdg__cursor_t){0, 0};
+    return subscribe(model, &known, ret);
 }
 
 static void acknowledge(struct model *model, struct subscription *sub) {

@@ -57,6 +57,12 @@ bool model__assume(struct model *model, int client, int target, int resource,
 }
 
 /* While a watcher is not armed nothing is known. */
+/* A number above the last one was never given out: as good as another epoch. */
+bool model__is_foreign(const struct model *model, tdg__cursor_t cursor) {
+    return cursor.epoch != model->epoch ||
+           (cursor.number > model->last_number && !model->world->opts.shared_numbers);
+}
+
 static uint64_t known_from(const struct model *model, int target) {
     if (!model->world->watch)
         return 0;
@@ -350,7 +356,7 @@ static int next_made(const struct model *model, int client, uint64_t after) {
 int model_rewind(struct model *model, int client, tdg__cursor_t cursor,
                  bool *ret_complete) {
     struct stream_model *stream = &model->streams[client];
-    bool foreign = cursor.epoch != model->epoch;
+    bool foreign = model__is_foreign(model, cursor);
     uint64_t c = cursor.number < model->last_number ? cursor.number : model->last_number;
     uint64_t uid = 0;
     int t;

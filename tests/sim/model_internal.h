@@ -42,6 +42,7 @@ bool model__assume(struct model *model, int client, int target, int resource,
 bool model__catch_up_listed(struct model *model, int client, int target, uint64_t first,
                             uint64_t c);
 bool model__catch_up(struct model *model, int client, int target);
+bool model__is_foreign(const struct model *model, tdg__cursor_t cursor);
 bool model__catch_up_again(struct model *model, int client, int target);
 
 /* ---- model_watch.c ------------------------------------------------------ */

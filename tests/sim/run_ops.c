@@ -104,6 +104,8 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     case CURSOR_OWN:
         return interest->cursor;
     case CURSOR_FOREIGN:
+    case CURSOR_AHEAD: /* the same to whoever relies on it; sent_cursor() has the number
+                        */
         return (struct kept_cursor){
             true, {FOREIGN_EPOCH, 3},
              run->truth.serial
@@ -111,6 +113,14 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     default:
         return truth_kept(&run->truth, (1U << (op->cursor - CURSOR_KEPT)) - 1);
     }
+}
+
+/* What the client sends for the one that it relies on. */
+static tdg__cursor_t sent_cursor(const struct run *run, const struct op *op,
+                                 const struct kept_cursor *cursor) {
+    if (op->cursor != CURSOR_AHEAD || run->world->opts.shared_numbers)
+        return cursor->cursor;
+    return (tdg__cursor_t){run->truth.epoch, run->model.last_number + 1};
 }
 
 static void acknowledged(struct run *run, int client, int target) {
@@ -123,13 +133,14 @@ static void acknowledged(struct run *run, int client, int target) {
 static void do_subscribe(struct run *run, const struct op *op,
                          const struct kept_cursor *cursor) {
     tdg__target_t target = cast_target(op->target);
+    tdg__cursor_t sent = sent_cursor(run, op, cursor);
     struct model_subscribe request = {
         .client = op->client,
         .target = op->target,
         .wishes = {op->timing, op->rate, op->filter},
         .priority = op->priority,
         .has_cursor = cursor->valid,
-        .cursor = cursor->cursor,
+        .cursor = sent,
         .since_ms = op->cursor == CURSOR_SINCE && op->ms > 0 ? op->ms : 0,
         .watch = watch_code(op->watch),
     };
@@ -139,7 +150,7 @@ static void do_subscribe(struct run *run, const struct op *op,
         .filter = cast_filter(op->filter),
         .priority = op->priority,
         .has_cursor = cursor->valid,
-        .cursor = cursor->cursor,
+        .cursor = sent,
         .since_ms = request.since_ms,
     };
     tdg__subscribed_t expected = {0};
@@ -182,6 +193,7 @@ void run__op_resume(struct run *run, const struct op *op) {
             continue;
         one.target = t;
         one.filter = interest->filter;
+        one.cursor = op->cursor == CURSOR_SINCE ? CURSOR_SINCE : CURSOR_OWN;
         do_subscribe(run, &one, &cursor);
     }
 }
@@ -200,13 +212,14 @@ void run__op_rewind(struct run *run, const struct op *op) {
     int lost = tdg__engine_has_ended(run->engine, client->stream)
                    ? 0
                    : client_loses(&run->truth, op->client, op->count);
-    struct kept_cursor cursor = op->cursor == CURSOR_FOREIGN || op->cursor >= CURSOR_KEPT
+    struct kept_cursor cursor = op->cursor == CURSOR_FOREIGN || op->cursor >= CURSOR_AHEAD
                                     ? cursor_for(run, op)
                                     : client->position;
     if (!cursor.valid)
         cursor = client->position;
-    expected_rv = model_rewind(&run->model, op->client, cursor.cursor, &expected);
-    rv = tdg__engine_rewind(run->engine, client->stream, cursor.cursor, &complete);
+    tdg__cursor_t sent = sent_cursor(run, op, &cursor);
+    expected_rv = model_rewind(&run->model, op->client, sent, &expected);
+    rv = tdg__engine_rewind(run->engine, client->stream, sent, &complete);
     run__check_code(run, "rewind", expected_rv, rv);
     if (rv < 0 || expected_rv < 0)
         return;

@@ -145,6 +145,7 @@ static int some_cursor(uint64_t *rng) {
            : roll < 13 ? CURSOR_OWN
            : roll < 14 ? CURSOR_FOREIGN
            : roll < 15 ? CURSOR_SINCE
+           : roll < 16 ? CURSOR_AHEAD
                        : CURSOR_KEPT + below(rng, CURSOR_KINDS - CURSOR_KEPT);
 }
 

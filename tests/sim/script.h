@@ -60,6 +60,8 @@ enum op_cursor {
     CURSOR_OWN,     /* the newest that the client received for this target */
     CURSOR_FOREIGN, /* of another epoch */
     CURSOR_SINCE,   /* none, but `ms` for since_ms */
+    CURSOR_AHEAD,   /* of a number that was not given out; of another epoch where numbers
+                       are shared */
     CURSOR_KEPT,    /* and above: one that somebody received, older and older */
     CURSOR_KINDS = CURSOR_KEPT + 7,
 };

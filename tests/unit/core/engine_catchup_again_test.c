@@ -61,6 +61,19 @@ static void a_cursor_of_another_epoch_is_not_resumed(void **state) {
     expect_silence(f);
 }
 
+static void a_cursor_from_the_future_is_not_resumed(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+
+    subscribe(f, s, "a:1");
+    changed(f, "a:1", NULL);
+    expect_note(f, s, "a:1", 1, 0);
+    assert_true(again(f, s, URI("a:1"), after(1)));
+    expect_silence(f);
+    assert_false(again(f, s, URI("a:1"), after(2)));
+    expect_assumed(f, s, "a:1", 1);
+}
+
 static void what_nobody_watched_before_is_not_resumed(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -287,6 +300,7 @@ int main(void) {
         TEST(a_change_since_the_cursor_is_notified_again, setup_at_once),
         TEST(nothing_since_the_cursor_is_resumed_in_silence, setup_at_once),
         TEST(a_cursor_of_another_epoch_is_not_resumed, setup_at_once),
+        TEST(a_cursor_from_the_future_is_not_resumed, setup_at_once),
         TEST(what_nobody_watched_before_is_not_resumed, setup_watched),
         TEST(what_is_in_flight_will_do, setup_default),
         TEST(the_limit_goes_on_where_it_was, setup_at_once),

@@ -267,6 +267,26 @@ static void with_shared_numbers_an_arming_without_one_is_not_silent(void **state
     expect_cursor(f, s, 100);
 }
 
+/* Another engine has given it out. What is in between comes here, too. */
+static void with_shared_numbers_a_cursor_may_be_ahead(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t ahead = after(102);
+    tdg__cursor_t cursor = {EPOCH, 102};
+    bool complete = false;
+
+    subscribe(f, s, "a:1"); /* armed */
+    apply(f, "a:1", 100);
+    drain(f);
+    assert_true(subscribe_only(f, s, URI("a:1"), &ahead).resumed);
+    expect_silence(f);
+    assert_int_equal(tdg__engine_rewind(f->engine, s, cursor, &complete), 0);
+    expect_silence(f);
+    expect_cursor(f, s, 100);
+    apply(f, "a:1", 101);
+    expect_note(f, s, "a:1", 101, 0);
+}
+
 static void reaching_a_number_that_is_passed_changes_nothing(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
@@ -385,6 +405,7 @@ int main(void) {
              setup_shared_numbers),
         TEST(with_shared_numbers_an_arming_without_one_is_not_silent,
              setup_shared_numbers),
+        TEST(with_shared_numbers_a_cursor_may_be_ahead, setup_shared_numbers),
         TEST(reaching_a_number_that_is_passed_changes_nothing, setup_shared_numbers),
         TEST(several_engines_live_side_by_side, setup_at_once),
         TEST(an_engine_without_options_works, setup_at_once),

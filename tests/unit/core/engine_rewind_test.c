@@ -453,14 +453,20 @@ static void another_epoch_counts_everything_as_changed(void **state) {
     expect_cursor(f, s, 1);
 }
 
-static void a_cursor_of_the_future_is_that_of_now(void **state) {
+static void a_cursor_of_the_future_is_foreign(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
 
     subscribe(f, s, "a:1");
     changed(f, "a:1", NULL);
     drain(f);
-    assert_true(rewind_to(f, s, UINT64_MAX));
+    assert_true(rewind_to(f, s, 1));
+    expect_silence(f);
+    rewind_to(f, s, 2);
+    expect_foreign_cursor(f, s);
+    expect_assumed(f, s, "a:1", 1);
+    rewind_to(f, s, UINT64_MAX);
+    expect_assumed(f, s, "a:1", 1);
     expect_silence(f);
     expect_cursor(f, s, 1);
 }
@@ -534,7 +540,7 @@ int main(void) {
         TEST(one_that_is_not_acknowledged_keeps_it, setup_at_once),
         TEST(a_template_that_has_told_nothing_is_complete, setup_short_history),
         TEST(another_epoch_counts_everything_as_changed, setup_at_once),
-        TEST(a_cursor_of_the_future_is_that_of_now, setup_at_once),
+        TEST(a_cursor_of_the_future_is_foreign, setup_at_once),
         TEST(only_a_stream_that_lives_can_go_back, setup_at_once),
         TEST(calling_again_does_what_memory_was_missing_for, setup_at_once),
     };

@@ -2,10 +2,13 @@
  *
  * subscriptions/listen, watchers, and what is switched off: what is honoured, when it is
  * acknowledged, how it ends. */
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "served.h"
+#include "server/hub.h"
+#include "server/server.h"
 #include "unit/targets.h"
 
 struct fixture {
@@ -270,6 +273,21 @@ static void a_cursor_that_is_not_known_is_not_resumed(void **state) {
         modern_listen_with(&f->one, meta, asked[i]);
         assert_true(has(f->one.event, "'dev.tidings/resumed':true"));
     }
+}
+
+static void a_cursor_that_was_never_given_out_is_not_resumed(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    tdg__hub_t *hub = tdg__server_hub(f->served.server);
+    uint64_t last = tdg__hub_last_number(hub);
+    char meta[128];
+
+    served_change(&f->served, "a:1");
+    assert_true(tdg__hub_last_number(hub) > last);
+    snprintf(meta, sizeof(meta), "'dev.tidings/cursor':'%016" PRIx64 "-%" PRIu64 "'",
+             tdg__hub_epoch(hub), tdg__hub_last_number(hub) + 1000);
+    modern_listen_with(&f->one, meta, "{'resourceSubscriptions':['a:1']}");
+    assert_true(has(f->one.event, "'dev.tidings/resumed':false"));
+    client_expect(&f->one, "'uri':'a:1'");
 }
 
 /* Nor where nothing of it had to be assumed. */
@@ -759,6 +777,7 @@ int main(void) {
         CASE(both_eras_can_watch_the_same_lists),
         CASE(what_changed_lately_is_told_of_lists_too),
         CASE(a_cursor_that_is_not_known_is_not_resumed),
+        CASE(a_cursor_that_was_never_given_out_is_not_resumed),
         CASE(a_cursor_that_is_not_known_is_not_resumed_for_nothing),
         CASE(no_subscribe),
         CASE(no_list_changed),

@@ -225,6 +225,27 @@ static void subscribe_meta(struct client *client, const char *meta) {
     assert_int_equal(legacy_post(client, request), 200);
 }
 
+/* The number of an id that was given out, raised. */
+static void an_id_that_was_never_given_out_counts_everything_as_changed(void **state) {
+    struct fixture *f = open_with(state, NULL);
+    char id[128];
+
+    legacy_subscribe(&f->post, "a:1");
+    legacy_subscribe(&f->post, "a:2");
+    open_get(&f->get, NULL);
+    served_change(&f->served, "a:1");
+    client_expect(&f->get, "'uri':'a:1'");
+    assert_true(event_field(f->get.event, "id", id, sizeof(id) - 3));
+    id[1] = '7'; /* of a stream that is not the last */
+    strcat(id, "00");
+    client_reset(&f->get);
+    WAIT_COUNTER(&f->served, &f->post, connections, 2);
+    open_get(&f->other, id);
+    client_expect(&f->other, "'method':'notifications/");
+    while (!has(f->other.event, "'uri':'a:2'"))
+        client_expect(&f->other, "'method':'notifications/");
+}
+
 static void subscribing_again_with_a_cursor_notifies_what_changed_since(void **state) {
     struct fixture *f = open_with(state, NULL);
     char cursor[128], since[160];
@@ -242,6 +263,11 @@ static void subscribing_again_with_a_cursor_notifies_what_changed_since(void **s
     snprintf(since, sizeof(since), "'dev.tidings/cursor':'%s'", cursor);
     subscribe_meta(&f->post, since);
     assert_body(&f->post, "'dev.tidings/resumed':true");
+    client_expect(&f->get, "'uri':'a:1'");
+
+    snprintf(since, sizeof(since), "'dev.tidings/cursor':'%s000'", cursor);
+    subscribe_meta(&f->post, since); /* never given out */
+    assert_body(&f->post, "'dev.tidings/resumed':false");
     client_expect(&f->get, "'uri':'a:1'");
 
     subscribe_meta(&f->post, "'dev.tidings/cursor':'0000000000000001-5'");
@@ -444,6 +470,7 @@ int main(void) {
         CASE(a_stream_with_an_id_gives_exactly_what_was_missed),
         CASE(an_id_of_the_last_event_repeats_nothing),
         CASE(an_unreadable_id_counts_everything_as_changed),
+        CASE(an_id_that_was_never_given_out_counts_everything_as_changed),
         CASE(subscribing_again_with_a_cursor_notifies_what_changed_since),
         CASE(an_idle_session_ends),
         CASE(a_session_with_a_stream_or_a_call_is_not_idle),
