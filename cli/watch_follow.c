@@ -557,6 +557,14 @@ void watch_follow_list(watch_t *watch, tdg_list_t list) {
 
 /* ---- The thread --------------------------------------------------------- */
 
+/* With --patient a little less than the whole, so that the server is what has failed when
+ * the time is over. */
+static long connect_ms(const watch_opts_t *opts) {
+    long less_ms = opts->timeout_ms < 1000 ? opts->timeout_ms / 10 : 100;
+
+    return opts->patient ? opts->timeout_ms - less_ms : opts->timeout_ms;
+}
+
 static void fill_client_opts(watch_t *watch, tdg_client_opts_t *ret) {
     const watch_opts_t *opts = &watch->opts;
 
@@ -566,7 +574,7 @@ static void fill_client_opts(watch_t *watch, tdg_client_opts_t *ret) {
     if (opts->no_retry)
         ret->flags |= TDG_CLIENT_ONE_LIFE;
     if (opts->timeout_ms > 0)
-        ret->connect_timeout_ms = (uint32_t)opts->timeout_ms;
+        ret->connect_timeout_ms = (uint32_t)connect_ms(opts);
     else if (opts->patient)
         ret->connect_timeout_ms = CLI_MAX_TIME_MS;
 }

@@ -20,7 +20,10 @@
 #include "base/clock.h"
 #include "client/connect_internal.h"
 
-enum { GOODBYE_MS = 2500 }; /* for the server to answer to the end of a session */
+enum {
+    GOODBYE_MS = 2500,     /* for the server to answer to the end of a session */
+    LAST_CHANCE_MS = 1000, /* from the last attempt to the end of the first connect */
+};
 
 static const tdg__wire_calls_t wire_calls;
 
@@ -323,13 +326,27 @@ static void report(tdg__core_t *core, const tdg_failure_t *failure) {
         done(connect->user, failure->code, NULL, failure);
 }
 
-/* Waits for the next attempt; false: it would fall behind the end of the first connect.
- */
+/* When to try for the last time, where the next attempt would fall behind the end of the
+ * first connect: shortly before it. Not where the server, or the limit of attempts, asks
+ * for a longer wait: then nothing is tried any more. */
+static int64_t last_attempt(const tdg__core_t *core, int64_t now) {
+    int64_t give_up_at = core->connect->give_up_at;
+    bool asked_to_wait = core->backoff.floor_ms > LAST_CHANCE_MS ||
+                         core->backoff.attempt_count >= core->backoff.per_minute;
+
+    return asked_to_wait || give_up_at - LAST_CHANCE_MS <= now
+               ? give_up_at
+               : give_up_at - LAST_CHANCE_MS;
+}
+
+/* Waits for the next attempt; false: there is no time for another. */
 static bool schedule(tdg__core_t *core) {
     struct tdg__connect *connect = core->connect;
     int64_t now = tdg__core_now(core);
     int64_t at = tdg__backoff_next(&core->backoff, now, tdg__core_random(core));
 
+    if (!connect->ever_up && at >= connect->give_up_at)
+        at = last_attempt(core, now);
     if (!connect->ever_up && at >= connect->give_up_at)
         return false;
 
@@ -352,8 +369,10 @@ void tdg__connect_failed(tdg__core_t *core, const tdg_failure_t *failure) {
     if (!connect->ever_up) {
         bool patient = (core->client->flags & TDG_CLIENT_PATIENT) != 0;
 
-        if (!patient || !is_passing(failure) || !schedule(core))
+        if (!patient || !is_passing(failure))
             report(core, &connect->failure);
+        else if (!schedule(core))
+            core->state = TDG__CORE_WAITING; /* for `limit`, which reports it */
         return;
     }
 

@@ -423,20 +423,38 @@ static void the_patient_try_again(void **state) {
 
 static void patience_has_an_end(void **state) {
     struct fake *f = *state;
-    int64_t start = f->now;
+    int64_t start = f->now, last = start;
 
     f->client.flags = TDG_CLIENT_PATIENT;
     fake_start(f);
     while (f->connected->calls == 0) {
         struct fake_sent *sent = fake_seek(f, "server/discover");
 
-        if (sent != NULL)
+        if (sent != NULL) {
+            last = f->now;
             fake_broken(f, sent, TDG__CARRY_AWAY, false);
-        else
+        } else {
             assert_true(fake_next(f, 30000) > 0);
+        }
         assert_true(f->now - start <= 30000);
     }
     assert_int_equal(fake_code(f->connected), TDG_EAWAY);
+    assert_int_equal(f->now - start, 30000); /* and not before it */
+    assert_int_equal(last - start, 29000);
+}
+
+/* A server that has asked for a longer wait is not tried before it is over. */
+static void the_last_attempt_does_not_come_before_retry_after(void **state) {
+    struct fake *f = *state;
+
+    f->client.flags = TDG_CLIENT_PATIENT;
+    fake_start(f);
+    fake_retry_after(f, fake_find(f, "server/discover"), 503, 40000);
+    fake_pass(f, 29999);
+    assert_int_equal(f->connected->calls, 0);
+    assert_int_equal(fake_count(f, "server/discover"), 1);
+    fake_pass(f, 1);
+    assert_int_equal(f->connected->calls, 1);
 }
 
 static void patience_does_not_help_against_a_refusal(void **state) {
@@ -917,6 +935,7 @@ int main(void) {
         HTTP(a_version_that_nobody_knows_is_refused),
         HTTP(nobody_there_fails_at_once_without_patience),
         HTTP(the_patient_try_again),
+        HTTP(the_last_attempt_does_not_come_before_retry_after),
         HTTP(patience_has_an_end),
         HTTP(patience_does_not_help_against_a_refusal),
         HTTP(retry_after_is_honoured),
