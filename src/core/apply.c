@@ -57,7 +57,7 @@ struct match {
     int rv;
 };
 
-static bool passes(const struct match *match, struct shared_filter *filter) {
+static bool passes(const struct match *match, tdg__shared_filter_t *filter) {
     return match->unfiltered ||
            tdg__shared_filter_pass(match->engine, filter, match->change);
 }

@@ -60,7 +60,7 @@ static void init_records(tdg__engine_t *engine) {
     tdg__pool_init(&engine->groups, sizeof(struct group));
     tdg__pool_init(&engine->resources, sizeof(struct resource));
     tdg__pool_init(&engine->templates, sizeof(struct template_));
-    tdg__pool_init(&engine->filters, sizeof(struct shared_filter));
+    tdg__pool_init(&engine->filters, sizeof(tdg__shared_filter_t));
     tdg__pool_init(&engine->configs, sizeof(struct config));
 }
 
@@ -140,7 +140,7 @@ static void free_owned(tdg__engine_t *engine) {
             tdg__template_destroy(template_->parsed);
     }
     for (uint32_t id = 1; id < tdg__pool_end(&engine->filters); id++) {
-        struct shared_filter *filter = tdg__pool_get(&engine->filters, id);
+        tdg__shared_filter_t *filter = tdg__pool_get(&engine->filters, id);
 
         if (filter != NULL)
             tdg__filter_destroy(filter->parsed);

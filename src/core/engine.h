@@ -243,12 +243,26 @@ typedef enum tdg__sub_state {
 
 enum { TDG__PRIORITY_LOW = -1, TDG__PRIORITY_NORMAL = 0, TDG__PRIORITY_HIGH = 1 };
 
+/* A filter that is parsed once for any number of subscribes; counted. */
+typedef struct tdg__shared_filter tdg__shared_filter_t;
+
+/* Stores a reference to the filter of this JSON (borrowed) in *ret; NULL for one that
+ * passes everything (NULL or {}), and on failure. Filters of the same text are one. It
+ * counts in max_total_bytes while somebody holds it. Returns 0, TDG_EFILTER… (see *error,
+ * which may be NULL), TDG_ETOTAL or TDG_ENOMEM. */
+int tdg__engine_filter_get(tdg__engine_t *engine, const json_t *json,
+                           tdg__parse_error_t *error, tdg__shared_filter_t **ret);
+
+/* Gives the reference back, before the engine is destroyed. NULL is accepted. */
+void tdg__engine_filter_unref(tdg__engine_t *engine, tdg__shared_filter_t *filter);
+
 /* All zero, or NULL: no wishes. Lists take no filter, not even {} (TDG_EINVAL). */
 typedef struct tdg__sub_opts {
     tdg__settings_t settings;
-    const json_t *filter; /* borrowed; NULL or {} passes everything */
-    int priority;         /* what of the stream's own is taken first */
-    bool has_cursor;      /* report what changed after `cursor` */
+    const json_t *filter;         /* borrowed; NULL or {} passes everything */
+    tdg__shared_filter_t *shared; /* borrowed: in the place of `filter`; may be NULL */
+    int priority;                 /* what of the stream's own is taken first */
+    bool has_cursor;              /* report what changed after `cursor` */
     tdg__cursor_t cursor;
     int64_t since_ms; /* without a cursor: report what changed in the last so many
                          ms, as far as the history reaches; 0: nothing */

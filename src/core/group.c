@@ -35,7 +35,7 @@ struct group_key {
 
 static struct group_key key_of(uint32_t owner, bool of_template, uint32_t source,
                                const tdg__settings_t *wishes,
-                               const struct shared_filter *filter) {
+                               const tdg__shared_filter_t *filter) {
     struct group_key key = {.owner = owner, .of_template = of_template, .source = source};
 
     if (source != 0)
@@ -98,7 +98,7 @@ fail_group:
 
 uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
                         uint32_t source, const tdg__settings_t *wishes,
-                        struct shared_filter *filter) {
+                        tdg__shared_filter_t *filter) {
     struct group_key key = key_of(owner, of_template, source, wishes, filter);
     struct subject *subject =
         tdg__pool_get(of_template ? &engine->templates : &engine->resources, owner);
@@ -152,7 +152,7 @@ static void free_group(tdg__engine_t *engine, struct group *group) {
     tdg__heap_remove(&engine->timers, &group->limit_timer);
     tdg__map_remove(&engine->group_map, group->hash, group->id);
     tdg__change_unref(group->newest);
-    tdg__shared_filter_unref(engine, group->filter);
+    tdg__engine_filter_unref(engine, group->filter);
     if (group->room > FEW_MEMBERS) {
         engine->member_bytes -= group->room * sizeof(*group->many);
         tdg__free(group->many);

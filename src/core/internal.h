@@ -139,7 +139,7 @@ struct group {
     tdg__list_t derived;   /* of a template's group: these */
     tdg__link_t by_age;    /* vacant groups */
     tdg__settings_t wishes;
-    struct shared_filter *filter;
+    tdg__shared_filter_t *filter;
     tdg__change_t *newest; /* held while a member is in flight */
     uint32_t passed;       /* changes that passed, counted round */
     uint32_t in_flight;    /* members */
@@ -202,7 +202,7 @@ struct template_ {
     uint64_t marked; /* in the last look for subscribers that it takes part in */
 };
 
-struct shared_filter {
+struct tdg__shared_filter {
     uint32_t id;
     uint32_t refs;
     tdg__filter_t *parsed;
@@ -383,7 +383,7 @@ void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
  * is borrowed. For a derived group `source` names the template's one. */
 uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
                         uint32_t source, const tdg__settings_t *wishes,
-                        struct shared_filter *filter);
+                        tdg__shared_filter_t *filter);
 uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
                                  uint32_t source);
 /* Makes room for one more member, so that joining cannot fail. */
@@ -460,13 +460,10 @@ void tdg__tally_give(tdg__engine_t *engine, uint64_t subscriptions, size_t bytes
 
 /* ---- shared_filter.c ---------------------------------------------------- */
 
-/* A reference to the shared filter; NULL in *ret for one that passes everything. */
-int tdg__shared_filter_get(tdg__engine_t *engine, const json_t *json,
-                           tdg__parse_error_t *error, struct shared_filter **ret);
-struct shared_filter *
-tdg__shared_filter_ref(struct shared_filter *filter); /* NULL is accepted */
-void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filter);
-bool tdg__shared_filter_pass(tdg__engine_t *engine, struct shared_filter *filter,
+/* One reference more, for tdg__engine_filter_unref(). */
+tdg__shared_filter_t *
+tdg__shared_filter_ref(tdg__shared_filter_t *filter); /* NULL is accepted */
+bool tdg__shared_filter_pass(tdg__engine_t *engine, tdg__shared_filter_t *filter,
                              const tdg__change_t *change);
 
 /* ---- watch.c ------------------------------------------------------------ */

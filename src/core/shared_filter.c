@@ -9,7 +9,7 @@
 
 static bool is_filter(const void *engine, uint32_t id, const void *key) {
     const tdg__engine_t *own = engine;
-    const struct shared_filter *filter = tdg__pool_get(&own->filters, id);
+    const tdg__shared_filter_t *filter = tdg__pool_get(&own->filters, id);
     const tdg__buf_t *text = tdg__filter_text(filter->parsed);
     const tdg__buf_t *other = key;
 
@@ -24,11 +24,11 @@ static uint32_t hash_filter(const tdg__engine_t *engine, const tdg__filter_t *pa
 
 /* Shares the parsed filter with those of the same text; it is stolen. */
 static int share_filter(tdg__engine_t *engine, tdg__filter_t *parsed,
-                        struct shared_filter **ret) {
+                        tdg__shared_filter_t **ret) {
     uint32_t hash = hash_filter(engine, parsed);
     uint32_t id = tdg__map_find(&engine->filter_map, hash, is_filter, engine,
                                 tdg__filter_text(parsed));
-    struct shared_filter *filter;
+    tdg__shared_filter_t *filter;
     int rv = TDG_ENOMEM;
 
     if (id != 0) {
@@ -61,8 +61,8 @@ fail_parsed:
     return rv;
 }
 
-int tdg__shared_filter_get(tdg__engine_t *engine, const json_t *json,
-                           tdg__parse_error_t *error, struct shared_filter **ret) {
+int tdg__engine_filter_get(tdg__engine_t *engine, const json_t *json,
+                           tdg__parse_error_t *error, tdg__shared_filter_t **ret) {
     tdg__filter_limits_t limits = {engine->opts.max_filter_bytes,
                                    engine->opts.max_filter_depth};
     tdg__filter_t *parsed;
@@ -78,13 +78,13 @@ int tdg__shared_filter_get(tdg__engine_t *engine, const json_t *json,
     return share_filter(engine, parsed, ret);
 }
 
-struct shared_filter *tdg__shared_filter_ref(struct shared_filter *filter) {
+tdg__shared_filter_t *tdg__shared_filter_ref(tdg__shared_filter_t *filter) {
     if (filter != NULL)
         filter->refs++;
     return filter;
 }
 
-void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filter) {
+void tdg__engine_filter_unref(tdg__engine_t *engine, tdg__shared_filter_t *filter) {
     if (filter == NULL || --filter->refs > 0)
         return;
     tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);
@@ -93,7 +93,7 @@ void tdg__shared_filter_unref(tdg__engine_t *engine, struct shared_filter *filte
     tdg__pool_free(&engine->filters, filter->id);
 }
 
-bool tdg__shared_filter_pass(tdg__engine_t *engine, struct shared_filter *filter,
+bool tdg__shared_filter_pass(tdg__engine_t *engine, tdg__shared_filter_t *filter,
                              const tdg__change_t *change) {
     if (filter == NULL)
         return true;

@@ -358,7 +358,7 @@ static int settle_or_wait(tdg__engine_t *engine, uint32_t id, tdg__subscribed_t 
 /* check_limits() has counted it. */
 static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
                          struct subject *subject, const struct place *place,
-                         const tdg__sub_opts_t *opts, struct shared_filter *filter,
+                         const tdg__sub_opts_t *opts, tdg__shared_filter_t *filter,
                          tdg__subscribed_t *ret) {
     bool of_template = subject->kind == TDG__TARGET_TEMPLATE;
     enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
@@ -465,7 +465,7 @@ static int move_to(tdg__engine_t *engine, uint32_t id, uint32_t to) {
 }
 
 static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opts,
-                  struct shared_filter *filter) {
+                  tdg__shared_filter_t *filter) {
     struct sub *sub = sub_at(engine, id);
     const struct group *group = group_at(engine, sub->group);
     uint32_t to = tdg__group_get(engine, group->owner, group->of_template, 0,
@@ -490,7 +490,7 @@ static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opt
 /* A cursor counts as that of a first subscribe does: the client may have lost what it was
  * notified of, or have been elsewhere meanwhile. */
 static int subscribe_again(tdg__engine_t *engine, uint32_t id,
-                           const tdg__sub_opts_t *opts, struct shared_filter *filter,
+                           const tdg__sub_opts_t *opts, tdg__shared_filter_t *filter,
                            tdg__subscribed_t *ret) {
     struct sub *sub = sub_at(engine, id);
     struct comeback from = comeback_of(engine, opts);
@@ -512,7 +512,9 @@ static int check_request(const tdg__engine_t *engine, const tdg__target_t *targe
                          const tdg__sub_opts_t *opts) {
     if (!tdg__target_valid(target) || !tdg__settings_valid(&opts->settings) ||
         opts->priority < TDG__PRIORITY_LOW || opts->priority > TDG__PRIORITY_HIGH ||
-        opts->since_ms < 0 || (target->kind == TDG__TARGET_LIST && opts->filter != NULL))
+        opts->since_ms < 0 ||
+        (target->kind == TDG__TARGET_LIST &&
+         (opts->filter != NULL || opts->shared != NULL)))
         return TDG_EINVAL;
     if (target->kind != TDG__TARGET_LIST && target->len > engine->opts.max_name_bytes)
         return TDG_EURILEN;
@@ -520,7 +522,7 @@ static int check_request(const tdg__engine_t *engine, const tdg__target_t *targe
 }
 
 static int subscribe(tdg__engine_t *engine, uint32_t stream, const tdg__target_t *target,
-                     const tdg__sub_opts_t *opts, struct shared_filter *filter,
+                     const tdg__sub_opts_t *opts, tdg__shared_filter_t *filter,
                      tdg__subscribed_t *ret) {
     struct subject *subject;
     struct place place;
@@ -551,7 +553,7 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     static const tdg__sub_opts_t no_wishes;
     uint32_t stream = tdg__stream_find(engine, handle);
     tdg__subscribed_t result = {0};
-    struct shared_filter *filter;
+    tdg__shared_filter_t *filter;
     int rv;
 
     if (stream == 0)
@@ -564,12 +566,14 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     rv = check_request(engine, target, opts);
     if (rv < 0)
         return rv;
-    rv = tdg__shared_filter_get(engine, opts->filter, opts->error, &filter);
+    filter = tdg__shared_filter_ref(opts->shared);
+    if (filter == NULL)
+        rv = tdg__engine_filter_get(engine, opts->filter, opts->error, &filter);
     if (rv < 0)
         return rv;
 
     rv = subscribe(engine, stream, target, opts, filter, &result);
-    tdg__shared_filter_unref(engine, filter);
+    tdg__engine_filter_unref(engine, filter);
     if (rv == 0 && ret != NULL)
         *ret = result;
     return rv;

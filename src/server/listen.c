@@ -189,6 +189,7 @@ static const char *honoured_as(const tdg__listen_t *listen, const tdg__target_t 
 /* What a listen asks for, with its wishes. */
 struct asked {
     tdg__sub_opts_t opts;
+    int filter_status; /* what is wrong with the filter, for every URI; 0: nothing */
     json_t *fresh; /* an object whose keys are URIs that the cursor does not hold for, or
                       NULL */
 };
@@ -238,8 +239,12 @@ static int honour_uri(tdg__listen_t *listen, json_t *uri, const struct asked *as
                       json_object_get(asked->fresh, json_string_value(uri)) == NULL;
     bool again = tdg__engine_state(engine, listen->feed.stream, &resolved.target) !=
                  TDG__NOT_SUBSCRIBED;
-    if (!again)
+    if (!again && asked->filter_status < 0) {
+        rv = asked->filter_status;
+        tdg__trace_refused(&listen->feed, &resolved.target, rv);
+    } else if (!again) {
         rv = tdg__feed_subscribe(&listen->feed, &resolved.target, &opts, &subscribed);
+    }
     if (!again && rv == 0)
         tdg__trace_subscribed(&listen->feed, &resolved.target);
     if (rv == TDG_ESUBSCRIPTIONS || rv == TDG_ETEMPLATES || rv == TDG_ETOTAL)
@@ -331,16 +336,22 @@ static int make_set(const json_t *names, json_t **ret) {
 static int honour_all(tdg__listen_t *listen, const tdg__mcp_request_t *request,
                       tdg__parse_error_t *why) {
     tdg__hub_t *hub = tdg__server_hub(tdg__worker_server(listen->feed.worker));
+    tdg__engine_t *engine = tdg__worker_engine(listen->feed.worker);
     struct asked asked;
 
     listen->had_cursor = request->wishes.cursor != NULL;
     tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
     asked.opts.cursor = tdg__hub_known_cursor(hub, asked.opts.cursor);
     listen->resumed = asked.opts.cursor.epoch == tdg__hub_epoch(hub);
+    /* Parsed once, whatever the number of URIs: a filter may cost as much as hundreds. */
+    asked.filter_status =
+        tdg__engine_filter_get(engine, asked.opts.filter, why, &asked.opts.shared);
+    asked.opts.filter = NULL;
     int rv = make_set(request->wishes.fresh.uris, &asked.fresh);
     if (rv == 0)
         rv = honour_asked(listen, request, &asked);
     json_decref(asked.fresh);
+    tdg__engine_filter_unref(engine, asked.opts.shared);
     return rv;
 }
 

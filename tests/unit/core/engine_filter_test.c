@@ -483,6 +483,54 @@ static void filters_go_with_their_subscriptions(void **state) {
     assert_true(memory_live() <= live);
 }
 
+/* ---- Shared by many subscribes ------------------------------------------ */
+
+static tdg__shared_filter_t *get_filter(struct fixture *f, const char *text) {
+    tdg__shared_filter_t *filter = NULL;
+    json_t *json = json_from(text);
+
+    assert_int_equal(tdg__engine_filter_get(f->engine, json, NULL, &filter), 0);
+    json_decref(json);
+    return filter;
+}
+
+static void a_shared_filter_works_as_its_text_does(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = {.shared = get_filter(f, "{'metadata.n': {'gt': 5}}")};
+
+    subscribe_with(f, s, URI("a:1"), &opts);
+    subscribe_with(f, s, URI("a:2"), &opts);
+    tdg__engine_filter_unref(f->engine, opts.shared); /* the subscriptions hold it */
+    changed(f, "a:1", "{'n': 5}");
+    expect_silence(f);
+    changed(f, "a:2", "{'n': 6}");
+    expect_note(f, s, "a:2", 2, 0);
+}
+
+static void filters_of_one_text_are_one(void **state) {
+    struct fixture *f = *state;
+    tdg__shared_filter_t *one = get_filter(
+                             f, "{'uri': {'eq': 'a'}, 'metadata.n': {'eq': 1}}"),
+                         *two = get_filter(
+                             f, "{'metadata.n': {'eq': 1}, 'uri': {'eq': 'a'}}");
+
+    assert_ptr_equal(one, two);
+    assert_null(get_filter(f, "{}"));
+    tdg__engine_filter_unref(f->engine, one);
+    tdg__engine_filter_unref(f->engine, two);
+}
+
+static void lists_take_no_shared_filter(void **state) {
+    struct fixture *f = *state;
+    tdg__stream_t s = open_stream(f);
+    tdg__sub_opts_t opts = {.shared = get_filter(f, "{'metadata.n': {'gt': 5}}")};
+
+    assert_int_equal(tdg__engine_subscribe(f->engine, s, LIST("tools"), &opts, NULL),
+                     TDG_EINVAL);
+    tdg__engine_filter_unref(f->engine, opts.shared);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_filter_by_size_passes_large_changes_only, setup_at_once),
@@ -522,6 +570,9 @@ int main(void) {
         TEST(a_bad_filter_changes_nothing, setup_watched),
         TEST(a_list_takes_no_filter, setup_at_once),
         TEST(filters_go_with_their_subscriptions, setup_at_once),
+        TEST(a_shared_filter_works_as_its_text_does, setup_at_once),
+        TEST(filters_of_one_text_are_one, setup_at_once),
+        TEST(lists_take_no_shared_filter, setup_at_once),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -77,6 +77,47 @@ static uint64_t count_delivered(const struct fixture *f) {
     return counters.delivered;
 }
 
+enum { LISTENED = 100, TERMS = 40 };
+
+/* Allocations and frees while a listen to LISTENED URIs with a filter of so many terms is
+ * read and acknowledged. */
+static size_t count_work_of_listen(struct fixture *f, int terms) {
+    char meta[4096], notifications[1024];
+    struct client client;
+    size_t before, len, work;
+
+    len = (size_t)sprintf(meta, "'dev.tidings/options':{'filter':{'all':[");
+    for (int i = 0; i < terms; i++)
+        len += (size_t)sprintf(meta + len, "%s{'metadata.k%d':{'in':['a',%d]}}",
+                               i > 0 ? "," : "", i, i);
+    sprintf(meta + len, "]}}");
+    len = (size_t)sprintf(notifications, "{'resourceSubscriptions':['a:1'");
+    for (int i = 1; i < LISTENED; i++)
+        len += (size_t)sprintf(notifications + len, ",'t:%d'", i);
+    sprintf(notifications + len, "]}");
+
+    served_client(&f->served, &client);
+    before = memory_calls();
+    modern_listen_with(&client, meta, notifications);
+    work = memory_calls() - before;
+    client_done(&client);
+    return work;
+}
+
+/* So that a small request cannot keep the loop busy. */
+static void a_filter_is_parsed_once_for_all_uris_of_a_listen(void **state) {
+    struct fixture *f = *state;
+    size_t small, large;
+
+    served_open(&f->served, NULL, &f->loop);
+    count_work_of_listen(f, 1); /* what is made at first use */
+    small = count_work_of_listen(f, 1);
+    large = count_work_of_listen(f, TERMS);
+    served_close(&f->served);
+    assert_true(large > small);
+    assert_true(large - small < (size_t)TERMS * LISTENED);
+}
+
 /* So that other clients have their turn in between. */
 static void many_streams_are_written_in_several_turns(void **state) {
     struct fixture *f = *state;
@@ -495,6 +536,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(serves_both_eras, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_changes_made_in_the_loop, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_filter_is_parsed_once_for_all_uris_of_a_listen,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(many_streams_are_written_in_several_turns, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
