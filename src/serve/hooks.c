@@ -134,7 +134,8 @@ static void report_refused(struct endpoint *endpoint, const char *peer) {
 static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
                   tdg__route_refusal_t *ret_why) {
     struct endpoint *endpoint = user;
-    int fits = tdg__hook_key_fits(&endpoint->key, tdg__http_field(head, "authorization"));
+    int fits = tdg__hook_key_fits(&endpoint->key, tdg__http_field(head, "authorization"),
+                                  tdg__http_field(head, "x-hub-signature-256"));
 
     if (fits > 0)
         return true;

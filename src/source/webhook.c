@@ -183,6 +183,10 @@ static bool read_hex(const char *text, unsigned char ret[DIGEST]) {
     return true;
 }
 
+static bool read_signature(const char *text, unsigned char ret[DIGEST]) {
+    return text != NULL && strncmp(text, "sha256=", 7) == 0 && read_hex(text + 7, ret);
+}
+
 /* Returns 1: right, 0: wrong, or TDG_ENOMEM. What is compared always has the same length,
  * and how long that takes says nothing. */
 static int check_github(const struct webhook *hook, const tdg__hook_call_t *call) {
@@ -190,7 +194,7 @@ static int check_github(const struct webhook *hook, const tdg__hook_call_t *call
     unsigned char given[DIGEST], right[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
-    if (said == NULL || strncmp(said, "sha256=", 7) != 0 || !read_hex(said + 7, given))
+    if (!read_signature(said, given))
         return 0;
     if (HMAC(EVP_sha256(), hook->secret, (int)strlen(hook->secret),
              (const unsigned char *)call->body, call->len, right, &len) == NULL ||
@@ -208,11 +212,9 @@ static int hash(const char *text, unsigned char ret[DIGEST]) {
     return 0;
 }
 
-int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization) {
+static int bearer_fits(const tdg__hook_key_t *key, const char *authorization) {
     unsigned char given[DIGEST];
 
-    if (!key->needed)
-        return 1;
     if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
         return 0;
     authorization += 7;
@@ -222,11 +224,29 @@ int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization) {
     return CRYPTO_memcmp(given, key->digest, DIGEST) == 0;
 }
 
+int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization,
+                       const char *signature) {
+    unsigned char given[DIGEST];
+
+    switch (key->proof) {
+    case TDG__HOOK_BEARER:
+        return bearer_fits(key, authorization);
+    case TDG__HOOK_SIGNED:
+        return read_signature(signature, given);
+    case TDG__HOOK_OPEN:
+        break;
+    }
+    return 1;
+}
+
 static int key_of(const tdg__source_t *source, tdg__hook_key_t *ret) {
+    static const tdg__hook_proof_t proofs[] = {[GITHUB] = TDG__HOOK_SIGNED,
+                                               [BEARER] = TDG__HOOK_BEARER,
+                                               [NONE] = TDG__HOOK_OPEN};
     const struct webhook *hook = (const struct webhook *)source;
 
-    *ret = (tdg__hook_key_t){.needed = hook->signature == BEARER};
-    return ret->needed ? hash(hook->secret, ret->digest) : 0;
+    *ret = (tdg__hook_key_t){.proof = proofs[hook->signature]};
+    return ret->proof == TDG__HOOK_BEARER ? hash(hook->secret, ret->digest) : 0;
 }
 
 static int check_bearer(const struct webhook *hook, const tdg__hook_call_t *call) {
@@ -234,7 +254,7 @@ static int check_bearer(const struct webhook *hook, const tdg__hook_call_t *call
 
     if (key_of(&hook->source, &key) < 0)
         return TDG_ENOMEM;
-    return tdg__hook_key_fits(&key, field_of(call, "authorization"));
+    return bearer_fits(&key, field_of(call, "authorization"));
 }
 
 static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call) {

@@ -24,16 +24,24 @@ typedef struct tdg__hook_answer {
     const char *fields; /* further header lines, each with CR LF; static, or NULL */
 } tdg__hook_answer_t;
 
-/* A secret that every request has to bring in its head, as its digest: so that it can be
- * judged on any thread, while the source comes and goes. */
+/* What every request has to bring in its head: so that it can be judged on any thread,
+ * while the source comes and goes. */
+typedef enum tdg__hook_proof {
+    TDG__HOOK_OPEN,   /* nothing */
+    TDG__HOOK_BEARER, /* the secret */
+    TDG__HOOK_SIGNED, /* a signature, of which the head tells only whether it is one */
+} tdg__hook_proof_t;
+
 typedef struct tdg__hook_key {
-    bool needed; /* else the head does not tell who may call */
-    unsigned char digest[32];
+    tdg__hook_proof_t proof;
+    unsigned char digest[32]; /* BEARER: of the secret */
 } tdg__hook_key_t;
 
-/* Whether a request has the key; `authorization` is that field, or NULL. Returns 1: right
- * or not needed, 0: wrong, or TDG_ENOMEM. */
-int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization);
+/* Whether the head of a request may be followed by its body; `authorization` and
+ * `signature` (X-Hub-Signature-256) are fields of it, or NULL. Returns 1: yes, 0: the
+ * request would be refused whatever its body is, or TDG_ENOMEM. */
+int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization,
+                       const char *signature);
 
 struct tdg__hook_ops {
     const char *(*path)(const tdg__source_t *source); /* "/hooks/deploys" */

@@ -104,6 +104,8 @@ static int send_head(struct scene *scene, const char *path, const char *fields) 
 
 #define WRONG "Authorization: Bearer s3cre\r\n"
 #define RIGHT "Authorization: Bearer s3cret\r\n"
+#define SIGNATURE(hex) "X-Hub-Signature-256: sha256=" hex "\r\n"
+#define HEX "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 
 static void a_secret_is_judged_before_the_body_is_sent(void **state) {
     struct scene scene;
@@ -118,8 +120,12 @@ static void a_secret_is_judged_before_the_body_is_sent(void **state) {
     assert_int_equal(send_head(&scene, "/hooks/x", WRONG), 401);
     assert_int_equal(send_head(&scene, "/hooks/x", RIGHT), 100);
 
-    /* of a signature nothing is known before the body */
-    assert_int_equal(send_head(&scene, "/hooks/signed", ""), 100);
+    /* of a signature it is known before the body whether it is one */
+    assert_int_equal(send_head(&scene, "/hooks/signed", ""), 401);
+    assert_int_equal(send_head(&scene, "/hooks/signed", RIGHT), 401);
+    assert_int_equal(send_head(&scene, "/hooks/signed", SIGNATURE("zz")), 401);
+    assert_int_equal(send_head(&scene, "/hooks/signed", SIGNATURE(HEX HEX)), 401);
+    assert_int_equal(send_head(&scene, "/hooks/signed", SIGNATURE(HEX)), 100);
     assert_int_equal(send_head(&scene, "/hooks/open", ""), 100);
 
     scene_replace(&scene, HOOK_NEW);
