@@ -26,7 +26,8 @@ struct tdg__rest {
     tdg__outlet_t *outlet;
     tdg__buf_t *shared; /* a reference; NULL: they are its own */
     const char *data;
-    size_t len; /* that libuv has not been given */
+    size_t len;  /* that libuv has not been given */
+    size_t cost; /* in `copied` of its outlet */
     char bytes[];
 };
 
@@ -40,6 +41,7 @@ static int fail(tdg__outlet_t *outlet, int code) {
 /* ---- Through libuv ------------------------------------------------------ */
 
 static void free_rest(struct tdg__rest *rest) {
+    rest->outlet->copied -= rest->cost;
     tdg__buf_unref(rest->shared);
     tdg__free(rest);
 }
@@ -212,6 +214,7 @@ static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
     size_t len = rest->len;
 
     rest->outlet = outlet;
+    outlet->copied += rest->cost;
     rest->request.data = rest;
     rest->next = NULL;
     if (alone) {
@@ -249,6 +252,7 @@ static int queue(tdg__outlet_t *outlet, const struct iovec *parts, int count, si
     rest->shared = NULL;
     rest->data = rest->bytes;
     rest->len = len;
+    rest->cost = sizeof(*rest) + len;
     copy_rest(rest->bytes, parts, count, skip);
     return enqueue(outlet, rest);
 }
@@ -261,6 +265,7 @@ static int queue_shared(tdg__outlet_t *outlet, tdg__buf_t *buf, size_t skip) {
     rest->shared = tdg__buf_ref(buf);
     rest->data = buf->data + skip;
     rest->len = buf->len - skip;
+    rest->cost = sizeof(*rest);
     return enqueue(outlet, rest);
 }
 

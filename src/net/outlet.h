@@ -44,6 +44,7 @@ struct tdg__outlet {
     struct tdg__rest *first, *last; /* what waits, in order; libuv has the first */
     size_t waiting;                 /* bytes of it that libuv has not been given */
     size_t queued;                  /* bytes that wait in all, when last looked */
+    size_t copied;                  /* of memory beside shared buffers, for what waits */
     uint64_t written_ms;            /* loop time of the last write, for keep-alive */
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
     tdg__pace_t pace;

@@ -178,6 +178,9 @@ void tdg__call_unref(tdg__call_t *call) {
     tdg__buf_unref(call->member);
     unreserve(call);
     tdg__budget_unref(call->budget);
+    if (call->parallel != NULL)
+        tdg__budget_give(call->parallel, 1);
+    tdg__budget_unref(call->parallel);
     json_decref(call->progress_token);
     json_decref(call->client);
     tdg__free(call);
@@ -325,10 +328,33 @@ static void put_contents(tdg__rope_t *message, const tdg__call_t *call, json_t *
 /* Counts a large answer. Returns false where there is no room, and it can be refused. */
 static bool charge(tdg__call_t *call, tdg__buf_t *buf) {
     if (call->budget == NULL)
-        return tdg__buf_charge(buf, tdg__server_answers(call->server), 0);
+        return tdg__buf_charge(buf,
+                               buf->len > TDG__SMALL_ANSWER
+                                   ? tdg__server_answers(call->server)
+                                   : tdg__server_small_answers(call->server),
+                               0);
     tdg__buf_overcharge(buf, call->budget);
     unreserve(call);
     return true;
+}
+
+/* Whether the answer counts nowhere: it is small, together with those before it that wait
+ * for the same client. A tiny one costs less than what it takes to count it. */
+static bool is_small(const tdg__channel_t *channel, size_t len) {
+    size_t before =
+        channel->ops->uncounted != NULL ? channel->ops->uncounted(channel) : 0;
+
+    return len <= TDG__TINY_ANSWER ||
+           (len <= TDG__SMALL_ANSWER && before <= TDG__SMALL_ANSWER - len);
+}
+
+/* Whether the client has to wait, though the answer alone is small: too many of them wait
+ * for it already. What has run is answered. */
+static bool is_crowded(const tdg__call_t *call, size_t len) {
+    const tdg__channel_t *channel = call->channel;
+
+    return call->budget == NULL && len <= TDG__SMALL_ANSWER &&
+           channel->ops->crowded != NULL && channel->ops->crowded(channel);
 }
 
 /* A large answer counts, and waits for its reader without being copied. Returns false
@@ -341,8 +367,10 @@ static bool share(tdg__rope_t *message, tdg__call_t *call) {
         return true;
     if (call->member != NULL) /* of a source, it counts already */
         return call->member->budget != NULL || charge(call, call->member);
-    if (message->text.len <= TDG__SMALL_ANSWER)
+    if (is_small(call->channel, message->text.len))
         return true;
+    if (is_crowded(call, message->text.len))
+        return false;
     buf = tdg__buf_create(message->text.data, message->text.len);
     tdg__text_done(&message->text);
     if (buf == NULL) {
@@ -485,6 +513,18 @@ bool tdg__call_admit(tdg__call_t *call) {
         return false;
     call->budget = tdg__budget_ref(budget);
     call->reserved = bytes;
+    return true;
+}
+
+bool tdg__call_admit_read(tdg__call_t *call) {
+    tdg__budget_t *reads = tdg__server_parallel_reads(call->server);
+
+    if (call->channel->ops->uncounted == NULL ||
+        call->channel->call_count <= TDG__FREE_READS)
+        return true;
+    if (!tdg__budget_take(reads, 1))
+        return false;
+    call->parallel = tdg__budget_ref(reads);
     return true;
 }
 

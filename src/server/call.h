@@ -41,6 +41,14 @@ typedef struct tdg__channel_ops {
 
     /* A call was cancelled and will not be answered; its mark is `mark`. May be NULL. */
     void (*cancelled)(tdg__channel_t *channel, void *mark);
+
+    /* Bytes of earlier answers that wait for the same client and count in no budget. May
+     * be NULL: none. */
+    size_t (*uncounted)(const tdg__channel_t *channel);
+
+    /* Whether so much waits for the client that it has to take some of it before it gets
+     * more than little. May be NULL: never. */
+    bool (*crowded)(const tdg__channel_t *channel);
 } tdg__channel_ops_t;
 
 struct tdg__channel {

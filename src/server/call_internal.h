@@ -35,7 +35,8 @@ struct tdg_request {
     json_t *client; /* a reference: who calls, as it said itself; NULL: it did not */
     tdg__budget_t *budget; /* a reference, once its callback was let run; NULL: not so */
     size_t reserved;       /* bytes there, for its answer */
-    const char *target;    /* URI or name that was asked for; "" */
+    tdg__budget_t *parallel; /* a reference, where it is one there; NULL: not so */
+    const char *target;      /* URI or name that was asked for; "" */
     uint64_t client_id;
     uint8_t method, version;
     int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
@@ -71,6 +72,10 @@ void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
  * is refused before. Room is reserved for as much as answers before it have needed. That
  * keeps away other callbacks only, not reads: it may run for ever, and answer little. */
 bool tdg__call_admit(tdg__call_t *call);
+
+/* Whether a read may run beside other requests of its batch or old stream. A few always
+ * may, so that reads of others that hang keep no client from reading. */
+bool tdg__call_admit_read(tdg__call_t *call);
 
 /* There is no room for its answer now. */
 void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error);

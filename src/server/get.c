@@ -267,13 +267,30 @@ int tdg__get_open(tdg__session_t *session, tdg__conn_t *conn, const char *last_e
 
 /* ---- 2024-11-05 --------------------------------------------------------- */
 
-/* Answers that may wait for a client that posts and does not read. */
-enum { MAX_QUEUED = 8 * 1024 * 1024 };
+/* What may wait for a client that posts and does not read. Answers count as large ones
+ * do once there are 64 KiB of them (limits.h). */
+enum {
+    CROWDED = 1 << 20,      /* bytes; then even small reads are refused as busy */
+    MAX_COPIED = 256 << 10, /* bytes that do not count (messages of errors, mostly); then
+                               the stream is closed */
+    MAX_QUEUED = 8 << 20,   /* bytes of large answers; the same */
+};
+
+static struct old_sse *channel_of(const tdg__channel_t *channel) {
+    return (struct old_sse *)((uintptr_t)channel - offsetof(struct old_sse, channel));
+}
+
+static size_t old_uncounted(const tdg__channel_t *channel) {
+    return tdg__conn_outlet(channel_of(channel)->get.conn)->copied;
+}
+
+static bool old_crowded(const tdg__channel_t *channel) {
+    return tdg__conn_outlet(channel_of(channel)->get.conn)->queued > CROWDED;
+}
 
 static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
                        const tdg__rope_t *message, int code) {
-    struct old_sse *old =
-        (struct old_sse *)((char *)channel - offsetof(struct old_sse, channel));
+    struct old_sse *old = channel_of(channel);
     tdg__outlet_t *outlet = tdg__conn_outlet(old->get.conn);
     tdg__rope_t event;
 
@@ -283,7 +300,7 @@ static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
     tdg__rope_append(&event, message);
     tdg__text_put(&event.text, "\n\n");
     if (event.text.error == 0 && tdg__rope_len(message) > 0 &&
-        outlet->queued < MAX_QUEUED)
+        outlet->copied < MAX_COPIED && outlet->queued < MAX_QUEUED)
         tdg__outlet_piece_rope(outlet, &event);
     else
         tdg__conn_close(old->get.conn);
@@ -296,10 +313,16 @@ static void old_notify(tdg__channel_t *channel, tdg__call_t *call, const char *t
         .text = {.data = (char *)(uintptr_t)text, .len = len}
     };
 
+    /* Progress and log messages are left out first, so that the answer has its place. */
+    if (old_uncounted(channel) > MAX_COPIED / 2)
+        return;
     old_answer(channel, call, &message, 0);
 }
 
-static const tdg__channel_ops_t old_ops = {old_notify, old_answer, NULL, NULL};
+static const tdg__channel_ops_t old_ops = {.notify = old_notify,
+                                           .answer = old_answer,
+                                           .uncounted = old_uncounted,
+                                           .crowded = old_crowded};
 
 int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
                       const tdg__address_t *caller, const char *fields) {

@@ -17,9 +17,21 @@ enum {
 
     /* Bytes of all large answers that are being made or wait for their readers; so many
      * per worker, shared by all of them, since one answer may go out on several. Answers
-     * up to TDG__SMALL_ANSWER do not count and are never refused. */
+     * up to TDG__SMALL_ANSWER do not count and are never refused, as long as those that
+     * wait for one client (in a batch, on an old stream) are no more together. */
     TDG__ANSWERS_MAX = 64 << 20,
     TDG__SMALL_ANSWER = 64 * 1024,
+
+    /* Bytes of small ones beyond that, in the same way: apart, so that neither kind takes
+     * the room of the other. Tiny ones are copied in any case. */
+    TDG__SMALL_ANSWERS_MAX = 16 << 20,
+    TDG__TINY_ANSWER = 1024,
+
+    /* Reads that run beside TDG__FREE_READS requests of the same batch or old stream; so
+     * many per worker, shared by all of them. What they have read is in memory before it
+     * counts as an answer. */
+    TDG__PARALLEL_READS = 256,
+    TDG__FREE_READS = 4,
     TDG__BUSY_RETRY_MS = 2000, /* what a client is told that meets no room */
 
     /* While requests meet no room, a client that takes a large answer more slowly than

@@ -129,16 +129,33 @@ static int find_readable(const struct job *job) {
     return rv;
 }
 
+static void refuse_busy(tdg__call_t *call) {
+    tdg__rpc_error_t error;
+
+    tdg__server_log_event(call->server, TDG__EVENT_ANSWER_REFUSED, NULL);
+    tdg__call_set_busy(call, &error);
+    tdg__call_refuse(call, &error);
+}
+
+static void read_entry(const struct job *job) {
+    tdg__entry_t *entry;
+
+    if (!tdg__call_admit_read(job->call)) {
+        refuse_busy(job->call);
+        return;
+    }
+    entry = hold(job);
+    entry->read(entry->user, job->call, job->request->uri);
+    tdg__entry_unref(entry);
+}
+
 static void on_read(const struct job *job) {
     tdg__call_t *call = job->call;
     tdg__rpc_error_t error;
-    tdg__entry_t *entry;
 
     switch (find_readable(job)) {
     case 0:
-        entry = hold(job);
-        entry->read(entry->user, call, job->request->uri);
-        tdg__entry_unref(entry);
+        read_entry(job);
         break;
     case TDG_EURI:
         tdg__fault_set(&error, TDG__FAULT_INVALID_URI, tdg__call_version(call),
@@ -154,14 +171,6 @@ static void on_read(const struct job *job) {
 }
 
 /* ---- Tools and prompts -------------------------------------------------- */
-
-static void refuse_busy(tdg__call_t *call) {
-    tdg__rpc_error_t error;
-
-    tdg__server_log_event(call->server, TDG__EVENT_ANSWER_REFUSED, NULL);
-    tdg__call_set_busy(call, &error);
-    tdg__call_refuse(call, &error);
-}
 
 /* Calls the application with an object, whether the client sent one or not. */
 static void invoke(const struct job *job) {

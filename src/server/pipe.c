@@ -142,7 +142,8 @@ static void cancelled(tdg__channel_t *channel, void *mark) {
         count_down(pipe_of(channel), mark);
 }
 
-static const tdg__channel_ops_t ops = {notify, answer, NULL, cancelled};
+static const tdg__channel_ops_t ops = {
+    .notify = notify, .answer = answer, .cancelled = cancelled};
 
 static void refuse(tdg__pipe_t *pipe, const char *id, int code, const char *message) {
     tdg__rpc_error_t error = {0};

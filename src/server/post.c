@@ -420,7 +420,21 @@ static void release(tdg__channel_t *channel, tdg__call_t *call) {
     detach(post);
 }
 
-static const tdg__channel_ops_t ops = {notify, answer, release, cancelled};
+/* What a batch has gathered, or has written on its stream. */
+static size_t uncounted(const tdg__channel_t *channel) {
+    const tdg__post_t *post =
+        (const tdg__post_t *)((const char *)channel - offsetof(tdg__post_t, channel));
+    size_t written =
+        post->streaming && post->conn != NULL ? tdg__conn_outlet(post->conn)->copied : 0;
+
+    return post->answers.text.len + written;
+}
+
+static const tdg__channel_ops_t ops = {.notify = notify,
+                                       .answer = answer,
+                                       .release = release,
+                                       .cancelled = cancelled,
+                                       .uncounted = uncounted};
 
 /* ---- Its connection ----------------------------------------------------- */
 

@@ -49,7 +49,8 @@ struct tdg_server {
     tdg__configured_t *configured;
     tdg__routes_t *routes;
     tdg__budget_t *answers; /* of large ones */
-    tdg__census_t *census;  /* of sessions */
+    tdg__budget_t *small_answers, *parallel_reads;
+    tdg__census_t *census; /* of sessions */
 
     struct listening listening[MAX_LISTENERS];
     size_t listening_count;
@@ -96,6 +97,14 @@ tdg__routes_t *tdg__server_routes(const tdg_server_t *server) {
 
 tdg__budget_t *tdg__server_answers(const tdg_server_t *server) {
     return server->answers;
+}
+
+tdg__budget_t *tdg__server_small_answers(const tdg_server_t *server) {
+    return server->small_answers;
+}
+
+tdg__budget_t *tdg__server_parallel_reads(const tdg_server_t *server) {
+    return server->parallel_reads;
 }
 
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index) {
@@ -229,6 +238,18 @@ static void on_taken_back(void *user) {
         tdg__worker_recheck(server->workers[i]);
 }
 
+static int create_budgets(tdg_server_t *server) {
+    size_t workers = server->opts.workers;
+
+    server->answers = tdg__budget_create(workers * TDG__ANSWERS_MAX);
+    server->small_answers = tdg__budget_create(workers * TDG__SMALL_ANSWERS_MAX);
+    server->parallel_reads = tdg__budget_create(workers * TDG__PARALLEL_READS);
+    return server->answers != NULL && server->small_answers != NULL &&
+                   server->parallel_reads != NULL
+               ? 0
+               : TDG_ENOMEM;
+}
+
 static int init_parts(tdg_server_t *server) {
     tdg__hub_opts_t hub = {
         .start = server->opts.watcher.start != NULL ? watch_start : NULL,
@@ -248,8 +269,7 @@ static int init_parts(tdg_server_t *server) {
                                 server->opts.max_sessions_per_address, &server->census);
     if (rv < 0)
         return rv;
-    server->answers = tdg__budget_create((size_t)server->opts.workers * TDG__ANSWERS_MAX);
-    return server->answers != NULL ? 0 : TDG_ENOMEM;
+    return create_budgets(server);
 }
 
 static void init_locks(tdg_server_t *server) {
@@ -316,6 +336,8 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__routes_destroy(server->routes);
     tdg__census_destroy(server->census);
     tdg__budget_unref(server->answers);
+    tdg__budget_unref(server->small_answers);
+    tdg__budget_unref(server->parallel_reads);
     tdg__hub_destroy(server->hub);
     tdg__catalogue_destroy(server->catalogue);
     tdg__configured_destroy(server->configured);

@@ -107,6 +107,8 @@ tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server);
 tdg__hub_t *tdg__server_hub(const tdg_server_t *server);
 struct tdg__routes *tdg__server_routes(const tdg_server_t *server); /* route.h */
 tdg__budget_t *tdg__server_answers(const tdg_server_t *server);     /* of large answers */
+tdg__budget_t *tdg__server_small_answers(const tdg_server_t *server);  /* limits.h */
+tdg__budget_t *tdg__server_parallel_reads(const tdg_server_t *server); /* their number */
 tdg__worker_t *tdg__server_worker(const tdg_server_t *server, int index); /* or NULL */
 
 /* What is advertised now. */

@@ -13,6 +13,8 @@ from lib.wire import (Conn, Gone, Session, Stream, events_in, head, message, mod
 ROUNDS, COUNT = 30, 100       # 3,000 changes
 TEXT = 'm' * 15 * 1024        # of almost 16 KiB of metadata: 47 MB for each reader
 MIB = 1024 * 1024
+MANY = 60                     # clients at once
+LIST = 'resources/list'       # some 30 KB, once there are long names
 
 
 def stalled(port, kind):
@@ -125,28 +127,69 @@ def talkative(arena, legacy):
         tap.check('result' in events[-1], f'{events[-1]}')
 
 
-def old_pair(arena):
-    """The pair of endpoints of 2024-11-05: answers go to a stream that nobody reads."""
+def batches(arena):
+    """Many batches whose parts are small, and whose answers nobody reads."""
+    batch = [message(LIST, {}, i) for i in range(100)]
+    sessions = [Session(arena.port, '2025-03-26') for _ in range(MANY)]
+    conns = [Conn(arena.port, small=True) for _ in sessions]
+
+    def attack():
+        for session, conn in zip(sessions, conns):
+            conn.send(post(batch, session.fields()))
+        for conn in conns:
+            tap.same(conn.head()[0], 200, 'status')
+    bounded(arena.server, 40, attack)
+    arena.canary.check(3)
+    for session, conn in zip(sessions, conns):
+        conn.close()
+        session.__exit__()
+
+
+def open_old(arena, conn):
+    """A stream of 2024-11-05 that reads no more, and where its client posts."""
     stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),)),
                     small=True).opened()
     stream.text = stream.chunk(time.monotonic() + tap.WAIT)
     path = stream.text.split(b'data: ')[1].split(b'\n')[0].decode()
+    conn.ask(post(message('initialize', {
+        'protocolVersion': '2024-11-05', 'capabilities': {},
+        'clientInfo': {'name': 'hostile', 'version': '1'}}), path=path))
+    return stream, path
+
+
+def old_pairs(arena):
+    """Many such streams: their answers have room together, not each."""
+    streams = []
 
     def attack():
         with Conn(arena.port) as conn:
-            conn.ask(post(message('initialize', {
-                'protocolVersion': '2024-11-05', 'capabilities': {},
-                'clientInfo': {'name': 'hostile', 'version': '1'}}), path=path))
+            for _ in range(MANY):
+                stream, path = open_old(arena, conn)
+                streams.append(stream)
+                conn.send(b''.join(post(message(LIST, {}, i), path=path)
+                                   for i in range(100)))
+                for _ in range(100):
+                    tap.check(conn.response().status in (202, 404), 'status')
+    bounded(arena.server, 40, attack)
+    arena.canary.check(3)
+    for stream in streams:
+        stream.close()
+
+
+def old_pair(arena):
+    """The pair of endpoints of 2024-11-05: answers go to a stream that nobody reads."""
+    def attack():
+        with Conn(arena.port) as conn:
+            stream, path = open_old(arena, conn)
             number, deadline = 2, time.monotonic() + tap.WAIT
             while time.monotonic() < deadline:
                 number += 1
                 status = conn.ask(post(message('tools/list', {}, number), path=path)).status
                 if status == 404:  # the session went with its stream
-                    return
+                    return stream
                 tap.same(status, 202, 'status')
             raise AssertionError('it is still answered')
-    bounded(arena.server, 24, attack)
-    stream.wait_closed()
+    bounded(arena.server, 8, attack).wait_closed()
 
 
 def main():
@@ -173,4 +216,8 @@ def main():
     for legacy in (False, True):
         arena.test(f'readers: a tool that talks too much ({"legacy" if legacy else "modern"})',
                    talkative, arena, legacy)
-    arena.end('readers, with one worker')
+    for i in range(15):
+        arena.server.tool('add_resource', uri=f'long://{i}/' + 'x' * 2000)
+    arena.test('readers: many batches, without reading', batches, arena)
+    arena.test('readers: many old pairs of endpoints, without reading', old_pairs, arena)
+    arena.end('readers, with one worker', sessions=False)

@@ -37,6 +37,14 @@ tdg__budget_t *tdg__server_answers(const tdg_server_t *server) {
     return server->answers;
 }
 
+tdg__budget_t *tdg__server_small_answers(const tdg_server_t *server) {
+    return server->answers;
+}
+
+tdg__budget_t *tdg__server_parallel_reads(const tdg_server_t *server) {
+    return server->parallel_reads;
+}
+
 void tdg__server_log_event(tdg_server_t *server, tdg__event_t event, const char *detail) {
     (void)event, (void)detail;
     server->events++;
@@ -109,7 +117,8 @@ static void take_release(tdg__channel_t *channel, tdg__call_t *call) {
     write_down(channel, SAID_RELEASE, call, NULL, 0, 0);
 }
 
-static const tdg__channel_ops_t ops = {take_notify, take_answer, take_release, NULL};
+static const tdg__channel_ops_t ops = {
+    .notify = take_notify, .answer = take_answer, .release = take_release};
 
 void fake_leave_channel(struct fake *fake) {
     tdg__channel_done(&fake->channel);
@@ -130,6 +139,8 @@ void fake_start(struct fake *fake) {
     assert_non_null(fake->server.info);
     fake->server.answers = tdg__budget_create(FAKE_ANSWERS);
     assert_non_null(fake->server.answers);
+    fake->server.parallel_reads = tdg__budget_create(FAKE_ANSWERS);
+    assert_non_null(fake->server.parallel_reads);
     fake->server.opts.page_size = 2;
     fake->server.describes = (tdg__server_info_t){
         .tools = true, .prompts = true, .resources = true, .completions = true};
@@ -170,6 +181,7 @@ void fake_stop(struct fake *fake) {
     tdg__inbox_unref(fake->worker.inbox);
     json_decref(fake->server.info);
     tdg__budget_unref(fake->server.answers);
+    tdg__budget_unref(fake->server.parallel_reads);
 }
 
 void fake_forget(struct fake *fake) {

@@ -21,8 +21,9 @@ struct tdg_server {
     tdg__catalogue_t *catalogue; /* the test's */
     json_t *info;
     tdg__budget_t *answers; /* FAKE_ANSWERS bytes of large ones */
-    unsigned events;        /* that were logged */
-    unsigned jobs;          /* that the pool was given */
+    tdg__budget_t *parallel_reads;
+    unsigned events; /* that were logged */
+    unsigned jobs;   /* that the pool was given */
     tdg__server_info_t describes;
     char updated[64]; /* the last URI that was notified */
 };
