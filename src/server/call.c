@@ -531,14 +531,9 @@ bool tdg__call_admit_read(tdg__call_t *call) {
 void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error) {
     tdg__method_t method = tdg__call_method(call);
     bool named = method == TDG__M_CALL || method == TDG__M_PROMPT;
-    json_t *data = json_pack("{s:s*, s:s*, s:s, s:i}", "uri",
-                             method == TDG__M_READ ? call->target : NULL, "name",
-                             named ? call->target : NULL, "error_type", "busy",
-                             "retryAfterMs", TDG__BUSY_RETRY_MS);
 
-    tdg__rpc_error_set(error, TDG__RPC_INTERNAL, data,
-                       "The server is busy with large answers; retry in %d s",
-                       TDG__BUSY_RETRY_MS / 1000);
+    tdg__busy_error_set(error, method == TDG__M_READ ? call->target : NULL,
+                        named ? call->target : NULL);
 }
 
 void tdg__request_fail_busy(tdg_request_t *request) {

@@ -217,7 +217,8 @@ void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
         tdg__rpc_error_done(error);
         return;
     }
-    tdg__post_set_malformed(post);
+    if (error->code != TDG__RPC_INTERNAL) /* which is not the client's fault */
+        tdg__post_set_malformed(post);
     tdg__channel_refuse(tdg__post_channel(post), id, error);
 }
 

@@ -72,6 +72,18 @@ static inline void tdg__json_error_set(tdg__rpc_error_t *error, int code,
                            text);
 }
 
+/* There is no room for a large answer now: when to retry. `uri` and `name`, what was
+ * asked for, may be NULL. */
+static inline void tdg__busy_error_set(tdg__rpc_error_t *error, const char *uri,
+                                       const char *name) {
+    json_t *data = json_pack("{s:s*, s:s*, s:s, s:i}", "uri", uri, "name", name,
+                             "error_type", "busy", "retryAfterMs", TDG__BUSY_RETRY_MS);
+
+    tdg__rpc_error_set(error, TDG__RPC_INTERNAL, data,
+                       "The server is busy with large answers; retry in %d s",
+                       TDG__BUSY_RETRY_MS / 1000);
+}
+
 /* How many answers a batch will get: one per request, and per message that is none. */
 static inline unsigned tdg__count_answers(const json_t *values) {
     unsigned count = 0;

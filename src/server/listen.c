@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rope.h"
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/server.h"
 #include "server/target.h"
@@ -20,6 +22,7 @@ struct tdg__listen {
                            once acknowledged, as the next */
     json_t *waiting;    /* keys of targets whose watchers have not answered */
     json_t *refused;    /* reasons by the URIs that are left out */
+    size_t charged;     /* bytes taken for the acknowledgement among the large answers */
     const char *fields; /* while opening: header lines of the response */
     bool opening;       /* nothing has been written yet */
     bool acknowledged;
@@ -36,8 +39,15 @@ static tdg__listen_t *occupies(tdg__occupant_t *occupant) {
     return (tdg__listen_t *)((char *)occupant - offsetof(tdg__listen_t, occupant));
 }
 
+static tdg__budget_t *answers_of(const tdg__listen_t *listen) {
+    return tdg__server_answers(tdg__worker_server(listen->feed.worker));
+}
+
 /* What only the acknowledgement needs. */
 static void forget_asked(tdg__listen_t *listen) {
+    if (listen->charged > 0)
+        tdg__budget_give(answers_of(listen), listen->charged);
+    listen->charged = 0;
     json_decref(listen->honoured);
     json_decref(listen->waiting);
     json_decref(listen->refused);
@@ -59,6 +69,43 @@ static void destroy(tdg__listen_t *listen) {
 
 /* ---- Acknowledging ------------------------------------------------------ */
 
+/* A large message as a rope of shared bytes, counted as a large answer. Room was taken
+ * for about as much; what is there is written, whatever its size. */
+static int make_large(tdg__listen_t *listen, const tdg__text_t *framed,
+                      tdg__rope_t *ret) {
+    tdg__buf_t *buf = tdg__buf_create(framed->data, framed->len);
+
+    if (buf == NULL)
+        return TDG_ENOMEM;
+    if (tdg__buf_charge(buf, answers_of(listen), listen->charged))
+        listen->charged = 0;
+    else
+        tdg__buf_overcharge(buf, answers_of(listen));
+    tdg__rope_init(ret, SIZE_MAX);
+    tdg__rope_splice(ret, buf);
+    tdg__buf_unref(buf);
+    int rv = ret->text.error;
+    if (rv < 0)
+        tdg__rope_done(ret);
+    return rv;
+}
+
+/* Lets it wait for its reader as large answers do: not copied, and within their rules of
+ * pace. */
+static int write_large(tdg__listen_t *listen, const tdg__text_t *framed) {
+    tdg__rope_t rope;
+
+    int rv = make_large(listen, framed, &rope);
+    if (rv < 0)
+        return rv;
+    if (listen->opening && listen->conn != NULL)
+        rv = tdg__conn_begin(listen->conn, listen->fields, NULL, 0);
+    if (rv == 0 || rv == TDG_EAGAIN)
+        rv = tdg__outlet_piece_rope(listen->feed.outlet, &rope);
+    tdg__rope_done(&rope);
+    return rv;
+}
+
 /* Writes one message in the framing of the listen. Returns 0, TDG_EAGAIN or an error. */
 static int write_message(tdg__listen_t *listen, const tdg__text_t *message) {
     tdg__text_t framed;
@@ -73,7 +120,9 @@ static int write_message(tdg__listen_t *listen, const tdg__text_t *message) {
         tdg__text_put(&framed, "\n");
     }
     int rv = framed.error;
-    if (rv == 0 && listen->opening && listen->conn != NULL)
+    if (rv == 0 && framed.len > TDG__SMALL_ANSWER)
+        rv = write_large(listen, &framed);
+    else if (rv == 0 && listen->opening && listen->conn != NULL)
         rv = tdg__conn_begin(listen->conn, listen->fields, framed.data, framed.len);
     else if (rv == 0)
         rv = tdg__outlet_piece(listen->feed.outlet, framed.data, framed.len);
@@ -529,6 +578,24 @@ static void occupy(tdg__listen_t *listen, const tdg__listen_opts_t *opts) {
     tdg__feed_attach(&listen->feed, tdg__conn_outlet(opts->conn));
 }
 
+/* Takes room for the acknowledgement, where it will be a large answer: it repeats every
+ * URI, and until it is written the listen keeps them three times (as asked for, by their
+ * targets, by what waits). False: there is none. */
+static bool take_room(tdg__listen_t *listen, const tdg__mcp_request_t *request) {
+    enum { COPIES = 3, BESIDE_URI = sizeof("\"\":\"invalid_uri_format\",") - 1 };
+    const json_t *uri;
+    size_t i, bytes = 0;
+
+    json_array_foreach(request->listen.uris, i, uri) bytes +=
+        json_string_length(uri) + BESIDE_URI;
+    if (bytes <= TDG__SMALL_ANSWER)
+        return true;
+    if (!tdg__budget_take(answers_of(listen), COPIES * bytes))
+        return false;
+    listen->charged = COPIES * bytes;
+    return true;
+}
+
 int tdg__listen_open(const tdg__listen_opts_t *opts, const tdg__mcp_request_t *request,
                      tdg__rpc_error_t *error) {
     tdg__parse_error_t why = {0};
@@ -540,6 +607,13 @@ int tdg__listen_open(const tdg__listen_opts_t *opts, const tdg__mcp_request_t *r
         return TDG_EINVAL;
     }
 
+    if (!take_room(listen, request)) {
+        tdg__server_log_event(tdg__worker_server(opts->worker), TDG__EVENT_ANSWER_REFUSED,
+                              NULL);
+        tdg__busy_error_set(error, NULL, NULL);
+        destroy(listen);
+        return TDG_EINVAL;
+    }
     int rv = honour_all(listen, request, &why);
     if (rv < 0) {
         if (!tdg__wishes_blamed(rv, &why, error))

@@ -145,6 +145,22 @@ def batches(arena):
         session.__exit__()
 
 
+def acknowledgements(arena):
+    """Many listens for long names that nobody has: each acknowledgement repeats them all."""
+    uris = [f'none://{i:03000}' for i in range(250)]
+    listen = modern('subscriptions/listen', {'notifications': {'resourceSubscriptions': uris}})
+    conns = [Conn(arena.port, small=True) for _ in range(4 * MANY)]
+
+    def attack():
+        for conn in conns:
+            conn.send(listen)
+            tap.same(conn.head()[0], 200, 'status')
+    bounded(arena.server, 80, attack)
+    arena.canary.check(3)
+    for conn in conns:
+        conn.close()
+
+
 def open_old(arena, conn):
     """A stream of 2024-11-05 that reads no more, and where its client posts."""
     stream = Stream(arena.port, head('GET', '/sse', (('Accept', 'text/event-stream'),)),
@@ -219,5 +235,6 @@ def main():
     for i in range(15):
         arena.server.tool('add_resource', uri=f'long://{i}/' + 'x' * 2000)
     arena.test('readers: many batches, without reading', batches, arena)
+    arena.test('readers: many large acknowledgements, without reading', acknowledgements, arena)
     arena.test('readers: many old pairs of endpoints, without reading', old_pairs, arena)
     arena.end('readers, with one worker', sessions=False)

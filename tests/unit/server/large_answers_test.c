@@ -304,6 +304,51 @@ static void calls_that_hang_keep_no_small_tool_away(void **state) {
     WAIT_UNTIL(&f->other, used(f) == 0);
 }
 
+/* Asks for a:1 and for URIs that nobody has, of 300 KB together: the acknowledgement
+ * repeats them. */
+static void listen_to_many(struct client *client) {
+    enum { URIS = 100, URI_LEN = 3000 };
+    char *body = malloc((URIS + 1) * (URI_LEN + 20));
+    size_t len;
+
+    assert_non_null(body);
+    len = (size_t)sprintf(
+        body, "{'jsonrpc':'2.0','id':'m','method':'subscriptions/listen','params':{"
+              "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"
+              "'io.modelcontextprotocol/clientInfo':{'name':'test','version':'1'},"
+              "'io.modelcontextprotocol/clientCapabilities':{}},"
+              "'notifications':{'resourceSubscriptions':['a:1'");
+    for (int i = 0; i < URIS; i++)
+        len += (size_t)sprintf(body + len, ",'none:%0*d'", URI_LEN, i);
+    strcpy(body + len, "]}}}");
+    client_request(client, "POST", "/mcp",
+                   "MCP-Protocol-Version: 2026-07-28\r\n"
+                   "Mcp-Method: subscriptions/listen\r\n",
+                   body);
+    free(body);
+}
+
+static void a_large_acknowledgement_is_refused_where_there_is_no_room(void **state) {
+    struct fixture *f = *state;
+    tdg__budget_t *answers = tdg__server_answers(f->served.server);
+
+    assert_true(tdg__budget_take(answers, TDG__ANSWERS_MAX));
+    listen_to_many(&f->other);
+    int status = client_response(&f->other);
+    bool nothing_was_taken = used(f) == TDG__ANSWERS_MAX;
+    tdg__budget_give(answers, TDG__ANSWERS_MAX);
+    assert_int_equal(status, 200);
+    assert_busy(&f->other);
+    assert_true(nothing_was_taken);
+
+    listen_to_many(&f->other);
+    assert_int_equal(client_response(&f->other), 200);
+    client_expect(&f->other, "'resourceSubscriptions':['a:1']");
+    WAIT_UNTIL(&f->other, used(f) == 0);
+    assert_int_equal(tdg_server_notify_updated(f->served.server, "a:1", NULL), 0);
+    client_expect(&f->other, "'uri':'a:1'");
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void) {
@@ -321,6 +366,7 @@ int main(void) {
         CASE(a_large_read_is_refused_where_there_is_no_room),
         CASE(calls_that_hang_leave_the_room_to_reads),
         CASE(calls_that_hang_keep_no_small_tool_away),
+        CASE(a_large_acknowledgement_is_refused_where_there_is_no_room),
     };
     /* clang-format on */
 
