@@ -39,7 +39,7 @@ tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *targe
 
 /* ---- What sources tell -------------------------------------------------- */
 
-static int check_told(struct slot *slot, const char *uri, int rv) {
+static int check_told(const struct slot *slot, const char *uri, int rv) {
     char text[256];
 
     if (rv < 0) {
@@ -295,6 +295,17 @@ static void complete_variable(void *user, tdg_request_t *request, const char *ar
     tdg__handover_post(&live->handover, &asked->task);
 }
 
+/* It was another source's, and holds something else from now on. What was pushed to a new
+ * source was so before. */
+static void tell_regained(const struct slot *slot, const char *uri) {
+    tdg__live_t *live = slot->live;
+
+    if ((slot->source->kind->flags & TDG__SOURCE_PUSHED) == 0)
+        tdg__live_pass_on(live, uri);
+    else if (!slot->is_new)
+        check_told(slot, uri, tdg_server_notify_updated(live->server, uri, NULL));
+}
+
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
     struct slot *slot = user;
     tdg__live_t *live = slot->live;
@@ -308,7 +319,7 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
         live->lists_again && !tdg__listing_has(slot->listing, live->server, listed->uri);
     int rv = tdg__listing_add(slot->listing, live->server, source, listed, read_resource);
     if (rv == 0 && is_regained)
-        tdg__live_pass_on(live, listed->uri);
+        tell_regained(slot, listed->uri);
     return rv;
 }
 

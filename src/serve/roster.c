@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/roster.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -160,60 +161,92 @@ static void on_enclosing(void *user, uint32_t number) {
         search->visit(search->arg, number - 1);
 }
 
-/* A URI of the source's entry, or one that its template is likely to match, with its
- * length; 0: none that fits. */
-static size_t sample_of(const tdg__source_t *source, char ret[MAX_PREFIX + 2]) {
-    size_t len = source->entry.uri != NULL ? strcspn(source->entry.uri, "{") : 0;
-
-    if (len == 0 || len > MAX_PREFIX)
-        return 0;
-    memcpy(ret, source->entry.uri, len);
-    if (source->template_ != NULL)
-        ret[len++] = 'x';
-    return len;
-}
-
 void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *source,
                            void (*visit)(void *arg, size_t number), void *arg) {
     struct enclosing search = {roster, source, visit, arg};
     char uri[MAX_PREFIX + 2];
-    size_t len = lists(source) ? sample_of(source, uri) : 0;
+    size_t len = lists(source) ? strcspn(source->entry.uri, "{") : 0;
 
-    if (len > 0)
-        tdg__template_index_match(roster->templates, uri, len, on_enclosing, &search);
+    if (len == 0 || len > MAX_PREFIX)
+        return;
+    memcpy(uri, source->entry.uri, len);
+    if (source->template_ != NULL)
+        uri[len++] = 'x'; /* some file in the folder */
+    tdg__template_index_match(roster->templates, uri, len, on_enclosing, &search);
 }
 
 /* ---- URIs that two sources could have ----------------------------------- */
-
-struct overlap {
-    const tdg__roster_t *roster;
-    const tdg__source_t *source;
-    bool found;
-};
 
 static bool fills_list(const tdg__source_t *source) {
     return source->template_ != NULL &&
            (source->kind->flags & (TDG__SOURCE_LISTS | TDG__SOURCE_PUSHED)) != 0;
 }
 
+struct overlap {
+    const tdg__roster_t *roster;
+    bool found;
+};
+
 static void on_overlap(void *user, uint32_t number) {
     struct overlap *overlap = user;
-    const tdg__source_t *other = overlap->roster->sources[number];
 
-    if (other != overlap->source && (fills_list(other) || fills_list(overlap->source)))
-        overlap->found = true;
+    overlap->found = overlap->found || fills_list(overlap->roster->sources[number]);
+}
+
+/* A resource of its own that a template stands for as well. */
+static bool resources_overlap(const tdg__roster_t *roster) {
+    struct overlap overlap = {roster, false};
+
+    for (uint32_t i = 1; i <= roster->count && !overlap.found; i++) {
+        const tdg__source_t *source = roster->sources[i];
+
+        if (source != NULL && source->template_ == NULL && source->entry.uri != NULL)
+            tdg__template_index_match(roster->templates, source->entry.uri,
+                                      strlen(source->entry.uri), on_overlap, &overlap);
+    }
+    return overlap.found;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whether what one template begins with, up to its first variable, is what another one
+ * begins with: those that have no URI in common differ there, as a rule. In order, such
+ * two are next to each other. */
+static bool has_common_beginning(const char **templates, size_t count) {
+    qsort(templates, count, sizeof(*templates), compare_texts);
+    for (size_t i = 1; i < count; i++) {
+        size_t a = strcspn(templates[i - 1], "{"), b = strcspn(templates[i], "{");
+
+        if (strncmp(templates[i - 1], templates[i], a < b ? a : b) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool templates_overlap(const tdg__roster_t *roster) {
+    const char **templates = tdg__reallocarray(NULL, roster->count + 1, sizeof(char *));
+    bool any_fills = false;
+    size_t count = 0;
+
+    if (templates == NULL)
+        return true; /* they may */
+    for (uint32_t i = 1; i <= roster->count; i++) {
+        const tdg__source_t *source = roster->sources[i];
+
+        if (source == NULL || source->template_ == NULL)
+            continue;
+        templates[count++] = source->entry.uri;
+        any_fills = any_fills || fills_list(source);
+    }
+
+    bool overlap = any_fills && has_common_beginning(templates, count);
+
+    tdg__free(templates);
+    return overlap;
 }
 
 bool tdg__roster_overlaps(const tdg__roster_t *roster) {
-    struct overlap overlap = {.roster = roster};
-    char uri[MAX_PREFIX + 2];
-
-    for (uint32_t i = 1; roster != NULL && i <= roster->count && !overlap.found; i++) {
-        overlap.source = roster->sources[i];
-
-        size_t len = overlap.source != NULL ? sample_of(overlap.source, uri) : 0;
-        if (len > 0)
-            tdg__template_index_match(roster->templates, uri, len, on_overlap, &overlap);
-    }
-    return overlap.found;
+    return roster != NULL && (resources_overlap(roster) || templates_overlap(roster));
 }

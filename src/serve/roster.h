@@ -34,7 +34,8 @@ void tdg__roster_enclosing(const tdg__roster_t *roster, const tdg__source_t *sou
                            void (*visit)(void *arg, size_t number), void *arg);
 
 /* Whether a source that lists by itself, or to which content is pushed, may lose URIs of
- * its template to another one. Takes time linear in the sources. */
+ * its template to another one. Says so rather once too often. Takes time n log n in the
+ * sources. */
 bool tdg__roster_overlaps(const tdg__roster_t *roster);
 
 /* The webhook with this path; or NULL. */

@@ -285,7 +285,9 @@ static size_t old_uncounted(const tdg__channel_t *channel) {
 }
 
 static bool old_crowded(const tdg__channel_t *channel) {
-    return tdg__conn_outlet(channel_of(channel)->get.conn)->queued > CROWDED;
+    const tdg__outlet_t *outlet = tdg__conn_outlet(channel_of(channel)->get.conn);
+
+    return outlet->queued > CROWDED || outlet->copied > MAX_COPIED / 4 * 3;
 }
 
 static void old_answer(tdg__channel_t *channel, tdg__call_t *call,

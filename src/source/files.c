@@ -249,7 +249,7 @@ static bool owns(tdg__source_t *source, const char *uri) {
     if (!tdg__files_path_from(files, uri, path))
         return false;
     own = tdg__files_uri_of(files, path);
-    is_same = own != NULL && strcmp(own, uri) == 0;
+    is_same = own == NULL || strcmp(own, uri) == 0; /* without memory, it may be */
     tdg__free(own);
     return is_same;
 }

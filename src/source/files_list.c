@@ -308,6 +308,8 @@ void tdg__files_list_again(tdg__source_t *source) {
             tdg__files_path_of(&files->tree, id, path, sizeof(path)))
             list(files, node, path);
     }
+    if (files->incomplete)
+        tdg__files_schedule(files);
 }
 
 static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t id) {

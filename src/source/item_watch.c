@@ -211,9 +211,10 @@ void tdg__source_touch_all(tdg__source_t *source) {
         if (item == NULL || item->uri == NULL)
             continue;
         /* What a template has is not remembered while it is fetched, and that fetch may
-         * have begun too early. */
+         * have begun too early; nor while it waits for its turn, which a reader that
+         * leaves may have asked for. */
         if (item->watched || item->remembered ||
-            (items->template_watched && item->state == FETCHING))
+            (items->template_watched && item->state != IDLE))
             tdg__item_look(item);
     }
     items->pumping = pumping;

@@ -900,6 +900,40 @@ static void a_folder_has_its_files_back_from_others(void **state) {
     folder_destroy(&folder);
 }
 
+static void push(struct scene *scene, const char *uri, const char *text) {
+    tdg__content_t content = {.data = text, .len = strlen(text)};
+
+    assert_int_equal(
+        tdg__source_put(tdg__live_owner(scene->live, uri), uri, &content, false), 0);
+}
+
+/* Nobody subscribes to the URI itself, so that nobody compares. */
+static void what_was_published_is_back_when_another_entry_goes(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- memory: 'm:{x}'\n" MARK);
+    push(&scene, "m:a1", "one");
+    scene_replace(&scene, "- memory: 'm:a{y}'\n- memory: 'm:{x}'\n" MARK);
+    expect_listed(&scene, "m:a1", false);
+    scene_expect(&scene, "m:a1", NULL);
+    listen_to(&scene, &client, "'m:{x}','m:a{y}'");
+    push(&scene, "m:a1", "two");
+    expect_listed(&scene, "m:a1", true);
+    scene_replace(&scene, "- memory: 'm:{x}'\n" MARK);
+    scene_expect(&scene, "m:a1", "one");
+    expect_listed(&scene, "m:a1", true);
+    tdg_server_notify_updated(scene.server, "mark:1", NULL);
+
+    unsigned updates = 0; /* that it was published, and that it is another one */
+    while (!has(client_message(&client), "'uri':'mark:1'"))
+        updates += has(client.event, "'uri':'m:a1'");
+    assert_int_equal(updates, 2);
+    client_done(&client);
+    scene_close(&scene);
+}
+
 static void expect_refused(struct client *modern, struct client *legacy,
                            const char *uri) {
     char message[256], reason[256];
@@ -1336,6 +1370,7 @@ int main(void) {
         cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
         cmocka_unit_test(only_the_owner_of_a_uri_speaks_for_it),
         cmocka_unit_test(a_folder_has_its_files_back_from_others),
+        cmocka_unit_test(what_was_published_is_back_when_another_entry_goes),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),

@@ -66,6 +66,37 @@ static void a_resource_goes_before_templates_and_these_in_their_order(void **sta
     assert_null(tdg__roster_named(f->roster, "a:b/d"));
 }
 
+/* Of each two of these entries, whether the first may lose URIs to the second, or the
+ * other way round. */
+static void it_is_known_which_entries_may_overlap(void **state) {
+    static const struct {
+        const char *one, *other;
+        bool overlap;
+    } cases[] = {
+        {"memory: 'a:{x}'",                   "memory: a:1",                        true },
+        {"memory: 'a:{x}'",                   "memory: b:1",                        false},
+        {"memory: 'a:{x}'",                   "memory: 'a:b{y}'",                   true },
+        {"memory: 'a:{x}/{y}'",               "memory: 'a:{z}/end'",                true },
+        {"memory: 'a:b/{x}'",                 "memory: 'a:c/{x}'",                  false},
+        {"memory: a:1",                       "memory: a:2",                        false},
+        {"files: /tmp\nuri: 'f:{+path}'",     "command: [a, '{x}']\nuri: 'f:x{x}'", true },
+        {"command: [a, '{x}']\nuri: 'f:{x}'", "command: [b, '{x}']\nuri: 'f:x{x}'",
+         false                                                                           },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fixture *f;
+
+        setup((void **)&f);
+        add(f, cases[i].one);
+        add(f, cases[i].other);
+        if (tdg__roster_overlaps(f->roster) != cases[i].overlap)
+            fail_msg("%s and %s", cases[i].one, cases[i].other);
+        teardown((void **)&f);
+    }
+}
+
 static void a_source_that_closes_has_nothing(void **state) {
     struct fixture *f = *state;
     tdg__source_t *wide = add(f, "memory: 'a:{+x}'"), *one = add(f, "memory: a:b");
@@ -145,6 +176,7 @@ static void a_folder_knows_the_folders_around_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_resource_goes_before_templates_and_these_in_their_order),
+        cmocka_unit_test(it_is_known_which_entries_may_overlap),
         TEST(a_source_that_closes_has_nothing),
         TEST(a_source_that_is_removed_is_not_looked_at_any_more),
         TEST(a_webhook_is_found_by_its_path),

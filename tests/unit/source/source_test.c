@@ -515,6 +515,31 @@ static void what_is_due_for_subscribers_is_fetched_without_readers(void **state)
     end_many(&harness, readings);
 }
 
+static void what_is_touched_is_fetched_without_the_reader_it_waited_for(void **state) {
+    struct harness harness;
+    struct reading other, mine;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    harness.source->max_fetches = 1;
+    harness_watch_template(&harness, "a:{id}");
+    script_of(&harness)->manual = true;
+    tdg__source_touch(harness.source, "a:1");
+    finish(&harness, text("old"));
+    harness_wait(&harness, CHANGED, "a:1"); /* subscribers of the template know "old" */
+    harness_start_read_as(&harness, 8, "a:0", &other);
+    harness_start_read_as(&harness, 7, "a:1", &mine);
+    tdg__source_touch_all(harness.source); /* while it waits for its turn */
+    mine.left = true;
+    finish(&harness, text("x")); /* a:0, that had begun */
+    while (script_of(&harness)->waiting > 0)
+        finish(&harness, text("new"));
+    assert_int_equal(harness_count(&harness, CHANGED, "a:1"), 1);
+    harness_close(&harness);
+    reading_done(&mine);
+    reading_done(&other);
+}
+
 /* ---- A backend that goes away ------------------------------------------- */
 
 static void what_was_seen_last_is_served_as_stale(void **state) {
@@ -914,6 +939,7 @@ int main(void) {
         cmocka_unit_test(who_reads_much_lets_changes_be_told),
         cmocka_unit_test(nothing_is_fetched_for_readers_that_have_left),
         cmocka_unit_test(what_is_due_for_subscribers_is_fetched_without_readers),
+        cmocka_unit_test(what_is_touched_is_fetched_without_the_reader_it_waited_for),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
         cmocka_unit_test(what_was_only_read_is_served_as_stale),
         cmocka_unit_test(what_was_read_is_kept_within_limits),
