@@ -27,7 +27,7 @@ struct tdg__rest {
     tdg__buf_t *shared; /* a reference; NULL: they are its own */
     const char *data;
     size_t len;  /* that libuv has not been given */
-    size_t cost; /* in `copied` of its outlet */
+    size_t cost; /* of memory, beside a shared buffer */
     char bytes[];
 };
 
@@ -41,7 +41,6 @@ static int fail(tdg__outlet_t *outlet, int code) {
 /* ---- Through libuv ------------------------------------------------------ */
 
 static void free_rest(struct tdg__rest *rest) {
-    rest->outlet->copied -= rest->cost;
     tdg__buf_unref(rest->shared);
     tdg__free(rest);
 }
@@ -214,7 +213,6 @@ static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
     size_t len = rest->len;
 
     rest->outlet = outlet;
-    outlet->copied += rest->cost;
     rest->request.data = rest;
     rest->next = NULL;
     if (alone) {
@@ -289,6 +287,14 @@ static tdg__budget_t *budget_of(const tdg__outlet_t *outlet) {
         if (rest->shared != NULL && rest->shared->budget != NULL)
             return rest->shared->budget;
     return NULL;
+}
+
+size_t tdg__outlet_copied(const tdg__outlet_t *outlet) {
+    size_t bytes = 0;
+
+    for (const struct tdg__rest *rest = outlet->first; rest != NULL; rest = rest->next)
+        bytes += rest->cost;
+    return bytes;
 }
 
 /* Bytes that have not arrived at the reader's machine. The kernel takes from us in steps

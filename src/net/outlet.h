@@ -44,7 +44,6 @@ struct tdg__outlet {
     struct tdg__rest *first, *last; /* what waits, in order; libuv has the first */
     size_t waiting;                 /* bytes of it that libuv has not been given */
     size_t queued;                  /* bytes that wait in all, when last looked */
-    size_t copied;                  /* of memory beside shared buffers, for what waits */
     uint64_t written_ms;            /* loop time of the last write, for keep-alive */
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
     tdg__pace_t pace;
@@ -56,6 +55,10 @@ struct tdg__outlet {
     bool chunked : 1;     /* pieces are framed as HTTP chunks */
     bool broken : 1;      /* takes nothing more: writing has failed, or it is closing */
 };
+
+/* Bytes of memory beside shared buffers that what waits takes. Walks through what waits:
+ * for outlets whose owner bounds that. */
+size_t tdg__outlet_copied(const tdg__outlet_t *outlet);
 
 /* Writes the first `len` bytes of the scratch buffer (net.h) as one piece: where the
  * outlet is chunked, as one chunk. Nothing is written for 0 bytes. Returns 0 when the

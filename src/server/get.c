@@ -281,13 +281,13 @@ static struct old_sse *channel_of(const tdg__channel_t *channel) {
 }
 
 static size_t old_uncounted(const tdg__channel_t *channel) {
-    return tdg__conn_outlet(channel_of(channel)->get.conn)->copied;
+    return tdg__outlet_copied(tdg__conn_outlet(channel_of(channel)->get.conn));
 }
 
 static bool old_crowded(const tdg__channel_t *channel) {
     const tdg__outlet_t *outlet = tdg__conn_outlet(channel_of(channel)->get.conn);
 
-    return outlet->queued > CROWDED || outlet->copied > MAX_COPIED / 4 * 3;
+    return outlet->queued > CROWDED || tdg__outlet_copied(outlet) > MAX_COPIED / 4 * 3;
 }
 
 static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
@@ -302,7 +302,7 @@ static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
     tdg__rope_append(&event, message);
     tdg__text_put(&event.text, "\n\n");
     if (event.text.error == 0 && tdg__rope_len(message) > 0 &&
-        outlet->copied < MAX_COPIED && outlet->queued < MAX_QUEUED)
+        tdg__outlet_copied(outlet) < MAX_COPIED && outlet->queued < MAX_QUEUED)
         tdg__outlet_piece_rope(outlet, &event);
     else
         tdg__conn_close(old->get.conn);

@@ -424,8 +424,9 @@ static void release(tdg__channel_t *channel, tdg__call_t *call) {
 static size_t uncounted(const tdg__channel_t *channel) {
     const tdg__post_t *post =
         (const tdg__post_t *)((const char *)channel - offsetof(tdg__post_t, channel));
-    size_t written =
-        post->streaming && post->conn != NULL ? tdg__conn_outlet(post->conn)->copied : 0;
+    size_t written = post->streaming && post->conn != NULL
+                         ? tdg__outlet_copied(tdg__conn_outlet(post->conn))
+                         : 0;
 
     return post->answers.text.len + written;
 }

@@ -60,23 +60,10 @@ static bool go_on(tdg__recheck_t *recheck) {
     return true;
 }
 
+/* It only wakes the worker. */
 static void run(tdg__task_t *task, bool here) {
-    tdg__recheck_t *recheck = (tdg__recheck_t *)(void *)task;
-
-    if (!here)
-        return;
-    if (recheck->position == 0)
-        recheck->begun = atomic_load(&recheck->asked);
-    if (!recheck->waited || go_on(recheck)) {
-        recheck->waited = true;
-        tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
-        return;
-    }
-    recheck->waited = false;
-    atomic_store(&recheck->posted, false);
-    if (atomic_load(&recheck->asked) != recheck->begun &&
-        !atomic_exchange(&recheck->posted, true))
-        tdg__inbox_post(tdg__worker_inbox(recheck->worker), task);
+    (void)here;
+    atomic_store(&((tdg__recheck_t *)(void *)task)->posted, false);
 }
 
 void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker) {
@@ -87,4 +74,24 @@ void tdg__recheck_ask(tdg__recheck_t *recheck) {
     atomic_fetch_add(&recheck->asked, 1);
     if (!atomic_exchange(&recheck->posted, true))
         tdg__inbox_post(tdg__worker_inbox(recheck->worker), &recheck->task);
+}
+
+unsigned tdg__recheck_turn(tdg__recheck_t *recheck) {
+    unsigned asked = atomic_load(&recheck->asked);
+
+    if (recheck->position == 0 && recheck->due == recheck->done)
+        return asked;
+    if (recheck->position == 0)
+        recheck->begun = recheck->due;
+    if (go_on(recheck) || recheck->begun != recheck->due)
+        tdg__worker_wake(recheck->worker);
+    if (recheck->position == 0)
+        recheck->done = recheck->begun;
+    return asked;
+}
+
+void tdg__recheck_let(tdg__recheck_t *recheck, unsigned asked) {
+    if (recheck->due != asked)
+        tdg__worker_wake(recheck->worker);
+    recheck->due = asked;
 }

@@ -3,8 +3,10 @@
  * Ends subscriptions to what has become not subscribable: a worker goes through its
  * subscriptions, some per turn of its loop, and those that it would refuse by now end as
  * if their watcher had failed. However often it is asked meanwhile, it goes through them
- * once more. A round begins one turn late, so that changes which were published before
- * (the deletion of the resource, say) reach the subscribers first. */
+ * once more. A round begins in the turn after the one in which the worker had applied all
+ * changes that were published before it was asked (the deletion of the resource, say): so
+ * these reach the subscribers first as a rule; not where they do not read, or a round is
+ * under way already. */
 #ifndef TDG_SERVER_RECHECK_H
 #define TDG_SERVER_RECHECK_H
 
@@ -17,9 +19,10 @@ typedef struct tdg__recheck {
     tdg__task_t task;
     tdg__worker_t *worker;
     atomic_uint asked;  /* how often, counted round */
-    atomic_bool posted; /* the task waits in the inbox, or runs */
-    unsigned begun;     /* `asked` when this round began */
-    bool waited;        /* a turn, before this round */
+    atomic_bool posted; /* the task waits in the inbox, to wake the worker */
+    unsigned due;       /* `asked`, as far as a round may begin for it */
+    unsigned begun;     /* `due` when this round began */
+    unsigned done;      /* `due` when the last round that is over began */
     uint32_t position;  /* in the engine; 0: a round begins */
 } tdg__recheck_t;
 
@@ -27,5 +30,10 @@ void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker);
 
 /* Some URI or template is not subscribable any more. From any thread. */
 void tdg__recheck_ask(tdg__recheck_t *recheck);
+
+/* For the worker, at the beginning of a turn: goes on with what is due. Returns what is
+ * to be passed on, once all changes have been applied that are in the inbox by now. */
+unsigned tdg__recheck_turn(tdg__recheck_t *recheck);
+void tdg__recheck_let(tdg__recheck_t *recheck, unsigned asked);
 
 #endif

@@ -269,13 +269,20 @@ static bool read_inbox(tdg__worker_t *worker) {
     return false;
 }
 
+static void take_inbox(tdg__worker_t *worker) {
+    unsigned asked = tdg__recheck_turn(&worker->recheck);
+
+    if (read_inbox(worker))
+        tdg__recheck_let(&worker->recheck, asked);
+}
+
 static void begin_stop(tdg__worker_t *worker);
 
 static void on_wake(uv_async_t *async) {
     tdg__worker_t *worker = async->data;
 
     tdg__worker_refresh(worker);
-    read_inbox(worker);
+    take_inbox(worker);
     if (tdg__server_stopping(worker->server))
         begin_stop(worker);
 }
@@ -504,7 +511,7 @@ static void on_tick(uv_timer_t *timer) {
     if (worker->index == 0)
         tdg__trim_tick(&worker->trim, tick.now_ms, load_of(worker->server));
     if (worker->news_count > 0)
-        read_inbox(worker);
+        take_inbox(worker);
 }
 
 /* Often enough for the shortest of the times that it looks after. */
