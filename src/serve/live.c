@@ -174,13 +174,13 @@ static void on_read(void *arg, const tdg__content_t *content) {
     end_read(read);
 }
 
-/* The sources may be others than those that there were when the read came. */
 static bool has_left(const void *arg) {
     const struct read_task *read = arg;
 
     return tdg_request_cancelled(read->request);
 }
 
+/* The sources may be others than those that there were when the read came. */
 static void on_admitted(tdg__large_read_t *large, bool busy) {
     struct read_task *read = task_of(large);
     tdg__source_t *source = tdg__live_owner(read->live, read->uri);
