@@ -103,7 +103,8 @@ def is_refused(arena, body, codes):
             error_of(conn.ask(post(body, session.fields())), codes)
             error_of(conn.ask(post(body)), codes)
             tap.same(conn.ask(modern('server/discover')).status, 200, 'status')
-        bounded(arena.server, 30, attack)
+        # 28.9 at most, and up to 1.6 that the server has given back to the system before.
+        bounded(arena.server, 31, attack)
 
 
 def noise(arena):
