@@ -203,7 +203,8 @@ static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_
 
 /* ---- Changing it; references are dropped without the lock --------------- */
 
-static void call_taken_back(const tdg__catalogue_t *catalogue) {
+void tdg__catalogue_announce(tdg__catalogue_t *catalogue) {
+    atomic_fetch_add(&catalogue->announced_count, 1);
     if (catalogue->taken_back != NULL)
         catalogue->taken_back(catalogue->user);
 }
@@ -216,12 +217,14 @@ static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
     pthread_mutex_lock(&catalogue->lock);
     taken_back = takes_back(catalogue, entry);
     rv = put(catalogue, entry, &old);
+    if (rv == 0 && taken_back)
+        atomic_fetch_add(&catalogue->taken_back_count, 1);
     pthread_mutex_unlock(&catalogue->lock);
 
     if (rv < 0)
         tdg__entry_discard(entry);
     else if (taken_back)
-        call_taken_back(catalogue);
+        tdg__catalogue_announce(catalogue);
     tdg__entry_unref(old);
     return rv;
 }
@@ -268,6 +271,8 @@ int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const cha
     if (id != 0) {
         *ret = take(catalogue, kind, id);
         *ret_taken_back = leaves_to_closed(catalogue, *ret);
+        if (*ret_taken_back)
+            atomic_fetch_add(&catalogue->taken_back_count, 1);
     }
     pthread_mutex_unlock(&catalogue->lock);
     return id != 0 ? 0 : TDG_ENOTFOUND;
@@ -280,9 +285,17 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
     int rv = tdg__catalogue_take(catalogue, kind, key, &entry, &taken_back);
 
     if (taken_back)
-        call_taken_back(catalogue);
+        tdg__catalogue_announce(catalogue);
     tdg__entry_unref(entry);
     return rv;
+}
+
+unsigned tdg__catalogue_announced(tdg__catalogue_t *catalogue) {
+    return atomic_load(&catalogue->announced_count);
+}
+
+bool tdg__catalogue_all_announced_by(tdg__catalogue_t *catalogue, unsigned announced) {
+    return atomic_load(&catalogue->taken_back_count) == announced;
 }
 
 /* ---- Looking up --------------------------------------------------------- */

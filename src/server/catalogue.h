@@ -47,9 +47,16 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind, const c
 
 /* The same, and stores what was removed in *ret: the catalogue's reference is the
  * caller's now, so nobody's user_free runs in here. Neither does `taken_back`:
- * *ret_taken_back says whether it is to be called. */
+ * *ret_taken_back says whether the caller has to announce it. */
 int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
                         tdg__entry_t **ret, bool *ret_taken_back);
+
+/* Calls `taken_back`. What is taken back is counted twice: when it is, and when that is
+ * announced, after the changes that led to it have been published. The second returns how
+ * often it was announced, the third whether nothing else has been taken back by now. */
+void tdg__catalogue_announce(tdg__catalogue_t *catalogue);
+unsigned tdg__catalogue_announced(tdg__catalogue_t *catalogue);
+bool tdg__catalogue_all_announced_by(tdg__catalogue_t *catalogue, unsigned announced);
 
 /* ---- Looking up --------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #define TDG_SERVER_CATALOGUE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/template_index.h"
 #include "server/catalogue.h"
@@ -15,6 +16,8 @@ struct tdg__catalogue {
     tdg__hash_key_t key; /* never changes, like the next two */
     void (*taken_back)(void *user);
     void *user;
+
+    atomic_uint taken_back_count, announced_count; /* how often; counted round */
 
     pthread_mutex_t lock; /* for all that follows */
     tdg__shelf_t shelves[TDG__KIND_COUNT];

@@ -11,9 +11,12 @@
 /* Ending one may end a session with all that it has, so a turn ends few of them. */
 enum { PER_TURN = 1024, ENDS_PER_TURN = 16 };
 
+static tdg__catalogue_t *catalogue_of(const tdg__recheck_t *recheck) {
+    return tdg__server_catalogue(tdg__worker_server(recheck->worker));
+}
+
 static bool is_taken_back(const tdg__recheck_t *recheck, const tdg__target_t *target) {
-    tdg__catalogue_t *catalogue =
-        tdg__server_catalogue(tdg__worker_server(recheck->worker));
+    tdg__catalogue_t *catalogue = catalogue_of(recheck);
 
     switch (target->kind) {
     case TDG__TARGET_URI:
@@ -41,6 +44,13 @@ static void end_subscription(tdg__recheck_t *recheck, const tdg__sub_info_t *inf
     feed->ops->settled(feed, &target, TDG_ENOTSUP, true);
 }
 
+/* Whether a subscription is to end. Not where it may be for a reason that is not due yet:
+ * the round for that one comes by again. */
+static bool has_to_end(const tdg__recheck_t *recheck, const tdg__target_t *target) {
+    return is_taken_back(recheck, target) &&
+           tdg__catalogue_all_announced_by(catalogue_of(recheck), recheck->due);
+}
+
 /* Returns whether there is more to look at. One at a time: ending one may end others. */
 static bool go_on(tdg__recheck_t *recheck) {
     tdg__engine_t *engine = tdg__worker_engine(recheck->worker);
@@ -50,7 +60,7 @@ static bool go_on(tdg__recheck_t *recheck) {
         tdg__sub_info_t info;
 
         if (tdg__engine_page(engine, &recheck->position, NULL, false, &info, 1) == 1 &&
-            is_taken_back(recheck, &info.target)) {
+            has_to_end(recheck, &info.target)) {
             end_subscription(recheck, &info);
             ends++;
         }
@@ -71,27 +81,26 @@ void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker) {
 }
 
 void tdg__recheck_ask(tdg__recheck_t *recheck) {
-    atomic_fetch_add(&recheck->asked, 1);
     if (!atomic_exchange(&recheck->posted, true))
         tdg__inbox_post(tdg__worker_inbox(recheck->worker), &recheck->task);
 }
 
 unsigned tdg__recheck_turn(tdg__recheck_t *recheck) {
-    unsigned asked = atomic_load(&recheck->asked);
+    unsigned announced = tdg__catalogue_announced(catalogue_of(recheck));
 
     if (recheck->position == 0 && recheck->due == recheck->done)
-        return asked;
+        return announced;
     if (recheck->position == 0)
         recheck->begun = recheck->due;
     if (go_on(recheck) || recheck->begun != recheck->due)
         tdg__worker_wake(recheck->worker);
     if (recheck->position == 0)
         recheck->done = recheck->begun;
-    return asked;
+    return announced;
 }
 
-void tdg__recheck_let(tdg__recheck_t *recheck, unsigned asked) {
-    if (recheck->due != asked)
+void tdg__recheck_let(tdg__recheck_t *recheck, unsigned announced) {
+    if (recheck->due != announced)
         tdg__worker_wake(recheck->worker);
-    recheck->due = asked;
+    recheck->due = announced;
 }

@@ -3,10 +3,10 @@
  * Ends subscriptions to what has become not subscribable: a worker goes through its
  * subscriptions, some per turn of its loop, and those that it would refuse by now end as
  * if their watcher had failed. However often it is asked meanwhile, it goes through them
- * once more. A round begins in the turn after the one in which the worker had applied all
- * changes that were published before it was asked (the deletion of the resource, say): so
- * these reach the subscribers first as a rule; not where they do not read, or a round is
- * under way already. */
+ * once more. What the catalogue has announced is due in the turn after the one in which
+ * the worker had applied all changes that were published before (the deletion of the
+ * resource, say), and nothing ends while something is taken back that is not due yet. So
+ * these changes come first, but for subscribers who do not read or wait for a window. */
 #ifndef TDG_SERVER_RECHECK_H
 #define TDG_SERVER_RECHECK_H
 
@@ -18,9 +18,8 @@
 typedef struct tdg__recheck {
     tdg__task_t task;
     tdg__worker_t *worker;
-    atomic_uint asked;  /* how often, counted round */
     atomic_bool posted; /* the task waits in the inbox, to wake the worker */
-    unsigned due;       /* `asked`, as far as a round may begin for it */
+    unsigned due;       /* announcements that a round may begin for, counted round */
     unsigned begun;     /* `due` when this round began */
     unsigned done;      /* `due` when the last round that is over began */
     uint32_t position;  /* in the engine; 0: a round begins */
@@ -28,12 +27,12 @@ typedef struct tdg__recheck {
 
 void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker);
 
-/* Some URI or template is not subscribable any more. From any thread. */
+/* The catalogue has announced something. From any thread. */
 void tdg__recheck_ask(tdg__recheck_t *recheck);
 
 /* For the worker, at the beginning of a turn: goes on with what is due. Returns what is
  * to be passed on, once all changes have been applied that are in the inbox by now. */
 unsigned tdg__recheck_turn(tdg__recheck_t *recheck);
-void tdg__recheck_let(tdg__recheck_t *recheck, unsigned asked);
+void tdg__recheck_let(tdg__recheck_t *recheck, unsigned announced);
 
 #endif

@@ -270,10 +270,10 @@ static bool read_inbox(tdg__worker_t *worker) {
 }
 
 static void take_inbox(tdg__worker_t *worker) {
-    unsigned asked = tdg__recheck_turn(&worker->recheck);
+    unsigned announced = tdg__recheck_turn(&worker->recheck);
 
     if (read_inbox(worker))
-        tdg__recheck_let(&worker->recheck, asked);
+        tdg__recheck_let(&worker->recheck, announced);
 }
 
 static void begin_stop(tdg__worker_t *worker);
