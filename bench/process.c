@@ -175,6 +175,18 @@ uint64_t bench_process_cpu_ns(pid_t pid) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+double bench_stolen_seconds(void) {
+    FILE *in = fopen("/proc/stat", "r");
+    unsigned long ticks = 0;
+
+    if (in == NULL)
+        return 0;
+    if (fscanf(in, "cpu %*u %*u %*u %*u %*u %*u %*u %lu", &ticks) != 1)
+        ticks = 0;
+    fclose(in);
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* The number after `field` in a file of /proc, which is in KiB, as bytes. */
 static double read_field(pid_t pid, const char *file, const char *field) {
     char path[64], line[256];

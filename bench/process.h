@@ -53,6 +53,9 @@ void bench_pin(int which);
 /* A process's share of its own core so far, all of its threads. */
 uint64_t bench_process_cpu_ns(pid_t pid);
 
+/* CPU time that other machines on the same host took from this one so far. */
+double bench_stolen_seconds(void);
+
 /* Memory of the process in bytes, its share of what it shares (PSS). */
 double bench_process_memory(pid_t pid);
 

@@ -24,7 +24,8 @@ static const char help[] =
     "Starts `tidings serve` on one core, and on the other 100 good subscribers, a\n"
     "publisher, a reader of a small file, and a crowd that misbehaves. Measures how\n"
     "long an update and a read take without the crowd and with it, what is lost, and\n"
-    "the memory of the server. Everything is on this machine.\n"
+    "the memory of the server. Everything is on this machine. The p99 is the median\n"
+    "of those of all stretches of two seconds.\n"
     "\n"
     "  --kind LIST         of abusers [all]: slow-head, slow-body, not-reading,\n"
     "                      large-reads, bad-key, initialize, churn, malformed,\n"
@@ -240,18 +241,20 @@ static void print(const abuse_measured_t *quiet, const abuse_measured_t *abused,
            abused->lost);
     printf("the server used %.0f %% -> %.0f %% of its core\n", 100 * quiet->cpu,
            100 * abused->cpu);
+    printf("other machines took %.1f %% -> %.1f %% of the cores\n", 100 * quiet->stolen,
+           100 * abused->stolen);
     printf(
         "memory of the server: %.1f MB at first, %.1f MB at most, %.1f MB afterwards\n",
         memory->start, memory->peak, memory->after);
 }
 
 static void put_json(const char *name, const abuse_measured_t *measured) {
-    printf(
-        "\"%s\":{\"update_p50_ns\":%.0f,\"update_p99_ns\":%.0f,\"read_p50_ns\":%.0f,"
-        "\"read_p99_ns\":%.0f,\"updates\":%zu,\"reads\":%zu,\"lost\":%zu,\"cpu\":%.3f}",
-        name, measured->update.p50, measured->update.p99, measured->read.p50,
-        measured->read.p99, measured->updates, measured->reads, measured->lost,
-        measured->cpu);
+    printf("\"%s\":{\"update_p50_ns\":%.0f,\"update_p99_ns\":%.0f,\"read_p50_ns\":%.0f,"
+           "\"read_p99_ns\":%.0f,\"updates\":%zu,\"reads\":%zu,\"lost\":%zu,\"cpu\":%.3f,"
+           "\"stolen\":%.4f}",
+           name, measured->update.p50, measured->update.p99, measured->read.p50,
+           measured->read.p99, measured->updates, measured->reads, measured->lost,
+           measured->cpu, measured->stolen);
 }
 
 static void print_json(const abuse_measured_t *quiet, const abuse_measured_t *abused,
@@ -287,10 +290,13 @@ static void pause_for(size_t ms) {
 
 static void measure_phase(abuse_good_t *good, abuse_measured_t *ret) {
     uint64_t cpu_ns = bench_process_cpu_ns(run.server.pid), began_ns = bench_now_ns();
+    double stolen_s = bench_stolen_seconds(), passed_ns;
 
     abuse_good_measure(good, ret);
-    ret->cpu = (double)(bench_process_cpu_ns(run.server.pid) - cpu_ns) /
-               (double)(bench_now_ns() - began_ns);
+    passed_ns = (double)(bench_now_ns() - began_ns);
+    ret->cpu = (double)(bench_process_cpu_ns(run.server.pid) - cpu_ns) / passed_ns;
+    ret->stolen = (bench_stolen_seconds() - stolen_s) / (passed_ns / 1e9) /
+                  (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 static void measure(abuse_measured_t *quiet, abuse_measured_t *abused,

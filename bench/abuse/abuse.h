@@ -66,8 +66,9 @@ typedef struct abuse_measured {
     bench_spread_t update; /* from publish to subscriber, ns */
     bench_spread_t read;   /* of a small resource, ns */
     size_t updates, reads;
-    size_t lost; /* subscribers that were cut off, or never had the last update */
-    double cpu;  /* of the server, as a share of its core; the leader's */
+    size_t lost;   /* subscribers that were cut off, or never had the last update */
+    double cpu;    /* of the server, as a share of its core; the leader's */
+    double stolen; /* by other machines on the same host, of all cores; the leader's */
 } abuse_measured_t;
 
 /* Subscribes them all. */

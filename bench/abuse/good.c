@@ -17,6 +17,8 @@
 enum {
     EVERY_MS = 20, /* a publish and a read */
     LAST_MS = 30000,
+    WINDOW_S = 2,
+    MAX_WINDOWS = 300,
     BUFFER = 65536,
 };
 
@@ -190,6 +192,28 @@ static size_t behind(const abuse_good_t *good) {
     return count;
 }
 
+/* p50 of all; p99 and the most are medians of those of the windows, so that the moments
+ * in which a virtual machine stands still do not stand for the rest. */
+static bench_spread_t typical(uint64_t *times, size_t count, size_t seconds) {
+    size_t windows = seconds / WINDOW_S > 0 ? seconds / WINDOW_S : 1;
+    uint64_t p99[MAX_WINDOWS], most[MAX_WINDOWS];
+    bench_spread_t all;
+
+    if (count < windows)
+        return (bench_spread_t){0};
+    for (size_t i = 0; i < windows; i++) {
+        size_t from = count * i / windows, to = count * (i + 1) / windows;
+        bench_spread_t one = bench_spread(times + from, to - from);
+
+        p99[i] = (uint64_t)one.p99;
+        most[i] = (uint64_t)one.max;
+    }
+    all = bench_spread(times, count);
+    all.p99 = bench_spread(p99, windows).p50;
+    all.max = bench_spread(most, windows).p50;
+    return all;
+}
+
 void abuse_good_measure(abuse_good_t *good, abuse_measured_t *ret) {
     uint64_t end_ns = bench_now_ns() + good->plan->seconds * UINT64_C(1000000000);
     uint64_t due_ns = bench_now_ns(), last_ns;
@@ -210,8 +234,6 @@ void abuse_good_measure(abuse_good_t *good, abuse_measured_t *ret) {
 
     *ret = (abuse_measured_t){
         .updates = good->update_count, .reads = good->read_count, .lost = behind(good)};
-    if (good->update_count > 0)
-        ret->update = bench_spread(good->updates, good->update_count);
-    if (good->read_count > 0)
-        ret->read = bench_spread(good->reads, good->read_count);
+    ret->update = typical(good->updates, good->update_count, good->plan->seconds);
+    ret->read = typical(good->reads, good->read_count, good->plan->seconds);
 }

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -555,9 +556,10 @@ static void publish_counters(tdg__worker_t *worker) {
 
 static void go_on_stopping(tdg__worker_t *worker);
 
-/* The loop does not wait while there is more. */
+/* The loop does not wait while there is more; other threads may have its core. */
 static void on_hurry(uv_idle_t *hurry) {
     (void)hurry;
+    sched_yield();
 }
 
 static void flush(tdg__worker_t *worker) {
