@@ -70,10 +70,14 @@ static bool go_on(tdg__recheck_t *recheck) {
     return true;
 }
 
-/* It only wakes the worker. */
+/* It only brings another turn: in this one, what was announced may have been looked at
+ * before. */
 static void run(tdg__task_t *task, bool here) {
-    (void)here;
-    atomic_store(&((tdg__recheck_t *)(void *)task)->posted, false);
+    tdg__recheck_t *recheck = (tdg__recheck_t *)(void *)task;
+
+    atomic_store(&recheck->posted, false);
+    if (here)
+        tdg__worker_wake(recheck->worker);
 }
 
 void tdg__recheck_init(tdg__recheck_t *recheck, tdg__worker_t *worker) {
