@@ -24,8 +24,8 @@ static const char help[] =
     "Starts `tidings serve` on one core, and on the other 100 good subscribers, a\n"
     "publisher, a reader of a small file, and a crowd that misbehaves. Measures how\n"
     "long an update and a read take without the crowd and with it, what is lost, and\n"
-    "the memory of the server. Everything is on this machine. The p99 is the median\n"
-    "of those of all stretches of two seconds.\n"
+    "the memory of the server. Everything is on this machine. The typical p99 is\n"
+    "the median of those of equal parts, one for each two seconds.\n"
     "\n"
     "  --kind LIST         of abusers [all]: slow-head, slow-body, not-reading,\n"
     "                      large-reads, bad-key, initialize, churn, malformed,\n"
@@ -214,15 +214,25 @@ static double ratio(double with, double without) {
     return without > 0 ? with / without : 0;
 }
 
-static void print_spread(const char *what, const bench_spread_t *quiet,
-                         const bench_spread_t *abused) {
-    char a[32], b[32], c[32], d[32];
+static void print_times(const char *what, const abuse_times_t *quiet,
+                        const abuse_times_t *abused) {
+    const struct {
+        const char *name;
+        double quiet, abused;
+    } rows[] = {
+        {"p50",         quiet->p50,         abused->p50        },
+        {"p99",         quiet->p99,         abused->p99        },
+        {"typical p99", quiet->typical_p99, abused->typical_p99},
+    };
 
-    printf("%-22s p50 %9s -> %9s   p99 %9s -> %9s   x %.2f\n", what,
-           bench_duration(quiet->p50, a, sizeof(a)),
-           bench_duration(abused->p50, b, sizeof(b)),
-           bench_duration(quiet->p99, c, sizeof(c)),
-           bench_duration(abused->p99, d, sizeof(d)), ratio(abused->p99, quiet->p99));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char a[32], b[32];
+
+        printf("%-22s %-12s %9s -> %9s   x %.2f\n", i == 0 ? what : "", rows[i].name,
+               bench_duration(rows[i].quiet, a, sizeof(a)),
+               bench_duration(rows[i].abused, b, sizeof(b)),
+               ratio(rows[i].abused, rows[i].quiet));
+    }
 }
 
 static void print(const abuse_measured_t *quiet, const abuse_measured_t *abused,
@@ -234,8 +244,8 @@ static void print(const abuse_measured_t *quiet, const abuse_measured_t *abused,
     else
         printf("as many actions as one core makes, %zu s without and with them\n",
                run.plan.seconds);
-    print_spread("update to subscriber", &quiet->update, &abused->update);
-    print_spread("small read", &quiet->read, &abused->read);
+    print_times("update to subscriber", &quiet->update, &abused->update);
+    print_times("small read", &quiet->read, &abused->read);
     printf("updates %zu -> %zu, reads %zu -> %zu, lost subscribers %zu -> %zu\n",
            quiet->updates, abused->updates, quiet->reads, abused->reads, quiet->lost,
            abused->lost);
@@ -248,13 +258,18 @@ static void print(const abuse_measured_t *quiet, const abuse_measured_t *abused,
         memory->start, memory->peak, memory->after);
 }
 
+static void put_times(const char *name, const abuse_times_t *times) {
+    printf("\"%s_p50_ns\":%.0f,\"%s_p99_ns\":%.0f,\"%s_typical_p99_ns\":%.0f,", name,
+           times->p50, name, times->p99, name, times->typical_p99);
+}
+
 static void put_json(const char *name, const abuse_measured_t *measured) {
-    printf("\"%s\":{\"update_p50_ns\":%.0f,\"update_p99_ns\":%.0f,\"read_p50_ns\":%.0f,"
-           "\"read_p99_ns\":%.0f,\"updates\":%zu,\"reads\":%zu,\"lost\":%zu,\"cpu\":%.3f,"
-           "\"stolen\":%.4f}",
-           name, measured->update.p50, measured->update.p99, measured->read.p50,
-           measured->read.p99, measured->updates, measured->reads, measured->lost,
-           measured->cpu, measured->stolen);
+    printf("\"%s\":{", name);
+    put_times("update", &measured->update);
+    put_times("read", &measured->read);
+    printf("\"updates\":%zu,\"reads\":%zu,\"lost\":%zu,\"cpu\":%.3f,\"stolen\":%.4f}",
+           measured->updates, measured->reads, measured->lost, measured->cpu,
+           measured->stolen);
 }
 
 static void print_json(const abuse_measured_t *quiet, const abuse_measured_t *abused,
@@ -272,9 +287,9 @@ static void print_json(const abuse_measured_t *quiet, const abuse_measured_t *ab
     put_json("abused", abused);
     printf(",\"update_ratio\":%.3f,\"read_ratio\":%.3f,\"memory_start_mb\":%.1f,"
            "\"memory_peak_mb\":%.1f,\"memory_after_mb\":%.1f}\n",
-           ratio(abused->update.p99, quiet->update.p99),
-           ratio(abused->read.p99, quiet->read.p99), memory->start, memory->peak,
-           memory->after);
+           ratio(abused->update.typical_p99, quiet->update.typical_p99),
+           ratio(abused->read.typical_p99, quiet->read.typical_p99), memory->start,
+           memory->peak, memory->after);
 }
 
 /* ---- Phases ------------------------------------------------------------- */

@@ -62,9 +62,13 @@ pid_t abuse_crowd_start(const abuse_plan_t *plan);
 
 typedef struct abuse_good abuse_good_t;
 
+typedef struct abuse_times {
+    double p50, p99, typical_p99; /* ns */
+} abuse_times_t;
+
 typedef struct abuse_measured {
-    bench_spread_t update; /* from publish to subscriber, ns */
-    bench_spread_t read;   /* of a small resource, ns */
+    abuse_times_t update; /* from publish to subscriber */
+    abuse_times_t read;   /* of a small resource */
     size_t updates, reads;
     size_t lost;   /* subscribers that were cut off, or never had the last update */
     double cpu;    /* of the server, as a share of its core; the leader's */

@@ -192,26 +192,29 @@ static size_t behind(const abuse_good_t *good) {
     return count;
 }
 
-/* p50 of all; p99 and the most are medians of those of the windows, so that the moments
- * in which a virtual machine stands still do not stand for the rest. */
-static bench_spread_t typical(uint64_t *times, size_t count, size_t seconds) {
-    size_t windows = seconds / WINDOW_S > 0 ? seconds / WINDOW_S : 1;
-    uint64_t p99[MAX_WINDOWS], most[MAX_WINDOWS];
-    bench_spread_t all;
+/* The median of the p99s of equal parts, one for each two seconds, so that the moments in
+ * which a virtual machine stands still do not stand for the rest. */
+static double typical_p99(uint64_t *times, size_t count, size_t seconds) {
+    size_t parts = seconds / WINDOW_S;
+    uint64_t p99[MAX_WINDOWS];
 
-    if (count < windows)
-        return (bench_spread_t){0};
-    for (size_t i = 0; i < windows; i++) {
-        size_t from = count * i / windows, to = count * (i + 1) / windows;
-        bench_spread_t one = bench_spread(times + from, to - from);
+    if (count == 0)
+        return 0;
+    parts = parts > count ? count : parts;
+    parts = parts == 0 ? 1 : parts > MAX_WINDOWS ? MAX_WINDOWS : parts;
+    for (size_t i = 0; i < parts; i++) {
+        size_t from = count * i / parts, to = count * (i + 1) / parts;
 
-        p99[i] = (uint64_t)one.p99;
-        most[i] = (uint64_t)one.max;
+        p99[i] = (uint64_t)bench_spread(times + from, to - from).p99;
     }
-    all = bench_spread(times, count);
-    all.p99 = bench_spread(p99, windows).p50;
-    all.max = bench_spread(most, windows).p50;
-    return all;
+    return bench_spread(p99, parts).p50;
+}
+
+static abuse_times_t times_of(uint64_t *times, size_t count, size_t seconds) {
+    double typical = typical_p99(times, count, seconds); /* first: the next sorts them */
+    bench_spread_t all = count > 0 ? bench_spread(times, count) : (bench_spread_t){0};
+
+    return (abuse_times_t){.p50 = all.p50, .p99 = all.p99, .typical_p99 = typical};
 }
 
 void abuse_good_measure(abuse_good_t *good, abuse_measured_t *ret) {
@@ -234,6 +237,6 @@ void abuse_good_measure(abuse_good_t *good, abuse_measured_t *ret) {
 
     *ret = (abuse_measured_t){
         .updates = good->update_count, .reads = good->read_count, .lost = behind(good)};
-    ret->update = typical(good->updates, good->update_count, good->plan->seconds);
-    ret->read = typical(good->reads, good->read_count, good->plan->seconds);
+    ret->update = times_of(good->updates, good->update_count, good->plan->seconds);
+    ret->read = times_of(good->reads, good->read_count, good->plan->seconds);
 }

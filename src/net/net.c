@@ -167,6 +167,10 @@ void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
     }
 }
 
+bool tdg__net_has_more(const tdg__net_t *net) {
+    return uv_is_active((const uv_handle_t *)&net->turner);
+}
+
 size_t tdg__net_connections(const tdg__net_t *net) {
     return net->connections;
 }

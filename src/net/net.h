@@ -123,4 +123,7 @@ void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
 
 size_t tdg__net_connections(const tdg__net_t *net);
 
+/* Whether somebody waits for his turn, so that the loop goes on without waiting. */
+bool tdg__net_has_more(const tdg__net_t *net);
+
 #endif

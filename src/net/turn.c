@@ -4,14 +4,8 @@
  * themselves, then strangers, each for a slice of time and in the order in which they
  * came; those that are left wait for the next turn, and nothing is read from them
  * meanwhile. So however many there are, and whatever they send, updates wait for two
- * slices, and strangers do not wait for all that anybody can prove with one request.
- *
- * A loop that has more to do than its core can would leave other threads waiting for that
- * core, those that fetch what somebody reads among them, until the scheduler takes it
- * away. It offers it once per turn instead. */
+ * slices, and strangers do not wait for all that anybody can prove with one request. */
 #include "net/internal.h"
-
-#include <sched.h>
 
 static const uint64_t slices_ns[LANES] = {[PROVEN] = 1000000, [STRANGERS] = 300000};
 
@@ -106,6 +100,4 @@ static void on_turn(uv_idle_t *turner) {
     if (net->lanes[PROVEN].first == NULL && net->lanes[STRANGERS].first == NULL &&
         net->writers.first == NULL)
         uv_idle_stop(turner);
-    else
-        sched_yield();
 }

@@ -203,8 +203,8 @@ static tdg__entry_t *take(tdg__catalogue_t *catalogue, tdg__kind_t kind, uint32_
 
 /* ---- Changing it; references are dropped without the lock --------------- */
 
-void tdg__catalogue_announce(tdg__catalogue_t *catalogue) {
-    atomic_fetch_add(&catalogue->announced_count, 1);
+static void announce(tdg__catalogue_t *catalogue) {
+    atomic_fetch_add(&catalogue->announced, 1);
     if (catalogue->taken_back != NULL)
         catalogue->taken_back(catalogue->user);
 }
@@ -217,14 +217,12 @@ static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
     pthread_mutex_lock(&catalogue->lock);
     taken_back = takes_back(catalogue, entry);
     rv = put(catalogue, entry, &old);
-    if (rv == 0 && taken_back)
-        atomic_fetch_add(&catalogue->taken_back_count, 1);
     pthread_mutex_unlock(&catalogue->lock);
 
     if (rv < 0)
         tdg__entry_discard(entry);
     else if (taken_back)
-        tdg__catalogue_announce(catalogue);
+        announce(catalogue);
     tdg__entry_unref(old);
     return rv;
 }
@@ -272,7 +270,7 @@ int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const cha
         *ret = take(catalogue, kind, id);
         *ret_taken_back = leaves_to_closed(catalogue, *ret);
         if (*ret_taken_back)
-            atomic_fetch_add(&catalogue->taken_back_count, 1);
+            atomic_fetch_add(&catalogue->removals, 1);
     }
     pthread_mutex_unlock(&catalogue->lock);
     return id != 0 ? 0 : TDG_ENOTFOUND;
@@ -285,17 +283,28 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
     int rv = tdg__catalogue_take(catalogue, kind, key, &entry, &taken_back);
 
     if (taken_back)
-        tdg__catalogue_announce(catalogue);
+        tdg__catalogue_announce_removal(catalogue);
     tdg__entry_unref(entry);
     return rv;
 }
 
-unsigned tdg__catalogue_announced(tdg__catalogue_t *catalogue) {
-    return atomic_load(&catalogue->announced_count);
+/* Who sees that something was announced sees the removal that it was: counted first, and
+ * looked at last. */
+void tdg__catalogue_announce_removal(tdg__catalogue_t *catalogue) {
+    atomic_fetch_add(&catalogue->announced_removals, 1);
+    announce(catalogue);
 }
 
-bool tdg__catalogue_all_announced_by(tdg__catalogue_t *catalogue, unsigned announced) {
-    return atomic_load(&catalogue->taken_back_count) == announced;
+tdg__announced_t tdg__catalogue_announced(tdg__catalogue_t *catalogue) {
+    tdg__announced_t announced;
+
+    announced.all = atomic_load(&catalogue->announced);
+    announced.removals = atomic_load(&catalogue->announced_removals);
+    return announced;
+}
+
+unsigned tdg__catalogue_removals(tdg__catalogue_t *catalogue) {
+    return atomic_load(&catalogue->removals);
 }
 
 /* ---- Looking up --------------------------------------------------------- */

@@ -51,12 +51,17 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind, const c
 int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
                         tdg__entry_t **ret, bool *ret_taken_back);
 
-/* Calls `taken_back`. What is taken back is counted twice: when it is, and when that is
- * announced, after the changes that led to it have been published. The second returns how
- * often it was announced, the third whether nothing else has been taken back by now. */
-void tdg__catalogue_announce(tdg__catalogue_t *catalogue);
-unsigned tdg__catalogue_announced(tdg__catalogue_t *catalogue);
-bool tdg__catalogue_all_announced_by(tdg__catalogue_t *catalogue, unsigned announced);
+/* Calls `taken_back` for it, after the deletion has been published. */
+void tdg__catalogue_announce_removal(tdg__catalogue_t *catalogue);
+
+/* How often `taken_back` was called, and for removals; counted round. Where there were
+ * more removals than have been announced, a deletion may still be on its way. */
+typedef struct tdg__announced {
+    unsigned all, removals;
+} tdg__announced_t;
+
+tdg__announced_t tdg__catalogue_announced(tdg__catalogue_t *catalogue);
+unsigned tdg__catalogue_removals(tdg__catalogue_t *catalogue);
 
 /* ---- Looking up --------------------------------------------------------- */
 

@@ -17,7 +17,8 @@ struct tdg__catalogue {
     void (*taken_back)(void *user);
     void *user;
 
-    atomic_uint taken_back_count, announced_count; /* how often; counted round */
+    atomic_uint announced;                    /* how often; counted round */
+    atomic_uint removals, announced_removals; /* that take something back */
 
     pthread_mutex_t lock; /* for all that follows */
     tdg__shelf_t shelves[TDG__KIND_COUNT];

@@ -244,6 +244,12 @@ static void flush_or_end(tdg__feed_t *feed, tdg__engine_t *engine, char *scratch
         set_blocked(feed, true);
 }
 
+void tdg__feed_flush(tdg__feed_t *feed) {
+    if (tdg__feed_has_more(feed))
+        flush_or_end(feed, tdg__worker_engine(feed->worker),
+                     tdg__net_scratch(tdg__worker_net(feed->worker)));
+}
+
 bool tdg__feeds_flush(tdg__worker_t *worker, tdg__stream_t *at) {
     tdg__engine_t *engine = tdg__worker_engine(worker);
     char *scratch = tdg__net_scratch(tdg__worker_net(worker));

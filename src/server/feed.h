@@ -83,6 +83,9 @@ bool tdg__feed_has_more(const tdg__feed_t *feed);
 /* The cursor now. */
 tdg__cursor_t tdg__feed_cursor(const tdg__feed_t *feed);
 
+/* Writes what is ready on this one now. It may be gone afterwards. */
+void tdg__feed_flush(tdg__feed_t *feed);
+
 /* Writes what is ready on some feeds of a worker, so that its other clients have their
  * turn in between; behind *at, where the last call ended (0: at the first). Returns
  * whether there is more. */

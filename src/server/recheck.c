@@ -28,27 +28,40 @@ static bool is_taken_back(const tdg__recheck_t *recheck, const tdg__target_t *ta
     }
 }
 
+/* NULL: it has gone. What its stream has ready is written first, such as the deletion,
+ * which may be the end of it. */
+static tdg__feed_t *flushed_feed(const tdg__recheck_t *recheck, tdg__stream_t stream) {
+    tdg__engine_t *engine = tdg__worker_engine(recheck->worker);
+    tdg__feed_t *feed = tdg__engine_stream_user(engine, stream);
+
+    if (feed != NULL)
+        tdg__feed_flush(feed);
+    return tdg__engine_stream_user(engine, stream);
+}
+
 /* As if its watcher had failed; the feed may be gone afterwards. */
 static void end_subscription(tdg__recheck_t *recheck, const tdg__sub_info_t *info) {
-    tdg__feed_t *feed =
-        tdg__engine_stream_user(tdg__worker_engine(recheck->worker), info->stream);
     char name[TDG__ENTRY_MAX_KEY + 1]; /* the engine's own goes with the subscription */
     tdg__target_t target = {info->target.kind, name, info->target.len};
+    tdg__feed_t *feed;
 
-    if (feed == NULL || target.len >= sizeof(name))
+    if (target.len >= sizeof(name))
         return;
     memcpy(name, info->target.name, target.len);
     name[target.len] = '\0';
+    feed = flushed_feed(recheck, info->stream);
+    if (feed == NULL)
+        return;
     tdg__trace_settled(feed, &target, TDG_ENOTSUP);
     tdg__feed_unsubscribe(feed, &target);
     feed->ops->settled(feed, &target, TDG_ENOTSUP, true);
 }
 
-/* Whether a subscription is to end. Not where it may be for a reason that is not due yet:
- * the round for that one comes by again. */
+/* Whether a subscription is to end. Not while a removal is not due yet, which may be that
+ * of its resource: the round for that one comes by again. */
 static bool has_to_end(const tdg__recheck_t *recheck, const tdg__target_t *target) {
     return is_taken_back(recheck, target) &&
-           tdg__catalogue_all_announced_by(catalogue_of(recheck), recheck->due);
+           tdg__catalogue_removals(catalogue_of(recheck)) == recheck->due.removals;
 }
 
 /* Returns whether there is more to look at. One at a time: ending one may end others. */
@@ -89,22 +102,22 @@ void tdg__recheck_ask(tdg__recheck_t *recheck) {
         tdg__inbox_post(tdg__worker_inbox(recheck->worker), &recheck->task);
 }
 
-unsigned tdg__recheck_turn(tdg__recheck_t *recheck) {
-    unsigned announced = tdg__catalogue_announced(catalogue_of(recheck));
+tdg__announced_t tdg__recheck_turn(tdg__recheck_t *recheck) {
+    tdg__announced_t announced = tdg__catalogue_announced(catalogue_of(recheck));
 
-    if (recheck->position == 0 && recheck->due == recheck->done)
+    if (recheck->position == 0 && recheck->due.all == recheck->done)
         return announced;
     if (recheck->position == 0)
-        recheck->begun = recheck->due;
-    if (go_on(recheck) || recheck->begun != recheck->due)
+        recheck->begun = recheck->due.all;
+    if (go_on(recheck) || recheck->begun != recheck->due.all)
         tdg__worker_wake(recheck->worker);
     if (recheck->position == 0)
         recheck->done = recheck->begun;
     return announced;
 }
 
-void tdg__recheck_let(tdg__recheck_t *recheck, unsigned announced) {
-    if (recheck->due != announced)
+void tdg__recheck_let(tdg__recheck_t *recheck, tdg__announced_t announced) {
+    if (recheck->due.all != announced.all)
         tdg__worker_wake(recheck->worker);
     recheck->due = announced;
 }

@@ -841,7 +841,7 @@ int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
     int rv =
         tdg__hub_publish_with(server->hub, &target, NULL, true, commit_removal, &removal);
     if (removal.taken_back)
-        tdg__catalogue_announce(server->catalogue); /* subscribers see it deleted first */
+        tdg__catalogue_announce_removal(server->catalogue);
     tdg__entry_unref(removal.entry);
     return removed(server, TDG__RESOURCE, uri, rv);
 }

@@ -271,7 +271,7 @@ static bool read_inbox(tdg__worker_t *worker) {
 }
 
 static void take_inbox(tdg__worker_t *worker) {
-    unsigned announced = tdg__recheck_turn(&worker->recheck);
+    tdg__announced_t announced = tdg__recheck_turn(&worker->recheck);
 
     if (read_inbox(worker))
         tdg__recheck_let(&worker->recheck, announced);
@@ -556,10 +556,9 @@ static void publish_counters(tdg__worker_t *worker) {
 
 static void go_on_stopping(tdg__worker_t *worker);
 
-/* The loop does not wait while there is more; other threads may have its core. */
+/* The loop does not wait while there is more. */
 static void on_hurry(uv_idle_t *hurry) {
     (void)hurry;
-    sched_yield();
 }
 
 static void flush(tdg__worker_t *worker) {
@@ -569,12 +568,22 @@ static void flush(tdg__worker_t *worker) {
         uv_idle_stop(&worker->hurry);
 }
 
+/* A loop that has more to do than its core can would leave other threads waiting for that
+ * core, those that fetch what somebody reads among them, until the scheduler takes it
+ * away. It offers it once per turn instead. */
+static void offer_core(const tdg__worker_t *worker) {
+    if (uv_is_active((const uv_handle_t *)&worker->hurry) ||
+        tdg__net_has_more(worker->net))
+        sched_yield();
+}
+
 static void on_prepare(uv_prepare_t *prepare) {
     tdg__worker_t *worker = prepare->data;
 
     if (worker->state >= CLOSING)
         return;
     flush(worker);
+    offer_core(worker);
     publish_counters(worker);
     if (worker->state != RUNNING)
         go_on_stopping(worker);

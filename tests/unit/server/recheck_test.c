@@ -265,6 +265,33 @@ static void a_deletion_comes_before_the_end(void **state) {
     close_crowd(crowd);
 }
 
+/* More streams than are written to in the turns before the round. */
+static void a_deletion_comes_before_the_end_behind_a_crowd(void **state) {
+    enum { STREAMS = 300 };
+    struct fixture *f = open_with(state, 1);
+    struct client *crowd = calloc(STREAMS, sizeof(*crowd));
+
+    assert_non_null(crowd);
+    add_template(f, "own:{x}", true);
+    add_resource(f, "own:1", false);
+    for (int i = 0; i < STREAMS; i++) {
+        served_client(&f->served, &crowd[i]);
+        modern_listen(&crowd[i], "{'resourceSubscriptions':['a:2']}");
+    }
+    for (int round = 0; round < 10; round++) {
+        modern_listen(&f->one, "{'resourceSubscriptions':['own:1']}");
+        served_change(&f->served, "a:2");
+        remove_resource(f, "own:1");
+        expect_complete_after_deletion(&f->one);
+        for (int i = 0; i < STREAMS; i++)
+            client_expect(&crowd[i], "'uri':'a:2'");
+        add_resource(f, "own:1", false);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        client_done(&crowd[i]);
+    free(crowd);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -278,6 +305,7 @@ int main(void) {
         CASE(a_legacy_session_ends),
         CASE(many_end_over_several_turns),
         CASE(a_deletion_comes_before_the_end),
+        CASE(a_deletion_comes_before_the_end_behind_a_crowd),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
