@@ -63,9 +63,10 @@ static const tdg__option_t server_options[] = {
     TEXTS(
         trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
         "Proxies in front of this server, as addresses or networks. Of a request that "
-        "comes through them, the caller is the last address in X-Forwarded-For (or, "
-        "without it, Forwarded) that is no such proxy: for max-sessions-per-address, for "
-        "turns between clients, and in the log."),
+        "comes through them, the caller is the last address in X-Forwarded-For or "
+        "Forwarded that is no such proxy (the proxy itself, where the two name different "
+        "callers): for max-sessions-per-address, for turns between clients, and in the "
+        "log."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
            "codes. An entry of `listen` may say otherwise."),

@@ -4,20 +4,66 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_TEXT = 64 };
+enum {
+    MAX_TEXT = 64,
+    MAX_HOPS = 32, /* of one field that are looked at, from the right */
+};
+
+/* ---- Lists -------------------------------------------------------------- */
+
+struct slice {
+    const char *text;
+    size_t len;
+};
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static struct slice trim(struct slice slice) {
+    while (slice.len > 0 && is_blank(slice.text[0])) {
+        slice.text++;
+        slice.len--;
+    }
+    while (slice.len > 0 && is_blank(slice.text[slice.len - 1]))
+        slice.len--;
+    return slice;
+}
+
+/* Cuts off what comes before the first separator; with `quotes`, one in quotes is none:
+ * clients choose what stands there. False: nothing is left. */
+static bool cut(struct slice *rest, char separator, bool quotes, struct slice *ret) {
+    bool quoted = false;
+    size_t len = 0;
+
+    if (rest->text == NULL)
+        return false;
+    for (; len < rest->len && (quoted || rest->text[len] != separator); len++) {
+        if (quotes && rest->text[len] == '"')
+            quoted = !quoted;
+        else if (quoted && rest->text[len] == '\\' && len + 1 < rest->len)
+            len++;
+    }
+    *ret = trim((struct slice){rest->text, len});
+    if (len < rest->len)
+        *rest = (struct slice){rest->text + len + 1, rest->len - len - 1};
+    else
+        *rest = (struct slice){NULL, 0};
+    return true;
+}
+
+/* ---- One hop ------------------------------------------------------------ */
 
 /* "1.2.3.4", "1.2.3.4:567", "::1", "[::1]", "[::1]:567", all of it in quotes maybe. */
-static bool parse_hop(const char *text, size_t len, tdg__address_t *ret) {
+static bool parse_hop(struct slice hop, tdg__address_t *ret) {
     char address[MAX_TEXT];
 
-    if (len >= 2 && text[0] == '"' && text[len - 1] == '"') {
-        text++;
-        len -= 2;
-    }
-    if (len >= sizeof(address))
+    if (hop.len >= 2 && hop.text[0] == '"' && hop.text[hop.len - 1] == '"')
+        hop = (struct slice){hop.text + 1, hop.len - 2};
+    if (hop.len >= sizeof(address))
         return false;
-    memcpy(address, text, len);
-    address[len] = '\0';
+    memcpy(address, hop.text, hop.len);
+    address[hop.len] = '\0';
 
     char *colon = strchr(address, ':');
     if (address[0] == '[') {
@@ -33,76 +79,87 @@ static bool parse_hop(const char *text, size_t len, tdg__address_t *ret) {
     return tdg__address_parse(address, ret);
 }
 
-/* The value of `for` in one element of Forwarded. */
-static bool parse_forwarded(const char *text, size_t len, tdg__address_t *ret) {
-    while (len > 0) {
-        const char *end = memchr(text, ';', len);
-        size_t part = end != NULL ? (size_t)(end - text) : len;
+/* The value of `for` in one element of Forwarded, which has it once. */
+static bool parse_forwarded(struct slice element, tdg__address_t *ret) {
+    struct slice pair, hop = {NULL, 0};
 
-        while (part > 0 && (*text == ' ' || *text == '\t')) {
-            text++;
-            part--;
-            len--;
-        }
-        if (part > 4 && strncasecmp(text, "for=", 4) == 0)
-            return parse_hop(text + 4, part - 4, ret);
-        text += part + (end != NULL);
-        len -= part + (end != NULL);
+    while (cut(&element, ';', true, &pair)) {
+        if (pair.len < 4 || strncasecmp(pair.text, "for=", 4) != 0)
+            continue;
+        if (hop.text != NULL)
+            return false;
+        hop = (struct slice){pair.text + 4, pair.len - 4};
     }
-    return false;
+    return hop.text != NULL && parse_hop(hop, ret);
 }
 
-struct hops {
-    const tdg__networks_t *proxies;
-    bool (*parse)(const char *text, size_t len, tdg__address_t *ret);
-    tdg__address_t *found; /* the last that can be believed */
+/* ---- All hops ----------------------------------------------------------- */
+
+struct field {
+    const char *name;
+    bool quotes;
+    bool (*parse)(struct slice hop, tdg__address_t *ret);
 };
 
-/* From the right: each proxy appends whom it heard from. False: no further. */
-static bool walk(struct hops *hops, const char *list) {
-    size_t end = strlen(list);
+static const struct field x_forwarded_for = {"x-forwarded-for", false, parse_hop};
+static const struct field forwarded = {"forwarded", true, parse_forwarded};
 
-    while (end > 0) {
-        size_t begin = end, len;
-        tdg__address_t hop;
+/* From the right: each proxy appends whom it heard from. *found is the last that can be
+ * believed. False: no further. */
+static bool walk(const struct field *field, const char *list,
+                 const tdg__networks_t *proxies, tdg__address_t *found) {
+    struct slice rest = {list, strlen(list)}, hop, last[MAX_HOPS];
+    size_t count = 0;
 
-        while (begin > 0 && list[begin - 1] != ',')
-            begin--;
-        const char *text = list + begin;
-        for (len = end - begin; len > 0 && (*text == ' ' || *text == '\t'); len--)
-            text++;
-        while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-            len--;
-        if (!hops->parse(text, len, &hop))
+    while (cut(&rest, ',', field->quotes, &hop))
+        if (hop.len > 0)
+            last[count++ % MAX_HOPS] = hop;
+    for (size_t i = count; i > 0; i--) {
+        tdg__address_t address;
+
+        if (count - i == MAX_HOPS || !field->parse(last[(i - 1) % MAX_HOPS], &address))
             return false;
-        *hops->found = hop;
-        if (!tdg__networks_have(hops->proxies, &hop))
+        *found = address;
+        if (!tdg__networks_have(proxies, &address))
             return false;
-        end = begin > 0 ? begin - 1 : 0;
     }
     return true;
 }
 
-static void walk_fields(struct hops *hops, const tdg__http_request_t *http,
-                        const char *name) {
-    for (size_t i = http->field_count; i-- > 0;)
-        if (strcmp(http->fields[i].name, name) == 0 && !walk(hops, http->fields[i].value))
-            return;
+/* Whom all fields of this name together name. False: there is none. */
+static bool look_at(const struct field *field, const tdg__http_request_t *http,
+                    const tdg__networks_t *proxies, tdg__address_t *found) {
+    bool any = false;
+
+    for (size_t i = http->field_count; i-- > 0;) {
+        if (strcmp(http->fields[i].name, field->name) != 0)
+            continue;
+        any = true;
+        if (!walk(field, http->fields[i].value, proxies, found))
+            break;
+    }
+    return any;
+}
+
+/* A proxy writes one of the two and may pass on what a client wrote into the other. Which
+ * one is not known, so where both are there they have to agree. */
+static void look_behind(const tdg__networks_t *proxies, const tdg__http_request_t *http,
+                        tdg__address_t *caller) {
+    tdg__address_t by_list = *caller, by_pairs = *caller;
+    bool has_list = look_at(&x_forwarded_for, http, proxies, &by_list);
+    bool has_pairs = look_at(&forwarded, http, proxies, &by_pairs);
+
+    if (has_list && (!has_pairs || tdg__address_equal(&by_list, &by_pairs)))
+        *caller = by_list;
+    else if (has_pairs && !has_list)
+        *caller = by_pairs;
 }
 
 bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
                       const tdg__http_request_t *http, tdg__address_t *ret) {
     if (!tdg__address_parse(peer, ret))
         return false;
-    if (tdg__networks_have(proxies, ret)) {
-        struct hops hops = {proxies, parse_hop, ret};
-
-        if (tdg__http_field(http, "x-forwarded-for") != NULL) {
-            walk_fields(&hops, http, "x-forwarded-for");
-        } else {
-            hops.parse = parse_forwarded;
-            walk_fields(&hops, http, "forwarded");
-        }
-    }
+    if (tdg__networks_have(proxies, ret))
+        look_behind(proxies, http, ret);
     return true;
 }

@@ -45,7 +45,8 @@ static void behind_proxies_the_last_stranger_counts(void **state) {
         {"10.1.1.1, 10.2.2.2",           "10.1.1.1"   }, /* all of them ours */
         {"6.6.6.6, unknown",             "127.0.0.1"  },
         {"6.6.6.6, unknown, 10.1.1.1",   "10.1.1.1"   },
-        {"6.6.6.6,",                     "127.0.0.1"  },
+        {"192.0.2.7, ,,",                "192.0.2.7"  }, /* empty ones do not count */
+        {"6.6.6.6, \"x,192.0.2.7",       "192.0.2.7"  }, /* no quotes here */
         {"",                             "127.0.0.1"  },
     };
 
@@ -79,6 +80,13 @@ static void the_field_of_rfc_7239_is_understood(void **state) {
         {"for=192.0.2.7, for=10.3.3.3;proto=http",        "192.0.2.7"  },
         {"for=_hidden",                                   "127.0.0.1"  },
         {"by=192.0.2.7",                                  "127.0.0.1"  },
+        {"for=192.0.2.7 ; proto=http,",                   "192.0.2.7"  },
+        {"for=192.0.2.7;host=\"x,for=6.6.6.6;y=\"",       "192.0.2.7"  },
+        {"host=\"x;for=6.6.6.6;y=\";for=192.0.2.7",       "192.0.2.7"  },
+        {"for=192.0.2.7;host=\"\\\",for=6.6.6.6;x=\"",    "192.0.2.7"  },
+        {"for=192.0.2.7;for=6.6.6.6",                     "127.0.0.1"  },
+        {"for=6.6.6.6;host=\"x",                          "6.6.6.6"    },
+        {"host=\"x, for=192.0.2.7",                       "127.0.0.1"  },
     };
 
     (void)state;
@@ -87,6 +95,42 @@ static void the_field_of_rfc_7239_is_understood(void **state) {
 
         assert_caller("127.0.0.1", &field, 1, cases[i].expected);
     }
+}
+
+static void two_fields_have_to_agree(void **state) {
+    static const struct {
+        const char *list, *pairs, *expected;
+    } cases[] = {
+        {"192.0.2.7",          "for=192.0.2.7",               "192.0.2.7"},
+        {"6.6.6.6, 192.0.2.7", "for=192.0.2.7, for=10.1.1.1", "192.0.2.7"},
+        {"6.6.6.6",            "for=192.0.2.7",               "127.0.0.1"},
+        {"192.0.2.7",          "for=6.6.6.6",                 "127.0.0.1"},
+        {"192.0.2.7",          "",                            "127.0.0.1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const tdg__http_field_t fields[] = {
+            {"x-forwarded-for", cases[i].list },
+            {"forwarded",       cases[i].pairs},
+        };
+
+        assert_caller("127.0.0.1", fields, COUNT(fields), cases[i].expected);
+    }
+}
+
+/* A chain that is longer than any is not followed to its beginning. */
+static void chains_are_bounded(void **state) {
+    enum { HOPS = 2000 };
+    static char list[HOPS * 10 + 16] = "192.0.2.7";
+    tdg__http_field_t field = {"x-forwarded-for", list};
+
+    (void)state;
+    for (int i = 0; i < HOPS; i++)
+        strcat(list, ",10.1.1.1");
+    assert_caller("127.0.0.1", &field, 1, "10.1.1.1");
+    list[strlen("192.0.2.7") + 31 * strlen(",10.1.1.1")] = '\0';
+    assert_caller("127.0.0.1", &field, 1, "192.0.2.7");
 }
 
 static void who_has_no_address_counts_for_nobody(void **state) {
@@ -103,6 +147,8 @@ int main(void) {
         cmocka_unit_test(behind_proxies_the_last_stranger_counts),
         cmocka_unit_test(several_fields_are_one_list),
         cmocka_unit_test(the_field_of_rfc_7239_is_understood),
+        cmocka_unit_test(two_fields_have_to_agree),
+        cmocka_unit_test(chains_are_bounded),
         cmocka_unit_test(who_has_no_address_counts_for_nobody),
     };
 
