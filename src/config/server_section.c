@@ -294,24 +294,74 @@ static int refused_unless_unset(const tdg__node_t *text, const tdg__problems_t *
     return tdg__node_is_unset(text, problems) ? rv : TDG_EINVAL;
 }
 
-static int check_proxies(const tdg__config_t *config, const tdg__node_t *node,
-                         tdg__problems_t *problems) {
-    char **texts = config->server.trusted_proxies;
+static bool is_network(const char *text) {
+    const char *const one[] = {text, NULL};
+    tdg__networks_t *networks = NULL;
+    int rv = tdg__networks_create(one, &networks);
+
+    tdg__networks_destroy(networks);
+    return rv != TDG_EINVAL;
+}
+
+/* Whether some Host could match it: "*", "name", "name:80", "[::1]:80". */
+static bool is_host(const char *text) {
+    size_t len = text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
+    char address[64];
+
+    if (strcmp(text, "*") == 0)
+        return true;
+    if (len == 0 || len > strlen(text) || strcspn(text, "*/@?# \t") < len)
+        return false;
+    if (text[0] == '[') {
+        tdg__address_t ret;
+
+        if (len < 2 || len - 2 >= sizeof(address))
+            return false;
+        memcpy(address, text + 1, len - 2);
+        address[len - 2] = '\0';
+        if (strchr(address, ':') == NULL || !tdg__address_parse(address, &ret))
+            return false;
+    }
+    text += len;
+    return *text == '\0' || (*text == ':' && text[1] != '\0' &&
+                             text[1 + strspn(text + 1, "0123456789")] == '\0');
+}
+
+static int check_texts(char **texts, const tdg__node_t *node,
+                       bool (*fits)(const char *text), const char *complaint,
+                       tdg__problems_t *problems) {
     int rv = 0;
 
     for (size_t i = 0; texts != NULL && texts[i] != NULL; i++) {
-        const char *const one[] = {texts[i], NULL};
-        tdg__networks_t *proxies = NULL;
-
-        if (tdg__networks_create(one, &proxies) < 0) {
-            tdg__node_problem(problems, place_of_text(node, i),
-                              "this is neither an address nor a network such as "
-                              "10.0.0.0/8");
-            rv = refused_unless_unset(place_of_text(node, i), problems, rv);
-        }
-        tdg__networks_destroy(proxies);
+        if (fits(texts[i]))
+            continue;
+        tdg__node_problem(problems, place_of_text(node, i), "%s", complaint);
+        rv = refused_unless_unset(place_of_text(node, i), problems, rv);
     }
     return rv;
+}
+
+/* Who may call, and who forwards calls. */
+static int check_callers(const tdg__config_t *config, const tdg__node_t *section,
+                         tdg__problems_t *problems) {
+    char **hosts = config->server.allowed_hosts;
+    const tdg__node_t *node = tdg__node_get(section, "allowed-hosts");
+    int rv =
+        check_texts(hosts, node, is_host,
+                    "no client sends such a Host; write a name or an address, such as "
+                    "tidings.example, 10.0.0.1:8808 or [::1]",
+                    problems);
+
+    if (hosts != NULL && hosts[0] == NULL) {
+        tdg__node_problem(problems, node, "an empty list lets nobody in; write %s",
+                          "at least one host, or leave the line out");
+        rv = TDG_EINVAL;
+    }
+    int proxies = check_texts(
+        config->server.trusted_proxies, tdg__node_get(section, "trusted-proxies"),
+        is_network, "this is neither an address nor a network such as 10.0.0.0/8",
+        problems);
+    return rv < 0 ? rv : proxies;
 }
 
 static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
@@ -354,7 +404,7 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
                           config->server.min_rate_limit);
     together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
-    if (check_proxies(config, tdg__node_get(section, "trusted-proxies"), problems) < 0)
+    if (check_callers(config, section, problems) < 0)
         together = TDG_EINVAL;
     return rv < 0 ? rv : together;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/network.h"
 #include "net/net.h"
 #include "server/http.h"
 
@@ -30,15 +31,6 @@ static size_t name_len(const char *host) {
     return *port == '\0' ? (size_t)(end - host) : 0;
 }
 
-/* An entry without a port allows any port. */
-static bool matches(const char *allowed, const char *host) {
-    size_t len = name_len(host);
-
-    if (strcmp(allowed, "*") == 0 || strcasecmp(allowed, host) == 0)
-        return true;
-    return len > 0 && strlen(allowed) == len && strncasecmp(allowed, host, len) == 0;
-}
-
 /* The name or address without brackets and port; "" where there is none. IPv6 addresses
  * stand in brackets, and nothing else does. */
 static void cut_name(const char *host, char ret[MAX_NAME]) {
@@ -53,6 +45,31 @@ static void cut_name(const char *host, char ret[MAX_NAME]) {
         len = 0;
     memcpy(ret, host, len);
     ret[len] = '\0';
+}
+
+/* Names as text, addresses however they are written. */
+static bool is_same_name(const char *a, const char *b) {
+    char a_name[MAX_NAME], b_name[MAX_NAME];
+    tdg__address_t a_address, b_address;
+
+    cut_name(a, a_name);
+    cut_name(b, b_name);
+    if (a_name[0] == '\0' || b_name[0] == '\0')
+        return false;
+    return strcasecmp(a_name, b_name) == 0 ||
+           (tdg__address_parse(a_name, &a_address) &&
+            tdg__address_parse(b_name, &b_address) &&
+            tdg__address_equal(&a_address, &b_address));
+}
+
+/* An entry without a port allows any port. */
+static bool matches(const char *allowed, const char *host) {
+    const char *port = allowed + name_len(allowed);
+
+    if (strcmp(allowed, "*") == 0 || strcasecmp(allowed, host) == 0)
+        return true;
+    return is_same_name(allowed, host) &&
+           (*port == '\0' || strcmp(port, host + name_len(host)) == 0);
 }
 
 static bool is_loopback_name(const char *name) {

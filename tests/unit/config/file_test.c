@@ -297,6 +297,43 @@ static void everything_wrong_is_told_at_once(void **state) {
     tdg__config_destroy(config);
 }
 
+/* NULL: the list is right. */
+static void assert_hosts(const char *list, const char *says) {
+    char text[128], *what;
+    int rv;
+
+    snprintf(text, sizeof(text), "server: {allowed-hosts: [%s]}\n", list);
+    tdg__config_t *config = read_text(text, &rv, &what);
+    if ((rv < 0) != (says != NULL) || (says != NULL && strstr(what, says) == NULL))
+        fail_msg("%s: %d, %s", list, rv, what);
+    free(what);
+    tdg__config_destroy(config);
+}
+
+static void hosts_that_no_client_sends_are_mistakes(void **state) {
+    static const char *const fine[] = {"\"*\"",     "tidings.example",
+                                       "a:80",      "10.0.0.1",
+                                       "\"[::1]\"", "\"[2001:db8::1]:80\""};
+    static const char *const bad[] = {"\"::1\"",
+                                      "\"https://a.example\"",
+                                      "\"*.example\"",
+                                      "\"a:x\"",
+                                      "\"a:\"",
+                                      "\":80\"",
+                                      "\"[::1\"",
+                                      "\"[]\"",
+                                      "\"[10.0.0.1]\"",
+                                      "\"a b\"",
+                                      "\"\""};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_hosts(fine[i], NULL);
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_hosts(bad[i], "server.allowed-hosts[0]: no client sends such a Host");
+    assert_hosts("", "server.allowed-hosts: an empty list lets nobody in");
+}
+
 static void files_are_read(void **state) {
     char path[] = "file_test_XXXXXX";
     int fd = mkstemp(path);
@@ -363,6 +400,7 @@ int main(void) {
         TEST(every_message),
         TEST(sound_entries_of_a_wrong_file_can_be_looked_at),
         TEST(everything_wrong_is_told_at_once),
+        TEST(hosts_that_no_client_sends_are_mistakes),
         TEST(files_are_read),
         TEST(every_allocation_may_fail),
     };

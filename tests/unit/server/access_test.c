@@ -88,6 +88,22 @@ static void by_default_pages_of_this_machine_may_call(void **state) {
         assert_false(tdg__listener_allows_origin(&listener, bad[i]));
 }
 
+static void addresses_are_allowed_however_they_are_written(void **state) {
+    char a[] = "[::1]", b[] = "10.0.0.1:80", c[] = "[2001:DB8::1]:80";
+    char *hosts[] = {a, b, c, NULL};
+    static const char *const fine[] = {"[0:0:0:0:0:0:0:1]:9921", "[::1]",
+                                       "[::ffff:10.0.0.1]:80", "[2001:db8:0::1]:80"};
+    static const char *const bad[] = {
+        "[::2]", "::1", "[2001:db8:0::1]", "10.0.0.1", "[2001:db8:0::1]:81", "localhost"};
+    const tdg__listener_t listener = {.hosts = hosts, .loopback = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fine); i++)
+        assert_true(tdg__listener_allows_host(&listener, fine[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(tdg__listener_allows_host(&listener, bad[i]));
+}
+
 static void lists_take_the_place_of_the_default(void **state) {
     char a[] = "api.example.com", b[] = "other:8080", c[] = "https://app.example.com";
     char *hosts[] = {a, b, NULL}, *origins[] = {c, NULL}, *none[] = {NULL};
@@ -287,6 +303,7 @@ int main(void) {
         cmocka_unit_test(on_another_address_the_refusal_says_what_to_do),
         cmocka_unit_test(by_default_pages_of_this_machine_may_call),
         cmocka_unit_test(lists_take_the_place_of_the_default),
+        cmocka_unit_test(addresses_are_allowed_however_they_are_written),
         cmocka_unit_test(a_star_is_anybody),
         cmocka_unit_test(strangers_get_403),
         cmocka_unit_test(a_stream_is_for_those_who_accept_one),
