@@ -40,22 +40,23 @@ static const char *read_host(const char *text, const char **ret_host, size_t *re
 
     text += has_brackets;
     *ret_host = text;
-    *ret_len = strspn(text, has_brackets ? "0123456789abcdefABCDEF:.%" : letters);
+    *ret_len = strspn(text, has_brackets ? "0123456789abcdefABCDEF:." : letters);
+    if (has_brackets && text[*ret_len] == '%') /* the zone of a link-local address */
+        *ret_len += 1 + strspn(text + *ret_len + 1, letters);
     text += *ret_len;
     if (has_brackets && *text++ != ']')
         return NULL;
     return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
 }
 
-/* Names are not looked up: what one stands for may change, and who may call with it. A
- * zone may follow an IPv6 address. */
+/* Names are not looked up: what one stands for may change, and who may call with it. */
 static bool is_address(const char *host) {
     char text[TDG__LISTEN_HOST_MAX + 1];
     tdg__address_t address;
 
     strcpy(text, host);
     text[strcspn(text, "%")] = '\0';
-    return strcmp(host, "localhost") == 0 || tdg__address_parse(text, &address);
+    return strcasecmp(host, "localhost") == 0 || tdg__address_parse(text, &address);
 }
 
 const char *const tdg__dialects[] = {"mcp", "erlmcp", NULL};

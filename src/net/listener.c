@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ struct listener {
 
 static int parse_address(const char *host, uint16_t port, struct sockaddr_storage *ret,
                          socklen_t *ret_len) {
-    if (strcmp(host, "localhost") == 0)
+    if (strcasecmp(host, "localhost") == 0)
         host = "127.0.0.1";
     memset(ret, 0, sizeof(*ret));
     if (uv_ip4_addr(host, port, (struct sockaddr_in *)ret) == 0)

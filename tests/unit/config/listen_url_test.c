@@ -8,14 +8,16 @@ static void addresses_are_read(void **state) {
         const char *url, *host;
         uint16_t port;
     } cases[] = {
-        {TDG__LISTEN_DEFAULT,     "127.0.0.1",  8808 },
-        {"http://0.0.0.0:80/",    "0.0.0.0",    80   },
-        {"HTTP://localhost",      "localhost",  8808 },
-        {"http://localhost/",     "localhost",  8808 },
-        {"http://[::1]:0",        "::1",        0    },
-        {"http://[::]",           "::",         8808 },
-        {"http://10.0.0.1:65535", "10.0.0.1",   65535},
-        {"http://[fe80::1%25]",   "fe80::1%25", 8808 },
+        {TDG__LISTEN_DEFAULT,            "127.0.0.1",         8808 },
+        {"http://0.0.0.0:80/",           "0.0.0.0",           80   },
+        {"HTTP://localhost",             "localhost",         8808 },
+        {"http://localhost/",            "localhost",         8808 },
+        {"http://[::1]:0",               "::1",               0    },
+        {"http://[::]",                  "::",                8808 },
+        {"http://10.0.0.1:65535",        "10.0.0.1",          65535},
+        {"http://LOCALHOST:1",           "LOCALHOST",         1    },
+        {"http://[fe80::1%25]",          "fe80::1%25",        8808 },
+        {"http://[fe80::1%eth-0.1_x]:2", "fe80::1%eth-0.1_x", 2    },
     };
 
     (void)state;
