@@ -47,7 +47,7 @@ static uint32_t decode(const unsigned char *text, size_t len, size_t *ret_len) {
     uint32_t character = text[0] & (0xffu >> (need + 1));
 
     *ret_len = 1;
-    if (text[0] < 0xc0 || need > len)
+    if (text[0] < 0xc0 || text[0] > 0xf4 || need > len)
         return 0x80;
     for (size_t i = 1; i < need; i++) {
         if ((text[i] & 0xc0) != 0x80)

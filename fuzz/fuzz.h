@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
@@ -27,6 +28,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 static inline void require(bool holds) {
     if (!holds)
         abort();
+}
+
+/* Cuts a line off *text; what is left is "" after the last one. */
+static inline char *next_line(char **text) {
+    char *line = *text, *end = strchr(line, '\n');
+
+    if (end != NULL)
+        *end++ = '\0';
+    *text = end != NULL ? end : line + strlen(line);
+    return line;
 }
 
 #endif

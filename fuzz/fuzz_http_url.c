@@ -62,16 +62,6 @@ static void check_expanded(const char *url, char **values) {
     tdg__text_done(&out);
 }
 
-/* Cuts a line off; what is left is the last one. */
-static char *next_line(char **text) {
-    char *line = *text, *end = strchr(line, '\n');
-
-    if (end != NULL)
-        *end++ = '\0';
-    *text = end != NULL ? end : line + strlen(line);
-    return line;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char pattern[] = "x:{a}/{b}";
     tdg__parse_error_t error = {0};

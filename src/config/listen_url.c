@@ -31,8 +31,8 @@ static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error)
     return 0;
 }
 
-/* The host, of which *ret_len bytes are the text inside the brackets where it has some;
- * returns what follows, or NULL. */
+/* The host, of which *ret_len bytes are the text inside the brackets, which an IPv6
+ * address has and nothing else; returns what follows, or NULL. */
 static const char *read_host(const char *text, const char **ret_host, size_t *ret_len) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                   "0123456789-._";
@@ -44,7 +44,7 @@ static const char *read_host(const char *text, const char **ret_host, size_t *re
     if (has_brackets && text[*ret_len] == '%') /* the zone of a link-local address */
         *ret_len += 1 + strspn(text + *ret_len + 1, letters);
     text += *ret_len;
-    if (has_brackets && *text++ != ']')
+    if (has_brackets && (*text++ != ']' || memchr(*ret_host, ':', *ret_len) == NULL))
         return NULL;
     return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
 }

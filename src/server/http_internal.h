@@ -48,6 +48,9 @@ void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]);
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type);
 bool tdg__visit_wants_stream(tdg__visit_t *visit); /* else it has been refused */
 
+/* Whether a Content-Type, NULL for none, is that of JSON. */
+bool tdg__visit_is_json(const char *content_type);
+
 /* Whether the body is of the type that messages have; else it has been refused. */
 bool tdg__visit_brings_json(tdg__visit_t *visit);
 
@@ -78,5 +81,9 @@ void tdg__visit_get(tdg__visit_t *visit);      /* GET on /mcp: a stream of a ses
 void tdg__visit_delete(tdg__visit_t *visit);   /* DELETE on /mcp: the end of one */
 void tdg__visit_sse(tdg__visit_t *visit);      /* GET on /sse, of 2024-11-05 */
 void tdg__visit_messages(tdg__visit_t *visit); /* POST on /messages, of 2024-11-05 */
+
+/* The value of sessionId in a query, copied to `room`, which has TDG__SESSION_ID + 1
+ * bytes (session.h); "" where it is longer. NULL: there is none. */
+const char *tdg__visit_query_session(const char *query, char *room);
 
 #endif

@@ -254,8 +254,7 @@ void tdg__visit_sse(tdg__visit_t *visit) {
         respond_not_opened(visit, rv);
 }
 
-/* The value of sessionId in a query, copied; NULL: none. */
-static const char *session_in_query(const char *query, char *ret) {
+const char *tdg__visit_query_session(const char *query, char *room) {
     static const char name[] = "sessionId=";
 
     while (*query != '\0') {
@@ -265,9 +264,9 @@ static const char *session_in_query(const char *query, char *ret) {
             size_t value = len - (sizeof(name) - 1);
 
             value = value <= TDG__SESSION_ID ? value : 0; /* no session has that name */
-            memcpy(ret, query + sizeof(name) - 1, value);
-            ret[value] = '\0';
-            return ret;
+            memcpy(room, query + sizeof(name) - 1, value);
+            room[value] = '\0';
+            return room;
         }
         query += len + (query[len] == '&');
     }
@@ -280,7 +279,7 @@ void tdg__visit_messages(tdg__visit_t *visit) {
     tdg__rpc_message_t message;
 
     tdg__session_t *session = find_session(
-        visit, session_in_query(visit->http->query, id), TDG__SESSION_SSE, NULL);
+        visit, tdg__visit_query_session(visit->http->query, id), TDG__SESSION_SSE, NULL);
     if (session == NULL)
         return;
 

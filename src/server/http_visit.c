@@ -122,7 +122,7 @@ bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type) {
     return false;
 }
 
-static bool is_json(const char *content_type) {
+bool tdg__visit_is_json(const char *content_type) {
     size_t len = content_type != NULL ? strcspn(content_type, "; \t") : 0;
 
     return len == strlen("application/json") &&
@@ -132,7 +132,7 @@ static bool is_json(const char *content_type) {
 /* ---- Messages ----------------------------------------------------------- */
 
 bool tdg__visit_brings_json(tdg__visit_t *visit) {
-    if (is_json(tdg__http_field(visit->http, "content-type")))
+    if (tdg__visit_is_json(tdg__http_field(visit->http, "content-type")))
         return true;
     tdg__visit_refuse(visit, 415, TDG__RPC_INVALID_REQUEST,
                       "The Content-Type must be application/json");

@@ -48,6 +48,8 @@ static void takes_text_that_is_no_utf8(void **state) {
              3, false, "a<9B>b");
     shows_as("\xe2\x80", 2, false, "<E2><80>");
     shows_as("\xe2\x1b[", 3, false, "<E2>^[[");
+    shows_as("\xf8\x90\x80\x80", 4, false, "<F8><90><80><80>");
+    shows_as("\xfc\x8f\x80\x80", 4, false, "<FC><8F><80><80>");
 }
 
 static void colours_as_asked(void **state) {

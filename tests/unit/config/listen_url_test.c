@@ -94,6 +94,8 @@ static void what_is_no_address_is_said(void **state) {
         {"http://:80",            no_host                                                   },
         {"http://[::1:80",        no_host                                                   },
         {"http://[]:80",          no_host                                                   },
+        {"http://[127.0.0.1]:80", no_host                                                   },
+        {"http://[127.0.0.1%5]",  no_host                                                   },
         {"http:///mcp",           no_host                                                   },
         {"http://a:",             bad_port                                                  },
         {"http://a:65536",        bad_port                                                  },
