@@ -522,7 +522,7 @@ static void a_handshake_that_is_not_finished_ends_soon(void **state) {
 
 /* A stream or requests do not put that off; an honest client says initialized first. */
 static void a_handshake_that_is_not_finished_ends_soon_though_in_use(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 500};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 2000};
     struct fixture *f = open_with(state, &opts);
     struct client blocker, old;
 
