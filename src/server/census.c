@@ -197,7 +197,8 @@ static bool may_wait(uint32_t leaving, uint32_t max) {
     return leaving < 8 + (uint64_t)max / 4;
 }
 
-/* Whether one more of `address` may come to `worker`, and which one gives way to it. */
+/* Whether one more of `origin` (NULL: of no address) may come to `worker`, and which one
+ * gives way to it; 0: none has to. */
 static tdg__admission_t find_room(const tdg__census_t *census,
                                   const struct origin *origin, unsigned worker,
                                   uint32_t *ret_gives_way) {
@@ -268,7 +269,8 @@ tdg__admission_t tdg__census_enter(tdg__census_t *census, const tdg__arrival_t *
     tdg__admission_t admission = TDG__NO_MEMORY;
     uint32_t origin_id = 0;
 
-    assert(arrival->worker < TDG__CENSUS_WORKERS && arrival->session != 0);
+    assert(arrival->worker < TDG__CENSUS_WORKERS && arrival->session != 0 &&
+           arrival->standing != TDG__LEAVING);
     pthread_mutex_lock(&census->lock);
     if (arrival->address != NULL)
         origin_id = get_origin(census, arrival->address);
@@ -287,6 +289,7 @@ void tdg__census_leave(tdg__census_t *census, uint32_t id) {
 }
 
 void tdg__census_settle(tdg__census_t *census, uint32_t id, tdg__standing_t standing) {
+    assert(standing != TDG__LEAVING);
     pthread_mutex_lock(&census->lock);
     if (resident_of(census, id)->standing != TDG__LEAVING) {
         unset_standing(census, id);

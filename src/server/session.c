@@ -158,8 +158,12 @@ void tdg__session_initialised(tdg__session_t *session) {
 static void end_leaving(tdg__sessions_t *sessions) {
     uint32_t number;
 
-    while ((number = tdg__census_leaving(census_of(sessions), sessions->index)) != 0)
-        tdg__session_destroy(tdg__pool_get(&sessions->pool, number));
+    while ((number = tdg__census_leaving(census_of(sessions), sessions->index)) != 0) {
+        tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
+
+        assert(!session->ending); /* it would stay, and be found again */
+        tdg__session_destroy(session);
+    }
 }
 
 /* To another worker, one of whose sessions has given way. */
