@@ -121,7 +121,8 @@ static const tdg__option_t server_options[] = {
     TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
          "After which a legacy session without a stream or a request ends."),
     TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
-         "The same for a session whose client never said notifications/initialized."),
+         "For the client of a legacy session to say notifications/initialized; without "
+         "it the session ends, also one with a stream or requests."),
     TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
          "After which a stream is ended, so that its client reconnects; 0 is never."),
     TIME(retry, "retry", "1s", 1, DAY, NULL,
@@ -134,12 +135,14 @@ static const tdg__option_t server_options[] = {
     COUNT(
         max_sessions, "max-sessions", "10000", 1000000,
         "Legacy sessions at the same time. Beyond this limit a new session replaces the "
-        "oldest one whose client has sent no request since the handshake; without such "
-        "a session: 503."),
+        "oldest one whose client has not said notifications/initialized; without such a "
+        "session, the oldest one whose client has sent no request and opened no stream "
+        "after initialize; without such a session either: 503."),
     {"max-sessions-per-address", TDG__OPTION_NUMBER, AT(max_sessions_per_address), 0,
      NULL, 1, 1000000, NULL, "100",
      "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
-     "Without it: half of max-sessions."},
+     "Beyond this limit a new session replaces one of the same address, as with "
+     "max-sessions. Without it: half of max-sessions."},
     COUNT(max_calls, "max-calls", "100", 100000,
           "Unanswered requests of one session or pipe."),
     COUNT(max_streams, "max-streams", "16", 10000,

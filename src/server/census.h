@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many legacy sessions there are, in all workers and per address, and how many of
- * them may give way to others. Any thread; one lock, which is taken when a session comes
- * or goes. */
+ * The legacy sessions of all workers: how many there are, in all and per address, and
+ * which of them may give way to others. Any thread; one lock, which is taken when a
+ * session comes or goes and when its standing changes. Everything takes constant time,
+ * however many sessions there are.
+ *
+ *     FRESH --> QUIET --> SETTLED       FRESH, QUIET: may give way
+ *        \________\______________       LEAVING: another has its place; its worker
+ *                                \      ends it soon
+ *                                 `--> LEAVING
+ *
+ * A session that gives way stops counting at once, so the limits are those of the others;
+ * it exists until its worker has its turn. Of such sessions there are a quarter of the
+ * limit and eight at most. */
 #ifndef TDG_SERVER_CENSUS_H
 #define TDG_SERVER_CENSUS_H
 
@@ -14,31 +24,53 @@
 
 typedef struct tdg__census tdg__census_t;
 
+enum { TDG__CENSUS_WORKERS = 64 }; /* at most */
+
 /* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. As many per address as in all is no limit. */
 int tdg__census_create(uint32_t max_sessions, uint32_t max_per_address,
                        tdg__census_t **ret);
 void tdg__census_destroy(tdg__census_t *census); /* NULL is accepted */
 
+typedef enum tdg__standing {
+    TDG__FRESH,   /* its client has not finished the handshake: the first to give way */
+    TDG__QUIET,   /* it has, and nothing since: gives way where none is fresh */
+    TDG__SETTLED, /* does not give way */
+    TDG__LEAVING, /* has given way */
+} tdg__standing_t;
+
+typedef struct tdg__arrival {
+    const tdg__address_t *address; /* NULL: counts for none */
+    unsigned worker;               /* where the session lives, ... */
+    uint32_t session;              /* ... and its number there, not 0 */
+    tdg__standing_t standing;      /* any but LEAVING */
+} tdg__arrival_t;
+
 typedef enum tdg__admission {
     TDG__ADMITTED,
-    TDG__FULL,            /* max_sessions is reached */
-    TDG__FULL_OF_ADDRESS, /* max_sessions_per_address is */
+    TDG__FULL,            /* max_sessions is reached, and none gives way */
+    TDG__FULL_OF_ADDRESS, /* the same for max_sessions_per_address */
     TDG__NO_MEMORY,
 } tdg__admission_t;
 
-/* One more session. `address` NULL counts for none. With `beyond` some more than the
- * limits are admitted: another worker was asked to end one, and may find that all of its
- * are in use. */
-tdg__admission_t tdg__census_enter(tdg__census_t *census, const tdg__address_t *address,
-                                   bool beyond);
-void tdg__census_leave(tdg__census_t *census, const tdg__address_t *address);
+/* Which session gave way: its worker has to end it. */
+typedef struct tdg__eviction {
+    int worker;       /* -1: none */
+    uint32_t session; /* its number there */
+} tdg__eviction_t;
 
-/* ---- Those that may give way -------------------------------------------- */
+/* One more session. Where a limit is reached, the oldest gives way to it, of the same
+ * address if that is the limit. *ret_id names the session from now on. */
+tdg__admission_t tdg__census_enter(tdg__census_t *census, const tdg__arrival_t *arrival,
+                                   uint32_t *ret_id, tdg__eviction_t *ret_eviction);
 
-/* One more of a worker's sessions may give way, or one less. */
-void tdg__census_tentative(tdg__census_t *census, unsigned worker, int change);
+/* The session has ended. */
+void tdg__census_leave(tdg__census_t *census, uint32_t id);
 
-/* The worker with the most of them but for `own`; -1: no other has any. */
-int tdg__census_most_tentative(tdg__census_t *census, unsigned own);
+/* Its standing is another now; not LEAVING. One that is leaving goes on to do so. */
+void tdg__census_settle(tdg__census_t *census, uint32_t id, tdg__standing_t standing);
+
+/* The number of a session of this worker that is leaving, and has to be ended; 0: none.
+ * On the worker's thread, on which its sessions end. */
+uint32_t tdg__census_leaving(tdg__census_t *census, unsigned worker);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/pool.h"
-#include "server/census.h"
 #include "server/get.h"
 #include "server/log.h"
 #include "server/post.h"
@@ -18,8 +17,8 @@ struct tdg__sessions {
     unsigned index; /* of the worker */
     tdg__pool_t pool;
     tdg__map_t by_id;
-    tdg__list_t by_age;    /* longest unused first */
-    tdg__list_t tentative; /* oldest first */
+    tdg__list_t by_age; /* longest unused first */
+    tdg__list_t fresh;  /* not initialised, oldest first */
     tdg__hash_key_t key;
 };
 
@@ -109,137 +108,119 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
 
 /* ---- Those that may give way -------------------------------------------- */
 
-/* How many are looked at for one that may give way. */
-enum { MAX_LOOKS = 64 };
-
 #define BY_BIRTH offsetof(tdg__session_t, by_birth)
 
 static tdg__census_t *census_of(const tdg__sessions_t *sessions) {
     return tdg__server_census(tdg__worker_server(sessions->worker));
 }
 
-static void set_tentative(tdg__sessions_t *sessions, tdg__session_t *session,
-                          bool tentative) {
-    if (session->tentative == tentative)
-        return;
-    session->tentative = tentative;
-    if (tentative)
-        tdg__list_append(&sessions->tentative, &sessions->pool, BY_BIRTH,
-                         session->number);
-    else
-        tdg__list_remove(&sessions->tentative, &sessions->pool, BY_BIRTH,
-                         session->number);
-    tdg__census_tentative(census_of(sessions), sessions->index, tentative ? 1 : -1);
+/* An honest client says notifications/initialized as soon as initialize is answered; a
+ * stream or a request before that proves nothing. A session of 2024-11-05 has a stream
+ * for as long as it lives, so after that it is in use. */
+static tdg__standing_t standing_of(const tdg__session_t *session) {
+    if (session->kind == TDG__SESSION_PIPE)
+        return TDG__SETTLED;
+    if (!session->initialised)
+        return TDG__FRESH;
+    return session->came_back || session->kind == TDG__SESSION_SSE ? TDG__SETTLED
+                                                                   : TDG__QUIET;
 }
 
-static void check_tentative(tdg__session_t *session) {
-    if (session->initialised && session->came_back && !session->ending)
-        set_tentative(tdg__worker_sessions(session->feed.worker), session, false);
+static void update_standing(tdg__session_t *session) {
+    tdg__standing_t standing = standing_of(session);
+
+    if (standing == session->standing || session->ending)
+        return;
+    session->standing = standing;
+    tdg__census_settle(census_of(tdg__worker_sessions(session->feed.worker)),
+                       session->resident, standing);
 }
 
 void tdg__session_came_back(tdg__session_t *session) {
     session->came_back = true;
-    check_tentative(session);
+    update_standing(session);
+}
+
+static void remove_fresh(tdg__sessions_t *sessions, tdg__session_t *session) {
+    if (!session->is_fresh)
+        return;
+    session->is_fresh = false;
+    tdg__list_remove(&sessions->fresh, &sessions->pool, BY_BIRTH, session->number);
 }
 
 void tdg__session_initialised(tdg__session_t *session) {
     session->initialised = true;
-    check_tentative(session);
+    remove_fresh(tdg__worker_sessions(session->feed.worker), session);
+    update_standing(session);
 }
 
-static bool in_use(const tdg__session_t *session) {
-    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
-           tdg__posts_busy(session);
-}
+/* Ends those of this worker that have given way. No session may be half-made. */
+static void end_leaving(tdg__sessions_t *sessions) {
+    uint32_t number;
 
-/* A session of 2024-11-05 has a stream from its beginning, which says nothing. */
-static bool may_give_way(const tdg__session_t *session) {
-    return session->kind == TDG__SESSION_SSE ? !session->initialised : !in_use(session);
-}
+    while ((number = tdg__census_leaving(census_of(sessions), sessions->index)) != 0) {
+        tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
 
-/* The oldest, of this caller if one is given; rather one that is not initialised. */
-static tdg__session_t *find_tentative(const tdg__sessions_t *sessions,
-                                      const tdg__address_t *caller) {
-    tdg__session_t *session, *other = NULL;
-    uint32_t number = sessions->tentative.first;
-
-    for (int i = 0; i < MAX_LOOKS && number != 0; i++) {
-        session = tdg__pool_get(&sessions->pool, number);
-        number = session->by_birth.next;
-        if (!may_give_way(session) ||
-            (caller != NULL &&
-             (!session->has_caller || !tdg__address_equal(&session->caller, caller))))
-            continue;
-        if (!session->initialised)
-            return session;
-        if (other == NULL)
-            other = session;
+        assert(!session->ending); /* it would stay, and be found again */
+        tdg__session_destroy(session);
     }
-    return other;
 }
 
-/* To another worker, one of whose sessions shall give way. */
-struct eviction {
+/* To another worker, one of whose sessions has given way. */
+struct end_leaving {
     tdg__task_t task;
     tdg__worker_t *worker;
-    bool of_caller;
-    tdg__address_t caller;
 };
 
-static void run_eviction(tdg__task_t *task, bool here) {
-    struct eviction *eviction = (struct eviction *)(void *)task;
-    tdg__session_t *session = NULL;
+static void run_end_leaving(tdg__task_t *task, bool here) {
+    struct end_leaving *end = (struct end_leaving *)(void *)task;
 
     if (here)
-        session = find_tentative(tdg__worker_sessions(eviction->worker),
-                                 eviction->of_caller ? &eviction->caller : NULL);
-    if (session != NULL)
-        tdg__session_destroy(session);
-    tdg__free(eviction);
+        end_leaving(tdg__worker_sessions(end->worker));
+    tdg__free(end);
 }
 
-static bool evict_elsewhere(tdg__sessions_t *sessions, const tdg__address_t *caller) {
-    int index = tdg__census_most_tentative(census_of(sessions), sessions->index);
-    tdg__worker_t *worker =
-        tdg__server_worker(tdg__worker_server(sessions->worker), index);
-    struct eviction *eviction = worker != NULL ? tdg__calloc(1, sizeof(*eviction)) : NULL;
+/* Without memory for it the worker finds out by itself: tdg__sessions_expire(). */
+static void evict_elsewhere(tdg__worker_t *worker) {
+    struct end_leaving *end = worker != NULL ? tdg__calloc(1, sizeof(*end)) : NULL;
 
-    if (eviction == NULL)
-        return false;
-    eviction->task.run = run_eviction;
-    eviction->worker = worker;
-    eviction->of_caller = caller != NULL;
-    if (caller != NULL)
-        eviction->caller = *caller;
-    tdg__inbox_post(tdg__worker_inbox(worker), &eviction->task);
-    return true;
+    if (end == NULL)
+        return;
+    end->task.run = run_end_leaving;
+    end->worker = worker;
+    tdg__inbox_post(tdg__worker_inbox(worker), &end->task);
 }
 
-/* Makes room for one more here, or asks another worker to. */
-static bool evict(tdg__sessions_t *sessions, const tdg__address_t *caller) {
-    tdg__session_t *session = find_tentative(sessions, caller);
+static int admit(tdg__sessions_t *sessions, tdg__session_t *session) {
+    tdg_server_t *server = tdg__worker_server(sessions->worker);
+    const tdg__arrival_t arrival = {
+        .address = session->has_caller ? &session->caller : NULL,
+        .worker = sessions->index,
+        .session = session->number,
+        .standing = session->standing,
+    };
+    tdg__eviction_t eviction;
 
-    if (session == NULL)
-        return evict_elsewhere(sessions, caller);
-    tdg__session_destroy(session);
-    return true;
-}
-
-static int admit(tdg__sessions_t *sessions, const tdg__address_t *caller) {
-    tdg__census_t *census = census_of(sessions);
-    tdg__admission_t admission = tdg__census_enter(census, caller, false);
-
-    if ((admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) &&
-        evict(sessions, admission == TDG__FULL_OF_ADDRESS ? caller : NULL))
-        admission = tdg__census_enter(census, caller, true);
-    if (admission == TDG__FULL || admission == TDG__FULL_OF_ADDRESS) {
-        tdg__server_log_event(tdg__worker_server(sessions->worker),
-                              admission == TDG__FULL ? TDG__EVENT_SESSION_REFUSED
-                                                     : TDG__EVENT_CALLER_REFUSED,
-                              NULL);
+    switch (
+        tdg__census_enter(census_of(sessions), &arrival, &session->resident, &eviction)) {
+    case TDG__ADMITTED:
+        /* Only this one: the new session, which is not complete, may have to leave, too.
+         */
+        if (eviction.worker == (int)sessions->index)
+            tdg__session_destroy(tdg__pool_get(&sessions->pool, eviction.session));
+        else if (eviction.worker >= 0)
+            evict_elsewhere(tdg__server_worker(server, eviction.worker));
+        return 0;
+    case TDG__FULL:
+        tdg__server_log_event(server, TDG__EVENT_SESSION_REFUSED, NULL);
         return TDG_EAGAIN;
+    case TDG__FULL_OF_ADDRESS:
+        tdg__server_log_event(server, TDG__EVENT_CALLER_REFUSED, NULL);
+        return TDG_EAGAIN;
+    case TDG__NO_MEMORY:
+        break;
     }
-    return admission == TDG__ADMITTED ? 0 : TDG_ENOMEM;
+    return TDG_ENOMEM;
 }
 
 /* ---- Life --------------------------------------------------------------- */
@@ -250,10 +231,9 @@ static const char *const transports[] = {
     [TDG__SESSION_PIPE] = "stdio",
 };
 
-static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t number,
-                  tdg__session_kind_t kind, bool erlmcp) {
-    session->number = number;
-    session->kind = kind;
+static void begin(tdg__sessions_t *sessions, tdg__session_t *session, bool erlmcp) {
+    tdg__session_kind_t kind = session->kind;
+
     session->erlmcp = erlmcp;
     session->log_level = -1;
     session->feed.form = erlmcp ? TDG__FORM_ERLMCP : TDG__FORM_STANDARD;
@@ -264,60 +244,59 @@ static void begin(tdg__sessions_t *sessions, tdg__session_t *session, uint32_t n
         .transport = transports[kind],
         .session = session->id,
     };
-    tdg__map_insert(&sessions->by_id, hash_id(sessions, session->id), number);
+    tdg__map_insert(&sessions->by_id, hash_id(sessions, session->id), session->number);
     tdg__list_append(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
-                     number);
+                     session->number);
     tdg__session_touch(session);
-    if (kind != TDG__SESSION_PIPE)
-        set_tentative(sessions, session, true);
+    session->born_ms = session->used_ms;
+    session->is_fresh = session->standing == TDG__FRESH;
+    if (session->is_fresh)
+        tdg__list_append(&sessions->fresh, &sessions->pool, BY_BIRTH, session->number);
     tdg__feed_attach(&session->feed, NULL);
 }
 
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
                         const tdg__address_t *caller, tdg__session_t **ret) {
-    const tdg__address_t *counted = NULL;
-    tdg__address_t network;
     uint32_t number;
 
-    if (caller != NULL) {
-        network = *caller;
-        tdg__address_shorten(&network);
-        counted = &network;
-    }
-    int rv = admit(sessions, counted);
-    if (rv < 0)
-        return rv;
-
-    rv = TDG_ENOMEM;
     tdg__session_t *session = tdg__pool_alloc(&sessions->pool, &number);
     if (session == NULL)
-        goto fail;
+        return TDG_ENOMEM;
+    session->number = number;
+    session->kind = kind;
+    session->standing = standing_of(session);
+    session->has_caller = caller != NULL;
+    if (caller != NULL) {
+        session->caller = *caller;
+        tdg__address_shorten(&session->caller);
+    }
+
+    int rv = admit(sessions, session);
+    if (rv < 0)
+        goto fail_session;
 
     rv = tdg__map_reserve(&sessions->by_id);
     if (rv < 0)
-        goto fail_session;
+        goto fail_admission;
 
     rv = make_id(sessions->index, session->id);
     if (rv < 0)
-        goto fail_session;
+        goto fail_admission;
 
     rv = tdg__feed_open(&session->feed, sessions->worker, &tdg__session_feed_ops);
     if (rv < 0)
-        goto fail_session;
+        goto fail_admission;
 
-    session->has_caller = caller != NULL;
-    if (caller != NULL)
-        session->caller = network;
-    begin(sessions, session, number, kind, erlmcp);
+    begin(sessions, session, erlmcp);
     if (caller != NULL)
         tdg__peer_set_address(&session->feed.peer, caller);
     *ret = session;
     return 0;
 
+fail_admission:
+    tdg__census_leave(census_of(sessions), session->resident);
 fail_session:
     tdg__pool_free(&sessions->pool, number);
-fail:
-    tdg__census_leave(census_of(sessions), counted);
     return rv;
 }
 
@@ -331,13 +310,13 @@ void tdg__session_destroy(tdg__session_t *session) {
     tdg__map_remove(&sessions->by_id, hash_id(sessions, session->id), session->number);
     tdg__list_remove(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      session->number);
-    set_tentative(sessions, session, false);
+    remove_fresh(sessions, session);
     tdg__feed_close(&session->feed);
     tdg__session_drop_waiting(session);
     tdg__gets_close(session);
     tdg__posts_orphan(session);
     json_decref(session->client);
-    tdg__census_leave(census_of(sessions), session->has_caller ? &session->caller : NULL);
+    tdg__census_leave(census_of(sessions), session->resident);
     tdg__pool_free(&sessions->pool, session->number);
 }
 
@@ -354,27 +333,32 @@ void tdg__session_touch(tdg__session_t *session) {
     tdg__list_append(&sessions->by_age, &sessions->pool, offset, session->number);
 }
 
-/* A client that never says notifications/initialized has not come to stay. */
-static void expire_tentative(tdg__sessions_t *sessions, int64_t now_ms) {
+/* A client that never says notifications/initialized has not come to stay, whatever else
+ * it does. */
+static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t patience_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->handshake_timeout_ms;
-    uint32_t number = sessions->tentative.first;
 
-    while (number != 0) {
-        tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
+    while (sessions->fresh.first != 0) {
+        tdg__session_t *oldest = tdg__pool_get(&sessions->pool, sessions->fresh.first);
 
-        number = session->by_birth.next;
-        if (!session->initialised && now_ms - session->used_ms >= patience_ms &&
-            !in_use(session))
-            tdg__session_destroy(session);
+        if (now_ms - oldest->born_ms < patience_ms)
+            return;
+        tdg__session_destroy(oldest);
     }
+}
+
+static bool in_use(const tdg__session_t *session) {
+    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
+           tdg__posts_busy(session);
 }
 
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t idle_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
 
-    expire_tentative(sessions, now_ms);
+    end_leaving(sessions);
+    expire_fresh(sessions, now_ms);
     /* One that is in use moves to the end, so each is looked at once per idle time. */
     for (size_t left = sessions->pool.count; left > 0; left--) {
         tdg__session_t *oldest = tdg__pool_get(&sessions->pool, sessions->by_age.first);

@@ -16,6 +16,7 @@
 #include "mcp/rpc.h"
 #include "mcp/version.h"
 #include "server/call.h"
+#include "server/census.h"
 #include "server/feed.h"
 #include "server/occupant.h"
 
@@ -46,7 +47,9 @@ struct tdg__session {
     json_t *client;   /* who it is, as it has said in initialize; NULL: too long */
     bool initialised; /* has said notifications/initialized */
     bool came_back;   /* has made another request since initialize */
-    bool tentative;   /* not both: in the list of those that may give way */
+    bool is_fresh;    /* in the list of those that are not initialised */
+    tdg__standing_t standing; /* as the census knows it, but for LEAVING */
+    uint32_t resident;        /* its id there */
     bool has_caller;
     tdg__address_t caller; /* whom it counts for */
     bool ending;
@@ -64,8 +67,8 @@ struct tdg__session {
     tdg__channel_t *home; /* where answers go that belong to no POST; NULL for HTTP */
 
     tdg__link_t by_age;
-    tdg__link_t by_birth; /* of the tentative ones */
-    int64_t used_ms;
+    tdg__link_t by_birth; /* of those that are not initialised */
+    int64_t born_ms, used_ms;
 };
 
 int tdg__sessions_create(tdg__worker_t *worker, unsigned index, tdg__sessions_t **ret);
@@ -76,8 +79,9 @@ size_t tdg__sessions_count(const tdg__sessions_t *sessions);
 int tdg__session_worker(const char *id);
 
 /* A new session of `caller` (NULL: nobody knows), for whose network it counts. Where a
- * limit is reached, the oldest that nobody has come back to gives way. Returns 0,
- * TDG_EAGAIN (there is none such; it has been logged), TDG_ENOMEM or TDG_ESYSTEM. */
+ * limit is reached, the oldest gives way that is not initialised, or that nobody has come
+ * back to. Returns 0, TDG_EAGAIN (there is none such; it has been logged), TDG_ENOMEM or
+ * TDG_ESYSTEM. */
 int tdg__session_create(tdg__sessions_t *sessions, tdg__session_kind_t kind, bool erlmcp,
                         const tdg__address_t *caller, tdg__session_t **ret);
 
@@ -95,7 +99,8 @@ void tdg__session_initialised(tdg__session_t *session);
 /* It is in use: its idle time begins anew. */
 void tdg__session_touch(tdg__session_t *session);
 
-/* Ends sessions that have been idle for too long. */
+/* Ends sessions that have been idle for too long, and those whose client has not finished
+ * the handshake in time. */
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms);
 
 /* Goes back to an older cursor: what was written after it is reported again. Returns 0 or

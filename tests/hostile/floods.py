@@ -67,6 +67,26 @@ def initializing(arena, limit):
     arena.canary.check(3)
 
 
+def blocking(arena, limit):
+    """Clients that hold a stream and never say initialized: they give way as well, so that
+    others get in, and the limit holds."""
+    streams = []
+    with Conn(arena.port) as conn:
+        for _ in range(300):
+            session = conn.ask(initialize()).fields['mcp-session-id']
+            streams.append(Stream(arena.port, get(session)).opened())
+        for _ in range(2 * limit // 100):
+            conn.send(initialize() * 100)
+            for _ in range(100):
+                tap.same(conn.response().status, 200, 'status')
+        for _ in range(10):
+            with Session(arena.port) as session:
+                tap.same(session.result('ping'), {}, 'ping')
+    arena.server.wait_counters('the limit holds', lambda c: c['sessions'] <= limit)
+    for stream in streams:
+        stream.close()
+
+
 def sessions_expire(arena):
     """Sessions to which nobody comes back end by themselves."""
     with Conn(arena.port) as conn:
@@ -247,7 +267,8 @@ def publishing(arena):
 
 
 def main():
-    arena = Arena('--session-idle-ms', 600000, '--request-timeout-ms', 600000)
+    arena = Arena('--session-idle-ms', 600000, '--request-timeout-ms', 600000,
+                  '--handshake-timeout-ms', 600000)
     arena.test('floods: a thousand requests in one go', pipelined, arena)
     arena.test('floods: slow and fast ones in one go', pipelined_slow, arena)
     arena.test('floods: guessing session ids', guessing, arena)
@@ -267,6 +288,12 @@ def main():
     arena = Arena('--session-idle-ms', 600000, '--max-sessions', 5000)
     arena.test('floods: 20,000 clients initialize and never come back', initializing, arena, 5000)
     arena.end('floods of sessions', sessions=False)
+
+    arena = Arena('--handshake-timeout-ms', 600000, '--max-sessions', 1000,
+                  '--max-sessions-per-address', 1000)
+    arena.test('floods: 300 clients hold a stream and never say initialized', blocking, arena,
+               1000)
+    arena.end('floods of streams without initialized', sessions=False)
 
     arena = Arena('--session-idle-ms', 2000)
     arena.test('floods: sessions end, and others are welcome', sessions_expire, arena)

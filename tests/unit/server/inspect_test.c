@@ -120,7 +120,7 @@ static struct fixture *open_behind(void **state, const char *const *proxies) {
     const tdg_listen_opts_t http = {.trusted_proxies = proxies};
     struct fixture *f = *state;
 
-    served_open_at(&f->served, &http);
+    served_open_at(&f->served, NULL, &http);
     for (int i = 0; i < CLIENTS; i++)
         served_client(&f->served, &f->clients[i]);
     return f;

@@ -83,8 +83,9 @@ static void start(struct served *served, uv_loop_t *loop) {
     start_at(served, &(tdg_listen_opts_t){.port = 0}, loop);
 }
 
-void served_open_at(struct served *served, const tdg_listen_opts_t *http) {
-    served_create(served, NULL);
+void served_open_at(struct served *served, const tdg_server_opts_t *opts,
+                    const tdg_listen_opts_t *http) {
+    served_create(served, opts);
     start_at(served, http, NULL);
 }
 

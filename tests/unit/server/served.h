@@ -28,8 +28,9 @@ void served_create(struct served *served, const tdg_server_opts_t *opts);
 /* The same, listens and starts; with `loop` it is attached there. */
 void served_open(struct served *served, const tdg_server_opts_t *opts, uv_loop_t *loop);
 
-/* Creates, listens at a free port with these options, and starts. */
-void served_open_at(struct served *served, const tdg_listen_opts_t *http);
+/* Creates, listens at a free port with these options, and starts; `opts` may be NULL. */
+void served_open_at(struct served *served, const tdg_server_opts_t *opts,
+                    const tdg_listen_opts_t *http);
 
 /* The same with threads of its own, and nothing served. */
 void served_open_empty(struct served *served, const tdg_server_opts_t *opts);

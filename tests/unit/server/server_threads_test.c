@@ -172,6 +172,78 @@ static void serves_and_is_changed_from_all_sides(void **state) {
     assert_int_equal(world.watching, 0); /* whoever was started was stopped */
 }
 
+/* ---- Making room -------------------------------------------------------- */
+
+enum { CROWD = 4, VISITS = 60, ROOM = 3 };
+
+/* Begins a session; false: there is no room. */
+static bool introduce(struct client *client) {
+    char id[256];
+
+    client_request(client, "POST", "/mcp", NULL,
+                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                   "'protocolVersion':'2025-11-25','capabilities':{},"
+                   "'clientInfo':{'name':'c','version':'1'}}}");
+    int status = client_response(client);
+    if (status != 200 && status != 503)
+        abort();
+    client_header(client, "Mcp-Session-Id", id);
+    snprintf(client->session, sizeof(client->session), "%.63s", id);
+    return status == 200;
+}
+
+/* Some go on with the handshake, open a stream before or after it, or leave. */
+static void *crowd_in(void *arg) {
+    struct served *served = arg;
+    struct client client;
+
+    client_init(&client, NULL);
+    for (int i = 0; i < VISITS; i++) {
+        client_connect(&client, served->port);
+        for (int n = 0; n < 5 && introduce(&client); n++)
+            ;
+        if (client.session[0] == '\0')
+            continue;
+        if (i % 3 == 0)
+            legacy_post(&client,
+                        "{'jsonrpc':'2.0','method':'notifications/initialized'}");
+        if (i % 2 == 0)
+            legacy_get(&client, NULL);
+        if (i % 5 == 0)
+            client_reset(&client);
+    }
+    client_done(&client);
+    return NULL;
+}
+
+static void sessions_make_room_on_all_workers(void **state) {
+    const tdg_server_opts_t opts = {.workers = WORKERS,
+                                    .max_sessions = ROOM,
+                                    .max_sessions_per_address = ROOM,
+                                    .session_idle_ms = 2000,
+                                    .handshake_timeout_ms = 2000};
+    pthread_t threads[CROWD];
+    struct served served;
+    struct client client;
+
+    (void)state;
+    served_open(&served, &opts, NULL);
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_in, &served), 0);
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    served_client(&served, &client);
+    WAIT_UNTIL(&client, served_counters(&served).sessions <= ROOM);
+    WAIT_UNTIL(&client, served_counters(&served).sessions == 0);
+    for (int i = 0; i < ROOM; i++) { /* nothing is counted that is gone */
+        legacy_initialize(&client, LATEST_LEGACY);
+        assert_int_equal(legacy_post(&client, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
+                         200);
+    }
+    client_done(&client);
+    served_close(&served);
+}
+
 /* ---- Starting and stopping beside others -------------------------------- */
 
 static void *look_and_configure(void *arg) {
@@ -238,6 +310,7 @@ static void a_stop_during_the_start_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serves_and_is_changed_from_all_sides),
+        cmocka_unit_test(sessions_make_room_on_all_workers),
         cmocka_unit_test(starts_and_stops_while_others_call_it),
         cmocka_unit_test(a_stop_during_the_start_counts),
     };

@@ -325,13 +325,23 @@ static void a_session_that_the_engine_ended_is_gone(void **state) {
 
 #define PING "{'jsonrpc':'2.0','id':1,'method':'ping'}"
 
+#define INITIALIZE                                                                       \
+    "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"                           \
+    "'protocolVersion':'2025-11-25','capabilities':{},"                                  \
+    "'clientInfo':{'name':'c','version':'1'}}}"
+
 /* Sends initialize and nothing more; returns the status. */
 static int only_initialize(struct client *client) {
-    client_request(client, "POST", "/mcp", NULL,
-                   "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
-                   "'protocolVersion':'2025-11-25','capabilities':{},"
-                   "'clientInfo':{'name':'c','version':'1'}}}");
+    client_request(client, "POST", "/mcp", NULL, INITIALIZE);
     return client_response(client);
+}
+
+/* Requests of this client are of the session that it has begun. */
+static void take_session(struct client *client) {
+    char id[256];
+
+    client_header(client, "Mcp-Session-Id", id);
+    snprintf(client->session, sizeof(client->session), "%.63s", id);
 }
 
 static void sessions_have_a_limit(void **state) {
@@ -379,7 +389,7 @@ static void sessions_that_nobody_came_back_to_give_way(void **state) {
         client_done(&late);
     }
     assert_int_equal(legacy_post(&f->post, PING), 200);
-    WAIT_UNTIL(&f->post, served_counters(&f->served).sessions <= 11);
+    WAIT_UNTIL(&f->post, served_counters(&f->served).sessions <= 10);
     client_done(&flood);
 }
 
@@ -409,14 +419,127 @@ static void an_old_stream_that_says_nothing_gives_way(void **state) {
     client_done(&old);
 }
 
+/* It has a stream from its beginning: once it is initialised, that is in use. */
+static void an_old_stream_that_is_initialised_stays(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 2, .max_sessions_per_address = 2};
+    struct fixture *f = open_with(state, &opts);
+    char endpoint[128];
+    struct client old;
+
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    served_client(&f->served, &old);
+    client_request(&old, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(&old), 200);
+    assert_true(event_field(client_event(&old), "data", endpoint, sizeof(endpoint)));
+    client_request(&f->get, "POST", endpoint, NULL, INITIALIZE);
+    assert_int_equal(client_response(&f->get), 202);
+    client_expect(&old, "'protocolVersion'");
+    client_request(&f->get, "POST", endpoint, NULL,
+                   "{'jsonrpc':'2.0','method':'notifications/initialized'}");
+    assert_int_equal(client_response(&f->get), 202);
+    assert_int_equal(only_initialize(&f->other), 503);
+    client_done(&old);
+}
+
+enum { BLOCKERS = 80 };
+
+/* Initialises, does not say so, and opens a stream. */
+static void block(struct served *served, struct client *client) {
+    served_client(served, client);
+    assert_int_equal(only_initialize(client), 200);
+    take_session(client);
+    assert_int_equal(legacy_get(client, NULL), 200);
+}
+
+/* However many hold a stream without having finished their handshake. */
+static void streams_before_initialized_keep_nobody_out(void **state) {
+    const tdg_server_opts_t opts = {.max_sessions = 100, .max_sessions_per_address = 100};
+    struct fixture *f = open_with(state, &opts);
+    struct client blockers[BLOCKERS];
+
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    for (int i = 0; i < BLOCKERS; i++)
+        block(&f->served, &blockers[i]);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(only_initialize(&f->other), 200);
+    legacy_initialize(&f->other, LATEST_LEGACY);
+    assert_int_equal(legacy_post(&f->other, PING), 200);
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    client_event(&blockers[0]); /* its opening */
+    client_event(&blockers[0]); /* when to reconnect */
+    client_expect_end(&blockers[0]);
+    for (int i = 0; i < BLOCKERS; i++)
+        client_done(&blockers[i]);
+}
+
+static void an_address_makes_room_behind_any_number_of_others(void **state) {
+    static const char *const proxies[] = {"127.0.0.1", NULL};
+    const tdg_server_opts_t opts = {.max_sessions = 200};
+    const tdg_listen_opts_t http = {.trusted_proxies = proxies};
+    struct fixture *f = *state;
+
+    served_open_at(&f->served, &opts, &http);
+    served_client(&f->served, &f->post);
+    served_client(&f->served, &f->get);
+    served_client(&f->served, &f->other);
+    f->post.via = "203.0.113.1";
+    f->other.via = "203.0.113.2";
+    for (int i = 0; i < 70; i++)
+        assert_int_equal(only_initialize(&f->post), 200);
+    for (int i = 0; i < 120; i++)
+        assert_int_equal(only_initialize(&f->other), 200);
+    assert_int_equal(served_counters(&f->served).sessions, 170);
+}
+
+/* The limit is exceeded only until the other workers have had their turn. */
+static void the_limit_holds_with_several_workers(void **state) {
+    const tdg_server_opts_t opts = {
+        .max_sessions = 20, .max_sessions_per_address = 20, .workers = 3};
+    struct fixture *f = open_with(state, &opts);
+    struct client blockers[BLOCKERS];
+
+    for (int i = 0; i < BLOCKERS; i++) {
+        served_client(&f->served, &blockers[i]);
+        if (only_initialize(&blockers[i]) == 200) {
+            take_session(&blockers[i]);
+            legacy_get(&blockers[i], NULL); /* 404 where it gave way already */
+        }
+    }
+    WAIT_UNTIL(&f->post, served_counters(&f->served).sessions <= 20);
+    for (int i = 0; i < BLOCKERS; i++)
+        client_done(&blockers[i]);
+}
+
 static void a_handshake_that_is_not_finished_ends_soon(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 50};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 500};
     struct fixture *f = open_with(state, &opts);
 
     for (int i = 0; i < 10; i++)
         assert_int_equal(only_initialize(&f->other), 200);
     WAIT_COUNTER(&f->served, &f->other, sessions, 1);
     assert_int_equal(legacy_post(&f->post, PING), 200);
+}
+
+/* A stream or requests do not put that off; an honest client says initialized first. */
+static void a_handshake_that_is_not_finished_ends_soon_though_in_use(void **state) {
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 2000};
+    struct fixture *f = open_with(state, &opts);
+    struct client blocker, old;
+
+    block(&f->served, &blocker);
+    served_client(&f->served, &old);
+    client_request(&old, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(&old), 200);
+    assert_int_equal(only_initialize(&f->other), 200);
+    take_session(&f->other);
+    WAIT_UNTIL(&f->other, legacy_post(&f->other, PING) == 404);
+    WAIT_COUNTER(&f->served, &f->other, sessions, 1);
+    client_event(&blocker); /* its opening */
+    client_event(&blocker); /* when to reconnect */
+    client_expect_end(&blocker);
+    assert_int_equal(legacy_post(&f->post, PING), 200);
+    client_done(&blocker);
+    client_done(&old);
 }
 
 static void calls_have_a_limit(void **state) {
@@ -480,7 +603,12 @@ int main(void) {
         CASE(sessions_that_nobody_came_back_to_give_way),
         CASE(who_is_not_initialised_gives_way_first),
         CASE(an_old_stream_that_says_nothing_gives_way),
+        CASE(an_old_stream_that_is_initialised_stays),
+        CASE(streams_before_initialized_keep_nobody_out),
+        CASE(an_address_makes_room_behind_any_number_of_others),
+        CASE(the_limit_holds_with_several_workers),
         CASE(a_handshake_that_is_not_finished_ends_soon),
+        CASE(a_handshake_that_is_not_finished_ends_soon_though_in_use),
         CASE(calls_have_a_limit),
         CASE(a_session_is_served_by_any_worker),
     };
