@@ -41,10 +41,10 @@ static bool has(const struct call *call, const char *name, const char *text) {
 }
 
 /* The proxy appends whom it heard from. Where it cannot be found in what the stranger has
- * made of the list, the proxy itself counts. */
+ * made of the list, or the other field says something else, the proxy itself counts. */
 static void check_found(const struct call *call, const char *name) {
     tdg__address_t found = find(call), stranger;
-    bool plain = name[0] == 'x' && !has(call, name, "\"");
+    bool plain = name[0] == 'x' && !has(call, "forwarded", "");
 
     require(tdg__address_parse(STRANGER, &stranger));
     require(tdg__address_equal(&found, &stranger) ||
@@ -85,8 +85,6 @@ static void check_call(const struct call *call) {
         return;
     append_field(*call, "x-forwarded-for", STRANGER);
     append_element(*call, "x-forwarded-for", STRANGER);
-    if (has(call, "x-forwarded-for", ""))
-        return; /* which comes before the other */
     append_field(*call, "forwarded", "for=" STRANGER);
     append_element(*call, "forwarded", "for=" STRANGER);
 }

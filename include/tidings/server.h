@@ -182,8 +182,8 @@ typedef struct tdg_server_opts {
     uint32_t request_timeout_ms; /* for a client to send its whole request [30,000] */
     uint32_t idle_timeout_ms;    /* of a connection between requests [75,000] */
     uint32_t session_idle_ms; /* of a legacy session without stream or request; [5 min] */
-    uint32_t handshake_timeout_ms; /* for a legacy client to say
-                                      notifications/initialized [30,000] */
+    uint32_t handshake_timeout_ms; /* of one that never said notifications/initialized;
+                                      [30,000] */
     uint32_t stream_lifetime_ms;   /* streams are ended after this time [never] */
     uint32_t retry_ms;        /* what clients of an ended legacy stream wait [1,000] */
     uint32_t stop_timeout_ms; /* for tdg_server_stop() to flush [3,000] */

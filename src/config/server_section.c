@@ -121,8 +121,7 @@ static const tdg__option_t server_options[] = {
     TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
          "After which a legacy session without a stream or a request ends."),
     TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
-         "For the client of a legacy session to say notifications/initialized; without "
-         "it the session ends, also one with a stream or requests."),
+         "The same for a session whose client never said notifications/initialized."),
     TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
          "After which a stream is ended, so that its client reconnects; 0 is never."),
     TIME(retry, "retry", "1s", 1, DAY, NULL,

@@ -18,7 +18,7 @@ struct tdg__sessions {
     tdg__pool_t pool;
     tdg__map_t by_id;
     tdg__list_t by_age; /* longest unused first */
-    tdg__list_t fresh;  /* not initialised, oldest first */
+    tdg__list_t fresh;  /* not initialised, looked at longest ago first */
     tdg__hash_key_t key;
 };
 
@@ -108,7 +108,7 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
 
 /* ---- Those that may give way -------------------------------------------- */
 
-#define BY_BIRTH offsetof(tdg__session_t, by_birth)
+#define IN_FRESH offsetof(tdg__session_t, in_fresh)
 
 static tdg__census_t *census_of(const tdg__sessions_t *sessions) {
     return tdg__server_census(tdg__worker_server(sessions->worker));
@@ -145,7 +145,7 @@ static void remove_fresh(tdg__sessions_t *sessions, tdg__session_t *session) {
     if (!session->is_fresh)
         return;
     session->is_fresh = false;
-    tdg__list_remove(&sessions->fresh, &sessions->pool, BY_BIRTH, session->number);
+    tdg__list_remove(&sessions->fresh, &sessions->pool, IN_FRESH, session->number);
 }
 
 void tdg__session_initialised(tdg__session_t *session) {
@@ -248,10 +248,10 @@ static void begin(tdg__sessions_t *sessions, tdg__session_t *session, bool erlmc
     tdg__list_append(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      session->number);
     tdg__session_touch(session);
-    session->born_ms = session->used_ms;
+    session->looked_at_ms = session->used_ms;
     session->is_fresh = session->standing == TDG__FRESH;
     if (session->is_fresh)
-        tdg__list_append(&sessions->fresh, &sessions->pool, BY_BIRTH, session->number);
+        tdg__list_append(&sessions->fresh, &sessions->pool, IN_FRESH, session->number);
     tdg__feed_attach(&session->feed, NULL);
 }
 
@@ -333,8 +333,14 @@ void tdg__session_touch(tdg__session_t *session) {
     tdg__list_append(&sessions->by_age, &sessions->pool, offset, session->number);
 }
 
-/* A client that never says notifications/initialized has not come to stay, whatever else
- * it does. */
+static bool in_use(const tdg__session_t *session) {
+    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
+           tdg__posts_busy(session);
+}
+
+/* Some clients never say notifications/initialized and go on all the same: they stay as
+ * long as they do something and nobody needs their place. Each is looked at once per
+ * time-out. */
 static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t patience_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->handshake_timeout_ms;
@@ -342,15 +348,16 @@ static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
     while (sessions->fresh.first != 0) {
         tdg__session_t *oldest = tdg__pool_get(&sessions->pool, sessions->fresh.first);
 
-        if (now_ms - oldest->born_ms < patience_ms)
+        if (now_ms - oldest->looked_at_ms < patience_ms)
             return;
-        tdg__session_destroy(oldest);
+        if (in_use(oldest) || now_ms - oldest->used_ms < patience_ms) {
+            oldest->looked_at_ms = now_ms;
+            tdg__list_remove(&sessions->fresh, &sessions->pool, IN_FRESH, oldest->number);
+            tdg__list_append(&sessions->fresh, &sessions->pool, IN_FRESH, oldest->number);
+        } else {
+            tdg__session_destroy(oldest);
+        }
     }
-}
-
-static bool in_use(const tdg__session_t *session) {
-    return session->kind != TDG__SESSION_HTTP || session->streams != NULL ||
-           tdg__posts_busy(session);
 }
 
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {

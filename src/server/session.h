@@ -67,8 +67,9 @@ struct tdg__session {
     tdg__channel_t *home; /* where answers go that belong to no POST; NULL for HTTP */
 
     tdg__link_t by_age;
-    tdg__link_t by_birth; /* of those that are not initialised */
-    int64_t born_ms, used_ms;
+    tdg__link_t in_fresh; /* of those that are not initialised */
+    int64_t looked_at_ms; /* as one of these: whether it is in use */
+    int64_t used_ms;
 };
 
 int tdg__sessions_create(tdg__worker_t *worker, unsigned index, tdg__sessions_t **ret);
