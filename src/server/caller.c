@@ -30,20 +30,34 @@ static struct slice trim(struct slice slice) {
     return slice;
 }
 
+/* The length of what comes before the first separator that is not in quotes; *ret_open:
+ * quotes are not closed. */
+static size_t find_end(struct slice slice, char separator, bool *ret_open) {
+    size_t len = 0;
+
+    *ret_open = false;
+    for (; len < slice.len && (*ret_open || slice.text[len] != separator); len++) {
+        if (slice.text[len] == '"')
+            *ret_open = !*ret_open;
+        else if (*ret_open && slice.text[len] == '\\' && len + 1 < slice.len)
+            len++;
+    }
+    return len;
+}
+
 /* Cuts off what comes before the first separator; with `quotes`, one in quotes is none:
  * clients choose what stands there. False: nothing is left. */
 static bool cut(struct slice *rest, char separator, bool quotes, struct slice *ret) {
-    bool quoted = false;
-    size_t len = 0;
+    bool open;
+    size_t len;
 
     if (rest->text == NULL)
         return false;
-    for (; len < rest->len && (quoted || rest->text[len] != separator); len++) {
-        if (quotes && rest->text[len] == '"')
-            quoted = !quoted;
-        else if (quoted && rest->text[len] == '\\' && len + 1 < rest->len)
+    if (quotes)
+        len = find_end(*rest, separator, &open);
+    else
+        for (len = 0; len < rest->len && rest->text[len] != separator;)
             len++;
-    }
     *ret = trim((struct slice){rest->text, len});
     if (len < rest->len)
         *rest = (struct slice){rest->text + len + 1, rest->len - len - 1};
@@ -79,10 +93,15 @@ static bool parse_hop(struct slice hop, tdg__address_t *ret) {
     return tdg__address_parse(address, ret);
 }
 
-/* The value of `for` in one element of Forwarded, which has it once. */
+/* The value of `for` in one element of Forwarded, which has it once. Quotes that a client
+ * has left open hide what the proxy appends. */
 static bool parse_forwarded(struct slice element, tdg__address_t *ret) {
     struct slice pair, hop = {NULL, 0};
+    bool open;
 
+    (void)find_end(element, '\0', &open);
+    if (open)
+        return false;
     while (cut(&element, ';', true, &pair)) {
         if (pair.len < 4 || strncasecmp(pair.text, "for=", 4) != 0)
             continue;

@@ -12,8 +12,9 @@
 #include "net/http_request.h"
 
 /* Whom a request comes from: the peer; where that is a trusted proxy, the last address in
- * X-Forwarded-For or Forwarded that is not one, or the proxy, where the two name different
- * ones. False: the peer has no address, as on a Unix socket. Whoever counts by it shortens it first (network.h). */
+ * X-Forwarded-For or Forwarded that is not one, or the proxy, where the two name
+ * different ones. False: the peer has no address, as on a Unix socket. Whoever counts by
+ * it shortens it first (network.h). */
 bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
                       const tdg__http_request_t *http, tdg__address_t *ret);
 
