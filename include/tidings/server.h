@@ -230,13 +230,14 @@ typedef struct tdg_listen_opts {
     const char *const *allowed_origins;
     /* Proxies in front of this server: addresses and networks such as "10.0.0.0/8", a
      * list that ends in NULL. Of requests that come through them, the caller is the last
-     * address in X-Forwarded-For or Forwarded that is no such proxy (the proxy itself,
-     * where the two name different callers): for max_sessions_per_address, for turns
-     * between clients, for the log and for tdg_server_subscriptions(). [none: these
-     * headers say nothing] */
+     * address in X-Forwarded-For that is no such proxy: for max_sessions_per_address, for
+     * turns between clients, for the log and for tdg_server_subscriptions(). [none: that
+     * header says nothing] */
     const char *const *trusted_proxies;
-    bool erlmcp; /* speak the erlmcp dialect with legacy clients here: names and error
-                    codes differ */
+    bool forwarded; /* these proxies write Forwarded (RFC 7239), and that is looked at
+                       instead */
+    bool erlmcp;    /* speak the erlmcp dialect with legacy clients here: names and error
+                       codes differ */
 } tdg_listen_opts_t;
 
 /* Binds an address for HTTP: /mcp for every protocol version since 2025-03-26, /sse (or

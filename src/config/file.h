@@ -14,13 +14,16 @@
 #include "config/listen_url.h"
 #include "config/option.h"
 
+enum { TDG__PROXY_X_FORWARDED_FOR, TDG__PROXY_FORWARDED };
+
 /* The options of the section `server`. Durations in ms. What the server itself takes is
  * in tdg__config_t.opts, made from this. */
 typedef struct tdg__config_server {
     char *name, *title, *instructions;
     char **listen;
     char **allowed_hosts, **allowed_origins, **trusted_proxies;
-    int dialect; /* tdg__dialect_t, never UNSAID */
+    int proxy_header; /* TDG__PROXY_... */
+    int dialect;      /* tdg__dialect_t, never UNSAID */
     int64_t workers;
 
     int timing;

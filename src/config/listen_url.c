@@ -44,7 +44,8 @@ static const char *read_host(const char *text, const char **ret_host, size_t *re
     if (has_brackets && text[*ret_len] == '%') /* the zone of a link-local address */
         *ret_len += 1 + strspn(text + *ret_len + 1, letters);
     text += *ret_len;
-    if (has_brackets && (*text++ != ']' || memchr(*ret_host, ':', *ret_len) == NULL))
+    if (has_brackets &&
+        (text[-1] == '%' || *text++ != ']' || memchr(*ret_host, ':', *ret_len) == NULL))
         return NULL;
     return *ret_len > 0 && *ret_len <= TDG__LISTEN_HOST_MAX ? text : NULL;
 }

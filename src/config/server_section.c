@@ -38,6 +38,8 @@ static const char *const timings[] = {"immediate", "batch", "debounce", "throttl
 #define SIZE(field, name, fallback, min, max, help)                                      \
     { name, TDG__OPTION_SIZE, AT(field), 0, fallback, min, max, NULL, NULL, help }
 
+static const char *const proxy_headers[] = {"x-forwarded-for", "forwarded", NULL};
+
 static const tdg__option_t server_options[] = {
     {"name",     TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
@@ -63,10 +65,12 @@ static const tdg__option_t server_options[] = {
     TEXTS(
         trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
         "Proxies in front of this server, as addresses or networks. Of a request that "
-        "comes through them, the caller is the last address in X-Forwarded-For or "
-        "Forwarded that is no such proxy (the proxy itself, where the two name different "
-        "callers): for max-sessions-per-address, for turns between clients, and in the "
-        "log."),
+        "comes through them, the caller is the last address in their `proxy-header` that "
+        "is no such proxy: for max-sessions-per-address, for turns between clients, and "
+        "in the log."),
+    CHOICE(proxy_header, "proxy-header", "x-forwarded-for", proxy_headers,
+           "What the trusted proxies write the address of the caller into: "
+           "x-forwarded-for, or forwarded (RFC 7239). The other one says nothing."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
            "codes. An entry of `listen` may say otherwise."),
@@ -321,6 +325,7 @@ static bool is_host(const char *text) {
             return false;
         memcpy(address, text + 1, len - 2);
         address[len - 2] = '\0';
+        address[strcspn(address, "%")] = '\0'; /* a zone may follow */
         if (strchr(address, ':') == NULL || !tdg__address_parse(address, &ret))
             return false;
     }

@@ -69,7 +69,8 @@ bool tdg__net_is_address(const char *text) {
     struct sockaddr_storage address;
     socklen_t len;
 
-    return strcmp(text, "localhost") != 0 && parse_address(text, 0, &address, &len) == 0;
+    return strcasecmp(text, "localhost") != 0 &&
+           parse_address(text, 0, &address, &len) == 0;
 }
 
 bool tdg__net_bound_to_loopback(int fd) {

@@ -328,6 +328,7 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
         .allowed_hosts = (const char *const *)config->allowed_hosts,
         .allowed_origins = (const char *const *)config->allowed_origins,
         .trusted_proxies = (const char *const *)config->trusted_proxies,
+        .forwarded = config->proxy_header == TDG__PROXY_FORWARDED,
         .erlmcp = tdg__serve_speaks_erlmcp(serve, listen->dialect),
     };
     char url[TDG__LISTEN_URL_MAX];

@@ -131,8 +131,7 @@ static bool walk(const struct field *field, const char *list,
     size_t count = 0;
 
     while (cut(&rest, ',', field->quotes, &hop))
-        if (hop.len > 0)
-            last[count++ % MAX_HOPS] = hop;
+        last[count++ % MAX_HOPS] = hop;
     for (size_t i = count; i > 0; i--) {
         tdg__address_t address;
 
@@ -145,40 +144,17 @@ static bool walk(const struct field *field, const char *list,
     return true;
 }
 
-/* Whom all fields of this name together name. False: there is none. */
-static bool look_at(const struct field *field, const tdg__http_request_t *http,
-                    const tdg__networks_t *proxies, tdg__address_t *found) {
-    bool any = false;
-
-    for (size_t i = http->field_count; i-- > 0;) {
-        if (strcmp(http->fields[i].name, field->name) != 0)
-            continue;
-        any = true;
-        if (!walk(field, http->fields[i].value, proxies, found))
-            break;
-    }
-    return any;
-}
-
-/* A proxy writes one of the two and may pass on what a client wrote into the other. Which
- * one is not known, so where both are there they have to agree. */
-static void look_behind(const tdg__networks_t *proxies, const tdg__http_request_t *http,
-                        tdg__address_t *caller) {
-    tdg__address_t by_list = *caller, by_pairs = *caller;
-    bool has_list = look_at(&x_forwarded_for, http, proxies, &by_list);
-    bool has_pairs = look_at(&forwarded, http, proxies, &by_pairs);
-
-    if (has_list && (!has_pairs || tdg__address_equal(&by_list, &by_pairs)))
-        *caller = by_list;
-    else if (has_pairs && !has_list)
-        *caller = by_pairs;
-}
-
-bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
+bool tdg__caller_find(const tdg__proxies_t *proxies, const char *peer,
                       const tdg__http_request_t *http, tdg__address_t *ret) {
+    const struct field *field = proxies->forwarded ? &forwarded : &x_forwarded_for;
+
     if (!tdg__address_parse(peer, ret))
         return false;
-    if (tdg__networks_have(proxies, ret))
-        look_behind(proxies, http, ret);
+    if (!tdg__networks_have(proxies->networks, ret))
+        return true;
+    for (size_t i = http->field_count; i-- > 0;)
+        if (strcmp(http->fields[i].name, field->name) == 0 &&
+            !walk(field, http->fields[i].value, proxies->networks, ret))
+            break;
     return true;
 }

@@ -11,11 +11,17 @@
 #include "base/network.h"
 #include "net/http_request.h"
 
+/* The proxies that the operator trusts. */
+typedef struct tdg__proxies {
+    tdg__networks_t *networks; /* NULL: none */
+    bool forwarded;            /* they write Forwarded; else X-Forwarded-For */
+} tdg__proxies_t;
+
 /* Whom a request comes from: the peer; where that is a trusted proxy, the last address in
- * X-Forwarded-For or Forwarded that is not one, or the proxy, where the two name
- * different ones. False: the peer has no address, as on a Unix socket. Whoever counts by
- * it shortens it first (network.h). */
-bool tdg__caller_find(const tdg__networks_t *proxies, const char *peer,
+ * the header of such proxies that is not one. The other header says nothing: a proxy may
+ * pass on what a client wrote there. False: the peer has no address, as on a Unix socket.
+ * Whoever counts by it shortens it first (network.h). */
+bool tdg__caller_find(const tdg__proxies_t *proxies, const char *peer,
                       const tdg__http_request_t *http, tdg__address_t *ret);
 
 #endif

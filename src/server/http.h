@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "base/network.h"
 #include "net/conn.h"
+#include "server/caller.h"
 #include "server/worker.h"
 
 /* One address that is listened on; the tag of its connections. Shared by all workers. */
@@ -17,8 +17,8 @@ typedef struct tdg__listener {
     char **origins; /* allowed Origin values, ends in NULL; NULL: the same */
     bool loopback;  /* it is bound to an address of this machine only */
     bool erlmcp;
-    tdg__networks_t *proxies; /* that are trusted; NULL: none */
-    char machine[256];        /* its name; "": not known */
+    tdg__proxies_t proxies;
+    char machine[256]; /* its name; "": not known */
 } tdg__listener_t;
 
 /* Whether a Host or Origin value is allowed. */

@@ -162,8 +162,8 @@ const tdg__address_t *tdg__visit_caller(const tdg__visit_t *visit, tdg__address_
     char peer[TDG__PEER_MAX];
 
     tdg__conn_peer(visit->conn, peer);
-    return tdg__caller_find(visit->listener->proxies, peer, visit->http, room) ? room
-                                                                               : NULL;
+    return tdg__caller_find(&visit->listener->proxies, peer, visit->http, room) ? room
+                                                                                : NULL;
 }
 
 void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]) {

@@ -320,7 +320,7 @@ static void free_listening(struct listening *listening) {
         close(listening->fd);
     free_strings(listening->listener.hosts);
     free_strings(listening->listener.origins);
-    tdg__networks_destroy(listening->listener.proxies);
+    tdg__networks_destroy(listening->listener.proxies.networks);
     tdg__free(listening->host);
 }
 
@@ -382,13 +382,15 @@ int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
 
     *listening = (struct listening){.fd = -1};
     listening->listener.erlmcp = opts->erlmcp;
+    listening->listener.proxies.forwarded = opts->forwarded;
     int rv = tdg__copy_string(host, &listening->host);
     if (rv == 0)
         rv = tdg__copy_strings(opts->allowed_hosts, &listening->listener.hosts);
     if (rv == 0)
         rv = tdg__copy_strings(opts->allowed_origins, &listening->listener.origins);
     if (rv == 0)
-        rv = tdg__networks_create(opts->trusted_proxies, &listening->listener.proxies);
+        rv = tdg__networks_create(opts->trusted_proxies,
+                                  &listening->listener.proxies.networks);
     if (rv == 0)
         rv = bind_first(host, opts->port, server->opts.workers > 1, &listening->fd,
                         &listening->port);

@@ -108,6 +108,9 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
 
 /* ---- Those that may give way -------------------------------------------- */
 
+/* Of those that gave way and that nobody was asked to end, for want of memory. */
+enum { ENDS_PER_TICK = 64 };
+
 #define IN_FRESH offsetof(tdg__session_t, in_fresh)
 
 static tdg__census_t *census_of(const tdg__sessions_t *sessions) {
@@ -154,16 +157,14 @@ void tdg__session_initialised(tdg__session_t *session) {
     update_standing(session);
 }
 
-/* Ends those of this worker that have given way. No session may be half-made. */
-static void end_leaving(tdg__sessions_t *sessions) {
-    uint32_t number;
+/* Ends one of this worker that has given way. No session may be half-made. False: there
+ * is none. */
+static bool end_leaving(tdg__sessions_t *sessions) {
+    uint32_t number = tdg__census_leaving(census_of(sessions), sessions->index);
 
-    while ((number = tdg__census_leaving(census_of(sessions), sessions->index)) != 0) {
-        tdg__session_t *session = tdg__pool_get(&sessions->pool, number);
-
-        assert(!session->ending); /* it would stay, and be found again */
-        tdg__session_destroy(session);
-    }
+    if (number != 0)
+        tdg__session_destroy(tdg__pool_get(&sessions->pool, number));
+    return number != 0;
 }
 
 /* To another worker, one of whose sessions has given way. */
@@ -176,7 +177,7 @@ static void run_end_leaving(tdg__task_t *task, bool here) {
     struct end_leaving *end = (struct end_leaving *)(void *)task;
 
     if (here)
-        end_leaving(tdg__worker_sessions(end->worker));
+        (void)end_leaving(tdg__worker_sessions(end->worker));
     tdg__free(end);
 }
 
@@ -364,7 +365,8 @@ void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t idle_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
 
-    end_leaving(sessions);
+    for (int left = ENDS_PER_TICK; left > 0 && end_leaving(sessions); left--)
+        ;
     expire_fresh(sessions, now_ms);
     /* One that is in use moves to the end, so each is looked at once per idle time. */
     for (size_t left = sessions->pool.count; left > 0; left--) {

@@ -311,9 +311,13 @@ static void assert_hosts(const char *list, const char *says) {
 }
 
 static void hosts_that_no_client_sends_are_mistakes(void **state) {
-    static const char *const fine[] = {"\"*\"",     "tidings.example",
-                                       "a:80",      "10.0.0.1",
-                                       "\"[::1]\"", "\"[2001:db8::1]:80\""};
+    static const char *const fine[] = {"\"*\"",
+                                       "tidings.example",
+                                       "a:80",
+                                       "10.0.0.1",
+                                       "\"[::1]\"",
+                                       "\"[2001:db8::1]:80\"",
+                                       "\"[fe80::1%eth0]\""};
     static const char *const bad[] = {"\"::1\"",
                                       "\"https://a.example\"",
                                       "\"*.example\"",

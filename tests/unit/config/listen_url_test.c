@@ -95,6 +95,7 @@ static void what_is_no_address_is_said(void **state) {
         {"http://[::1:80",        no_host                                                   },
         {"http://[]:80",          no_host                                                   },
         {"http://[127.0.0.1]:80", no_host                                                   },
+        {"http://[fe80::1%]:80",  no_host                                                   },
         {"http://[127.0.0.1%5]",  no_host                                                   },
         {"http:///mcp",           no_host                                                   },
         {"http://a:",             bad_port                                                  },
