@@ -1001,10 +1001,12 @@ def a_starved_server_keeps_the_rate_limit():
         assert 2 <= len(times) <= (stopped - began) / limit + 2, (stopped - began, times)
 
 
-def settle(serve, address):
+def settle(serve, address, forwarded=None):
     """A legacy session that has come to stay, as a proxy would forward it; the status."""
     headers = {'Content-Type': 'application/json', 'Accept': 'application/json',
                'X-Forwarded-For': '6.6.6.6, ' + address}
+    if forwarded:
+        headers['Forwarded'] = forwarded
 
     def post(message):
         status, fields, _ = request(serve, 'POST', '/mcp',
@@ -1027,7 +1029,13 @@ def sessions_behind_a_proxy_count_for_whom_it_names():
                   'resources:\n- memory: m:1\n')
     assert [settle(serve, '192.0.2.1'), settle(serve, '192.0.2.2, 10.1.1.1')] == [200, 200]
     assert settle(serve, '192.0.2.2') == 503
+    assert settle(serve, '192.0.2.2', 'for=192.0.2.3') == 503
     serve.wait_log('max_sessions_per_address is reached')
+    assert serve.end() == 0
+    serve = Serve('server: {trusted-proxies: 127.0.0.1, proxy-header: forwarded, ' + limits +
+                  '}\nresources:\n- memory: m:1\n')
+    assert settle(serve, '192.0.2.1', 'for=192.0.2.2;host="a,for=6.6.6.6"') == 200
+    assert settle(serve, '192.0.2.3', 'for=192.0.2.2') == 503
     assert serve.end() == 0
     serve = Serve('server: {' + limits + '}\nresources:\n- memory: m:1\n')
     assert [settle(serve, '192.0.2.1'), settle(serve, '192.0.2.2')] == [200, 503]
