@@ -75,6 +75,25 @@ out:
     return rv;
 }
 
+/* libcurl takes "65%36" for the name 656, and what it writes of that for an address. Such
+ * a host is refused: it must be the same for all who look at the URL. */
+static int check_host(const tdg__web_url_t *url, const char **ret_why) {
+    CURLU *parsed = curl_url();
+    char *host = NULL;
+    int rv = TDG_ENOMEM;
+
+    if (parsed == NULL)
+        return TDG_ENOMEM;
+    if (curl_url_set(parsed, CURLUPART_URL, url->url, 0) != CURLUE_OUT_OF_MEMORY &&
+        take(parsed, CURLUPART_HOST, 0, &host))
+        rv = host != NULL && strcmp(host, url->host) == 0 ? 0 : TDG_EINVAL;
+    if (rv == TDG_EINVAL)
+        *ret_why = "the host of the URL can be read in two ways";
+    tdg__free(host);
+    curl_url_cleanup(parsed);
+    return rv;
+}
+
 int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
                       const char **ret_why) {
     tdg__web_url_t url = {.url = NULL};
@@ -92,9 +111,11 @@ int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
         code = is_sane(text)
                    ? curl_url_set(parsed, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME)
                    : CURLUE_MALFORMED_INPUT;
-    if (code == CURLUE_OK)
+    if (code == CURLUE_OK) {
         rv = take_parts(parsed, &url, ret_why);
-    else if (code != CURLUE_OUT_OF_MEMORY) {
+        if (rv == 0)
+            rv = check_host(&url, ret_why);
+    } else if (code != CURLUE_OUT_OF_MEMORY) {
         *ret_why = "this is not a complete URL such as http://localhost:8080/mcp";
         rv = TDG_EINVAL;
     }

@@ -224,6 +224,7 @@ static void what_is_no_url_of_ours_is_refused(void **state) {
                                         "http://?x",
                                         "http://h/a b",
                                         "http://h:99999/",
+                                        "http://65%36/",
                                         "http://h/\r\nX: y",
                                         "stdio:x"};
 
