@@ -3,6 +3,7 @@
  * Input: where to listen, as a config or an argument has it. What is accepted is an
  * address that can be bound, and is read again from what is written of it. */
 #include <string.h>
+#include <strings.h>
 
 #include <tidings/error.h>
 
@@ -17,7 +18,8 @@ static void check_listen(const tdg__listen_t *listen) {
     tdg__listen_t again;
 
     require(listen->dialect <= TDG__DIALECT_UNSAID);
-    require(strcmp(listen->host, "localhost") == 0 || tdg__net_is_address(listen->host));
+    require(strcasecmp(listen->host, "localhost") == 0 ||
+            tdg__net_is_address(listen->host));
     memset(url, 'x', sizeof(url));
     tdg__listen_put(listen, url);
     require(memchr(url, '\0', sizeof(url)) != NULL);
