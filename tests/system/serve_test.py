@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import hmac
 import http.client
+import http.server
 import json
 import os
 import queue
@@ -1164,6 +1165,125 @@ def a_broken_config_is_no_beginning():
                       '/hooks/deploys': (4, 12)}, places
 
 
+# ---- While a backend is unreachable -------------------------------------------------------
+
+class Pages:
+    """A backend: /NAME holds NAME, or what `texts` says. While it is `unreachable`, connections
+    end without an answer: a port that nobody listens on may be somebody else's soon."""
+
+    def __init__(self):
+        pages = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                if pages.unreachable:
+                    return
+                name = self.path[1:]
+                body = pages.texts.get(name, name).encode()
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/plain')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.texts, self.unreachable = {}, False
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        server.daemon_threads = True
+        self.address = f'127.0.0.1:{server.server_port}'
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def entry(self, scheme, more=''):
+        return f"- http: http://{self.address}/{{name}}\n  uri: '{scheme}:{{name}}'\n{more}"
+
+
+def ask_modern(serve, uri):
+    return modern(serve, 'resources/read', {'uri': uri}, uri)
+
+
+def expect_fresh(serve, uri, text):
+    content = ask_modern(serve, uri)['result']['contents'][0]
+    assert content['text'] == text, content
+    assert 'stale' not in content['_meta']['dev.tidings/metadata'], content
+
+
+def expect_stale(answer, text):
+    content = answer['result']['contents'][0]
+    assert content['text'] == text, content
+    metadata = content['_meta']['dev.tidings/metadata']
+    assert metadata['stale'] is True, metadata
+    return metadata
+
+
+def expect_unavailable(answer):
+    assert answer['error']['code'] == -32603, answer
+    assert answer['error']['data']['error_type'] == 'unavailable', answer
+
+
+def a_client_that_only_reads_gets_stale_content():
+    pages = Pages()
+    serve = Serve('resources:\n' + pages.entry('p'))
+    session = Session(serve)
+    pages.unreachable = True
+    expect_unavailable(ask_modern(serve, 'p:a'))
+    expect_unavailable(session.call('resources/read', {'uri': 'p:a'}))
+    pages.unreachable = False
+    expect_fresh(serve, 'p:a', 'a')
+
+    pages.unreachable = True
+    before = int(time.time() * 1000)
+    for answer in (ask_modern(serve, 'p:a'), session.call('resources/read', {'uri': 'p:a'})):
+        metadata = expect_stale(answer, 'a')
+        assert before <= metadata['stale_since'] <= time.time() * 1000, (before, metadata)
+        assert metadata['stale_reason'] and '127.0.0.1' not in metadata['stale_reason'], metadata
+    expect_unavailable(ask_modern(serve, 'p:b'))  # which nobody has read
+
+    pages.texts['a'] = 'another'
+    pages.unreachable = False
+    expect_fresh(serve, 'p:a', 'another')
+    assert serve.end() == 0
+
+
+def stale_size_limits_the_copies_of_all_entries_together():
+    pages = Pages()
+    serve = Serve('server: {stale-size: 4KiB}\nresources:\n' + pages.entry('p') +
+                  pages.entry('q'))
+    pages.texts = {name: name * 1000 for name in 'abcde'}
+    pages.texts['large'] = 'x' * 1025  # more than a quarter
+    for uri in ('p:a', 'q:b', 'p:a', 'p:c', 'q:d', 'p:e', 'q:large'):
+        expect_fresh(serve, uri, pages.texts[uri[2:]])
+    pages.unreachable = True
+    for uri in ('p:a', 'p:c', 'q:d', 'p:e'):
+        expect_stale(ask_modern(serve, uri), pages.texts[uri[2:]])
+    for uri in ('q:b', 'q:large'):  # the first was read longest ago
+        expect_unavailable(ask_modern(serve, uri))
+    assert serve.end() == 0
+
+
+def a_stale_size_of_none_keeps_nothing():
+    pages = Pages()
+    serve = Serve('server: {stale-size: 0}\nresources:\n' + pages.entry('p'))
+    expect_fresh(serve, 'p:a', 'a')
+    pages.unreachable = True
+    expect_unavailable(ask_modern(serve, 'p:a'))
+    assert serve.end() == 0
+
+
+def a_reload_drops_the_copies_of_an_entry_that_it_changes():
+    pages = Pages()
+    serve = Serve('resources:\n' + pages.entry('p') + pages.entry('q'))
+    for uri in ('p:a', 'q:a'):
+        expect_fresh(serve, uri, 'a')
+    pages.unreachable = True
+    serve.reload('resources:\n' + pages.entry('p') + pages.entry('q', '  timeout: 29s\n'))
+    serve.wait_log('was read again')
+    expect_stale(ask_modern(serve, 'p:a'), 'a')
+    expect_unavailable(ask_modern(serve, 'q:a'))
+    assert serve.end() == 0
+
+
 # ---- Large answers ------------------------------------------------------------------------
 
 LARGE = 4 << 20
@@ -1282,6 +1402,10 @@ TESTS = [
     an_oversized_body_is_refused_before_it_is_read,
     garbage_gets_an_answer_or_a_close,
     slow_callers_and_thousands_of_bad_ones_hold_nobody_up,
+    a_client_that_only_reads_gets_stale_content,
+    stale_size_limits_the_copies_of_all_entries_together,
+    a_stale_size_of_none_keeps_nothing,
+    a_reload_drops_the_copies_of_an_entry_that_it_changes,
     large_answers_that_nobody_takes_cost_little,
     a_flood_of_long_subscriptions_is_bounded_and_leaves_nothing,
     a_broken_config_keeps_the_old_one,
