@@ -326,6 +326,11 @@ static void on_query(struct sqlite *sqlite, const tdg__sqlite_result_t *result) 
         sqlite->version_known = false;
     if (fetch == NULL)
         return;
+    if (result->status != 0 && result->public != NULL) {
+        tdg__fetch_failed_inside(fetch, result->status, result->public, "%s",
+                                 result->error);
+        return;
+    }
     if (result->status != 0) {
         tdg__fetch_failed(fetch, result->status, "%s", result->error);
         return;

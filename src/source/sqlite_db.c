@@ -103,7 +103,8 @@ fail(tdg__sqlite_result_t *ret, int status, const char *format, ...) {
     va_end(args);
 }
 
-/* What a code of SQLite means for whoever asked. */
+/* What a code of SQLite means for whoever asked. Its words may name tables, columns, or
+ * what a schema lets them say. */
 static void fail_with(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret, int code) {
     const char *text = sqlite3_errmsg(db->handle);
 
@@ -126,14 +127,17 @@ static void fail_with(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret, int
     case SQLITE_IOERR:
     case SQLITE_CORRUPT:
         fail(ret, TDG_EAWAY, "the database cannot be read: %s", text);
+        ret->public = "the database cannot be read";
         ret->unreachable = true;
         break;
     case SQLITE_SCHEMA: /* it changed too often meanwhile */
     case SQLITE_PROTOCOL:
         fail(ret, TDG_EAWAY, "%s", text);
+        ret->public = "the database cannot be read";
         break;
     default:
         fail(ret, TDG_EINVAL, "the query is refused: %s", text);
+        ret->public = "the database refuses the query";
     }
 }
 

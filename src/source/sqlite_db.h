@@ -33,6 +33,8 @@ typedef struct tdg__sqlite_result {
     bool unreachable; /* with TDG_EAWAY: there is no database to ask at all */
     bool reopened;    /* versions cannot be compared with those before */
     char error[TDG__SQLITE_ERROR];
+    const char *public; /* the same without the words of SQLite, which name what is
+                           inside; NULL: there are none in it */
     int64_t version; /* PRAGMA data_version: another number after others have written */
     int64_t rows;
     char *data; /* of a query; new */

@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -1284,6 +1285,67 @@ def a_reload_drops_the_copies_of_an_entry_that_it_changes():
     assert serve.end() == 0
 
 
+# ---- What clients see of an error ---------------------------------------------------------
+
+def expect_public(text):
+    assert text and 'inner' not in text and '127.0.0.1' not in text, text
+
+
+def run_sql(path, sql):
+    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    database.execute(sql)
+    database.close()
+
+
+def errors_name_nothing_that_is_inside():
+    """The log does. Port 1 is nobody's."""
+    folder = tempfile.mkdtemp(prefix='inner-', dir=work)
+    run_sql(f'{folder}/a.db', 'CREATE TABLE t(id)')
+    with open(f'{folder}/text.db', 'w', encoding='ascii') as file:
+        file.write('This is no database. ' * 10)
+    failing = (('http', '- http: http://127.0.0.1:1/inner\n', '127.0.0.1'),
+               ('none', f'- sqlite: {folder}/none.db\n  query: SELECT 1\n', 'none.db'),
+               ('text', f'- sqlite: {folder}/text.db\n  query: SELECT 1\n', 'text.db'),
+               ('table', f'- sqlite: {folder}/a.db\n  query: SELECT * FROM inner_t\n',
+                'no such table: inner_t'),
+               ('program', f'- command: [{folder}/none]\n', f'{folder}/none'),
+               ('words', "- command: [sh, -c, 'echo inner words >&2; exit 3']\n",
+                'inner words'))
+    serve = Serve('resources:\n' + ''.join(f'{entry}  uri: x:{name}\n'
+                                           for name, entry, _ in failing))
+    session = Session(serve)
+    for name, _, logged in failing:
+        uri = f'x:{name}'
+        for answer in (ask_modern(serve, uri), session.call('resources/read', {'uri': uri})):
+            assert answer['error']['code'] == -32603, answer
+            assert answer['error']['data']['uri'] == uri, answer
+            expect_public(json.dumps(answer))
+        serve.wait_log(logged)
+    assert serve.end() == 0
+
+
+def nor_do_stale_reasons_and_updates():
+    folder = tempfile.mkdtemp(prefix='inner-', dir=work)
+    run_sql(f'{folder}/a.db', 'CREATE TABLE inner_t(id)')
+    serve = Serve(f'{HEAD}resources:\n- sqlite: {folder}/a.db\n'
+                  '  query: SELECT * FROM inner_t\n  uri: x:1\n'
+                  f'- command: [cat, {folder}/text]\n  uri: x:2\n')
+    stream = listen(serve, 'x:1')
+    run_sql(f'{folder}/a.db', 'DROP TABLE inner_t')
+    expect_public(stream.expect('x:1')['metadata']['error'])
+    run_sql(f'{folder}/a.db', 'CREATE TABLE inner_t(id)')
+    assert 'error' not in stream.expect('x:1')['metadata']
+    stream.close()
+
+    with open(f'{folder}/text', 'w', encoding='ascii') as file:
+        file.write('text')
+    expect_fresh(serve, 'x:2', 'text')
+    os.remove(f'{folder}/text')
+    expect_public(expect_stale(ask_modern(serve, 'x:2'), 'text')['stale_reason'])
+    serve.wait_log(f'{folder}/text')
+    assert serve.end() == 0
+
+
 # ---- Large answers ------------------------------------------------------------------------
 
 LARGE = 4 << 20
@@ -1406,6 +1468,8 @@ TESTS = [
     stale_size_limits_the_copies_of_all_entries_together,
     a_stale_size_of_none_keeps_nothing,
     a_reload_drops_the_copies_of_an_entry_that_it_changes,
+    errors_name_nothing_that_is_inside,
+    nor_do_stale_reasons_and_updates,
     large_answers_that_nobody_takes_cost_little,
     a_flood_of_long_subscriptions_is_bounded_and_leaves_nothing,
     a_broken_config_keeps_the_old_one,
