@@ -217,12 +217,23 @@ static bool is_no_value(const tdg__pg_source_t *p, const tdg__pg_end_t *end) {
 
 /* The server's words may name anything; those of libpq name the server. */
 static void fail_inside(tdg__fetch_t *fetch, const tdg__pg_end_t *end) {
+    bool is_refused = end->status == TDG_EINVAL && end->sqlstate[0] != '\0';
     char public[64];
 
     snprintf(public, sizeof(public), "the database refuses the query (SQLSTATE %s)",
              end->sqlstate);
-    tdg__fetch_failed_inside(fetch, end->status,
-                             end->status == TDG_EINVAL ? public : NULL, "%s", end->error);
+    tdg__fetch_failed_inside(fetch, end->status, is_refused ? public : NULL, "%s",
+                             end->error);
+}
+
+static void fail_stopped(tdg__fetch_t *fetch, const tdg__pg_end_t *end,
+                         int64_t timeout_ms) {
+    char public[80];
+
+    snprintf(public, sizeof(public), "the query was stopped (timeout: %" PRId64 " ms)",
+             timeout_ms);
+    tdg__fetch_failed_inside(fetch, end->status, public, "%s (timeout: %" PRId64 " ms)",
+                             end->error, timeout_ms);
 }
 
 static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
@@ -236,8 +247,7 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     else if (is_no_value(p, end))
         answer(look, NULL);
     else if (strcmp(end->sqlstate, QUERY_CANCELED) == 0) {
-        tdg__fetch_failed(fetch, end->status, "%s (timeout: %" PRId64 " ms)", end->error,
-                          p->source.entry.timeout_ms);
+        fail_stopped(fetch, end, p->source.entry.timeout_ms);
         look->fetch = NULL;
     } else if (end->status != TDG_ETOOLARGE) {
         fail_inside(fetch, end);

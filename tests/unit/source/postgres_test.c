@@ -265,28 +265,42 @@ static void a_key_that_is_not_unique_is_said(void **state) {
     harness_expect(h, "pg://shop/items/cake", "{\"id\":2,\"item\":\"cake\",\"total\":3}");
 }
 
+/* What the server says is for the log; clients get the SQLSTATE, or words of ours. */
+static void expect_public(struct harness *h, const char *uri, const char *expected) {
+    struct reading reading = harness_read(h, uri);
+
+    assert_string_equal(reading.public, expected);
+    reading_done(&reading);
+}
+
+#define REFUSES "the database refuses the query (SQLSTATE "
+
 static const struct {
-    const char *query, *error;
+    const char *query, *error, *public;
 } wrong_queries[] = {
-    {"SELECT * FROM missing",                      "\"missing\" does not exist"},
-    {"SELECT nothing FROM orders",                 "\"nothing\" does not exist"},
-    {"SELEKT 1",                                   "syntax error"              },
-    {"SELECT 1 AS a, 2 AS a",                      "two columns are called a"  },
-    {"INSERT INTO orders VALUES (9) RETURNING id", "read-only transaction"     },
-    {"SELECT pg_read_file('/etc/passwd')",         "permission denied"         },
-    {"SELECT 1; SELECT 2",                         "multiple commands"         },
-    {"COPY orders TO STDOUT",                      "gives no rows"             },
+    {"SELECT * FROM missing",                      "\"missing\" does not exist", REFUSES "42P01)"                       },
+    {"SELECT nothing FROM orders",                 "\"nothing\" does not exist", REFUSES "42703)"                       },
+    {"SELEKT 1",                                   "syntax error",               REFUSES "42601)"                       },
+    {"SELECT 1 AS a, 2 AS a",                      "two columns are called a",
+     "two columns are called a; give them names with AS"                                                                },
+    {"INSERT INTO orders VALUES (9) RETURNING id", "read-only transaction",
+     REFUSES "25006)"                                                                                                   },
+    {"SELECT pg_read_file('/etc/passwd')",         "permission denied",          REFUSES "42501)"                       },
+    {"SELECT 1; SELECT 2",                         "multiple commands",          REFUSES "42601)"                       },
+    {"COPY orders TO STDOUT",                      "gives no rows",              "the source does not give this content"},
 };
 
 static void a_wrong_query_is_an_error_that_tells(void **state) {
     for (size_t i = 0; i < COUNT(wrong_queries); i++) {
+        struct harness *h;
         char yaml[512];
 
         snprintf(yaml, sizeof(yaml), "query: %s\nuri: pg://shop/q\n",
                  wrong_queries[i].query);
-        expect_status(open_source(*state, yaml), "pg://shop/q", TDG_EINVAL,
-                      wrong_queries[i].error);
-        harness_close(&((struct fixture *)*state)->harness);
+        h = open_source(*state, yaml);
+        expect_status(h, "pg://shop/q", TDG_EINVAL, wrong_queries[i].error);
+        expect_public(h, "pg://shop/q", wrong_queries[i].public);
+        harness_close(h);
         ((struct fixture *)*state)->open = false;
     }
 }
@@ -296,6 +310,18 @@ static void a_query_that_takes_too_long_is_stopped(void **state) {
                                             "uri: pg://shop/slow\ntimeout: 500ms\n");
 
     expect_status(h, "pg://shop/slow", TDG_EAWAY, "500 ms");
+}
+
+/* Whoever writes a function chooses the words and the SQLSTATE. */
+static void the_words_of_a_function_are_not_for_clients(void **state) {
+    struct harness *h;
+
+    pg_run(&server, "CREATE FUNCTION fail() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
+                    "RAISE EXCEPTION ''inner words'' USING ERRCODE = ''57014''; END'");
+    h = open_source(*state, "query: SELECT fail()\nuri: pg://shop/q\n");
+    expect_status(h, "pg://shop/q", TDG_EAWAY, "inner words");
+    expect_public(h, "pg://shop/q", "the query was stopped (timeout: 30000 ms)");
+    harness_wait(h, LOGGED, "inner words");
 }
 
 static const struct {
@@ -918,6 +944,7 @@ int main(void) {
         TEST(a_key_that_is_not_unique_is_said),
         TEST(a_wrong_query_is_an_error_that_tells),
         TEST(a_query_that_takes_too_long_is_stopped),
+        TEST(the_words_of_a_function_are_not_for_clients),
         TEST(a_wrong_entry_is_refused),
         TEST(rows_that_come_change_and_go_are_told),
         TEST(a_truncated_table_tells_every_row),
