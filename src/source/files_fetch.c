@@ -80,6 +80,15 @@ static int64_t ns_of(struct timespec t) {
     return (int64_t)t.tv_sec * NS + t.tv_nsec;
 }
 
+/* How long a file that is empty may be about to be written to: a save begins like that.
+ * At least a second, so that a short `settle` is not over while a large file is
+ * truncated. */
+static int64_t emptied_ns(const tdg__files_t *files) {
+    int64_t settle_ns = files->settle_ms * 1000000;
+
+    return settle_ns > NS ? settle_ns : NS;
+}
+
 /* The kernel says that a file is written to when that has been done; for a file that is
  * truncated, which takes long, we may come before. Then it has changed while it was read,
  * or is empty since a moment ago. */
@@ -91,7 +100,7 @@ static bool looks_torn(const struct tdg__files_reading *r) {
         ns_of(after.st_mtim) != ns_of(r->st.st_mtim))
         return true;
     clock_gettime(CLOCK_REALTIME, &now);
-    return r->len == 0 && ns_of(now) - ns_of(r->st.st_ctim) < NS;
+    return r->len == 0 && ns_of(now) - ns_of(r->st.st_ctim) < emptied_ns(r->files);
 }
 
 static void read_some(uv_work_t *work) {

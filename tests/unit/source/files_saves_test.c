@@ -15,6 +15,8 @@
 #define PATIENT "settle: 30s\n"
 #define HASTY "settle: 50ms\n"
 
+enum { DEFAULT_SETTLE_MS = 500 };
+
 struct fixture {
     struct folder folder;
     struct harness harness;
@@ -151,6 +153,81 @@ static void so_it_is_to_who_begins_to_watch_meanwhile(void **state) {
     harness_watch(&f->harness, "f:/a.txt");
     write_in_steps(f, fd);
     expect_once(f, 13, "content_update");
+}
+
+static void append(struct fixture *f, const char *text) {
+    int fd = begin(f, "root/a.txt", O_APPEND);
+
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+/* As `: >a.txt; cat >>a.txt` does it. */
+static void a_file_that_is_emptied_and_closed_may_be_written_later(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, PATIENT);
+    close(begin(f, "root/a.txt", O_TRUNC));
+    expect_nothing(f);
+    append(f, "whole");
+    expect_once(f, 5, "content_update");
+}
+
+/* The loop is late by more than a second, which is less than `settle`. */
+static void so_may_one_that_is_looked_at_late(void **state) {
+    struct fixture *f = *state;
+
+    serve_and_watch(f, PATIENT);
+    close(begin(f, "root/a.txt", O_TRUNC));
+    usleep(1100 * 1000);
+    expect_nothing(f);
+    append(f, "whole");
+    expect_once(f, 5, "content_update");
+}
+
+static int64_t since_ms(uint64_t began_ns) {
+    return (int64_t)((uv_hrtime() - began_ns) / 1000000);
+}
+
+/* Returns false where this machine was slower than the pause that is allowed. */
+static bool saves_in_two_steps(struct fixture *f, const char *text) {
+    uint64_t began_ns = uv_hrtime();
+
+    close(begin(f, "root/a.txt", O_TRUNC));
+    let_it_be_noticed(f);
+    append(f, text);
+    if (since_ms(began_ns) >= DEFAULT_SETTLE_MS) {
+        while (size_of(harness_wait(&f->harness, CHANGED, "f:/a.txt")) == 0) {
+        }
+        return false;
+    }
+    expect_once(f, (json_int_t)strlen(text), "content_update");
+    return true;
+}
+
+static void with_the_default_settings_a_save_is_told_once(void **state) {
+    struct fixture *f = *state;
+    char text[32];
+
+    serve_and_watch(f, "");
+    for (int turn = 0; turn < 50; turn++) {
+        snprintf(text, sizeof(text), "whole %d", turn);
+        if (saves_in_two_steps(f, text))
+            return;
+    }
+    skip(); /* too slow for that */
+}
+
+static void with_them_a_file_that_stays_empty_is_told_after_settle(void **state) {
+    struct fixture *f = *state;
+    uint64_t began_ns;
+
+    serve_and_watch(f, "");
+    began_ns = uv_hrtime();
+    close(begin(f, "root/a.txt", O_TRUNC));
+    assert_int_equal(size_of(harness_wait(&f->harness, CHANGED, "f:/a.txt")), 0);
+    assert_true(since_ms(began_ns) >= DEFAULT_SETTLE_MS - 10);
+    expect_nothing(f);
 }
 
 /* The list follows a write that nobody has closed after some 300 ms: whatever was written
@@ -430,6 +507,10 @@ int main(void) {
         TEST(a_save_in_steps_is_told_once_with_all_of_it),
         TEST(so_it_is_to_who_watches_the_template),
         TEST(so_it_is_to_who_begins_to_watch_meanwhile),
+        TEST(a_file_that_is_emptied_and_closed_may_be_written_later),
+        TEST(so_may_one_that_is_looked_at_late),
+        TEST(with_the_default_settings_a_save_is_told_once),
+        TEST(with_them_a_file_that_stays_empty_is_told_after_settle),
         TEST(half_a_file_that_comes_with_its_folder_is_not_told),
         TEST(a_writer_that_keeps_the_file_open_is_not_waited_for),
         TEST(replacing_by_rename_is_told_at_once),
