@@ -368,6 +368,56 @@ static void a_fifo_that_an_entry_names_is_not_opened(void **state) {
     assert_false(folder_was_opened(guard));
 }
 
+/* Nor listed, also where it comes later. */
+static void a_socket_is_not_opened(void **state) {
+    struct fixture *f = *state;
+
+    folder_socket(&f->folder, "root/socket");
+    folder_link(&f->folder, "socket", "root/link");
+    serve(f, "");
+    harness_watch(&f->harness, uri(f, "socket"));
+    folder_socket(&f->folder, "root/later");
+    folder_write(&f->folder, "root/mark", "");
+    harness_wait(&f->harness, LISTED, uri(f, "mark"));
+    assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+    assert_int_equal(status_of(f, uri(f, "socket"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "link"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "later"), NULL), TDG_ENOTFOUND);
+}
+
+static void a_device_is_not_opened(void **state) {
+    struct fixture *f = *state;
+    int guard;
+
+    if (!folder_device(&f->folder, "root/device"))
+        skip(); /* needs the right to make one */
+    guard = folder_guard(&f->folder, "root/device");
+    folder_link(&f->folder, "device", "root/link");
+    serve(f, "");
+    harness_watch(&f->harness, uri(f, "device"));
+    assert_true(folder_device(&f->folder, "root/later"));
+    folder_write(&f->folder, "root/mark", "");
+    harness_wait(&f->harness, LISTED, uri(f, "mark"));
+    assert_int_equal(harness_count(&f->harness, LISTED, NULL), 0);
+    assert_int_equal(status_of(f, uri(f, "device"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "link"), NULL), TDG_ENOTFOUND);
+    assert_int_equal(status_of(f, uri(f, "later"), NULL), TDG_ENOTFOUND);
+    assert_false(folder_was_opened(guard));
+}
+
+static void a_device_that_an_entry_names_is_not_opened(void **state) {
+    struct fixture *f = *state;
+    int guard;
+
+    if (!folder_device(&f->folder, "root/device"))
+        skip();
+    guard = folder_guard(&f->folder, "root/device");
+    serve_name(f, "root/device", "");
+    harness_watch(&f->harness, uri(f, "device"));
+    assert_int_equal(status_of(f, uri(f, "device"), NULL), TDG_ENOTFOUND);
+    assert_false(folder_was_opened(guard));
+}
+
 static void denied_permission_is_said_and_its_return_noticed(void **state) {
     struct fixture *f = *state;
     char path[FOLDER_PATH], error[128];
@@ -925,6 +975,9 @@ int main(void) {
         TEST(what_is_no_file_is_not_there),
         TEST(a_fifo_is_not_opened),
         TEST(a_fifo_that_an_entry_names_is_not_opened),
+        TEST(a_socket_is_not_opened),
+        TEST(a_device_is_not_opened),
+        TEST(a_device_that_an_entry_names_is_not_opened),
         TEST(denied_permission_is_said_and_its_return_noticed),
         TEST(owns_only_what_is_inside_and_chosen),
         TEST(uris_come_from_a_template),

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/source/folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -108,15 +112,47 @@ int folder_open(const struct folder *folder, const char *name) {
     return fd;
 }
 
-int folder_guard_fifo(const struct folder *folder, const char *name) {
+/* Nobody listens on it: its name stays. Paths of sockets are short, so it goes by way of
+ * a descriptor. */
+void folder_socket(const struct folder *folder, const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int root = folder_open(folder, "."), fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", root,
+             name);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    close(fd);
+    close(root);
+}
+
+/* The same as /dev/null. */
+bool folder_device(const struct folder *folder, const char *name) {
+    char path[FOLDER_PATH];
+
+    folder_path(folder, name, path);
+    if (mknod(path, S_IFCHR | 0644, makedev(1, 3)) == 0)
+        return true;
+    assert_int_equal(errno, EPERM);
+    return false;
+}
+
+int folder_guard(const struct folder *folder, const char *name) {
     char path[FOLDER_PATH];
     int guard = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
     folder_path(folder, name, path);
-    assert_int_equal(mkfifo(path, 0644), 0);
     assert_true(guard >= 0);
     assert_true(inotify_add_watch(guard, path, IN_OPEN) >= 0);
     return guard;
+}
+
+int folder_guard_fifo(const struct folder *folder, const char *name) {
+    char path[FOLDER_PATH];
+
+    folder_path(folder, name, path);
+    assert_int_equal(mkfifo(path, 0644), 0);
+    return folder_guard(folder, name);
 }
 
 bool folder_was_opened(int guard) {

@@ -27,7 +27,12 @@ void folder_rename(const struct folder *folder, const char *from, const char *to
 void folder_remove(const struct folder *folder, const char *name); /* with all in it */
 int folder_open(const struct folder *folder, const char *name);    /* a descriptor */
 
-/* Makes a FIFO, and notices whether anybody opens it; the second says so, and ends it. */
+void folder_socket(const struct folder *folder, const char *name);
+bool folder_device(const struct folder *folder, const char *name); /* false: may not */
+
+/* Notices whether anybody opens a name, or a FIFO that is made; the last says so, and
+ * ends it. */
+int folder_guard(const struct folder *folder, const char *name);
 int folder_guard_fifo(const struct folder *folder, const char *name);
 bool folder_was_opened(int guard);
 
