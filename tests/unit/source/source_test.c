@@ -648,6 +648,24 @@ static void what_was_read_is_kept_within_limits(void **state) {
     harness_close(&harness);
 }
 
+static void ten_thousand_contents_are_kept_at_most(void **state) {
+    struct harness harness;
+    char uri[32];
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'b:{id}'\n");
+    hold(&harness, "");
+    for (int i = 0; i <= 10000; i++) {
+        snprintf(uri, sizeof(uri), "b:%d", i);
+        harness_expect(&harness, uri, "");
+    }
+    go_away(&harness);
+    assert_false(reads_stale(&harness, "b:0", NULL));
+    assert_true(reads_stale(&harness, "b:1", ""));
+    assert_true(reads_stale(&harness, "b:10000", ""));
+    harness_close(&harness);
+}
+
 static void a_failed_fetch_is_tried_again(void **state) {
     struct harness harness;
 
@@ -942,6 +960,7 @@ int main(void) {
         cmocka_unit_test(what_is_touched_is_fetched_without_the_reader_it_waited_for),
         cmocka_unit_test(what_was_seen_last_is_served_as_stale),
         cmocka_unit_test(what_was_only_read_is_served_as_stale),
+        cmocka_unit_test(ten_thousand_contents_are_kept_at_most),
         cmocka_unit_test(what_was_read_is_kept_within_limits),
         cmocka_unit_test(a_failed_fetch_is_tried_again),
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
