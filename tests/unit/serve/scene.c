@@ -210,6 +210,8 @@ static void open_scene(struct scene *scene, const tdg_server_opts_t *opts,
         all.settings.timing = TDG_TIMING_IMMEDIATE;
     if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
         all.settings.rate_limit_ms = TDG_RATE_OFF;
+    if (all.keepalive_ms == 0)
+        all.keepalive_ms = 3600000; /* as served.c, for the same reason */
     all.watcher = tdg__live_watcher(scene->live);
     assert_int_equal(tdg_server_create(&all, &scene->server), 0);
     tdg__live_bind(scene->live, scene->server);
