@@ -41,6 +41,7 @@ class World:
 
     def __init__(self, program, seed, bulk, database, pages):
         self.program, self.chance, self.database = program, random.Random(seed), database
+        self.is_hurried = seed % 2 == 0  # reloads while it starts
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix='tidings-'))
         self.pages = pages.server_port
         pages.folder = self.folder
@@ -127,7 +128,7 @@ class World:
     def start(self):
         self.write_config()
         self.served = Served(self.program, '--config', self.config)
-        if self.chance.random() < 0.3:
+        if self.is_hurried:
             # After the program handles signals, before it serves.
             time.sleep(self.chance.random() * 0.05)
             tap.until(lambda: handles_hangup(self.served.pid), 'it handles SIGHUP')
@@ -247,6 +248,8 @@ def main():
     database = Database(os.path.join(folder, 'db'), options.program) if programs() else None
     pages, began, number = Pages(), time.monotonic(), 0
     tap.note(f'--seed {options.seed}')
+    if database is None:
+        tap.note('there is no PostgreSQL here: rows and queries are left out')
     try:
         while (time.monotonic() < began + options.seconds if options.seconds
                else number < options.rounds):
