@@ -63,7 +63,7 @@ static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
 
     script->watches++;
     snprintf(script->watched, sizeof(script->watched), "%s", target->name);
-    return 0;
+    return strcmp(script->text, "slow") == 0 ? TDG_EAGAIN : 0;
 }
 
 static void script_unwatch(tdg__source_t *source, const tdg_target_t *target) {
