@@ -3,7 +3,8 @@
 """reload_test.py [--program FILE] [--seed N] [--rounds N | --seconds N] [--bulk N]: `tidings serve`
 with real backends (files, PostgreSQL, SQLite, HTTP, programs, logs, webhooks, what is published),
 whose config is edited at random and read again while everything changes: entries change, move, go,
-come again, or become another kind with the same URIs; during the start, and twice in a row.
+come again, turn to another backend, or become another kind with the same URIs; during the start,
+and twice in a row; while some wait for a backend that never answers.
 Subscribers of every kind look on. In the end what each was last notified of equals the truth: a
 change is not missed, nothing is notified as deleted that is there, and nothing wrong comes later.
 
@@ -28,7 +29,7 @@ from lib import tap  # noqa: E402
 from lib.served import Served  # noqa: E402
 from lib.wire import Conn, head, modern  # noqa: E402
 from reload.database import Database, programs  # noqa: E402
-from reload.places import One, Over, Pages, Published, Query, Rows, Tree  # noqa: E402
+from reload.places import Mute, One, Over, Pages, Published, Query, Rows, Tree  # noqa: E402
 from reload.subscribers import MARK, OfLists, checksum, subscribe_all  # noqa: E402
 
 CHAOS_SECONDS = 1.2
@@ -51,7 +52,7 @@ class World:
         self.trace = []
         self.slow = []  # writers that take a while
         self.places = [Tree(self, bulk), Published(self), *(One(self, number) for number in range(3)),
-                       Over(self, 3)]
+                       Over(self, 3), Mute(self)]
         if database is not None:
             self.places += [Rows(self), Query(self)]
 
@@ -225,6 +226,8 @@ class World:
             self.served.stop()
         finally:
             self.served.kill()
+            for place in self.places:
+                place.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

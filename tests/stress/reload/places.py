@@ -6,11 +6,13 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import threading
 import time
 
 from lib import tap
+from lib.wire import Conn, listen
 from reload.subscribers import checksum
 
 PUSHED = ('memory', 'webhook')
@@ -92,6 +94,9 @@ class Place:
 
     def is_pushed(self):
         return self.kind in PUSHED
+
+    def close(self):
+        """The round is over."""
 
     def fence(self, subscriber):
         """Changes what backs it, and waits until the subscriber is notified of that: whatever the
@@ -408,6 +413,43 @@ class Over(One):
             write(under, self.world.text())
         elif os.path.lexists(under):
             os.unlink(under)
+
+
+class Mute(Place):
+    """A page that is never answered: whoever subscribes waits, until a reload brings another entry
+    or none, or until the end."""
+
+    def __init__(self, world):
+        super().__init__(world, 'mute://1', ['http', 'http', 'memory', None])
+        self.socket = socket.create_server(('127.0.0.1', 0))
+        self.waiting = []
+
+    def uris(self):
+        return []
+
+    def entry_of(self, kind):
+        if kind == 'memory':
+            return {'memory': self.uri}
+        return {'http': f'http://127.0.0.1:{self.socket.getsockname()[1]}/', 'uri': self.uri,
+                'timeout': '60s'}
+
+    def change(self):
+        conn = Conn(self.world.served.port)
+        conn.send(listen([self.uri]))
+        self.waiting.append(conn)
+        if len(self.waiting) > 8:
+            self.waiting.pop(0).close()
+
+    def truth(self):
+        return {}
+
+    def listed(self, truth):
+        return [self.uri]
+
+    def close(self):
+        for conn in self.waiting:
+            conn.close()
+        self.socket.close()
 
 
 class Pages(http.server.ThreadingHTTPServer):
