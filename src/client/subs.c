@@ -404,6 +404,7 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
     const char *why = failure != NULL ? failure->message : tdg_strerror(code);
     tdg_event_t *event;
 
+    clear_put_off(core, sub); /* it is not retried any more, also where it lives on */
     if (code == TDG_ENOTSUP && sub->poll_ms != 0 &&
         (sub->flags & TDG__SUB_TEMPLATE) == 0) {
         poll_only(core, sub);

@@ -581,6 +581,7 @@ void tdg__live_close(tdg__live_t *live) {
     live->closing = true;
     uv_close((uv_handle_t *)&live->again, NULL);
     tdg__handover_close(&live->handover);
+    tdg__live_refuse_watches(live);
     tdg__large_close(&live->large, on_large_idle, live);
 
     struct slot *served = live->slots;

@@ -90,6 +90,9 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past);
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch);
 
+/* The end: what was not answered is refused. */
+void tdg__live_refuse_watches(tdg__live_t *live);
+
 /* Looks again, soon, at what memory was missing for, and at what is outdated. */
 void tdg__live_try_again(tdg__live_t *live);
 

@@ -148,8 +148,12 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     }
     if (now == before)
         return;
-    tdg__live_begin_watch(live, watch,
-                          watch->answered ? &(tdg__past_t){.source = before} : NULL);
+    if (!watch->answered) { /* nobody is subscribed yet: there is no past */
+        tdg__source_unwatch(before, watch->target);
+        tdg__live_begin_watch(live, watch, NULL);
+        return; /* it may be gone */
+    }
+    tdg__live_begin_watch(live, watch, &(tdg__past_t){.source = before});
     if (before == NULL)
         return;
     if (now == NULL)

@@ -120,7 +120,9 @@ static void run_watch(tdg__errand_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     const tdg_target_t target = {wish->kind, wish->name};
 
-    if (!task->refused)
+    if (task->refused)
+        tdg_server_watch_done(wish->live->server, &target, TDG_EENDED);
+    else
         start_watch(wish->live, &target);
     tdg__free(wish);
 }
@@ -146,6 +148,15 @@ static void run_unwatch(tdg__errand_t *task) {
         tdg__wanted_remove(&live->watches, watch);
     }
     tdg__free(wish);
+}
+
+/* The server outlives us, and must not wait for, or stop, what was never answered. */
+void tdg__live_refuse_watches(tdg__live_t *live) {
+    tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
+
+    for (; watch != NULL; watch = tdg__wanted_next(&live->watches, watch->id))
+        if (!watch->answered)
+            tdg_server_watch_done(live->server, watch->target, TDG_EENDED);
 }
 
 static int post_watch(tdg__live_t *live, const tdg_target_t *target,

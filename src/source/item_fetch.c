@@ -272,27 +272,30 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
 
     if (!observed || (same && !always && !owed))
         return 0;
-    if (before->known == UNKNOWN && item->first_fetch) {
+    /* Who begins to watch reads it after that; who watches the template is owed it where
+     * it was touched. */
+    if (before->known == UNKNOWN && item->first_fetch &&
+        !(touched && source->items->template_watched)) {
         item->only_read = source->items->template_watched;
-        return 0; /* who begins to watch reads it after that */
+        return 0;
     }
     if (before->known == UNKNOWN && !touched && !item->watched) {
         item->only_read = true; /* through the template: nothing to compare with */
         return 0;
     }
-    item->only_read = false;
 
     /* Where content is pushed, what was never seen was not there. */
     bool was_absent = before->known == ABSENT ||
                       (before->known == UNKNOWN && tdg__source_is_pushed(source)) ||
                       ((before->known == UNKNOWN || owed) && item->came);
 
-    item->came = false;
-
-    return tell(item, content, now->checksum,
-                now->known == ABSENT                  ? "deleted"
-                : was_absent && now->known == PRESENT ? "created"
-                                                      : "content_update");
+    int rv = tell(item, content, now->checksum,
+                  now->known == ABSENT                  ? "deleted"
+                  : was_absent && now->known == PRESENT ? "created"
+                                                        : "content_update");
+    if (rv == 0) /* else it is owed as before */
+        item->only_read = item->came = false;
+    return rv;
 }
 
 static enum known known_by(const tdg__content_t *content) {
@@ -385,7 +388,6 @@ static void recovered(tdg__item_t *item) {
 static void tell_later(tdg__item_t *item, const struct seen *before) {
     item->seen = *before;
     item->touched = true;
-    item->only_read = false;
     arm(item, tdg__source_wait_ms(item->source, item->tries++));
 }
 

@@ -231,8 +231,10 @@ bool tdg__item_gone(tdg__source_t *source, const char *uri) {
     bool told = item->seen.known == ABSENT && !item->only_read &&
                 (item->watched || source->items->template_watched);
 
-    item->seen.known = ABSENT;
-    item->seen.checksum[0] = '\0';
+    item->seen = (struct seen){.known = ABSENT};
+    item->only_read = false; /* who is not told now is told by the caller */
     tdg__item_forget_kept(item);
+    if (!item->remembered)
+        tdg__item_release(item);
     return told;
 }

@@ -3,7 +3,8 @@
 """reload_test.py [--program FILE] [--seed N] [--rounds N | --seconds N] [--bulk N]: `tidings serve`
 with real backends (files, PostgreSQL, SQLite, HTTP, programs, logs, webhooks, what is published),
 whose config is edited at random and read again while everything changes: entries change, move, go,
-come again, or become another kind with the same URIs; during the start, and twice in a row.
+come again, turn to another backend, or become another kind with the same URIs; during the start,
+and twice in a row; while some wait for a backend that never answers.
 Subscribers of every kind look on. In the end what each was last notified of equals the truth: a
 change is not missed, nothing is notified as deleted that is there, and nothing wrong comes later.
 
@@ -28,7 +29,7 @@ from lib import tap  # noqa: E402
 from lib.served import Served  # noqa: E402
 from lib.wire import Conn, head, modern  # noqa: E402
 from reload.database import Database, programs  # noqa: E402
-from reload.places import One, Over, Pages, Published, Query, Rows, Tree  # noqa: E402
+from reload.places import Mute, One, Over, Pages, Published, Query, Rows, Tree  # noqa: E402
 from reload.subscribers import MARK, OfLists, checksum, subscribe_all  # noqa: E402
 
 CHAOS_SECONDS = 1.2
@@ -41,6 +42,7 @@ class World:
 
     def __init__(self, program, seed, bulk, database, pages):
         self.program, self.chance, self.database = program, random.Random(seed), database
+        self.is_hurried = seed % 2 == 0  # reloads while it starts
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix='tidings-'))
         self.pages = pages.server_port
         pages.folder = self.folder
@@ -50,7 +52,7 @@ class World:
         self.trace = []
         self.slow = []  # writers that take a while
         self.places = [Tree(self, bulk), Published(self), *(One(self, number) for number in range(3)),
-                       Over(self, 3)]
+                       Over(self, 3), Mute(self)]
         if database is not None:
             self.places += [Rows(self), Query(self)]
 
@@ -127,7 +129,7 @@ class World:
     def start(self):
         self.write_config()
         self.served = Served(self.program, '--config', self.config)
-        if self.chance.random() < 0.3:
+        if self.is_hurried:
             # After the program handles signals, before it serves.
             time.sleep(self.chance.random() * 0.05)
             tap.until(lambda: handles_hangup(self.served.pid), 'it handles SIGHUP')
@@ -224,6 +226,8 @@ class World:
             self.served.stop()
         finally:
             self.served.kill()
+            for place in self.places:
+                place.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -247,6 +251,8 @@ def main():
     database = Database(os.path.join(folder, 'db'), options.program) if programs() else None
     pages, began, number = Pages(), time.monotonic(), 0
     tap.note(f'--seed {options.seed}')
+    if database is None:
+        tap.note('there is no PostgreSQL here: rows and queries are left out')
     try:
         while (time.monotonic() < began + options.seconds if options.seconds
                else number < options.rounds):

@@ -6,11 +6,13 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import threading
 import time
 
 from lib import tap
+from lib.wire import Conn, listen
 from reload.subscribers import checksum
 
 PUSHED = ('memory', 'webhook')
@@ -93,6 +95,9 @@ class Place:
     def is_pushed(self):
         return self.kind in PUSHED
 
+    def close(self):
+        """The round is over."""
+
     def fence(self, subscriber):
         """Changes what backs it, and waits until the subscriber is notified of that: whatever the
         source had still to notify of came before. What is pushed is notified at once."""
@@ -113,20 +118,21 @@ class Place:
 
 class Tree(Place):
     """A folder, with folders in it that come and go, and links to files, also where nothing is
-    watched; or what is published under its names."""
+    watched; or what is published under its names. Its entry may turn to another folder."""
     LINKS = {'link': '', 'a/link': '../'}
     TARGETS = ['x', 'b/c/y', 'skip/x', '.store/x', '.store/y']
 
     def __init__(self, world, bulk):
         super().__init__(world, 'tree://{+path}', ['files', 'files', 'files', 'memory'])
-        self.root = os.path.join(world.folder, 'tree')
+        self.roots = [os.path.join(world.folder, name) for name in ('tree', 'other')]
+        self.root = self.roots[0]
         self.skip = False
-        os.mkdir(self.root)
         names = [f'{folder}{name}' for folder in ('', 'a/', 'b/', 'b/c/', 'skip/')
                  for name in 'xyz']
         self.names = [*names, '.hidden/x', *self.LINKS]
-        os.mkdir(os.path.join(self.root, '.store'))
-        os.mkdir(os.path.join(self.root, 'bulk'))
+        for root in self.roots:
+            os.makedirs(os.path.join(root, '.store'))
+            os.mkdir(os.path.join(root, 'bulk'))
         self.bulk = [f'bulk/{number}' for number in range(bulk)]
         for name in self.bulk[::2]:
             write(os.path.join(self.root, name), name)
@@ -137,6 +143,8 @@ class Tree(Place):
     def alter(self):
         super().alter()
         self.skip = self.chance.random() < 0.3
+        if self.chance.random() < 0.3:
+            self.root = self.chance.choice(self.roots)
 
     def entry_of(self, kind):
         if kind == 'memory':
@@ -146,19 +154,20 @@ class Tree(Place):
 
     def change(self):
         name, draw = self.chance.choice(self.names), self.chance.random()
-        path = os.path.join(self.root, name)
+        root = self.chance.choice([self.root, *self.roots])
+        path = os.path.join(root, name)
         text = self.world.text()
         if draw < 0.1:
             self.publish('tree://' + name, text)
         elif draw < 0.3:
-            shutil.rmtree(os.path.join(self.root, self.chance.choice(['a', 'b', 'b/c', 'skip'])),
+            shutil.rmtree(os.path.join(root, self.chance.choice(['a', 'b', 'b/c', 'skip'])),
                           ignore_errors=True)
         elif draw < 0.45 and os.path.lexists(path):
             os.unlink(path)
         elif draw < 0.5 and self.bulk:
             self.change_bulk(text)
         elif draw < 0.6:
-            self.save(os.path.join(self.root, self.chance.choice(self.TARGETS[-2:])), text)
+            self.save(os.path.join(root, self.chance.choice(self.TARGETS[-2:])), text)
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             if name in self.LINKS and draw < 0.9:
@@ -300,53 +309,59 @@ class Query(Place):
 
 class One(Place):
     """One resource: a file, which a page, a program and the end of a log show as well; a row; or
-    what others push."""
+    what others push. There are two of each that its entry may turn to."""
 
     KINDS = ['files', 'http', 'command', 'log', 'sqlite', *PUSHED]
 
     def __init__(self, world, number, uri=None):
         super().__init__(world, uri or f'one://{number}', self.KINDS)
         self.number = number
-        self.path = os.path.join(world.folder, f'one-{number}')
-        self.real = self.path + '.real'  # where it is a link
-        self.base = self.path + '.db'
-        write(self.path, world.text())
-        with sqlite3.connect(self.base) as base:
-            base.execute('CREATE TABLE t (value TEXT)')
+        self.paths = [os.path.join(world.folder, f'one-{number}{end}') for end in ('', '-too')]
+        self.path = self.paths[0]
+        for path in self.paths:
+            write(path, world.text())
+            with sqlite3.connect(path + '.db') as base:
+                base.execute('CREATE TABLE t (value TEXT)')
+
+    def alter(self):
+        super().alter()
+        if self.chance.random() < 0.3:
+            self.path = self.chance.choice(self.paths)
 
     def uris(self):
         return [self.uri]
 
     def entry_of(self, kind):
-        soon, uri = {'every': '100ms'}, {'uri': self.uri}
+        soon, uri, page = {'every': '100ms'}, {'uri': self.uri}, os.path.basename(self.path)
         return {'files': {'files': self.path, **uri, **self.waits},
-                'http': {'http': f'http://127.0.0.1:{self.world.pages}/{self.number}', **uri, **soon},
+                'http': {'http': f'http://127.0.0.1:{self.world.pages}/{page}', **uri, **soon},
                 'command': {'command': ['sh', '-c', f'cat {self.path} 2>/dev/null; true'], **uri,
                             **soon},
                 'log': {'log': self.path, **uri},
-                'sqlite': {'sqlite': self.base, 'query': 'SELECT value FROM t', **uri, **soon},
+                'sqlite': {'sqlite': self.path + '.db', 'query': 'SELECT value FROM t', **uri, **soon},
                 'memory': {'memory': self.uri},
                 'webhook': {'webhook': f'/hooks/{self.number}', 'open': True, **uri}}[kind]
 
     def change(self):
         text, draw = self.world.text(), self.chance.random()
+        path = self.chance.choice([self.path, *self.paths])
         if draw < 0.2:
             self.publish(self.uri, text)
         elif draw < 0.4:
             self.world.post(f'/hooks/{self.number}', text)
         elif draw < 0.5:
-            self.put_row(text)
-        elif draw < 0.6 and os.path.lexists(self.path):
-            os.unlink(self.path)
+            self.put_row(path, text)
+        elif draw < 0.6 and os.path.lexists(path):
+            os.unlink(path)
         elif draw < 0.65:
-            link(self.path, os.path.basename(self.real))
+            link(path, os.path.basename(path) + '.real')
         elif draw < 0.75:
-            self.save(self.real, text)
+            self.save(path + '.real', text)
         else:
-            self.save(self.path, text)
+            self.save(path, text)
 
-    def put_row(self, text):
-        base = sqlite3.connect(self.base, timeout=60)
+    def put_row(self, path, text):
+        base = sqlite3.connect(path + '.db', timeout=60)
         with base:
             base.execute('DELETE FROM t')
             base.execute('INSERT INTO t VALUES (?)', [text])
@@ -359,7 +374,7 @@ class One(Place):
         at, text = len(subscriber.trace), self.world.text()
         write(self.path, text)
         if self.kind == 'sqlite':
-            self.put_row(text)
+            self.put_row(self.path, text)
         text = checksum(self.truth()[self.uri])
         tap.until(lambda: subscriber.ended or subscriber.last.get(self.uri, (0, 0))[1] == text,
                   f'{self.uri} ({self.kind}) is notified')
@@ -369,7 +384,7 @@ class One(Place):
     def truth(self):
         text = read(self.path)
         if self.kind == 'sqlite':
-            base = sqlite3.connect(self.base, timeout=60)
+            base = sqlite3.connect(self.path + '.db', timeout=60)
             rows = [{'value': value} for value, in base.execute('SELECT value FROM t')]
             base.close()
             text = json.dumps(rows, separators=(',', ':'))
@@ -400,8 +415,45 @@ class Over(One):
             os.unlink(under)
 
 
+class Mute(Place):
+    """A page that is never answered: whoever subscribes waits, until a reload brings another entry
+    or none, or until the end."""
+
+    def __init__(self, world):
+        super().__init__(world, 'mute://1', ['http', 'http', 'memory', None])
+        self.socket = socket.create_server(('127.0.0.1', 0))
+        self.waiting = []
+
+    def uris(self):
+        return []
+
+    def entry_of(self, kind):
+        if kind == 'memory':
+            return {'memory': self.uri}
+        return {'http': f'http://127.0.0.1:{self.socket.getsockname()[1]}/', 'uri': self.uri,
+                'timeout': '60s'}
+
+    def change(self):
+        conn = Conn(self.world.served.port)
+        conn.send(listen([self.uri]))
+        self.waiting.append(conn)
+        if len(self.waiting) > 8:
+            self.waiting.pop(0).close()
+
+    def truth(self):
+        return {}
+
+    def listed(self, truth):
+        return [self.uri]
+
+    def close(self):
+        for conn in self.waiting:
+            conn.close()
+        self.socket.close()
+
+
 class Pages(http.server.ThreadingHTTPServer):
-    """GET /NUMBER is the file one-NUMBER of a folder that may change from round to round."""
+    """GET /NAME is the file NAME of a folder that may change from round to round."""
     daemon_threads = True
 
     def __init__(self):
@@ -417,7 +469,7 @@ class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_GET(self):
-        text = read(os.path.join(self.server.folder, 'one-' + self.path[1:]))
+        text = read(os.path.join(self.server.folder, self.path[1:]))
         body = (text or '').encode()
         self.send_response(200 if text is not None else 404)
         self.send_header('Content-Type', 'text/plain')

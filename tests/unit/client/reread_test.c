@@ -296,6 +296,23 @@ static void a_legacy_server_without_a_stream_is_polled(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+static void what_is_polled_after_all_is_not_retried(void **state) {
+    static const char subscribe[] = "resources/subscribe";
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", &poll);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_error(f, fake_find(f, subscribe), -32603, "starting", NULL);
+    assert_int_equal(f->core->counts.retrying, 1);
+    fake_pass(f, 1000);
+    fake_error(f, fake_find(f, subscribe), -32601, "Method not found", NULL);
+    fake_result(f, fake_find(f, READ), one);
+    assert_int_equal(fake_code(note), 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+}
+
 static void many_polls_do_not_fall_together(void **state) {
     struct fake *f = *state;
     enum { MANY = 200 };
@@ -345,6 +362,7 @@ int main(void) {
         HTTP(a_poll_does_not_tell_what_was_told),
         HTTP(without_subscriptions_it_is_polled_only),
         HTTP(a_legacy_server_without_a_stream_is_polled),
+        HTTP(what_is_polled_after_all_is_not_retried),
         HTTP(many_polls_do_not_fall_together),
     };
 

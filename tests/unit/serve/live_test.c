@@ -1234,6 +1234,39 @@ static void a_read_does_not_begin_anew_for_ever(void **state) {
     scene_close(&scene);
 }
 
+/* A client subscribes to what takes long to be watched: it is not answered yet. */
+static void listen_to_slow(struct scene *scene, struct client *ret) {
+    scene_client(scene, ret);
+    modern_send(ret, "subscriptions/listen", NULL,
+                "'notifications':{'resourceSubscriptions':['a:9']}");
+    SCENE_UNTIL(scene, strcmp(scene_script(scene, "a:9")->watched, "a:9") == 0);
+}
+
+static void what_is_not_watched_yet_may_be_removed(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: slow\n  uri: a:9\n" ONE);
+    listen_to_slow(&scene, &client);
+    scene_replace(&scene, ONE);
+    assert_int_equal(client_response(&client), 200);
+    client_expect(&client, "not_found"); /* refused in the acknowledgement */
+    client_done(&client);
+    scene_close(&scene);
+}
+
+static void what_is_not_watched_yet_does_not_outlive_the_sources(void **state) {
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL, "- script: slow\n  uri: a:9\n" ONE);
+    listen_to_slow(&scene, &client);
+    client_done(&client);
+    scene_close(&scene); /* the server is destroyed after the sources */
+}
+
 /* Waits until a read gives this text. */
 static void wait_for_text(struct scene *scene, const char *uri, const char *text) {
     uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
@@ -1378,6 +1411,8 @@ int main(void) {
         cmocka_unit_test(what_leaves_does_not_wait_for_sources_of_other_uris),
         cmocka_unit_test(what_is_listed_again_was_never_away),
         cmocka_unit_test(an_entry_that_cannot_work_does_not_hold_up_the_others),
+        cmocka_unit_test(what_is_not_watched_yet_may_be_removed),
+        cmocka_unit_test(what_is_not_watched_yet_does_not_outlive_the_sources),
         cmocka_unit_test(reads_in_flight_go_where_their_resource_went),
         cmocka_unit_test(a_read_does_not_begin_anew_for_ever),
         cmocka_unit_test(memory_may_run_out_in_a_reload), /* counts memory from here on */

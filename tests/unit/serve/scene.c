@@ -63,7 +63,7 @@ static int script_watch(tdg__source_t *source, const tdg_target_t *target) {
 
     script->watches++;
     snprintf(script->watched, sizeof(script->watched), "%s", target->name);
-    return 0;
+    return strcmp(script->text, "slow") == 0 ? TDG_EAGAIN : 0;
 }
 
 static void script_unwatch(tdg__source_t *source, const tdg_target_t *target) {
@@ -210,6 +210,8 @@ static void open_scene(struct scene *scene, const tdg_server_opts_t *opts,
         all.settings.timing = TDG_TIMING_IMMEDIATE;
     if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
         all.settings.rate_limit_ms = TDG_RATE_OFF;
+    if (all.keepalive_ms == 0)
+        all.keepalive_ms = 3600000; /* as served.c, for the same reason */
     all.watcher = tdg__live_watcher(scene->live);
     assert_int_equal(tdg_server_create(&all, &scene->server), 0);
     tdg__live_bind(scene->live, scene->server);

@@ -12,8 +12,9 @@
 enum { MAX_WAITING = 16 };
 
 /* `script: TEXT` holds the text, "gone" nothing, until the test says otherwise; changes
- * are noticed when the test touches it. `lister: TEXT` is the same, and lists what the
- * test says; it is ready when the text is not "later". */
+ * are noticed when the test touches it. "slow" is never done with beginning to watch.
+ * `lister: TEXT` is the same, and lists what the test says; it is ready when the text is
+ * not "later". */
 struct script {
     tdg__source_t source;
     char *text;        /* what it holds; owned by the options */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "served.h"
 #include "server/call.h"
@@ -207,6 +208,82 @@ static void a_legacy_session_is_one_stream(void **state) {
     json_decref(all);
     json_decref(entry);
     assert_int_equal(count(f, (tdg_subscription_query_t){.session = "another"}), 0);
+}
+
+static void a_session_of_2024_is_described(void **state) {
+    static const char *const said[] = {
+        "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+        "'protocolVersion':'2024-11-05','capabilities':{},"
+        "'clientInfo':{'name':'old','version':'1'}}}",
+        "{'jsonrpc':'2.0','method':'notifications/initialized'}",
+        "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe','params':{'uri':'a:1'}}",
+    };
+    struct fixture *f = open_with(state, NULL);
+    struct client *stream = &f->clients[0], *post = &f->clients[1];
+    char endpoint[128];
+    json_t *entry;
+
+    client_request(stream, "GET", "/sse", NULL, NULL);
+    assert_int_equal(client_response(stream), 200);
+    assert_true(event_field(client_event(stream), "data", endpoint, sizeof(endpoint)));
+    for (size_t i = 0; i < COUNT(said); i++) {
+        client_request(post, "POST", endpoint, NULL, said[i]);
+        assert_int_equal(client_response(post), 202);
+    }
+    entry = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")});
+    assert_string_equal(text(entry, "era"), "legacy");
+    assert_string_equal(text(entry, "protocol"), "2024-11-05");
+    assert_string_equal(text(entry, "transport"), "sse");
+    assert_string_equal(text(entry, "address"), "127.0.0.1");
+    assert_string_equal(text(entry, "session"), strchr(endpoint, '=') + 1);
+    json_decref(entry);
+}
+
+/* Both eras, on one pipe. */
+static void who_is_on_a_pipe_is_described(void **state) {
+    static const char said[] =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+        "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+        "\"clientInfo\":{\"name\":\"old\",\"version\":\"1\"}}}\n"
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\","
+        "\"params\":{\"uri\":\"a:1\"}}\n"
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"subscriptions/listen\","
+        "\"params\":{\"_meta\":{"
+        "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+        "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"new\",\"version\":\"1\"},"
+        "\"io.modelcontextprotocol/clientCapabilities\":{}},"
+        "\"notifications\":{\"resourceSubscriptions\":[\"a:2\"]}}}\n";
+    struct fixture *f = *state;
+    json_t *old, *new;
+    int in[2], out[2];
+
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    served_create(&f->served, NULL);
+    assert_int_equal(tdg_server_pipe(f->served.server, in[0], out[1], false), 0);
+    assert_int_equal(tdg_server_start(f->served.server), 0);
+    for (int i = 0; i < CLIENTS; i++)
+        client_init(&f->clients[i], NULL);
+    assert_int_equal(write(in[1], said, strlen(said)), strlen(said));
+    WAIT_COUNTER(&f->served, &f->clients[0], subscriptions, 2);
+
+    old = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:1")});
+    assert_string_equal(text(old, "era"), "legacy");
+    assert_string_equal(text(old, "transport"), "stdio");
+    assert_non_null(text(old, "session"));
+    assert_null(json_object_get(old, "address"));
+    new = first(f, (tdg_subscription_query_t){.target = FOR_URI("a:2")});
+    assert_string_equal(text(new, "era"), "modern");
+    assert_string_equal(text(new, "transport"), "stdio");
+    assert_null(json_object_get(new, "session"));
+    assert_null(json_object_get(new, "address"));
+    json_decref(old);
+    json_decref(new);
+    tdg_server_stop(f->served.server);
+    for (int i = 0; i < 2; i++) {
+        close(in[i]);
+        close(out[i]);
+    }
 }
 
 /* A name is kept up to 128 bytes, in whole characters. */
@@ -471,7 +548,7 @@ static void listen_to_templates(struct client *client, int first, int count) {
 /* A turn looks at 1,024 records, also where one target is asked for. */
 static void the_subscribers_of_one_target_take_several_turns(void **state) {
     enum { LISTENS = 80, EACH = 40 };
-    const tdg_server_opts_t opts = {.flags = TDG_ANY_TEMPLATE, .keepalive_ms = 3600000};
+    const tdg_server_opts_t opts = {.flags = TDG_ANY_TEMPLATE};
     struct client clients[LISTENS];
     struct asker asker;
     int turns = 0;
@@ -524,6 +601,8 @@ int main(void) {
         CASE(nobody_else_is_believed),
         CASE(behind_a_proxy_the_forwarded_address_takes_turns),
         CASE(a_legacy_session_is_one_stream),
+        CASE(a_session_of_2024_is_described),
+        CASE(who_is_on_a_pipe_is_described),
         CASE(a_long_name_is_cut),
         CASE(wishes_are_shown_as_they_were_made),
         CASE(one_target_or_one_client_can_be_asked_for),

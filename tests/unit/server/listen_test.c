@@ -204,6 +204,12 @@ static void add_tool(struct fixture *f, const char *name) {
     assert_int_equal(tdg_server_add_tool(f->served.server, &tool), 0);
 }
 
+static void add_prompt(struct fixture *f, const char *name) {
+    const tdg_prompt_t prompt = {.name = name, .get = call_nothing};
+
+    assert_int_equal(tdg_server_add_prompt(f->served.server, &prompt), 0);
+}
+
 static void add_resource(struct fixture *f, const char *uri) {
     const tdg_resource_t resource = {.uri = uri, .name = uri, .read = read_nothing};
 
@@ -225,16 +231,22 @@ static void both_eras_can_watch_the_same_lists(void **state) {
     assert_int_equal(legacy_get(&early, NULL), 200);
     add_tool(f, "first");
     assert_int_equal(tdg_server_remove_tool(f->served.server, "first"), 0);
+    add_prompt(f, "first");
+    assert_int_equal(tdg_server_remove_prompt(f->served.server, "first"), 0);
 
     legacy_initialize(&f->two, LATEST_LEGACY);
     served_client(&f->served, &late);
     legacy_join(&late, &f->two);
     assert_int_equal(legacy_get(&late, NULL), 200);
     modern_listen(&f->one, ALL_LISTS);
-    assert_true(has(f->one.event, "'notifications':{'toolsListChanged':true,'resources"));
+    assert_true(has(f->one.event, "'notifications':{'toolsListChanged':true,"
+                                  "'promptsListChanged':true,'resources"));
     add_tool(f, "second");
     client_expect(&f->one, "notifications/tools/list_changed");
     client_expect(&late, "notifications/tools/list_changed");
+    add_prompt(f, "second");
+    client_expect(&f->one, "notifications/prompts/list_changed");
+    client_expect(&late, "notifications/prompts/list_changed");
 
     add_resource(f, "a:1");
     client_expect(&early, "notifications/resources/list_changed");

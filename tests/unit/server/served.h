@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The server that the tests of this folder call: resources a:1 and a:2, template t:{x},
- * tools echo and hold (which is answered by the test), prompt p. Changes are told at once
- * unless options say otherwise. */
+ * tools echo and hold (which is answered by the test), prompt p. Changes are notified at
+ * once, and no stream is kept alive, unless options say otherwise. */
 #ifndef TDG_TESTS_SERVER_SERVED_H
 #define TDG_TESTS_SERVER_SERVED_H
 

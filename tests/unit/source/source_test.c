@@ -742,6 +742,72 @@ static void a_read_before_the_touch_hides_nothing(void **state) {
     harness_close(&harness);
 }
 
+/* The same where nobody can be told at first. */
+static void what_a_read_found_first_is_told_later(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind,
+                      "script: x\nuri: 'a:{id}'\nretry: 1ms\nretry-max: 4ms\n");
+    hold(&harness, "one");
+    harness_watch_template(&harness, "a:{id}");
+    harness_expect(&harness, "a:1", "one");
+    harness.refuses_news = 1;
+    tdg__source_came(harness.source, "a:1");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    assert_string_equal(field(harness_wait(&harness, CHANGED, "a:1"), "change_type"),
+                        "created");
+    harness_close(&harness);
+}
+
+/* Somebody subscribes to the very resource that is being looked at for the others. */
+static void a_watch_that_begins_hides_nothing_from_the_template(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    harness_watch_template(&harness, "a:{id}");
+    script_of(&harness)->manual = true;
+    tdg__source_came(harness.source, "a:1");
+    assert_int_equal(tdg__source_watch(harness.source, FOR_URI("a:1"), NULL), TDG_EAGAIN);
+    finish(&harness, text("one"));
+    finish(&harness, text("one"));
+    assert_string_equal(field(harness_wait(&harness, CHANGED, "a:1"), "change_type"),
+                        "created");
+    assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
+    harness_close(&harness);
+}
+
+static void that_what_was_only_read_is_gone_is_told_once(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    harness_watch_template(&harness, "a:{id}");
+    harness_expect(&harness, "a:1", "one");
+    script_of(&harness)->manual = true;
+    tdg__source_touch(harness.source, "a:1"); /* as files does */
+    tdg__source_unlist(harness.source, "a:1");
+    assert_false(harness_wait(&harness, UNLISTED, "a:1")->told);
+    finish(&harness, (tdg__content_t){.status = TDG_ENOTFOUND});
+    assert_int_equal(harness_count(&harness, DELETED, NULL), 0);
+    harness_close(&harness);
+}
+
+static void what_was_only_read_and_is_gone_leaves_nothing_behind(void **state) {
+    struct harness harness;
+
+    (void)state;
+    harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
+    hold(&harness, "one");
+    harness_expect(&harness, "a:1", "one");
+    assert_int_equal(harness.source->items->by_uri.count, 1); /* kept for later */
+    tdg__source_unlist(harness.source, "a:1");
+    assert_int_equal(harness.source->items->by_uri.count, 0);
+    harness_close(&harness);
+}
+
 static void touch_many(struct harness *harness, int count) {
     char uri[32];
 
@@ -966,6 +1032,10 @@ int main(void) {
         cmocka_unit_test(watching_begins_while_the_backend_is_away),
         cmocka_unit_test(a_watched_template_tells_what_is_touched),
         cmocka_unit_test(a_read_before_the_touch_hides_nothing),
+        cmocka_unit_test(what_a_read_found_first_is_told_later),
+        cmocka_unit_test(a_watch_that_begins_hides_nothing_from_the_template),
+        cmocka_unit_test(that_what_was_only_read_is_gone_is_told_once),
+        cmocka_unit_test(what_was_only_read_and_is_gone_leaves_nothing_behind),
         cmocka_unit_test(what_is_owed_a_look_is_not_forgotten_silently),
         cmocka_unit_test(what_waits_to_be_looked_at_is_bounded),
         cmocka_unit_test(touching_all_is_not_lost_on_what_is_fetched),
