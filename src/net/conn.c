@@ -396,10 +396,12 @@ static void join_net(tdg__conn_t *conn) {
     else
         start_ticker(net);
     net->conns = conn;
-    if (conn->refused)
+    if (conn->refused) {
         net->refusals++;
-    else
+    } else {
         net->connections++;
+        tdg__total_add(net->opts.total);
+    }
     tdg__net_hold(net);
 }
 
@@ -415,10 +417,13 @@ static void leave_net(tdg__conn_t *conn) {
         conn->next->prev = conn->prev;
     if (net->conns == NULL)
         uv_timer_stop(&net->ticker);
-    if (conn->refused)
+    if (conn->refused) {
         net->refusals--;
-    else
+    } else {
         net->connections--;
+        if (!conn->moved) /* its parcel counts instead */
+            tdg__total_subtract(net->opts.total);
+    }
 }
 
 int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,

@@ -226,4 +226,15 @@ void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns);
  * when memory is out; `input` is as it was then. */
 struct input *tdg__input_append(struct input *input, const char *data, size_t len);
 
+/* One more, or less, of the connections of several nets; NULL: nobody counts them. */
+static inline void tdg__total_add(atomic_size_t *total) {
+    if (total != NULL)
+        atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
+}
+
+static inline void tdg__total_subtract(atomic_size_t *total) {
+    if (total != NULL)
+        atomic_fetch_sub_explicit(total, 1, memory_order_relaxed);
+}
+
 #endif

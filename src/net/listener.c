@@ -166,11 +166,20 @@ static void turn_away(tdg__net_t *net, int fd, void *tag) {
     }
 }
 
+/* A net may have more connections than it accepts: others move theirs to it. */
+static bool is_full(const tdg__net_t *net) {
+    const tdg__net_opts_t *opts = &net->opts;
+
+    return net->connections >= opts->max_connections ||
+           (opts->total != NULL &&
+            atomic_load_explicit(opts->total, memory_order_relaxed) >= opts->max_total);
+}
+
 static void welcome(struct listener *listener, int fd) {
     tdg__net_t *net = listener->net;
     tdg__conn_t *conn;
 
-    if (net->connections >= net->opts.max_connections) {
+    if (is_full(net)) {
         turn_away(net, fd, listener->tag);
         report(net, 0);
     } else if (tdg__conn_create(net, fd, listener->tag, false, &conn) < 0) {

@@ -5,6 +5,7 @@
 #ifndef TDG_NET_NET_H
 #define TDG_NET_NET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,8 +69,12 @@ typedef struct tdg__net_opts {
                                 `pace_min_bytes` in this time, it is closed */
     size_t pace_min_bytes;
     uint32_t max_connections; /* beyond it: 503 and close */
-    size_t max_body_total;    /* bytes of all large bodies that are being read; beyond
-                                 it: 503 and close; 0: no limit (http_request.h) */
+    atomic_size_t *total;     /* connections of all nets that share this number, and of
+                                 their parcels; borrowed; NULL: nobody counts them */
+    size_t max_total;      /* of these; beyond it likewise. Nets that accept at the same
+                              moment may exceed it by one each */
+    size_t max_body_total; /* bytes of all large bodies that are being read; beyond
+                              it: 503 and close; 0: no limit (http_request.h) */
 } tdg__net_opts_t;
 
 /* Stores a new net on `loop` in *ret. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

@@ -15,6 +15,7 @@ struct tdg__parcel {
     void *tag;
     tdg__http_reader_t *reader; /* has the request */
     struct input *input;        /* what came behind it; NULL: nothing */
+    atomic_size_t *total;       /* where it counts as a connection; NULL: nowhere */
     bool eof;
 };
 
@@ -30,7 +31,10 @@ int tdg__conn_move(tdg__conn_t *conn, tdg__parcel_t **ret) {
     parcel = tdg__malloc(sizeof(*parcel));
     if (parcel == NULL)
         return TDG_ENOMEM;
-    *parcel = (tdg__parcel_t){.tag = conn->tag, .reader = conn->reader, .eof = conn->eof};
+    *parcel = (tdg__parcel_t){.tag = conn->tag,
+                              .reader = conn->reader,
+                              .total = conn->outlet.net->opts.total,
+                              .eof = conn->eof};
     if (pump->rest_len > 0) {
         parcel->input = tdg__input_append(NULL, pump->rest, pump->rest_len);
         if (parcel->input == NULL)
@@ -60,6 +64,7 @@ void tdg__parcel_destroy(tdg__parcel_t *parcel) {
     if (parcel == NULL)
         return;
     tdg__net_close_fd(parcel->fd);
+    tdg__total_subtract(parcel->total);
     tdg__http_reader_destroy(parcel->reader);
     tdg__free(parcel->input);
     tdg__free(parcel);
@@ -76,6 +81,7 @@ int tdg__net_adopt(tdg__net_t *net, tdg__parcel_t *parcel) {
         return TDG_ESYSTEM;
     }
     rv = tdg__conn_create(net, parcel->fd, parcel->tag, false, &conn);
+    tdg__total_subtract(parcel->total); /* it counts as a connection again */
     if (rv < 0) {
         tdg__http_reader_destroy(parcel->reader);
         tdg__free(parcel->input);

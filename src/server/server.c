@@ -59,6 +59,7 @@ struct tdg_server {
 
     pthread_mutex_t life; /* held while workers are created, or hear of settings */
     tdg__tally_t tally;
+    atomic_size_t connections; /* of all workers, and on their way between them */
     tdg__worker_t *workers[MAX_WORKERS];
     atomic_uint worker_count; /* 0: not started; set once they are all there */
     atomic_bool attached;
@@ -162,6 +163,10 @@ uint64_t tdg__server_next_stream(tdg_server_t *server) {
 
 tdg__tally_t *tdg__server_tally(tdg_server_t *server) {
     return &server->tally;
+}
+
+atomic_size_t *tdg__server_connections(tdg_server_t *server) {
+    return &server->connections;
 }
 
 tdg__census_t *tdg__server_census(const tdg_server_t *server) {

@@ -444,6 +444,8 @@ static int create_net(tdg__worker_t *worker) {
         .pace_window_ms = TDG__PACE_WINDOW_MS,
         .pace_min_bytes = TDG__PACE_MIN_BYTES,
         .max_connections = (opts->max_connections - 1) / opts->workers + 1,
+        .total = tdg__server_connections(worker->server),
+        .max_total = opts->max_connections,
         .max_body_total = TDG__BODIES_MAX,
     };
 

@@ -5,6 +5,7 @@
 #ifndef TDG_SERVER_WORKER_H
 #define TDG_SERVER_WORKER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -121,7 +122,8 @@ void tdg__server_worker_closed(tdg_server_t *server, tdg__worker_t *worker);
 /* A number for a stream that is being opened; no other one ever gets it. */
 uint64_t tdg__server_next_stream(tdg_server_t *server);
 
-tdg__tally_t *tdg__server_tally(tdg_server_t *server); /* of all engines */
+tdg__tally_t *tdg__server_tally(tdg_server_t *server);        /* of all engines */
+atomic_size_t *tdg__server_connections(tdg_server_t *server); /* of all workers */
 
 struct tdg__census *tdg__server_census(const tdg_server_t *server); /* census.h */
 

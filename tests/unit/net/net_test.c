@@ -508,6 +508,39 @@ static void keeps_the_tag_and_the_stream_of_a_moved_one(void **state) {
     world_step(w);
 }
 
+/* Two nets share a limit of one connection. It counts while it is under way, too. */
+static void counts_a_moved_connection_in_the_total(void **state) {
+    struct world *w = state_create(state, sizeof(*w)), other = {.answer = answer_path};
+    tdg__net_opts_t opts = world_opts(w), other_opts = world_opts(&other);
+    atomic_size_t total = 0;
+    struct client *c;
+
+    opts.total = other_opts.total = &total;
+    opts.max_total = other_opts.max_total = 1;
+    world_open(w, &opts);
+    assert_int_equal(tdg__net_create(&w->loop, &other_opts, &other.net), 0);
+    c = client_open(w);
+    w->answer = move_away;
+    client_get(w, c, "/moved");
+    RUN_UNTIL(w, w->arg != NULL);
+    assert_int_equal(client_reply(w, client_open(w), false, NULL), 503);
+    assert_int_equal(tdg__net_adopt(other.net, w->arg), 0);
+    assert_int_equal(client_reply(w, c, true, NULL), 200);
+    assert_int_equal(client_reply(w, client_open(w), false, NULL), 503);
+    assert_int_equal(atomic_load(&total), 1);
+    client_close(c);
+    RUN_UNTIL(w, other.closed == 1);
+
+    c = client_open(w); /* there is room again */
+    w->arg = NULL;
+    client_get(w, c, "/dropped");
+    RUN_UNTIL(w, w->arg != NULL);
+    tdg__parcel_destroy(w->arg);
+    assert_int_equal(atomic_load(&total), 0);
+    tdg__net_close(other.net, NULL, NULL);
+    assert_int_equal(teardown(state), 0);
+}
+
 static void closes_a_parcel_that_nobody_takes(void **state) {
     struct world *w = *state;
     struct client *c = client_open(w);
@@ -605,6 +638,7 @@ int main(void) {
         TEST(closes_at_any_moment),
         TEST(moves_a_connection_with_all_that_came),
         TEST(keeps_the_tag_and_the_stream_of_a_moved_one),
+        cmocka_unit_test(counts_a_moved_connection_in_the_total),
         TEST(closes_a_parcel_that_nobody_takes),
         TEST(moves_completely_or_not_at_all),
         TEST(starts_and_listens_or_not_at_all),

@@ -307,12 +307,42 @@ static void a_stop_during_the_start_counts(void **state) {
     }
 }
 
+/* A connection that names a session of another worker moves there; nobody gets more
+ * connections by that. */
+static void moved_connections_count_towards_the_limit(void **state) {
+    enum { LIMIT = 4, MANY = 40 };
+    const tdg_server_opts_t opts = {.workers = 2, .max_connections = LIMIT};
+    struct client clients[MANY];
+    struct served served;
+    int served_count = 0;
+
+    (void)state;
+    served_open(&served, &opts, NULL);
+    for (int i = 0; i < MANY; i++) {
+        served_client(&served, &clients[i]);
+        client_request(&clients[i], "DELETE", "/mcp",
+                       "Mcp-Session-Id: 0100112233445566778899aabbccddeeff\r\n", NULL);
+        int status = client_response(&clients[i]);
+        assert_true(status == 404 || status == 503);
+        served_count += status == 404;
+    }
+    assert_in_range(served_count, 1, LIMIT);
+    for (int i = 0; i < MANY; i++)
+        client_done(&clients[i]);
+    WAIT_COUNTER(&served, &clients[0], connections, 0);
+    served_client(&served, &clients[0]); /* there is room again */
+    legacy_initialize(&clients[0], LATEST_LEGACY);
+    client_done(&clients[0]);
+    served_close(&served);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serves_and_is_changed_from_all_sides),
         cmocka_unit_test(sessions_make_room_on_all_workers),
         cmocka_unit_test(starts_and_stops_while_others_call_it),
         cmocka_unit_test(a_stop_during_the_start_counts),
+        cmocka_unit_test(moved_connections_count_towards_the_limit),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
