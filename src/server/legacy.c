@@ -10,6 +10,7 @@
 #include "mcp/notice.h"
 #include "mcp/result.h"
 #include "server/get.h"
+#include "server/pipe.h"
 #include "server/post.h"
 #include "server/session.h"
 #include "server/target.h"
@@ -145,8 +146,17 @@ static json_t *subscribed_result(const tdg__session_t *session, const struct ask
                      "dev.tidings/resumed", resumed);
 }
 
-/* Answers, and sees to it that the engine hears of it once the answer is out. Where
- * answers and notifications share one outlet, their order is kept by itself. */
+/* Whether the engine is told of the acknowledgement when that is out. Where answers and
+ * notifications share one outlet, their order is kept by itself, unless the answer waits
+ * for others of its batch. */
+static bool acknowledges_later(const tdg__session_t *session, const tdg__call_t *call,
+                               const tdg__target_t *target) {
+    if (session->kind == TDG__SESSION_HTTP)
+        return tdg__post_acknowledges(tdg__call_channel(call), target);
+    return session->kind == TDG__SESSION_PIPE && tdg__pipe_acknowledges(call, target);
+}
+
+/* Answers, and sees to it that the engine hears of it once the answer is out. */
 static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
                               const tdg__target_t *target, const struct asked *asked,
                               bool resumed) {
@@ -155,13 +165,11 @@ static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
     tdg__stream_t stream = session->feed.stream;
 
     tdg__trace_subscribed(&session->feed, target);
-    if (session->kind == TDG__SESSION_HTTP &&
-        tdg__post_acknowledges(tdg__call_channel(call), target)) {
-        tdg__call_answer(call, result);
-        return;
-    }
+    bool later = acknowledges_later(session, call, target);
+
     tdg__call_answer(call, result);
-    tdg__engine_acknowledge(engine, stream, target);
+    if (!later)
+        tdg__engine_acknowledge(engine, stream, target);
 }
 
 /* Whether the source of a resource says that it does not exist. Known once its watcher is

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "net/line.h"
+#include "server/acks.h"
 #include "server/limits.h"
 #include "server/listen.h"
 #include "server/log.h"
@@ -23,6 +24,7 @@ struct batch {
     struct batch *next, **place;
     unsigned expected;
     tdg__rope_t answers;
+    tdg__ack_t *acks; /* for when they have left */
 };
 
 struct tdg__pipe {
@@ -96,6 +98,7 @@ static void destroy_batch(struct batch *batch) {
     *batch->place = batch->next;
     if (batch->next != NULL)
         batch->next->place = batch->place;
+    tdg__acks_drop(&batch->acks);
     tdg__rope_done(&batch->answers);
     tdg__free(batch);
 }
@@ -107,6 +110,9 @@ static void count_down(tdg__pipe_t *pipe, struct batch *batch) {
     tdg__text_put(&batch->answers.text, "]");
     if (batch->answers.text.error == 0 && tdg__rope_len(&batch->answers) > 1)
         write_message(pipe, &batch->answers);
+    /* Notifications share the outlet, so they are behind the answers. */
+    tdg__acks_settle(&batch->acks, tdg__worker_engine(pipe->channel.worker),
+                     pipe->session->feed.stream);
     destroy_batch(batch);
 }
 
@@ -344,6 +350,12 @@ static void on_line(void *user, const char *data, size_t len) {
     else
         serve(pipe, value);
     json_decref(value);
+}
+
+bool tdg__pipe_acknowledges(const tdg__call_t *call, const tdg__target_t *target) {
+    struct batch *batch = tdg__call_channel(call) != NULL ? tdg__call_mark(call) : NULL;
+
+    return batch != NULL && tdg__acks_add(&batch->acks, target);
 }
 
 /* ---- Life --------------------------------------------------------------- */

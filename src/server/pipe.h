@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "server/call.h"
 #include "server/worker.h"
 
 typedef struct tdg__pipe tdg__pipe_t;
@@ -25,6 +26,11 @@ void tdg__pipe_finish(tdg__pipe_t *pipe);
 
 /* Whether something is still to be answered or written. */
 bool tdg__pipe_busy(const tdg__pipe_t *pipe);
+
+/* For legacy.c: the call, which is answered next, acknowledges a subscription. True: it
+ * is part of a batch, and the engine is told once the answers of that have left. False:
+ * it is not, or memory is out. */
+bool tdg__pipe_acknowledges(const tdg__call_t *call, const tdg__target_t *target);
 
 /* Closes; done(arg) follows when the pipe is freed. */
 void tdg__pipe_close(tdg__pipe_t *pipe, uint32_t timeout_ms, void (*done)(void *arg),

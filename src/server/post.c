@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "mcp/notice.h"
+#include "server/acks.h"
 #include "server/sse.h"
 
 enum {
@@ -24,13 +25,6 @@ struct kept {
     uint64_t event;
     size_t len;
     char data[];
-};
-
-/* A subscription that the answer acknowledges. */
-struct ack {
-    struct ack *next;
-    tdg__target_t target;
-    char name[];
 };
 
 struct tdg__post {
@@ -50,7 +44,7 @@ struct tdg__post {
     int64_t done_ms;
     tdg__rope_t answers; /* of a batch */
     char *fields;
-    struct ack *acks;
+    tdg__ack_t *acks;
     struct kept *kept, *last_kept;
     size_t kept_bytes;
 };
@@ -99,15 +93,11 @@ static void unlink_from_session(tdg__post_t *post) {
 
 /* Tells the engine that the answers are out. */
 static void acknowledge(tdg__post_t *post) {
-    while (post->acks != NULL) {
-        struct ack *ack = post->acks;
-
-        post->acks = ack->next;
-        if (post->session != NULL)
-            tdg__engine_acknowledge(tdg__worker_engine(post->channel.worker),
-                                    post->session->feed.stream, &ack->target);
-        tdg__free(ack);
-    }
+    if (post->session != NULL)
+        tdg__acks_settle(&post->acks, tdg__worker_engine(post->channel.worker),
+                         post->session->feed.stream);
+    else
+        tdg__acks_drop(&post->acks);
 }
 
 /* Once a response is with the kernel, the next request may have taken its place. */
@@ -550,19 +540,7 @@ void tdg__post_set_malformed(tdg__post_t *post) {
 }
 
 bool tdg__post_acknowledges(tdg__channel_t *channel, const tdg__target_t *target) {
-    if (channel == NULL)
-        return false;
-
-    tdg__post_t *post = post_of(channel);
-    struct ack *ack = tdg__malloc(sizeof(*ack) + target->len + 1);
-    if (ack == NULL)
-        return false;
-    memcpy(ack->name, target->name, target->len);
-    ack->name[target->len] = '\0';
-    ack->target = (tdg__target_t){target->kind, ack->name, target->len};
-    ack->next = post->acks;
-    post->acks = ack;
-    return true;
+    return channel != NULL && tdg__acks_add(&post_of(channel)->acks, target);
 }
 
 /* ---- Of a session ------------------------------------------------------- */

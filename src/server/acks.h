@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Subscriptions whose acknowledgement has been answered, and has not left yet: the engine
+ * is told of them afterwards, so that no notification comes before. A list of them is
+ * NULL where it is empty. */
+#ifndef TDG_SERVER_ACKS_H
+#define TDG_SERVER_ACKS_H
+
+#include <stdbool.h>
+
+#include "core/engine.h"
+
+typedef struct tdg__ack tdg__ack_t;
+
+/* Adds a copy of the target; false: memory is out. */
+bool tdg__acks_add(tdg__ack_t **acks, const tdg__target_t *target);
+
+/* The acknowledgements have left: tells the engine, and empties the list. */
+void tdg__acks_settle(tdg__ack_t **acks, tdg__engine_t *engine, tdg__stream_t stream);
+
+/* Empties the list; nobody is told. */
+void tdg__acks_drop(tdg__ack_t **acks);
+
+#endif
