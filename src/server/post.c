@@ -267,6 +267,13 @@ static bool is_out(const tdg__post_t *post) {
     return !outlet->broken && !outlet->in_flight;
 }
 
+/* Answers of a batch may have just left on a stream that goes on. Where they wait for the
+ * kernel, drained() follows. */
+static void acknowledge_if_out(tdg__post_t *post) {
+    if (post->streaming && post->conn != NULL && is_out(post))
+        acknowledge(post);
+}
+
 /* At most so many that are answered wait for their clients to come back; the oldest goes.
  * Those that are not are bounded as calls. */
 static void bound_detached(tdg__session_t *session) {
@@ -350,8 +357,7 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
         respond(post, 500, NULL);
     else if (post->conn != NULL)
         respond(post, status_of(post, code), message);
-    if (post->streaming && post->conn != NULL && is_out(post))
-        acknowledge(post);
+    acknowledge_if_out(post);
     if (post->expected > 0)
         return;
     if (post->batch && !post->streaming)
@@ -368,8 +374,7 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
         return;
     if (begin_stream(post))
         write_event(post, NULL, text, len);
-    if (post->streaming && post->conn != NULL && is_out(post))
-        acknowledge(post); /* answers of a batch that have just left */
+    acknowledge_if_out(post);
 }
 
 /* One answer less will come. */
@@ -465,8 +470,10 @@ static void half_closed(tdg__occupant_t *occupant) {
 static void late(tdg__occupant_t *occupant) {
     tdg__post_t *post = occupies(occupant);
 
-    if (!post->done)
-        begin_stream(post);
+    if (post->done)
+        return;
+    begin_stream(post);
+    acknowledge_if_out(post);
 }
 
 /* Where a stream has begun, the close has to say it. The calls stay unanswered: they are
@@ -608,6 +615,7 @@ int tdg__post_resume(tdg__session_t *session, const tdg__event_id_t *after,
     tdg__conn_set_user(conn, &post->occupant);
     tdg__conn_begin(conn, fields, ":\n\n", 3);
     replay(post, after->event);
+    acknowledge_if_out(post);
     if (post->done)
         conclude(post);
     return 0;

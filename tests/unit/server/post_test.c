@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "served.h"
+#include "unit/targets.h"
 
 struct fixture {
     struct served served;
@@ -141,6 +142,31 @@ static void a_batch_that_becomes_a_stream_loses_nothing(void **state) {
     client_done(&get);
 }
 
+/* The same where it becomes a stream only because an answer takes its time. */
+static void a_late_batch_acknowledges_what_it_has_answered(void **state) {
+    const tdg_server_opts_t opts = {.keepalive_ms = 40};
+    struct fixture *f = open_with(state, &opts);
+    struct client old, get;
+
+    served_client(&f->served, &old);
+    served_client(&f->served, &get);
+    legacy_initialize(&old, "2025-03-26");
+    strcpy(get.session, old.session);
+    assert_int_equal(legacy_get(&get, NULL), 200);
+    legacy_send(&old, "[{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                      "'params':{'uri':'a:1'}}," HOLD "]");
+    tdg_request_t *request = served_take(&f->served, &old);
+    assert_int_equal(client_response(&old), 200);
+    client_expect(&old, "'id':1");
+    served_change(&f->served, "a:1");
+    client_expect(&get, "'uri':'a:1'");
+    tdg_request_reply_text(request, "done");
+    client_expect(&old, "done");
+    client_expect_end(&old);
+    client_done(&old);
+    client_done(&get);
+}
+
 /* ---- Coming back -------------------------------------------------------- */
 
 static void a_released_client_comes_back_for_the_answer(void **state) {
@@ -184,6 +210,66 @@ static void what_was_said_meanwhile_is_kept(void **state) {
         client_expect(&f->other, "three");
         client_expect_end(&f->other);
     }
+}
+
+static int start_slowly(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server;
+    return strcmp(target->name, "a:1") == 0 ? TDG_EAGAIN : 0;
+}
+
+static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server, (void)target;
+}
+
+static bool is_armed(struct served *served) {
+    json_t *list = served_subscriptions(
+        served, &(tdg_subscription_query_t){.target = FOR_URI("a:1")});
+    char *text = list != NULL ? json_dumps(list, JSON_COMPACT) : NULL;
+    bool armed = text != NULL && has(text, "'armed'");
+
+    free(text);
+    json_decref(list);
+    return armed;
+}
+
+/* A subscribe of a batch is answered while nobody is there: its updates come when the
+ * client has resumed, though another call of the batch goes on. */
+static void a_resumed_batch_acknowledges_what_it_has_answered(void **state) {
+    const tdg_server_opts_t opts = {
+        .watcher = {start_slowly, stop_nothing, NULL}
+    };
+    struct fixture *f = open_with(state, &opts);
+    struct client old, get;
+    char id[128];
+
+    served_client(&f->served, &old);
+    served_client(&f->served, &get);
+    legacy_initialize(&old, "2025-03-26");
+    strcpy(get.session, old.session);
+    strcpy(f->other.session, old.session);
+    assert_int_equal(legacy_get(&get, NULL), 200);
+    legacy_send(&old, "[{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                      "'params':{'uri':'a:1'}},"
+                      "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':{"
+                      "'name':'hold','_meta':{'progressToken':1}}}]");
+    tdg_request_t *request = served_take(&f->served, &old);
+    tdg_request_progress(request, 1, 2, "half");
+    assert_int_equal(client_response(&old), 200);
+    client_expect(&old, "'progress':1");
+    assert_true(event_field(old.event, "id", id, sizeof(id)));
+    client_reset(&old);
+    WAIT_COUNTER(&f->served, &f->other, connections, 3);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), 0), 0);
+    WAIT_UNTIL(&f->other, is_armed(&f->served));
+    assert_int_equal(legacy_get(&f->other, id), 200);
+    client_expect(&f->other, "'id':1");
+    served_change(&f->served, "a:1");
+    client_expect(&get, "'uri':'a:1'");
+    tdg_request_reply_text(request, "done");
+    client_expect(&f->other, "done");
+    client_expect_end(&f->other);
+    client_done(&old);
+    client_done(&get);
 }
 
 static void older_clients_are_not_released(void **state) {
@@ -281,7 +367,9 @@ int main(void) {
         CASE(progress_and_logs_come_before_the_answer),
         CASE(a_released_client_comes_back_for_the_answer),
         CASE(a_batch_that_becomes_a_stream_loses_nothing),
+        CASE(a_late_batch_acknowledges_what_it_has_answered),
         CASE(what_was_said_meanwhile_is_kept),
+        CASE(a_resumed_batch_acknowledges_what_it_has_answered),
         CASE(older_clients_are_not_released),
         CASE(kept_answers_are_bounded),
         CASE(a_cancelled_call_gets_no_answer),
