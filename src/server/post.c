@@ -274,8 +274,8 @@ static void acknowledge_if_out(tdg__post_t *post) {
         acknowledge(post);
 }
 
-/* At most so many that are answered wait for their clients to come back; the oldest goes.
- * Those that are not are bounded as calls. */
+/* At most so many that are answered wait for their clients to come back; the one that was
+ * answered first goes. Those that are not are bounded as calls. */
 static void bound_detached(tdg__session_t *session) {
     tdg__post_t *oldest = NULL;
     unsigned count = 0;
@@ -288,6 +288,14 @@ static void bound_detached(tdg__session_t *session) {
     }
     if (count > MAX_DETACHED)
         destroy(oldest);
+}
+
+/* In the order of their answers, bound_detached() finds the oldest of these. */
+static void put_first(tdg__post_t *post) {
+    tdg__session_t *session = post->session;
+
+    session->posts = tdg__sse_unlink(session->posts, post);
+    session->posts = tdg__sse_link(session->posts, post);
 }
 
 static void detach(tdg__post_t *post) {
@@ -303,10 +311,12 @@ static void detach(tdg__post_t *post) {
 static void settle(tdg__post_t *post) {
     acknowledge(post);
     post->done_ms = tdg__worker_now(post->channel.worker);
-    if (post->ids && post->session != NULL)
+    if (post->ids && post->session != NULL) {
+        put_first(post);
         detach(post);
-    else
+    } else {
         destroy(post);
+    }
 }
 
 /* Everything has been answered. What the answers acknowledge is acknowledged when they

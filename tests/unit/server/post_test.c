@@ -287,6 +287,18 @@ static void older_clients_are_not_released(void **state) {
     client_done(&old);
 }
 
+/* Calls a tool whose answer its client has to come back for, with the id. */
+static tdg_request_t *hold_released(struct fixture *f, int number, char id[128]) {
+    hold_with_progress(&f->post, number);
+    tdg_request_t *request = served_take(&f->served, &f->post);
+
+    tdg_request_release_connection(request);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_true(event_field(client_event(&f->post), "id", id, 128));
+    client_expect_end(&f->post);
+    return request;
+}
+
 /* At most 16 answers of a session wait for a client that does not come. */
 static void kept_answers_are_bounded(void **state) {
     enum { MANY = 40 };
@@ -294,15 +306,8 @@ static void kept_answers_are_bounded(void **state) {
     char ids[MANY][128];
     int kept = 0;
 
-    for (int i = 0; i < MANY; i++) {
-        legacy_send(&f->post, HOLD);
-        tdg_request_t *request = served_take(&f->served, &f->post);
-        tdg_request_release_connection(request);
-        assert_int_equal(client_response(&f->post), 200);
-        assert_true(event_field(client_event(&f->post), "id", ids[i], sizeof(ids[i])));
-        client_expect_end(&f->post);
-        tdg_request_reply_text(request, "kept");
-    }
+    for (int i = 0; i < MANY; i++)
+        tdg_request_reply_text(hold_released(f, i, ids[i]), "kept");
     for (int i = 0; i < MANY; i++) {
         int status = legacy_get(&f->other, ids[i]);
 
@@ -315,6 +320,24 @@ static void kept_answers_are_bounded(void **state) {
         }
     }
     assert_in_range(kept, 1, 17);
+}
+
+/* The bound drops the answer that has waited longest, not the call that came first. */
+static void the_newest_answer_is_kept(void **state) {
+    enum { MANY = 20 };
+    struct fixture *f = open_with(state, NULL);
+    char first[128], id[128];
+
+    tdg_request_t *request = hold_released(f, MANY, first);
+    for (int i = 0; i < MANY; i++)
+        tdg_request_reply_text(hold_released(f, i, id), "quick");
+    tdg_request_reply_text(request, "slow");
+    assert_int_equal(legacy_get(&f->other, first), 200);
+    client_expect(&f->other, "slow");
+    client_expect_end(&f->other);
+    assert_int_equal(legacy_get(&f->other, id), 200);
+    client_expect(&f->other, "quick");
+    client_expect_end(&f->other);
 }
 
 /* ---- Cancelling --------------------------------------------------------- */
@@ -372,6 +395,7 @@ int main(void) {
         CASE(a_resumed_batch_acknowledges_what_it_has_answered),
         CASE(older_clients_are_not_released),
         CASE(kept_answers_are_bounded),
+        CASE(the_newest_answer_is_kept),
         CASE(a_cancelled_call_gets_no_answer),
         CASE(a_modern_client_cancels_by_leaving),
         CASE(an_id_in_flight_is_refused),
