@@ -19,6 +19,7 @@ struct tdg__sessions {
     tdg__map_t by_id;
     tdg__list_t by_age; /* longest unused first */
     tdg__list_t fresh;  /* not initialised, looked at longest ago first */
+    uint64_t ended;     /* streams that the engine had ended when last looked at */
     tdg__hash_key_t key;
 };
 
@@ -361,10 +362,33 @@ static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
     }
 }
 
+/* The engine drops the subscriptions of a stream that it ends, also those that are not
+ * settled. A session without an open stream does not hear of it; the subscribes that wait
+ * would keep it in use for ever. */
+static void refuse_ended(tdg__sessions_t *sessions) {
+    tdg__engine_t *engine = tdg__worker_engine(sessions->worker);
+    tdg__counters_t counters;
+    uint32_t next;
+
+    tdg__engine_counters(engine, &counters);
+    if (counters.ended == sessions->ended)
+        return;
+    sessions->ended = counters.ended;
+    for (uint32_t id = sessions->by_age.first; id != 0; id = next) {
+        tdg__session_t *session = tdg__pool_get(&sessions->pool, id);
+
+        next = session->by_age.next;
+        if (session->waiting != NULL &&
+            tdg__engine_has_ended(engine, session->feed.stream))
+            tdg__session_drop_waiting(session); /* moves it to the end of the list */
+    }
+}
+
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t idle_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
 
+    refuse_ended(sessions);
     for (int left = ENDS_PER_TICK; left > 0 && end_leaving(sessions); left--)
         ;
     expire_fresh(sessions, now_ms);

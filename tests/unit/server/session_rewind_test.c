@@ -327,6 +327,36 @@ static void a_late_watcher_loses_nothing_until_it_fails(void **state) {
     assert_int_equal(ping(&f->post), 404);
 }
 
+/* ---- An end that nobody is told of -------------------------------------- */
+
+/* Too much waits for a session without a stream: a subscribe that waits for its watcher
+ * is answered all the same. */
+static void a_subscribe_of_a_session_that_has_ended_is_answered(void **state) {
+    struct fixture *f = *state;
+    const tdg_server_opts_t opts = {
+        .max_pending = 2, .keepalive_ms = 40, .watcher = {start, stop, f}
+    };
+
+    open_with(state, &opts, LATEST_LEGACY);
+    send_subscribe(&f->other, "t:{x}");
+    WAIT_UNTIL(&f->post, f->starts == 1);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), 0),
+                     0);
+    assert_int_equal(client_response(&f->other), 200);
+    send_subscribe(&f->other, "a:2");
+    WAIT_UNTIL(&f->post, f->starts == 2);
+    served_change(&f->served, "t:1");
+    served_change(&f->served, "t:2");
+    served_change(&f->served, "t:3");
+    WAIT_COUNTER(&f->served, &f->post, ended, 1);
+    assert_int_equal(client_response(&f->other), 200);
+    if (f->other.chunked)
+        client_expect(&f->other, "-32006");
+    else
+        assert_body(&f->other, "-32006");
+    assert_int_equal(ping(&f->post), 404);
+}
+
 /* ---- A pipe ------------------------------------------------------------- */
 
 static void say(int fd, const char *text) {
@@ -415,6 +445,7 @@ int main(void) {
         CASE(no_id_from_before_the_watcher_loses_nothing),
         CASE(a_watcher_that_is_being_armed_loses_nothing),
         CASE(a_late_watcher_loses_nothing_until_it_fails),
+        CASE(a_subscribe_of_a_session_that_has_ended_is_answered),
         cmocka_unit_test_setup_teardown(
             on_a_pipe_the_log_tells_of_a_watcher_that_fails_late, setup, teardown_pipe),
     };
