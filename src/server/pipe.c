@@ -182,6 +182,14 @@ static void open_listen(tdg__pipe_t *pipe, const tdg__mcp_request_t *request) {
         tdg__channel_refuse(&pipe->channel, request->id, &error);
 }
 
+/* Its batch, if any, has one answer less to wait for. */
+static void cancel_modern(tdg__pipe_t *pipe, tdg__call_t *call) {
+    void *mark = tdg__call_mark(call);
+
+    tdg__call_cancel(call);
+    cancelled(&pipe->channel, mark);
+}
+
 static void cancel(tdg__pipe_t *pipe, const char *id) {
     tdg__listen_t *listen = tdg__listen_find(pipe->listens, id);
     tdg__call_t *call = tdg__channel_find(&pipe->channel, id);
@@ -189,7 +197,7 @@ static void cancel(tdg__pipe_t *pipe, const char *id) {
     if (listen != NULL)
         tdg__listen_cancel(listen);
     else if (call != NULL && tdg__version_modern(tdg__call_version(call)))
-        tdg__call_cancel(call);
+        cancel_modern(pipe, call);
     else if (call != NULL)
         tdg__legacy_cancel(pipe->session, call);
 }
@@ -218,6 +226,9 @@ static void serve_modern(tdg__pipe_t *pipe, const tdg__rpc_message_t *message) {
                "Too many requests are being answered");
     } else if (request.method != TDG__M_LISTEN) {
         tdg__modern_serve(&pipe->channel, &request, NULL, NULL);
+    } else if (pipe->channel.mark != NULL) { /* the others would wait for its end */
+        refuse(pipe, request.id, TDG__RPC_INVALID_REQUEST,
+               "subscriptions/listen must not be part of a batch");
     } else if (tdg__listen_count(pipe->listens) >= opts->max_streams) {
         tdg__server_log_event(server, TDG__EVENT_STREAM_REFUSED, NULL);
         refuse(pipe, request.id, TDG__RPC_INTERNAL,

@@ -140,6 +140,36 @@ static void a_batch_that_never_leaves_is_dropped(void **state) {
     tdg_request_reply_text(request, "to nobody");
 }
 
+#define META                                                                             \
+    "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                   \
+    "'io.modelcontextprotocol/clientInfo':{'name':'c','version':'1'},"                   \
+    "'io.modelcontextprotocol/clientCapabilities':{}}"
+#define PING "{'jsonrpc':'2.0','id':3,'method':'ping'}"
+
+/* Its answer comes with its end; the others of the batch do not wait for that. */
+static void a_listen_in_a_batch_is_refused(void **state) {
+    struct fixture *f = *state;
+
+    initialize(f);
+    say(f, "[" PING ",{'jsonrpc':'2.0','id':4,'method':'subscriptions/listen',"
+           "'params':{'notifications':{}," META "}}]");
+    expect(f, "'id':3,'result':{}");
+    assert_true(has(f->line, "-32600"));
+}
+
+static void a_cancelled_modern_call_does_not_hold_up_its_batch(void **state) {
+    struct fixture *f = *state;
+
+    initialize(f);
+    say(f, "[" PING ",{'jsonrpc':'2.0','id':7,'method':'tools/call',"
+           "'params':{'name':'hold'," META "}}]");
+    tdg_request_t *request = served_take(&f->served, &f->waiter);
+    say(f, "{'jsonrpc':'2.0','method':'notifications/cancelled',"
+           "'params':{'requestId':7," META "}}");
+    expect(f, "[{'jsonrpc':'2.0','id':3,'result':{}}]");
+    tdg_request_reply_text(request, "to nobody");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -147,6 +177,8 @@ int main(void) {
         CASE(a_batch_acknowledges_when_it_leaves),
         CASE(a_batch_whose_last_call_is_cancelled_acknowledges),
         CASE(a_batch_that_never_leaves_is_dropped),
+        CASE(a_listen_in_a_batch_is_refused),
+        CASE(a_cancelled_modern_call_does_not_hold_up_its_batch),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
