@@ -79,19 +79,34 @@ tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
     return call;
 }
 
+/* The last resort needs no memory. `id` NULL: unknown. */
+static void answer_out_of_memory(tdg__channel_t *channel, tdg__call_t *call,
+                                 const char *id) {
+    char text[TDG__RPC_MAX_ID + 100];
+    int len = snprintf(text, sizeof(text),
+                       "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":"
+                       "{\"code\":%d,\"message\":\"Out of memory\"}}",
+                       id != NULL ? id : "null", TDG__RPC_INTERNAL);
+    tdg__rope_t message = {
+        .text = {.data = text, .len = (size_t)len}
+    };
+
+    assert(len > 0 && (size_t)len < sizeof(text));
+    channel->ops->answer(channel, call, &message, TDG__RPC_INTERNAL);
+}
+
 void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
                          tdg__rpc_error_t *error) {
     int code = error->code;
-    tdg__rope_t message, nothing = {0};
+    tdg__rope_t message;
 
     tdg__rope_init(&message, SIZE_MAX);
     tdg__rpc_put_error(&message.text, id, error);
     tdg__rpc_error_done(error);
-    /* Out of memory, the client learns as much as fits into no memory. */
     if (message.text.error == 0)
         channel->ops->answer(channel, NULL, &message, code);
     else
-        channel->ops->answer(channel, NULL, &nothing, TDG__RPC_INTERNAL);
+        answer_out_of_memory(channel, NULL, id);
     tdg__rope_done(&message);
 }
 
@@ -217,21 +232,6 @@ void *tdg__call_mark(const tdg__call_t *call) {
 
 /* ---- The answer as text ------------------------------------------------- */
 
-/* The last resort needs no memory. */
-static void hand_over_nothing(tdg__call_t *call, tdg__channel_t *channel) {
-    char text[TDG__RPC_MAX_ID + 100];
-    int len = snprintf(text, sizeof(text),
-                       "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":"
-                       "{\"code\":%d,\"message\":\"Out of memory\"}}",
-                       call->id, TDG__RPC_INTERNAL);
-    tdg__rope_t message = {
-        .text = {.data = text, .len = (size_t)len}
-    };
-
-    assert(len > 0 && (size_t)len < sizeof(text));
-    channel->ops->answer(channel, call, &message, TDG__RPC_INTERNAL);
-}
-
 /* Nobody waits where there is no channel. The channel may go in here. */
 static void hand_over(tdg__call_t *call, const tdg__rope_t *message, int code) {
     tdg__channel_t *channel = call->channel;
@@ -243,7 +243,7 @@ static void hand_over(tdg__call_t *call, const tdg__rope_t *message, int code) {
     if (message->text.error == 0)
         channel->ops->answer(channel, call, message, code);
     else
-        hand_over_nothing(call, channel);
+        answer_out_of_memory(channel, call, call->id);
 }
 
 static void hand_over_error(tdg__call_t *call, const tdg__rpc_error_t *error) {

@@ -301,8 +301,8 @@ static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
     tdg__put_event_start(&event.text, NULL, NULL);
     tdg__rope_append(&event, message);
     tdg__text_put(&event.text, "\n\n");
-    if (event.text.error == 0 && tdg__rope_len(message) > 0 &&
-        tdg__outlet_copied(outlet) < MAX_COPIED && outlet->queued < MAX_QUEUED)
+    if (event.text.error == 0 && tdg__outlet_copied(outlet) < MAX_COPIED &&
+        outlet->queued < MAX_QUEUED)
         tdg__outlet_piece_rope(outlet, &event);
     else
         tdg__conn_close(old->get.conn);

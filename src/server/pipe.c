@@ -103,12 +103,23 @@ static void destroy_batch(struct batch *batch) {
     tdg__free(batch);
 }
 
+/* There was no memory to gather the answers of a batch. Only an answer without an id can
+ * say so. */
+static void write_out_of_memory(tdg__pipe_t *pipe) {
+    static const char text[] = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":"
+                               "{\"code\":-32603,\"message\":\"Out of memory\"}}";
+
+    write_line(pipe, text, sizeof(text) - 1);
+}
+
 /* One answer less to wait for; after the last, they leave. */
 static void count_down(tdg__pipe_t *pipe, struct batch *batch) {
     if (--batch->expected > 0)
         return;
     tdg__text_put(&batch->answers.text, "]");
-    if (batch->answers.text.error == 0 && tdg__rope_len(&batch->answers) > 1)
+    if (batch->answers.text.error != 0)
+        write_out_of_memory(pipe);
+    else if (tdg__rope_len(&batch->answers) > 1)
         write_message(pipe, &batch->answers);
     /* Notifications share the outlet, so they are behind the answers. */
     tdg__acks_settle(&batch->acks, tdg__worker_engine(pipe->channel.worker),
@@ -139,7 +150,7 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
     (void)code;
     if (batch != NULL)
         add_to_batch(pipe_of(channel), batch, message);
-    else if (tdg__rope_len(message) > 0)
+    else
         write_message(pipe_of(channel), message);
 }
 

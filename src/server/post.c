@@ -363,8 +363,6 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
         write_event(post, message, NULL, 0);
     else if (post->batch)
         add_to_batch(post, message);
-    else if (post->conn != NULL && tdg__rope_len(message) == 0)
-        respond(post, 500, NULL);
     else if (post->conn != NULL)
         respond(post, status_of(post, code), message);
     acknowledge_if_out(post);

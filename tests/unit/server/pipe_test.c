@@ -170,6 +170,47 @@ static void a_cancelled_modern_call_does_not_hold_up_its_batch(void **state) {
     tdg_request_reply_text(request, "to nobody");
 }
 
+/* ---- Without memory ----------------------------------------------------- */
+
+/* Fails unless lines are JSON, and there is one. */
+static void expect_json(struct fixture *f, size_t nth) {
+    if (!has_line(f))
+        fail_msg("allocation %zu: no answer", nth);
+    for (const char *at = f->data; *at != '\0'; at = strchr(at, '\n') + 1) {
+        json_t *value = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+
+        if (value == NULL)
+            fail_msg("allocation %zu: %s", nth, at);
+        json_decref(value);
+    }
+    f->data[0] = '\0';
+}
+
+static void say_without_memory(struct fixture *f, const char *text, int how) {
+    bool failed = true;
+
+    for (size_t nth = 1; failed; nth++) {
+        memory_fail(nth, how);
+        say(f, text);
+        run(f);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        run(f);
+        expect_json(f, nth);
+    }
+}
+
+/* Whatever allocation fails, a request or batch gets something, and that is JSON. */
+static void an_answer_without_memory_is_not_silence(void **state) {
+    struct fixture *f = *state;
+
+    initialize(f);
+    for (int how = MEMORY_ONCE; how <= MEMORY_FROM_THEN_ON; how++) {
+        say_without_memory(f, PING, how);
+        say_without_memory(f, "[" PING ",{'jsonrpc':'2.0','id':4,'method':'ping'}]", how);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -179,6 +220,7 @@ int main(void) {
         CASE(a_batch_that_never_leaves_is_dropped),
         CASE(a_listen_in_a_batch_is_refused),
         CASE(a_cancelled_modern_call_does_not_hold_up_its_batch),
+        CASE(an_answer_without_memory_is_not_silence),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
