@@ -181,12 +181,27 @@ static bool is_absent(const tdg__session_t *session, const tdg__target_t *target
            tdg__hub_is_absent(tdg__server_hub(server), target);
 }
 
+static tdg__waiting_t **find_waiting(tdg__session_t *session,
+                                     const tdg__target_t *target) {
+    tdg__waiting_t **at = &session->waiting;
+
+    while (*at != NULL && !tdg__target_equal(&(*at)->target, target))
+        at = &(*at)->next;
+    return at;
+}
+
+static bool waits_for(tdg__session_t *session, const tdg__target_t *target) {
+    return *find_waiting(session, target) != NULL;
+}
+
+/* Where memory is out, another subscribe may wait for the same subscription: it stays. */
 static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
                              const tdg__target_t *target, const struct asked *asked) {
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
-        tdg__feed_withdraw(&session->feed, target, TDG_ENOMEM);
+        if (!waits_for(session, target))
+            tdg__feed_withdraw(&session->feed, target, TDG_ENOMEM);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, target->name,
                tdg_strerror(TDG_ENOMEM));
         return;
@@ -264,19 +279,6 @@ static void on_subscribe(tdg__session_t *session, tdg__call_t *call,
     }
     subscribe(session, call, request, &resolved.target);
     tdg__resolved_done(&resolved);
-}
-
-static tdg__waiting_t **find_waiting(tdg__session_t *session,
-                                     const tdg__target_t *target) {
-    tdg__waiting_t **at = &session->waiting;
-
-    while (*at != NULL && !tdg__target_equal(&(*at)->target, target))
-        at = &(*at)->next;
-    return at;
-}
-
-static bool waits_for(tdg__session_t *session, const tdg__target_t *target) {
-    return *find_waiting(session, target) != NULL;
 }
 
 /* Takes those that wait for this target out of the list; one after the other. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "served.h"
+#include "unit/targets.h"
 
 enum { SHORT_MS = 60000 }; /* in which each request has an answer, or is cut off */
 
@@ -421,6 +422,54 @@ static void an_open_stream_is_not_lost_to_one_that_fails(void **state) {
     assert_true(refused > 2);
 }
 
+static int start_later(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    int *starts = user;
+
+    (void)server;
+    if (strcmp(target->name, "a:2") != 0)
+        return 0;
+    ++*starts;
+    return TDG_EAGAIN;
+}
+
+static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    (void)user, (void)server, (void)target;
+}
+
+/* Two subscribes of a session wait for one watcher, and memory is out for the second one:
+ * the first is answered all the same. */
+static void a_subscribe_that_waits_is_answered(void **state) {
+    int starts = 0;
+    const tdg_server_opts_t watched = {
+        .stop_timeout_ms = 200, .watcher = {start_later, stop_nothing, &starts}
+    };
+    struct fixture *f = *state;
+    bool failed = true;
+
+    for (size_t n = 1; failed; n++) {
+        starts = 0;
+        served_open(&f->served, &watched, &f->loop);
+        client_init(&f->listen, &f->loop);
+        served_client(&f->served, &f->post);
+        served_client(&f->served, &f->get);
+        legacy_initialize(&f->post, LATEST_LEGACY);
+        legacy_join(&f->get, &f->post);
+        legacy_send(&f->post, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                              "'params':{'uri':'a:2'}}");
+        WAIT_UNTIL(&f->post, starts == 1);
+        memory_fail(n, MEMORY_ONCE);
+        legacy_send(&f->get, "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
+                             "'params':{'uri':'a:2'}}");
+        turns(f);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
+        assert_int_equal(client_response(&f->post), 200);
+        assert_body(&f->post, "'result':{}");
+        close_all(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(survives_every_allocation_that_fails_once, setup,
@@ -433,6 +482,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_change_is_never_lost_in_silence, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(changes_wait_for_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_subscribe_that_waits_is_answered, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(an_open_stream_is_not_lost_to_one_that_fails,
                                         setup, teardown),
     };
