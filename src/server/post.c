@@ -109,8 +109,6 @@ static void destroy(tdg__post_t *post) {
     acknowledge(post);
     if (occupies_still(post))
         tdg__conn_set_user(post->conn, NULL);
-    if (post->session != NULL)
-        tdg__session_touch(post->session);
     unlink_from_session(post);
     tdg__channel_done(&post->channel);
     while (post->kept != NULL) {
@@ -311,6 +309,8 @@ static void detach(tdg__post_t *post) {
 static void settle(tdg__post_t *post) {
     acknowledge(post);
     post->done_ms = tdg__worker_now(post->channel.worker);
+    if (post->session != NULL)
+        tdg__session_touch(post->session);
     if (post->ids && post->session != NULL) {
         put_first(post);
         detach(post);
