@@ -61,8 +61,7 @@ static tdg__post_t *occupies(tdg__occupant_t *occupant) {
 
 static void destroy(tdg__post_t *post);
 
-/* Those that were answered long ago: their clients have what they need. */
-static void drop_old(tdg__session_t *session) {
+void tdg__posts_drop_old(tdg__session_t *session) {
     int64_t now = tdg__worker_now(session->feed.worker);
     tdg__post_t *next;
 
@@ -74,7 +73,7 @@ static void drop_old(tdg__session_t *session) {
 }
 
 static void link_to_session(tdg__post_t *post, tdg__session_t *session) {
-    drop_old(session);
+    tdg__posts_drop_old(session);
     post->session = session;
     post->number = ++session->last_post;
     session->posts = tdg__sse_link(session->posts, post);

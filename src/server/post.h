@@ -53,6 +53,9 @@ tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id);
 bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered */
 size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
 
+/* Drops those that were answered long ago: their clients have what they need. */
+void tdg__posts_drop_old(tdg__session_t *session);
+
 /* The session ends: calls are cancelled, and requests that wait for an answer get 404. */
 void tdg__posts_orphan(tdg__session_t *session);
 

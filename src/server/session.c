@@ -19,6 +19,7 @@ struct tdg__sessions {
     tdg__map_t by_id;
     tdg__list_t by_age; /* longest unused first */
     tdg__list_t fresh;  /* not initialised, looked at longest ago first */
+    int64_t swept_ms;   /* when old answers were looked for */
     uint64_t ended;     /* streams that the engine had ended when last looked at */
     tdg__hash_key_t key;
 };
@@ -111,6 +112,8 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
 
 /* Of those that gave way and that nobody was asked to end, for want of memory. */
 enum { ENDS_PER_TICK = 64 };
+
+enum { SWEEP_MS = 15000 }; /* from one look for old answers to the next */
 
 #define IN_FRESH offsetof(tdg__session_t, in_fresh)
 
@@ -384,11 +387,26 @@ static void refuse_ended(tdg__sessions_t *sessions) {
     }
 }
 
+/* The answers that are kept share one limit: a session that lives on and posts nothing
+ * more must not use it up for all others. */
+static void drop_old_answers(tdg__sessions_t *sessions, int64_t now_ms) {
+    if (now_ms - sessions->swept_ms < SWEEP_MS)
+        return;
+    sessions->swept_ms = now_ms;
+    for (uint32_t id = sessions->by_age.first; id != 0;) {
+        tdg__session_t *session = tdg__pool_get(&sessions->pool, id);
+
+        tdg__posts_drop_old(session);
+        id = session->by_age.next;
+    }
+}
+
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t idle_ms =
         tdg__server_opts(tdg__worker_server(sessions->worker))->session_idle_ms;
 
     refuse_ended(sessions);
+    drop_old_answers(sessions, now_ms);
     for (int left = ENDS_PER_TICK; left > 0 && end_leaving(sessions); left--)
         ;
     expire_fresh(sessions, now_ms);

@@ -89,11 +89,27 @@ static void an_answer_keeps_its_session(void **state) {
     client_expect_end(&f->other);
 }
 
+/* A minute, also where the session lives on and posts nothing more. */
+static void an_answer_is_kept_for_a_minute(void **state) {
+    const tdg_server_opts_t opts = {.idle_timeout_ms = 1000000};
+    struct fixture *f = open_with(state, &opts);
+    char id[128];
+
+    tdg_request_reply_text(hold_released(f, id), "kept");
+    pass(f, 50);
+    assert_int_equal(legacy_get(&f->other, id), 200);
+    client_expect(&f->other, "kept");
+    client_expect_end(&f->other); /* from now on it is kept for another minute */
+    pass(f, 80);
+    assert_int_equal(legacy_get(&f->other, id), 400);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(an_answer_keeps_its_session),
+        CASE(an_answer_is_kept_for_a_minute),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
