@@ -62,6 +62,7 @@ struct tdg__worker {
     json_t *info; /* one per worker, since threads should not share a count */
     tdg__news_t news[NEWS_AT_ONCE];  /* taken from the inbox ... */
     size_t news_count, next_news;    /* ... and not applied yet */
+    bool outdated;                   /* the next is of a watcher that has stopped since */
     tdg__task_t *tasks, **last_task; /* the same */
     uint64_t requests;
     size_t kept_bytes;
@@ -244,8 +245,9 @@ static bool apply_taken(tdg__worker_t *worker, uint64_t until_ns) {
     while (worker->next_news < worker->news_count) {
         tdg__news_t *news = &worker->news[worker->next_news];
 
-        if (apply(worker, news) == TDG_ENOMEM)
+        if (!worker->outdated && apply(worker, news) == TDG_ENOMEM)
             return false;
+        worker->outdated = false;
         drop(news);
         worker->next_news++;
         if (worker->next_news % 8 == 0 && uv_hrtime() >= until_ns) {
@@ -310,9 +312,20 @@ static int call_watch(void *user, const tdg__target_t *target) {
     return tdg__hub_watch(tdg__server_hub(worker->server), worker->inbox, target);
 }
 
+/* A watcher's answer that waits for memory is not that of the next watcher of its target.
+ */
+static void forget_answer(tdg__worker_t *worker, const tdg__target_t *target) {
+    tdg__news_t *news = &worker->news[worker->next_news];
+
+    if (worker->next_news < worker->news_count && news->change == NULL &&
+        tdg__target_equal(&news->target, target))
+        worker->outdated = true;
+}
+
 static void call_unwatch(void *user, const tdg__target_t *target) {
     tdg__worker_t *worker = user;
 
+    forget_answer(worker, target);
     tdg__hub_unwatch(tdg__server_hub(worker->server), worker->inbox, target);
 }
 

@@ -432,8 +432,12 @@ static int start_later(void *user, tdg_server_t *server, const tdg_target_t *tar
     return TDG_EAGAIN;
 }
 
-static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
-    (void)user, (void)server, (void)target;
+static void stop_later(void *user, tdg_server_t *server, const tdg_target_t *target) {
+    int *starts = user;
+
+    (void)server;
+    if (strcmp(target->name, "a:2") == 0)
+        --*starts;
 }
 
 /* Two subscribes of a session wait for one watcher, and memory is out for the second one:
@@ -441,7 +445,7 @@ static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *t
 static void a_subscribe_that_waits_is_answered(void **state) {
     int starts = 0;
     const tdg_server_opts_t watched = {
-        .stop_timeout_ms = 200, .watcher = {start_later, stop_nothing, &starts}
+        .stop_timeout_ms = 200, .watcher = {start_later, stop_later, &starts}
     };
     struct fixture *f = *state;
     bool failed = true;
@@ -470,6 +474,58 @@ static void a_subscribe_that_waits_is_answered(void **state) {
     }
 }
 
+/* Subscribes to a:2, whose watcher's answer waits for memory when this returns. Unless
+ * the server has tried again meanwhile, which it does every second: then false. */
+static bool keep_an_answer(struct fixture *f, const int *starts) {
+    legacy_send(&f->post, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
+                          "'params':{'uri':'a:2','_meta':{"
+                          "'dev.tidings/cursor':'0000000000000001-1'}}}");
+    WAIT_UNTIL(&f->post, *starts == 1);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
+    memory_fail(1, MEMORY_FROM_THEN_ON);
+    turns(f);
+    assert_true(memory_failed());
+    memory_fail(0, MEMORY_ONCE);
+    legacy_unsubscribe(&f->listen, "a:2");
+    assert_int_equal(client_response(&f->post), 200);
+    WAIT_UNTIL(&f->post, *starts == 0);
+    return body_has(&f->post, "unsubscribed before");
+}
+
+/* The answer of a watcher waits for memory; meanwhile that watcher stops, and another one
+ * starts. The answer is not that of the other. */
+static void an_answer_of_a_watcher_is_not_that_of_the_next(void **state) {
+    int starts = 0;
+    const tdg_server_opts_t watched = {
+        .linger_ms = 1,
+        .stop_timeout_ms = 200,
+        .watcher = {start_later, stop_later, &starts}
+    };
+    struct fixture *f = *state;
+
+    served_open(&f->served, &watched, &f->loop);
+    served_client(&f->served, &f->post);
+    served_client(&f->served, &f->get);
+    served_client(&f->served, &f->listen);
+    legacy_initialize(&f->post, LATEST_LEGACY);
+    legacy_join(&f->get, &f->post);
+    legacy_join(&f->listen, &f->post);
+    legacy_subscribe(&f->post, "a:1");
+    while (!keep_an_answer(f, &starts))
+        ;
+    assert_int_equal(legacy_get(&f->get, NULL), 200);
+    legacy_send(&f->post, "{'jsonrpc':'2.0','id':2,'method':'resources/subscribe',"
+                          "'params':{'uri':'a:2'}}");
+    WAIT_UNTIL(&f->post, starts == 1);
+    served_change(&f->served, "a:1"); /* the fence */
+    client_expect(&f->get, "'uri':'a:1'");
+    assert_int_equal(client_response_within(&f->post, 50), -1);
+    assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:2"), 0), 0);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_body(&f->post, "'result':{}");
+    close_all(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(survives_every_allocation_that_fails_once, setup,
@@ -484,6 +540,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(changes_wait_for_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_subscribe_that_waits_is_answered, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(an_answer_of_a_watcher_is_not_that_of_the_next,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(an_open_stream_is_not_lost_to_one_that_fails,
                                         setup, teardown),
     };
