@@ -312,7 +312,7 @@ static void a_stop_during_the_start_counts(void **state) {
 static void moved_connections_count_towards_the_limit(void **state) {
     enum { LIMIT = 4, MANY = 40 };
     const tdg_server_opts_t opts = {.workers = 2, .max_connections = LIMIT};
-    struct client clients[MANY];
+    struct client clients[MANY], last;
     struct served served;
     int served_count = 0;
 
@@ -329,10 +329,11 @@ static void moved_connections_count_towards_the_limit(void **state) {
     assert_in_range(served_count, 1, LIMIT);
     for (int i = 0; i < MANY; i++)
         client_done(&clients[i]);
-    WAIT_COUNTER(&served, &clients[0], connections, 0);
-    served_client(&served, &clients[0]); /* there is room again */
-    legacy_initialize(&clients[0], LATEST_LEGACY);
-    client_done(&clients[0]);
+    client_init(&last, NULL);
+    WAIT_COUNTER(&served, &last, connections, 0);
+    client_connect(&last, served.port); /* there is room again */
+    legacy_initialize(&last, LATEST_LEGACY);
+    client_done(&last);
     served_close(&served);
 }
 
