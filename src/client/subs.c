@@ -337,10 +337,40 @@ static bool can_subscribe(const tdg__core_t *core) {
     return json_is_true(json_object_get(resources, "subscribe"));
 }
 
+/* It was there before: what changed while nobody watched it shows by what is known of it.
+ * Where nothing is, it may have changed. The last thing that happens to the record: this
+ * tells where memory is out. */
+static void poll_on(tdg__core_t *core, tdg__sub_t *sub) {
+    const unsigned known = sub->flags & (TDG__SUB_KNOWN | TDG__SUB_CHANGED);
+    tdg_event_t *event;
+
+    tdg__waiters_settle(core, &sub->waiters, 0, NULL);
+    if (known == TDG__SUB_KNOWN) {
+        tdg__reread_queue(core, sub, true);
+        return;
+    }
+    event = tdg__event_create(TDG_EVENT_UPDATED, sub->uri, NULL, NULL, 0, NULL);
+    if (event != NULL)
+        event->maybe = true;
+    tdg__reread_compare(core, sub, event);
+}
+
 static void poll_only(tdg__core_t *core, tdg__sub_t *sub) {
-    sub->flags &= ~(unsigned)(TDG__SUB_LIVE | TDG__SUB_STALE);
-    if ((sub->flags & TDG__SUB_POLLED) == 0)
-        sub->flags |= TDG__SUB_POLLED | TDG__SUB_BASE;
+    const bool begins = (sub->flags & TDG__SUB_POLLED) == 0;
+
+    sub->flags &= ~(unsigned)(TDG__SUB_LIVE | TDG__SUB_STALE | TDG__SUB_GAP);
+    sub->flags |= TDG__SUB_POLLED;
+    if (sub->leaving != NULL) { /* which nobody asks for it any more */
+        sub->leaving->dirty = true;
+        sub->leaving = NULL;
+        tdg__subs_kick(core);
+    }
+    if (begins && (sub->flags & TDG__SUB_ONCE)) {
+        poll_on(core, sub);
+        return;
+    }
+    if (begins)
+        sub->flags |= TDG__SUB_BASE;
     if (sub->flags & TDG__SUB_BASE)
         tdg__reread_queue(core, sub, true);
 }

@@ -244,6 +244,39 @@ static void refused_options_leave_those_it_had(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+/* On its way to other options it turns out that it can be polled only: the stream that
+ * had it is asked for the rest, and may go before it. */
+static void what_is_polled_leaves_the_stream_that_had_it(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    const tdg_subscribe_opts_t polled = {.batch_ms = 300, .poll_ms = 10000};
+    struct fake_note *note;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", &slow, "");
+    play_live(f, "a:2", &slow, "");
+    fake_pass(f, 1000);
+    note = play_subscribe(f, "a:1", &polled);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    fake_result(f, fake_find(f, "resources/read"),
+                "{'resultType':'complete','contents':[{'uri':'a:1','text':'1'}]}");
+    assert_int_equal(fake_code(note), 0);
+    fake_pass(f, 1000);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(json_object_get(params, "notifications"),
+                      "{'resourceSubscriptions':['a:2']}");
+    json_decref(params);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+
+    play_unsubscribe(f, "a:2");
+    fake_pass(f, 1000);
+    play_unsubscribe(f, "a:1");
+    fake_pass(f, 1000);
+    assert_int_equal(play_open(f, LISTEN), 0);
+}
+
 /* ---- Replacing ---------------------------------------------------------- */
 
 static void the_old_stream_stays_until_the_new_one_is_acknowledged(void **state) {
@@ -668,6 +701,7 @@ int main(void) {
         HTTP(options_make_groups),
         HTTP(other_options_move_it_without_a_gap),
         HTTP(refused_options_leave_those_it_had),
+        HTTP(what_is_polled_leaves_the_stream_that_had_it),
         HTTP(the_old_stream_stays_until_the_new_one_is_acknowledged),
         HTTP(a_new_listen_says_what_its_cursor_does_not_hold_for),
         HTTP(both_streams_tell_once_by_version),

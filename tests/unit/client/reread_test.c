@@ -313,6 +313,71 @@ static void what_is_polled_after_all_is_not_retried(void **state) {
     assert_int_equal(f->core->counts.retrying, 0);
 }
 
+/* Whoever refuses it again after a reconnect has not said what happened meanwhile. */
+static void what_is_polled_is_compared_after_a_reconnect(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_subscribe(f, "a:1", &poll);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, READ), one);
+    fake_pass(f, 10000);
+    fake_broken(f, fake_find(f, READ), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, READ), two);
+    assert_true(f->events[f->event_count - 1]->polled);
+    assert_told(f, "DOWN\nUP\nUPDATED a:1\n");
+}
+
+/* Live, lost, and refused when the stream is opened again. */
+static void lose_and_refuse(struct fake *f) {
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    assert_told(f, "DOWN\nUP\n");
+}
+
+static void what_was_live_is_compared_when_it_is_polled_only(void **state) {
+    struct fake *f = *state;
+
+    up(f, &poll);
+    fake_result(f, fake_find(f, READ), one);
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "");
+}
+
+static void what_was_live_and_is_the_same_is_not_told(void **state) {
+    struct fake *f = *state;
+
+    up(f, &poll);
+    fake_result(f, fake_find(f, READ), one);
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "");
+}
+
+/* The update was told, but its content was not read: what came after it nobody knows. */
+static void what_was_live_and_is_unknown_may_have_changed(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &poll);
+
+    fake_result(f, fake_find(f, READ), one);
+    play_update(f, listen, "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1 maybe\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+}
+
 static void many_polls_do_not_fall_together(void **state) {
     struct fake *f = *state;
     enum { MANY = 200 };
@@ -363,6 +428,10 @@ int main(void) {
         HTTP(without_subscriptions_it_is_polled_only),
         HTTP(a_legacy_server_without_a_stream_is_polled),
         HTTP(what_is_polled_after_all_is_not_retried),
+        HTTP(what_is_polled_is_compared_after_a_reconnect),
+        HTTP(what_was_live_is_compared_when_it_is_polled_only),
+        HTTP(what_was_live_and_is_the_same_is_not_told),
+        HTTP(what_was_live_and_is_unknown_may_have_changed),
         HTTP(many_polls_do_not_fall_together),
     };
 
