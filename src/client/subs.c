@@ -394,7 +394,7 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
             tdg__failure_make(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
         return;
     }
-    sub->flags &= ~(unsigned)TDG__SUB_POLLED;
+    sub->flags &= ~(unsigned)(TDG__SUB_POLLED | TDG__SUB_BASE);
     if (core->era == TDG_ERA_MODERN)
         sub->group->dirty = true;
     else

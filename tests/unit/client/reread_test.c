@@ -378,6 +378,49 @@ static void what_was_live_and_is_unknown_may_have_changed(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+/* a:1 is refused for good, asked for again while its first read is under way, and then
+ * refused for now. */
+static struct fake_sent *
+ask_again_during_the_first_read(struct fake *f, const tdg_subscribe_opts_t *opts) {
+    struct fake_sent *read;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_subscribe(f, "a:1", &poll);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    read = fake_find(f, READ);
+    fake_pass(f, 1000);
+    play_subscribe(f, "a:1", opts);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'subscription_failed'}");
+    return read;
+}
+
+static void a_first_read_that_is_late_does_not_end_the_retries(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *read = ask_again_during_the_first_read(f, &poll);
+
+    fake_result(f, read, one);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    assert_int_equal(f->core->subs->put_off, 0);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
+static void a_first_read_that_fails_late_is_not_repeated(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *read = ask_again_during_the_first_read(f, NULL);
+    size_t before = fake_count(f, READ);
+
+    fake_status(f, read, 500, NULL);
+    fake_pass(f, 10000);
+    assert_int_equal(fake_count(f, READ), before);
+}
+
 static void many_polls_do_not_fall_together(void **state) {
     struct fake *f = *state;
     enum { MANY = 200 };
@@ -432,6 +475,8 @@ int main(void) {
         HTTP(what_was_live_is_compared_when_it_is_polled_only),
         HTTP(what_was_live_and_is_the_same_is_not_told),
         HTTP(what_was_live_and_is_unknown_may_have_changed),
+        HTTP(a_first_read_that_is_late_does_not_end_the_retries),
+        HTTP(a_first_read_that_fails_late_is_not_repeated),
         HTTP(many_polls_do_not_fall_together),
     };
 
