@@ -105,12 +105,8 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->flags & TDG__SUB_QUEUED)
         tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
                          sub->id);
-    if (sub->flags & TDG__SUB_HEARD) {
-        tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
-                         sub->id);
-        subs->heard_count--;
-        subs->heard_bytes -= sub->len;
-    }
+    if (sub->flags & TDG__SUB_HEARD)
+        tdg__cover_leave(core, sub);
     if (sub->flags & TDG__SUB_TEMPLATE)
         tdg__cover_remove(core, sub);
     if (sub->group != NULL) {
@@ -429,6 +425,19 @@ void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub) {
     tdg__sub_free(core, sub);
 }
 
+/* What waits in a subscription that never was live came because of what covers its URI,
+ * if anything does, and is told because of that. The event is stolen, and may be NULL. */
+static void tell_covered(tdg__core_t *core, tdg_event_t *event) {
+    tdg__sub_t *sub = NULL;
+
+    if (event != NULL && !event->maybe) /* no doubt of ours */
+        sub = tdg__cover_hear(core, event->uri, strlen(event->uri));
+    if (sub != NULL)
+        tdg__update_tell(core, sub, event);
+    else
+        tdg_event_free(event);
+}
+
 void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
                       const tdg_failure_t *failure) {
     const char *why = failure != NULL ? failure->message : tdg_strerror(code);
@@ -463,7 +472,9 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         tdg__update_emit(core, event);
         return;
     }
+    event = tdg__update_take(core, sub);
     tdg__sub_end(core, sub);
+    tell_covered(core, event);
 }
 
 /* ---- What the owner asks for -------------------------------------------- */
@@ -510,7 +521,8 @@ static void change_group(tdg__core_t *core, tdg__sub_t *sub, tdg__sub_group_t *g
     sub->serial = 0;
 }
 
-/* The record for a URI that is subscribed to from now on. */
+/* The record for a URI that is to be subscribed to. One that is only heard of is still
+ * that: what waits in it must not be lost where there is no memory for the rest. */
 static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret) {
     struct tdg__subs *subs = core->subs;
     tdg__sub_t *sub = tdg__subs_lookup(subs, uri, len);
@@ -523,9 +535,8 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
     if (core->counts.subscriptions >= core->client->max_subscriptions)
         return TDG_ESUBSCRIPTIONS;
 
-    if (sub != NULL && (sub->flags & TDG__SUB_HEARD))
-        tdg__sub_free(core, sub);
-    else if (sub != NULL) { /* legacy: its unsubscribe is still under way */
+    if (sub != NULL && (sub->flags & TDG__SUB_GONE)) {
+        /* legacy: its unsubscribe is still under way */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
         sub->flags &= ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE | TDG__SUB_OWED);
         sub->flags |= TDG__SUB_STALE; /* whatever it had, it is asked for anew */
@@ -534,14 +545,16 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
         return 0;
     }
 
-    sub = tdg__sub_create(core, uri, len);
-    if (sub == NULL)
-        return TDG_ENOMEM;
-    core->counts.subscriptions++;
-
+    if (sub == NULL) {
+        sub = tdg__sub_create(core, uri, len);
+        if (sub == NULL)
+            return TDG_ENOMEM;
+        core->counts.subscriptions++;
+    }
     rv = tdg__cover_add(core, sub);
     if (rv < 0) {
-        tdg__sub_free(core, sub);
+        if (tdg__sub_wanted(sub))
+            tdg__sub_free(core, sub);
         return rv;
     }
     *ret = sub;
@@ -563,13 +576,18 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
     if (rv < 0)
         return rv;
 
-    change_group(core, sub, group);
     rv = tdg__poll_set(core, sub, opts->poll_ms);
     if (rv < 0) {
-        if ((sub->flags & TDG__SUB_ONCE) == 0 && sub->waiters == NULL)
+        if ((sub->flags & (TDG__SUB_ONCE | TDG__SUB_HEARD)) == 0 && sub->waiters == NULL)
             tdg__sub_free(core, sub);
         return rv;
     }
+    if (sub->flags & TDG__SUB_HEARD) {
+        tdg__cover_leave(core, sub);
+        sub->flags &= ~(unsigned)TDG__SUB_HEARD;
+        core->counts.subscriptions++;
+    }
+    change_group(core, sub, group);
     sub->flags &= ~(unsigned)(TDG__SUB_REREAD | TDG__SUB_AWAITS);
     if (opts->reread)
         sub->flags |= TDG__SUB_REREAD;

@@ -401,6 +401,8 @@ void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);
 void tdg__update_emit(tdg__core_t *core, tdg_event_t *event);
 /* The newer one, with what the older stood for; both stolen, either may be NULL. */
 tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
+/* All that waits in the record to be told, as one; new, or NULL: nothing does. */
+tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is told */
 void tdg__updates_flush(tdg__core_t *core);  /* tells it */
 void tdg__update_list(tdg__core_t *core, tdg_list_t list, bool maybe);
@@ -425,6 +427,8 @@ bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* The record of a URI that is covered, made where there is none; NULL: no memory. */
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len);
+/* It is not only heard of any more, or is about to be freed. */
+void tdg__cover_leave(tdg__core_t *core, const tdg__sub_t *sub);
 /* Those that nothing covers any more, now that this one is GONE. */
 void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone);
 

@@ -6,6 +6,9 @@
 #include "client/subs_internal.h"
 #include "unit/client/play.h"
 
+static const char seven[] =
+    "{'resultType':'complete','contents':[{'uri':'a:7','text':'7'}]}";
+
 static struct fake_sent *up(struct fake *f, const char *uri) {
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, uri, NULL, "");
@@ -174,6 +177,75 @@ static void template_and_resource_tell_once(void **state) {
     fake_pass(f, 1000);
     play_update(f, fake_find(f, LISTEN), "w://city/oslo", "");
     assert_told(f, "UPDATED w://city/oslo\n");
+}
+
+/* An update that a template has brought waits for something when its URI is subscribed to
+ * by itself, which begins after the update. */
+static void what_waits_for_a_read_outlives_its_own_subscribe(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", &reread);
+    assert_int_equal(f->core->counts.subscriptions, 2);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(f->core->subs->heard_count, 0);
+    assert_int_equal(f->core->subs->heard_bytes, 0);
+}
+
+static void what_is_collected_outlives_its_own_subscribe(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:{x}");
+
+    play_live(f, "b:1", NULL, "");
+    play_update(f, listen, "a:7", "");
+    play_subscribe(f, "a:7", NULL);
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:7\n");
+}
+
+/* The read for the update is not the one that decides whether it can be polled. */
+static void what_waits_for_a_read_outlives_being_polled(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    static const tdg_subscribe_opts_t poll = {.poll_ms = 3600000};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", &poll);
+    play_ack(f, fake_find(f, LISTEN), "a:7",
+             "'dev.tidings/refused':{'a:7':'not_subscribable'}");
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_told(f, "UPDATED a:7\n");
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_int_equal(fake_code(note), 0);
+    assert_told(f, "");
+}
+
+static void what_waits_for_a_read_outlives_a_refusal(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", NULL);
+    play_ack(f, fake_find(f, LISTEN), "a:7", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_int_equal(f->event_count, 1);
+    assert_non_null(f->events[0]->contents);
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
 static void what_is_below_is_told_as_well(void **state) {
@@ -352,6 +424,10 @@ int main(void) {
         HTTP(what_a_template_tells_is_bounded),
         HTTP(a_template_may_be_spelled_in_two_ways),
         HTTP(template_and_resource_tell_once),
+        HTTP(what_waits_for_a_read_outlives_its_own_subscribe),
+        HTTP(what_is_collected_outlives_its_own_subscribe),
+        HTTP(what_waits_for_a_read_outlives_being_polled),
+        HTTP(what_waits_for_a_read_outlives_a_refusal),
         HTTP(what_is_below_is_told_as_well),
         HTTP(only_wanted_lists_are_told),
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),
