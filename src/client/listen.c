@@ -265,12 +265,13 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                             : outcome->failure->message);
 }
 
-/* One that was replaced broke before its time: what was on its way is lost, and the other
- * one began after that. */
+/* One that was replaced ended before its time. Where it broke, what was on its way is
+ * lost, and the other one began after that. */
 static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool left,
                          unsigned lists, const tdg__outcome_t *outcome) {
     tdg__sub_t *sub;
 
+    tdg__subs_kick(core); /* the group may wait for it to go */
     if (outcome->code == 0)
         return; /* the server had written all */
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
@@ -278,7 +279,6 @@ static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool 
             tdg__gap_mark(sub);
     }
     core->subs->list_gap |= lists & core->subs->lists;
-    tdg__subs_kick(core);
 }
 
 /* A stream is over, however it came to that; it is gone for whoever looks. */

@@ -420,6 +420,25 @@ static void a_replaced_stream_that_breaks_leaves_doubts(void **state) {
     assert_int_equal(play_open(f, LISTEN), 1);
 }
 
+/* a:3 waits for the replaced stream to go, which the server ends before we do. */
+static void a_replaced_stream_that_ends_lets_the_next_begin(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    play_live(f, "a:2", NULL, "");
+    note = play_subscribe(f, "a:3", NULL);
+    assert_int_equal(fake_count(f, LISTEN), 2);
+    fake_result(f, first, "{'resultType':'complete'}");
+    assert_int_equal(fake_count(f, LISTEN), 3);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    assert_told(f, "");
+}
+
 /* a:1 is named for as long as it is on its way to other options, and comes back before
  * the acknowledgement, which leaves it out. */
 static void there_and_back_while_a_listen_is_under_way(void **state) {
@@ -708,6 +727,7 @@ int main(void) {
         HTTP(both_streams_tell_once_without_versions),
         HTTP(a_slow_acknowledgement_delays_no_update),
         HTTP(a_replaced_stream_that_breaks_leaves_doubts),
+        HTTP(a_replaced_stream_that_ends_lets_the_next_begin),
         HTTP(there_and_back_while_a_listen_is_under_way),
         HTTP(the_last_unsubscribe_ends_the_stream),
         HTTP(nothing_is_told_after_an_unsubscribe),
