@@ -198,9 +198,9 @@ void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
     struct tdg__subs *subs = core->subs;
 
     if (retry_after_ms >= 0)
-        tdg__backoff_floor(&core->backoff, retry_after_ms > UINT32_MAX
-                                               ? UINT32_MAX
-                                               : (uint32_t)retry_after_ms);
+        tdg__backoff_floor_once(&core->backoff, retry_after_ms > UINT32_MAX
+                                                    ? UINT32_MAX
+                                                    : (uint32_t)retry_after_ms);
     subs->retry_wanted = true;
     tdg__subs_kick(core);
 }

@@ -643,6 +643,27 @@ static void a_server_that_ends_streams_at_once_meets_no_storm(void **state) {
     assert_true(fake_count(f, LISTEN) <= 22);
 }
 
+static void retry_after_holds_for_one_wait(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    fake_retry_after(f, fake_find(f, LISTEN), 503, 30000);
+    fake_pass(f, 29999);
+    assert_null(fake_seek(f, LISTEN));
+    fake_pass(f, 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+
+    fake_pass(f, 10000);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 static void who_is_barred_on_return_gives_up(void **state) {
     struct fake *f = *state;
     char *told;
@@ -739,6 +760,7 @@ int main(void) {
         HTTP(trouble_on_return_is_retried),
         HTTP(one_timer_and_no_storm),
         HTTP(a_server_that_ends_streams_at_once_meets_no_storm),
+        HTTP(retry_after_holds_for_one_wait),
         HTTP(who_is_barred_on_return_gives_up),
         PIPE(on_a_pipe_the_id_says_which_stream_it_is),
         PIPE(a_cancelled_stream_is_over),
