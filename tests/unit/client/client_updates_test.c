@@ -248,6 +248,41 @@ static void what_waits_for_a_read_outlives_a_refusal(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+/* With timers that nobody arms, so that the one of its polls is the first without room.
+ */
+static void what_is_collected_outlives_a_lack_of_memory(void **state) {
+    static const tdg_subscribe_opts_t poll = {.poll_ms = 10000};
+    bool failed = true;
+
+    (void)state;
+    for (size_t nth = 1; failed && nth < 1000; nth++) {
+        void *inner = NULL;
+        struct fake *f = state_create(&inner, sizeof(*f));
+        tdg__heap_t *timers;
+        tdg__timer_t spare;
+        size_t spares = 0;
+        struct fake_sent *listen;
+
+        fake_init(f, TDG__WIRE_HTTP);
+        listen = up(f, "a:{x}");
+        play_live(f, "b:1", NULL, "");
+        play_update(f, listen, "a:7", "");
+        for (timers = &f->core->timers; timers->timers + 1 < timers->room; spares++)
+            assert_int_equal(tdg__heap_add(timers, &spare, 0), 0);
+        memory_fail(nth, MEMORY_ONCE);
+        play_subscribe(f, "a:7", &poll);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        fake_pass(f, 1000);
+        assert_told(f, "UPDATED a:7\n");
+        for (; spares > 0; spares--)
+            tdg__heap_remove(timers, &spare);
+        fake_end(f);
+        state_destroy(&inner);
+    }
+    assert_false(failed);
+}
+
 static void what_is_below_is_told_as_well(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen = up(f, "file:///project");
@@ -428,6 +463,7 @@ int main(void) {
         HTTP(what_is_collected_outlives_its_own_subscribe),
         HTTP(what_waits_for_a_read_outlives_being_polled),
         HTTP(what_waits_for_a_read_outlives_a_refusal),
+        cmocka_unit_test(what_is_collected_outlives_a_lack_of_memory),
         HTTP(what_is_below_is_told_as_well),
         HTTP(only_wanted_lists_are_told),
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),
