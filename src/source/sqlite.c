@@ -164,7 +164,8 @@ static void set_timer(struct sqlite *sqlite) {
  * watches hears of it when it is back. */
 static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
     tdg__source_t *source = &sqlite->source;
-    bool known = sqlite->version_known && !result->reopened;
+    /* Versions of another connection are not those that the last look knows. */
+    bool known = sqlite->version_known = sqlite->version_known && !result->reopened;
 
     if (result->status == TDG_EAWAY && !result->unreachable) {
         set_timer(sqlite); /* busy: the next look will tell */

@@ -305,6 +305,28 @@ static void another_file_takes_its_place(void **state) {
     harness_close(&f->harness);
 }
 
+static bool is_later(void *arg) {
+    return uv_hrtime() >= *(const uint64_t *)arg;
+}
+
+/* A look gives up after two seconds. The next one must not compare the version of the new
+ * file with that of the old one: both are small numbers. */
+static void another_file_that_is_locked_takes_its_place(void **state) {
+    uint64_t until = uv_hrtime() + 2500000000;
+    struct fixture *f = *state;
+
+    open_db(f, "a.db", ALL "every: 50ms\n");
+    harness_watch(&f->harness, "db:t");
+    sqlite3_close(f->db);
+    connect_to(f, "b.db");
+    sql(f, SCHEMA "INSERT INTO t VALUES(7, 'other'); BEGIN EXCLUSIVE");
+    folder_rename(&f->folder, "b.db", "a.db");
+    harness_ask_until(&f->harness, is_later, &until);
+    sql(f, "ROLLBACK");
+    harness_wait(&f->harness, CHANGED, "db:t");
+    harness_close(&f->harness);
+}
+
 static void a_fifo_is_not_opened(void **state) {
     struct fixture *f = *state;
     int guard = folder_guard_fifo(&f->folder, "fifo");
@@ -458,6 +480,7 @@ int main(void) {
         CASE(a_template_cannot_be_watched_but_its_uris_can),
         CASE(a_locked_database_is_waited_for),
         CASE(another_file_takes_its_place),
+        CASE(another_file_that_is_locked_takes_its_place),
         CASE(a_fifo_is_not_opened),
         CASE(nor_is_one_in_the_place_of_its_journal),
         CASE(missing_and_then_there),
