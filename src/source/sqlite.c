@@ -31,7 +31,7 @@ struct sqlite {
     struct request *running;
     uv_work_t work;
     tdg__sqlite_result_t result;
-    enum { NOTHING, VERSION, QUERY, CLOSE } job;
+    enum { NOTHING, VERSION, QUERY, CLOSE } job, last_job;
 
     unsigned watched; /* targets */
     tdg__path_watch_t *watch;
@@ -404,7 +404,10 @@ static int next_job(struct sqlite *sqlite) {
             sqlite->last = NULL;
         tdg__free(request);
     }
-    if (sqlite->look_wanted && sqlite->watched > 0)
+    /* In turn: where somebody writes without a pause, there is always something to look
+     * at. */
+    bool is_turn = sqlite->first == NULL || sqlite->last_job != VERSION;
+    if (is_turn && sqlite->look_wanted && sqlite->watched > 0)
         return VERSION;
     if (sqlite->first != NULL)
         return QUERY;
@@ -419,6 +422,7 @@ static void pump(struct sqlite *sqlite) {
     sqlite->job = next_job(sqlite);
     if (sqlite->job == NOTHING)
         return;
+    sqlite->last_job = sqlite->job;
     if (sqlite->job == VERSION)
         sqlite->look_wanted = false;
     if (sqlite->job == QUERY) {

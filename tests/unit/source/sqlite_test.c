@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A real database in a temporary folder, written to by another connection. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -446,6 +447,40 @@ static void closing_at_any_moment(void **state) {
     }
 }
 
+static void write_again(uv_idle_t *idle) {
+    assert_int_equal(pwrite(*(int *)idle->data, "S", 1, 0), 1); /* as it was */
+}
+
+static bool is_done(void *arg) {
+    return ((struct reading *)arg)->done;
+}
+
+static void a_writer_without_pause_keeps_nobody_from_reading(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+    char path[FOLDER_PATH];
+    uv_idle_t idle;
+
+    open_db(f, "a.db", ALL);
+    harness_watch(&f->harness, "db:t");
+    folder_path(&f->folder, "a.db", path);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    uv_idle_init(&f->harness.loop, &idle);
+    idle.data = &fd;
+    uv_idle_start(&idle, write_again);
+    for (int i = 0; i < 5; i++) {
+        harness_start_read(&f->harness, "db:t", &reading);
+        harness_until(&f->harness, is_done, &reading);
+        assert_int_equal(reading.status, 0);
+        assert_null(json_object_get(reading.metadata, "stale"));
+        reading_done(&reading);
+    }
+    uv_close((uv_handle_t *)&idle, NULL);
+    close(fd);
+    harness_close(&f->harness);
+}
+
 /* ---- In a namespace ----------------------------------------------------- */
 
 static void without_inotify_inside(void **state) {
@@ -487,6 +522,7 @@ int main(void) {
         CASE(what_is_no_database_says_so),
         CASE(the_connection_goes_with_the_watchers),
         CASE(closing_at_any_moment),
+        CASE(a_writer_without_pause_keeps_nobody_from_reading),
         cmocka_unit_test(asking_helps_without_inotify),
     };
     const struct CMUnitTest inside[] = {
