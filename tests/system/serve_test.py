@@ -733,7 +733,7 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     with open(os.path.join(folder, 'here.txt'), 'w', encoding='utf-8') as file:
         file.write('here')
     serve = Serve(f"{HEAD}resources:\n{MEMORY}- files: {folder}\n  uri: 'f:/{{+path}}'\n"
-                  f"- http: http://127.0.0.1:9/\n  uri: away:1\n")
+                  f"- http: http://127.0.0.1:9/\n  uri: away:1\n{HOOKS}")
     session = Session(serve)
     stream = session.stream()
     answer = session.subscribe('f:/none.txt')
@@ -742,6 +742,14 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     assert session.subscribe('f:/here.txt')['result'] == {}
     assert session.subscribe('m:nothing-yet')['result'] == {}
     assert session.subscribe('away:1')['result'] == {}  # unreachable, which is another thing
+    for uri in ('hook:git', 'hook:bearer'):  # a body, and a signal
+        assert session.subscribe(uri)['result'] == {}
+    assert call_hook(serve, b'first') == 202
+    assert stream.expect('hook:git')['metadata']['change_type'] == 'created'
+    status, _, _ = request(serve, 'POST', '/hooks/bearer', b'ring',
+                           {'Authorization': 'Bearer ' + SECRET})
+    assert status == 202
+    assert stream.expect('hook:bearer')['metadata']['change_type'] == 'created'
 
     assert '_meta' in session.subscribe('f:/none.txt', **AWAIT)['result']
     with open(os.path.join(folder, 'none.txt'), 'w', encoding='utf-8') as file:

@@ -638,6 +638,18 @@ def what_is_not_there_is_said(era):
     tap.check(not any('m:1 does not' in line for line in watch.err), watch.said())
 
 
+def a_file_is_awaited(era):
+    """Its source knows that it does not exist: a legacy server refuses who does not ask to wait."""
+    serve = Serve()
+    uri = serve.uri('later')
+    watch = Watch(serve.url, uri, '--era', era)
+    watch.line(f'{uri} does not exist yet', lines=watch.err)
+    serve.write('later', 'x')
+    watch.line(uri, 'created')
+    watch.ends(OK, signal.SIGINT)
+    tap.same(len(watch.out), 1, f'lines: {watch.out}')
+
+
 def nothing_to_watch_is_said():
     stub = Stub()
     fails(NOT_FOUND, 'lists no resources', stub.url)
@@ -911,6 +923,7 @@ TESTS = [
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),
+    *[(a_file_is_awaited, era) for era in BOTH],
     (what_goes_wrong_is_said,),
     (a_wrong_command_line_is_usage,),
     (headers_and_tokens_are_sent,),
