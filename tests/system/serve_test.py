@@ -1074,6 +1074,59 @@ def no_client_undercuts_the_floor():
     assert serve.end() == 0
 
 
+def updates_of(stream):
+    """URI and `merged` of each update, to the end of the stream."""
+    deadline = time.monotonic() + PATIENCE
+    for line in stream.response:
+        assert time.monotonic() < deadline, 'nothing but keep-alives'
+        if line.startswith(b'data:') and b'resources/updated' in line:
+            params = json.loads(line[5:])['params']
+            yield params['uri'], params['_meta'].get('dev.tidings/merged', 0)
+            deadline = time.monotonic() + PATIENCE
+
+
+def an_entry_has_a_floor_of_its_own():
+    """Of a resource, and of a template, whether one of its URIs is subscribed or all of them. The
+    floors are so long that only the end of the server ends them, and their updates come then."""
+    serve = Serve('server: {timing: immediate, rate-limit: 0, workers: 1, stop-timeout: 30s}\n'
+                  'publish: {key: "${THE_KEY}"}\nresources:\n- memory: free:1\n'
+                  '- memory: window:1\n  min-window: 1h\n'
+                  "- memory: 'windows:{x}'\n  min-window: 1h\n"
+                  '- memory: rate:1\n  min-rate-limit: 1h\n'
+                  "- memory: 'rates:{x}'\n  min-rate-limit: 1h\n")
+    wish = {'dev.tidings/options': {'rateLimitMs': 0, 'batchMs': 0}}
+    uris = ['window:1', 'windows:1', 'rate:1', 'rates:1', 'free:1']
+    streams = []
+    for targets in (uris, ['windows:{x}', 'rates:{x}', 'free:1']):
+        method = 'subscriptions/listen'
+        wishes = {'notifications': {'resourceSubscriptions': targets}, '_meta': {**META, **wish}}
+        stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+        accepted = stream.next()['params']['notifications']['resourceSubscriptions']
+        assert accepted == targets, accepted
+        streams.append((stream, [target.replace('{x}', '1') for target in targets]))
+    session = Session(serve)
+    streams.append((session.stream(), uris))
+    for uri in uris:
+        assert 'result' in session.subscribe(uri, **wish)
+
+    readers = [(updates_of(stream), [], targets) for stream, targets in streams]
+    for n in range(3):
+        for uri in uris:
+            assert publish(serve, {'uri': uri, 'content': str(n)})[0] == 200
+        for updates, seen, _ in readers:
+            while seen.count(('free:1', 0)) <= n:
+                seen.append(next(updates))
+    serve.process.send_signal(signal.SIGTERM)
+    expected = {'window:1': [2], 'windows:1': [2], 'rate:1': [0, 1], 'rates:1': [0, 1],
+                'free:1': [0, 0, 0]}
+    for updates, seen, targets in readers:
+        seen += updates
+        for uri in targets:
+            merged = [merged for target, merged in seen if target == uri]
+            assert merged == expected[uri], (uri, seen)
+    assert serve.process.wait(PATIENCE) == 0
+
+
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
 
@@ -1308,6 +1361,7 @@ TESTS = [
     a_starved_server_keeps_the_rate_limit,
     sessions_behind_a_proxy_count_for_whom_it_names,
     no_client_undercuts_the_floor,
+    an_entry_has_a_floor_of_its_own,
     a_pipe_carries_the_protocol_and_nothing_else,
     every_step_is_logged_where_that_is_asked_for,
     quiet_leaves_warnings_and_errors,
