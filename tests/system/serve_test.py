@@ -270,6 +270,46 @@ class Session:
                       {'Mcp-Session-Id': self.headers['Mcp-Session-Id']})
 
 
+class Pipe:
+    """The protocol on the standard input and output of the program."""
+
+    def __init__(self, serve):
+        self.input = serve.process.stdin
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, args=[serve.process.stdout], daemon=True).start()
+
+    def read(self, output):
+        for line in output:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def send(self, message):
+        self.input.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
+        self.input.flush()
+
+    def next(self):
+        line = self.lines.get(timeout=PATIENCE)
+        assert line is not None, 'the pipe has ended'
+        return json.loads(line)
+
+    def next_beside_lists(self):
+        while True:
+            message = self.next()
+            if message.get('method') != 'notifications/resources/list_changed':
+                return message
+
+    def call(self, method, params):
+        """The answer of a legacy session that nothing else is sent to but list changes."""
+        self.send({'id': 1, 'method': method, 'params': params})
+        answer = self.next_beside_lists()
+        assert answer.get('id') == 1, answer
+        return answer
+
+    def expect(self, method, uri):
+        message = self.next_beside_lists()
+        assert (message['method'], message['params']['uri']) == (method, uri), message
+
+
 def publish(serve, body, key=KEY):
     status, _, answer = request(serve, 'POST', '/publish', json.dumps(body),
                                 {'Authorization': 'Bearer ' + key,
@@ -880,6 +920,57 @@ def each_listener_has_its_dialect():
         assert serve.end() == 0
 
 
+def a_request_before_initialize_has_its_code_in_every_dialect():
+    """It is seen before there is a session, which knows the dialect of its listener."""
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+    early = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'resources/list'})
+    for dialect in ('mcp', 'erlmcp'):
+        serve = Serve(ALL, ('--listen', f'{dialect}+http://127.0.0.1:0'))
+        for session, expected in (({}, 400), ({'Mcp-Session-Id': '0' * 32 + 'ff'}, 404)):
+            status, _, body = request(serve, 'POST', '/mcp', early, {**headers, **session})
+            answer = json.loads(body)
+            assert (status, answer['id'], answer['error']['code']) == (expected, 7, -32005), answer
+        assert serve.end() == 0
+
+
+def a_pipe_has_its_dialect():
+    """With --stdio as well, `--dialect` comes before what the config has."""
+    folder = tempfile.mkdtemp(dir=work)
+    path = os.path.join(folder, 'a.txt')
+
+    def write(text):
+        new = os.path.join(work, 'new')
+        with open(new, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.rename(new, path)
+
+    hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
+             'clientInfo': {'name': 'test', 'version': '1'}}
+    dialects = {'erlmcp': (-32001, 'resources/updated', 'resources/deleted'),
+                'mcp': (-32002, *['notifications/resources/updated'] * 2)}
+    for config, arguments, dialect in (('mcp', ('--dialect', 'erlmcp'), 'erlmcp'),
+                                       ('erlmcp', (), 'erlmcp'),
+                                       ('erlmcp', ('--dialect', 'mcp'), 'mcp')):
+        missing, updated, deleted = dialects[dialect]
+        write('first')
+        serve = Serve(f"server: {{timing: immediate, rate-limit: 0, dialect: {config}}}\n"
+                      f"resources:\n- files: {folder}\n  uri: 'f:/{{+path}}'\n",
+                      ('--stdio', *arguments), stdio=True)
+        pipe = Pipe(serve)
+
+        assert pipe.call('resources/list', {})['error']['code'] == -32005
+        assert 'result' in pipe.call('initialize', hello)
+        pipe.send({'method': 'notifications/initialized'})
+        assert pipe.call('resources/read', {'uri': 'none:1'})['error']['code'] == missing
+        assert pipe.call('resources/subscribe', {'uri': 'f:/a.txt'})['result'] == {}
+        write('second')
+        pipe.expect(updated, 'f:/a.txt')
+        os.remove(path)
+        pipe.expect(deleted, 'f:/a.txt')
+        serve.process.stdin.close()
+        assert serve.process.wait(PATIENCE) == 0
+
+
 # ---- Beginning and end --------------------------------------------------------------------
 
 def signals_end_it_and_streams_end_well():
@@ -1129,19 +1220,8 @@ def an_entry_has_a_floor_of_its_own():
 
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
-
-    def send(message):
-        serve.process.stdin.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
-        serve.process.stdin.flush()
-
-    lines = queue.Queue()
-    threading.Thread(target=lambda: [lines.put(line) for line in serve.process.stdout] +
-                     [lines.put(None)], daemon=True).start()
-
-    def answer():
-        line = lines.get(timeout=PATIENCE)
-        assert line is not None, 'the pipe has ended'
-        return json.loads(line)
+    pipe = Pipe(serve)
+    send, answer = pipe.send, pipe.next
 
     assert any('publishing need HTTP' in str(line) for line in serve.log), serve.log
     hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
@@ -1162,7 +1242,7 @@ def a_pipe_carries_the_protocol_and_nothing_else():
     serve.process.stdin.close()  # the host goes: so does it
     assert serve.process.wait(PATIENCE) == 0
     while True:
-        line = lines.get(timeout=PATIENCE)
+        line = pipe.lines.get(timeout=PATIENCE)
         if line is None:
             break
         json.loads(line)
@@ -1356,6 +1436,8 @@ TESTS = [
     an_entry_may_be_for_reading_only,
     a_reload_ends_subscriptions_to_what_is_for_reading_only,
     each_listener_has_its_dialect,
+    a_request_before_initialize_has_its_code_in_every_dialect,
+    a_pipe_has_its_dialect,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,
