@@ -842,6 +842,18 @@ def headers_and_tokens_are_sent():
     tap.check('the-token' not in watch.said(), watch.said())
 
 
+def the_environment_has_the_address():
+    """With URIs and without; an address on the command line comes first."""
+    serve = Serve(first='one\n')
+    named = Watch('m:1', TIDINGS_URL=serve.url)
+    everything = Watch(TIDINGS_URL=serve.url)
+    given = Watch(serve.url, 'm:1', TIDINGS_URL='http://127.0.0.1:1')
+    serve.publish('m:1', 'x')
+    for watch in named, everything, given:
+        watch.line('m:1')
+        watch.ends(OK, signal.SIGINT)
+
+
 def read_until(terminal, wanted, shown=b''):
     """What comes from a terminal, until there is what is wanted."""
     while wanted not in shown:
@@ -927,6 +939,7 @@ TESTS = [
     (what_goes_wrong_is_said,),
     (a_wrong_command_line_is_usage,),
     (headers_and_tokens_are_sent,),
+    (the_environment_has_the_address,),
     (escapes_of_a_server_never_reach_a_terminal,),
     (colours_are_for_terminals,),
 ]
