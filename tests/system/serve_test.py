@@ -894,6 +894,24 @@ def a_reload_ends_subscriptions_to_what_is_for_reading_only():
     assert serve.end() == 0
 
 
+def an_entry_stays_listed_when_a_folder_under_it_goes():
+    """A webhook that was never called holds nothing, and is listed all the same."""
+    folder = tempfile.mkdtemp(dir=work)
+    with open(os.path.join(folder, 'x'), 'w', encoding='utf-8') as file:
+        file.write('text')
+    base = f'{HEAD}resources:\n- memory: n:1\n'
+    hook = '- webhook: /hooks/x\n  uri: f:/x\n  open: true\n'
+    files = f"- files: {folder}\n  uri: 'f:/{{+path}}'\n"
+    serve = Serve(base + files)
+    stream = listen(serve, 'f:/{+path}', 'f:/x')
+    for entries in (files + hook, hook):
+        serve.reload(base + entries)
+        serve.wait_log('was read again')
+        assert listed(serve) == {'n:1', 'f:/x'}, listed(serve)
+    stream.close()
+    assert serve.end() == 0
+
+
 def dialect_at(serve, port):
     """What a missing resource is called there: each dialect has a code of its own."""
     serve.port = port
@@ -1435,6 +1453,7 @@ TESTS = [
     the_paths_of_a_folder_are_completed,
     an_entry_may_be_for_reading_only,
     a_reload_ends_subscriptions_to_what_is_for_reading_only,
+    an_entry_stays_listed_when_a_folder_under_it_goes,
     each_listener_has_its_dialect,
     a_request_before_initialize_has_its_code_in_every_dialect,
     a_pipe_has_its_dialect,
