@@ -157,11 +157,13 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
     explain_timeout(core, call, &timeout);
     for (size_t i = 0; i < call->count; i++) {
         tdg__waiter_t *waiter = &call->waiters[i];
-        tdg__sub_t *sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
-        const tdg__refusal_t *refusal = sub != NULL ? sub->refusal : NULL;
+        const tdg__refusal_t *refusal;
+        tdg__sub_t *sub;
 
         if (waiter->list == NULL)
-            continue;
+            continue; /* its record may be gone, and with the last one all of the pool */
+        sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
+        refusal = sub != NULL ? sub->refusal : NULL;
         if (!over && !is_refused_for_long(core, waiter, refusal)) {
             if (waiter->give_up_ms < next_ms)
                 next_ms = waiter->give_up_ms;

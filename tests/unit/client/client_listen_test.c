@@ -653,6 +653,26 @@ static void a_cancelled_stream_is_over(void **state) {
     assert_told(f, "UP\nUPDATED a:1 maybe\n");
 }
 
+/* The record of the last one goes, and with it those of all. */
+static void given_up_beside_what_is_refused(void **state) {
+    static const char *const uris[] = {"a:1", "a:2"};
+    struct fake *f = *state;
+    struct fake_note *note;
+    int codes[2] = {0};
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, 2, NULL, codes, fake_done, note);
+    fake_run(f);
+    play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                "{'notifications':{},'_meta':{'dev.tidings/refused':"
+                "{'a:1':'subscription_failed','a:2':'not_found'}}}");
+    f->answer = NULL;
+    fake_pass(f, 61000); /* nobody acknowledges the next listens */
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(codes[1], TDG_ENOTFOUND);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, fake_teardown)
@@ -660,6 +680,7 @@ int main(void) {
         HTTP(returns_when_it_is_acknowledged),
         HTTP(what_is_left_out_is_refused),
         HTTP(what_is_left_out_has_the_code_of_its_reason),
+        HTTP(given_up_beside_what_is_refused),
         HTTP(many_cost_one_listen),
         HTTP(a_server_without_subscriptions_is_not_supported),
         HTTP(an_error_refuses_what_is_new),
