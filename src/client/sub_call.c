@@ -61,6 +61,8 @@ void tdg__waiter_settle(tdg__core_t *core, tdg__waiter_t *waiter, int code,
     tdg__sub_call_t *call = waiter->call;
     size_t index = (size_t)(waiter - call->waiters);
 
+    if (call->kind == TDG__CALL_UNSUBSCRIBE && code != TDG_EENDED)
+        code = 0; /* whatever the server says, it is over */
     if (waiter->list != NULL)
         unlink_waiter(waiter);
     waiter->code = code;

@@ -673,10 +673,42 @@ static void given_up_beside_what_is_refused(void **state) {
     assert_int_equal(codes[1], TDG_ENOTFOUND);
 }
 
+static void an_unsubscribe_does_not_fail(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    fake_pass(f, 1000);
+    note = play_unsubscribe(f, "a:1");
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), 0);
+}
+
+/* Servers of the Python SDK answer so to a request without a session. */
+static void a_legacy_server_in_its_place_loses_nothing(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    f->answer = fake_legacy_server;
+    fake_pass(f, 1000);
+    fake_status(f, fake_find(f, LISTEN), 400,
+                "{'code':-32600,'message':'Bad Request: Missing session ID'}");
+    fake_pass(f, 5000);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_result(f, fake_find(f, "resources/subscribe"), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_legacy_server_in_its_place_loses_nothing),
+        HTTP(an_unsubscribe_does_not_fail),
         HTTP(returns_when_it_is_acknowledged),
         HTTP(what_is_left_out_is_refused),
         HTTP(what_is_left_out_has_the_code_of_its_reason),

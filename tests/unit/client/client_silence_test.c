@@ -621,10 +621,27 @@ static void a_pipe_may_be_silent(void **state) {
     assert_int_equal(fake_count(f, "ping"), 0);
 }
 
+static void a_refusal_beside_a_check_is_of_what_is_new(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    up_and_known(f, TDG_ERA_MODERN);
+    fake_pass(f, QUIET_MS - 1000);
+    note = play_subscribe(f, "a:2", NULL);
+    fake_pass(f, 1100); /* the first is silent: that listen is to show it */
+    fake_error(f, fake_find(f, LISTEN), -32602, "no such", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    answer_read(f, "1");
+    assert_told(f, "");
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_refusal_beside_a_check_is_of_what_is_new),
         HTTP(ours_is_dead_after_three_intervals),
         HTTP(ours_is_dead_although_it_was_busy),
         HTTP(every_byte_is_a_sign_of_life),

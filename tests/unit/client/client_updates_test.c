@@ -341,9 +341,22 @@ static void what_is_held_for_a_read_is_the_higher_one(void **state) {
     assert_int_equal(fake_count(f, "resources/read"), 3);
 }
 
+static void a_list_that_is_refused_is_not_asked_for_again(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_lists(f, 1u << TDG_LIST_PROMPTS);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    play_subscribe(f, "a:1", NULL);
+    assert_null(strstr(fake_find(f, LISTEN)->text, "promptsListChanged"));
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_list_that_is_refused_is_not_asked_for_again),
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),
         HTTP(nonsense_is_ignored),
