@@ -413,7 +413,10 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
 
     tdg__waiters_settle(core, &sub->waiters, code, failure);
     if (sub->leaving != NULL) { /* the options are refused: it keeps those it had */
-        sub->group->count--;
+        if (--sub->group->count == 0) { /* its stream, if any, is not needed */
+            sub->group->dirty = true;
+            tdg__subs_kick(core);
+        }
         sub->group = sub->leaving;
         sub->group->count++;
         sub->leaving = NULL;
