@@ -630,6 +630,14 @@ void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn
     tdg__subs_kick(core);
 }
 
+/* Whether the server is known to notify of them. */
+static bool has_lists(const struct tdg__subs *subs, unsigned lists) {
+    const tdg__listen_t *live = subs->groups->live;
+
+    return lists == subs->lists &&
+           (lists == 0 || (live != NULL && (lists & ~live->honoured) == 0));
+}
+
 void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn done,
                            void *user) {
     const unsigned all = 1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TEMPLATES |
@@ -647,7 +655,7 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
     call = tdg__sub_call_create(core, TDG__CALL_LISTS, 1, done, user);
     if (call == NULL)
         return;
-    if (lists == subs->lists) {
+    if (has_lists(subs, lists)) {
         tdg__waiter_settle(core, &call->waiters[0], 0, NULL);
         return;
     }

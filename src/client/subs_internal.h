@@ -178,6 +178,7 @@ struct tdg__listen {
     bool had_cursor;
     bool left;               /* old: some that it has are of other groups now */
     unsigned lists;          /* asked for */
+    unsigned honoured;       /* of these: acknowledged */
     tdg__waiter_t *waiters;  /* for its acknowledgement */
     tdg__core_timer_t timer; /* until the acknowledgement; of an old one: until its end */
 };

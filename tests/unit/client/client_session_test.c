@@ -505,8 +505,10 @@ static void lists_need_a_server_that_tells(void **state) {
     note = play_lists(f, 1u << TDG_LIST_TOOLS);
     fake_opened(f, fake_find(f, "GET"));
     assert_int_equal(fake_code(note), TDG_ENOTSUP);
+    assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_TOOLS)), TDG_ENOTSUP);
     note = play_lists(f, 1u << TDG_LIST_TEMPLATES);
     assert_int_equal(fake_code(note), 0);
+    assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_TEMPLATES)), 0);
     play_notify(f, fake_find(f, "GET"), "notifications/resources/list_changed", "{}");
     play_notify(f, fake_find(f, "GET"), "notifications/tools/list_changed", "{}");
     assert_told(f, "LIST_CHANGED\n");
