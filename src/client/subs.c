@@ -316,6 +316,7 @@ static void on_soon(tdg__core_t *core, tdg__core_timer_t *timer) {
             tdg__listen_work(core);
         else
             tdg__session_work(core);
+        tdg__groups_clean(core);
         tdg__subs_check_up(core);
         tdg__gaps_tell(core);
         tdg__reread_work(core);

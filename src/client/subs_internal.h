@@ -355,6 +355,7 @@ const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
 int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
                     tdg__sub_group_t **ret);
 void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group);
+void tdg__groups_clean(tdg__core_t *core); /* frees those without anything */
 
 /* Its options, and a cursor where not empty, as the `_meta` of a request: new, or NULL
  * where there is nothing to say. *ret_failed: memory is out. */

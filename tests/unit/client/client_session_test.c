@@ -272,6 +272,21 @@ static void options_are_asked_for_until_there_is_an_answer(void **state) {
     assert_told(f, "");
 }
 
+/* "Since the last run" is another option each time; there may be 64 at once. */
+static void options_that_nothing_has_any_more_are_forgotten(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    for (int i = 1; i <= 100; i++) {
+        const tdg_subscribe_opts_t since = {.since_ms = i};
+
+        play_live(f, "a:2", &since, "");
+        play_unsubscribe(f, "a:2");
+        fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+    }
+}
+
 /* ---- Unsubscribing ------------------------------------------------------ */
 
 static void unsubscribing_is_silent_at_once(void **state) {
@@ -533,6 +548,7 @@ int main(void) {
         HTTP(what_does_not_exist_yet_is_asked_for),
         HTTP(refused_options_leave_it_as_it_was),
         HTTP(options_are_asked_for_until_there_is_an_answer),
+        HTTP(options_that_nothing_has_any_more_are_forgotten),
         HTTP(unsubscribing_is_silent_at_once),
         HTTP(subscribing_again_waits_for_the_unsubscribe),
         HTTP(unsubscribing_while_it_is_asked_for),
