@@ -119,6 +119,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (sub->leaving != NULL)
         sub->leaving->dirty = true;
+    tdg__sub_drop_before(sub);
     if (tdg__sub_wanted(sub))
         core->counts.subscriptions--;
 
@@ -372,6 +373,12 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
         tdg__session_queue(core, sub);
 }
 
+void tdg__sub_drop_before(tdg__sub_t *sub) {
+    if (sub->before != NULL)
+        sub->before->count--;
+    sub->before = NULL;
+}
+
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     bool first = (sub->flags & TDG__SUB_ONCE) == 0;
 
@@ -381,6 +388,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->leaving != NULL)
         sub->leaving->dirty = sub->leaving->left = true;
     sub->leaving = NULL;
+    tdg__sub_drop_before(sub);
     tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     if (first && sub->poll_ms != 0)
         tdg__reread_queue(core, sub, true); /* what later polls compare with */
@@ -427,8 +435,13 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         if ((sub->flags & TDG__SUB_ONCE) == 0) { /* left from an earlier subscription */
             silence(core, sub);
             tdg__session_queue(core, sub);
+        } else if (sub->before != NULL) { /* likewise */
+            sub->group->count--;
+            sub->group = sub->before;
+            sub->before = NULL;
+            sub->flags &= ~(unsigned)TDG__SUB_STALE;
         }
-        return; /* else likewise */
+        return;
     }
 
     if (sub->flags & TDG__SUB_ONCE) {
@@ -464,6 +477,10 @@ static void change_group(tdg__core_t *core, tdg__sub_t *sub, tdg__sub_group_t *g
         if (core->era != TDG_ERA_MODERN) {
             if (sub->flags & (TDG__SUB_LIVE | TDG__SUB_ASKED))
                 sub->flags |= TDG__SUB_STALE;
+            if ((sub->flags & TDG__SUB_LIVE) && sub->before == NULL) {
+                sub->before = before;
+                before->count++;
+            }
         } else if (sub->leaving == group) { /* back to what still has it */
             sub->leaving = NULL;
             before->dirty = true;

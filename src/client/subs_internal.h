@@ -122,6 +122,8 @@ struct tdg__sub {
 
     tdg__sub_group_t *group;   /* whose options it has */
     tdg__sub_group_t *leaving; /* modern: whose stream has it until the group's has */
+    tdg__sub_group_t *before;  /* legacy: whose options it goes back to where those of the
+                                * group are refused; counts it as well; NULL: none */
     uint32_t serial;           /* modern: the newest listen of the group that names it */
     uint32_t acked;            /* the newest acknowledgement that does */
     tdg__asked_t *asked;       /* legacy: (un)subscribe under way */
@@ -294,6 +296,9 @@ static inline bool tdg__sub_wanted(const tdg__sub_t *sub) {
 void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub);
 
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub);
+
+/* It does not go back to the options that it had. */
+void tdg__sub_drop_before(tdg__sub_t *sub);
 
 /* It is over: nothing is told about it any more, and it is freed. */
 void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);

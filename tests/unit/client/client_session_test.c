@@ -253,6 +253,27 @@ static void refused_options_leave_it_as_it_was(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+static void refused_options_are_not_asked_for_in_the_next_session(void **state) {
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5}, slower = {.debounce_ms = 7};
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:1", &slow, "");
+    play_subscribe(f, "a:1", &slower);
+    fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    params = fake_params(fake_find(f, SUBSCRIBE));
+    assert_json_equal(json_object_get(params, "_meta"),
+                      "{'dev.tidings/options':{'awaitCreation':true,'debounceMs':5}}");
+    json_decref(params);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 static void options_are_asked_for_until_there_is_an_answer(void **state) {
     struct fake *f = *state;
     const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
@@ -279,11 +300,16 @@ static void options_that_nothing_has_any_more_are_forgotten(void **state) {
     fake_up(f, TDG_ERA_LEGACY);
     play_live(f, "a:1", NULL, "");
     for (int i = 1; i <= 100; i++) {
-        const tdg_subscribe_opts_t since = {.since_ms = i};
+        const tdg_subscribe_opts_t since = {.since_ms = i},
+                                   other = {.since_ms = 1000 + i};
 
         play_live(f, "a:2", &since, "");
         play_unsubscribe(f, "a:2");
         fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+
+        play_live(f, "a:1", &since, "");
+        play_subscribe(f, "a:1", &other);
+        fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
     }
 }
 
@@ -547,6 +573,7 @@ int main(void) {
         HTTP(options_go_with_the_request),
         HTTP(what_does_not_exist_yet_is_asked_for),
         HTTP(refused_options_leave_it_as_it_was),
+        HTTP(refused_options_are_not_asked_for_in_the_next_session),
         HTTP(options_are_asked_for_until_there_is_an_answer),
         HTTP(options_that_nothing_has_any_more_are_forgotten),
         HTTP(unsubscribing_is_silent_at_once),
