@@ -665,18 +665,6 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
 }
 
 void tdg__listen_work(tdg__core_t *core) {
-    tdg__sub_group_t **at = &core->subs->groups;
-
-    while (*at != NULL) {
-        tdg__sub_group_t *group = *at;
-
+    for (tdg__sub_group_t *group = core->subs->groups; group != NULL; group = group->next)
         work_on(core, group);
-        if (group != core->subs->groups && group->count == 0 && group->live == NULL &&
-            group->fresh == NULL && group->old == NULL) {
-            *at = group->next;
-            tdg__group_free(core, group);
-        } else {
-            at = &group->next;
-        }
-    }
 }

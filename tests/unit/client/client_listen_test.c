@@ -244,6 +244,26 @@ static void refused_options_leave_those_it_had(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+/* The server has acknowledged the stream, but not the only subscription in it. */
+static void refused_options_leave_no_empty_stream(void **state) {
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake *f = *state;
+    struct fake_sent *first;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    note = play_subscribe(f, "a:1", &slow);
+    play_ack(f, fake_find(f, LISTEN), "a:1", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(play_open(f, LISTEN), 1);
+    assert_int_equal(fake_count(f, LISTEN), 2);
+    play_update(f, first, "a:1", "");
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:1\n");
+}
+
 /* ---- Replacing ---------------------------------------------------------- */
 
 static void the_old_stream_stays_until_the_new_one_is_acknowledged(void **state) {
@@ -721,6 +741,7 @@ int main(void) {
         HTTP(options_make_groups),
         HTTP(other_options_move_it_without_a_gap),
         HTTP(refused_options_leave_those_it_had),
+        HTTP(refused_options_leave_no_empty_stream),
         HTTP(the_old_stream_stays_until_the_new_one_is_acknowledged),
         HTTP(a_new_listen_says_what_its_cursor_does_not_hold_for),
         HTTP(both_streams_tell_once_by_version),

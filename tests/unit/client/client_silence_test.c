@@ -548,6 +548,27 @@ static void the_session_may_end_at_a_check(void **state) {
     assert_int_equal(fake_count(f, "initialize"), 2);
 }
 
+/* A stream that lives for days outlives many tokens. */
+static void a_check_that_is_fine_allows_for_another_new_token(void **state) {
+    struct fake *f = *state;
+
+    f->token = true;
+    legacy_check(f);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    fake_pass(f, 2 * QUIET_MS + 1);
+    fake_opened(f, open_one(f, "GET", 1));
+    answer_read(f, "1");
+    fake_pass(f, 4 * QUIET_MS + 1);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    assert_int_equal(f->renewed, 2);
+    assert_told(f, "");
+
+    /* The new token does not do either. */
+    fake_pass(f, 8 * QUIET_MS + 1);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    assert_told(f, "DOWN\nCLOSED\n");
+}
+
 /* ---- 2024-11-05: the stream is the session ------------------------------ */
 
 static void our_old_session_notices_after_three_intervals(void **state) {
@@ -671,6 +692,7 @@ int main(void) {
         HTTP(a_server_with_late_heads_is_checked_all_the_same),
         HTTP(the_first_stream_may_break_meanwhile),
         HTTP(the_session_may_end_at_a_check),
+        HTTP(a_check_that_is_fine_allows_for_another_new_token),
         HTTP(our_old_session_notices_after_three_intervals),
         HTTP(an_old_session_is_pinged),
         HTTP(an_old_session_that_brings_a_change_is_pinged_as_at_first),
