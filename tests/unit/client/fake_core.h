@@ -10,6 +10,8 @@
  *     event      tells params.count events of params.uri, then answers
  *     close      tells CLOSED, then answers
  *     log        writes a line to the log, then answers
+ *     input      asks for roots, then answers
+ *     progress   tells the params as progress, then answers
  *     whatever else: {"method": …, "params": …}, or what `answer` is set to
  */
 #ifndef TDG_TESTS_CLIENT_FAKE_CORE_H
