@@ -480,6 +480,24 @@ static void another_server_in_its_place_leaves_doubts(void **state) {
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
+/* What looked like a server of the other era was none. */
+static void lists_leave_doubts_where_the_era_was_in_doubt(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_lists(f, 1u << TDG_LIST_RESOURCES);
+    fake_opened(f, fake_find(f, "GET"));
+    tdg__core_request(f->core, "prompts/list", NULL, 0, fake_done, fake_note(f));
+    fake_run(f);
+    fake_status(f, fake_find(f, "prompts/list"), 400,
+                "{'code':-32020,'message':'headers'}");
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 2000);
+    assert_int_equal(f->core->era, TDG_ERA_LEGACY);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "UP\nLIST_CHANGED maybe\n");
+}
+
 static void refused_after_a_return_is_lost(void **state) {
     struct fake *f = *state;
 
@@ -567,6 +585,7 @@ int main(void) {
         HTTP(a_lost_session_is_made_again_from_the_cursor),
         HTTP(what_was_missed_is_asked_for_until_it_was_heard),
         HTTP(another_server_in_its_place_leaves_doubts),
+        HTTP(lists_leave_doubts_where_the_era_was_in_doubt),
         HTTP(refused_after_a_return_is_lost),
         HTTP(trouble_on_return_is_retried),
         PIPE(a_program_that_ends_is_started_again),
