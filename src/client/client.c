@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,7 +29,8 @@ enum { MAX_COMMANDS = 100000, CLOSE_MS = 5000 };
 
 struct tdg_client {
     tdg__client_opts_t own;
-    tdg__events_t *events; /* NULL: there is a callback */
+    tdg__events_t *events;     /* NULL: there is a callback */
+    atomic_uint_fast64_t lost; /* events for the callback that there was no memory for */
 
     /* Of the thread. */
     uv_loop_t loop;
@@ -247,6 +249,7 @@ static void core_event(void *user, tdg_event_t *event) {
         client->own.opts.on_event(client->own.opts.user, client, event);
         tdg_event_free(event);
     } else {
+        atomic_fetch_add_explicit(&client->lost, 1, memory_order_relaxed);
         core_log(client, TDG_CLIENT_LOG_WARNING, "out of memory: an event was lost");
     }
 }
@@ -551,5 +554,7 @@ size_t tdg__client_waiting(tdg_client_t *client) {
 }
 
 uint64_t tdg__client_lost(tdg_client_t *client) {
-    return client->events != NULL ? tdg__events_lost(client->events) : 0;
+    return client->events != NULL
+               ? tdg__events_lost(client->events)
+               : atomic_load_explicit(&client->lost, memory_order_relaxed);
 }

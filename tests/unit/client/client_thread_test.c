@@ -573,6 +573,34 @@ static void after_the_last_event_comes_the_end(void **state) {
     tdg_client_close(client);
 }
 
+static void ignore_event(void *user, tdg_client_t *client, const tdg_event_t *event) {
+    (void)user;
+    (void)client;
+    (void)event;
+}
+
+static void lost_events_are_counted(void **state) {
+    (void)state;
+    for (int callback = 0; callback < 2; callback++) {
+        tdg_client_t *client =
+            connected(&(tdg_client_opts_t){.on_event = callback ? ignore_event : NULL});
+        tdg_client_counts_t counts;
+        json_t *result = NULL;
+
+        for (uint64_t lost = 0; lost < 3; lost++) {
+            tdg_client_count(client, &counts);
+            assert_int_equal(counts.lost, lost);
+            assert_int_equal(tdg_client_request(client, "lose", NULL, 0, &result, NULL),
+                             0);
+            json_decref(result);
+        }
+        make_events(client, "a:1", 1);
+        tdg_client_count(client, &counts);
+        assert_int_equal(counts.lost, 3);
+        tdg_client_close(client);
+    }
+}
+
 /* ---- Callbacks ---------------------------------------------------------- */
 
 struct called {
@@ -839,6 +867,7 @@ int main(void) {
         TEST(facts_are_copies),
         TEST(subscriptions_are_known),
         TEST(events_wait_until_they_are_fetched),
+        TEST(lost_events_are_counted),
         TEST(after_the_last_event_comes_the_end),
 
         TEST(callbacks_do_not_wait_but_send),

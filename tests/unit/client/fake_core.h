@@ -9,6 +9,7 @@
  *     never      nothing, until it is stopped
  *     event      tells params.count events of params.uri, then answers
  *     close      tells CLOSED, then answers
+ *     lose       has no memory for an event, then answers
  *     log        writes a line to the log, then answers
  *     input      asks for roots, then answers
  *     progress   tells the params as progress, then answers
