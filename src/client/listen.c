@@ -144,9 +144,20 @@ static bool is_another(const tdg__core_t *core, const tdg__sub_group_t *group,
 
     if (core->subs->suspected || !group->gap)
         return false;
-    return code == TDG__RPC_METHOD_NOT_FOUND ||
-           ((code == 0 || (code <= -32000 && code > -32020)) &&
+    if (code == TDG__RPC_METHOD_NOT_FOUND || code == TDG__RPC_UNSUPPORTED_VERSION)
+        return true;
+    return ((code == 0 || code == TDG__RPC_INVALID_REQUEST ||
+             (code <= -32000 && code > -32020)) &&
             (status == 400 || status == 404 || status == 405));
+}
+
+/* A wish that is refused is none any more: it must not have others refused with it. There
+ * is no LOST for lists that were told before: those are asked for again in due time. */
+static void refuse_lists(tdg__core_t *core, tdg__sub_group_t *group,
+                         const tdg__outcome_t *outcome) {
+    core->subs->lists &= core->subs->lists_once;
+    if (core->subs->lists != 0 && group->live == NULL)
+        try_later(core, group, outcome->retry_after_ms);
 }
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
@@ -160,6 +171,8 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
         code = TDG_ENOTSUP;
     json_incref(failure.data);
     tdg__waiters_settle(core, &group->waiters, code, &failure);
+    if (group == core->subs->groups)
+        refuse_lists(core, group, outcome);
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
         if (sub->group == group && sub->serial == serial &&
             ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
@@ -217,12 +230,31 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     }
 }
 
+/* Whether it asked for something that is not live by an earlier one. */
+static bool has_news(const tdg__core_t *core, const tdg__sub_group_t *group,
+                     uint32_t serial) {
+    const tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (sub->group == group && sub->serial == serial &&
+            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+            return true;
+    }
+    return false;
+}
+
 static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                            const tdg__outcome_t *outcome) {
     if (outcome->code == TDG_EENDED)
         return;
     if (group->checked && group->live != NULL) {
-        on_check_ended(core, group, outcome);
+        /* A refusal of what is new says nothing of the live one: checked without it. */
+        if (has_news(core, group, serial) && !tdg__subs_transient(outcome)) {
+            group->dirty = true;
+            refuse(core, group, serial, outcome);
+        } else {
+            on_check_ended(core, group, outcome);
+        }
         return;
     }
     if (group->gap && has_one_life(core)) {
@@ -633,18 +665,6 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
 }
 
 void tdg__listen_work(tdg__core_t *core) {
-    tdg__sub_group_t **at = &core->subs->groups;
-
-    while (*at != NULL) {
-        tdg__sub_group_t *group = *at;
-
+    for (tdg__sub_group_t *group = core->subs->groups; group != NULL; group = group->next)
         work_on(core, group);
-        if (group != core->subs->groups && group->count == 0 && group->live == NULL &&
-            group->fresh == NULL && group->old == NULL) {
-            *at = group->next;
-            tdg__group_free(core, group);
-        } else {
-            at = &group->next;
-        }
-    }
 }

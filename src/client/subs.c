@@ -119,6 +119,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (sub->leaving != NULL)
         sub->leaving->dirty = true;
+    tdg__sub_drop_before(sub);
     if (tdg__sub_wanted(sub))
         core->counts.subscriptions--;
 
@@ -316,6 +317,7 @@ static void on_soon(tdg__core_t *core, tdg__core_timer_t *timer) {
             tdg__listen_work(core);
         else
             tdg__session_work(core);
+        tdg__groups_clean(core);
         tdg__subs_check_up(core);
         tdg__gaps_tell(core);
         tdg__reread_work(core);
@@ -371,6 +373,12 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
         tdg__session_queue(core, sub);
 }
 
+void tdg__sub_drop_before(tdg__sub_t *sub) {
+    if (sub->before != NULL)
+        sub->before->count--;
+    sub->before = NULL;
+}
+
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     bool first = (sub->flags & TDG__SUB_ONCE) == 0;
 
@@ -380,6 +388,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->leaving != NULL)
         sub->leaving->dirty = sub->leaving->left = true;
     sub->leaving = NULL;
+    tdg__sub_drop_before(sub);
     tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     if (first && sub->poll_ms != 0)
         tdg__reread_queue(core, sub, true); /* what later polls compare with */
@@ -414,7 +423,10 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
 
     tdg__waiters_settle(core, &sub->waiters, code, failure);
     if (sub->leaving != NULL) { /* the options are refused: it keeps those it had */
-        sub->group->count--;
+        if (--sub->group->count == 0) { /* its stream, if any, is not needed */
+            sub->group->dirty = true;
+            tdg__subs_kick(core);
+        }
         sub->group = sub->leaving;
         sub->group->count++;
         sub->leaving = NULL;
@@ -424,8 +436,13 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         if ((sub->flags & TDG__SUB_ONCE) == 0) { /* left from an earlier subscription */
             silence(core, sub);
             tdg__session_queue(core, sub);
+        } else if (sub->before != NULL) { /* likewise */
+            sub->group->count--;
+            sub->group = sub->before;
+            sub->before = NULL;
+            sub->flags &= ~(unsigned)TDG__SUB_STALE;
         }
-        return; /* else likewise */
+        return;
     }
 
     if (sub->flags & TDG__SUB_ONCE) {
@@ -461,6 +478,10 @@ static void change_group(tdg__core_t *core, tdg__sub_t *sub, tdg__sub_group_t *g
         if (core->era != TDG_ERA_MODERN) {
             if (sub->flags & (TDG__SUB_LIVE | TDG__SUB_ASKED))
                 sub->flags |= TDG__SUB_STALE;
+            if ((sub->flags & TDG__SUB_LIVE) && sub->before == NULL) {
+                sub->before = before;
+                before->count++;
+            }
         } else if (sub->leaving == group) { /* back to what still has it */
             sub->leaving = NULL;
             before->dirty = true;
@@ -628,6 +649,14 @@ void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn
     tdg__subs_kick(core);
 }
 
+/* Whether the server is known to notify of them. */
+static bool has_lists(const struct tdg__subs *subs, unsigned lists) {
+    const tdg__listen_t *live = subs->groups->live;
+
+    return lists == subs->lists &&
+           (lists == 0 || (live != NULL && (lists & ~live->honoured) == 0));
+}
+
 void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn done,
                            void *user) {
     const unsigned all = 1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TEMPLATES |
@@ -645,7 +674,7 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
     call = tdg__sub_call_create(core, TDG__CALL_LISTS, 1, done, user);
     if (call == NULL)
         return;
-    if (lists == subs->lists) {
+    if (has_lists(subs, lists)) {
         tdg__waiter_settle(core, &call->waiters[0], 0, NULL);
         return;
     }

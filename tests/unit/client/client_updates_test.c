@@ -264,6 +264,33 @@ static void a_list_that_is_not_acknowledged_is_not_supported(void **state) {
     assert_int_equal(fake_code(note), TDG_ENOTSUP);
 }
 
+static void asking_for_the_same_lists_again(void **state) {
+    const unsigned lists = 1u << TDG_LIST_TOOLS | 1u << TDG_LIST_PROMPTS;
+    struct fake *f = *state;
+    struct fake_note *first, *second;
+
+    fake_up(f, TDG_ERA_MODERN);
+    first = play_lists(f, lists);
+    second = play_lists(f, lists);
+    assert_int_equal(second->calls, 0); /* nothing is acknowledged */
+    for (int i = 0; i < 2; i++) {
+        play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                    "{'notifications':{'toolsListChanged':true}}");
+        fake_pass(f, 1000);
+    }
+    assert_int_equal(fake_code(first), TDG_ENOTSUP);
+    assert_int_equal(fake_code(second), TDG_ENOTSUP);
+
+    second = play_lists(f, lists); /* the server may have changed its mind */
+    assert_int_equal(second->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(second), 0);
+    fake_pass(f, 1000);
+    assert_int_equal(fake_code(play_lists(f, lists)), 0);
+    assert_int_equal(fake_count(f, LISTEN), 3); /* all is acknowledged */
+    assert_int_equal(play_open(f, LISTEN), 1);
+}
+
 static void log_messages_are_told_where_wanted(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen;
@@ -385,9 +412,22 @@ static void what_is_held_for_a_read_is_the_higher_one(void **state) {
     assert_int_equal(fake_count(f, "resources/read"), 3);
 }
 
+static void a_list_that_is_refused_is_not_asked_for_again(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_lists(f, 1u << TDG_LIST_PROMPTS);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    play_subscribe(f, "a:1", NULL);
+    assert_null(strstr(fake_find(f, LISTEN)->text, "promptsListChanged"));
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_list_that_is_refused_is_not_asked_for_again),
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),
         HTTP(nonsense_is_ignored),
@@ -401,6 +441,7 @@ int main(void) {
         HTTP(what_is_below_is_told_as_well),
         HTTP(only_wanted_lists_are_told),
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),
+        HTTP(asking_for_the_same_lists_again),
         HTTP(log_messages_are_told_where_wanted),
         HTTP(what_is_subscribed_can_be_listed),
         HTTP(an_older_one_is_told_and_marked),
