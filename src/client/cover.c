@@ -204,8 +204,12 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
         tdg__session_heard(found.last);
 
     sub = tdg__subs_lookup(subs, uri, len);
-    if (sub != NULL && (sub->flags & TDG__SUB_HEARD) == 0)
-        return NULL; /* it is being unsubscribed from */
+    if (sub != NULL && (sub->flags & TDG__SUB_HEARD) == 0) {
+        /* It is being unsubscribed from, what covers it is not. The record may go before
+         * a read ends, and the update with it: it is told without. */
+        sub->flags &= ~(unsigned)TDG__SUB_REREAD;
+        return sub;
+    }
     if (sub != NULL) {
         tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
                          sub->id);

@@ -301,7 +301,7 @@ void tdg__session_down(tdg__core_t *core) {
     }
     subs->cursor[0] = '\0';
     subs->failed = 0;
-    if (core->era == TDG_ERA_LEGACY) {
+    if (subs->era == TDG_ERA_LEGACY) { /* that of the core may be in doubt now */
         subs->list_gap |= subs->lists;
         core->ours =
             false; /* until the next session shows it: it may be another server */

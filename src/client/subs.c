@@ -423,6 +423,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
 /* From here on nothing about it is told. */
 static void silence(tdg__core_t *core, tdg__sub_t *sub) {
     core->opts.forget(core->opts.user, sub->uri);
+    clear_put_off(core, sub);
     core->counts.subscriptions--;
     sub->flags = (sub->flags | TDG__SUB_GONE) & ~(unsigned)TDG__SUB_GAP;
     tdg__reread_end(core, sub);

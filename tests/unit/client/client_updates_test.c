@@ -283,6 +283,50 @@ static void what_is_collected_outlives_a_lack_of_memory(void **state) {
     assert_false(failed);
 }
 
+/* In a legacy session, where the record lives on until the server has answered. */
+static void a_template_tells_what_is_being_unsubscribed_from(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *get, *unsubscribe;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:{x}", NULL, "");
+    play_live(f, "a:7", NULL, "");
+    play_live(f, "b:7", NULL, "");
+    get = fake_find(f, "GET");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-1','dev.tidings/version':1");
+    assert_told(f, "UPDATED a:7\n");
+
+    play_unsubscribe(f, "b:7");
+    play_unsubscribe(f, "a:7");
+    unsubscribe = fake_find(f, "resources/unsubscribe");
+    play_update(f, get, "b:7", "");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-1','dev.tidings/version':1");
+    assert_told(f, "");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-2','dev.tidings/version':2");
+    assert_told(f, "UPDATED a:7\n");
+
+    fake_result(f, unsubscribe, "{}");
+    play_update(f, get, "a:7", "");
+    assert_told(f, "UPDATED a:7\n");
+}
+
+/* There is no record that could wait for the read. */
+static void what_is_being_unsubscribed_from_is_not_read(void **state) {
+    const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:{x}", &reread, "");
+    play_live(f, "a:7", &reread, "");
+    play_unsubscribe(f, "a:7");
+    play_update(f, fake_find(f, "GET"), "a:7", "");
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(fake_count(f, "resources/read"), 0);
+    fake_result(f, fake_find(f, "resources/unsubscribe"), "{}");
+    play_update(f, fake_find(f, "GET"), "a:7", "");
+    assert_int_equal(fake_count(f, "resources/read"), 1);
+}
+
 static void what_is_below_is_told_as_well(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen = up(f, "file:///project");
@@ -504,6 +548,8 @@ int main(void) {
         HTTP(what_waits_for_a_read_outlives_being_polled),
         HTTP(what_waits_for_a_read_outlives_a_refusal),
         cmocka_unit_test(what_is_collected_outlives_a_lack_of_memory),
+        HTTP(a_template_tells_what_is_being_unsubscribed_from),
+        HTTP(what_is_being_unsubscribed_from_is_not_read),
         HTTP(what_is_below_is_told_as_well),
         HTTP(only_wanted_lists_are_told),
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),

@@ -191,6 +191,30 @@ static void metadata_that_waits_for_a_read_is_bounded(void **state) {
     free(more);
 }
 
+/* It may have changed: that takes over what is known of the change that waits. */
+static void what_is_compared_takes_over_what_is_held(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    f->client.quiet_ms = 5000;
+    listen = up(f, &reread);
+    play_update(f, listen, "a:1", ""); /* is read */
+    play_notify(f, listen, "notifications/resources/updated",
+                "{'uri':'a:1','metadata':{'by':'somebody'}}"); /* waits for that */
+    assert_true(f->core->subs->held_bytes > 0);
+    fake_pass(f, 5001); /* the silent stream is checked */
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_true(f->core->subs->held_bytes > 0);
+
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+    fake_result(f, fake_find(f, READ), two);
+    assert_int_equal(f->event_count, 1);
+    assert_json_equal(f->events[0]->metadata, "{'by':'somebody'}");
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(f->core->subs->held_bytes, 0);
+}
+
 /* ---- By the clock ------------------------------------------------------- */
 
 static void polling_finds_what_was_not_told(void **state) {
@@ -465,6 +489,7 @@ int main(void) {
         HTTP(unsubscribing_drops_the_read),
         HTTP(a_template_reads_what_it_matches),
         HTTP(metadata_that_waits_for_a_read_is_bounded),
+        HTTP(what_is_compared_takes_over_what_is_held),
         HTTP(polling_finds_what_was_not_told),
         HTTP(what_is_heard_of_is_not_polled),
         HTTP(a_poll_does_not_tell_what_was_told),
