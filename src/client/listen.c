@@ -160,6 +160,14 @@ static void refuse_lists(tdg__core_t *core, tdg__sub_group_t *group,
         try_later(core, group, outcome->retry_after_ms);
 }
 
+/* Whether the listen of this serial asked for it, and it is not live by an earlier one.
+ */
+static bool is_asked(const tdg__sub_t *sub, const tdg__sub_group_t *group,
+                     uint32_t serial) {
+    return sub->group == group && sub->serial == serial &&
+           ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL);
+}
+
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
 static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                    const tdg__outcome_t *outcome) {
@@ -174,8 +182,7 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
     if (group == core->subs->groups)
         refuse_lists(core, group, outcome);
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial &&
-            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+        if (is_asked(sub, group, serial))
             tdg__sub_refused(core, sub, code, &failure);
     }
     json_decref(failure.data);
@@ -188,8 +195,7 @@ static void put_off(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial &&
-            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+        if (is_asked(sub, group, serial))
             tdg__sub_put_off(core, sub, outcome->failure);
     }
     try_later(core, group, outcome->retry_after_ms);
@@ -230,14 +236,12 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     }
 }
 
-/* Whether it asked for something that is not live by an earlier one. */
-static bool has_news(const tdg__core_t *core, const tdg__sub_group_t *group,
-                     uint32_t serial) {
+static bool asks_for_more(const tdg__core_t *core, const tdg__sub_group_t *group,
+                          uint32_t serial) {
     const tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial &&
-            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+        if (is_asked(sub, group, serial))
             return true;
     }
     return false;
@@ -249,7 +253,7 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
         return;
     if (group->checked && group->live != NULL) {
         /* A refusal of what is new says nothing of the live one: checked without it. */
-        if (has_news(core, group, serial) && !tdg__subs_transient(outcome)) {
+        if (asks_for_more(core, group, serial) && !tdg__subs_transient(outcome)) {
             group->dirty = true;
             refuse(core, group, serial, outcome);
         } else {
