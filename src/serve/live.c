@@ -382,7 +382,11 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
         return;
     }
 
-    int rv = tdg_server_remove_resource(live->server, uri);
+    /* An entry of one resource is listed also while it holds nothing. */
+    bool is_listed = owner != NULL && owner->template_ == NULL &&
+                     tdg__listing_has(((const struct slot *)owner->host.user)->listing,
+                                      live->server, uri);
+    int rv = is_listed ? TDG_ENOTFOUND : tdg_server_remove_resource(live->server, uri);
     if (rv == TDG_ENOTFOUND)
         rv = tdg_server_notify_deleted(live->server, uri, NULL);
     if (rv < 0)

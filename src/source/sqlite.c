@@ -31,7 +31,7 @@ struct sqlite {
     struct request *running;
     uv_work_t work;
     tdg__sqlite_result_t result;
-    enum { NOTHING, VERSION, QUERY, CLOSE } job;
+    enum { NOTHING, VERSION, QUERY, CLOSE } job, last_job;
 
     unsigned watched; /* targets */
     tdg__path_watch_t *watch;
@@ -164,7 +164,8 @@ static void set_timer(struct sqlite *sqlite) {
  * watches hears of it when it is back. */
 static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
     tdg__source_t *source = &sqlite->source;
-    bool known = sqlite->version_known && !result->reopened;
+    /* Versions of another connection are not those that the last look knows. */
+    bool known = sqlite->version_known = sqlite->version_known && !result->reopened;
 
     if (result->status == TDG_EAWAY && !result->unreachable) {
         set_timer(sqlite); /* busy: the next look will tell */
@@ -403,7 +404,10 @@ static int next_job(struct sqlite *sqlite) {
             sqlite->last = NULL;
         tdg__free(request);
     }
-    if (sqlite->look_wanted && sqlite->watched > 0)
+    /* In turn: where somebody writes without a pause, there is always something to look
+     * at. */
+    bool is_turn = sqlite->first == NULL || sqlite->last_job != VERSION;
+    if (is_turn && sqlite->look_wanted && sqlite->watched > 0)
         return VERSION;
     if (sqlite->first != NULL)
         return QUERY;
@@ -418,6 +422,7 @@ static void pump(struct sqlite *sqlite) {
     sqlite->job = next_job(sqlite);
     if (sqlite->job == NOTHING)
         return;
+    sqlite->last_job = sqlite->job;
     if (sqlite->job == VERSION)
         sqlite->look_wanted = false;
     if (sqlite->job == QUERY) {

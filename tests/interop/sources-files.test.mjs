@@ -63,9 +63,10 @@ describe('a folder', () => {
   });
 
   it('files and folders that come and go change the list', async () => {
-    const all = await openAll(program, 'notes://later/new.txt');
+    const uri = 'notes://later/new.txt';
+    const all = await openAll(program, uri, uri, { awaitCreation: true });
     for (const { peer } of all) await peer.watchLists();
-    const listing = (uri, is) => Promise.all(all.map(async ({ peer }) => {
+    const listing = (is) => Promise.all(all.map(async ({ peer }) => {
       for (;;) {
         await peer.lists.next((what) => what === 'resources', 'a list change');
         if ((await list(peer)).has(uri) === is) return;
@@ -74,11 +75,11 @@ describe('a folder', () => {
 
     mkdirSync(path('later'));
     writeFileSync(path('later/new.txt'), 'new');
-    await listing('notes://later/new.txt', true);
+    await listing(true);
     await Promise.all(all.map((watched) => watched.learns('new')));
 
     rmSync(path('later'), { recursive: true });
-    await listing('notes://later/new.txt', false);
+    await listing(false);
     for (const watched of all) {
       assert.equal((await watched.update()).change_type, 'deleted');
       assert.ok(await isGone(watched.peer, watched.uri));
@@ -87,7 +88,7 @@ describe('a folder', () => {
     mkdirSync(path('.hidden'));
     writeFileSync(path('.hidden/new.txt'), 'again');
     renameSync(path('.hidden'), path('later'));
-    await listing('notes://later/new.txt', true);
+    await listing(true);
     for (const watched of all) {
       assert.equal((await watched.update()).change_type, 'created');
       assert.equal((await read(watched.peer, watched.uri)).text, 'again');

@@ -218,7 +218,7 @@ class World:
                     if place.kind is not None]
             templates = [place.uri for place in self.places
                          if '{' in place.uri and place.kind is not None]
-            subscribers = subscribe_all(self.served, uris, templates)
+            subscribers = subscribe_all(self.served, uris, templates, before)
             self.chaos()
             self.judge(subscribers, before, patience)
             self.fence(subscribers)

@@ -575,6 +575,13 @@ def the_environment_has_the_address():
     equal(done.out, Done([tidings, 'ls', '--names', fixture_url()]).exits(0).out)
     done = Done([tidings, 'read', 'test://static-text'], env=env(fixture_url())).exits(0)
     equal(done.out, Done([tidings, 'read', fixture_url(), 'test://static-text']).out)
+    for command, *operands in (('call', 'test_simple_text'),
+                               ('prompt', 'test_prompt_with_arguments', 'arg1=a', 'arg2=b')):
+        done = Done([tidings, command, *operands], env=env(fixture_url())).exits(0)
+        equal(done.out, Done([tidings, command, fixture_url(), *operands]).exits(0).out)
+    report = json.loads(Done([tidings, 'doctor', '--json', '--idle', '1s', '--era', 'modern'],
+                             env=env(fixture_url())).out)
+    equal((report['target'], report['eras']), (fixture_url(), ['modern']))
     Done([tidings, 'info', fixture_url()], env=env('http://127.0.0.1:1')).exits(0)
     Done([tidings, 'ls', '--', tidings, 'serve', '--stdio', work],
          env=env('http://127.0.0.1:1')).exits(0)

@@ -272,6 +272,46 @@ class Session:
                       {'Mcp-Session-Id': self.headers['Mcp-Session-Id']})
 
 
+class Pipe:
+    """The protocol on the standard input and output of the program."""
+
+    def __init__(self, serve):
+        self.input = serve.process.stdin
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, args=[serve.process.stdout], daemon=True).start()
+
+    def read(self, output):
+        for line in output:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def send(self, message):
+        self.input.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
+        self.input.flush()
+
+    def next(self):
+        line = self.lines.get(timeout=PATIENCE)
+        assert line is not None, 'the pipe has ended'
+        return json.loads(line)
+
+    def next_beside_lists(self):
+        while True:
+            message = self.next()
+            if message.get('method') != 'notifications/resources/list_changed':
+                return message
+
+    def call(self, method, params):
+        """The answer of a legacy session that nothing else is sent to but list changes."""
+        self.send({'id': 1, 'method': method, 'params': params})
+        answer = self.next_beside_lists()
+        assert answer.get('id') == 1, answer
+        return answer
+
+    def expect(self, method, uri):
+        message = self.next_beside_lists()
+        assert (message['method'], message['params']['uri']) == (method, uri), message
+
+
 def publish(serve, body, key=KEY):
     status, _, answer = request(serve, 'POST', '/publish', json.dumps(body),
                                 {'Authorization': 'Bearer ' + key,
@@ -735,7 +775,7 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     with open(os.path.join(folder, 'here.txt'), 'w', encoding='utf-8') as file:
         file.write('here')
     serve = Serve(f"{HEAD}resources:\n{MEMORY}- files: {folder}\n  uri: 'f:/{{+path}}'\n"
-                  f"- http: http://127.0.0.1:9/\n  uri: away:1\n")
+                  f"- http: http://127.0.0.1:9/\n  uri: away:1\n{HOOKS}")
     session = Session(serve)
     stream = session.stream()
     answer = session.subscribe('f:/none.txt')
@@ -744,6 +784,14 @@ def a_session_subscribes_to_what_exists_or_asks_to_wait():
     assert session.subscribe('f:/here.txt')['result'] == {}
     assert session.subscribe('m:nothing-yet')['result'] == {}
     assert session.subscribe('away:1')['result'] == {}  # unreachable, which is another thing
+    for uri in ('hook:git', 'hook:bearer'):  # a body, and a signal
+        assert session.subscribe(uri)['result'] == {}
+    assert call_hook(serve, b'first') == 202
+    assert stream.expect('hook:git')['metadata']['change_type'] == 'created'
+    status, _, _ = request(serve, 'POST', '/hooks/bearer', b'ring',
+                           {'Authorization': 'Bearer ' + SECRET})
+    assert status == 202
+    assert stream.expect('hook:bearer')['metadata']['change_type'] == 'created'
 
     assert '_meta' in session.subscribe('f:/none.txt', **AWAIT)['result']
     with open(os.path.join(folder, 'none.txt'), 'w', encoding='utf-8') as file:
@@ -848,6 +896,24 @@ def a_reload_ends_subscriptions_to_what_is_for_reading_only():
     assert serve.end() == 0
 
 
+def an_entry_stays_listed_when_a_folder_under_it_goes():
+    """A webhook that was never called holds nothing, and is listed all the same."""
+    folder = tempfile.mkdtemp(dir=work)
+    with open(os.path.join(folder, 'x'), 'w', encoding='utf-8') as file:
+        file.write('text')
+    base = f'{HEAD}resources:\n- memory: n:1\n'
+    hook = '- webhook: /hooks/x\n  uri: f:/x\n  open: true\n'
+    files = f"- files: {folder}\n  uri: 'f:/{{+path}}'\n"
+    serve = Serve(base + files)
+    stream = listen(serve, 'f:/{+path}', 'f:/x')
+    for entries in (files + hook, hook):
+        serve.reload(base + entries)
+        serve.wait_log('was read again')
+        assert listed(serve) == {'n:1', 'f:/x'}, listed(serve)
+    stream.close()
+    assert serve.end() == 0
+
+
 def dialect_at(serve, port):
     """What a missing resource is called there: each dialect has a code of its own."""
     serve.port = port
@@ -872,6 +938,57 @@ def each_listener_has_its_dialect():
         ports = [int(url.split(':')[2].split('/')[0]) for url in urls]
         assert [dialect_at(serve, port) for port in ports] == expected, (arguments, urls)
         assert serve.end() == 0
+
+
+def a_request_before_initialize_has_its_code_in_every_dialect():
+    """It is seen before there is a session, which knows the dialect of its listener."""
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+    early = json.dumps({'jsonrpc': '2.0', 'id': 7, 'method': 'resources/list'})
+    for dialect in ('mcp', 'erlmcp'):
+        serve = Serve(ALL, ('--listen', f'{dialect}+http://127.0.0.1:0'))
+        for session, expected in (({}, 400), ({'Mcp-Session-Id': '0' * 32 + 'ff'}, 404)):
+            status, _, body = request(serve, 'POST', '/mcp', early, {**headers, **session})
+            answer = json.loads(body)
+            assert (status, answer['id'], answer['error']['code']) == (expected, 7, -32005), answer
+        assert serve.end() == 0
+
+
+def a_pipe_has_its_dialect():
+    """With --stdio as well, `--dialect` comes before what the config has."""
+    folder = tempfile.mkdtemp(dir=work)
+    path = os.path.join(folder, 'a.txt')
+
+    def write(text):
+        new = os.path.join(work, 'new')
+        with open(new, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.rename(new, path)
+
+    hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
+             'clientInfo': {'name': 'test', 'version': '1'}}
+    dialects = {'erlmcp': (-32001, 'resources/updated', 'resources/deleted'),
+                'mcp': (-32002, *['notifications/resources/updated'] * 2)}
+    for config, arguments, dialect in (('mcp', ('--dialect', 'erlmcp'), 'erlmcp'),
+                                       ('erlmcp', (), 'erlmcp'),
+                                       ('erlmcp', ('--dialect', 'mcp'), 'mcp')):
+        missing, updated, deleted = dialects[dialect]
+        write('first')
+        serve = Serve(f"server: {{timing: immediate, rate-limit: 0, dialect: {config}}}\n"
+                      f"resources:\n- files: {folder}\n  uri: 'f:/{{+path}}'\n",
+                      ('--stdio', *arguments), stdio=True)
+        pipe = Pipe(serve)
+
+        assert pipe.call('resources/list', {})['error']['code'] == -32005
+        assert 'result' in pipe.call('initialize', hello)
+        pipe.send({'method': 'notifications/initialized'})
+        assert pipe.call('resources/read', {'uri': 'none:1'})['error']['code'] == missing
+        assert pipe.call('resources/subscribe', {'uri': 'f:/a.txt'})['result'] == {}
+        write('second')
+        pipe.expect(updated, 'f:/a.txt')
+        os.remove(path)
+        pipe.expect(deleted, 'f:/a.txt')
+        serve.process.stdin.close()
+        assert serve.process.wait(PATIENCE) == 0
 
 
 # ---- Beginning and end --------------------------------------------------------------------
@@ -1068,21 +1185,63 @@ def no_client_undercuts_the_floor():
     assert serve.end() == 0
 
 
+def updates_of(stream):
+    """URI and `merged` of each update, to the end of the stream."""
+    deadline = time.monotonic() + PATIENCE
+    for line in stream.response:
+        assert time.monotonic() < deadline, 'nothing but keep-alives'
+        if line.startswith(b'data:') and b'resources/updated' in line:
+            params = json.loads(line[5:])['params']
+            yield params['uri'], params['_meta'].get('dev.tidings/merged', 0)
+            deadline = time.monotonic() + PATIENCE
+
+
+def an_entry_has_a_floor_of_its_own():
+    """Of a resource, and of a template, whether one of its URIs is subscribed or all of them. The
+    floors are so long that only the end of the server ends them, and their updates come then."""
+    serve = Serve('server: {timing: immediate, rate-limit: 0, workers: 1, stop-timeout: 30s}\n'
+                  'publish: {key: "${THE_KEY}"}\nresources:\n- memory: free:1\n'
+                  '- memory: window:1\n  min-window: 1h\n'
+                  "- memory: 'windows:{x}'\n  min-window: 1h\n"
+                  '- memory: rate:1\n  min-rate-limit: 1h\n'
+                  "- memory: 'rates:{x}'\n  min-rate-limit: 1h\n")
+    wish = {'dev.tidings/options': {'rateLimitMs': 0, 'batchMs': 0}}
+    uris = ['window:1', 'windows:1', 'rate:1', 'rates:1', 'free:1']
+    streams = []
+    for targets in (uris, ['windows:{x}', 'rates:{x}', 'free:1']):
+        method = 'subscriptions/listen'
+        wishes = {'notifications': {'resourceSubscriptions': targets}, '_meta': {**META, **wish}}
+        stream = Stream(serve, 'POST', modern_message(method, wishes), modern_headers(method))
+        accepted = stream.next()['params']['notifications']['resourceSubscriptions']
+        assert accepted == targets, accepted
+        streams.append((stream, [target.replace('{x}', '1') for target in targets]))
+    session = Session(serve)
+    streams.append((session.stream(), uris))
+    for uri in uris:
+        assert 'result' in session.subscribe(uri, **wish)
+
+    readers = [(updates_of(stream), [], targets) for stream, targets in streams]
+    for n in range(3):
+        for uri in uris:
+            assert publish(serve, {'uri': uri, 'content': str(n)})[0] == 200
+        for updates, seen, _ in readers:
+            while seen.count(('free:1', 0)) <= n:
+                seen.append(next(updates))
+    serve.process.send_signal(signal.SIGTERM)
+    expected = {'window:1': [2], 'windows:1': [2], 'rate:1': [0, 1], 'rates:1': [0, 1],
+                'free:1': [0, 0, 0]}
+    for updates, seen, targets in readers:
+        seen += updates
+        for uri in targets:
+            merged = [merged for target, merged in seen if target == uri]
+            assert merged == expected[uri], (uri, seen)
+    assert serve.process.wait(PATIENCE) == 0
+
+
 def a_pipe_carries_the_protocol_and_nothing_else():
     serve = Serve(arguments=['--stdio'], stdio=True)
-
-    def send(message):
-        serve.process.stdin.write(json.dumps({'jsonrpc': '2.0', **message}).encode() + b'\n')
-        serve.process.stdin.flush()
-
-    lines = queue.Queue()
-    threading.Thread(target=lambda: [lines.put(line) for line in serve.process.stdout] +
-                     [lines.put(None)], daemon=True).start()
-
-    def answer():
-        line = lines.get(timeout=PATIENCE)
-        assert line is not None, 'the pipe has ended'
-        return json.loads(line)
+    pipe = Pipe(serve)
+    send, answer = pipe.send, pipe.next
 
     assert any('publishing need HTTP' in str(line) for line in serve.log), serve.log
     hello = {'protocolVersion': '2025-11-25', 'capabilities': {},
@@ -1103,7 +1262,7 @@ def a_pipe_carries_the_protocol_and_nothing_else():
     serve.process.stdin.close()  # the host goes: so does it
     assert serve.process.wait(PATIENCE) == 0
     while True:
-        line = lines.get(timeout=PATIENCE)
+        line = pipe.lines.get(timeout=PATIENCE)
         if line is None:
             break
         json.loads(line)
@@ -1482,12 +1641,16 @@ TESTS = [
     the_paths_of_a_folder_are_completed,
     an_entry_may_be_for_reading_only,
     a_reload_ends_subscriptions_to_what_is_for_reading_only,
+    an_entry_stays_listed_when_a_folder_under_it_goes,
     each_listener_has_its_dialect,
+    a_request_before_initialize_has_its_code_in_every_dialect,
+    a_pipe_has_its_dialect,
     signals_end_it_and_streams_end_well,
     what_was_published_is_written_before_the_end,
     a_starved_server_keeps_the_rate_limit,
     sessions_behind_a_proxy_count_for_whom_it_names,
     no_client_undercuts_the_floor,
+    an_entry_has_a_floor_of_its_own,
     a_pipe_carries_the_protocol_and_nothing_else,
     every_step_is_logged_where_that_is_asked_for,
     quiet_leaves_warnings_and_errors,

@@ -638,6 +638,18 @@ def what_is_not_there_is_said(era):
     tap.check(not any('m:1 does not' in line for line in watch.err), watch.said())
 
 
+def a_file_is_awaited(era):
+    """Its source knows that it does not exist: a legacy server refuses who does not ask to wait."""
+    serve = Serve()
+    uri = serve.uri('later')
+    watch = Watch(serve.url, uri, '--era', era)
+    watch.line(f'{uri} does not exist yet', lines=watch.err)
+    serve.write('later', 'x')
+    watch.line(uri, 'created')
+    watch.ends(OK, signal.SIGINT)
+    tap.same(len(watch.out), 1, f'lines: {watch.out}')
+
+
 def nothing_to_watch_is_said():
     stub = Stub()
     fails(NOT_FOUND, 'lists no resources', stub.url)
@@ -830,6 +842,18 @@ def headers_and_tokens_are_sent():
     tap.check('the-token' not in watch.said(), watch.said())
 
 
+def the_environment_has_the_address():
+    """With URIs and without; an address on the command line comes first."""
+    serve = Serve(first='one\n')
+    named = Watch('m:1', TIDINGS_URL=serve.url)
+    everything = Watch(TIDINGS_URL=serve.url)
+    given = Watch(serve.url, 'm:1', TIDINGS_URL='http://127.0.0.1:1')
+    serve.publish('m:1', 'x')
+    for watch in named, everything, given:
+        watch.line('m:1')
+        watch.ends(OK, signal.SIGINT)
+
+
 def read_until(terminal, wanted, shown=b''):
     """What comes from a terminal, until there is what is wanted."""
     while wanted not in shown:
@@ -911,9 +935,11 @@ TESTS = [
     (patience_is_not_silent,),
     (what_is_not_there_is_said, 'modern'),
     (what_is_not_there_is_said, 'legacy'),
+    *[(a_file_is_awaited, era) for era in BOTH],
     (what_goes_wrong_is_said,),
     (a_wrong_command_line_is_usage,),
     (headers_and_tokens_are_sent,),
+    (the_environment_has_the_address,),
     (escapes_of_a_server_never_reach_a_terminal,),
     (colours_are_for_terminals,),
 ]

@@ -3,7 +3,8 @@
 //
 //   peer.client            the SDK's own client
 //   peer.updates, .lists   what it was notified of (Inbox)
-//   peer.subscribe(uri)    subscribes or listens; returns what undoes it
+//   peer.subscribe(uri, options)  subscribes or listens; returns what undoes it. The options,
+//                          dev.tidings/options, are for the legacy era
 //   peer.watchLists()      asks for list changes where one has to ask
 //   peer.listPage(what, cursor)  one page of "tools", "resources" or "prompts"
 //   peer.call(name, args)  calls a tool; .look(name, args) gives its structured content
@@ -62,13 +63,10 @@ class Peer {
     return this.client.close();
   }
 
-  // What does not exist yet is not found, unless one asks to wait for it.
-  async subscribeLegacy(uri) {
-    const _meta = { 'dev.tidings/options': { awaitCreation: true } };
-    await this.client.subscribeResource({ uri }).catch((error) => {
-      if (error.code !== -32002) throw error;
-      return this.client.subscribeResource({ uri, _meta });
-    });
+  // What does not exist yet is not found, unless the options ask to wait for it.
+  async subscribeLegacy(uri, options) {
+    await this.client.subscribeResource(
+      options ? { uri, _meta: { 'dev.tidings/options': options } } : { uri });
     return () => this.client.unsubscribeResource({ uri });
   }
 }
@@ -97,8 +95,8 @@ class PeerV1 extends Peer {
     return this.client.request({ method: `${what}/list`, params }, ResultSchema);
   }
 
-  subscribe(uri) {
-    return this.subscribeLegacy(uri);
+  subscribe(uri, options) {
+    return this.subscribeLegacy(uri, options);
   }
 
   async watchLists() {}
@@ -130,8 +128,8 @@ class PeerV2 extends Peer {
     return this.client.getProtocolEra() === 'modern';
   }
 
-  async subscribe(uri) {
-    if (!this.modern) return this.subscribeLegacy(uri);
+  async subscribe(uri, options) {
+    if (!this.modern) return this.subscribeLegacy(uri, options);
     const subscription = await this.client.listen({ resourceSubscriptions: [uri] });
     if (!subscription.honoredFilter.resourceSubscriptions?.includes(uri)) {
       throw new Error(`${uri} was not honoured`);

@@ -73,9 +73,9 @@ export const templates = async (peer) =>
 export class Watched {
   #version = 0;
 
-  static async open(peer, uri, target = uri) {
+  static async open(peer, uri, target = uri, options) {
     const watched = new Watched();
-    Object.assign(watched, { peer, uri, end: await peer.subscribe(target) });
+    Object.assign(watched, { peer, uri, end: await peer.subscribe(target, options) });
     return watched;
   }
 
@@ -148,5 +148,5 @@ export async function endsWith(watched, change, marker, mark) {
 }
 
 // With a client of each SDK.
-export const openAll = (program, uri, target) => Promise.all(
-  sdks.map(async ({ open }) => Watched.open(await open(program), uri, target)));
+export const openAll = (program, uri, target, options) => Promise.all(
+  sdks.map(async ({ open }) => Watched.open(await open(program), uri, target, options)));

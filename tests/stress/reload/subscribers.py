@@ -5,6 +5,7 @@ import hashlib
 import threading
 import time
 
+from lib import tap
 from lib.wire import Gone, Session, open_listen, updated
 
 MARK = 'mark://1'
@@ -87,23 +88,23 @@ def checksum(text):
     return 'sha256:' + hashlib.sha256(text.encode()).hexdigest()
 
 
-def subscribe(session, uri):
-    """Also to what does not exist yet; False where its source can never have it."""
-    for meta in {}, {'_meta': {'dev.tidings/options': {'awaitCreation': True}}}:
-        request = session.request('resources/subscribe', {'uri': uri, **meta})
-        if 'result' in session.conn.ask(request).json():
-            return True
-    return False
+def subscribe(session, uri, exists):
+    """Asks to wait for what does not exist yet; False where its source can never have it."""
+    meta = {} if exists else {'_meta': {'dev.tidings/options': {'awaitCreation': True}}}
+    request = session.request('resources/subscribe', {'uri': uri, **meta})
+    answer = session.conn.ask(request).json()
+    tap.check('result' in answer or not exists, f'{uri} exists: {answer}')
+    return 'result' in answer
 
 
-def subscribe_all(served, uris, templates):
+def subscribe_all(served, uris, templates, existing):
     """One of each kind, all acknowledged."""
     def read_list():
         return {entry['uri'] for entry in served.pages()[0]}
 
     session = Session(served.port)
     stream = session.stream()
-    uris = [uri for uri in [*uris, MARK] if subscribe(session, uri)]
+    uris = [uri for uri in [*uris, MARK] if subscribe(session, uri, uri in existing)]
     return [
         Subscriber('legacy', stream, uris),
         Subscriber('modern', open_listen(served.port, uris), uris),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A real database in a temporary folder, written to by another connection. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -305,6 +306,28 @@ static void another_file_takes_its_place(void **state) {
     harness_close(&f->harness);
 }
 
+static bool is_later(void *arg) {
+    return uv_hrtime() >= *(const uint64_t *)arg;
+}
+
+/* A look gives up after two seconds. The next one must not compare the version of the new
+ * file with that of the old one: both are small numbers. */
+static void another_file_that_is_locked_takes_its_place(void **state) {
+    uint64_t until = uv_hrtime() + 2500000000;
+    struct fixture *f = *state;
+
+    open_db(f, "a.db", ALL "every: 50ms\n");
+    harness_watch(&f->harness, "db:t");
+    sqlite3_close(f->db);
+    connect_to(f, "b.db");
+    sql(f, SCHEMA "INSERT INTO t VALUES(7, 'other'); BEGIN EXCLUSIVE");
+    folder_rename(&f->folder, "b.db", "a.db");
+    harness_ask_until(&f->harness, is_later, &until);
+    sql(f, "ROLLBACK");
+    harness_wait(&f->harness, CHANGED, "db:t");
+    harness_close(&f->harness);
+}
+
 static void a_fifo_is_not_opened(void **state) {
     struct fixture *f = *state;
     int guard = folder_guard_fifo(&f->folder, "fifo");
@@ -424,6 +447,40 @@ static void closing_at_any_moment(void **state) {
     }
 }
 
+static void write_again(uv_idle_t *idle) {
+    assert_int_equal(pwrite(*(int *)idle->data, "S", 1, 0), 1); /* as it was */
+}
+
+static bool is_done(void *arg) {
+    return ((struct reading *)arg)->done;
+}
+
+static void a_writer_without_pause_keeps_nobody_from_reading(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+    char path[FOLDER_PATH];
+    uv_idle_t idle;
+
+    open_db(f, "a.db", ALL);
+    harness_watch(&f->harness, "db:t");
+    folder_path(&f->folder, "a.db", path);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    uv_idle_init(&f->harness.loop, &idle);
+    idle.data = &fd;
+    uv_idle_start(&idle, write_again);
+    for (int i = 0; i < 5; i++) {
+        harness_start_read(&f->harness, "db:t", &reading);
+        harness_until(&f->harness, is_done, &reading);
+        assert_int_equal(reading.status, 0);
+        assert_null(json_object_get(reading.metadata, "stale"));
+        reading_done(&reading);
+    }
+    uv_close((uv_handle_t *)&idle, NULL);
+    close(fd);
+    harness_close(&f->harness);
+}
+
 /* ---- In a namespace ----------------------------------------------------- */
 
 static void without_inotify_inside(void **state) {
@@ -458,12 +515,14 @@ int main(void) {
         CASE(a_template_cannot_be_watched_but_its_uris_can),
         CASE(a_locked_database_is_waited_for),
         CASE(another_file_takes_its_place),
+        CASE(another_file_that_is_locked_takes_its_place),
         CASE(a_fifo_is_not_opened),
         CASE(nor_is_one_in_the_place_of_its_journal),
         CASE(missing_and_then_there),
         CASE(what_is_no_database_says_so),
         CASE(the_connection_goes_with_the_watchers),
         CASE(closing_at_any_moment),
+        CASE(a_writer_without_pause_keeps_nobody_from_reading),
         cmocka_unit_test(asking_helps_without_inotify),
     };
     const struct CMUnitTest inside[] = {
