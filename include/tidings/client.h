@@ -216,8 +216,9 @@ TDG_API void tdg_client_stop(tdg_client_t *client);
 /* Unsubscribes, says goodbye (a legacy session is deleted, a program gets the end of its
  * input, SIGTERM after 2 s and SIGKILL after 2 more), waits for that no longer than 5 s,
  * and frees the client. Calls that wait return TDG_EENDED; a call that begins later uses
- * freed memory, so where other threads go on calling, see tdg_client_stop(). NULL is
- * accepted. Not from a callback, where it does nothing. */
+ * freed memory, so where other threads go on calling, see tdg_client_stop(). No callback
+ * begins after it has returned; one that takes longer than the 5 s is still running then.
+ * NULL is accepted. Not from a callback, where it does nothing. */
 TDG_API void tdg_client_close(tdg_client_t *client);
 
 /* What is known of the server. All of it is released by tdg_server_facts_done(). */
@@ -368,7 +369,7 @@ TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t 
 /* The same without waiting, also from callbacks. `done` is called once, on the client's
  * thread: `result` is NULL on failure, `failure` on success; both borrowed. Where this
  * itself returns a code (TDG_EINVAL, TDG_ENOMEM, TDG_EENDED, or TDG_EAGAIN where too many
- * wait already), `done` is not called. It may be NULL. */
+ * wait already), `done` is not called, nor after tdg_client_close(). It may be NULL. */
 typedef void (*tdg_done_fn)(void *user, const json_t *result,
                             const tdg_failure_t *failure);
 TDG_API int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,

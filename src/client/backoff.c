@@ -21,6 +21,13 @@ void tdg__backoff_floor(tdg__backoff_t *backoff, uint32_t ms) {
     backoff->floor_ms = ms < MAX_FLOOR_MS ? ms : MAX_FLOOR_MS;
 }
 
+void tdg__backoff_floor_once(tdg__backoff_t *backoff, uint32_t ms) {
+    if (ms > MAX_FLOOR_MS)
+        ms = MAX_FLOOR_MS;
+    if (backoff->once_ms < ms)
+        backoff->once_ms = ms;
+}
+
 void tdg__backoff_up(tdg__backoff_t *backoff, int64_t now_ms) {
     if (backoff->up_since_ms < 0)
         backoff->up_since_ms = now_ms;
@@ -77,6 +84,9 @@ int64_t tdg__backoff_next(tdg__backoff_t *backoff, int64_t now_ms, uint64_t rand
         backoff->failures++;
     if (wait < backoff->floor_ms)
         wait = backoff->floor_ms;
+    if (wait < backoff->once_ms)
+        wait = backoff->once_ms;
+    backoff->once_ms = 0;
     at = allowed(backoff, now_ms + wait);
     remember(backoff, at);
     return at;

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,7 +29,8 @@ enum { MAX_COMMANDS = 100000, CLOSE_MS = 5000 };
 
 struct tdg_client {
     tdg__client_opts_t own;
-    tdg__events_t *events; /* NULL: there is a callback */
+    tdg__events_t *events;     /* NULL: there is a callback */
+    atomic_uint_fast64_t lost; /* events for the callback that there was no memory for */
 
     /* Of the thread. */
     uv_loop_t loop;
@@ -36,8 +38,7 @@ struct tdg_client {
     uv_prepare_t before_wait;
     uv_timer_t timer;
     tdg__core_t *core;
-    bool stopping; /* nothing is told any more */
-    bool amidst;   /* inside of a callback that comes from the middle of something */
+    bool amidst; /* inside of a callback that comes from the middle of something */
 
     pthread_t thread;
     pthread_mutex_t lock; /* for what follows */
@@ -45,7 +46,7 @@ struct tdg_client {
     tdg__command_t *first, **last;
     size_t commands;
     size_t users; /* thread, owner, calls inside */
-    bool closing; /* no call comes in any more */
+    bool closing; /* no call comes in any more, and no event goes out */
     bool over;    /* the thread has done all its work */
     bool left;    /* the owner is gone, and hears nothing any more */
     tdg__command_t stop;
@@ -197,14 +198,30 @@ void tdg__client_wake(tdg_client_t *client) {
         tdg__events_wake(client->events);
 }
 
-static void core_log(void *user, tdg_client_log_level_t level, const char *line) {
-    tdg_client_t *client = user;
+bool tdg__client_is_left(tdg_client_t *client) {
     bool left;
 
     pthread_mutex_lock(&client->lock);
     left = client->left;
     pthread_mutex_unlock(&client->lock);
-    if (left || client->own.opts.log == NULL)
+    return left;
+}
+
+/* The command to stop may wait behind a callback that takes longer than the owner waits
+ * for, and behind all that the core has to tell after that. */
+static bool is_closing(tdg_client_t *client) {
+    bool closing;
+
+    pthread_mutex_lock(&client->lock);
+    closing = client->closing;
+    pthread_mutex_unlock(&client->lock);
+    return closing;
+}
+
+static void core_log(void *user, tdg_client_log_level_t level, const char *line) {
+    tdg_client_t *client = user;
+
+    if (client->own.opts.log == NULL || tdg__client_is_left(client))
         return;
 
     bool before = client->amidst;
@@ -219,7 +236,7 @@ static void core_event(void *user, tdg_event_t *event) {
     tdg_client_t *client = user;
     bool last = event != NULL && event->kind == TDG_EVENT_CLOSED;
 
-    if (client->stopping) {
+    if (is_closing(client)) {
         tdg_event_free(event);
         return;
     }
@@ -232,6 +249,7 @@ static void core_event(void *user, tdg_event_t *event) {
         client->own.opts.on_event(client->own.opts.user, client, event);
         tdg_event_free(event);
     } else {
+        atomic_fetch_add_explicit(&client->lost, 1, memory_order_relaxed);
         core_log(client, TDG_CLIENT_LOG_WARNING, "out of memory: an event was lost");
     }
 }
@@ -247,7 +265,7 @@ static json_t *core_input(void *user, const char *method, const json_t *params) 
     tdg_client_t *client = user;
     json_t *result;
 
-    if (client->stopping)
+    if (is_closing(client))
         return NULL;
     tdg__client_wake(client);
     client->amidst = true;
@@ -259,7 +277,7 @@ static json_t *core_input(void *user, const char *method, const json_t *params) 
 static void core_progress(void *user, const json_t *params) {
     tdg_client_t *client = user;
 
-    if (client->stopping)
+    if (is_closing(client))
         return;
     tdg__client_wake(client);
     client->amidst = true;
@@ -298,7 +316,6 @@ static void run_stop(tdg__core_t *core, tdg__command_t *command) {
     tdg_client_t *client =
         (tdg_client_t *)((char *)command - offsetof(tdg_client_t, stop));
 
-    client->stopping = true;
     tdg__core_stop(core, stopped, client);
 }
 
@@ -537,5 +554,7 @@ size_t tdg__client_waiting(tdg_client_t *client) {
 }
 
 uint64_t tdg__client_lost(tdg_client_t *client) {
-    return client->events != NULL ? tdg__events_lost(client->events) : 0;
+    return client->events != NULL
+               ? tdg__events_lost(client->events)
+               : atomic_load_explicit(&client->lost, memory_order_relaxed);
 }

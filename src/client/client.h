@@ -75,6 +75,10 @@ int tdg__client_create(const tdg_client_opts_t *opts, tdg_client_t **ret,
                        tdg_failure_t *failure);
 int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure);
 
+/* Whether the owner is gone: nothing of it may be touched, and no callback called. On the
+ * client's thread. */
+bool tdg__client_is_left(tdg_client_t *client);
+
 /* Wakes who waits for events that were told in this turn of the loop. On the client's
  * thread, before a callback: nobody knows how long that takes. */
 void tdg__client_wake(tdg_client_t *client);

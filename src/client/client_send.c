@@ -27,7 +27,7 @@ static void errand_done(void *user, int code, json_t *result,
         tdg__client_fail(&made, code, "%s", tdg_strerror(code));
         failure = &made;
     }
-    if (errand->done != NULL) {
+    if (errand->done != NULL && !tdg__client_is_left(errand->client)) {
         tdg__client_wake(errand->client);
         errand->done(errand->user, code == 0 ? result : NULL, code == 0 ? NULL : failure);
     }

@@ -165,15 +165,9 @@ static struct found look_for(tdg__core_t *core, const char *uri, size_t len) {
 /* ---- Records ------------------------------------------------------------ */
 
 static void drop_oldest(tdg__core_t *core) {
-    struct tdg__subs *subs = core->subs;
-    tdg__sub_t *sub = tdg__sub_get(subs, subs->heard.first);
-    tdg_event_t *event = tdg__update_merge(sub->told_read, sub->held);
+    tdg__sub_t *sub = tdg__sub_get(core->subs, core->subs->heard.first);
+    tdg_event_t *event = tdg__update_take(core, sub);
 
-    event = tdg__update_merge(event, sub->collected);
-    if (sub->collected != NULL)
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
-    sub->told_read = sub->held = sub->collected = NULL;
     tdg__sub_free(core, sub);
     if (event != NULL) /* without its contents, but told */
         tdg__update_emit(core, event);
@@ -210,8 +204,12 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
         tdg__session_heard(found.last);
 
     sub = tdg__subs_lookup(subs, uri, len);
-    if (sub != NULL && (sub->flags & TDG__SUB_HEARD) == 0)
-        return NULL; /* it is being unsubscribed from */
+    if (sub != NULL && (sub->flags & TDG__SUB_HEARD) == 0) {
+        /* It is being unsubscribed from, what covers it is not. The record may go before
+         * a read ends, and the update with it: it is told without. */
+        sub->flags &= ~(unsigned)TDG__SUB_REREAD;
+        return sub;
+    }
     if (sub != NULL) {
         tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
                          sub->id);
@@ -227,6 +225,14 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     sub->flags = (sub->flags & ~(unsigned)TDG__SUB_REREAD) | TDG__SUB_HEARD | found.flags;
     tdg__list_append(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);
     return sub;
+}
+
+void tdg__cover_leave(tdg__core_t *core, const tdg__sub_t *sub) {
+    struct tdg__subs *subs = core->subs;
+
+    tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);
+    subs->heard_count--;
+    subs->heard_bytes -= sub->len;
 }
 
 /* Whether `above` can be why the URI was told. */

@@ -180,16 +180,18 @@ bool tdg__event_is_lower(const json_t *number, const json_t *other) {
     return json_number_value(number) < json_number_value(other);
 }
 
-/* Each keeps what the other was charged. */
+/* Each takes along what the other was charged, and its account. */
 static void swap_metadata(tdg_event_t *event, tdg_event_t *other) {
     record_t *record = (record_t *)event, *beside = (record_t *)other;
     const json_t *metadata = event->metadata;
-    size_t bytes = record->metadata_bytes;
+    size_t bytes = record->metadata_bytes, *account = record->account;
 
     event->metadata = other->metadata;
     other->metadata = metadata;
     record->metadata_bytes = beside->metadata_bytes;
     beside->metadata_bytes = bytes;
+    record->account = beside->account;
+    beside->account = account;
 }
 
 /* Not between kinds: what was made anew may count from 1. */

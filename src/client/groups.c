@@ -164,6 +164,24 @@ void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group) {
     tdg__free(group);
 }
 
+void tdg__groups_clean(tdg__core_t *core) {
+    tdg__sub_group_t **at = &core->subs->groups->next;
+
+    while (*at != NULL) {
+        tdg__sub_group_t *group = *at;
+
+        if (group->count > 0 || group->live != NULL || group->fresh != NULL ||
+            group->old != NULL) {
+            at = &group->next;
+            continue;
+        }
+        *at = group->next;
+        /* No stream will acknowledge an unsubscribe any more. */
+        tdg__waiters_settle(core, &group->waiters, 0, NULL);
+        tdg__group_free(core, group);
+    }
+}
+
 json_t *tdg__group_meta(const tdg__sub_group_t *group, const char *cursor, bool since,
                         bool *ret_failed) {
     json_t *meta = json_object();

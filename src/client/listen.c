@@ -144,9 +144,28 @@ static bool is_another(const tdg__core_t *core, const tdg__sub_group_t *group,
 
     if (core->subs->suspected || !group->gap)
         return false;
-    return code == TDG__RPC_METHOD_NOT_FOUND ||
-           ((code == 0 || (code <= -32000 && code > -32020)) &&
+    if (code == TDG__RPC_METHOD_NOT_FOUND || code == TDG__RPC_UNSUPPORTED_VERSION)
+        return true;
+    return ((code == 0 || code == TDG__RPC_INVALID_REQUEST ||
+             (code <= -32000 && code > -32020)) &&
             (status == 400 || status == 404 || status == 405));
+}
+
+/* A wish that is refused is none any more: it must not have others refused with it. There
+ * is no LOST for lists that were told before: those are asked for again in due time. */
+static void refuse_lists(tdg__core_t *core, tdg__sub_group_t *group,
+                         const tdg__outcome_t *outcome) {
+    core->subs->lists &= core->subs->lists_once;
+    if (core->subs->lists != 0 && group->live == NULL)
+        try_later(core, group, outcome->retry_after_ms);
+}
+
+/* Whether the listen of this serial asked for it, and it is not live by an earlier one.
+ */
+static bool is_asked(const tdg__sub_t *sub, const tdg__sub_group_t *group,
+                     uint32_t serial) {
+    return sub->group == group && sub->serial == serial &&
+           ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL);
 }
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
@@ -160,9 +179,10 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
         code = TDG_ENOTSUP;
     json_incref(failure.data);
     tdg__waiters_settle(core, &group->waiters, code, &failure);
+    if (group == core->subs->groups)
+        refuse_lists(core, group, outcome);
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial &&
-            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+        if (is_asked(sub, group, serial))
             tdg__sub_refused(core, sub, code, &failure);
     }
     json_decref(failure.data);
@@ -175,8 +195,7 @@ static void put_off(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group && sub->serial == serial &&
-            ((sub->flags & TDG__SUB_LIVE) == 0 || sub->leaving != NULL))
+        if (is_asked(sub, group, serial))
             tdg__sub_put_off(core, sub, outcome->failure);
     }
     try_later(core, group, outcome->retry_after_ms);
@@ -217,12 +236,29 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     }
 }
 
+static bool asks_for_more(const tdg__core_t *core, const tdg__sub_group_t *group,
+                          uint32_t serial) {
+    const tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (is_asked(sub, group, serial))
+            return true;
+    }
+    return false;
+}
+
 static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
                            const tdg__outcome_t *outcome) {
     if (outcome->code == TDG_EENDED)
         return;
     if (group->checked && group->live != NULL) {
-        on_check_ended(core, group, outcome);
+        /* A refusal of what is new says nothing of the live one: checked without it. */
+        if (asks_for_more(core, group, serial) && !tdg__subs_transient(outcome)) {
+            group->dirty = true;
+            refuse(core, group, serial, outcome);
+        } else {
+            on_check_ended(core, group, outcome);
+        }
         return;
     }
     if (group->gap && has_one_life(core)) {
@@ -265,12 +301,13 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                             : outcome->failure->message);
 }
 
-/* One that was replaced broke before its time: what was on its way is lost, and the other
- * one began after that. */
+/* One that was replaced ended before its time. Where it broke, what was on its way is
+ * lost, and the other one began after that. */
 static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool left,
                          unsigned lists, const tdg__outcome_t *outcome) {
     tdg__sub_t *sub;
 
+    tdg__subs_kick(core); /* the group may wait for it to go */
     if (outcome->code == 0)
         return; /* the server had written all */
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
@@ -278,7 +315,6 @@ static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool 
             tdg__gap_mark(sub);
     }
     core->subs->list_gap |= lists & core->subs->lists;
-    tdg__subs_kick(core);
 }
 
 /* A stream is over, however it came to that; it is gone for whoever looks. */
@@ -633,18 +669,6 @@ static void work_on(tdg__core_t *core, tdg__sub_group_t *group) {
 }
 
 void tdg__listen_work(tdg__core_t *core) {
-    tdg__sub_group_t **at = &core->subs->groups;
-
-    while (*at != NULL) {
-        tdg__sub_group_t *group = *at;
-
+    for (tdg__sub_group_t *group = core->subs->groups; group != NULL; group = group->next)
         work_on(core, group);
-        if (group != core->subs->groups && group->count == 0 && group->live == NULL &&
-            group->fresh == NULL && group->old == NULL) {
-            *at = group->next;
-            tdg__group_free(core, group);
-        } else {
-            at = &group->next;
-        }
-    }
 }

@@ -47,14 +47,14 @@ static void note_named(tdg__listen_t *listen, const json_t *uris) {
 }
 
 /* Lists: those who wait for the wish are told; so is whoever waits for an unsubscribe. */
-static void settle_waiters(tdg__listen_t *listen, unsigned honoured) {
+static void settle_waiters(tdg__listen_t *listen) {
     tdg__core_t *core = listen->core;
     tdg_failure_t failure;
 
     while (listen->waiters != NULL) {
         tdg__waiter_t *waiter = listen->waiters;
-        bool missing =
-            waiter->call->kind == TDG__CALL_LISTS && (listen->lists & ~honoured) != 0;
+        bool missing = waiter->call->kind == TDG__CALL_LISTS &&
+                       (listen->lists & ~listen->honoured) != 0;
 
         tdg__waiter_settle(core, waiter, missing ? TDG_ENOTSUP : 0,
                            missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
@@ -207,7 +207,8 @@ void tdg__listen_acknowledged(tdg__listen_t *listen, json_t *params) {
         return; /* once is enough */
 
     note_named(listen, json_object_get(notifications, "resourceSubscriptions"));
-    settle_waiters(listen, tdg__listen_lists(notifications));
+    listen->honoured = tdg__listen_lists(notifications);
+    settle_waiters(listen);
     gap = find_gap(listen, meta);
     checked = group->checked && !core->ours; /* ours go on from the cursor */
     if (gap == GAP || checked)

@@ -133,7 +133,7 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
     sub->read = NULL;
     sub->told_read = NULL;
     core->subs->reads--;
-    if (sub->held != NULL)
+    if (sub->held != NULL || (base && update != NULL)) /* that one decides nothing */
         tdg__reread_queue(core, sub, false);
     tdg__subs_kick(core);
     if (outcome->code == TDG_EENDED) {

@@ -293,6 +293,7 @@ void tdg__session_down(tdg__core_t *core) {
             sub->resume = place;
         sub->flags &=
             ~(unsigned)(TDG__SUB_QUEUED | TDG__SUB_LIVE | TDG__SUB_STALE | TDG__SUB_OWED);
+        tdg__sub_drop_before(sub);
         if (sub->flags & TDG__SUB_GONE) {
             tdg__waiters_settle(core, &sub->waiters, 0, NULL);
             tdg__sub_free(core, sub);
@@ -300,7 +301,7 @@ void tdg__session_down(tdg__core_t *core) {
     }
     subs->cursor[0] = '\0';
     subs->failed = 0;
-    if (core->era == TDG_ERA_LEGACY) {
+    if (subs->era == TDG_ERA_LEGACY) { /* that of the core may be in doubt now */
         subs->list_gap |= subs->lists;
         core->ours =
             false; /* until the next session shows it: it may be another server */

@@ -131,6 +131,7 @@ static void beside_opened(tdg__core_t *core, bool shown) {
     get->now = other_of(get);
     get->check = TDG__GET_COMPARING;
     get->assumed = !shown;
+    get->renewed = false;
     tdg__core_timer_at(core, &get->timer,
                        tdg__core_now(core) + tdg__lifesign_patience(core));
     tdg__lifesign_watch(core, &get->life, core->keepalive_ms, false);

@@ -61,6 +61,8 @@ void tdg__waiter_settle(tdg__core_t *core, tdg__waiter_t *waiter, int code,
     tdg__sub_call_t *call = waiter->call;
     size_t index = (size_t)(waiter - call->waiters);
 
+    if (call->kind == TDG__CALL_UNSUBSCRIBE && code != TDG_EENDED)
+        code = 0; /* whatever the server says, it is over */
     if (waiter->list != NULL)
         unlink_waiter(waiter);
     waiter->code = code;
@@ -157,11 +159,13 @@ static void on_timeout(tdg__core_t *core, tdg__core_timer_t *timer) {
     explain_timeout(core, call, &timeout);
     for (size_t i = 0; i < call->count; i++) {
         tdg__waiter_t *waiter = &call->waiters[i];
-        tdg__sub_t *sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
-        const tdg__refusal_t *refusal = sub != NULL ? sub->refusal : NULL;
+        const tdg__refusal_t *refusal;
+        tdg__sub_t *sub;
 
         if (waiter->list == NULL)
-            continue;
+            continue; /* its record may be gone, and with the last one all of the pool */
+        sub = waiter->sub != 0 ? tdg__sub_get(core->subs, waiter->sub) : NULL;
+        refusal = sub != NULL ? sub->refusal : NULL;
         if (!over && !is_refused_for_long(core, waiter, refusal)) {
             if (waiter->give_up_ms < next_ms)
                 next_ms = waiter->give_up_ms;

@@ -105,12 +105,8 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->flags & TDG__SUB_QUEUED)
         tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
                          sub->id);
-    if (sub->flags & TDG__SUB_HEARD) {
-        tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
-                         sub->id);
-        subs->heard_count--;
-        subs->heard_bytes -= sub->len;
-    }
+    if (sub->flags & TDG__SUB_HEARD)
+        tdg__cover_leave(core, sub);
     if (sub->flags & TDG__SUB_TEMPLATE)
         tdg__cover_remove(core, sub);
     if (sub->group != NULL) {
@@ -119,6 +115,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (sub->leaving != NULL)
         sub->leaving->dirty = true;
+    tdg__sub_drop_before(sub);
     if (tdg__sub_wanted(sub))
         core->counts.subscriptions--;
 
@@ -202,9 +199,9 @@ void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
     struct tdg__subs *subs = core->subs;
 
     if (retry_after_ms >= 0)
-        tdg__backoff_floor(&core->backoff, retry_after_ms > UINT32_MAX
-                                               ? UINT32_MAX
-                                               : (uint32_t)retry_after_ms);
+        tdg__backoff_floor_once(&core->backoff, retry_after_ms > UINT32_MAX
+                                                    ? UINT32_MAX
+                                                    : (uint32_t)retry_after_ms);
     subs->retry_wanted = true;
     tdg__subs_kick(core);
 }
@@ -316,6 +313,7 @@ static void on_soon(tdg__core_t *core, tdg__core_timer_t *timer) {
             tdg__listen_work(core);
         else
             tdg__session_work(core);
+        tdg__groups_clean(core);
         tdg__subs_check_up(core);
         tdg__gaps_tell(core);
         tdg__reread_work(core);
@@ -337,10 +335,40 @@ static bool can_subscribe(const tdg__core_t *core) {
     return json_is_true(json_object_get(resources, "subscribe"));
 }
 
+/* It was there before: what changed while nobody watched it shows by what is known of it.
+ * Where nothing is, it may have changed. The last thing that happens to the record: this
+ * tells where memory is out. */
+static void poll_on(tdg__core_t *core, tdg__sub_t *sub) {
+    const unsigned known = sub->flags & (TDG__SUB_KNOWN | TDG__SUB_CHANGED);
+    tdg_event_t *event;
+
+    tdg__waiters_settle(core, &sub->waiters, 0, NULL);
+    if (known == TDG__SUB_KNOWN) {
+        tdg__reread_queue(core, sub, true);
+        return;
+    }
+    event = tdg__event_create(TDG_EVENT_UPDATED, sub->uri, NULL, NULL, 0, NULL);
+    if (event != NULL)
+        event->maybe = true;
+    tdg__reread_compare(core, sub, event);
+}
+
 static void poll_only(tdg__core_t *core, tdg__sub_t *sub) {
-    sub->flags &= ~(unsigned)(TDG__SUB_LIVE | TDG__SUB_STALE);
-    if ((sub->flags & TDG__SUB_POLLED) == 0)
-        sub->flags |= TDG__SUB_POLLED | TDG__SUB_BASE;
+    const bool begins = (sub->flags & TDG__SUB_POLLED) == 0;
+
+    sub->flags &= ~(unsigned)(TDG__SUB_LIVE | TDG__SUB_STALE | TDG__SUB_GAP);
+    sub->flags |= TDG__SUB_POLLED;
+    if (sub->leaving != NULL) { /* which nobody asks for it any more */
+        sub->leaving->dirty = true;
+        sub->leaving = NULL;
+        tdg__subs_kick(core);
+    }
+    if (begins && (sub->flags & TDG__SUB_ONCE)) {
+        poll_on(core, sub);
+        return;
+    }
+    if (begins)
+        sub->flags |= TDG__SUB_BASE;
     if (sub->flags & TDG__SUB_BASE)
         tdg__reread_queue(core, sub, true);
 }
@@ -364,11 +392,17 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
             tdg__failure_make(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
         return;
     }
-    sub->flags &= ~(unsigned)TDG__SUB_POLLED;
+    sub->flags &= ~(unsigned)(TDG__SUB_POLLED | TDG__SUB_BASE);
     if (core->era == TDG_ERA_MODERN)
         sub->group->dirty = true;
     else
         tdg__session_queue(core, sub);
+}
+
+void tdg__sub_drop_before(tdg__sub_t *sub) {
+    if (sub->before != NULL)
+        sub->before->count--;
+    sub->before = NULL;
 }
 
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
@@ -380,6 +414,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->leaving != NULL)
         sub->leaving->dirty = sub->leaving->left = true;
     sub->leaving = NULL;
+    tdg__sub_drop_before(sub);
     tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     if (first && sub->poll_ms != 0)
         tdg__reread_queue(core, sub, true); /* what later polls compare with */
@@ -388,6 +423,7 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
 /* From here on nothing about it is told. */
 static void silence(tdg__core_t *core, tdg__sub_t *sub) {
     core->opts.forget(core->opts.user, sub->uri);
+    clear_put_off(core, sub);
     core->counts.subscriptions--;
     sub->flags = (sub->flags | TDG__SUB_GONE) & ~(unsigned)TDG__SUB_GAP;
     tdg__reread_end(core, sub);
@@ -397,6 +433,19 @@ static void silence(tdg__core_t *core, tdg__sub_t *sub) {
 void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub) {
     silence(core, sub);
     tdg__sub_free(core, sub);
+}
+
+/* What waits in a subscription that never was live came because of what covers its URI,
+ * if anything does, and is told because of that. The event is stolen, and may be NULL. */
+static void tell_covered(tdg__core_t *core, tdg_event_t *event) {
+    tdg__sub_t *sub = NULL;
+
+    if (event != NULL && !event->maybe) /* no doubt of ours */
+        sub = tdg__cover_hear(core, event->uri, strlen(event->uri));
+    if (sub != NULL)
+        tdg__update_tell(core, sub, event);
+    else
+        tdg_event_free(event);
 }
 
 void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
@@ -413,7 +462,10 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
 
     tdg__waiters_settle(core, &sub->waiters, code, failure);
     if (sub->leaving != NULL) { /* the options are refused: it keeps those it had */
-        sub->group->count--;
+        if (--sub->group->count == 0) { /* its stream, if any, is not needed */
+            sub->group->dirty = true;
+            tdg__subs_kick(core);
+        }
         sub->group = sub->leaving;
         sub->group->count++;
         sub->leaving = NULL;
@@ -423,8 +475,13 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         if ((sub->flags & TDG__SUB_ONCE) == 0) { /* left from an earlier subscription */
             silence(core, sub);
             tdg__session_queue(core, sub);
+        } else if (sub->before != NULL) { /* likewise */
+            sub->group->count--;
+            sub->group = sub->before;
+            sub->before = NULL;
+            sub->flags &= ~(unsigned)TDG__SUB_STALE;
         }
-        return; /* else likewise */
+        return;
     }
 
     if (sub->flags & TDG__SUB_ONCE) {
@@ -433,7 +490,9 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         tdg__update_emit(core, event);
         return;
     }
+    event = tdg__update_take(core, sub);
     tdg__sub_end(core, sub);
+    tell_covered(core, event);
 }
 
 /* ---- What the owner asks for -------------------------------------------- */
@@ -460,6 +519,10 @@ static void change_group(tdg__core_t *core, tdg__sub_t *sub, tdg__sub_group_t *g
         if (core->era != TDG_ERA_MODERN) {
             if (sub->flags & (TDG__SUB_LIVE | TDG__SUB_ASKED))
                 sub->flags |= TDG__SUB_STALE;
+            if ((sub->flags & TDG__SUB_LIVE) && sub->before == NULL) {
+                sub->before = before;
+                before->count++;
+            }
         } else if (sub->leaving == group) { /* back to what still has it */
             sub->leaving = NULL;
             before->dirty = true;
@@ -480,7 +543,8 @@ static void change_group(tdg__core_t *core, tdg__sub_t *sub, tdg__sub_group_t *g
     sub->serial = 0;
 }
 
-/* The record for a URI that is subscribed to from now on. */
+/* The record for a URI that is to be subscribed to. One that is only heard of is still
+ * that: what waits in it must not be lost where there is no memory for the rest. */
 static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret) {
     struct tdg__subs *subs = core->subs;
     tdg__sub_t *sub = tdg__subs_lookup(subs, uri, len);
@@ -493,9 +557,8 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
     if (core->counts.subscriptions >= core->client->max_subscriptions)
         return TDG_ESUBSCRIPTIONS;
 
-    if (sub != NULL && (sub->flags & TDG__SUB_HEARD))
-        tdg__sub_free(core, sub);
-    else if (sub != NULL) { /* legacy: its unsubscribe is still under way */
+    if (sub != NULL && (sub->flags & TDG__SUB_GONE)) {
+        /* legacy: its unsubscribe is still under way */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
         sub->flags &= ~(unsigned)(TDG__SUB_GONE | TDG__SUB_ONCE | TDG__SUB_OWED);
         sub->flags |= TDG__SUB_STALE; /* whatever it had, it is asked for anew */
@@ -504,14 +567,16 @@ static int want(tdg__core_t *core, const char *uri, size_t len, tdg__sub_t **ret
         return 0;
     }
 
-    sub = tdg__sub_create(core, uri, len);
-    if (sub == NULL)
-        return TDG_ENOMEM;
-    core->counts.subscriptions++;
-
+    if (sub == NULL) {
+        sub = tdg__sub_create(core, uri, len);
+        if (sub == NULL)
+            return TDG_ENOMEM;
+        core->counts.subscriptions++;
+    }
     rv = tdg__cover_add(core, sub);
     if (rv < 0) {
-        tdg__sub_free(core, sub);
+        if (tdg__sub_wanted(sub))
+            tdg__sub_free(core, sub);
         return rv;
     }
     *ret = sub;
@@ -533,13 +598,18 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
     if (rv < 0)
         return rv;
 
-    change_group(core, sub, group);
     rv = tdg__poll_set(core, sub, opts->poll_ms);
     if (rv < 0) {
-        if ((sub->flags & TDG__SUB_ONCE) == 0 && sub->waiters == NULL)
+        if ((sub->flags & (TDG__SUB_ONCE | TDG__SUB_HEARD)) == 0 && sub->waiters == NULL)
             tdg__sub_free(core, sub);
         return rv;
     }
+    if (sub->flags & TDG__SUB_HEARD) {
+        tdg__cover_leave(core, sub);
+        sub->flags &= ~(unsigned)TDG__SUB_HEARD;
+        core->counts.subscriptions++;
+    }
+    change_group(core, sub, group);
     sub->flags &= ~(unsigned)(TDG__SUB_REREAD | TDG__SUB_AWAITS);
     if (opts->reread)
         sub->flags |= TDG__SUB_REREAD;
@@ -627,6 +697,14 @@ void tdg__core_unsubscribe(tdg__core_t *core, const char *uri, tdg__core_done_fn
     tdg__subs_kick(core);
 }
 
+/* Whether the server is known to notify of them. */
+static bool has_lists(const struct tdg__subs *subs, unsigned lists) {
+    const tdg__listen_t *live = subs->groups->live;
+
+    return lists == subs->lists &&
+           (lists == 0 || (live != NULL && (lists & ~live->honoured) == 0));
+}
+
 void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn done,
                            void *user) {
     const unsigned all = 1u << TDG_LIST_RESOURCES | 1u << TDG_LIST_TEMPLATES |
@@ -644,7 +722,7 @@ void tdg__core_watch_lists(tdg__core_t *core, unsigned lists, tdg__core_done_fn 
     call = tdg__sub_call_create(core, TDG__CALL_LISTS, 1, done, user);
     if (call == NULL)
         return;
-    if (lists == subs->lists) {
+    if (has_lists(subs, lists)) {
         tdg__waiter_settle(core, &call->waiters[0], 0, NULL);
         return;
     }

@@ -122,6 +122,8 @@ struct tdg__sub {
 
     tdg__sub_group_t *group;   /* whose options it has */
     tdg__sub_group_t *leaving; /* modern: whose stream has it until the group's has */
+    tdg__sub_group_t *before;  /* legacy: whose options it goes back to where those of the
+                                * group are refused; counts it as well; NULL: none */
     uint32_t serial;           /* modern: the newest listen of the group that names it */
     uint32_t acked;            /* the newest acknowledgement that does */
     tdg__asked_t *asked;       /* legacy: (un)subscribe under way */
@@ -178,6 +180,7 @@ struct tdg__listen {
     bool had_cursor;
     bool left;               /* old: some that it has are of other groups now */
     unsigned lists;          /* asked for */
+    unsigned honoured;       /* of these: acknowledged */
     tdg__waiter_t *waiters;  /* for its acknowledgement */
     tdg__core_timer_t timer; /* until the acknowledgement; of an old one: until its end */
 };
@@ -294,6 +297,9 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub);
 
 void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub);
 
+/* It does not go back to the options that it had. */
+void tdg__sub_drop_before(tdg__sub_t *sub);
+
 /* It is over: nothing is told about it any more, and it is freed. */
 void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub);
 
@@ -354,6 +360,7 @@ const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
 int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
                     tdg__sub_group_t **ret);
 void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group);
+void tdg__groups_clean(tdg__core_t *core); /* frees those without anything */
 
 /* Its options, and a cursor where not empty, as the `_meta` of a request: new, or NULL
  * where there is nothing to say. *ret_failed: memory is out. */
@@ -401,6 +408,8 @@ void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);
 void tdg__update_emit(tdg__core_t *core, tdg_event_t *event);
 /* The newer one, with what the older stood for; both stolen, either may be NULL. */
 tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
+/* All that waits in the record to be told, as one; new, or NULL: nothing does. */
+tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is told */
 void tdg__updates_flush(tdg__core_t *core);  /* tells it */
 void tdg__update_list(tdg__core_t *core, tdg_list_t list, bool maybe);
@@ -425,6 +434,8 @@ bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* The record of a URI that is covered, made where there is none; NULL: no memory. */
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len);
+/* It is not only heard of any more, or is about to be freed. */
+void tdg__cover_leave(tdg__core_t *core, const tdg__sub_t *sub);
 /* Those that nothing covers any more, now that this one is GONE. */
 void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone);
 

@@ -122,6 +122,13 @@ static tdg_event_t *take_collected(struct tdg__subs *subs, tdg__sub_t *sub) {
     return event;
 }
 
+tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub) {
+    tdg_event_t *event = tdg__update_merge(sub->told_read, sub->held);
+
+    sub->told_read = sub->held = NULL;
+    return tdg__update_merge(event, take_collected(core->subs, sub));
+}
+
 void tdg__updates_flush(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     unsigned lists = subs->list_collected;

@@ -153,8 +153,13 @@ static void on_event(void *user, const tdg__sse_event_t *event) {
     tdg__post_t *post = user;
     char why[WHY_BYTES];
 
-    if (event->has_data && event->len > 0 && strcmp(event->name, "message") == 0)
-        read_text(post, event->data, event->len, why);
+    if (event->has_data && event->len > 0 && strcmp(event->name, "message") == 0 &&
+        read_text(post, event->data, event->len, why) == TDG_ENOMEM) {
+        /* The message is lost here, but not for the next stream, which begins after the
+         * last id or cursor: none of what follows may be read. */
+        tdg__sse_stop(&post->sse);
+        return;
+    }
     /* After the message: who goes on behind an id has seen what came with it. */
     if (post->gone || event->id == NULL)
         return;

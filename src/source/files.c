@@ -292,8 +292,11 @@ static int watch(tdg__source_t *source, const tdg_target_t *target) {
     int rv = files->settled ? 0 : answer_later(files, target);
 
     /* Lists are watched in all sources, and the end of that is told to all of them,
-     * whatever they answered: so it counts, and is answered at once. */
-    if (rv == TDG_ENOMEM && target->kind == TDG_TARGET_LIST)
+     * whatever they answered: so it counts, and is answered at once. So is a template
+     * whose subscribers were answered before a reload: what the first walk finds is
+     * theirs, and nobody would find it again. */
+    if (rv == TDG_ENOMEM && (target->kind == TDG_TARGET_LIST ||
+                             (target->kind == TDG_TARGET_TEMPLATE && source->compares)))
         rv = 0;
     if (rv != TDG_ENOMEM)
         files->watching++;

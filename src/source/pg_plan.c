@@ -503,7 +503,8 @@ int tdg__pg_plan_payload(const tdg__pg_plan_t *plan, const char *payload,
         json_decref(root);
         return rv;
     }
-    if (payload[0] == '\0' || plan->variable_count != 1)
+    /* JSON that is too large for us, or has such a number, is no value of a key. */
+    if (rv != TDG_EJSON || payload[0] == '\0' || plan->variable_count != 1)
         return TDG_ENOTFOUND;
     return tdg__pg_plan_uri(plan, values, out);
 }

@@ -244,6 +244,59 @@ static void refused_options_leave_those_it_had(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
+/* On its way to other options it turns out that it can be polled only: the stream that
+ * had it is asked for the rest, and may go before it. */
+static void what_is_polled_leaves_the_stream_that_had_it(void **state) {
+    struct fake *f = *state;
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    const tdg_subscribe_opts_t polled = {.batch_ms = 300, .poll_ms = 10000};
+    struct fake_note *note;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", &slow, "");
+    play_live(f, "a:2", &slow, "");
+    fake_pass(f, 1000);
+    note = play_subscribe(f, "a:1", &polled);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    fake_result(f, fake_find(f, "resources/read"),
+                "{'resultType':'complete','contents':[{'uri':'a:1','text':'1'}]}");
+    assert_int_equal(fake_code(note), 0);
+    fake_pass(f, 1000);
+    params = fake_params(fake_find(f, LISTEN));
+    assert_json_equal(json_object_get(params, "notifications"),
+                      "{'resourceSubscriptions':['a:2']}");
+    json_decref(params);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+
+    play_unsubscribe(f, "a:2");
+    fake_pass(f, 1000);
+    play_unsubscribe(f, "a:1");
+    fake_pass(f, 1000);
+    assert_int_equal(play_open(f, LISTEN), 0);
+}
+
+/* The server has acknowledged the stream, but not the only subscription in it. */
+static void refused_options_leave_no_empty_stream(void **state) {
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake *f = *state;
+    struct fake_sent *first;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    note = play_subscribe(f, "a:1", &slow);
+    play_ack(f, fake_find(f, LISTEN), "a:1", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(play_open(f, LISTEN), 1);
+    assert_int_equal(fake_count(f, LISTEN), 2);
+    play_update(f, first, "a:1", "");
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:1\n");
+}
+
 /* ---- Replacing ---------------------------------------------------------- */
 
 static void the_old_stream_stays_until_the_new_one_is_acknowledged(void **state) {
@@ -385,6 +438,25 @@ static void a_replaced_stream_that_breaks_leaves_doubts(void **state) {
     fake_pass(f, 1000);
     assert_told(f, "");
     assert_int_equal(play_open(f, LISTEN), 1);
+}
+
+/* a:3 waits for the replaced stream to go, which the server ends before we do. */
+static void a_replaced_stream_that_ends_lets_the_next_begin(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *first;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    first = fake_find(f, LISTEN);
+    play_live(f, "a:2", NULL, "");
+    note = play_subscribe(f, "a:3", NULL);
+    assert_int_equal(fake_count(f, LISTEN), 2);
+    fake_result(f, first, "{'resultType':'complete'}");
+    assert_int_equal(fake_count(f, LISTEN), 3);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    assert_told(f, "");
 }
 
 /* a:1 is named for as long as it is on its way to other options, and comes back before
@@ -591,6 +663,27 @@ static void a_server_that_ends_streams_at_once_meets_no_storm(void **state) {
     assert_true(fake_count(f, LISTEN) <= 22);
 }
 
+static void retry_after_holds_for_one_wait(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    fake_retry_after(f, fake_find(f, LISTEN), 503, 30000);
+    fake_pass(f, 29999);
+    assert_null(fake_seek(f, LISTEN));
+    fake_pass(f, 1);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+
+    fake_pass(f, 10000);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 static void who_is_barred_on_return_gives_up(void **state) {
     struct fake *f = *state;
     char *told;
@@ -653,13 +746,66 @@ static void a_cancelled_stream_is_over(void **state) {
     assert_told(f, "UP\nUPDATED a:1 maybe\n");
 }
 
+/* The record of the last one goes, and with it those of all. */
+static void given_up_beside_what_is_refused(void **state) {
+    static const char *const uris[] = {"a:1", "a:2"};
+    struct fake *f = *state;
+    struct fake_note *note;
+    int codes[2] = {0};
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = fake_note(f);
+    tdg__core_subscribe(f->core, uris, 2, NULL, codes, fake_done, note);
+    fake_run(f);
+    play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                "{'notifications':{},'_meta':{'dev.tidings/refused':"
+                "{'a:1':'subscription_failed','a:2':'not_found'}}}");
+    f->answer = NULL;
+    fake_pass(f, 61000); /* nobody acknowledges the next listens */
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_int_equal(codes[1], TDG_ENOTFOUND);
+}
+
+static void an_unsubscribe_does_not_fail(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, "");
+    fake_pass(f, 1000);
+    note = play_unsubscribe(f, "a:1");
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), 0);
+}
+
+/* Servers of the Python SDK answer so to a request without a session. */
+static void a_legacy_server_in_its_place_loses_nothing(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    f->answer = fake_legacy_server;
+    fake_pass(f, 1000);
+    fake_status(f, fake_find(f, LISTEN), 400,
+                "{'code':-32600,'message':'Bad Request: Missing session ID'}");
+    fake_pass(f, 5000);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_result(f, fake_find(f, "resources/subscribe"), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_legacy_server_in_its_place_loses_nothing),
+        HTTP(an_unsubscribe_does_not_fail),
         HTTP(returns_when_it_is_acknowledged),
         HTTP(what_is_left_out_is_refused),
         HTTP(what_is_left_out_has_the_code_of_its_reason),
+        HTTP(given_up_beside_what_is_refused),
         HTTP(many_cost_one_listen),
         HTTP(a_server_without_subscriptions_is_not_supported),
         HTTP(an_error_refuses_what_is_new),
@@ -668,12 +814,15 @@ int main(void) {
         HTTP(options_make_groups),
         HTTP(other_options_move_it_without_a_gap),
         HTTP(refused_options_leave_those_it_had),
+        HTTP(what_is_polled_leaves_the_stream_that_had_it),
+        HTTP(refused_options_leave_no_empty_stream),
         HTTP(the_old_stream_stays_until_the_new_one_is_acknowledged),
         HTTP(a_new_listen_says_what_its_cursor_does_not_hold_for),
         HTTP(both_streams_tell_once_by_version),
         HTTP(both_streams_tell_once_without_versions),
         HTTP(a_slow_acknowledgement_delays_no_update),
         HTTP(a_replaced_stream_that_breaks_leaves_doubts),
+        HTTP(a_replaced_stream_that_ends_lets_the_next_begin),
         HTTP(there_and_back_while_a_listen_is_under_way),
         HTTP(the_last_unsubscribe_ends_the_stream),
         HTTP(nothing_is_told_after_an_unsubscribe),
@@ -685,6 +834,7 @@ int main(void) {
         HTTP(trouble_on_return_is_retried),
         HTTP(one_timer_and_no_storm),
         HTTP(a_server_that_ends_streams_at_once_meets_no_storm),
+        HTTP(retry_after_holds_for_one_wait),
         HTTP(who_is_barred_on_return_gives_up),
         PIPE(on_a_pipe_the_id_says_which_stream_it_is),
         PIPE(a_cancelled_stream_is_over),

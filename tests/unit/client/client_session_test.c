@@ -253,6 +253,27 @@ static void refused_options_leave_it_as_it_was(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
+static void refused_options_are_not_asked_for_in_the_next_session(void **state) {
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5}, slower = {.debounce_ms = 7};
+    struct fake *f = *state;
+    json_t *params;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:1", &slow, "");
+    play_subscribe(f, "a:1", &slower);
+    fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_opened(f, fake_find(f, "GET"));
+    params = fake_params(fake_find(f, SUBSCRIBE));
+    assert_json_equal(json_object_get(params, "_meta"),
+                      "{'dev.tidings/options':{'awaitCreation':true,'debounceMs':5}}");
+    json_decref(params);
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
 static void options_are_asked_for_until_there_is_an_answer(void **state) {
     struct fake *f = *state;
     const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
@@ -270,6 +291,26 @@ static void options_are_asked_for_until_there_is_an_answer(void **state) {
     assert_int_equal(fake_code(first), 0);
     assert_int_equal(fake_code(second), 0);
     assert_told(f, "");
+}
+
+/* "Since the last run" is another option each time; there may be 64 at once. */
+static void options_that_nothing_has_any_more_are_forgotten(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    for (int i = 1; i <= 100; i++) {
+        const tdg_subscribe_opts_t since = {.since_ms = i},
+                                   other = {.since_ms = 1000 + i};
+
+        play_live(f, "a:2", &since, "");
+        play_unsubscribe(f, "a:2");
+        fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+
+        play_live(f, "a:1", &since, "");
+        play_subscribe(f, "a:1", &other);
+        fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
+    }
 }
 
 /* ---- Unsubscribing ------------------------------------------------------ */
@@ -304,6 +345,32 @@ static void subscribing_again_waits_for_the_unsubscribe(void **state) {
     fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
     fake_result(f, fake_find(f, SUBSCRIBE), "{}");
     assert_int_equal(fake_code(again), 0);
+}
+
+/* Counted as retried no longer, or a modern stream would never be told as UP. */
+static void unsubscribing_ends_the_retries(void **state) {
+    const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:1", NULL, "");
+    play_live(f, "a:2", NULL, ""); /* so that the stream stays */
+    play_subscribe(f, "a:1", &slow);
+    fake_status(f, fake_find(f, SUBSCRIBE), 503, NULL);
+    assert_int_equal(f->core->counts.retrying, 1);
+    play_unsubscribe(f, "a:1");
+    assert_int_equal(f->core->counts.retrying, 0);
+    note = play_subscribe(f, "a:1", NULL);
+    fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
+    fake_result(f, fake_find(f, SUBSCRIBE), "{}");
+    assert_int_equal(fake_code(note), 0);
+
+    f->answer = fake_modern_server;
+    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 2000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\nUPDATED a:2 maybe\n");
 }
 
 static void doubts_are_not_told_after_an_unsubscribe(void **state) {
@@ -454,6 +521,24 @@ static void another_server_in_its_place_leaves_doubts(void **state) {
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
+/* What looked like a server of the other era was none. */
+static void lists_leave_doubts_where_the_era_was_in_doubt(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_lists(f, 1u << TDG_LIST_RESOURCES);
+    fake_opened(f, fake_find(f, "GET"));
+    tdg__core_request(f->core, "prompts/list", NULL, 0, fake_done, fake_note(f));
+    fake_run(f);
+    fake_status(f, fake_find(f, "prompts/list"), 400,
+                "{'code':-32020,'message':'headers'}");
+    assert_told(f, "DOWN\n");
+    fake_pass(f, 2000);
+    assert_int_equal(f->core->era, TDG_ERA_LEGACY);
+    fake_opened(f, fake_find(f, "GET"));
+    assert_told(f, "UP\nLIST_CHANGED maybe\n");
+}
+
 static void refused_after_a_return_is_lost(void **state) {
     struct fake *f = *state;
 
@@ -505,8 +590,10 @@ static void lists_need_a_server_that_tells(void **state) {
     note = play_lists(f, 1u << TDG_LIST_TOOLS);
     fake_opened(f, fake_find(f, "GET"));
     assert_int_equal(fake_code(note), TDG_ENOTSUP);
+    assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_TOOLS)), TDG_ENOTSUP);
     note = play_lists(f, 1u << TDG_LIST_TEMPLATES);
     assert_int_equal(fake_code(note), 0);
+    assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_TEMPLATES)), 0);
     play_notify(f, fake_find(f, "GET"), "notifications/resources/list_changed", "{}");
     play_notify(f, fake_find(f, "GET"), "notifications/tools/list_changed", "{}");
     assert_told(f, "LIST_CHANGED\n");
@@ -530,16 +617,20 @@ int main(void) {
         HTTP(options_go_with_the_request),
         HTTP(what_does_not_exist_yet_is_asked_for),
         HTTP(refused_options_leave_it_as_it_was),
+        HTTP(refused_options_are_not_asked_for_in_the_next_session),
         HTTP(options_are_asked_for_until_there_is_an_answer),
+        HTTP(options_that_nothing_has_any_more_are_forgotten),
         HTTP(unsubscribing_is_silent_at_once),
         HTTP(subscribing_again_waits_for_the_unsubscribe),
         HTTP(unsubscribing_while_it_is_asked_for),
+        HTTP(unsubscribing_ends_the_retries),
         HTTP(doubts_are_not_told_after_an_unsubscribe),
         HTTP(the_stream_goes_on_after_the_last_event),
         HTTP(a_foreign_stream_leaves_doubts),
         HTTP(a_lost_session_is_made_again_from_the_cursor),
         HTTP(what_was_missed_is_asked_for_until_it_was_heard),
         HTTP(another_server_in_its_place_leaves_doubts),
+        HTTP(lists_leave_doubts_where_the_era_was_in_doubt),
         HTTP(refused_after_a_return_is_lost),
         HTTP(trouble_on_return_is_retried),
         PIPE(a_program_that_ends_is_started_again),

@@ -548,6 +548,27 @@ static void the_session_may_end_at_a_check(void **state) {
     assert_int_equal(fake_count(f, "initialize"), 2);
 }
 
+/* A stream that lives for days outlives many tokens. */
+static void a_check_that_is_fine_allows_for_another_new_token(void **state) {
+    struct fake *f = *state;
+
+    f->token = true;
+    legacy_check(f);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    fake_pass(f, 2 * QUIET_MS + 1);
+    fake_opened(f, open_one(f, "GET", 1));
+    answer_read(f, "1");
+    fake_pass(f, 4 * QUIET_MS + 1);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    assert_int_equal(f->renewed, 2);
+    assert_told(f, "");
+
+    /* The new token does not do either. */
+    fake_pass(f, 8 * QUIET_MS + 1);
+    fake_status(f, open_one(f, "GET", 1), 401, NULL);
+    assert_told(f, "DOWN\nCLOSED\n");
+}
+
 /* ---- 2024-11-05: the stream is the session ------------------------------ */
 
 static void our_old_session_notices_after_three_intervals(void **state) {
@@ -621,10 +642,27 @@ static void a_pipe_may_be_silent(void **state) {
     assert_int_equal(fake_count(f, "ping"), 0);
 }
 
+static void a_refusal_beside_a_check_is_of_what_is_new(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    up_and_known(f, TDG_ERA_MODERN);
+    fake_pass(f, QUIET_MS - 1000);
+    note = play_subscribe(f, "a:2", NULL);
+    fake_pass(f, 1100); /* the first is silent: that listen is to show it */
+    fake_error(f, fake_find(f, LISTEN), -32602, "no such", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    answer_read(f, "1");
+    assert_told(f, "");
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_refusal_beside_a_check_is_of_what_is_new),
         HTTP(ours_is_dead_after_three_intervals),
         HTTP(ours_is_dead_although_it_was_busy),
         HTTP(every_byte_is_a_sign_of_life),
@@ -654,6 +692,7 @@ int main(void) {
         HTTP(a_server_with_late_heads_is_checked_all_the_same),
         HTTP(the_first_stream_may_break_meanwhile),
         HTTP(the_session_may_end_at_a_check),
+        HTTP(a_check_that_is_fine_allows_for_another_new_token),
         HTTP(our_old_session_notices_after_three_intervals),
         HTTP(an_old_session_is_pinged),
         HTTP(an_old_session_that_brings_a_change_is_pinged_as_at_first),

@@ -4,6 +4,7 @@
  * (fake_core.h). What a client does with a server is in client_test.c. */
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -572,6 +573,34 @@ static void after_the_last_event_comes_the_end(void **state) {
     tdg_client_close(client);
 }
 
+static void ignore_event(void *user, tdg_client_t *client, const tdg_event_t *event) {
+    (void)user;
+    (void)client;
+    (void)event;
+}
+
+static void lost_events_are_counted(void **state) {
+    (void)state;
+    for (int callback = 0; callback < 2; callback++) {
+        tdg_client_t *client =
+            connected(&(tdg_client_opts_t){.on_event = callback ? ignore_event : NULL});
+        tdg_client_counts_t counts;
+        json_t *result = NULL;
+
+        for (uint64_t lost = 0; lost < 3; lost++) {
+            tdg_client_count(client, &counts);
+            assert_int_equal(counts.lost, lost);
+            assert_int_equal(tdg_client_request(client, "lose", NULL, 0, &result, NULL),
+                             0);
+            json_decref(result);
+        }
+        make_events(client, "a:1", 1);
+        tdg_client_count(client, &counts);
+        assert_int_equal(counts.lost, 3);
+        tdg_client_close(client);
+    }
+}
+
 /* ---- Callbacks ---------------------------------------------------------- */
 
 struct called {
@@ -689,13 +718,102 @@ static void a_callback_may_stop_its_client(void **state) {
     int rv;
 
     (void)state;
-    rv = tdg_client_request(client, "event", json_from("{'uri': 'a:1'}"), 0, &result,
-                            NULL);
+    rv = tdg_client_request(client, "event", json_from("{'uri': 'a:1', 'count': 3}"), 0,
+                            &result, NULL);
     assert_int_equal(rv, TDG_EENDED);
     assert_int_equal(atomic_load(&called.events), 1);
     tdg_client_close(client);
     assert_true(atomic_load(&called.sent.done)); /* also what was sent is answered */
     json_decref(called.sent.result);
+}
+
+/* One callback that takes its time, and how many came after it. */
+struct slow {
+    sem_t running, let_go;
+    atomic_int events, inputs, progress, lines, answers;
+};
+
+static void take_your_time(void *user, tdg_client_t *client, const tdg_event_t *event) {
+    struct slow *slow = user;
+
+    (void)client;
+    (void)event;
+    atomic_fetch_add(&slow->events, 1);
+    sem_post(&slow->running);
+    sem_wait(&slow->let_go);
+}
+
+static json_t *count_input(void *user, const char *method, const json_t *params) {
+    struct slow *slow = user;
+
+    (void)method;
+    (void)params;
+    atomic_fetch_add(&slow->inputs, 1);
+    return NULL;
+}
+
+static void count_progress(void *user, const json_t *params) {
+    struct slow *slow = user;
+
+    (void)params;
+    atomic_fetch_add(&slow->progress, 1);
+}
+
+static void count_line(void *user, tdg_client_log_level_t level, const char *line) {
+    struct slow *slow = user;
+
+    (void)level;
+    (void)line;
+    atomic_fetch_add(&slow->lines, 1);
+}
+
+static void count_answer(void *user, const json_t *result, const tdg_failure_t *failure) {
+    struct slow *slow = user;
+
+    (void)result;
+    (void)failure;
+    atomic_fetch_add(&slow->answers, 1);
+}
+
+static void send_counted(tdg_client_t *client, const char *method, struct slow *slow) {
+    assert_int_equal(tdg_client_send(client, method, json_from("{'uri': 'a:1'}"), 0,
+                                     count_answer, slow),
+                     0);
+}
+
+/* All of it waits behind the first event when the client is closed, which is 5 s later:
+ * the owner may have freed what the callbacks use. */
+static void no_callback_begins_after_closing(void **state) {
+    struct slow slow = {0};
+    tdg_client_t *client = connected(&(tdg_client_opts_t){.on_event = take_your_time,
+                                                          .on_input = count_input,
+                                                          .on_progress = count_progress,
+                                                          .log = count_line,
+                                                          .user = &slow});
+
+    (void)state;
+    sem_init(&slow.running, 0, 0);
+    sem_init(&slow.let_go, 0, 0);
+    assert_int_equal(tdg_client_send(client, "event",
+                                     json_from("{'uri': 'a:1', 'count': 3}"), 0,
+                                     count_answer, &slow),
+                     0);
+    sem_wait(&slow.running);
+    send_counted(client, "event", &slow);
+    send_counted(client, "input", &slow);
+    send_counted(client, "progress", &slow);
+    send_counted(client, "log", &slow);
+    tdg_client_close(client);
+
+    sem_post(&slow.let_go);
+    WAIT_UNTIL(atomic_load(&fake.destroyed) == 1);
+    assert_int_equal(atomic_load(&slow.events), 1);
+    assert_int_equal(atomic_load(&slow.inputs), 0);
+    assert_int_equal(atomic_load(&slow.progress), 0);
+    assert_int_equal(atomic_load(&slow.lines), 0);
+    assert_int_equal(atomic_load(&slow.answers), 0);
+    sem_destroy(&slow.running);
+    sem_destroy(&slow.let_go);
 }
 
 static void signals_are_for_other_threads(void **state) {
@@ -749,11 +867,13 @@ int main(void) {
         TEST(facts_are_copies),
         TEST(subscriptions_are_known),
         TEST(events_wait_until_they_are_fetched),
+        TEST(lost_events_are_counted),
         TEST(after_the_last_event_comes_the_end),
 
         TEST(callbacks_do_not_wait_but_send),
         TEST(a_callback_may_unsubscribe),
         TEST(a_callback_may_stop_its_client),
+        TEST(no_callback_begins_after_closing),
         TEST(signals_are_for_other_threads),
     };
 

@@ -6,6 +6,9 @@
 #include "client/subs_internal.h"
 #include "unit/client/play.h"
 
+static const char seven[] =
+    "{'resultType':'complete','contents':[{'uri':'a:7','text':'7'}]}";
+
 static struct fake_sent *up(struct fake *f, const char *uri) {
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, uri, NULL, "");
@@ -176,6 +179,154 @@ static void template_and_resource_tell_once(void **state) {
     assert_told(f, "UPDATED w://city/oslo\n");
 }
 
+/* An update that a template has brought waits for something when its URI is subscribed to
+ * by itself, which begins after the update. */
+static void what_waits_for_a_read_outlives_its_own_subscribe(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", &reread);
+    assert_int_equal(f->core->counts.subscriptions, 2);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(f->core->subs->heard_count, 0);
+    assert_int_equal(f->core->subs->heard_bytes, 0);
+}
+
+static void what_is_collected_outlives_its_own_subscribe(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:{x}");
+
+    play_live(f, "b:1", NULL, "");
+    play_update(f, listen, "a:7", "");
+    play_subscribe(f, "a:7", NULL);
+    fake_pass(f, 1000);
+    assert_told(f, "UPDATED a:7\n");
+}
+
+/* The read for the update is not the one that decides whether it can be polled. */
+static void what_waits_for_a_read_outlives_being_polled(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    static const tdg_subscribe_opts_t poll = {.poll_ms = 3600000};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", &poll);
+    play_ack(f, fake_find(f, LISTEN), "a:7",
+             "'dev.tidings/refused':{'a:7':'not_subscribable'}");
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_told(f, "UPDATED a:7\n");
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_int_equal(fake_code(note), 0);
+    assert_told(f, "");
+}
+
+static void what_waits_for_a_read_outlives_a_refusal(void **state) {
+    static const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:{x}", &reread, "");
+    play_update(f, fake_find(f, LISTEN), "a:7", "");
+    note = play_subscribe(f, "a:7", NULL);
+    play_ack(f, fake_find(f, LISTEN), "a:7", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_result(f, fake_find(f, "resources/read"), seven);
+    assert_int_equal(f->event_count, 1);
+    assert_non_null(f->events[0]->contents);
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+/* With timers that nobody arms, so that the one of its polls is the first without room.
+ */
+static void what_is_collected_outlives_a_lack_of_memory(void **state) {
+    static const tdg_subscribe_opts_t poll = {.poll_ms = 10000};
+    bool failed = true;
+
+    (void)state;
+    for (size_t nth = 1; failed && nth < 1000; nth++) {
+        void *inner = NULL;
+        struct fake *f = state_create(&inner, sizeof(*f));
+        tdg__heap_t *timers;
+        tdg__timer_t spare;
+        size_t spares = 0;
+        struct fake_sent *listen;
+
+        fake_init(f, TDG__WIRE_HTTP);
+        listen = up(f, "a:{x}");
+        play_live(f, "b:1", NULL, "");
+        play_update(f, listen, "a:7", "");
+        for (timers = &f->core->timers; timers->timers + 1 < timers->room; spares++)
+            assert_int_equal(tdg__heap_add(timers, &spare, 0), 0);
+        memory_fail(nth, MEMORY_ONCE);
+        play_subscribe(f, "a:7", &poll);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        fake_pass(f, 1000);
+        assert_told(f, "UPDATED a:7\n");
+        for (; spares > 0; spares--)
+            tdg__heap_remove(timers, &spare);
+        fake_end(f);
+        state_destroy(&inner);
+    }
+    assert_false(failed);
+}
+
+/* In a legacy session, where the record lives on until the server has answered. */
+static void a_template_tells_what_is_being_unsubscribed_from(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *get, *unsubscribe;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:{x}", NULL, "");
+    play_live(f, "a:7", NULL, "");
+    play_live(f, "b:7", NULL, "");
+    get = fake_find(f, "GET");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-1','dev.tidings/version':1");
+    assert_told(f, "UPDATED a:7\n");
+
+    play_unsubscribe(f, "b:7");
+    play_unsubscribe(f, "a:7");
+    unsubscribe = fake_find(f, "resources/unsubscribe");
+    play_update(f, get, "b:7", "");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-1','dev.tidings/version':1");
+    assert_told(f, "");
+    play_update(f, get, "a:7", "'dev.tidings/cursor':'a-2','dev.tidings/version':2");
+    assert_told(f, "UPDATED a:7\n");
+
+    fake_result(f, unsubscribe, "{}");
+    play_update(f, get, "a:7", "");
+    assert_told(f, "UPDATED a:7\n");
+}
+
+/* There is no record that could wait for the read. */
+static void what_is_being_unsubscribed_from_is_not_read(void **state) {
+    const tdg_subscribe_opts_t reread = {.reread = true};
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_live(f, "a:{x}", &reread, "");
+    play_live(f, "a:7", &reread, "");
+    play_unsubscribe(f, "a:7");
+    play_update(f, fake_find(f, "GET"), "a:7", "");
+    assert_told(f, "UPDATED a:7\n");
+    assert_int_equal(fake_count(f, "resources/read"), 0);
+    fake_result(f, fake_find(f, "resources/unsubscribe"), "{}");
+    play_update(f, fake_find(f, "GET"), "a:7", "");
+    assert_int_equal(fake_count(f, "resources/read"), 1);
+}
+
 static void what_is_below_is_told_as_well(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen = up(f, "file:///project");
@@ -218,6 +369,33 @@ static void a_list_that_is_not_acknowledged_is_not_supported(void **state) {
     play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
                 "{'notifications':{'toolsListChanged':true}}");
     assert_int_equal(fake_code(note), TDG_ENOTSUP);
+}
+
+static void asking_for_the_same_lists_again(void **state) {
+    const unsigned lists = 1u << TDG_LIST_TOOLS | 1u << TDG_LIST_PROMPTS;
+    struct fake *f = *state;
+    struct fake_note *first, *second;
+
+    fake_up(f, TDG_ERA_MODERN);
+    first = play_lists(f, lists);
+    second = play_lists(f, lists);
+    assert_int_equal(second->calls, 0); /* nothing is acknowledged */
+    for (int i = 0; i < 2; i++) {
+        play_notify(f, fake_find(f, LISTEN), "notifications/subscriptions/acknowledged",
+                    "{'notifications':{'toolsListChanged':true}}");
+        fake_pass(f, 1000);
+    }
+    assert_int_equal(fake_code(first), TDG_ENOTSUP);
+    assert_int_equal(fake_code(second), TDG_ENOTSUP);
+
+    second = play_lists(f, lists); /* the server may have changed its mind */
+    assert_int_equal(second->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(second), 0);
+    fake_pass(f, 1000);
+    assert_int_equal(fake_code(play_lists(f, lists)), 0);
+    assert_int_equal(fake_count(f, LISTEN), 3); /* all is acknowledged */
+    assert_int_equal(play_open(f, LISTEN), 1);
 }
 
 static void log_messages_are_told_where_wanted(void **state) {
@@ -341,9 +519,22 @@ static void what_is_held_for_a_read_is_the_higher_one(void **state) {
     assert_int_equal(fake_count(f, "resources/read"), 3);
 }
 
+static void a_list_that_is_refused_is_not_asked_for_again(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_lists(f, 1u << TDG_LIST_PROMPTS);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    play_subscribe(f, "a:1", NULL);
+    assert_null(strstr(fake_find(f, LISTEN)->text, "promptsListChanged"));
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_list_that_is_refused_is_not_asked_for_again),
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),
         HTTP(nonsense_is_ignored),
@@ -352,9 +543,17 @@ int main(void) {
         HTTP(what_a_template_tells_is_bounded),
         HTTP(a_template_may_be_spelled_in_two_ways),
         HTTP(template_and_resource_tell_once),
+        HTTP(what_waits_for_a_read_outlives_its_own_subscribe),
+        HTTP(what_is_collected_outlives_its_own_subscribe),
+        HTTP(what_waits_for_a_read_outlives_being_polled),
+        HTTP(what_waits_for_a_read_outlives_a_refusal),
+        cmocka_unit_test(what_is_collected_outlives_a_lack_of_memory),
+        HTTP(a_template_tells_what_is_being_unsubscribed_from),
+        HTTP(what_is_being_unsubscribed_from_is_not_read),
         HTTP(what_is_below_is_told_as_well),
         HTTP(only_wanted_lists_are_told),
         HTTP(a_list_that_is_not_acknowledged_is_not_supported),
+        HTTP(asking_for_the_same_lists_again),
         HTTP(log_messages_are_told_where_wanted),
         HTTP(what_is_subscribed_can_be_listed),
         HTTP(an_older_one_is_told_and_marked),

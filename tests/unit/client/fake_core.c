@@ -189,8 +189,14 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
         tell(core, TDG_EVENT_UPDATED, params);
     else if (strcmp(method, "close") == 0)
         tell(core, TDG_EVENT_CLOSED, params);
+    else if (strcmp(method, "lose") == 0)
+        core->opts.event(core->opts.user, NULL);
     else if (strcmp(method, "log") == 0)
         core->opts.log(core->opts.user, TDG_CLIENT_LOG_DEBUG, "a line");
+    else if (strcmp(method, "input") == 0)
+        json_decref(core->opts.input(core->opts.user, "roots/list", NULL));
+    else if (strcmp(method, "progress") == 0)
+        core->opts.progress(core->opts.user, params);
     add_due(core, 0, 0, described(method, params), done, user);
     json_decref(params);
 }

@@ -9,7 +9,10 @@
  *     never      nothing, until it is stopped
  *     event      tells params.count events of params.uri, then answers
  *     close      tells CLOSED, then answers
+ *     lose       has no memory for an event, then answers
  *     log        writes a line to the log, then answers
+ *     input      asks for roots, then answers
+ *     progress   tells the params as progress, then answers
  *     whatever else: {"method": …, "params": …}, or what `answer` is set to
  */
 #ifndef TDG_TESTS_CLIENT_FAKE_CORE_H

@@ -191,6 +191,30 @@ static void metadata_that_waits_for_a_read_is_bounded(void **state) {
     free(more);
 }
 
+/* It may have changed: that takes over what is known of the change that waits. */
+static void what_is_compared_takes_over_what_is_held(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+
+    f->client.quiet_ms = 5000;
+    listen = up(f, &reread);
+    play_update(f, listen, "a:1", ""); /* is read */
+    play_notify(f, listen, "notifications/resources/updated",
+                "{'uri':'a:1','metadata':{'by':'somebody'}}"); /* waits for that */
+    assert_true(f->core->subs->held_bytes > 0);
+    fake_pass(f, 5001); /* the silent stream is checked */
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_true(f->core->subs->held_bytes > 0);
+
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+    fake_result(f, fake_find(f, READ), two);
+    assert_int_equal(f->event_count, 1);
+    assert_json_equal(f->events[0]->metadata, "{'by':'somebody'}");
+    assert_told(f, "UPDATED a:1\n");
+    assert_int_equal(f->core->subs->held_bytes, 0);
+}
+
 /* ---- By the clock ------------------------------------------------------- */
 
 static void polling_finds_what_was_not_told(void **state) {
@@ -313,6 +337,114 @@ static void what_is_polled_after_all_is_not_retried(void **state) {
     assert_int_equal(f->core->counts.retrying, 0);
 }
 
+/* Whoever refuses it again after a reconnect has not said what happened meanwhile. */
+static void what_is_polled_is_compared_after_a_reconnect(void **state) {
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_subscribe(f, "a:1", &poll);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, READ), one);
+    fake_pass(f, 10000);
+    fake_broken(f, fake_find(f, READ), TDG__CARRY_NO_SESSION, true);
+    fake_pass(f, 1000);
+    fake_status(f, fake_find(f, "GET"), 405, NULL);
+    fake_result(f, fake_find(f, READ), two);
+    assert_true(f->events[f->event_count - 1]->polled);
+    assert_told(f, "DOWN\nUP\nUPDATED a:1\n");
+}
+
+/* Live, lost, and refused when the stream is opened again. */
+static void lose_and_refuse(struct fake *f) {
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    assert_told(f, "DOWN\nUP\n");
+}
+
+static void what_was_live_is_compared_when_it_is_polled_only(void **state) {
+    struct fake *f = *state;
+
+    up(f, &poll);
+    fake_result(f, fake_find(f, READ), one);
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "");
+}
+
+static void what_was_live_and_is_the_same_is_not_told(void **state) {
+    struct fake *f = *state;
+
+    up(f, &poll);
+    fake_result(f, fake_find(f, READ), one);
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "");
+}
+
+/* The update was told, but its content was not read: what came after it nobody knows. */
+static void what_was_live_and_is_unknown_may_have_changed(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, &poll);
+
+    fake_result(f, fake_find(f, READ), one);
+    play_update(f, listen, "a:1", "");
+    assert_told(f, "UPDATED a:1\n");
+    lose_and_refuse(f);
+    fake_result(f, fake_find(f, READ), two);
+    assert_told(f, "UPDATED a:1 maybe\n");
+    fake_pass(f, 10000);
+    fake_result(f, fake_find(f, READ), one);
+    assert_told(f, "UPDATED a:1\n");
+}
+
+/* a:1 is refused for good, asked for again while its first read is under way, and then
+ * refused for now. */
+static struct fake_sent *
+ask_again_during_the_first_read(struct fake *f, const tdg_subscribe_opts_t *opts) {
+    struct fake_sent *read;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_subscribe(f, "a:1", &poll);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'not_subscribable'}");
+    read = fake_find(f, READ);
+    fake_pass(f, 1000);
+    play_subscribe(f, "a:1", opts);
+    play_ack(f, fake_find(f, LISTEN), "a:1",
+             "'dev.tidings/refused':{'a:1':'subscription_failed'}");
+    return read;
+}
+
+static void a_first_read_that_is_late_does_not_end_the_retries(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *read = ask_again_during_the_first_read(f, &poll);
+
+    fake_result(f, read, one);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    assert_int_equal(f->core->subs->put_off, 0);
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_pass(f, 1000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
+static void a_first_read_that_fails_late_is_not_repeated(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *read = ask_again_during_the_first_read(f, NULL);
+    size_t before = fake_count(f, READ);
+
+    fake_status(f, read, 500, NULL);
+    fake_pass(f, 10000);
+    assert_int_equal(fake_count(f, READ), before);
+}
+
 static void many_polls_do_not_fall_together(void **state) {
     struct fake *f = *state;
     enum { MANY = 200 };
@@ -357,12 +489,19 @@ int main(void) {
         HTTP(unsubscribing_drops_the_read),
         HTTP(a_template_reads_what_it_matches),
         HTTP(metadata_that_waits_for_a_read_is_bounded),
+        HTTP(what_is_compared_takes_over_what_is_held),
         HTTP(polling_finds_what_was_not_told),
         HTTP(what_is_heard_of_is_not_polled),
         HTTP(a_poll_does_not_tell_what_was_told),
         HTTP(without_subscriptions_it_is_polled_only),
         HTTP(a_legacy_server_without_a_stream_is_polled),
         HTTP(what_is_polled_after_all_is_not_retried),
+        HTTP(what_is_polled_is_compared_after_a_reconnect),
+        HTTP(what_was_live_is_compared_when_it_is_polled_only),
+        HTTP(what_was_live_and_is_the_same_is_not_told),
+        HTTP(what_was_live_and_is_unknown_may_have_changed),
+        HTTP(a_first_read_that_is_late_does_not_end_the_retries),
+        HTTP(a_first_read_that_fails_late_is_not_repeated),
         HTTP(many_polls_do_not_fall_together),
     };
 

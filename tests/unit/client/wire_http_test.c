@@ -686,6 +686,33 @@ static void memory_may_run_out(void **state) {
     }
 }
 
+/* Whoever resumes after the last id would never get a message that was lost before it. */
+static void nothing_behind_a_lost_message_is_read(void **state) {
+#define NUMBERED(n) "id: " n "\n" EVENT("{\"jsonrpc\":\"2.0\",\"method\":\"" n "\"}")
+    struct fixture *f = *state;
+    struct note note = {0};
+    size_t n;
+
+    open_wire(f);
+    for (n = 1; n < 300; n++) {
+        say((struct answer){.text = EVENTS NUMBERED("1") NUMBERED("2") NUMBERED("3")});
+        f->w.ids = 0;
+        f->w.last_id[0] = '\0';
+        wires_listen(&f->w, &note, NULL, TDG__V_LATEST_LEGACY);
+        memory_fail(n, MEMORY_ONCE);
+        RUN_UNTIL(&f->w, note.ended == 1);
+        if (!memory_failed())
+            break;
+        memory_fail(0, MEMORY_ONCE);
+        assert_true(f->w.ids <= note.messages);
+        assert_int_equal(atoi(f->w.last_id), f->w.ids);
+    }
+    memory_fail(0, MEMORY_ONCE);
+    assert_in_range(n, 10, 299);
+    assert_int_equal(note.messages, 3);
+#undef NUMBERED
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -719,6 +746,7 @@ int main(void) {
         TEST(may_be_closed_from_each_call),
         TEST(may_be_closed_while_things_run),
         TEST(memory_may_run_out),
+        TEST(nothing_behind_a_lost_message_is_read),
 #undef TEST
     };
 

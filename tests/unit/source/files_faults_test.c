@@ -392,6 +392,23 @@ static void a_lack_of_memory_does_not_upset_who_is_counted(void **state) {
     assert_int_equal(files->watching, 0);
 }
 
+/* Who was subscribed before a reload hears what the first walk finds, whatever there was
+ * no memory for. */
+static void a_lack_of_memory_in_a_reload_loses_nothing(void **state) {
+    struct fixture *f = *state;
+
+    folder_write(&f->folder, "root/a.txt", "one");
+    open_root(f, "settle: 2ms\n");
+    memory_fail(1, MEMORY_ONCE);
+    assert_int_equal(tdg__source_watch(f->harness.source,
+                                       FOR_TEMPLATE(f->harness.source->entry.uri),
+                                       &(tdg__past_t){.source = NULL}),
+                     0);
+    assert_true(memory_failed());
+    memory_fail(0, MEMORY_ONCE);
+    harness_wait(&f->harness, CHANGED, uri(f, "a.txt"));
+}
+
 /* ---- In a namespace ----------------------------------------------------- */
 
 static void too_few_watches_inside(void **state) {
@@ -531,6 +548,7 @@ int main(void) {
         TEST(closes_at_any_time),
         TEST(a_lack_of_memory_loses_nothing),
         TEST(a_lack_of_memory_does_not_upset_who_is_counted),
+        TEST(a_lack_of_memory_in_a_reload_loses_nothing),
         TEST(one_walk_of_everything_serves_all_who_ask),
         TEST(a_walk_that_runs_keeps_its_inotify),
         cmocka_unit_test(too_few_watches_are_said_and_polling_helps),

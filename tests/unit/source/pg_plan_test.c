@@ -52,21 +52,23 @@ static const struct {
     const char *payload, *uri; /* NULL: none */
     tdg__pg_op_t op;
 } payloads[] = {
-    {"7",                                             "pg://l/7",             TDG__PG_NO_OP   },
-    {"a/b",                                           "pg://l/a%2Fb",         TDG__PG_NO_OP   },
-    {"{\"op\":\"UPDATE\",\"key\":{\"order\":\"7\"}}", "pg://l/7",             TDG__PG_UPDATE  },
-    {"{\"op\":\"DELETE\",\"key\":{\"order\":-7}}",    "pg://l/-7",            TDG__PG_DELETE  },
-    {"{\"key\":{\"order\":true,\"more\":1}}",         "pg://l/true",          TDG__PG_NO_OP   },
-    {"{\"op\":\"TRUNCATE\"}",                         NULL,                   TDG__PG_TRUNCATE},
-    {"{\"op\":\"INSERT\",\"key\":{\"order\":null}}",  NULL,                   TDG__PG_INSERT  },
-    {"{\"op\":5,\"key\":{\"order\":\"\"}}",           NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":{\"order\":1.5}}",                     NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":{\"other\":1}}",                       NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":7}",                                   NULL,                   TDG__PG_NO_OP   },
-    {"{\"op\":\"DDL\"}",                              NULL,                   TDG__PG_DDL     },
-    {"{}",                                            NULL,                   TDG__PG_NO_OP   },
-    {"",                                              NULL,                   TDG__PG_NO_OP   },
-    {"{not json",                                     "pg://l/%7Bnot%20json", TDG__PG_NO_OP   },
+    {"7",                                                   "pg://l/7",             TDG__PG_NO_OP   },
+    {"a/b",                                                 "pg://l/a%2Fb",         TDG__PG_NO_OP   },
+    {"{\"op\":\"UPDATE\",\"key\":{\"order\":\"7\"}}",       "pg://l/7",             TDG__PG_UPDATE  },
+    {"{\"op\":\"DELETE\",\"key\":{\"order\":-7}}",          "pg://l/-7",            TDG__PG_DELETE  },
+    {"{\"key\":{\"order\":true,\"more\":1}}",               "pg://l/true",          TDG__PG_NO_OP   },
+    {"{\"op\":\"TRUNCATE\"}",                               NULL,                   TDG__PG_TRUNCATE},
+    {"{\"op\":\"INSERT\",\"key\":{\"order\":null}}",        NULL,                   TDG__PG_INSERT  },
+    {"{\"op\":5,\"key\":{\"order\":\"\"}}",                 NULL,                   TDG__PG_NO_OP   },
+    {"{\"key\":{\"order\":1.5}}",                           NULL,                   TDG__PG_NO_OP   },
+    {"{\"key\":{\"other\":1}}",                             NULL,                   TDG__PG_NO_OP   },
+    {"{\"key\":7}",                                         NULL,                   TDG__PG_NO_OP   },
+    {"{\"op\":\"DDL\"}",                                    NULL,                   TDG__PG_DDL     },
+    {"{}",                                                  NULL,                   TDG__PG_NO_OP   },
+    {"",                                                    NULL,                   TDG__PG_NO_OP   },
+    {"{not json",                                           "pg://l/%7Bnot%20json", TDG__PG_NO_OP   },
+    {"{\"key\":{\"order\":99999999999999999999}}",          NULL,                   TDG__PG_NO_OP   },
+    {"{\"key\":{\"order\":7},\"row\":[[[[[[[[[0]]]]]]]]]}", NULL,                   TDG__PG_NO_OP   },
 };
 
 static void a_payload_names_a_uri(void **state) {
