@@ -256,6 +256,11 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
         if (feed->dropped)
             return;
     }
+
+    bool heals = !badly && feed->failed != 0;
+
+    if (heals) /* it has nothing new to write, and is well again */
+        feed->failed = 0;
     if (badly || (!feed->has_line && !feed->watched)) {
         feed->failed = TDG_EAWAY;
         if (badly)
@@ -267,7 +272,7 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
         feed->tries = 0;
     if (feed->watched)
         start_later(feed);
-    if (badly || feed->fetch != NULL)
+    if (badly || heals || feed->fetch != NULL)
         tell(feed);
 }
 

@@ -334,12 +334,19 @@ void tdg__files_armed(tdg__files_t *files) {
 
 /* ---- Time --------------------------------------------------------------- */
 
+/* Something was left out, and there is room for it now. */
+static bool has_room_again(const tdg__files_t *files) {
+    return files->truncated &&
+           files->tree.files + files->tree.folders < (size_t)files->max_files;
+}
+
 static void on_timer(uv_timer_t *timer) {
     tdg__files_t *files = timer->data;
 
     if (files->working || files->applying)
         return; /* its end sets the timer */
-    if (files->source.away || files->polling || files->incomplete || files->truncated) {
+    if (files->source.away || files->polling || files->incomplete ||
+        has_room_again(files)) {
         files->incomplete = files->truncated = false;
         tdg__files_rescan(files);
         return;
@@ -351,14 +358,13 @@ static void on_timer(uv_timer_t *timer) {
 
 void tdg__files_schedule(tdg__files_t *files) {
     const tdg__source_t *source = &files->source;
-    bool has_room = files->tree.files + files->tree.folders < (size_t)files->max_files;
     int64_t wait = -1;
 
     if (files->closing || files->working || files->applying)
         return;
     if (!source->away && !files->incomplete)
         files->tries = 0;
-    if (source->away || files->incomplete || (files->truncated && has_room)) {
+    if (source->away || files->incomplete || has_room_again(files)) {
         wait = tdg__source_wait_ms(source, files->tries);
         if (wait > LONGEST_RETRY)
             wait = LONGEST_RETRY;

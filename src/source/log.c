@@ -22,7 +22,8 @@ struct log {
     tdg__path_watch_t *watch; /* NULL: nobody watches */
     unsigned watches;         /* that are not closed yet */
     struct job *job;          /* of the fetch that runs; NULL: none does */
-    unsigned jobs;            /* with those whose fetch was cancelled */
+    unsigned jobs;            /* with the one whose fetch was cancelled */
+    bool hangs;               /* that one is in the thread pool still */
     uv_timer_t timer;         /* a missing file is looked for again */
     bool timer_open;          /* until it all ends */
     bool said_inotify, said_missing;
@@ -185,6 +186,8 @@ static void on_job_done(uv_work_t *work, int status) {
     struct log *log = job->log;
 
     (void)status; /* never cancelled */
+    if (job->fetch == NULL)
+        log->hangs = false;
     if (job->fetch != NULL && job->status == TDG_ENOTFOUND && is_rotating(log)) {
         uv_timer_start(&log->timer, on_gone_timer, GONE_LOOK_MS, 0);
         return;
@@ -208,8 +211,15 @@ static int queue(struct job *job) {
 
 static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct log *log = (struct log *)source;
-    struct job *job = tdg__calloc(1, sizeof(*job));
+    struct job *job;
 
+    /* It has a thread of the pool, which all sources share: it gets no second one. */
+    if (log->hangs) {
+        tdg__fetch_failed(fetch, TDG_EAWAY,
+                          "an earlier reading of the file has not ended yet");
+        return;
+    }
+    job = tdg__calloc(1, sizeof(*job));
     if (job != NULL) {
         job->log = log;
         job->fetch = fetch;
@@ -236,6 +246,7 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
 
     job->fetch = NULL;
     log->job = NULL;
+    log->hangs = !waits;
     uv_timer_stop(&log->timer);
     tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
     if (waits)

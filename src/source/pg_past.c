@@ -14,6 +14,8 @@
 enum { ROUNDS = 2 };
 
 static void relay(tdg__pg_source_t *p, tdg__pg_source_t *before) {
+    if (!p->plan.listens) /* nothing would ever end it */
+        return;
     if (p->plan.by_table || before->plan.by_table || !before->template_watched ||
         (before->listening != TDG__PG_LISTENING && before->before == NULL))
         return;

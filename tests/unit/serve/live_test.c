@@ -1053,6 +1053,32 @@ static void what_a_channel_says_during_a_reload_is_heard(void **state) {
     pg_server_destroy(&server);
 }
 
+/* The new one is polled and never listens itself: so the old one does not, either. */
+static void a_query_that_loses_its_channel_lets_the_old_connection_go(void **state) {
+    char yaml[1024], old[128];
+    struct pg_server server;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    pg_server_create(&server);
+    pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text)");
+    open_listening(&scene, &client, query_yaml(&server, ""), "'q:{id}'");
+    snprintf(old, sizeof(old), "SELECT count(*) FROM pg_stat_activity WHERE pid = %d",
+             (int)pg_number(&server, "SELECT pid FROM pg_stat_activity "
+                                     "WHERE client_addr IS NOT NULL")); /* not our own */
+    assert_int_equal(pg_number(&server, old), 1);
+    snprintf(yaml, sizeof(yaml),
+             "- postgres: %s\n  query: SELECT v FROM t WHERE id = :id\n"
+             "  uri: 'q:{id}'\n" MARK,
+             pg_conninfo(&server, "postgres", 0));
+    assert_int_equal(scene_try_replace(&scene, yaml), 0);
+    SCENE_UNTIL(&scene, pg_number(&server, old) == 0);
+    client_done(&client);
+    scene_close(&scene);
+    pg_server_destroy(&server);
+}
+
 /* It is in no list, so nothing leaves one. */
 static void what_a_removed_template_stood_for_is_told_as_deleted(void **state) {
     struct client client;
@@ -1405,6 +1431,7 @@ int main(void) {
         cmocka_unit_test(a_folder_has_its_files_back_from_others),
         cmocka_unit_test(what_was_published_is_back_when_another_entry_goes),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
+        cmocka_unit_test(a_query_that_loses_its_channel_lets_the_old_connection_go),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
         cmocka_unit_test(what_leaves_is_not_listed_any_more),

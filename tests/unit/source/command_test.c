@@ -615,6 +615,26 @@ static void it_is_started_again(void **state) {
     no_children_are_left();
 }
 
+/* A run that ends well is the end of the failure, also where it writes nothing. */
+static void an_end_without_a_line_is_well_again(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+
+    open_in(f, "command: 'test -e ran || echo one; touch ran; test -e well'\n"
+               "shell: true\nmode: lines\nuri: c:x\nretry: 10ms\nretry-max: 20ms\n");
+    harness_watch(&f->harness, "c:x");
+    harness_wait(&f->harness, LOGGED, "exit status 1");
+    folder_write(&f->folder, "well", "");
+    harness_wait(&f->harness, LOGGED, "is back");
+    reading = harness_read(&f->harness, "c:x");
+    assert_int_equal(reading.status, 0);
+    assert_string_equal(reading.data, "one");
+    assert_null(json_object_get(reading.metadata, "stale"));
+    reading_done(&reading);
+    harness_close(&f->harness);
+    no_children_are_left();
+}
+
 static void a_read_takes_the_first_line(void **state) {
     struct fixture *f = *state;
 
@@ -795,6 +815,7 @@ int main(void) {
         CASE(a_flood_of_lines_ends_with_the_last),
         CASE(what_nobody_needs_is_read_slowly),
         CASE(it_is_started_again),
+        CASE(an_end_without_a_line_is_well_again),
         CASE(a_read_takes_the_first_line),
         CASE(unwatching_ends_it),
         CASE(a_template_of_feeds),

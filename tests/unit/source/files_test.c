@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "source/files.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
@@ -246,6 +248,44 @@ static void more_than_max_files_are_left_out_until_there_is_room(void **state) {
         harness_wait(&f->harness, UNLISTED, NULL);
     folder_write(&f->folder, "root/late", "x");
     harness_wait(&f->harness, LISTED, uri(f, "late"));
+}
+
+/* What looks after links and the root has done so, and waits for the next time. */
+static bool has_looked(void *arg) {
+    return uv_timer_get_due_in(arg) > 1;
+}
+
+/* Nothing more fits, so nothing is gained by walking it again and again. */
+static void a_full_list_is_not_read_again(void **state) {
+    struct fixture *f = *state;
+    char path[FOLDER_PATH], template_[FOLDER_PATH];
+    struct inotify_event event;
+    uv_timer_t *timer;
+    int fd;
+
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "root/%d", i);
+        folder_write(&f->folder, name, "x");
+    }
+    serve(f, "max-files: 5\n");
+    snprintf(template_, sizeof(template_), "%s", uri(f, "{+path}"));
+    harness_watch_template(&f->harness, template_);
+    folder_path(&f->folder, "root", path);
+    fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    assert_true(inotify_add_watch(fd, path, IN_ACCESS | IN_ONLYDIR) >= 0);
+
+    timer = &((tdg__files_t *)f->harness.source)->timer;
+    assert_true(has_looked(timer));
+    uv_timer_set_repeat(timer, 1);
+    assert_int_equal(uv_timer_again(timer), 0); /* now, and not in two seconds */
+    uv_timer_set_repeat(timer, 0);
+    harness_until(&f->harness, has_looked, timer);
+    /* Nobody has read the folder. */
+    assert_int_equal(read(fd, &event, sizeof(event)), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(fd);
 }
 
 static void odd_names_are_encoded(void **state) {
@@ -969,6 +1009,7 @@ int main(void) {
         TEST(globs_choose),
         TEST(the_list_follows_without_a_watcher),
         TEST(more_than_max_files_are_left_out_until_there_is_room),
+        TEST(a_full_list_is_not_read_again),
         TEST(odd_names_are_encoded),
         TEST(reads_content_and_says_what_it_is),
         TEST(reads_to_the_end_whatever_the_size),

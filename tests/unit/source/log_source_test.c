@@ -410,6 +410,61 @@ static void polling_helps_without_watches(void **state) {
     in_namespace("without_inotify_inside", 0, "/proc/sys/user/max_inotify_watches", "0");
 }
 
+static uv_sem_t release;
+
+static void hang(uv_work_t *work) {
+    (void)work;
+    uv_sem_wait(&release);
+}
+
+static void on_released(uv_work_t *work, int status) {
+    (void)work, (void)status;
+}
+
+static bool has_no_work(void *arg) {
+    const struct harness *harness = arg;
+
+    return harness->loop.active_reqs.count == 0;
+}
+
+static int read_status(struct fixture *f) {
+    struct reading reading = harness_read(&f->harness, "log:x");
+    int status = reading.status;
+
+    reading_done(&reading);
+    return status;
+}
+
+/* As on a file system that does not answer: one reading waits there, not one per try. */
+static void what_hangs_takes_one_thread(void **state) {
+    struct fixture *f = *state;
+    uv_work_t work[64]; /* more than there are threads */
+    int statuses[3], status = TDG_EAWAY;
+    unsigned waiting;
+
+    assert_int_equal(uv_sem_init(&release, 0), 0);
+    folder_write(&f->folder, "a.log", "one\n");
+    open_log(f, "a.log", "timeout: 100ms\n");
+    for (size_t i = 0; i < COUNT(work); i++)
+        assert_int_equal(uv_queue_work(&f->harness.loop, &work[i], hang, on_released), 0);
+    for (size_t i = 0; i < COUNT(statuses); i++)
+        statuses[i] = read_status(f);
+    waiting = f->harness.loop.active_reqs.count;
+    for (size_t i = 0; i < COUNT(work); i++)
+        uv_sem_post(&release);
+    harness_until(&f->harness, has_no_work, &f->harness);
+
+    /* Not before: a program whose threads hang does not end. */
+    for (size_t i = 0; i < COUNT(statuses); i++)
+        assert_int_equal(statuses[i], TDG_EAWAY);
+    assert_int_equal(waiting, COUNT(work) + 1);
+    for (int i = 0; i < 100 && status == TDG_EAWAY; i++) /* a busy machine takes longer */
+        status = read_status(f);
+    assert_int_equal(status, 0);
+    harness_close(&f->harness);
+    uv_sem_destroy(&release);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -429,6 +484,7 @@ int main(void) {
         CASE(a_long_line_is_cut_between_characters),
         CASE(what_is_no_file_says_so),
         CASE(closing_at_any_moment),
+        CASE(what_hangs_takes_one_thread),
         cmocka_unit_test(polling_helps_without_instances),
         cmocka_unit_test(polling_helps_without_watches),
     };
