@@ -162,6 +162,10 @@ static struct found look_for(tdg__core_t *core, const char *uri, size_t len) {
     return found;
 }
 
+bool tdg__cover_has(tdg__core_t *core, const tdg__sub_t *sub) {
+    return look_for(core, sub->uri, sub->len).count > 0;
+}
+
 /* ---- Records ------------------------------------------------------------ */
 
 static void drop_oldest(tdg__core_t *core) {

@@ -170,7 +170,8 @@ static bool is_asked(const tdg__sub_t *sub, const tdg__sub_group_t *group,
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
 static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                   const tdg__outcome_t *outcome) {
+                   unsigned lists, const tdg__outcome_t *outcome) {
+    const bool plain = group == core->subs->groups;
     tdg_failure_t failure = *outcome->failure;
     tdg__sub_t *sub;
     int code = outcome->code;
@@ -178,8 +179,10 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
     if (failure.rpc_code == TDG__RPC_METHOD_NOT_FOUND)
         code = TDG_ENOTSUP;
     json_incref(failure.data);
-    tdg__waiters_settle(core, &group->waiters, code, &failure);
-    if (group == core->subs->groups)
+    /* A wish that came after it waits, with all others, for the next one's answer. */
+    if (!plain || (core->subs->lists & ~lists) == 0)
+        tdg__waiters_settle(core, &group->waiters, code, &failure);
+    if (plain && (core->subs->lists & ~lists) == 0)
         refuse_lists(core, group, outcome);
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
         if (is_asked(sub, group, serial))
@@ -247,15 +250,34 @@ static bool asks_for_more(const tdg__core_t *core, const tdg__sub_group_t *group
     return false;
 }
 
+/* Whether it asked for lists that no stream has had. */
+static bool asks_for_lists(const tdg__core_t *core, const tdg__sub_group_t *group,
+                           unsigned lists) {
+    return group == core->subs->groups &&
+           (lists & core->subs->lists & ~core->subs->lists_once) != 0;
+}
+
+/* That may be why it was refused: what was there before is asked for without. */
+static void refuse_wish(tdg__core_t *core, tdg__sub_group_t *group,
+                        const tdg__outcome_t *outcome) {
+    const bool unknown = outcome->failure->rpc_code == TDG__RPC_METHOD_NOT_FOUND;
+
+    tdg__waiters_settle(core, &group->waiters, unknown ? TDG_ENOTSUP : outcome->code,
+                        outcome->failure);
+    core->subs->lists &= core->subs->lists_once;
+    try_later(core, group, outcome->retry_after_ms);
+}
+
 static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                           const tdg__outcome_t *outcome) {
+                           unsigned lists, const tdg__outcome_t *outcome) {
     if (outcome->code == TDG_EENDED)
         return;
     if (group->checked && group->live != NULL) {
         /* A refusal of what is new says nothing of the live one: checked without it. */
-        if (asks_for_more(core, group, serial) && !tdg__subs_transient(outcome)) {
+        if ((asks_for_more(core, group, serial) || asks_for_lists(core, group, lists)) &&
+            !tdg__subs_transient(outcome)) {
             group->dirty = true;
-            refuse(core, group, serial, outcome);
+            refuse(core, group, serial, lists, outcome);
         } else {
             on_check_ended(core, group, outcome);
         }
@@ -276,8 +298,10 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
         core->subs->suspected = true;
         group->dirty = true;
         tdg__connect_lost(core, TDG_EAWAY, outcome->failure->message);
+    } else if (group->gap && asks_for_lists(core, group, lists)) {
+        refuse_wish(core, group, outcome);
     } else {
-        refuse(core, group, serial, outcome);
+        refuse(core, group, serial, lists, outcome);
     }
 }
 
@@ -333,7 +357,7 @@ static void ended(tdg__listen_t *listen, const tdg__outcome_t *outcome) {
     }
     free_listen(listen);
     if (fresh)
-        on_fresh_ended(core, group, serial, outcome);
+        on_fresh_ended(core, group, serial, lists, outcome);
     else if (live)
         on_live_ended(core, group, outcome);
     else

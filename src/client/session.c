@@ -103,6 +103,8 @@ static void not_subscribed(tdg__sub_t *sub, const tdg__outcome_t *outcome) {
             sub->flags |= TDG__SUB_STALE;
         tdg__sub_put_off(core, sub, outcome->failure);
         tdg__sub_retry(core, outcome->retry_after_ms);
+    } else if (sub->flags & TDG__SUB_STALE) { /* not what is wanted by now */
+        tdg__session_queue(core, sub);
     } else {
         tdg__sub_refused(core, sub, refusal_of(outcome), outcome->failure);
     }

@@ -358,6 +358,7 @@ static void poll_only(tdg__core_t *core, tdg__sub_t *sub) {
 
     sub->flags &= ~(unsigned)(TDG__SUB_LIVE | TDG__SUB_STALE | TDG__SUB_GAP);
     sub->flags |= TDG__SUB_POLLED;
+    tdg__sub_drop_before(sub);
     if (sub->leaving != NULL) { /* which nobody asks for it any more */
         sub->leaving->dirty = true;
         sub->leaving = NULL;
@@ -420,14 +421,19 @@ void tdg__sub_live(tdg__core_t *core, tdg__sub_t *sub) {
         tdg__reread_queue(core, sub, true); /* what later polls compare with */
 }
 
-/* From here on nothing about it is told. */
-static void silence(tdg__core_t *core, tdg__sub_t *sub) {
-    core->opts.forget(core->opts.user, sub->uri);
+/* From here on nothing is told because of it. */
+static void quieten(tdg__core_t *core, tdg__sub_t *sub) {
     clear_put_off(core, sub);
     core->counts.subscriptions--;
     sub->flags = (sub->flags | TDG__SUB_GONE) & ~(unsigned)TDG__SUB_GAP;
     tdg__reread_end(core, sub);
     tdg__cover_forget(core, sub);
+}
+
+/* Nor what waits to be fetched. */
+static void silence(tdg__core_t *core, tdg__sub_t *sub) {
+    core->opts.forget(core->opts.user, sub->uri);
+    quieten(core, sub);
 }
 
 void tdg__sub_end(tdg__core_t *core, tdg__sub_t *sub) {
@@ -491,7 +497,11 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         return;
     }
     event = tdg__update_take(core, sub);
-    tdg__sub_end(core, sub);
+    if (tdg__cover_has(core, sub)) /* so are those that wait to be fetched */
+        quieten(core, sub);
+    else
+        silence(core, sub);
+    tdg__sub_free(core, sub);
     tell_covered(core, event);
 }
 
@@ -624,6 +634,7 @@ static int subscribe_one(tdg__core_t *core, const char *uri,
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     } else if (sub->leaving == NULL && (sub->flags & (TDG__SUB_LIVE | TDG__SUB_STALE |
                                                       TDG__SUB_ASKED)) == TDG__SUB_LIVE) {
+        clear_put_off(core, sub); /* what was, were the options that it had gone to */
         tdg__waiters_settle(core, &sub->waiters, 0, NULL);
     } else {
         tdg__sub_place(core, sub); /* may end it at once */

@@ -432,6 +432,9 @@ void tdg__cover_remove(tdg__core_t *core, tdg__sub_t *sub);
 /* Whether two texts are one template, spelled with braces or with %7B and %7D. */
 bool tdg__cover_same(const char *a, size_t a_len, const char *b, size_t b_len);
 
+/* Whether something else that is subscribed to covers it. */
+bool tdg__cover_has(tdg__core_t *core, const tdg__sub_t *sub);
+
 /* The record of a URI that is covered, made where there is none; NULL: no memory. */
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len);
 /* It is not only heard of any more, or is about to be freed. */

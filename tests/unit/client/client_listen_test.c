@@ -796,10 +796,24 @@ static void a_legacy_server_in_its_place_loses_nothing(void **state) {
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
+static void options_that_are_given_up_are_not_retried(void **state) {
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake *f = *state;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    play_subscribe(f, "a:1", &slow);
+    fake_error(f, fake_find(f, LISTEN), -32603, "starting", NULL);
+    assert_int_equal(f->core->counts.retrying, 1);
+    assert_int_equal(fake_code(play_subscribe(f, "a:1", NULL)), 0);
+    assert_int_equal(f->core->counts.retrying, 0);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, stdio_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(options_that_are_given_up_are_not_retried),
         HTTP(a_legacy_server_in_its_place_loses_nothing),
         HTTP(an_unsubscribe_does_not_fail),
         HTTP(returns_when_it_is_acknowledged),

@@ -599,10 +599,30 @@ static void lists_need_a_server_that_tells(void **state) {
     assert_told(f, "LIST_CHANGED\n");
 }
 
+/* The answer to what was wanted before says nothing of what is wanted now. */
+static void a_refusal_of_earlier_options_is_none_of_later_ones(void **state) {
+    static const char subscribe[] = "resources/subscribe";
+    const tdg_subscribe_opts_t slow = {.batch_ms = 200};
+    struct fake *f = *state;
+    struct fake_note *note;
+    struct fake_sent *first;
+
+    fake_up(f, TDG_ERA_LEGACY);
+    play_subscribe(f, "a:1", NULL);
+    fake_opened(f, fake_find(f, "GET"));
+    first = fake_find(f, subscribe);
+    note = play_subscribe(f, "a:1", &slow);
+    fake_error(f, first, -32602, "no", NULL);
+    assert_int_equal(note->calls, 0);
+    fake_result(f, fake_find(f, subscribe), "{}");
+    assert_int_equal(fake_code(note), 0);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
 #define PIPE(name) cmocka_unit_test_setup_teardown(name, pipe_setup, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_refusal_of_earlier_options_is_none_of_later_ones),
         HTTP(the_stream_is_open_before_it_returns),
         HTTP(a_stream_whose_head_is_late_counts_as_open),
         HTTP(a_late_head_after_a_loss_counts_as_open),

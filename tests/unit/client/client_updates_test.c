@@ -531,9 +531,57 @@ static void a_list_that_is_refused_is_not_asked_for_again(void **state) {
     assert_null(strstr(fake_find(f, LISTEN)->text, "promptsListChanged"));
 }
 
+/* Its owner has not fetched it yet. */
+static void a_refused_subscribe_keeps_what_a_template_brought(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen = up(f, "a:{x}");
+    struct fake_note *note;
+
+    play_update(f, listen, "a:7", "");
+    note = play_subscribe(f, "a:7", NULL);
+    play_ack(f, fake_find(f, LISTEN), "a:7", "");
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    assert_told(f, "UPDATED a:7\n");
+}
+
+static void a_refused_list_costs_no_subscription(void **state) {
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_live(f, "a:1", NULL, "");
+    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    note = play_lists(f, 1u << TDG_LIST_PROMPTS);
+    fake_pass(f, 1000);
+    fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
+    assert_int_equal(fake_code(note), TDG_EREFUSED);
+    fake_pass(f, 5000);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
+}
+
+/* It was not part of the listen that is refused. */
+static void a_list_is_asked_for_before_it_is_refused(void **state) {
+    struct fake *f = *state;
+    struct fake_sent *listen;
+    struct fake_note *note;
+
+    fake_up(f, TDG_ERA_MODERN);
+    play_subscribe(f, "a:2", NULL);
+    listen = fake_find(f, LISTEN);
+    note = play_lists(f, 1u << TDG_LIST_TOOLS);
+    fake_error(f, listen, -32602, "no", NULL);
+    assert_int_equal(note->calls, 0);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    assert_int_equal(fake_code(note), 0);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_refused_list_costs_no_subscription),
+        HTTP(a_list_is_asked_for_before_it_is_refused),
+        HTTP(a_refused_subscribe_keeps_what_a_template_brought),
         HTTP(a_list_that_is_refused_is_not_asked_for_again),
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),
