@@ -79,14 +79,15 @@ tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
     return call;
 }
 
-/* The last resort needs no memory. `id` NULL: unknown. */
+/* The last resort needs no memory. `id` NULL or "": unknown, and left out. */
 static void answer_out_of_memory(tdg__channel_t *channel, tdg__call_t *call,
                                  const char *id) {
+    bool has_id = id != NULL && id[0] != '\0';
     char text[TDG__RPC_MAX_ID + 100];
     int len = snprintf(text, sizeof(text),
-                       "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":"
+                       "{\"jsonrpc\":\"2.0\"%s%s,\"error\":"
                        "{\"code\":%d,\"message\":\"Out of memory\"}}",
-                       id != NULL ? id : "null", TDG__RPC_INTERNAL);
+                       has_id ? ",\"id\":" : "", has_id ? id : "", TDG__RPC_INTERNAL);
     tdg__rope_t message = {
         .text = {.data = text, .len = (size_t)len}
     };

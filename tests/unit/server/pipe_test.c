@@ -208,6 +208,7 @@ static void an_answer_without_memory_is_not_silence(void **state) {
     for (int how = MEMORY_ONCE; how <= MEMORY_FROM_THEN_ON; how++) {
         say_without_memory(f, PING, how);
         say_without_memory(f, "[" PING ",{'jsonrpc':'2.0','id':4,'method':'ping'}]", how);
+        say_without_memory(f, "[" PING ",7]", how); /* which has no id */
     }
 }
 
