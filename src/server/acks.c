@@ -5,14 +5,14 @@
 
 #include "base/alloc.h"
 
-struct tdg__ack {
-    tdg__ack_t *next;
+struct tdg__acked {
+    tdg__acked_t *next;
     tdg__target_t target;
     char name[];
 };
 
-bool tdg__acks_add(tdg__ack_t **acks, const tdg__target_t *target) {
-    tdg__ack_t *ack = tdg__malloc(sizeof(*ack) + target->len + 1);
+bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target) {
+    tdg__acked_t *ack = tdg__malloc(sizeof(*ack) + target->len + 1);
 
     if (ack == NULL)
         return false;
@@ -24,16 +24,16 @@ bool tdg__acks_add(tdg__ack_t **acks, const tdg__target_t *target) {
     return true;
 }
 
-static tdg__ack_t *take(tdg__ack_t **acks) {
-    tdg__ack_t *ack = *acks;
+static tdg__acked_t *take(tdg__acked_t **acks) {
+    tdg__acked_t *ack = *acks;
 
     if (ack != NULL)
         *acks = ack->next;
     return ack;
 }
 
-void tdg__acks_settle(tdg__ack_t **acks, tdg__engine_t *engine, tdg__stream_t stream) {
-    tdg__ack_t *ack;
+void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream) {
+    tdg__acked_t *ack;
 
     while ((ack = take(acks)) != NULL) {
         tdg__engine_acknowledge(engine, stream, &ack->target);
@@ -41,8 +41,8 @@ void tdg__acks_settle(tdg__ack_t **acks, tdg__engine_t *engine, tdg__stream_t st
     }
 }
 
-void tdg__acks_drop(tdg__ack_t **acks) {
-    tdg__ack_t *ack;
+void tdg__acks_drop(tdg__acked_t **acks) {
+    tdg__acked_t *ack;
 
     while ((ack = take(acks)) != NULL)
         tdg__free(ack);

@@ -10,15 +10,15 @@
 
 #include "core/engine.h"
 
-typedef struct tdg__ack tdg__ack_t;
+typedef struct tdg__acked tdg__acked_t;
 
 /* Adds a copy of the target; false: memory is out. */
-bool tdg__acks_add(tdg__ack_t **acks, const tdg__target_t *target);
+bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target);
 
 /* The acknowledgements have left: tells the engine, and empties the list. */
-void tdg__acks_settle(tdg__ack_t **acks, tdg__engine_t *engine, tdg__stream_t stream);
+void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream);
 
 /* Empties the list; nobody is told. */
-void tdg__acks_drop(tdg__ack_t **acks);
+void tdg__acks_drop(tdg__acked_t **acks);
 
 #endif

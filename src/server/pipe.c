@@ -24,7 +24,7 @@ struct batch {
     struct batch *next, **place;
     unsigned expected;
     tdg__rope_t answers;
-    tdg__ack_t *acks; /* for when they have left */
+    tdg__acked_t *acks; /* for when they have left */
 };
 
 struct tdg__pipe {

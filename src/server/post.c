@@ -44,7 +44,7 @@ struct tdg__post {
     int64_t done_ms;
     tdg__rope_t answers; /* of a batch */
     char *fields;
-    tdg__ack_t *acks;
+    tdg__acked_t *acks;
     struct kept *kept, *last_kept;
     size_t kept_bytes;
 };
