@@ -43,7 +43,8 @@ bench: build
 	@echo 'Plots are in $(BUILD)/bench/*.svg.'
 
 fuzz: setup
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=0 FUZZ_FOUND=build-fuzz/found scripts/test fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_RUNS=-1 FUZZ_SEED=0 FUZZ_FOUND=build-fuzz/found \
+	    scripts/test fuzz
 
 # The large versions of what `make test` does small.
 soak: build

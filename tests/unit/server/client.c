@@ -15,10 +15,13 @@
 
 /* cmocka knows of failures in the main thread only. */
 static void give_up(const char *what, const struct client *client) {
-    print_error("%s; status %d, read: %.2000s\n", what, client->status,
-                client->data != NULL ? client->data : "");
-    if (syscall(SYS_gettid) != getpid())
+    const char *data = client->data != NULL ? client->data : "";
+
+    if (syscall(SYS_gettid) != getpid()) { /* cmocka would keep it to itself */
+        fprintf(stderr, "%s; status %d, read: %.2000s\n", what, client->status, data);
         abort();
+    }
+    print_error("%s; status %d, read: %.2000s\n", what, client->status, data);
     fail_msg("%s", what);
 }
 

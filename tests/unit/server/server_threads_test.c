@@ -11,6 +11,13 @@
 #include "served.h"
 #include "unit/targets.h"
 
+/* On a thread of its own an assertion would not be seen. */
+#define DIE()                                                                            \
+    do {                                                                                 \
+        fprintf(stderr, "%s:%d: died\n", __FILE__, __LINE__);                            \
+        abort();                                                                         \
+    } while (0)
+
 enum { WORKERS = 3, CLIENTS = 3, PUBLISHERS = 2, ROUNDS = 12, CHANGES = 400 };
 
 static struct {
@@ -39,7 +46,7 @@ static void wait_for_update(struct client *stream, const char *uri) {
     snprintf(text, sizeof(text), "'uri':'%s'", uri);
     do {
         if (client_message(stream) == NULL)
-            abort();
+            DIE();
     } while (!has(stream->event, text));
 }
 
@@ -48,7 +55,7 @@ static void legacy_round(struct client *post, struct client *get) {
     legacy_join(get, post);
     client_connect(get, world.served.port);
     if (legacy_get(get, NULL) != 200)
-        abort();
+        DIE();
     legacy_subscribe(post, "a:1");
     legacy_subscribe(post, "t:{x}");
     wait_for_update(get, "a:1");
@@ -56,7 +63,7 @@ static void legacy_round(struct client *post, struct client *get) {
     if (legacy_post(post, "{'jsonrpc':'2.0','id':1,'method':'resources/list'}") != 200 ||
         legacy_post(post, "{'jsonrpc':'2.0','id':2,'method':'tools/call','params':"
                           "{'name':'echo'}}") != 200)
-        abort();
+        DIE();
     legacy_unsubscribe(post, "t:{x}");
     legacy_unsubscribe(post, "a:1");
 }
@@ -68,7 +75,7 @@ static void modern_round(struct client *post, struct client *listen) {
     wait_for_update(listen, "a:1");
     if (modern_post(post, "resources/read", "a:1", "'uri':'a:1'") != 200 ||
         modern_post(post, "resources/list", NULL, NULL) != 200)
-        abort();
+        DIE();
 }
 
 static void *call(void *arg) {
@@ -99,7 +106,7 @@ static void tell(const char *uri) {
                                        json_pack("{s:s}", "by", "a thread"));
 
     if (rv < 0 && rv != TDG_EAGAIN)
-        abort();
+        DIE();
 }
 
 static void *publish(void *arg) {
@@ -130,12 +137,12 @@ static void *arrange(void *arg) {
     (void)arg;
     while (!atomic_load(&world.over)) {
         if (tdg_server_add_resource(world.served.server, &more) < 0)
-            abort();
+            DIE();
         tdg_server_counters(world.served.server, &counters);
         json_decref(served_subscriptions(&world.served, NULL));
         tdg_server_watch_done(world.served.server, FOR_URI("t:slow"), 0);
         if (tdg_server_remove_resource(world.served.server, "a:3") < 0)
-            abort();
+            DIE();
     }
     return NULL;
 }
@@ -186,7 +193,7 @@ static bool introduce(struct client *client) {
                    "'clientInfo':{'name':'c','version':'1'}}}");
     int status = client_response(client);
     if (status != 200 && status != 503)
-        abort();
+        DIE();
     client_header(client, "Mcp-Session-Id", id);
     snprintf(client->session, sizeof(client->session), "%.63s", id);
     return status == 200;
@@ -255,7 +262,7 @@ static void *look_and_configure(void *arg) {
         tdg_server_counters(served->server, &counters);
         if (tdg_server_configure(served->server, FOR_URI("a:1"), &settings) < 0 ||
             tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
-            abort();
+            DIE();
         json_decref(served_subscriptions(served, &(tdg_subscription_query_t){.max = 1}));
     }
     return NULL;
