@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { EVENTS_AT_ONCE = 64 * 1024 }; /* bytes of them */
+
 /* cmocka knows of failures in the main thread only. */
 static void give_up(const char *what, const struct client *client) {
     const char *data = client->data != NULL ? client->data : "";
@@ -92,9 +94,9 @@ static void make_room(char **data, size_t *size, size_t needed) {
         abort();
 }
 
-/* Reads all there is. */
-static void read_some(struct client *client) {
-    while (client->fd >= 0 && !client->eof) {
+/* Reads all there is, or all that makes so many bytes. */
+static void read_up_to(struct client *client, size_t max) {
+    while (client->fd >= 0 && !client->eof && client->len < max) {
         make_room(&client->data, &client->size, client->len + 4096);
         ssize_t n = read(client->fd, client->data + client->len, 4096);
 
@@ -112,8 +114,12 @@ static void read_some(struct client *client) {
     client->data[client->len] = '\0';
 }
 
+static void read_some(struct client *client) {
+    read_up_to(client, SIZE_MAX);
+}
+
 /* At most 10 ms, or until something can be read. */
-bool client_wait(struct client *client, uint64_t deadline_ms) {
+static bool poll_a_while(struct client *client, uint64_t deadline_ms) {
     struct pollfd fd = {.fd = client->eof ? -1 : client->fd, .events = POLLIN};
 
     if (now_ms() >= deadline_ms)
@@ -124,6 +130,12 @@ bool client_wait(struct client *client, uint64_t deadline_ms) {
     } else {
         poll(&fd, 1, 10);
     }
+    return true;
+}
+
+bool client_wait(struct client *client, uint64_t deadline_ms) {
+    if (!poll_a_while(client, deadline_ms))
+        return false;
     read_some(client);
     return true;
 }
@@ -280,17 +292,22 @@ int client_response(struct client *client) {
 
 /* ---- Events ------------------------------------------------------------- */
 
+/* Reads no more than it needs: a flood waits at the server, which merges it, and not
+ * here, where each event costs as much as all that follow it. */
 const char *client_event_within(struct client *client, int ms) {
     uint64_t deadline = now_ms() + (uint64_t)ms;
     char *end;
 
-    read_some(client);
     for (;;) {
         read_chunks(client);
         end = client->body_len > 0 ? strstr(client->body, "\n\n") : NULL;
         if (end != NULL)
             break;
-        if (client->ended || client->eof || !client_wait(client, deadline))
+
+        size_t before = client->len;
+        read_up_to(client, before + EVENTS_AT_ONCE);
+        if (client->len == before &&
+            (client->ended || client->eof || !poll_a_while(client, deadline)))
             return NULL;
     }
     size_t len = (size_t)(end - client->body) + 2;
