@@ -579,8 +579,8 @@ class Server:
             stream.session = f'o{next(self.ids)}'
             self.sessions[stream.session] = stream.wanted
             stream.begin()
+            self.begun(stream)  # before its client posts what is answered there
             stream.send(event(f'/messages?sessionId={stream.session}', name='endpoint'))
-            self.begun(stream)
             return self.run(stream)
         if self._old(request) not in self.sessions:
             return self.reply(request, 404)
