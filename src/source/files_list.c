@@ -425,8 +425,9 @@ static void on_absent(uv_timer_t *timer) {
         tdg__files_task_t task = queue_take(absent);
         const tdg__files_node_t *node = node_at(files, task.path);
 
+        /* Where it is back, that may have happened where nothing was watched. */
         if (node != NULL && is_long_absent(files, node))
-            tdg__files_look(files, task.path, 0);
+            tdg__files_look(files, task.path, TDG__TASK_TELL);
         tdg__free(task.path);
     }
     wait_for_absent(files);
@@ -566,8 +567,11 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     set_found(files, node);
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
+    /* What another source knew is compared by whatever meets it first: nobody has heard
+     * of what happened in between. */
     if (!is_folder)
-        update(files, node, path, r, tell, is_new);
+        update(files, node, path, r, tell || (node->flags & TDG__NODE_INHERITED) != 0,
+               is_new);
     else if (is_new || deep)
         put(files, &files->queue, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     tdg__files_own(tree, id);

@@ -1008,6 +1008,63 @@ static void a_reload_that_waits_longer_does_not_forget_a_deletion(void **state) 
     folder_destroy(&folder);
 }
 
+/* A file whose deletion was noticed is back, and nobody has heard of that: it is found
+ * when the deletion is about to be believed, before its folder is looked at. */
+static void expect_again(struct scene *scene, struct folder *folder,
+                         struct client *client, bool reload) {
+    static const char *const wanted[] = {"f:deep/again present"};
+    const struct timespec until_it_is_not_young = {.tv_nsec = 200 * 1000000};
+
+    folder_write(folder, "deep/again", "two");
+    nanosleep(&until_it_is_not_young, NULL); /* or every look finds it changed */
+    if (reload)
+        scene_replace(scene, folder_yaml(folder, "  settle: 20ms\n"));
+    expect_last(client, wanted, COUNT(wanted));
+}
+
+static void lose_again(struct scene *scene, struct folder *folder, struct client *client,
+                       const char *settle) {
+    const tdg__files_t *files;
+
+    folder_create(folder);
+    folder_mkdir(folder, "deep");
+    folder_write(folder, "deep/again", "one");
+    open_listening(scene, client, folder_yaml(folder, settle), "'f:{+path}'");
+    files = (const tdg__files_t *)tdg__live_owner(scene->live, "f:deep/again");
+    folder_remove(folder, "deep/again");
+    SCENE_UNTIL(scene, files->n_absent == 1);
+}
+
+/* By a reload that believes deletions sooner. */
+static void what_came_back_during_a_reload_is_compared(void **state) {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    lose_again(&scene, &folder, &client, "  settle: 60s\n");
+    expect_again(&scene, &folder, &client, true);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
+/* In a folder that is another one, and is not watched yet. */
+static void what_came_back_in_another_folder_is_compared(void **state) {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    lose_again(&scene, &folder, &client, "  settle: 150ms\n");
+    folder_remove(&folder, "deep");
+    folder_mkdir(&folder, "deep");
+    expect_again(&scene, &folder, &client, false);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* ---- Replacing a query -------------------------------------------------- */
 
 static const char *query_yaml(const struct pg_server *server, const char *more) {
@@ -1425,6 +1482,8 @@ int main(void) {
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(reloads_in_a_row_do_not_put_off_a_deletion),
         cmocka_unit_test(a_reload_that_waits_longer_does_not_forget_a_deletion),
+        cmocka_unit_test(what_came_back_during_a_reload_is_compared),
+        cmocka_unit_test(what_came_back_in_another_folder_is_compared),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
         cmocka_unit_test(what_a_folder_cannot_have_is_not_found),
         cmocka_unit_test(only_the_owner_of_a_uri_speaks_for_it),
