@@ -171,8 +171,8 @@ static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
     tdg__files_t *files = r->files;
     bool may_return = files->settle_ms > 0 && tdg__files_has(files, r->path);
 
-    if (may_return) /* which need not be heard of: its folder may be another one */
-        tdg__files_look(files, r->path, TDG__TASK_TELL);
+    if (may_return)
+        tdg__files_look(files, r->path, 0);
     tdg__fetch_done(fetch, &(tdg__content_t){.status = TDG_ENOTFOUND,
                                              .error = why,
                                              .public = why,

@@ -425,9 +425,8 @@ static void on_absent(uv_timer_t *timer) {
         tdg__files_task_t task = queue_take(absent);
         const tdg__files_node_t *node = node_at(files, task.path);
 
-        /* Where it is back, that may have happened where nothing was watched. */
         if (node != NULL && is_long_absent(files, node))
-            tdg__files_look(files, task.path, TDG__TASK_TELL);
+            tdg__files_look(files, task.path, 0);
         tdg__free(task.path);
     }
     wait_for_absent(files);
@@ -567,11 +566,8 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     set_found(files, node);
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
-    /* What another source knew is compared by whatever meets it first: nobody has heard
-     * of what happened in between. */
     if (!is_folder)
-        update(files, node, path, r, tell || (node->flags & TDG__NODE_INHERITED) != 0,
-               is_new);
+        update(files, node, path, r, tell, is_new);
     else if (is_new || deep)
         put(files, &files->queue, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     tdg__files_own(tree, id);
@@ -617,6 +613,15 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
     }
 }
 
+/* Whether a path was looked at in another folder than the one that is watched. What has
+ * happened there nobody has heard of. It will be read: the walk that begins to watch it
+ * compares what is there with what was known, so that has to stay until then. */
+static bool is_elsewhere(const tdg__files_t *files, uint32_t folder,
+                         const tdg__files_report_t *r) {
+    return !files->polling && r->error == 0 &&
+           tdg__files_node(&files->tree, folder)->u.folder.wd != r->wd;
+}
+
 static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
     const char *slash = strrchr(r->text, '/');
     char parent[TDG__FILES_MAX_PATH];
@@ -630,7 +635,9 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
         tdg__files_find(&files->tree, r->text) == 0)
         /* It came and went: somebody may have seen it. */
         tdg__files_touch(files, r->text, false);
-    if (id == 0 || (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0)
+    if (id == 0 ||
+        (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0 ||
+        is_elsewhere(files, id, r))
         return true; /* the folder will be read */
     return apply_found(files, id, slash != NULL ? slash + 1 : r->text, r,
                        (r->flags & TDG__TASK_TELL) != 0, true);

@@ -140,6 +140,17 @@ static void inspect(tdg__files_walk_t *walk, int folder, const char *name,
         describe_link(walk, path, r);
 }
 
+/* Through /proc, so that what is watched is what is read. Returns the watch that the
+ * folder has, which is new where it had none; -1: none. */
+static int watch(const tdg__files_walk_t *walk, int fd) {
+    char name[64];
+
+    if (walk->notify_fd < 0)
+        return -1;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    return inotify_add_watch(walk->notify_fd, name, EVENTS);
+}
+
 static void look(tdg__files_walk_t *walk, const tdg__files_task_t *task) {
     const char *slash = strrchr(task->path, '/');
     char parent[TDG__FILES_MAX_PATH];
@@ -150,27 +161,16 @@ static void look(tdg__files_walk_t *walk, const tdg__files_task_t *task) {
     memcpy(parent, task->path, len);
     parent[len] = '\0';
     folder = tdg__files_open(walk->root_fd, parent, O_PATH | O_DIRECTORY, 0);
-    if (folder < 0)
+    if (folder < 0) {
+        r->error = -folder;
         return;
+    }
+    r->wd = watch(walk, folder);
     inspect(walk, folder, slash != NULL ? slash + 1 : task->path, task->path, r);
     close(folder);
 }
 
 /* ---- A folder ----------------------------------------------------------- */
-
-/* Through /proc, so that what is watched is what is read. */
-static int watch(tdg__files_walk_t *walk, int fd) {
-    char name[64];
-    int wd;
-
-    if (walk->notify_fd < 0)
-        return -1;
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    wd = inotify_add_watch(walk->notify_fd, name, EVENTS);
-    if (wd < 0 && walk->watch_error == 0)
-        walk->watch_error = errno;
-    return wd;
-}
 
 static bool begin(tdg__files_walk_t *walk, const tdg__files_task_t *task) {
     tdg__files_report_t *r = report(walk, TDG__REPORT_BEGIN, task->path, task->flags);
@@ -181,6 +181,8 @@ static bool begin(tdg__files_walk_t *walk, const tdg__files_task_t *task) {
         return false;
     }
     r->wd = watch(walk, fd);
+    if (r->wd < 0 && walk->notify_fd >= 0 && walk->watch_error == 0)
+        walk->watch_error = errno;
     walk->dir = fdopendir(fd);
     if (walk->dir == NULL) {
         r->error = errno;

@@ -78,8 +78,9 @@ typedef struct tdg__files_report {
     uint8_t type;     /* tdg__file_type_t; NONE: not there, or nothing for us */
     bool is_link;     /* also of type NONE: it leads to nothing at present */
     uint8_t flags;    /* of the task */
-    int error;        /* BEGIN: it cannot be read; END: not to its end; an errno */
-    int wd;           /* BEGIN: its watch; -1: none */
+    int error;        /* BEGIN: it cannot be read; END: not to its end; LOOK: its folder
+                         cannot be opened; an errno */
+    int wd;           /* BEGIN: its watch; LOOK: that of its folder; -1: none */
     const char *text; /* ENTRY: a name; otherwise a path */
     uint64_t size;    /* of a file */
     int64_t modified_ms;

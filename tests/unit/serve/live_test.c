@@ -1035,6 +1035,51 @@ static void lose_again(struct scene *scene, struct folder *folder, struct client
     SCENE_UNTIL(scene, files->n_absent == 1);
 }
 
+/* All of it happens at once, in a folder that is another one. */
+static void what_came_back_before_its_deletion_was_noticed_is_compared(void **state) {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_mkdir(&folder, "deep");
+    folder_write(&folder, "deep/again", "one");
+    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
+    folder_remove(&folder, "deep/again");
+    folder_remove(&folder, "deep");
+    folder_mkdir(&folder, "deep");
+    expect_again(&scene, &folder, &client, false);
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
+/* The list is to follow a change that was notified: that looks at it, too. */
+static void what_came_back_after_a_change_is_compared(void **state) {
+    const struct timespec until_the_list_follows = {.tv_nsec = 400 * 1000000};
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    folder_create(&folder);
+    folder_mkdir(&folder, "deep");
+    folder_write(&folder, "deep/again", "one");
+    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
+    folder_write(&folder, "deep/again", "more");
+    expect_change(&client, "f:deep/again");
+    folder_remove(&folder, "deep/again");
+    folder_remove(&folder, "deep");
+    folder_mkdir(&folder, "deep");
+    folder_write(&folder, "deep/again", "two");
+    nanosleep(&until_the_list_follows, NULL);
+    expect_change(&client, "f:deep/again");
+    client_done(&client);
+    scene_close(&scene);
+    folder_destroy(&folder);
+}
+
 /* By a reload that believes deletions sooner. */
 static void what_came_back_during_a_reload_is_compared(void **state) {
     struct folder folder;
@@ -1482,6 +1527,8 @@ int main(void) {
         cmocka_unit_test(a_reload_during_a_reload_misses_nothing),
         cmocka_unit_test(reloads_in_a_row_do_not_put_off_a_deletion),
         cmocka_unit_test(a_reload_that_waits_longer_does_not_forget_a_deletion),
+        cmocka_unit_test(what_came_back_before_its_deletion_was_noticed_is_compared),
+        cmocka_unit_test(what_came_back_after_a_change_is_compared),
         cmocka_unit_test(what_came_back_during_a_reload_is_compared),
         cmocka_unit_test(what_came_back_in_another_folder_is_compared),
         cmocka_unit_test(a_folder_with_other_limits_is_listed_anew),
