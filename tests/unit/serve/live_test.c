@@ -1008,106 +1008,105 @@ static void a_reload_that_waits_longer_does_not_forget_a_deletion(void **state) 
     folder_destroy(&folder);
 }
 
-/* A file whose deletion was noticed is back, and nobody has heard of that: it is found
- * when the deletion is about to be believed, before its folder is looked at. */
-static void expect_again(struct scene *scene, struct folder *folder,
-                         struct client *client, bool reload) {
-    static const char *const wanted[] = {"f:deep/again present"};
-    const struct timespec until_it_is_not_young = {.tv_nsec = 200 * 1000000};
+/* ---- A file that comes back unheard of ----------------------------------- */
 
-    folder_write(folder, "deep/again", "two");
-    nanosleep(&until_it_is_not_young, NULL); /* or every look finds it changed */
-    if (reload)
-        scene_replace(scene, folder_yaml(folder, "  settle: 20ms\n"));
-    expect_last(client, wanted, COUNT(wanted));
-}
+/* deep/again is there, and its folder is watched. It comes back in a folder that is not
+ * watched yet, while the server is kept from its work: some look at it comes before that
+ * of its folder, and must not make it known. */
+struct again {
+    struct folder folder;
+    struct client client;
+    struct scene scene;
+};
 
-static void lose_again(struct scene *scene, struct folder *folder, struct client *client,
-                       const char *settle) {
-    const tdg__files_t *files;
+static void again_open(struct again *again, const char *options) {
+    struct folder *folder = &again->folder;
 
     folder_create(folder);
     folder_mkdir(folder, "deep");
     folder_write(folder, "deep/again", "one");
-    open_listening(scene, client, folder_yaml(folder, settle), "'f:{+path}'");
-    files = (const tdg__files_t *)tdg__live_owner(scene->live, "f:deep/again");
-    folder_remove(folder, "deep/again");
-    SCENE_UNTIL(scene, files->n_absent == 1);
+    open_listening(&again->scene, &again->client, folder_yaml(folder, options),
+                   "'f:{+path}'");
 }
 
-/* All of it happens at once, in a folder that is another one. */
+static void again_is_missed(struct again *again) {
+    const tdg__files_t *files =
+        (const tdg__files_t *)tdg__live_owner(again->scene.live, "f:deep/again");
+
+    folder_remove(&again->folder, "deep/again");
+    SCENE_UNTIL(&again->scene, files->n_absent == 1);
+}
+
+static void again_in_another_folder(struct again *again) {
+    folder_remove(&again->folder, "deep");
+    folder_mkdir(&again->folder, "deep");
+    folder_write(&again->folder, "deep/again", "two");
+}
+
+/* Keeps the server from its work: as long as the file is young, every look finds it
+ * changed. */
+static void again_stall(long ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static void again_is_notified(struct again *again) {
+    static const char *const wanted[] = {"f:deep/again present"};
+
+    expect_last(&again->client, wanted, COUNT(wanted));
+    client_done(&again->client);
+    scene_close(&again->scene);
+    folder_destroy(&again->folder);
+}
+
+/* The look that its deletion asks for. */
 static void what_came_back_before_its_deletion_was_noticed_is_compared(void **state) {
-    struct folder folder;
-    struct client client;
-    struct scene scene;
+    struct again again;
 
     (void)state;
-    folder_create(&folder);
-    folder_mkdir(&folder, "deep");
-    folder_write(&folder, "deep/again", "one");
-    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
-    folder_remove(&folder, "deep/again");
-    folder_remove(&folder, "deep");
-    folder_mkdir(&folder, "deep");
-    expect_again(&scene, &folder, &client, false);
-    client_done(&client);
-    scene_close(&scene);
-    folder_destroy(&folder);
+    again_open(&again, "");
+    folder_remove(&again.folder, "deep/again");
+    again_in_another_folder(&again);
+    again_stall(200);
+    again_is_notified(&again);
 }
 
-/* The list is to follow a change that was notified: that looks at it, too. */
+/* The one by which the list follows a change. */
 static void what_came_back_after_a_change_is_compared(void **state) {
-    const struct timespec until_the_list_follows = {.tv_nsec = 400 * 1000000};
-    struct folder folder;
-    struct client client;
-    struct scene scene;
+    struct again again;
 
     (void)state;
-    folder_create(&folder);
-    folder_mkdir(&folder, "deep");
-    folder_write(&folder, "deep/again", "one");
-    open_listening(&scene, &client, folder_yaml(&folder, ""), "'f:{+path}'");
-    folder_write(&folder, "deep/again", "more");
-    expect_change(&client, "f:deep/again");
-    folder_remove(&folder, "deep/again");
-    folder_remove(&folder, "deep");
-    folder_mkdir(&folder, "deep");
-    folder_write(&folder, "deep/again", "two");
-    nanosleep(&until_the_list_follows, NULL);
-    expect_change(&client, "f:deep/again");
-    client_done(&client);
-    scene_close(&scene);
-    folder_destroy(&folder);
+    again_open(&again, "");
+    folder_write(&again.folder, "deep/again", "more");
+    expect_change(&again.client, "f:deep/again");
+    folder_remove(&again.folder, "deep/again");
+    again_in_another_folder(&again);
+    again_stall(400);
+    again_is_notified(&again);
 }
 
-/* By a reload that believes deletions sooner. */
+/* The one that is to confirm its deletion; in a source that watches nothing yet ... */
 static void what_came_back_during_a_reload_is_compared(void **state) {
-    struct folder folder;
-    struct client client;
-    struct scene scene;
+    struct again again;
 
     (void)state;
-    lose_again(&scene, &folder, &client, "  settle: 60s\n");
-    expect_again(&scene, &folder, &client, true);
-    client_done(&client);
-    scene_close(&scene);
-    folder_destroy(&folder);
+    again_open(&again, "  settle: 60s\n");
+    again_is_missed(&again);
+    folder_write(&again.folder, "deep/again", "two");
+    again_stall(200);
+    scene_replace(&again.scene, folder_yaml(&again.folder, "  settle: 20ms\n"));
+    again_is_notified(&again);
 }
 
-/* In a folder that is another one, and is not watched yet. */
+/* ... and in another folder. */
 static void what_came_back_in_another_folder_is_compared(void **state) {
-    struct folder folder;
-    struct client client;
-    struct scene scene;
+    struct again again;
 
     (void)state;
-    lose_again(&scene, &folder, &client, "  settle: 150ms\n");
-    folder_remove(&folder, "deep");
-    folder_mkdir(&folder, "deep");
-    expect_again(&scene, &folder, &client, false);
-    client_done(&client);
-    scene_close(&scene);
-    folder_destroy(&folder);
+    again_open(&again, "  settle: 150ms\n");
+    again_is_missed(&again);
+    again_in_another_folder(&again);
+    again_stall(200);
+    again_is_notified(&again);
 }
 
 /* ---- Replacing a query -------------------------------------------------- */
