@@ -561,14 +561,16 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     }
 
     tdg__files_node_t *node = tdg__files_node(tree, id);
+    uint32_t scan = tdg__files_node(tree, parent)->u.folder.scan;
+    bool was_seen = node->seen == scan - 1; /* by the walk before */
 
-    node->seen = tdg__files_node(tree, parent)->u.folder.scan;
+    node->seen = scan;
     set_found(files, node);
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
     if (!is_folder)
         update(files, node, path, r, tell, is_new);
-    else if (is_new || deep)
+    else if (is_new || deep || !was_seen)
         put(files, &files->queue, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     tdg__files_own(tree, id);
     return true;

@@ -48,7 +48,7 @@ bool tdg__files_is_never(const struct stat *never, const struct stat *st);
 
 enum {
     TDG__TASK_SCAN = 1 << 0,  /* read the folder; otherwise look at one path */
-    TDG__TASK_DEEP = 1 << 1,  /* and its folders, also those known already */
+    TDG__TASK_DEEP = 1 << 1,  /* and its folders, also those that the walk before met */
     TDG__TASK_TELL = 1 << 2,  /* touch the file where it differs from before */
     TDG__TASK_AGAIN = 1 << 3, /* there was nothing that somebody may have seen */
 };

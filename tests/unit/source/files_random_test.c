@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "source/checksum.h"
@@ -14,7 +15,14 @@
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
 
-enum { ROUNDS = 25, OPERATIONS = 150, MAX_FILES = 4096, TARGETS = 12 };
+enum {
+    ROUNDS = 25,
+    OPERATIONS = 150,
+    MAX_FILES = 4096,
+    TARGETS = 12,
+    REPLACED = 40,
+    LARGE = 500
+};
 
 struct world {
     struct folder folder;
@@ -73,6 +81,20 @@ static void remove_all(const char *path) {
     (void)rmdir(path);
 }
 
+/* Another folder takes its place, with some of the same names in it. */
+static void replace_folder(struct world *w, const char *path) {
+    remove_all(path);
+    if (mkdir(path, 0755) != 0)
+        return;
+    for (char name = 'a'; name <= 'c'; name++) {
+        char inner[FOLDER_PATH + 4];
+
+        snprintf(inner, sizeof(inner), "%s/%c", path, name);
+        if (roll(&w->dice, 2) == 0)
+            write_file(w, inner, O_TRUNC);
+    }
+}
+
 /* What cannot be done is not done. */
 static void do_something(struct world *w) {
     char path[FOLDER_PATH], other[FOLDER_PATH], temporary[FOLDER_PATH];
@@ -80,7 +102,7 @@ static void do_something(struct world *w) {
     any_path(w, path);
     any_path(w, other);
     folder_path(&w->folder, "temporary", temporary);
-    switch (roll(&w->dice, 10)) {
+    switch (roll(&w->dice, 11)) {
     case 0:
     case 1:
         (void)mkdir(path, 0755);
@@ -105,9 +127,24 @@ static void do_something(struct world *w) {
     case 6:
         write_file(w, path, O_APPEND);
         break;
+    case 7:
+        replace_folder(w, path);
+        break;
     default:
         write_file(w, path, O_TRUNC);
     }
+}
+
+/* A folder was replaced when the server comes to look, for longer than a file counts as
+ * young, and as one that may still be written (100 ms). Nothing follows that would tell
+ * it what it has missed. */
+static void replace_and_be_late(struct world *w) {
+    const struct timespec late = {.tv_nsec = 120000000};
+    char path[FOLDER_PATH];
+
+    any_path(w, path);
+    replace_folder(w, path);
+    nanosleep(&late, NULL);
 }
 
 /* ---- What is compared --------------------------------------------------- */
@@ -257,6 +294,8 @@ static void run(const char *options) {
             if (roll(&w->dice, 4) == 0)
                 uv_run(&w->harness.loop, UV_RUN_NOWAIT);
         }
+        if (roll(&w->dice, 2) == 0)
+            replace_and_be_late(w);
         folder_path(&w->folder, "root", root);
         clear(w->found, &w->n_found);
         find_files(w, root);
@@ -284,11 +323,66 @@ static void and_so_they_do_by_polling(void **state) {
     run("poll: 10ms\nsettle: 20ms\n");
 }
 
+/* ---- While it is read --------------------------------------------------- */
+
+/* Another folder, and so many files in it that reading it takes its time. */
+static void replace_by_a_large_one(struct world *w) {
+    char path[FOLDER_PATH], name[32];
+
+    folder_path(&w->folder, "root/b", path);
+    remove_all(path);
+    folder_mkdir(&w->folder, "root/b");
+    for (int i = 0; i < LARGE; i++) {
+        snprintf(name, sizeof(name), "root/b/%d", i);
+        folder_write(&w->folder, name, "");
+    }
+}
+
+/* Any time, mostly while the walk is there. */
+static void look_for_a_while(struct world *w) {
+    const struct timespec pause = {.tv_nsec = 20000};
+
+    for (uint32_t turns = 1 + roll(&w->dice, 200); turns > 0; turns--) {
+        uv_run(&w->harness.loop, UV_RUN_NOWAIT);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* The folder in it is another one than before, too, however the walk and the events
+ * meet. */
+static void what_comes_into_a_replaced_folder_as_it_is_read_is_told(void **state) {
+    struct world *w = calloc(1, sizeof(*w));
+    char yaml[512], path[FOLDER_PATH], uri[FOLDER_PATH + 8], text[16];
+
+    (void)state;
+    assert_non_null(w);
+    w->dice = dice_from_env();
+    folder_create(&w->folder);
+    folder_mkdir(&w->folder, "root");
+    folder_path(&w->folder, "root/b/c/a", path);
+    snprintf(uri, sizeof(uri), "file://%s", path);
+    snprintf(yaml, sizeof(yaml), "files: %s/root\nsettle: 20ms\n", w->folder.path);
+    harness_open(&w->harness, yaml);
+    harness_watch(&w->harness, uri);
+    for (int i = 0; i < REPLACED; i++) {
+        replace_by_a_large_one(w);
+        look_for_a_while(w);
+        snprintf(text, sizeof(text), "%d", i);
+        folder_mkdir(&w->folder, "root/b/c");
+        folder_write(&w->folder, "root/b/c/a", text);
+        harness_wait_for_text(&w->harness, uri, text);
+    }
+    harness_close(&w->harness);
+    folder_destroy(&w->folder);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_and_what_is_told_come_to_agree),
         cmocka_unit_test(and_so_they_do_without_a_wait_for_saves),
         cmocka_unit_test(and_so_they_do_by_polling),
+        cmocka_unit_test(what_comes_into_a_replaced_folder_as_it_is_read_is_told),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
