@@ -541,12 +541,13 @@ class Server:
         if not self.ours or cursor is None:
             return self.result(request, {})
         since = self.position(cursor)
-        self.result(request, {'_meta': {
-            'dev.tidings/cursor': f'{self.epoch}-{self.number}',
-            'dev.tidings/resumed': since is not None}})
-        for stream in list(self.streams):
-            if stream.wanted is subscribed:
-                self.catch_up(stream, [uri], since)
+        with self.changed:
+            self.result(request, {'_meta': {
+                'dev.tidings/cursor': f'{self.epoch}-{self.number}',
+                'dev.tidings/resumed': since is not None}})
+            for stream in self.streams:
+                if stream.wanted is subscribed:
+                    self.catch_up(stream, [uri], since)
         return True
 
     def get(self, request):
@@ -556,9 +557,11 @@ class Server:
         if self.single and any(stream.wanted is uris for stream in self.streams):
             return self.error(request, -32000, 'one stream per session', 409)
         stream = Stream(request, uris, None)
-        stream.begin()
         after = request.fields.get('last-event-id')
+        # Its client knows of the stream and subscribes when it has the head: then what is told
+        # of that has to find the stream.
         with self.changed:
+            stream.begin()
             if self.ours:
                 since = after.rpartition('.')[2] if after else f'{self.epoch}-{self.number}'
                 stream.send(event('', f'g1.0.{since}', self.retry))

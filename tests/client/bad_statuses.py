@@ -6,7 +6,7 @@ import time
 
 from bad_server import Server, hang_up, silence, status
 from driver import tap
-from scene import A, B, FAST, both, listen_kind, scene
+from scene import A, B, FAST, WHILE_AWAY, both, listen_kind, scene
 
 
 def nobody_there():
@@ -189,7 +189,7 @@ def another_server_answers():
 
 def replaced_by_the_other_era(first, second):
     """The server was replaced by one of the other era, behind the same address."""
-    with scene(first, False, (A,)) as (server, client):
+    with scene(first, False, (A,), **WHILE_AWAY) as (server, client):
         server.close()
         server.era = second
         server.forget()

@@ -5,7 +5,8 @@ import time
 
 from bad_server import Server, event, json_body, silence, status
 from driver import tap
-from scene import A, B, C, both, each_kind, listen_kind, scene, told_after_gap
+from scene import (A, B, C, WHILE_AWAY, both, each_kind, listen_kind, scene,
+                   told_after_gap)
 
 LISTED = {'jsonrpc': '2.0', 'method': 'notifications/resources/list_changed'}
 
@@ -84,7 +85,7 @@ def late(era, ours):
 
 def restarts(era, ours):
     """A new life counts anew: versions of the old one mean nothing."""
-    with scene(era, ours, (A, B)) as (server, client):
+    with scene(era, ours, (A, B), **WHILE_AWAY) as (server, client):
         for _ in range(5):
             number = server.change(A)
         client.updated(A, version=number if ours else None)

@@ -10,6 +10,10 @@ from driver import Driver, tap
 FAST = {'retry_ms': 1, 'retry_max_ms': 5, 'retry_per_minute': 120,
         'connect_timeout_ms': 60000, 'timeout_ms': 60000}
 
+# For a server that is away for a while, however busy the machine is: a second of attempts as FAST
+# has them is all that a minute allows.
+WHILE_AWAY = {'retry_max_ms': 1000}
+
 A, B, C = 'test://a', 'test://b', 'test://c'
 
 # Both eras, from a server of ours and from a stranger.
