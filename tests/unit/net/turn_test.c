@@ -162,6 +162,7 @@ static void strangers_wait_for_one_that_has_proven_itself(void **state) {
     client_reply(w, proven, true, NULL);
     send_from_strangers(w, strangers);
     client_get(w, proven, "/x");
+    wait_for_arrival(proven);
     RUN_UNTIL(w, w->requests == STRANGERS_COUNT + 2);
     assert_true(place_of('x') < 5);
     for (int i = 0; i < STRANGERS_COUNT; i++)
@@ -185,6 +186,8 @@ static void many_that_have_proven_themselves_take_turns(void **state) {
     before = served.count;
     client_get(w, proven, "/y");
     client_get(w, stranger, "/x");
+    wait_for_arrival(proven);
+    wait_for_arrival(stranger);
     RUN_UNTIL(w, strchr(served.order, 'x') != NULL && strchr(served.order, 'y') != NULL);
     assert_true(place_of('x') < before + 10);
     assert_true(place_of('y') < before + STRANGERS_COUNT + 10); /* one of each */

@@ -301,19 +301,32 @@ static void enable(struct fixture *f, bool with_store, uint32_t timeout_ms) {
     assert_int_equal(tdg__server_enable_publish(f->served.server, &opts), 0);
 }
 
-static int setup(void **state) {
-    static const tdg_server_opts_t opts = {.workers = 3, .keepalive_ms = 40};
+static int setup_with(void **state, const tdg_server_opts_t *opts) {
     struct fixture *f = calloc(1, sizeof(*f));
 
     if (f == NULL)
         return 1;
     *state = f;
-    served_open(&f->served, &opts, NULL);
+    served_open(&f->served, opts, NULL);
     served_client(&f->served, &f->client);
     client_init(&f->listener, NULL);
     client_init(&f->second, NULL);
     store_open(&f->store, true);
     return 0;
+}
+
+static int setup(void **state) {
+    const tdg_server_opts_t opts = {.workers = 3, .keepalive_ms = 40};
+
+    return setup_with(state, &opts);
+}
+
+/* Whoever stops waits for what is being done, however slow the machine is. */
+static int setup_patient(void **state) {
+    const tdg_server_opts_t opts = {
+        .workers = 3, .keepalive_ms = 40, .stop_timeout_ms = 120000};
+
+    return setup_with(state, &opts);
 }
 
 static int teardown(void **state) {
@@ -859,7 +872,9 @@ int main(void) {
         CASE(what_the_store_refuses_is_not_told),
         CASE(a_store_that_hangs_holds_nobody_up),
         CASE(a_store_that_goes_first_refuses),
-        CASE(what_is_being_published_is_told_before_a_stop_ends_the_streams),
+        cmocka_unit_test_setup_teardown(
+            what_is_being_published_is_told_before_a_stop_ends_the_streams, setup_patient,
+            teardown),
         CASE(a_server_may_go_while_the_store_works),
         CASE(a_program_publishes_several_at_once),
         CASE(subscriptions_are_counted_on_all_workers),

@@ -636,7 +636,7 @@ static pid_t run_in_child(int *ret_port, int input, int other_end, int output) {
         close(fds[0]);
         return child;
     }
-    alarm(30);
+    alarm(240);
     if (other_end >= 0)
         close(other_end);
     served_create(&served, NULL);

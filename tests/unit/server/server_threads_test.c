@@ -232,8 +232,8 @@ static void sessions_make_room_on_all_workers(void **state) {
     const tdg_server_opts_t opts = {.workers = WORKERS,
                                     .max_sessions = ROOM,
                                     .max_sessions_per_address = ROOM,
-                                    .session_idle_ms = 5000,
-                                    .handshake_timeout_ms = 5000};
+                                    .session_idle_ms = 15000,
+                                    .handshake_timeout_ms = 15000};
     pthread_t threads[CROWD];
     struct served served;
     struct client client;

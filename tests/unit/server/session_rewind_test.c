@@ -343,6 +343,10 @@ static void a_subscribe_of_a_session_that_has_ended_is_answered(void **state) {
     assert_int_equal(tdg_server_watch_done(f->served.server, FOR_TEMPLATE("t:{x}"), 0),
                      0);
     assert_int_equal(client_response(&f->other), 200);
+    if (f->other.chunked) { /* it took longer than a keep-alive */
+        client_expect(&f->other, "'result'");
+        client_expect_end(&f->other);
+    }
     send_subscribe(&f->other, "a:2");
     WAIT_UNTIL(&f->post, f->starts == 2);
     served_change(&f->served, "t:1");

@@ -278,7 +278,7 @@ static void subscribing_again_with_a_cursor_notifies_what_changed_since(void **s
 /* ---- Ends --------------------------------------------------------------- */
 
 static void an_idle_session_ends(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 1500};
+    const tdg_server_opts_t opts = {.session_idle_ms = 3000};
     struct fixture *f = open_with(state, &opts);
 
     WAIT_COUNTER(&f->served, &f->post, sessions, 0);
@@ -287,7 +287,7 @@ static void an_idle_session_ends(void **state) {
 }
 
 static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 1500};
+    const tdg_server_opts_t opts = {.session_idle_ms = 3000};
     struct fixture *f = open_with(state, &opts);
     struct client another;
 
@@ -296,7 +296,7 @@ static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
     legacy_initialize(&another, LATEST_LEGACY);
     legacy_send(&another, HOLD);
     tdg_request_t *request = served_take(&f->served, &another);
-    assert_null(client_event_within(&f->get, 3000));
+    assert_null(client_event_within(&f->get, 7000));
     assert_int_equal(served_counters(&f->served).sessions, 2);
     tdg_request_reply_text(request, "done");
     assert_int_equal(client_response(&another), 200);
@@ -511,7 +511,7 @@ static void the_limit_holds_with_several_workers(void **state) {
 }
 
 static void a_handshake_that_is_not_finished_ends_soon(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 500};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 3000};
     struct fixture *f = open_with(state, &opts);
 
     for (int i = 0; i < 10; i++)
@@ -523,13 +523,13 @@ static void a_handshake_that_is_not_finished_ends_soon(void **state) {
 /* Not all clients finish it. Those that are there are served, until somebody needs their
  * place. */
 static void a_handshake_that_is_not_finished_ends_when_the_stream_does(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 2000};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 3000};
     struct fixture *f = open_with(state, &opts);
     struct client sloppy;
     uint64_t end_ms;
 
     block(&f->served, &sloppy);
-    for (end_ms = now_ms() + 4500; now_ms() < end_ms;)
+    for (end_ms = now_ms() + 7000; now_ms() < end_ms;)
         assert_int_equal(legacy_post(&f->post, PING), 200);
     assert_int_equal(served_counters(&f->served).sessions, 2);
     client_done(&sloppy);

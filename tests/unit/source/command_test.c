@@ -287,6 +287,7 @@ static void what_hangs_is_killed_with_its_group(void **state) {
     struct fixture *f = *state;
     char config[256], failure[64];
 
+    folder_write(&f->folder, "lock", "");
     for (unsigned ms = 300; ms < 100000 && !file_is_there(f, "here"); ms *= 4) {
         snprintf(config, sizeof(config),
                  "command: '" HOLDER "trap \"\" TERM; (trap \"\" TERM; sleep 1000) & "
@@ -336,7 +337,7 @@ static void endless_output_is_cut(void **state) {
     harness_close(&f->harness);
 
     /* Errors without end are drained, and logged once. */
-    open_in(f, "command: 'yes \"oh no\" | head -c 3000000 >&2; echo fine'\n"
+    open_in(f, "command: 'yes \"oh no\" | head -c 1200000 >&2; echo fine'\n"
                "shell: true\nuri: c:x\n");
     harness_expect(&f->harness, "c:x", "fine\n");
     assert_int_equal(harness_count(&f->harness, LOGGED, "oh no"), 1);
@@ -612,7 +613,9 @@ static void what_nobody_needs_is_read_slowly(void **state) {
     harness_close(&f->harness);
 
     snprintf(yaml, sizeof(yaml),
-             "command: 'yes | head -c %d >&2; echo done'\nshell: true\nuri: c:x\n", MUCH);
+             "command: 'yes | head -c %d >&2; echo done'\nshell: true\nuri: c:x\n"
+             "timeout: 10m\n",
+             MUCH);
     open_in(f, yaml);
     start = uv_hrtime();
     harness_expect(&f->harness, "c:x", "done\n");

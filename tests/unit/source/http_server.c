@@ -166,6 +166,14 @@ static void linger(struct visit *visit, bool drip) {
     }
 }
 
+static void write_down(http_server_t *server, const char *path, const char *text) {
+    pthread_mutex_lock(&server->lock);
+    if (server->request_count < MAX_REQUESTS)
+        server->requests[server->request_count++] =
+            (struct request){strdup(path), strdup(text), monotonic_ms()};
+    pthread_mutex_unlock(&server->lock);
+}
+
 /* Returns whether the connection stays. */
 static bool answer(struct visit *visit, const char *path, const char *request) {
     struct stored *page = copy_page(visit->server, path);
@@ -176,6 +184,8 @@ static bool answer(struct visit *visit, const char *path, const char *request) {
     struct tm utc;
     bool same, ok;
 
+    /* From here on a test may know of it, and set another page for the next. */
+    write_down(visit->server, path, request);
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
     snprintf(condition, sizeof(condition), "If-None-Match: %s\r\n", page->etag);
     same = page->etag[0] != '\0' && strstr(request, condition) != NULL;
@@ -208,14 +218,6 @@ static bool answer(struct visit *visit, const char *path, const char *request) {
     return ok;
 }
 
-static void write_down(http_server_t *server, const char *path, const char *text) {
-    pthread_mutex_lock(&server->lock);
-    if (server->request_count < MAX_REQUESTS)
-        server->requests[server->request_count++] =
-            (struct request){strdup(path), strdup(text), monotonic_ms()};
-    pthread_mutex_unlock(&server->lock);
-}
-
 /* Reads one request. Returns false at the end of the connection. */
 static bool read_request(struct visit *visit, char *text) {
     size_t len = 0;
@@ -241,7 +243,6 @@ static void *serve(void *arg) {
     char *text = malloc(MAX_HEAD), path[2048];
 
     while (read_request(visit, text) && sscanf(text, "GET %2047s", path) == 1) {
-        write_down(server, path, text);
         if (!answer(visit, path, text))
             break;
     }

@@ -332,7 +332,7 @@ static void a_fifo_is_not_opened(void **state) {
     struct fixture *f = *state;
     int guard = folder_guard_fifo(&f->folder, "fifo");
 
-    open_db(f, "fifo", ALL "timeout: 5s\n");
+    open_db(f, "fifo", ALL "timeout: 50s\n");
     expect_failure(f, "db:t", TDG_EAWAY, "not a regular file");
     assert_false(folder_was_opened(guard));
     harness_close(&f->harness);
@@ -345,7 +345,7 @@ static void nor_is_one_in_the_place_of_its_journal(void **state) {
     int guard = folder_guard_fifo(&f->folder, "a.db-journal");
     struct reading reading;
 
-    open_db(f, "a.db", ALL "timeout: 5s\n");
+    open_db(f, "a.db", ALL "timeout: 50s\n");
     reading = harness_read(&f->harness, "db:t");
     assert_int_not_equal(reading.status, 0);
     assert_null(strstr(reading.error, "no answer"));
