@@ -129,7 +129,7 @@ def strange(era, busy, single=False, sse=False):
     server = Server(era, ours=False, sse=sse)
     server.single = single
     try:
-        opts = {'quiet_ms': 1000}
+        opts = {'quiet_ms': 3000}
         with watching(server.port, era, A, **opts) as (way, client):
             for _ in range(BUSY if busy else 0):
                 server.change(A)

@@ -193,8 +193,9 @@ def mute(era):
 
 def hangs(era):
     """A request that is never answered."""
-    with piped(*ERAS[era], timeout_ms=1500) as (lives, client):
-        tap.same(act(client, 'hang')['code'], 'TDG_ETIMEDOUT', 'the call')
+    with piped(*ERAS[era]) as (lives, client):
+        client.fails('request', 'TDG_ETIMEDOUT', method='tools/call', timeout_ms=1500,
+                     params={'name': 'act', 'arguments': {'what': 'hang'}})
 
 
 def stubborn(era):

@@ -237,19 +237,25 @@ class Server:
         self.ids = itertools.count(1)
         self.changed = threading.Condition(threading.RLock())
         self.listener = None
-        self.port = 0
+        # Bound and never listening: nobody else is given the port while we are away.
+        self.keeper = self._bind(0)
+        self.port = self.keeper.getsockname()[1]
+        self.url = f'http://127.0.0.1:{self.port}/mcp'
         self.open()
 
     # ---- Connections
 
+    @staticmethod
+    def _bind(port):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(('127.0.0.1', port))
+        return sock
+
     def open(self):
         """Listens; again at the same port, where it did before."""
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(('127.0.0.1', self.port))
+        self.listener = self._bind(self.port)
         self.listener.listen(64)
-        self.port = self.listener.getsockname()[1]
-        self.url = f'http://127.0.0.1:{self.port}/mcp'
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
     def _accept(self, listener):

@@ -67,8 +67,8 @@ class Storm:
         redirect is followed five times, and each may be repeated once."""
         self.client.event('down')
         tap.until(lambda: len(self.server.requests) - self.before >= 2, 'it tries again')
-        allowed = ALLOWED * (1 + int(time.monotonic() - self.began) // 60) + 1
         requests = self.server.requests[self.before:]
+        allowed = ALLOWED * (1 + int(time.monotonic() - self.began) // 60) + 1
         opened = [r for r in requests if r.kind == listen_kind(self.era)]
         factor = 6 if 'circle' in self.name else 1
         tap.note(f'{self.era}, {self.name}: {len(requests)} requests, {len(opened)} streams, '

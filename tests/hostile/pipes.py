@@ -222,6 +222,7 @@ def end_while_blocked(pipe):
 
 def term_while_blocked(pipe):
     """So much waits that the end of input is not seen any more; SIGTERM is."""
+    still_fine(pipe)  # it has begun, and knows what to do with a signal
     line = json.dumps(modern_message('tools/list', id=1)).encode() + b'\n'
     pipe.write(line * 4000, 2)
     pipe.process.terminate()

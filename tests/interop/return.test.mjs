@@ -246,7 +246,7 @@ describe('sessions', () => {
   });
 
   it('last as long as their stream', async () => {
-    const fixture = await Fixture.start('--session-idle-ms', '3000');
+    const fixture = await Fixture.start('--session-idle-ms', '8000');
     const client = new LegacyHttp(fixture.url);
     await client.initialize();
     await client.subscribe('live://a');

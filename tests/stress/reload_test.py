@@ -244,7 +244,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=4)
     parser.add_argument('--seconds', type=float, help='run after run, instead of --rounds')
     parser.add_argument('--bulk', type=int, help='names of more files in the folder')
-    parser.add_argument('--patience', type=float, default=30)
+    parser.add_argument('--patience', type=float, default=120)
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix='tidings-')
     os.chmod(folder, 0o755)

@@ -247,34 +247,34 @@ def an_endless_list_ends_with_the_time_out(command):
     def page(key):
         def answer(_):
             pages.append(key)
-            time.sleep(0.2)
+            time.sleep(0.4)
             return {key: [], 'nextCursor': str(len(pages))}
         return answer
     stub = Stub({'resources/list': page('resources'), 'tools/list': page('tools'),
                  'prompts/list': page('prompts')})
     name, *rest = command.split()
-    run = Run([name, stub.url, '--timeout', '1500ms', *rest])
+    run = Run([name, stub.url, '--timeout', '3s', *rest])
     run.ends(4)
-    tap.check(len(pages) <= 8, f'{len(pages)} pages of 200 ms')
+    tap.check(len(pages) <= 8, f'{len(pages)} pages of 400 ms')
     said = run.said()[1]  # by the whole command or, where the list began in time, by the list
-    tap.check(name == 'watch' or f'{name}: not finished within 1500ms\n' in said or
+    tap.check(name == 'watch' or f'{name}: not finished within 3s\n' in said or
               'the list does not end within the time-out\n' in said, said)
     tap.check('answer' not in said and 'Is it a server' not in said, said)
     stub.close()
 
 
 def the_time_out_is_a_total():
-    """Connecting, listing and calling take 800 ms each, with a time-out of 1500 ms."""
+    """Connecting, listing and calling take 1.6 s each, with a time-out of 3 s."""
     def slow(answer):
         def answer_late(_):
-            time.sleep(0.8)
+            time.sleep(1.6)
             return answer
         return answer_late
     stub = Stub({'tools/list': slow({'tools': [{'name': 't'}]}), 'tools/call': slow({})})
     stub.answers['server/discover'] = slow(stub.answers['server/discover'])
-    run = Run(['call', stub.url, '--timeout', '1500ms', 't'])
+    run = Run(['call', stub.url, '--timeout', '3s', 't'])
     run.ends(4)
-    tap.check('call: not finished within 1500ms' in run.said()[1], run.said())
+    tap.check('call: not finished within 3s' in run.said()[1], run.said())
     tap.check(not stub.asked('tools/call'), 'the tool is called')
     stub.close()
 

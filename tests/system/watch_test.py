@@ -489,11 +489,16 @@ def a_command_takes_content_that_fills_no_pipe():
 
 def what_a_command_exits_with_is_told():
     serve = Serve()
-    watch = Watch(serve.url, 'm:1', '--json', '--exec-timeout', '200ms',
-                  '--exec', 'case $(cat) in exit) exit 3;; *) sleep 1000;; esac')
-    serve.publish('m:1', 'exit')
+    watch = Watch(serve.url, 'm:1', '--json', '--exec', 'exit 3')
+    serve.publish('m:1', 'x')
     watch.event(kind='command', uri='m:1', status=3)
-    serve.publish('m:1', 'stay')
+    watch.ends(OK, signal.SIGINT)
+
+
+def a_command_that_takes_too_long_is_ended():
+    serve = Serve()
+    watch = Watch(serve.url, 'm:1', '--json', '--exec-timeout', '200ms', '--exec', 'sleep 1000')
+    serve.publish('m:1', 'x')
     event = watch.event(kind='command', timed_out=True)
     tap.same(event['signal'], signal.SIGTERM, 'signal')
     watch.ends(OK, signal.SIGINT)
@@ -676,7 +681,7 @@ def what_a_server_answers_decides_the_exit_code():
     stub.answers[listen] = Exception({'code': -32602, 'message': 'unknown'})
     fails(NOT_FOUND, '`tidings ls` shows what can be watched', stub.url, 'm:1')
     stub.answers[listen] = Exception({'code': -32603, 'message': 'starting'})
-    fails(TIMEOUT, 'nothing is watched yet', stub.url, 'm:1', '--timeout', '1s')
+    fails(TIMEOUT, 'nothing is watched yet', stub.url, 'm:1', '--timeout', '5s')
     stub.close()
 
 
@@ -916,6 +921,7 @@ TESTS = [
     (facts_are_in_the_environment_and_never_in_the_command,),
     (a_command_takes_content_that_fills_no_pipe,),
     (what_a_command_exits_with_is_told,),
+    (a_command_that_takes_too_long_is_ended,),
     (children_are_seen_to_end_whatever_our_parent_ignores,),
     (leaving_ends_commands,),
     *[(nothing_stays_subscribed, era) for era in BOTH],

@@ -5,7 +5,7 @@ import threading
 import time
 
 from . import tap
-from .wire import Conn, Session, call, open_listen, updated
+from .wire import Conn, Session, call, modern, open_listen, updated
 
 URI = 'live://z'
 
@@ -15,6 +15,8 @@ class Canary:
         self.server, self.pause = server, pause
         self.rounds, self.slowest, self.error = 0, 0.0, None
         self.asking = Conn(server.port)
+        # At once: who says nothing for as long as a request may take is sent away.
+        self.asking.result(modern('server/discover'))
         self.modern = open_listen(server.port, [URI])
         self.session = Session(server.port)
         self.legacy = self.session.stream()
