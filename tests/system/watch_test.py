@@ -3,6 +3,7 @@
 """watch_test.py TIDINGS [PART_OF_A_NAME]: `tidings watch` from outside, against `tidings serve`
 over HTTP in both eras and over stdio, and against servers that are none. Writes TAP."""
 import atexit
+import contextlib
 import http.client
 import http.server
 import json
@@ -618,14 +619,21 @@ def no_retry_ends_with_the_connection():
     watch.ends(UNREACHABLE)
 
 
+@contextlib.contextmanager
+def kept_port():
+    """Bound and never listening: nobody else is given it, and a server of ours may listen there."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(('127.0.0.1', 0))
+        yield keeper.getsockname()[1]
+
+
 def patience_waits_for_a_server():
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = free.getsockname()[1]
-    watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', '--json', '--verbose',
-                  wait=False)
-    watch.until(lambda: watch.err, 'it does not say that it tries')
-    serve = Serve(port=port)
+    with kept_port() as port:
+        watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', '--json', '--verbose',
+                      wait=False)
+        watch.until(lambda: watch.err, 'it does not say that it tries')
+        serve = Serve(port=port)
     watch.line('watching')
     serve.publish('m:1', 'x')
     watch.event(uri='m:1')
@@ -750,12 +758,10 @@ def some_of_a_list_may_be_refused_for_now():
 
 
 def patience_is_not_silent():
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = free.getsockname()[1]
-    watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', wait=False)
-    watch.line('waiting for http://127.0.0.1', lines=watch.err)
-    watch.ends(128 + signal.SIGINT, signal.SIGINT)
+    with kept_port() as port:
+        watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', wait=False)
+        watch.line('waiting for http://127.0.0.1', lines=watch.err)
+        watch.ends(128 + signal.SIGINT, signal.SIGINT)
     tap.check(len(watch.err) == 1, f'once is enough\n{watch.said()}')
 
 

@@ -54,11 +54,18 @@ export class Proxy {
   }
 }
 
+// One below those that the kernel gives to whoever asks for any (from 32768), so that nobody else
+// gets it before it is used, or between two uses.
 export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = 10000 + Math.floor(Math.random() * 22000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const free = await new Promise((resolve) => {
+      server.once('listening', () => resolve(true)).once('error', () => resolve(false));
+    });
+    if (!free) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
