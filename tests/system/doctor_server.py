@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A small server of both eras over HTTP, good by itself, with defects that can be asked for:
 Server({'late-head'}). Threads, a free port of 127.0.0.1. Every GET of /change changes the
-resource test://a. For doctor_test.py."""
+resource test://a. For doctor_test.py.
+
+A defect that needs time waits for what the doctor does: a busy machine must not add a second
+defect, or hide the one that was asked for."""
 import http.server
 import json
 import select
@@ -13,6 +16,8 @@ MODERN = '2026-07-28'
 LEGACY = ['2025-11-25', '2025-06-18']
 META = 'io.modelcontextprotocol/'
 KEEPALIVE = 0.6  # the doctor takes what is less than 0.4 s apart for one conversation
+CUT = 0.9  # seconds after the change
+CROWDED = 2  # seconds that 'few-workers' waits for other requests
 HOSTILE = 'a\x1b]0;owned\x07b\x9b31mc'
 
 
@@ -61,13 +66,15 @@ class Stream:
 
     def hold(self):
         """Until the client or the server goes, or the defect says so."""
-        began = time.monotonic()
-        while not self.over and not self.handler.server.closing:
-            silent = 0.1 if 'no-keepalive' in self.defects else KEEPALIVE
+        began, server = time.monotonic(), self.handler.server
+        while not self.over and not server.closing:
+            silent = 0.1 if 'no-keepalive' in self.defects else server.keepalive
             readable, _, _ = select.select([self.handler.connection], [], [], silent)
             if readable and not self.handler.connection.recv(1, 2):  # MSG_PEEK
                 return
-            if 'cut' in self.defects and time.monotonic() - began > 0.9:
+            # Not before the update has been sent: without it updates.arrive fails as well.
+            if ('cut' in self.defects and server.changed_at is not None and
+                    time.monotonic() - max(began, server.changed_at) > CUT):
                 return
             if 'no-keepalive' not in self.defects:
                 self.write(b':\n\n')
@@ -94,7 +101,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def open_stream(self, uris=()):
+    def open_stream(self, uris=(), among=None):
+        """Sends the head. The stream is in `among` before that: a client that has the head
+        may subscribe and change the resource at once."""
+        stream = Stream(self, uris)
         if self.has('late-head'):
             time.sleep(4)
         self.send_response(200)
@@ -108,9 +118,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.has('gzip') and 'gzip' in self.headers.get('Accept-Encoding', ''):
             self.send_header('Content-Encoding', 'gzip')
         self.send_header('Connection', 'close')
-        self.end_headers()
+        with stream.lock:  # an update waits for the head
+            if among is not None:
+                among.add(stream)
+            self.end_headers()
         self.close_connection = True
-        return Stream(self, uris)
+        return stream
 
     # ---- HTTP ----
 
@@ -151,8 +164,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(400)
         else:
             session['had'] = True
-            stream = self.open_stream()
-            session['streams'].add(stream)
+            stream = self.open_stream(among=session['streams'])
             stream.write(b'id: 1\ndata:\n\n')
             stream.hold()
             session['streams'].discard(stream)
@@ -223,12 +235,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         stream.id = -1 if self.has('wrong-id') else message['id']
         if self.has('unnamed'):
             wanted['resourceSubscriptions'] = []
+        # Before the acknowledgement: a client that has it may change the resource at once.
+        self.server.listens.add(stream)
         if not self.has('unacknowledged'):
             stream.send({'method': 'notifications/subscriptions/acknowledged', 'params': {
                 'notifications': wanted, '_meta': {META + 'subscriptionId': stream.id}}})
         else:
             stream.write(b':\n\n')
-        self.server.listens.add(stream)
         stream.hold()
         self.server.listens.discard(stream)
 
@@ -264,17 +277,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
             can['completions'] = {}
         return can
 
+    def take_worker(self):
+        """There are four: each of them is busy until a fifth request comes and is refused, or
+        none has come for a while. Before the change nothing is sent in parallel."""
+        server = self.server
+        with server.workers:
+            server.busy += 1
+            full, refused = server.busy > 4, server.refused
+            if full:
+                server.refused += 1
+                server.workers.notify_all()
+            elif server.number > 0:
+                server.workers.wait_for(lambda: server.refused > refused, CROWDED)
+            server.busy -= 1
+        if full:
+            raise Refused(503, -32603, 'too busy')
+
     def result(self, method, params, era):
         server = self.server
         if method in ('ping', 'server/discover') and self.has('few-workers'):
-            with server.lock:
-                server.busy += 1
-                full = server.busy > 4
-            time.sleep(0.3)
-            with server.lock:
-                server.busy -= 1
-            if full:
-                raise Refused(503, -32603, 'too busy')
+            self.take_worker()
         if method == 'server/discover':
             versions = [MODERN] if self.has('modern-only') else [MODERN, *LEGACY]
             versions += ['2024-11-05'] if self.has('false-version') else []
@@ -309,11 +331,12 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, defects=()):
+    def __init__(self, defects=(), keepalive=KEEPALIVE):
         super().__init__(('127.0.0.1', 0), Handler)
-        self.defects, self.closing = set(defects), False
-        self.sessions, self.listens, self.number = {}, set(), 0
-        self.lock, self.busy = threading.Lock(), 0
+        self.defects, self.keepalive, self.closing = set(defects), keepalive, False
+        self.sessions, self.listens = {}, set()
+        self.number, self.changed_at = 0, None  # changed_at: the updates are sent
+        self.workers, self.busy, self.refused = threading.Condition(), 0, 0
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
@@ -335,6 +358,7 @@ class Server(http.server.ThreadingHTTPServer):
             if 'test://a' in session['uris']:
                 for stream in list(session['streams'])[:1]:
                     stream.update('test://a')
+        self.changed_at = time.monotonic()
 
     def handle_error(self, *_):
         pass  # clients that go are no news
