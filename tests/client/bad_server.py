@@ -20,6 +20,7 @@ import threading
 import time
 
 from driver import tap
+from lib.port import bound, port_of
 
 MODERN, LEGACY = '2026-07-28', '2025-11-25'
 SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
@@ -237,24 +238,16 @@ class Server:
         self.ids = itertools.count(1)
         self.changed = threading.Condition(threading.RLock())
         self.listener = None
-        # Bound and never listening: nobody else is given the port while we are away.
-        self.keeper = self._bind(0)
-        self.port = self.keeper.getsockname()[1]
+        self.keeper = bound()  # keeps the port for us while we are away
+        self.port = port_of(self.keeper)
         self.url = f'http://127.0.0.1:{self.port}/mcp'
         self.open()
 
     # ---- Connections
 
-    @staticmethod
-    def _bind(port):
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(('127.0.0.1', port))
-        return sock
-
     def open(self):
         """Listens; again at the same port, where it did before."""
-        self.listener = self._bind(self.port)
+        self.listener = bound(self.port)
         self.listener.listen(64)
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 

@@ -22,6 +22,7 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'hostile'))
 
 from lib.mortal import MORTAL  # noqa: E402
+from lib.port import bound, port_of  # noqa: E402
 from doctor_server import KEEPALIVE, Server  # noqa: E402
 
 PATIENCE = 300  # for one doctor; less than the limit of the whole test in meson.build
@@ -361,10 +362,8 @@ MENDED = 'proxy_buffering off; proxy_read_timeout 1h;'
 def nginx(upstream, settings):
     """nginx in front of an address; yields its own."""
     program = shutil.which('nginx') or '/usr/sbin/nginx'
-    with tempfile.TemporaryDirectory() as work, socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        port = probe.getsockname()[1]
-        probe.close()
+    with tempfile.TemporaryDirectory() as work, bound() as keeper:
+        port = port_of(keeper)
         with open(f'{work}/nginx.conf', 'w') as file:
             file.write(f'''
 daemon off; master_process off; pid {work}/pid; error_log {work}/error.log;

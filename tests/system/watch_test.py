@@ -3,7 +3,6 @@
 """watch_test.py TIDINGS [PART_OF_A_NAME]: `tidings watch` from outside, against `tidings serve`
 over HTTP in both eras and over stdio, and against servers that are none. Writes TAP."""
 import atexit
-import contextlib
 import http.client
 import http.server
 import json
@@ -27,6 +26,7 @@ sys.path.insert(0, HERE)
 
 from lib import tap  # noqa: E402
 from lib.mortal import MORTAL  # noqa: E402
+from lib.port import bound, port_of  # noqa: E402
 from mcp_stub import Stub  # noqa: E402
 
 KEY = 'the-publish-key'
@@ -619,21 +619,12 @@ def no_retry_ends_with_the_connection():
     watch.ends(UNREACHABLE)
 
 
-@contextlib.contextmanager
-def kept_port():
-    """Bound and never listening: nobody else is given it, and a server of ours may listen there."""
-    with socket.socket() as keeper:
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeper.bind(('127.0.0.1', 0))
-        yield keeper.getsockname()[1]
-
-
 def patience_waits_for_a_server():
-    with kept_port() as port:
-        watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', '--json', '--verbose',
-                      wait=False)
+    with bound() as keeper:
+        watch = Watch(f'http://127.0.0.1:{port_of(keeper)}', 'm:1', '--patient', '--json',
+                      '--verbose', wait=False)
         watch.until(lambda: watch.err, 'it does not say that it tries')
-        serve = Serve(port=port)
+        serve = Serve(port=port_of(keeper))
     watch.line('watching')
     serve.publish('m:1', 'x')
     watch.event(uri='m:1')
@@ -758,8 +749,8 @@ def some_of_a_list_may_be_refused_for_now():
 
 
 def patience_is_not_silent():
-    with kept_port() as port:
-        watch = Watch(f'http://127.0.0.1:{port}', 'm:1', '--patient', wait=False)
+    with bound() as keeper:
+        watch = Watch(f'http://127.0.0.1:{port_of(keeper)}', 'm:1', '--patient', wait=False)
         watch.line('waiting for http://127.0.0.1', lines=watch.err)
         watch.ends(128 + signal.SIGINT, signal.SIGINT)
     tap.check(len(watch.err) == 1, f'once is enough\n{watch.said()}')

@@ -690,8 +690,7 @@ static void a_busy_loop_is_not_taken_for_silence(void **state) {
     struct fixture *f = *state;
     uint32_t ms = 300;
 
-    /* Where the peer, a thread of its own, has not answered by then, it gets more time.
-     */
+    /* The peer is a thread of its own: where it has not answered, it gets more time. */
     do {
         size_t before = peer_count(f->peer, "/json");
 

@@ -63,6 +63,9 @@ static void create_empty(struct served *served, const tdg_server_opts_t *opts) {
     /* Else an answer comes as a stream where the machine needs 15 s to make it. */
     if (all.keepalive_ms == 0)
         all.keepalive_ms = 3600000;
+    /* Else an answer that nobody reads is cut where a test needs 30 s to come to it. */
+    if (all.request_timeout_ms == 0)
+        all.request_timeout_ms = 3600000;
     assert_int_equal(tdg_server_create(&all, &served->server), 0);
 }
 

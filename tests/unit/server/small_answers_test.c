@@ -38,15 +38,13 @@ static void read_text(void *user, tdg_request_t *request, const char *uri) {
 }
 
 static int setup(void **state) {
-    /* An answer that nobody reads stays as long as a test takes, however slow it is. */
-    const tdg_server_opts_t opts = {.request_timeout_ms = 3600000};
     struct fixture *f = calloc(1, sizeof(*f));
     tdg_resource_t resource = {
         .uri = "small:1", .name = "small", .read = read_text, .user = f};
 
     assert_non_null(f);
     memset(f->text, 'x', TEXT);
-    served_open(&f->served, &opts, NULL);
+    served_open(&f->served, NULL, NULL);
     assert_int_equal(tdg_server_add_resource(f->served.server, &resource), 0);
     served_client(&f->served, &f->client);
     served_client(&f->served, &f->stream);
