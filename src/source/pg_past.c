@@ -7,7 +7,10 @@
  *
  *     old:  LISTEN ──── notifications ──▶ heir ── SELECT 1, twice ──▶ closed
  *     new:        connecting ──── LISTEN ────────┘
- */
+ *
+ * A reload may come before that, so there may be several, each with the next one as its
+ * heir. They end one after the other, the oldest first: what it hears goes through the
+ * others, of which some have never listened. */
 #include "source/pg_source.h"
 
 /* What comes with the answer to the first query is taken after it, before the next. */
@@ -60,35 +63,56 @@ void tdg__pg_relay_stop(tdg__pg_source_t *p) {
     tdg__pg_close(before->pg);
 }
 
-static void ask(tdg__pg_source_t *before);
+/* Somebody who comes after it listens. */
+static bool is_relieved(const tdg__pg_source_t *p) {
+    const tdg__pg_source_t *at = p->heir;
 
-static void on_answer(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
-    tdg__pg_source_t *before = query->user;
-
-    if (before->heir == NULL)
-        return; /* it is being closed */
-    if (end->status == 0 && ++before->rounds < ROUNDS)
-        ask(before);
-    else
-        tdg__pg_relay_stop(before->heir);
+    while (at != NULL && at->listening != TDG__PG_LISTENING)
+        at = at->heir;
+    return at != NULL;
 }
 
-static void ask(tdg__pg_source_t *before) {
-    before->last = (tdg__pg_query_t){.sql = "SELECT 1",
+static void ask(tdg__pg_source_t *oldest);
+
+/* Ends it, and those after it, as far as they are relieved. */
+static void end_oldest(tdg__pg_source_t *oldest) {
+    while (is_relieved(oldest) && !oldest->ending) {
+        tdg__pg_source_t *heir = oldest->heir;
+
+        oldest->ending = true;
+        if (oldest->listening == TDG__PG_LISTENING &&
+            tdg__pg_state(oldest->pg) == TDG__PG_UP) {
+            ask(oldest);
+            return;
+        }
+        tdg__pg_relay_stop(heir);
+        oldest = heir;
+    }
+}
+
+static void on_answer(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *oldest = query->user, *heir = oldest->heir;
+
+    if (heir == NULL)
+        return; /* it is being closed */
+    if (end->status == 0 && ++oldest->rounds < ROUNDS) {
+        ask(oldest);
+        return;
+    }
+    tdg__pg_relay_stop(heir);
+    end_oldest(heir);
+}
+
+static void ask(tdg__pg_source_t *oldest) {
+    oldest->last = (tdg__pg_query_t){.sql = "SELECT 1",
                                      .done = on_answer,
-                                     .user = before,
-                                     .limit_ms = before->probe_ms};
-    tdg__pg_submit(before->pg, &before->last, false);
+                                     .user = oldest,
+                                     .limit_ms = oldest->probe_ms};
+    tdg__pg_submit(oldest->pg, &oldest->last, false);
 }
 
 void tdg__pg_relay_end(tdg__pg_source_t *p) {
-    tdg__pg_source_t *before = p->before;
-
-    if (before == NULL || before->ending)
-        return;
-    before->ending = true;
-    if (tdg__pg_state(before->pg) == TDG__PG_UP)
-        ask(before);
-    else
-        tdg__pg_relay_stop(p);
+    while (p->before != NULL)
+        p = p->before;
+    end_oldest(p);
 }

@@ -94,8 +94,8 @@ bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
 /* Forgets what waits for a connection that will not come. */
 void tdg__pg_source_forget(tdg__pg_source_t *p);
 
-/* We listen: the source before us need not do so for us any longer, once it has told what
- * it heard. It need not, whatever it has heard. (pg_past.c) */
+/* We listen: the sources before us need not do so for us any longer, once they have told
+ * what they heard. They need not, whatever they have heard. (pg_past.c) */
 void tdg__pg_relay_end(tdg__pg_source_t *p);
 void tdg__pg_relay_stop(tdg__pg_source_t *p);
 

@@ -4,6 +4,7 @@
  * and what a reload means to those who are subscribed. */
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -1111,14 +1112,19 @@ static void what_came_back_in_another_folder_is_compared(void **state) {
 
 /* ---- Replacing a query -------------------------------------------------- */
 
-static const char *query_yaml(const struct pg_server *server, const char *more) {
+static const char *query_yaml_at(const struct pg_server *server, int port,
+                                 const char *more) {
     static char yaml[1024];
 
     snprintf(yaml, sizeof(yaml),
              "- postgres: %s\n  query: SELECT v FROM t WHERE id = :id\n  channel: c\n"
              "  uri: 'q:{id}'\n%s" MARK,
-             pg_conninfo(server, "postgres", 0), more);
+             pg_conninfo(server, "postgres", port), more);
     return yaml;
+}
+
+static const char *query_yaml(const struct pg_server *server, const char *more) {
+    return query_yaml_at(server, 0, more);
 }
 
 /* The rows of a query are nowhere listed: what its channel says during a reload is all
@@ -1151,6 +1157,39 @@ static void what_a_channel_says_during_a_reload_is_heard(void **state) {
     expect_marker(&scene, &client);
     client_done(&client);
     scene_close(&scene);
+    pg_server_destroy(&server);
+}
+
+/* The last of three listens long before the first one hears what was said before that. */
+static void what_a_slow_connection_hears_after_two_reloads_is_told(void **state) {
+    struct pg_server server;
+    struct pg_proxy proxy;
+    struct client client;
+    struct scene scene;
+
+    (void)state;
+    pg_server_create(&server);
+    pg_run(&server, "CREATE TABLE t (id int PRIMARY KEY, v text);"
+                    "INSERT INTO t VALUES (1, 'one')");
+    pg_proxy_start(&proxy, &server);
+    open_listening(&scene, &client, query_yaml_at(&server, proxy.port, "  probe: 10m\n"),
+                   "'q:{id}'");
+    kill(proxy.pid, SIGSTOP);
+    assert_int_equal(scene_try_replace(&scene, query_yaml(&server, "  title: a\n")), 0);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
+    assert_int_equal(scene_try_replace(&scene, query_yaml(&server, "  title: b\n")), 0);
+    pg_run(&server, "NOTIFY c, '1'");
+    SCENE_UNTIL(&scene, pg_number(&server, "SELECT count(*) FROM pg_stat_activity WHERE "
+                                           "query ~ '^LISTEN' AND state = 'idle'") == 2);
+    for (int i = 0; i < 10; i++) /* it has the time to close what is still needed */
+        expect_marker(&scene, &client);
+    kill(proxy.pid, SIGCONT);
+    expect_change(&client, "q:1");
+    SCENE_UNTIL(&scene, pg_number(&server, "SELECT count(*) FROM pg_stat_activity "
+                                           "WHERE backend_type = 'client backend'") == 2);
+    client_done(&client);
+    scene_close(&scene);
+    pg_proxy_stop(&proxy);
     pg_server_destroy(&server);
 }
 
@@ -1536,6 +1575,7 @@ int main(void) {
         cmocka_unit_test(a_folder_has_its_files_back_from_others),
         cmocka_unit_test(what_was_published_is_back_when_another_entry_goes),
         cmocka_unit_test(what_a_channel_says_during_a_reload_is_heard),
+        cmocka_unit_test(what_a_slow_connection_hears_after_two_reloads_is_told),
         cmocka_unit_test(a_query_that_loses_its_channel_lets_the_old_connection_go),
         cmocka_unit_test(what_is_removed_is_told_as_deleted),
         cmocka_unit_test(what_a_removed_template_stood_for_is_told_as_deleted),
