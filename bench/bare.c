@@ -25,10 +25,7 @@ static bool number_eq(const void *ctx, uint32_t value, const void *key) {
 }
 
 void bare_init(bare_t *bare) {
-    *bare = (bare_t){
-        .key = {0x0706050403020100, 0x0f0e0d0c0b0a0908},
-          .count = 1
-    };
+    *bare = (bare_t){.key = {0x0706050403020100, 0x0f0e0d0c0b0a0908}, .count = 1};
     tdg__map_init(&bare->map);
 }
 

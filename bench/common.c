@@ -302,21 +302,21 @@ void bench_print_json(FILE *out, const bench_result_t *result) {
         const char *name;
         double value;
     } fields[] = {
-        {"ops_per_s",              result->ns > 0 ? 1e9 / result->ns : 0               },
-        {"ns_per_op",              result->ns                                          },
-        {"map_ns_per_op",          result->map_ns                                      },
-        {"ratio",                  result->map_ns > 0 ? result->ns / result->map_ns : 0},
-        {"p50_ns",                 result->spread[0]                                   },
-        {"p99_ns",                 result->spread[1]                                   },
-        {"max_ns",                 result->spread[2]                                   },
-        {"map_p50_ns",             result->map_spread[0]                               },
-        {"map_p99_ns",             result->map_spread[1]                               },
-        {"map_max_ns",             result->map_spread[2]                               },
-        {"bytes_per_subscription", result->record_bytes                                },
-        {"stream_bytes",           result->stream_bytes                                },
-        {"resource_bytes",         result->resource_bytes                              },
-        {"name_bytes",             result->name_bytes                                  },
-        {"malloc_bytes",           result->process_bytes                               },
+        {"ops_per_s", result->ns > 0 ? 1e9 / result->ns : 0},
+        {"ns_per_op", result->ns},
+        {"map_ns_per_op", result->map_ns},
+        {"ratio", result->map_ns > 0 ? result->ns / result->map_ns : 0},
+        {"p50_ns", result->spread[0]},
+        {"p99_ns", result->spread[1]},
+        {"max_ns", result->spread[2]},
+        {"map_p50_ns", result->map_spread[0]},
+        {"map_p99_ns", result->map_spread[1]},
+        {"map_max_ns", result->map_spread[2]},
+        {"bytes_per_subscription", result->record_bytes},
+        {"stream_bytes", result->stream_bytes},
+        {"resource_bytes", result->resource_bytes},
+        {"name_bytes", result->name_bytes},
+        {"malloc_bytes", result->process_bytes},
     };
 
     if (object == NULL)

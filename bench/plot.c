@@ -23,11 +23,8 @@ enum {
 static const struct style {
     const char *color, *dash;
 } styles[] = {
-    {"#0f6fc5", "none"},
-    {"#c2571a", "6 4" },
-    {"#6b7680", "2 3" },
-    {"#2f8f57", "8 3" },
-    {"#8a4fbf", "4 2" },
+    {"#0f6fc5", "none"}, {"#c2571a", "6 4"}, {"#6b7680", "2 3"},
+    {"#2f8f57", "8 3"},  {"#8a4fbf", "4 2"},
 };
 
 struct frame {

@@ -108,7 +108,7 @@ static void world_open(struct world *world, size_t n, size_t streams) {
         .defaults = {.timing = {.mode = TDG__TIMING_IMMEDIATE},
                      .rate_limit_ms = TDG__RATE_OFF},
         .epoch = 1,
-        .hash_key = { 1, 2, 3, 4, 5, 6, 7, 8},
+        .hash_key = {1, 2, 3, 4, 5, 6, 7, 8},
         .linger_ms = TDG__NO_LINGER,
         .history = HISTORY,
         .max_streams = 16000000,
@@ -412,9 +412,7 @@ static void hot_limited(const bench_round_t *round, struct world *world,
 
 static void hot_batch(const bench_round_t *round, struct world *world,
                       const tdg__target_t *uri) {
-    tdg__settings_t batch = {
-        .timing = {TDG__TIMING_BATCH, WINDOW_MS, 0}
-    };
+    tdg__settings_t batch = {.timing = {TDG__TIMING_BATCH, WINDOW_MS, 0}};
     tdg__settings_t none = {0};
     struct watch watch = {0};
 
@@ -753,11 +751,11 @@ static void run_fanout(const bench_round_t *round) {
 }
 
 const bench_scenario_t bench_scenarios[BENCH_SCENARIOS] = {
-    {"hot",    HOT_SUBSCRIBE,   HOT_UNSUBSCRIBE, SIZE_MAX, run_hot   },
-    {"own",    OWN_SUBSCRIBE,   OWN_UNSUBSCRIBE, SIZE_MAX, run_own   },
-    {"single", OWN_SINGLE,      OWN_SINGLE,      SIZE_MAX, run_single},
-    {"drop",   DROP,            DROP,            SIZE_MAX, run_drop  },
-    {"prefix", TEMPLATE_PREFIX, TEMPLATE_PREFIX, 100000,   run_prefix},
-    {"middle", TEMPLATE_MIDDLE, TEMPLATE_MIDDLE, 100000,   run_middle},
+    {"hot", HOT_SUBSCRIBE, HOT_UNSUBSCRIBE, SIZE_MAX, run_hot},
+    {"own", OWN_SUBSCRIBE, OWN_UNSUBSCRIBE, SIZE_MAX, run_own},
+    {"single", OWN_SINGLE, OWN_SINGLE, SIZE_MAX, run_single},
+    {"drop", DROP, DROP, SIZE_MAX, run_drop},
+    {"prefix", TEMPLATE_PREFIX, TEMPLATE_PREFIX, 100000, run_prefix},
+    {"middle", TEMPLATE_MIDDLE, TEMPLATE_MIDDLE, 100000, run_middle},
     {"fanout", TEMPLATE_FANOUT, TEMPLATE_FANOUT, SIZE_MAX, run_fanout},
 };

@@ -78,13 +78,10 @@ static const struct {
     const char *name, *wanted;
     unsigned type;
 } types[] = {
-    {"boolean", "true or false",  T_BOOLEAN},
-    {"integer", "a whole number", T_INTEGER},
-    {"number",  "a number",       T_NUMBER },
-    {"array",   "a JSON array",   T_ARRAY  },
-    {"object",  "a JSON object",  T_OBJECT },
-    {"null",    "null",           T_NULL   },
-    {"string",  "a text",         T_STRING },
+    {"boolean", "true or false", T_BOOLEAN}, {"integer", "a whole number", T_INTEGER},
+    {"number", "a number", T_NUMBER},        {"array", "a JSON array", T_ARRAY},
+    {"object", "a JSON object", T_OBJECT},   {"null", "null", T_NULL},
+    {"string", "a text", T_STRING},
 };
 
 static unsigned type_named(const char *name) {
@@ -351,9 +348,8 @@ static int find_property(const json_t *root, const char *key, const json_t **ret
                   ? tdg__nearest(key, property_at, properties)
                   : NULL;
     if (nearest != NULL)
-        return wrong(why, "there is no argument %.60s; did you mean %.60s?", key,
-                     nearest);
-    return wrong(why, "there is no argument %.60s", key);
+        return wrong(why, "unknown argument %.60s; did you mean %.60s?", key, nearest);
+    return wrong(why, "unknown argument %.60s", key);
 }
 
 /* `key` ends with NUL. */
@@ -387,8 +383,7 @@ int cli_args_add(json_t *arguments, const json_t *schema, char *const *words,
         char *key;
 
         if (len == 0) {
-            rv = wrong(why, "'%.100s' is no argument; they look like name=value",
-                       words[i]);
+            rv = wrong(why, "'%.100s' is not an argument; write name=value", words[i]);
             break;
         }
         key = tdg__strndup(words[i], len);
@@ -416,7 +411,7 @@ int cli_args_parse(const char *text, json_t **ret, char why[CLI_ARGS_WHY]) {
     if (!json_is_object(value)) {
         json_decref(value);
         return wrong(why,
-                     "--arguments is no JSON object, such as '{\"city\": \"Oslo\"}'");
+                     "--arguments is not a JSON object, such as '{\"city\": \"Oslo\"}'");
     }
     *ret = value;
     return 0;

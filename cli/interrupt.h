@@ -15,7 +15,7 @@
 #ifndef TDG_CLI_INTERRUPT_H
 #define TDG_CLI_INTERRUPT_H
 
-#include "target.h"
+#include "ask/target.h"
 
 /* Before the client is made: threads that are started later leave these signals to us.
  * Returns CLI_OK, or another exit code with the reason reported. */

@@ -12,13 +12,28 @@
 
 #include "base/nearest.h"
 #include "command.h"
-#include "config.h"
+#include "config/left_out.h"
+#include "serve/config.h"
 
 const cli_command_t *const cli_commands[] = {
-    &cli_init,   &cli_check,      &cli_serve, &cli_postgres, &cli_demo,   &cli_publish,
-    &cli_watch,  &cli_ls,         &cli_read,  &cli_call,     &cli_prompt, &cli_info,
-    &cli_doctor, &cli_completion, &cli_help,  NULL,
+    &cli_init,     &cli_check, &cli_serve,
+#ifndef TDG_WITHOUT_POSTGRES
+    &cli_postgres,
+#endif
+    &cli_demo,
+#ifndef TDG_WITHOUT_CLIENT
+    &cli_publish,  &cli_watch, &cli_ls,     &cli_read,       &cli_call,
+    &cli_prompt,   &cli_info,  &cli_doctor, &cli_completion,
+#endif
+    &cli_help,     NULL,
 };
+
+static void print_version(void) {
+    printf("tidings %s\n", tdg_version());
+    for (size_t i = 0; tdg__left_out[i] != NULL; i++)
+        printf("%s%s%s", i == 0 ? "without: " : ", ", tdg__left_out[i],
+               tdg__left_out[i + 1] == NULL ? "\n" : "");
+}
 
 static const char *command_at(const void *table, size_t i) {
     const cli_command_t *const *rows = table;
@@ -37,9 +52,10 @@ static int unknown_command(const char *name) {
     const char *nearest = tdg__nearest(name, command_at, cli_commands);
 
     if (nearest != NULL)
-        cli_error("there is no command '%s'; did you mean '%s'?", name, nearest);
+        cli_error("unknown command '%s'; did you mean '%s'?", name, nearest);
     else
-        cli_error("there is no command '%s'; `tidings --help` lists them", name);
+        cli_error("unknown command '%s'%s; `tidings --help` lists them", name,
+                  tdg__left_out[0] != NULL ? " in this build" : "");
     return CLI_USAGE;
 }
 
@@ -117,11 +133,11 @@ static int run(int argc, char **argv) {
         return CLI_OK;
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-        printf("tidings %s\n", tdg_version());
+        print_version();
         return CLI_OK;
     }
     if (name[0] == '-') {
-        cli_error("there is no option %s before a command; `tidings --help` shows what "
+        cli_error("unknown option %s before a command; `tidings --help` shows what "
                   "there is",
                   name);
         return CLI_USAGE;

@@ -51,10 +51,10 @@ static void unknown_option(const cli_command_t *command, const char *name, size_
     }
 
     if (nearest != NULL)
-        cli_error("%s: there is no option --%.*s; did you mean --%s?", command->name,
+        cli_error("%s: unknown option --%.*s; did you mean --%s?", command->name,
                   (int)len, name, nearest);
     else
-        cli_error("%s: there is no option --%.*s; `tidings %s --help` lists them",
+        cli_error("%s: unknown option --%.*s; `tidings %s --help` lists them",
                   command->name, (int)len, name, command->name);
 }
 
@@ -225,7 +225,7 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
             return false;
         }
         if (arg[1] != '-') {
-            cli_error("%s: there is no option %s; options start with two dashes",
+            cli_error("%s: unknown option %s; options start with two dashes",
                       command->name, arg);
             return false;
         }

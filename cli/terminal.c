@@ -22,14 +22,11 @@ bool cli_wants_color(int when, int fd) {
 static const struct range {
     uint32_t first, last;
 } active[] = {
-    {0x80,    0x9f   }, /* C1: 0x9b is as good as escape and [ */
-    {0x61c,   0x61c  },
-    {0x200e,  0x200f },
-    {0x2028,  0x202e }, /* line and paragraph ends, and the directions of writing */
-    {0x2066,  0x2069 },
-    {0xfeff,  0xfeff },
-    {0xfff9,  0xfffb },
-    {0xe0000, 0xe007f}, /* tags: text that nobody sees */
+    {0x80, 0x9f}, /* C1: 0x9b is as good as escape and [ */
+    {0x61c, 0x61c},   {0x200e, 0x200f},
+    {0x2028, 0x202e}, /* line and paragraph ends, and the directions of writing */
+    {0x2066, 0x2069}, {0xfeff, 0xfeff},
+    {0xfff9, 0xfffb}, {0xe0000, 0xe007f}, /* tags: text that nobody sees */
 };
 
 static bool is_active(uint32_t character) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Metrics of a machine: a resource, a tool that changes it, and a thread that changes it
- * every few seconds. Both say so with one call.
+ * every few seconds. Both publish the change with one call.
  *
  *     metrics [PORT [SECONDS]]        default: port 8080 (0: a free one), every 5 s */
 #include <errno.h>
@@ -62,10 +62,11 @@ static int update_in_background(void *server) {
 }
 
 static int help(FILE *out) {
-    fputs("usage: metrics [PORT [SECONDS]]\n\n"
-          "Serves data://metrics over HTTP: PORT 8080 unless given (0: a free one), with "
-          "new\nvalues every SECONDS, 5 unless given. Ctrl-C stops it.\n",
-          out);
+    fputs(
+        "usage: metrics [PORT [SECONDS]]\n\n"
+        "Serves data://metrics over HTTP on PORT (default 8080; 0: any free port), with\n"
+        "new values every SECONDS (default 5). Ctrl-C stops it.\n",
+        out);
     return out == stdout ? 0 : 2;
 }
 
@@ -80,7 +81,7 @@ int main(int argc, char **argv) {
                                "properties", "cpu", "type", "number", "memory", "type",
                                "number", "required", "cpu", "memory");
     tdg_tool_t update = {.name = "update_metrics",
-                         .description = "Sets the metrics and tells their subscribers",
+                         .description = "Sets the metrics and notifies their subscribers",
                          .input_schema = schema,
                          .call = update_metrics};
     tdg_server_t *server = NULL;

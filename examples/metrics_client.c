@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watches the metrics that the example `metrics` serves. Each change is read and told to
- * a callback, while the program itself does something else: here it waits for Ctrl-C.
+ * Watches the metrics that the example `metrics` serves. The client reads each change and
+ * passes it to a callback, while the program does something else: here it waits for Ctrl-C.
  *
  *     metrics_client URL [CPU MEMORY]     first sets the metrics, by the server's tool */
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #define METRICS "data://metrics"
 
-/* On the client's thread; must not wait. What was read after the change comes with it. */
+/* Runs on the client's thread, so it must not wait. The event has the new content. */
 static void on_event(void *user, tdg_client_t *client, const tdg_event_t *event) {
     const json_t *first = json_array_get(event->contents, 0);
     const char *text = json_string_value(json_object_get(first, "text"));
@@ -22,9 +22,9 @@ static void on_event(void *user, tdg_client_t *client, const tdg_event_t *event)
     if (event->kind == TDG_EVENT_UPDATED)
         printf("Metrics updated: %s\n", text != NULL ? text : event->message);
     else if (event->kind == TDG_EVENT_DOWN)
-        printf("Connection lost (%s), trying again\n", event->message);
+        printf("Connection lost (%s), reconnecting\n", event->message);
     else if (event->kind == TDG_EVENT_UP)
-        printf("Connected again\n");
+        printf("Reconnected\n");
     fflush(stdout);
 }
 
@@ -39,7 +39,7 @@ static int set_metrics(tdg_client_t *client, const char *cpu, const char *memory
 
     const json_t *first = json_array_get(json_object_get(result, "content"), 0);
     const char *text = json_string_value(json_object_get(first, "text"));
-    printf("The tool says: %s\n", text != NULL ? text : "nothing");
+    printf("The tool answers: %s\n", text != NULL ? text : "nothing");
     fflush(stdout);
     json_decref(result);
     return 0;
@@ -56,8 +56,8 @@ static void print_subscriptions(tdg_client_t *client) {
 
 static int help(FILE *out) {
     fputs("usage: metrics_client [URL [CPU MEMORY]]\n\n"
-          "Shows the metrics that the example `metrics` serves at URL, by default\n"
-          "http://127.0.0.1:8080, whenever they change. CPU and MEMORY set them first.\n"
+          "Prints the metrics that the example `metrics` serves at URL (default\n"
+          "http://127.0.0.1:8080) whenever they change. CPU and MEMORY set them first.\n"
           "Ctrl-C stops it.\n",
           out);
     return out == stdout ? 0 : 2;
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && argv[1][0] == '-')
         return help(strcmp(argv[1], "--help") == 0 ? stdout : stderr);
 
-    /* Blocked, so that nothing happens until we ask for them below. */
+    /* Blocked here, so that only sigwait() below receives them. */
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);

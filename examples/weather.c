@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A weather service: one resource that changes every few seconds, and a template for
- * other cities. Whoever subscribed is told, with the new values as metadata.
+ * other cities. Subscribers are notified, with the new values as metadata.
  *
  *     weather [PORT [SECONDS]]        default: port 8080 (0: a free one), every 30 s */
 #include <errno.h>
@@ -21,7 +21,7 @@ static int humidity = 65;
 static const char *condition = "Partly Cloudy";
 static int seconds = 30;
 
-/* A new object with the weather of now; the caller's. */
+/* Returns a new object with the current weather; the caller releases it. */
 static json_t *weather_now(void) {
     mtx_lock(&lock);
     json_t *weather = json_pack("{s:f, s:i, s:s}", "temperature", temperature, "humidity",
@@ -69,8 +69,8 @@ static int watch_the_sky(void *arg) {
 
 static int help(FILE *out) {
     fputs("usage: weather [PORT [SECONDS]]\n\n"
-          "Serves " CITY " over HTTP: PORT 8080 unless given (0: a free\n"
-          "one), with new values every SECONDS, 30 unless given. Ctrl-C stops it.\n",
+          "Serves " CITY " over HTTP on PORT (default 8080; 0: any\n"
+          "free port), with new values every SECONDS (default 30). Ctrl-C stops it.\n",
           out);
     return out == stdout ? 0 : 2;
 }

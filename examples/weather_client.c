@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watches the weather that the example `weather` serves: one line per fact, whenever they
- * change. It waits for events one by one; what breaks meanwhile mends itself.
+ * Watches the weather that the example `weather` serves: prints one line per value whenever
+ * they change. It waits for events one by one; the client reconnects by itself.
  *
  *     weather_client URL [COUNT]      ends after COUNT updates; default: never */
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void print_weather(const char *uri, const json_t *weather) {
     fflush(stdout);
 }
 
-/* After a gap nobody can tell what has changed, so we look. */
+/* After a gap it is unknown what has changed, so we read. */
 static void read_weather(tdg_client_t *client, const char *uri) {
     tdg_failure_t failure = {0};
     json_t *result;
@@ -59,10 +59,10 @@ static int handle(tdg_client_t *client, const tdg_event_t *event) {
             read_weather(client, event->uri);
         return 1;
     case TDG_EVENT_DOWN:
-        printf("Connection lost (%s), trying again\n", event->message);
+        printf("Connection lost (%s), reconnecting\n", event->message);
         break;
     case TDG_EVENT_UP:
-        printf("Connected again\n");
+        printf("Reconnected\n");
         break;
     case TDG_EVENT_LOST:
         printf("Subscription lost: %s\n", event->message);
@@ -74,7 +74,7 @@ static int handle(tdg_client_t *client, const tdg_event_t *event) {
     return 0;
 }
 
-/* Until there is nothing to come any more. */
+/* Until the client has ended, or `updates` updates have arrived. */
 static int listen_for(tdg_client_t *client, int updates) {
     tdg_event_t *event;
 
@@ -97,8 +97,8 @@ static int listen_for(tdg_client_t *client, int updates) {
 
 static int help(FILE *out) {
     fputs("usage: weather_client [URL [COUNT]]\n\n"
-          "Shows the weather that the example `weather` serves at URL, by default\n"
-          "http://127.0.0.1:8080, whenever it changes. Ends after COUNT updates, or by "
+          "Prints the weather that the example `weather` serves at URL (default\n"
+          "http://127.0.0.1:8080) whenever it changes. Ends after COUNT updates or on "
           "Ctrl-C.\n",
           out);
     return out == stdout ? 0 : 2;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "server/caller.h"
+#include "server/http/caller.h"
 
 #define STRANGER "203.0.113.9"
 

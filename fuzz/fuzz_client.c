@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Input: what a server sends to our client, whose core runs here with simulated time and
- * a simulated wire. The first byte chooses the era. The server gets through the
+ * a simulated transport. The first byte chooses the era. The server gets through the
  * handshake; then each line of the input is a message of its own, with two exceptions:
  *
  *     +MS      so much time passes
@@ -17,13 +17,13 @@
 #include <tidings/error.h>
 
 #include "base/text.h"
-#include "client/core.h"
+#include "client/session/core.h"
 #include "fuzz.h"
 
 enum {
     MAX_BYTES = 8192,
-    MAX_CARRIES = 256,
-    MAX_WIRES = 32,
+    MAX_DELIVERIES = 256,
+    MAX_TRANSPORTS = 32,
     MAX_CALLS = 8,
     MAX_PASS_MS = 3600 * 1000,
     MAX_TURNS = 100000, /* of the core without an end: a loop */
@@ -31,8 +31,8 @@ enum {
 
 struct run;
 
-struct wire {
-    tdg__wire_t base; /* first */
+struct transport {
+    tdg__transport_t base; /* first */
     void (*opening)(void *user, int code, const char *why);
     void (*ending)(void *user);
     void (*closing)(void *arg);
@@ -40,9 +40,9 @@ struct wire {
     bool closed;
 };
 
-struct carry {
-    struct wire *wire;
-    tdg__carry_calls_t calls;
+struct delivery {
+    struct transport *transport;
+    tdg__delivery_calls_t calls;
     void *user;
     char id[TDG__RPC_MAX_ID + 1];
     char method[64];
@@ -54,140 +54,144 @@ struct run {
     int64_t now;
     uint64_t chance;
     bool modern, connected, stopped;
-    struct wire *wires[MAX_WIRES];
-    size_t wire_count;
-    struct carry *carries[MAX_CARRIES];
-    size_t carry_count;
+    struct transport *transports[MAX_TRANSPORTS];
+    size_t transport_count;
+    struct delivery *deliveries[MAX_DELIVERIES];
+    size_t delivery_count;
     int ends[MAX_CALLS]; /* of each call of the client: how often it ended */
     size_t call_count;
 };
 
 static struct run *run; /* the only one */
 
-/* ---- The wire ----------------------------------------------------------- */
+/* ---- The transport ----------------------------------------------------------- */
 
-static int wire_open(tdg__wire_t *base,
-                     void (*opened)(void *user, int code, const char *why)) {
-    ((struct wire *)base)->opening = opened;
+static int transport_open(tdg__transport_t *base,
+                          void (*opened)(void *user, int code, const char *why)) {
+    ((struct transport *)base)->opening = opened;
     return 0;
 }
 
-static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
-                     const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
-    struct carry *carry;
+static int transport_send(tdg__transport_t *base, const tdg__outgoing_t *out,
+                          const tdg__delivery_calls_t *calls, void *user,
+                          tdg__delivery_t **ret) {
+    struct delivery *delivery;
 
     require(strlen(out->text) == out->len && strchr(out->text, '\n') == NULL);
-    if (run->carry_count == MAX_CARRIES)
+    if (run->delivery_count == MAX_DELIVERIES)
         return TDG_EAWAY;
-    carry = calloc(1, sizeof(*carry));
-    require(carry != NULL);
-    carry->wire = (struct wire *)base;
-    carry->calls = *calls;
-    carry->user = user;
-    snprintf(carry->id, sizeof(carry->id), "%s", out->id != NULL ? out->id : "");
-    snprintf(carry->method, sizeof(carry->method), "%s",
+    delivery = calloc(1, sizeof(*delivery));
+    require(delivery != NULL);
+    delivery->transport = (struct transport *)base;
+    delivery->calls = *calls;
+    delivery->user = user;
+    snprintf(delivery->id, sizeof(delivery->id), "%s", out->id != NULL ? out->id : "");
+    snprintf(delivery->method, sizeof(delivery->method), "%s",
              out->method != NULL ? out->method : "");
-    run->carries[run->carry_count++] = carry;
-    *ret = (tdg__carry_t *)carry;
+    run->deliveries[run->delivery_count++] = delivery;
+    *ret = (tdg__delivery_t *)delivery;
     return 0;
 }
 
-static void wire_cancel(tdg__wire_t *base, tdg__carry_t *given) {
-    struct carry *carry = (struct carry *)given;
+static void transport_cancel(tdg__transport_t *base, tdg__delivery_t *given) {
+    struct delivery *delivery = (struct delivery *)given;
 
-    require(&carry->wire->base == base && !carry->over);
-    carry->over = true;
+    require(&delivery->transport->base == base && !delivery->over);
+    delivery->over = true;
 }
 
-static void wire_end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
+static void transport_end_session(tdg__transport_t *base, bool say_so,
+                                  void (*done)(void *user)) {
     (void)say_so;
-    ((struct wire *)base)->ending = done;
+    ((struct transport *)base)->ending = done;
 }
 
-static bool wire_renew(tdg__wire_t *base) {
+static bool transport_renew(tdg__transport_t *base) {
     (void)base;
     return false;
 }
 
-static void wire_close(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
-    struct wire *wire = (struct wire *)base;
+static void transport_close(tdg__transport_t *base, void (*closed)(void *arg),
+                            void *arg) {
+    struct transport *transport = (struct transport *)base;
 
-    require(!wire->closed);
-    wire->closed = true;
-    wire->opening = NULL;
-    wire->ending = NULL;
-    wire->closing = closed;
-    wire->closing_arg = arg;
-    for (size_t i = 0; i < run->carry_count; i++)
-        if (run->carries[i]->wire == wire)
-            run->carries[i]->over = true;
+    require(!transport->closed);
+    transport->closed = true;
+    transport->opening = NULL;
+    transport->ending = NULL;
+    transport->closing = closed;
+    transport->closing_arg = arg;
+    for (size_t i = 0; i < run->delivery_count; i++)
+        if (run->deliveries[i]->transport == transport)
+            run->deliveries[i]->over = true;
 }
 
-static const tdg__wire_ops_t wire_ops = {
+static const tdg__transport_ops_t transport_ops = {
     .name = "stdio",
     .shared = true,
-    .open = wire_open,
-    .send = wire_send,
-    .cancel = wire_cancel,
-    .end_session = wire_end_session,
-    .renew = wire_renew,
-    .close = wire_close,
+    .open = transport_open,
+    .send = transport_send,
+    .cancel = transport_cancel,
+    .end_session = transport_end_session,
+    .renew = transport_renew,
+    .close = transport_close,
 };
 
-static void end_carry(struct carry *carry) {
-    const tdg__carry_report_t report = {
-        .end = TDG__CARRY_DONE, .error = "", .retry_after_ms = -1, .sent = true};
+static void end_delivery(struct delivery *delivery) {
+    const tdg__delivery_report_t report = {
+        .end = TDG__DELIVERY_DONE, .error = "", .retry_after_ms = -1, .sent = true};
 
-    if (carry->over)
+    if (delivery->over)
         return;
-    carry->over = true;
-    carry->calls.ended(carry->user, &report);
+    delivery->over = true;
+    delivery->calls.ended(delivery->user, &report);
 }
 
 /* ---- The server --------------------------------------------------------- */
 
-static struct carry *find_carry(const struct wire *wire, const char *id) {
-    for (size_t i = 0; i < run->carry_count; i++)
-        if (run->carries[i]->wire == wire && !run->carries[i]->over &&
-            strcmp(run->carries[i]->id, id) == 0)
-            return run->carries[i];
+static struct delivery *find_delivery(const struct transport *transport, const char *id) {
+    for (size_t i = 0; i < run->delivery_count; i++)
+        if (run->deliveries[i]->transport == transport && !run->deliveries[i]->over &&
+            strcmp(run->deliveries[i]->id, id) == 0)
+            return run->deliveries[i];
     return NULL;
 }
 
-static struct carry *newest_request(void) {
-    for (size_t i = run->carry_count; i > 0; i--)
-        if (!run->carries[i - 1]->over && run->carries[i - 1]->id[0] != '\0')
-            return run->carries[i - 1];
+static struct delivery *newest_request(void) {
+    for (size_t i = run->delivery_count; i > 0; i--)
+        if (!run->deliveries[i - 1]->over && run->deliveries[i - 1]->id[0] != '\0')
+            return run->deliveries[i - 1];
     return NULL;
 }
 
-static struct wire *newest_wire(void) {
-    return run->wire_count > 0 ? run->wires[run->wire_count - 1] : NULL;
+static struct transport *newest_transport(void) {
+    return run->transport_count > 0 ? run->transports[run->transport_count - 1] : NULL;
 }
 
 static void on_message(void *arg, tdg__rpc_message_t *message) {
-    struct wire *wire = arg;
-    struct carry *carry = NULL;
+    struct transport *transport = arg;
+    struct delivery *delivery = NULL;
 
-    if (wire->closed)
+    if (transport->closed)
         return;
     if (message->kind == TDG__RPC_RESPONSE && message->id[0] != '\0')
-        carry = find_carry(wire, message->id);
-    if (carry == NULL) {
-        wire->base.calls->message(wire->base.user, message);
+        delivery = find_delivery(transport, message->id);
+    if (delivery == NULL) {
+        transport->base.calls->message(transport->base.user, message);
         return;
     }
-    carry->calls.message(carry->user, message);
-    end_carry(carry);
+    delivery->calls.message(delivery->user, message);
+    end_delivery(delivery);
 }
 
 static void say(const char *text, size_t len) {
-    struct wire *wire = newest_wire();
+    struct transport *transport = newest_transport();
     char why[200];
 
-    if (wire == NULL || wire->closed || wire->opening != NULL)
+    if (transport == NULL || transport->closed || transport->opening != NULL)
         return;
-    tdg__wire_read(&wire->base, text, len, on_message, wire, why, sizeof(why));
+    tdg__transport_parse(transport->base.max_message_bytes, text, len, on_message,
+                         transport, why, sizeof(why));
 }
 
 static void answer(const char *id, const char *member, const char *json, size_t len) {
@@ -207,7 +211,7 @@ static void answer(const char *id, const char *member, const char *json, size_t 
 }
 
 /* Answers a request of the handshake. */
-static void welcome(const struct carry *carry) {
+static void welcome(const struct delivery *delivery) {
     static const char modern[] =
         "{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],"
         "\"capabilities\":{\"resources\":{\"subscribe\":true,\"listChanged\":true},"
@@ -218,47 +222,47 @@ static void welcome(const struct carry *carry) {
         "\"serverInfo\":{\"name\":\"f\",\"version\":\"1\"}}";
     static const char unknown[] = "{\"code\":-32601,\"message\":\"no such method\"}";
 
-    if (strcmp(carry->method, run->modern ? "server/discover" : "initialize") == 0)
-        answer(carry->id, "result", run->modern ? modern : legacy,
+    if (strcmp(delivery->method, run->modern ? "server/discover" : "initialize") == 0)
+        answer(delivery->id, "result", run->modern ? modern : legacy,
                strlen(run->modern ? modern : legacy));
-    else if (strcmp(carry->method, "server/discover") == 0)
-        answer(carry->id, "error", unknown, strlen(unknown));
+    else if (strcmp(delivery->method, "server/discover") == 0)
+        answer(delivery->id, "error", unknown, strlen(unknown));
 }
 
 /* ---- Turns -------------------------------------------------------------- */
 
-static bool turn_wire(struct wire *wire) {
-    if (wire->opening != NULL) {
-        void (*opening)(void *user, int code, const char *why) = wire->opening;
+static bool turn_transport(struct transport *transport) {
+    if (transport->opening != NULL) {
+        void (*opening)(void *user, int code, const char *why) = transport->opening;
 
-        wire->opening = NULL;
-        opening(wire->base.user, 0, "");
-    } else if (wire->ending != NULL) {
-        void (*ending)(void *user) = wire->ending;
+        transport->opening = NULL;
+        opening(transport->base.user, 0, "");
+    } else if (transport->ending != NULL) {
+        void (*ending)(void *user) = transport->ending;
 
-        wire->ending = NULL;
-        ending(wire->base.user);
-    } else if (wire->closing != NULL) {
-        void (*closing)(void *arg) = wire->closing;
+        transport->ending = NULL;
+        ending(transport->base.user);
+    } else if (transport->closing != NULL) {
+        void (*closing)(void *arg) = transport->closing;
 
-        wire->closing = NULL;
-        closing(wire->closing_arg);
+        transport->closing = NULL;
+        closing(transport->closing_arg);
     } else {
         return false;
     }
     return true;
 }
 
-static bool turn_carry(struct carry *carry) {
-    if (carry->over || carry->written)
+static bool turn_delivery(struct delivery *delivery) {
+    if (delivery->over || delivery->written)
         return false;
-    carry->written = true;
-    if (carry->calls.opened != NULL)
-        carry->calls.opened(carry->user, 0, 0);
-    if (carry->id[0] == '\0')
-        end_carry(carry);
-    else if (!carry->over)
-        welcome(carry);
+    delivery->written = true;
+    if (delivery->calls.opened != NULL)
+        delivery->calls.opened(delivery->user, 0, 0);
+    if (delivery->id[0] == '\0')
+        end_delivery(delivery);
+    else if (!delivery->over)
+        welcome(delivery);
     return true;
 }
 
@@ -270,10 +274,10 @@ static void settle(void) {
         busy = tdg__core_deadline(run->core) <= run->now;
         if (busy)
             tdg__core_tick(run->core);
-        for (size_t i = 0; i < run->wire_count; i++)
-            busy |= turn_wire(run->wires[i]);
-        for (size_t i = 0; i < run->carry_count; i++)
-            busy |= turn_carry(run->carries[i]);
+        for (size_t i = 0; i < run->transport_count; i++)
+            busy |= turn_transport(run->transports[i]);
+        for (size_t i = 0; i < run->delivery_count; i++)
+            busy |= turn_delivery(run->deliveries[i]);
     }
 }
 
@@ -303,19 +307,21 @@ static uint64_t give_random(void *user) {
     return run->chance;
 }
 
-static int give_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t *calls,
-                     void *wire_user, tdg__wire_t **ret) {
-    struct wire *wire;
+static int give_transport(void *user, tdg__transport_kind_t kind,
+                          const tdg__transport_calls_t *calls, void *transport_user,
+                          tdg__transport_t **ret) {
+    struct transport *transport;
 
     (void)user;
     (void)kind;
-    if (run->wire_count == MAX_WIRES)
+    if (run->transport_count == MAX_TRANSPORTS)
         return TDG_ESYSTEM;
-    wire = calloc(1, sizeof(*wire));
-    require(wire != NULL);
-    wire->base = (tdg__wire_t){&wire_ops, calls, wire_user, MAX_BYTES};
-    run->wires[run->wire_count++] = wire;
-    *ret = &wire->base;
+    transport = calloc(1, sizeof(*transport));
+    require(transport != NULL);
+    transport->base =
+        (tdg__transport_t){&transport_ops, calls, transport_user, MAX_BYTES};
+    run->transports[run->transport_count++] = transport;
+    *ret = &transport->base;
     return 0;
 }
 
@@ -332,7 +338,7 @@ static void take_forget(void *user, const char *uri) {
     require(uri != NULL);
 }
 
-static void take_line(void *user, tdg_client_log_level_t level, const char *line) {
+static void take_line(void *user, tdg_log_level_t level, const char *line) {
     (void)user;
     (void)level;
     require(strpbrk(line, "\r\n") == NULL);
@@ -388,7 +394,7 @@ static void begin_calls(void) {
 
 /* Puts the id of the newest request in the place of each @. */
 static void say_line(const char *line, size_t len) {
-    const struct carry *newest = newest_request();
+    const struct delivery *newest = newest_request();
     tdg__text_t text;
 
     tdg__text_init(&text, 16 * MAX_BYTES);
@@ -404,7 +410,7 @@ static void say_line(const char *line, size_t len) {
 }
 
 static void play_line(const char *line, size_t len) {
-    const struct carry *newest = newest_request();
+    const struct delivery *newest = newest_request();
     int64_t ms = 0;
 
     if (line[0] == '+') {
@@ -434,10 +440,10 @@ static void play(const char *text, size_t len) {
 }
 
 static void release(void) {
-    for (size_t i = 0; i < run->carry_count; i++)
-        free(run->carries[i]);
-    for (size_t i = 0; i < run->wire_count; i++)
-        free(run->wires[i]);
+    for (size_t i = 0; i < run->delivery_count; i++)
+        free(run->deliveries[i]);
+    for (size_t i = 0; i < run->transport_count; i++)
+        free(run->transports[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -459,7 +465,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .client = &client,
         .now = give_now,
         .random = give_random,
-        .make_wire = give_wire,
+        .make_transport = give_transport,
         .event = take_event,
         .forget = take_forget,
         .log = take_line,

@@ -10,9 +10,9 @@
 
 #include <tidings/error.h>
 
-#include "client/client.h"
-#include "client/web_url.h"
+#include "client/api/client.h"
 #include "fuzz.h"
+#include "web/web_url.h"
 
 #define SECRET "s3cr3tly"
 

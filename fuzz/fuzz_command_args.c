@@ -9,13 +9,13 @@
 #include <tidings/error.h>
 
 #include "fuzz.h"
-#include "source/command.h"
+#include "source/command/command.h"
 
 enum { MAX_BYTES = 4096, MAX_ARGS = 16 };
 
 static tdg__template_t *template_;
 
-static void check_argv(const tdg__command_t *command, char **argv, size_t count) {
+static void check_argv(const tdg__command_source_t *command, char **argv, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const char *given = command->argv[i];
 
@@ -26,7 +26,7 @@ static void check_argv(const tdg__command_t *command, char **argv, size_t count)
     require(argv[count] == NULL);
 }
 
-static void check_shell(const tdg__command_t *command, char **argv) {
+static void check_shell(const tdg__command_source_t *command, char **argv) {
     require(strcmp(argv[0], "/bin/sh") == 0 && strcmp(argv[1], "-c") == 0);
     require(strcmp(argv[2], command->argv[0]) == 0 && argv[3] == NULL);
 }
@@ -42,7 +42,8 @@ static void check_env(char **env) {
     require(uris == 1);
 }
 
-static void start_with(const tdg__command_t *command, const char *uri, size_t count) {
+static void start_with(const tdg__command_source_t *command, const char *uri,
+                       size_t count) {
     char **argv, **env;
 
     int rv = tdg__command_argv(command, uri, &argv);
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char pattern[] = "x:{a}/{b}";
     char text[MAX_BYTES + 1], *args[MAX_ARGS + 1], *rest = text;
     tdg__parse_error_t error;
-    tdg__command_t command = {.argv = args};
+    tdg__command_source_t command = {.argv = args};
 
     if (size > MAX_BYTES)
         return 0;

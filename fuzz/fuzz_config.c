@@ -54,9 +54,9 @@ static const tdg__option_t options[] = {
 static const tdg__option_t *const tables[] = {options, NULL};
 
 static const tdg__section_t kinds[] = {
-    {.name = "files",     .help = "", .options = options},
+    {.name = "files", .help = "", .options = options},
     {.name = "http", .help = "", .options = options},
-    {.name = NULL     },
+    {.name = NULL},
 };
 
 /* Stays on with NDEBUG, and is what the fuzzer reports. */

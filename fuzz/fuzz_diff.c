@@ -5,8 +5,8 @@
  * gives the second. */
 #include <string.h>
 
-#include "diff.h"
 #include "fuzz.h"
+#include "watch/diff.h"
 
 enum { MAX_BYTES = 8192 };
 

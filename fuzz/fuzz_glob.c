@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "source/files_glob.h"
-#include "source/files_path.h"
+#include "source/files/files_glob.h"
+#include "source/files/files_path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

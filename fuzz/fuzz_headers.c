@@ -8,8 +8,8 @@
 
 #include "base/network.h"
 #include "fuzz.h"
-#include "server/http_internal.h"
-#include "server/session.h"
+#include "server/http/visit.h"
+#include "server/mcp/session.h"
 
 enum { MAX_BYTES = 1024, ROOM = 2 * MAX_BYTES + 64 };
 
@@ -112,14 +112,14 @@ static void check_accept(char *a) {
 }
 
 static void check_content_type(char *type) {
-    bool json = tdg__visit_is_json(type);
+    bool json = tdg__http_is_json(type);
 
     require(!json || strncasecmp(type, "application/json", 16) == 0);
-    require(tdg__visit_is_json(join(type, ";charset=utf-8", "")) == json);
-    require(tdg__visit_is_json(join(type, " ;x=", type)) == json);
-    require(!json || type[16] != '\0' || !tdg__visit_is_json(join(type, "-seq", "")));
+    require(tdg__http_is_json(join(type, ";charset=utf-8", "")) == json);
+    require(tdg__http_is_json(join(type, " ;x=", type)) == json);
+    require(!json || type[16] != '\0' || !tdg__http_is_json(join(type, "-seq", "")));
     swap_case(type);
-    require(tdg__visit_is_json(type) == json);
+    require(tdg__http_is_json(type) == json);
 }
 
 /* ---- The query ---------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "base/json_pointer.h"
 #include "fuzz.h"
-#include "source/http_part.h"
+#include "source/http/http_part.h"
 
 enum { MAX_POINTER = 256, MAX_PART = 1 << 20 };
 

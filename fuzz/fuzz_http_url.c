@@ -10,7 +10,7 @@
 #include <tidings/error.h>
 
 #include "fuzz.h"
-#include "source/http_url.h"
+#include "source/http/http_url.h"
 
 enum { MAX_BYTES = 4096 };
 

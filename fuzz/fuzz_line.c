@@ -169,9 +169,8 @@ static void begin(struct run *run) {
     static const tdg__line_calls_t calls = {on_line, on_drained, on_ended};
     const tdg__net_opts_t opts = {
         .calls = {.request = on_request, .drained = on_conn, .closed = on_conn},
-        .limits = {.max_header_bytes = 1024,                     .max_fields = 10               },
-        .max_connections = 1
-    };
+        .limits = {.max_header_bytes = 1024, .max_fields = 10},
+        .max_connections = 1};
 
     run->output = memfd_create("output", MFD_CLOEXEC);
     run->seen = open_memstream(&run->text, &run->len);

@@ -13,17 +13,17 @@
 
 enum { MAX_BYTES = 1024 };
 
-static void check_listen(const tdg__listen_t *listen) {
+static void check_listen(const tdg__listen_url_t *listen) {
     char url[TDG__LISTEN_URL_MAX];
-    tdg__listen_t again;
+    tdg__listen_url_t again;
 
     require(listen->dialect <= TDG__DIALECT_UNSAID);
     require(strcasecmp(listen->host, "localhost") == 0 ||
             tdg__net_is_address(listen->host));
     memset(url, 'x', sizeof(url));
-    tdg__listen_put(listen, url);
+    tdg__listen_url_put(listen, url);
     require(memchr(url, '\0', sizeof(url)) != NULL);
-    require(tdg__listen_parse(url, &again, NULL) == 0);
+    require(tdg__listen_url_parse(url, &again, NULL) == 0);
     require(strcmp(again.host, listen->host) == 0 && again.port == listen->port);
     require(again.dialect == TDG__DIALECT_UNSAID);
 }
@@ -31,13 +31,13 @@ static void check_listen(const tdg__listen_t *listen) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char text[MAX_BYTES + 1];
     tdg__parse_error_t error = {0};
-    tdg__listen_t listen;
+    tdg__listen_url_t listen;
 
     if (size > MAX_BYTES)
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    int rv = tdg__listen_parse(text, &listen, &error);
+    int rv = tdg__listen_url_parse(text, &listen, &error);
     require(rv == 0 || (rv == TDG_EINVAL && error.text[0] != '\0'));
     if (rv == 0)
         check_listen(&listen);

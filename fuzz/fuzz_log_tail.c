@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "fuzz.h"
-#include "source/log_tail.h"
+#include "source/log/log_tail.h"
 
 enum { MAX_BYTES = 4096, MANY = 100, ONE_WINDOW = 64 * 1024 };
 
@@ -30,7 +30,7 @@ static size_t begin_of_line(const char *data, size_t end) {
 }
 
 /* From the end, line by line, as long as there is room. */
-static void check_plainly(const tdg__tail_t *tail, const char *all, size_t end,
+static void check_plainly(const tdg__log_tail_t *tail, const char *all, size_t end,
                           uint64_t max_lines, size_t max_bytes) {
     size_t start = end;
     uint64_t lines = 0;
@@ -48,7 +48,7 @@ static void check_plainly(const tdg__tail_t *tail, const char *all, size_t end,
     require(tail->cut || tail->len == end - start);
 }
 
-static void check_tail(const tdg__tail_t *tail, const char *all, size_t size,
+static void check_tail(const tdg__log_tail_t *tail, const char *all, size_t size,
                        uint64_t max_lines, size_t max_bytes) {
     const char *last = size > 0 ? memrchr(all, '\n', size) : NULL;
     size_t end = last != NULL ? (size_t)(last - all) + 1 : 0;
@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t max_lines;
     size_t max_bytes, times;
     char path[64], *all;
-    tdg__tail_t tail;
+    tdg__log_tail_t tail;
     int error;
 
     if (size < 2 || size > MAX_BYTES)
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memcpy(all + i * size, data, size);
     require(write(fd, all, size * times) == (ssize_t)(size * times));
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    require(tdg__tail_read(path, max_lines, max_bytes, &tail, &error) == 0);
+    require(tdg__log_tail_read(path, max_lines, max_bytes, &tail, &error) == 0);
     check_tail(&tail, all, size * times, max_lines, max_bytes);
     tdg__free(tail.data);
     free(all);

@@ -9,7 +9,7 @@
 
 #include "base/uri.h"
 #include "fuzz.h"
-#include "source/pg_plan.h"
+#include "source/postgres/pg_plan.h"
 
 enum { MAX_BYTES = 16 * 1024, PLANS = 3 };
 
@@ -18,9 +18,9 @@ static char *const one_key[] = {id, NULL};
 static char *const two_keys[] = {region, id, NULL};
 
 static const tdg__pg_wish_t wishes[PLANS] = {
-    {.uri = "pg://l/{id}",          .table = "lines", .keys = one_key,  .max_rows = 5},
+    {.uri = "pg://l/{id}", .table = "lines", .keys = one_key, .max_rows = 5},
     {.uri = "pg://l/{region}/{id}", .table = "lines", .keys = two_keys, .max_rows = 5},
-    {.uri = "pg://lines",           .table = "lines", .keys = one_key,  .max_rows = 5},
+    {.uri = "pg://lines", .table = "lines", .keys = one_key, .max_rows = 5},
 };
 
 static tdg__pg_plan_t plans[PLANS];

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/uri.h"
 #include "fuzz.h"
-#include "server/publish_body.h"
+#include "server/http/publish_body.h"
 
 static void check_text(const char *text, size_t size) {
     size_t len = strnlen(text, size);

@@ -14,8 +14,8 @@
 
 #include <tidings/error.h>
 
-#include "client/web.h"
 #include "fuzz.h"
+#include "web/web.h"
 
 enum { MAX_VISITS = 16, MAX_BYTES = 100 * 1024 };
 
@@ -24,7 +24,7 @@ enum { NEVER, AT_HEAD, AT_DATA, AT_DONE };
 struct run {
     uv_loop_t loop;
     tdg__web_t *web;
-    tdg__exchange_t *exchange;
+    tdg__web_exchange_t *exchange;
     uv_poll_t door;
     int visits[MAX_VISITS];
     size_t visit_count;
@@ -115,7 +115,7 @@ static void close_all(struct run *run) {
 static void act(struct run *run, int now) {
     if (run->cancel_at == now) {
         run->cancelled = true;
-        tdg__exchange_cancel(run->exchange);
+        tdg__web_exchange_cancel(run->exchange);
     }
     if (run->close_at == now)
         close_all(run);
@@ -161,11 +161,11 @@ static void on_done(void *user, const tdg__web_end_t *end) {
 }
 
 static void begin(struct run *run, tdg__web_method_t method) {
-    static const tdg__exchange_calls_t calls = {on_head, on_data, on_done};
+    static const tdg__web_exchange_calls_t calls = {on_head, on_data, on_done};
     const tdg__web_opts_t opts = {.connect_timeout_ms = 60000,
                                   .ca_file = authority_name,
                                   .abstract_socket = door_name};
-    const tdg__web_wish_t wish = {
+    const tdg__web_request_t wish = {
         .method = method,
         .url = "http://127.0.0.1:1/mcp",
         .accept = "text/event-stream",
@@ -175,7 +175,7 @@ static void begin(struct run *run, tdg__web_method_t method) {
     };
 
     require(tdg__web_create(&run->loop, &opts, &run->web) == 0);
-    require(tdg__web_begin(run->web, &wish, &calls, run, &run->exchange) == 0);
+    require(tdg__web_exchange_begin(run->web, &wish, &calls, run, &run->exchange) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -9,7 +9,7 @@
 #include <tidings/error.h>
 
 #include "fuzz.h"
-#include "source/rows.h"
+#include "source/common/rows.h"
 
 enum { MAX_COLUMNS = 4, MAX_ROWS = 64, MAX_BYTES = 1 << 20 };
 

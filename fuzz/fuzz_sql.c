@@ -10,7 +10,7 @@
 
 #include <tidings/error.h>
 
-#include "source/pg_sql.h"
+#include "source/postgres/pg_sql.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,19 +9,19 @@
 
 #include <tidings/error.h>
 
-#include "client/sse.h"
+#include "client/transport/sse_reader.h"
 #include "fuzz.h"
 
 enum { MAX_BYTES = 64 };
 
 struct reading {
-    tdg__sse_t sse;
+    tdg__sse_reader_t sse;
     FILE *seen;
     char *text;
     size_t len, events, with_data, stop_after;
 };
 
-static void on_event(void *user, const tdg__sse_event_t *event) {
+static void on_event(void *user, const tdg__sse_reader_event_t *event) {
     struct reading *reading = user;
 
     require(event->len <= MAX_BYTES && event->data[event->len] == '\0');
@@ -34,7 +34,7 @@ static void on_event(void *user, const tdg__sse_event_t *event) {
     fprintf(reading->seen, " %s\n", event->id != NULL ? event->id : "-");
     reading->with_data += event->has_data;
     if (++reading->events == reading->stop_after)
-        tdg__sse_stop(&reading->sse);
+        tdg__sse_reader_stop(&reading->sse);
     require(reading->stop_after == 0 || reading->events <= reading->stop_after);
 }
 
@@ -47,13 +47,13 @@ static void on_retry(void *user, uint32_t ms) {
 }
 
 static void begin(struct reading *reading, size_t stop_after) {
-    static const tdg__sse_calls_t calls = {on_event, on_comment, on_retry};
+    static const tdg__sse_reader_calls_t calls = {on_event, on_comment, on_retry};
 
     memset(reading, 0, sizeof(*reading));
     reading->stop_after = stop_after;
     reading->seen = open_memstream(&reading->text, &reading->len);
     require(reading->seen != NULL);
-    tdg__sse_init(&reading->sse, MAX_BYTES, &calls, reading);
+    tdg__sse_reader_init(&reading->sse, MAX_BYTES, &calls, reading);
 }
 
 /* Feeds a copy, so that reading behind a piece is noticed. */
@@ -63,14 +63,14 @@ static int feed(struct reading *reading, const uint8_t *data, size_t len) {
 
     require(copy != NULL);
     memcpy(copy, data, len);
-    rv = tdg__sse_feed(&reading->sse, copy, len);
+    rv = tdg__sse_reader_feed(&reading->sse, copy, len);
     free(copy);
     require(rv == 0 || rv == TDG_ETOOLARGE);
     return rv;
 }
 
 static void end(struct reading *reading) {
-    tdg__sse_done(&reading->sse);
+    tdg__sse_reader_done(&reading->sse);
     fclose(reading->seen);
     free(reading->text);
 }

@@ -10,7 +10,7 @@
 #include "base/template.h"
 #include "base/uri.h"
 #include "fuzz.h"
-#include "server/target.h"
+#include "server/mcp/target.h"
 
 enum { MAX_BYTES = 4096 };
 
@@ -26,9 +26,9 @@ static void on_read(void *user, tdg_request_t *request, const char *uri) {
 static tdg_server_t *create(unsigned flags) {
     const tdg_server_opts_t opts = {.flags = flags, .workers = 1};
     const tdg_resource_t resources[] = {
-        {.uri = "a:1",     .name = "one",            .read = on_read},
-        {                .uri = "t:%7Bx%7D",   .name = "odd",          .read = on_read               },
-        { .uri = "a:still", .name = "s", .read = on_read,                .not_subscribable = true},
+        {.uri = "a:1", .name = "one", .read = on_read},
+        {.uri = "t:%7Bx%7D", .name = "odd", .read = on_read},
+        {.uri = "a:still", .name = "s", .read = on_read, .not_subscribable = true},
     };
     tdg_server_t *server;
 

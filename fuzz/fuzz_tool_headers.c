@@ -10,7 +10,7 @@
 #include <tidings/error.h>
 
 #include "base/json.h"
-#include "client/tool_headers.h"
+#include "client/session/tool_headers.h"
 #include "fuzz.h"
 #include "mcp/request.h"
 

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "fuzz.h"
-#include "source/webhook.h"
+#include "source/push/webhook.h"
 
 #define SECRET "a secret that nobody guesses"
 

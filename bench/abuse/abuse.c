@@ -46,8 +46,7 @@ static struct {
     pid_t crowd;
     bool json;
 } run = {
-    .plan = {.connections = 5000, .rate = 1, .seconds = 10, .good = 100, .files = 1}
-};
+    .plan = {.connections = 5000, .rate = 1, .seconds = 10, .good = 100, .files = 1}};
 
 /* ---- Options ------------------------------------------------------------ */
 
@@ -220,8 +219,8 @@ static void print_times(const char *what, const abuse_times_t *quiet,
         const char *name;
         double quiet, abused;
     } rows[] = {
-        {"p50",         quiet->p50,         abused->p50        },
-        {"p99",         quiet->p99,         abused->p99        },
+        {"p50", quiet->p50, abused->p50},
+        {"p99", quiet->p99, abused->p99},
         {"typical p99", quiet->typical_p99, abused->typical_p99},
     };
 

@@ -96,16 +96,16 @@ static size_t oversized(const abuse_plan_t *plan, size_t number, size_t step,
 }
 
 const abuse_kind_t abuse_kinds[ABUSE_KINDS] = {
-    {"slow-head",     true,  false, slow_head    },
-    {"slow-body",     true,  false, slow_body    },
-    {"not-reading",   false, false, not_reading  },
-    {"large-reads",   false, false, large_reads  },
-    {"bad-key",       true,  false, bad_key      },
-    {"initialize",    true,  false, initialize   },
-    {"churn",         true,  true,  churn        },
-    {"malformed",     true,  false, malformed    },
-    {"connect-close", true,  true,  connect_close},
-    {"oversized",     true,  false, oversized    },
+    {"slow-head", true, false, slow_head},
+    {"slow-body", true, false, slow_body},
+    {"not-reading", false, false, not_reading},
+    {"large-reads", false, false, large_reads},
+    {"bad-key", true, false, bad_key},
+    {"initialize", true, false, initialize},
+    {"churn", true, true, churn},
+    {"malformed", true, false, malformed},
+    {"connect-close", true, true, connect_close},
+    {"oversized", true, false, oversized},
 };
 
 const char *const abuse_kind_names[ABUSE_KINDS] = {

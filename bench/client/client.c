@@ -268,10 +268,7 @@ static void show_help(void *user) {
 static void be_quick(void *user) {
     struct options *options = user;
 
-    options->sizes = (bench_sizes_t){
-        .values = {1, 100},
-          .count = 2
-    };
+    options->sizes = (bench_sizes_t){.values = {1, 100}, .count = 2};
     options->rounds = 1;
     options->slice_ms = 20;
     options->warm_ms = 1;
@@ -297,9 +294,9 @@ int main(int argc, char **argv) {
     static client_table_t table;
     struct options options = {
         .node_modules = BENCH_SOURCE_ROOT "/tests/interop/node_modules",
-        .peers = {true,  true, true, true, true},
+        .peers = {true, true, true, true, true},
         .forms = {true, true},
-        .sizes = {.values = {1, 100, 10000},  .count = 3 },
+        .sizes = {.values = {1, 100, 10000}, .count = 3},
         .rounds = ROUNDS,
         .slice_ms = SLICE_MS,
         .warm_ms = WARM_MS,

@@ -336,11 +336,11 @@ static const struct method {
     void (*handle)(struct conn *conn, const char *id, const json_t *params);
     bool in_session;
 } methods[] = {
-    {"server/discover",       on_discover,    false},
-    {"initialize",            on_initialize,  false},
-    {"resources/subscribe",   on_subscribe,   true },
-    {"resources/unsubscribe", on_unsubscribe, true },
-    {"subscriptions/listen",  on_listen,      false},
+    {"server/discover", on_discover, false},
+    {"initialize", on_initialize, false},
+    {"resources/subscribe", on_subscribe, true},
+    {"resources/unsubscribe", on_unsubscribe, true},
+    {"subscriptions/listen", on_listen, false},
 };
 
 static bool in_session(const struct request *request) {

@@ -190,9 +190,9 @@ static void *read_raw(void *unused) {
 /* ---- Commands ----------------------------------------------------------- */
 
 static const struct way ways[] = {
-    {"next",     connect_next,     subscribe_all, read_next},
-    {"callback", connect_callback, subscribe_all, NULL     },
-    {"raw",      connect_raw,      subscribe_raw, read_raw },
+    {"next", connect_next, subscribe_all, read_next},
+    {"callback", connect_callback, subscribe_all, NULL},
+    {"raw", connect_raw, subscribe_raw, read_raw},
 };
 
 static void say(const char *text) {

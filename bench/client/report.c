@@ -79,13 +79,10 @@ void client_print_json(const client_table_t *table, client_form_t form, size_t s
             const char *name;
             const bench_samples_t *samples;
         } fields[] = {
-            {"updates_per_s",          &cell->rate    },
-            {"cpu_ns_per_update",      &cell->cpu_ns  },
-            {"cpu_to_tidings",         &cell->to_ours },
-            {"subscribe_ns",           &cell->setup_ns},
-            {"back_ns",                &cell->again_ns},
-            {"bytes_per_subscription", &cell->memory  },
-            {"peak_bytes",             &cell->peak    },
+            {"updates_per_s", &cell->rate},     {"cpu_ns_per_update", &cell->cpu_ns},
+            {"cpu_to_tidings", &cell->to_ours}, {"subscribe_ns", &cell->setup_ns},
+            {"back_ns", &cell->again_ns},       {"bytes_per_subscription", &cell->memory},
+            {"peak_bytes", &cell->peak},
         };
         json_t *object;
 

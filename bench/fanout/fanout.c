@@ -357,9 +357,9 @@ int main(int argc, char **argv) {
         .paths = {.programs = bench_own_folder(),
                   .peers = BENCH_SOURCE_ROOT "/bench/peers",
                   .node_modules = BENCH_SOURCE_ROOT "/tests/interop/node_modules"},
-        .peers = {true,                              true,                                    true, true, true},
-        .forms = {true,                          true,true},
-        .sizes = {.values = {100, 1000, 10000},                              .count = 3                                   },
+        .peers = {true, true, true, true, true},
+        .forms = {true, true, true},
+        .sizes = {.values = {100, 1000, 10000}, .count = 3},
         .rounds = ROUNDS,
         .slow_rounds = SLOW_ROUNDS,
     };

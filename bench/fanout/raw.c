@@ -124,10 +124,8 @@ static bool read_commands(void) {
 
 int main(void) {
     struct rlimit files;
-    struct pollfd polled[2] = {
-        {.fd = STDIN_FILENO, .events = POLLIN},
-        {.events = POLLIN                 }
-    };
+    struct pollfd polled[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                               {.events = POLLIN}};
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         fail("cannot read the limit of open files");

@@ -234,12 +234,12 @@ void fanout_write_plots(const fanout_table_t *table, const char *folder) {
         size_t field;
         const char *title, *unit, *file;
     } plots[] = {
-        {offsetof(fanout_cell_t, cpu_ns), "Server CPU per delivery",                      "ns",
-         "fanout-cpu.svg"                                                                                           },
-        {offsetof(fanout_cell_t, p99),    "From publish to client at a gentle rate, p99",
-         "ns",                                                                                  "fanout-latency.svg"},
+        {offsetof(fanout_cell_t, cpu_ns), "Server CPU per delivery", "ns",
+         "fanout-cpu.svg"},
+        {offsetof(fanout_cell_t, p99), "From publish to client at a gentle rate, p99",
+         "ns", "fanout-latency.svg"},
         {offsetof(fanout_cell_t, memory), "Process memory per idle stream, bytes",
-         "bytes",                                                                               "fanout-memory.svg" },
+         "bytes", "fanout-memory.svg"},
     };
     char path[4096];
 

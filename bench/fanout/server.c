@@ -67,7 +67,8 @@ int main(int argc, char **argv) {
     tdg_server_opts_t opts = {
         .name = "bench",
         .workers = 1,
-        .settings = {.timing = TDG_TIMING_IMMEDIATE, .rate_limit_ms = TDG_RATE_OFF},
+        .settings = &(tdg_settings_t){.timing = TDG_TIMING_IMMEDIATE,
+                                      .rate_limit_ms = TDG_RATE_OFF},
         .keepalive_ms = NEVER_MS, /* the peers send no signs of life either */
         .max_connections = MAX_STREAMS,
         .max_sessions = MAX_STREAMS,
@@ -77,9 +78,9 @@ int main(int argc, char **argv) {
     char line[256], uri[64];
 
     if (argc > 1 && strcmp(argv[1], "--burst") == 0)
-        opts.settings = (tdg_settings_t){.timing = TDG_TIMING_BATCH,
-                                         .window_ms = FANOUT_BURST_WINDOW_MS,
-                                         .rate_limit_ms = TDG_RATE_OFF};
+        opts.settings = &(tdg_settings_t){.timing = TDG_TIMING_BATCH,
+                                          .window_ms = FANOUT_BURST_WINDOW_MS,
+                                          .rate_limit_ms = TDG_RATE_OFF};
     check(tdg_server_create(&opts, &server), "create");
     for (unsigned i = 0; i < FANOUT_BURST; i++) {
         tdg_resource_t resource = {.uri = uri, .name = uri, .read = read_resource};

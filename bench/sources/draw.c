@@ -25,10 +25,10 @@ static const struct way {
     sources_run_id_t run;
     sources_audience_t client;
 } ways[] = {
-    {"subscription, every change at once", "#0f6fc5", AT_ONCE,  SUBSCRIBER},
-    {"subscription, default settings",     "#2f8f57", DEFAULTS, SUBSCRIBER},
-    {"polling every 1 s",                  "#c2571a", AT_ONCE,  POLL_1S   },
-    {"polling every 5 s",                  "#6b7680", AT_ONCE,  POLL_5S   },
+    {"subscription, every change at once", "#0f6fc5", AT_ONCE, SUBSCRIBER},
+    {"subscription, default settings", "#2f8f57", DEFAULTS, SUBSCRIBER},
+    {"polling every 1 s", "#c2571a", AT_ONCE, POLL_1S},
+    {"polling every 5 s", "#6b7680", AT_ONCE, POLL_5S},
 };
 
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };

@@ -17,6 +17,8 @@
  *     }
  *     tdg_client_close(client);
  *
+ * In libtidings-client; link with `pkg-config --cflags --libs tidings-client`.
+ *
  * Threads: a client has a thread of its own, which does all its work. Every function may
  * be called from any thread, also several at a time, except that functions that wait for
  * the server must not be called from a callback of the same client (TDG_EINVAL): use
@@ -26,7 +28,13 @@
  * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
  * from then on, even on failure; "borrowed" is valid during the call; "new" is yours to
  * release. What a server sends is bounded (see `max_message_bytes`) and checked before it
- * reaches you; texts are valid UTF-8, and may still contain anything. */
+ * reaches you; texts are valid UTF-8, and may still contain anything.
+ *
+ * Options: in a struct of options, zero in a field means its default. Later releases add
+ * fields at the end, and programs that were compiled before go on working: functions that
+ * end in _sized are given the size that the struct had then, by the inline functions
+ * beside them, which are the ones to call. TDG_ENOTSUP from such a function: the program
+ * is newer than the library, and sets a field that the library does not know. */
 #ifndef TIDINGS_CLIENT_H
 #define TIDINGS_CLIENT_H
 
@@ -38,6 +46,7 @@
 
 #include <tidings/error.h>
 #include <tidings/export.h>
+#include <tidings/log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,48 +65,57 @@ typedef struct tdg_failure {
     bool passing;      /* a subscription: refused for a reason that may pass; see there */
     char message[512]; /* one line for people: what happened, and where */
     json_t *data;      /* of the JSON-RPC error, or NULL */
+    uint64_t reserved[6]; /* for later releases, which do not grow this struct */
 } tdg_failure_t;
 
 TDG_API void tdg_failure_done(tdg_failure_t *failure); /* may be all zero */
 
-/* What functions that talk to the server return, besides 0, TDG_EINVAL and TDG_ENOMEM:
- *   TDG_EREFUSED   the server answered with an error: see `rpc_code`, or authentication
- *                  or authorisation failed (`http_status` 401 or 403); or it did not
- * acknowledge a subscription, and gives no reason that the client knows TDG_ENOTFOUND
- * there is no such resource TDG_ENOTSUP    the server does not offer this at all, or the
- * resource is not subscribable TDG_EURI       what was to be subscribed to is no URI for
- * the server TDG_ETIMEDOUT  no answer in time; the request was cancelled TDG_EAWAY the
- * server cannot be reached, or was lost before it answered TDG_EJSON      the reply is
- * not valid MCP TDG_ETOOLARGE  it answered with more than `max_message_bytes` TDG_EAGAIN
- * 10,000 requests are under way already TDG_EENDED     the client is being closed */
+/* What every function that talks to the server and takes a `failure` may return, besides 0
+ * and what its own comment lists:
+ *
+ *   TDG_EINVAL     an argument is not valid, or it is called from a callback
+ *   TDG_ENOMEM     out of memory
+ *   TDG_EREFUSED   the server answered with an error: see `rpc_code`; or authentication or
+ *                  authorisation failed (`http_status` 401 or 403); or it did not
+ *                  acknowledge a subscription, and gives no reason that the client knows
+ *   TDG_ENOTFOUND  there is no such resource
+ *   TDG_ENOTSUP    the server does not offer this at all, or the resource is not
+ *                  subscribable
+ *   TDG_EURI       what was to be subscribed to is no URI for the server
+ *   TDG_ETIMEDOUT  no answer in time; the request was cancelled
+ *   TDG_EAWAY      the server is unreachable, or was lost before it answered
+ *   TDG_EJSON      the reply is not valid MCP
+ *   TDG_ETOOLARGE  the reply exceeds `max_message_bytes`
+ *   TDG_EAGAIN     10,000 requests are under way already; nothing was sent
+ *   TDG_EENDED     the client is being closed */
 
 /* ---- Events ------------------------------------------------------------- */
 
 typedef enum tdg_event_kind {
     TDG_EVENT_UPDATED, /* a subscribed resource has changed, or may have */
     TDG_EVENT_DELETED, /* it is gone; the subscription stays, as it may return */
-    TDG_EVENT_LOST,    /* the subscription is over: refused after a return. See code */
+    TDG_EVENT_LOST,    /* the subscription is over: refused after a reconnect. See code */
     TDG_EVENT_LIST_CHANGED, /* what the server offers has changed, or may have: `list` */
     TDG_EVENT_DOWN,         /* updates do not arrive for now. See code and message */
-    TDG_EVENT_UP,           /* they do again; updates of what may have changed follow */
-    TDG_EVENT_MESSAGE,      /* the server logs: `metadata` has level, logger and data */
-    TDG_EVENT_CLOSED,       /* given up for good (TDG_CLIENT_ONE_LIFE, or 401 or 403): the
+    TDG_EVENT_UP,      /* updates arrive again; those of what may have changed follow */
+    TDG_EVENT_MESSAGE, /* the server logs: `metadata` has level, logger and data */
+    TDG_EVENT_CLOSED,  /* given up for good (TDG_CLIENT_ONE_LIFE, or 401 or 403): the
                                last one */
 } tdg_event_kind_t;
 
-typedef enum tdg_list {
+typedef enum tdg_list_kind {
     TDG_LIST_RESOURCES,
     TDG_LIST_TEMPLATES, /* changes with the resources; for tdg_client_list() */
     TDG_LIST_TOOLS,
     TDG_LIST_PROMPTS,
-} tdg_list_t;
+} tdg_list_kind_t;
 
-/* One thing that happened. Fields that do not apply are zero. Events that nobody has
- * fetched yet merge: there is at most one waiting per resource, and it has the newest.
- */
+/* One thing that happened. Fields that do not apply are zero. Events that are not fetched
+ * yet merge: there is at most one waiting per resource, and it has the newest. Made by the
+ * library only: later releases may add fields at the end. */
 typedef struct tdg_event {
     tdg_event_kind_t kind;
-    tdg_list_t list;
+    tdg_list_kind_t list;
     const char *uri;        /* the resource; may differ from what was subscribed to, where
                                that was a template */
     int64_t version;        /* the server's dev.tidings/version; 0: it gives none */
@@ -132,16 +150,9 @@ typedef json_t *(*tdg_input_fn)(void *user, const char *method, const json_t *pa
  * not wait for this client. */
 typedef void (*tdg_progress_fn)(void *user, const json_t *params);
 
-/* Lines for people about what the client does: connects, waits, gives up; and what a
- * program says on its standard error (level TDG_CLIENT_LOG_PROGRAM). */
-typedef enum tdg_client_log_level {
-    TDG_CLIENT_LOG_DEBUG,
-    TDG_CLIENT_LOG_INFO,
-    TDG_CLIENT_LOG_WARNING,
-    TDG_CLIENT_LOG_PROGRAM,
-} tdg_client_log_level_t;
-typedef void (*tdg_client_log_fn)(void *user, tdg_client_log_level_t level,
-                                  const char *line);
+/* One line that a program writes to its standard error, without its end; borrowed. Called
+ * on the client's thread; it must not wait for this client. */
+typedef void (*tdg_stderr_fn)(void *user, const char *line);
 
 /* ---- Connecting --------------------------------------------------------- */
 
@@ -152,13 +163,13 @@ typedef enum tdg_era {
 } tdg_era_t;
 
 enum {
-    TDG_CLIENT_PATIENT = 1 << 0,  /* a server that is not there yet is tried again, until
-                                     the time for connecting is over */
-    TDG_CLIENT_ONE_LIFE = 1 << 1, /* a lost connection is not made again: CLOSED; nor is a
-                                     subscription that is refused retried */
+    TDG_CLIENT_PATIENT = 1 << 0,  /* an unreachable server is tried again, until the time
+                                     for connecting is over */
+    TDG_CLIENT_ONE_LIFE = 1 << 1, /* the client does not reconnect: CLOSED; nor does it
+                                     retry a subscription that is refused */
     TDG_CLIENT_LOGS = 1 << 2,     /* ask for the server's log messages */
-    TDG_CLIENT_INSECURE_TOKEN = 1
-                                << 3, /* send credentials over http: to other machines */
+    /* Send credentials over http: to other machines. */
+    TDG_CLIENT_INSECURE_TOKEN = 1 << 3,
 };
 
 /* Zero means the default, given in brackets. One of `url` and `argv` is required. */
@@ -175,17 +186,17 @@ typedef struct tdg_client_opts {
     const char *ca_file;    /* certificates to trust [the system's] */
     const char *proxy;      /* URL of an HTTP proxy [none] */
 
-    const char *name, *version; /* who we say we are ["tidings", ours] */
+    const char *name, *version; /* how the client introduces itself ["tidings", ours] */
     tdg_era_t era;
     unsigned flags;
 
-    uint32_t connect_timeout_ms; /* until connected, all in all [30,000] */
-    uint32_t timeout_ms;         /* of a call of this header, all in all [60,000] */
-    uint32_t quiet_ms; /* a stream without a byte for so long is checked by another one
-                          beside it, and what is subscribed is read and compared; twice
-                          as long every time, up to 10 minutes, until something was missed
-                          [60,000]. Servers that announce their keep-alive interval (ours
-                          do) need no check: three of them, and the stream is dead */
+    uint32_t connect_timeout_ms; /* until connected, in total [30,000] */
+    uint32_t timeout_ms;         /* of a call of this header, in total [60,000] */
+    uint32_t quiet_ms; /* a stream without a byte for so long is checked by a second one,
+                          and what is subscribed is read and compared; twice as long every
+                          time, up to 10 minutes, until something was missed [60,000].
+                          Servers that announce their keep-alive interval (ours do) need
+                          no check: after three intervals without one the stream is dead */
     uint32_t retry_ms; /* first wait before connecting again; grows, with jitter,
                           never below what the server asks for [500] */
     uint32_t retry_max_ms;     /* up to this [30,000] */
@@ -197,20 +208,29 @@ typedef struct tdg_client_opts {
     tdg_event_fn on_event;       /* NULL: events wait for tdg_client_next() */
     tdg_input_fn on_input;       /* NULL: the server gets an error */
     tdg_progress_fn on_progress; /* NULL: the server is not asked for progress */
-    tdg_client_log_fn log;       /* NULL: nothing is logged */
-    void *user;                  /* given to all four */
+    tdg_log_fn log;          /* what the client does: connects, waits, gives up. On its
+                                thread; must not wait for this client. NULL: nothing */
+    tdg_stderr_fn on_stderr; /* NULL: what a program writes there is dropped */
+    void *user;              /* given to all callbacks */
 } tdg_client_opts_t;
 
 /* Connects and finds out which era the server speaks. Stores a new client in *ret.
- * Besides the codes above returns TDG_ESYSTEM (no thread, no descriptors). `failure` may
- * be NULL. */
-TDG_API int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
-                               tdg_failure_t *failure);
+ * `failure` may be NULL. Besides the codes above returns
+ *
+ *   TDG_ESYSTEM  no thread or descriptor is to be had: see `message`
+ *   TDG_ENOTSUP  (also) a field of the options is unknown to the library */
+TDG_API int tdg_client_connect_sized(const tdg_client_opts_t *opts, size_t opts_size,
+                                     tdg_client_t **ret, tdg_failure_t *failure);
+
+static inline int tdg_client_connect(const tdg_client_opts_t *opts, tdg_client_t **ret,
+                                     tdg_failure_t *failure) {
+    return tdg_client_connect_sized(opts, sizeof(*opts), ret, failure);
+}
 
 /* Begins to close, and does not wait for it. From then on every function of this client
- * returns TDG_EENDED, also those that wait already, and no event comes any more. For the
+ * returns TDG_EENDED, also those that wait already, and there are no more events. For the
  * thread that wants to end others: stop, wait until they have left, close. From any
- * thread, also from a callback; again does nothing. NULL is accepted. */
+ * thread, also from a callback; a second call does nothing. NULL is accepted. */
 TDG_API void tdg_client_stop(tdg_client_t *client);
 
 /* Unsubscribes, says goodbye (a legacy session is deleted, a program gets the end of its
@@ -221,90 +241,135 @@ TDG_API void tdg_client_stop(tdg_client_t *client);
  * NULL is accepted. Not from a callback, where it does nothing. */
 TDG_API void tdg_client_close(tdg_client_t *client);
 
-/* What is known of the server. All of it is released by tdg_server_facts_done(). */
+/* What is known about the server. tdg_server_facts_done() releases all of it. */
 typedef struct tdg_server_facts {
     tdg_era_t era;              /* MODERN or LEGACY */
     const char *protocol;       /* such as "2025-11-25" */
     const char *transport;      /* "http", "sse" (that of 2024-11-05) or "stdio" */
-    const char *name, *version; /* as the server says; "" where it does not */
+    const char *name, *version; /* as the server has introduced itself; "" if not */
     json_t *info;               /* serverInfo; new reference */
     json_t *capabilities;       /* new reference */
     json_t *supported;          /* versions it has named, an array; new reference */
     const char *instructions;   /* NULL: none */
-    bool subscribe;             /* it says that resources can be subscribed to */
+    bool subscribe;             /* it supports subscriptions to resources */
     bool ours;                  /* it has shown cursors: gaps are exact */
 } tdg_server_facts_t;
 
 /* Fills *ret with what is known now; a server may have been replaced by another one since
- * the last time. Does not wait for the server, and works in callbacks. Returns 0,
- * TDG_ENOMEM or TDG_EENDED. */
-TDG_API int tdg_client_facts(tdg_client_t *client, tdg_server_facts_t *ret);
-TDG_API void tdg_server_facts_done(tdg_server_facts_t *facts);
+ * the last time. Does not wait for the server, and works in callbacks. Returns 0, or
+ *
+ *   TDG_EENDED  the client is being closed
+ *   TDG_EINVAL  `ret` is NULL
+ *   TDG_ENOMEM  out of memory */
+TDG_API int tdg_client_facts_sized(tdg_client_t *client, tdg_server_facts_t *ret,
+                                   size_t size);
+TDG_API void tdg_server_facts_done_sized(tdg_server_facts_t *facts, size_t size);
 
-/* How the connection has fared so far. */
-typedef struct tdg_client_counts {
-    uint64_t updates;     /* notifications of resources that arrived */
-    uint64_t repeated;    /* of these: dropped, as known or older than known */
-    uint64_t older;       /* of these: reported, marked as `older` */
-    uint64_t reconnects;  /* streams that were opened again after a loss */
-    uint64_t streams;     /* streams opened in all */
-    uint64_t initialised; /* legacy: sessions begun */
-    uint64_t requests;    /* sent */
-    uint64_t keepalives;  /* signs of life on silent streams */
-    uint64_t reads;       /* made for reread and polling */
-    size_t subscriptions; /* now */
-    size_t retrying;      /* of these: refused for now, asked for again in due time */
-    size_t waiting;       /* events that nobody has fetched yet */
-    uint64_t lost;        /* events that there was no memory for, or no room; see next */
-} tdg_client_counts_t;
-/* All zero while the client is being closed. Works in callbacks. */
-TDG_API void tdg_client_count(tdg_client_t *client, tdg_client_counts_t *ret);
+static inline int tdg_client_facts(tdg_client_t *client, tdg_server_facts_t *ret) {
+    return tdg_client_facts_sized(client, ret, sizeof(*ret));
+}
+
+/* May be all zero; NULL is accepted. */
+static inline void tdg_server_facts_done(tdg_server_facts_t *facts) {
+    tdg_server_facts_done_sized(facts, sizeof(*facts));
+}
+
+typedef struct tdg_client_counters {
+    /* Now. */
+    uint64_t subscriptions;
+    uint64_t retrying; /* of these: refused for now, and retried later */
+    uint64_t pending;  /* events that are not fetched yet */
+
+    /* Since the client connected first. */
+    uint64_t requests;   /* sent */
+    uint64_t sessions;   /* of the legacy era, begun */
+    uint64_t streams;    /* opened */
+    uint64_t reconnects; /* of these: opened again after a loss */
+    uint64_t updates;    /* notifications of resources that arrived */
+    uint64_t repeated;   /* of these: dropped, as known or older than known */
+    uint64_t older;      /* of these: reported, marked as `older` */
+    uint64_t keepalives; /* that arrived on silent streams */
+    uint64_t reads;      /* for reread and polling */
+    uint64_t lost;       /* events without memory or room: see tdg_client_next() */
+} tdg_client_counters_t;
+
+/* Fills *ret; all zero while the client is being closed. Works in callbacks. */
+TDG_API void tdg_client_counters_sized(tdg_client_t *client, tdg_client_counters_t *ret,
+                                       size_t size);
+
+static inline void tdg_client_counters(tdg_client_t *client, tdg_client_counters_t *ret) {
+    tdg_client_counters_sized(client, ret, sizeof(*ret));
+}
 
 /* ---- Subscriptions ------------------------------------------------------ */
 
-/* All zero: as the server does it. The first seven are for servers that know
- * dev.tidings/options and are ignored by others. */
+/* All zero: the server's defaults. The first seven are for servers that know
+ * dev.tidings/options, and are ignored by others. */
 typedef struct tdg_subscribe_opts {
-    int64_t batch_ms, debounce_ms,
-        throttle_ms;       /* one of them; 0: not said, -1: at once */
-    int64_t rate_limit_ms; /* 0: not said, -1: none */
+    /* One of these three. 0: the server's default; -1: at once. */
+    int64_t batch_ms, debounce_ms, throttle_ms;
+    int64_t rate_limit_ms; /* 0: the server's default; -1: none */
     json_t *filter;        /* an object as docs/engine.md has it; borrowed; NULL: none */
     int64_t since_ms;      /* also notify of what changed in the last so many ms */
-    bool await_creation; /* legacy servers of ours: subscribe to what does not exist yet,
-                            too; else that is TDG_ENOTFOUND. Modern ones always do */
+    bool await_creation; /* legacy servers of ours: also subscribe to what does not exist
+                            yet; otherwise that is TDG_ENOTFOUND. Modern ones always do */
     bool reread; /* read after every update, and report it with the contents; what is the
                     same after a gap is not reported */
-    uint32_t poll_ms; /* as a backup: read when nothing was heard for so long, and report
-                         it if it differs; also how a server without subscriptions is
-                         watched. 0: never */
+    uint32_t poll_ms; /* as a fallback: read when there was no update for so long, and
+                         report a difference; also for servers without subscriptions.
+                         0: never */
 } tdg_subscribe_opts_t;
 
 /* Subscribes to a resource, or to a template that the server lists (every resource that
  * it matches is reported then). Returns when the server has acknowledged it: a change
  * from then on is reported. Subscribing again replaces the options. `opts` may be NULL.
- * Where the server has no subscriptions, or none to this: TDG_ENOTSUP, unless `poll_ms`
- * is given. A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off
- * for a tenth of `timeout_ms` (6 s by default), then it is returned, with `passing` in
- * the failure; to go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at
- * once. What was acknowledged once is retried for as long as it takes. Besides the codes
- * above returns TDG_ESUBSCRIPTIONS
- * (`max_subscriptions`), TDG_ESTREAMS (more than 64 different options) and TDG_EURILEN (a
- * URI of more than 64 KiB). */
-TDG_API int tdg_client_subscribe(tdg_client_t *client, const char *uri,
-                                 const tdg_subscribe_opts_t *opts,
-                                 tdg_failure_t *failure);
+ * A refusal that may pass (-32006, -32603, 429, 5xx) is retried with back-off for a tenth
+ * of `timeout_ms` (6 s by default), then it is returned, with `passing` in the failure; to
+ * go on, subscribe again. With TDG_CLIENT_ONE_LIFE it is returned at once. What was
+ * acknowledged once is retried for as long as it takes. Besides the codes above returns
+ *
+ *   TDG_ENOTSUP         (also) the server has no subscriptions, or none to this resource,
+ *                       and `poll_ms` is 0; or a field of the options is unknown to the
+ *                       library
+ *   TDG_ESTREAMS        more than 64 different options
+ *   TDG_ESUBSCRIPTIONS  more than `max_subscriptions`
+ *   TDG_EURILEN         a URI of more than 64 KiB */
+TDG_API int tdg_client_subscribe_sized(tdg_client_t *client, const char *uri,
+                                       const tdg_subscribe_opts_t *opts, size_t opts_size,
+                                       tdg_failure_t *failure);
 
-/* The same for many at once, which costs one request where the era allows. `codes`, of
- * `count` elements, gets the outcome of each; may be NULL. Returns 0 when all were
- * acknowledged, else the first code that is not 0; the others are subscribed then. */
-TDG_API int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris,
-                                     size_t count, const tdg_subscribe_opts_t *opts,
-                                     int *codes, tdg_failure_t *failure);
+static inline int tdg_client_subscribe(tdg_client_t *client, const char *uri,
+                                       const tdg_subscribe_opts_t *opts,
+                                       tdg_failure_t *failure) {
+    return tdg_client_subscribe_sized(client, uri, opts, sizeof(*opts), failure);
+}
 
-/* No event about it comes after this returned, and those that wait are gone. Returns 0,
- * or TDG_ENOTFOUND where it was not subscribed. What the server says to it does not
- * matter. Works in on_event and in what tdg_client_send() calls, where it does not wait;
- * not in on_input, on_progress and log (TDG_EINVAL). */
+/* Subscribes to many resources at once, which costs one request where the era allows.
+ * `codes`, of `count` elements, gets the outcome of each; may be NULL. Returns 0 when all
+ * were acknowledged, else the first code that is not 0, one of those of
+ * tdg_client_subscribe(); the others are subscribed then. */
+TDG_API int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris,
+                                           size_t count, const tdg_subscribe_opts_t *opts,
+                                           size_t opts_size, int *codes,
+                                           tdg_failure_t *failure);
+
+static inline int tdg_client_subscribe_all(tdg_client_t *client, const char *const *uris,
+                                           size_t count, const tdg_subscribe_opts_t *opts,
+                                           int *codes, tdg_failure_t *failure) {
+    return tdg_client_subscribe_all_sized(client, uris, count, opts, sizeof(*opts), codes,
+                                          failure);
+}
+
+/* There is no event about it after this has returned, and those that wait are dropped.
+ * What the server answers does not matter. Works in on_event and in what
+ * tdg_client_send() calls, where it does not wait; not in on_input, on_progress, on_stderr
+ * and log. Returns 0, or
+ *
+ *   TDG_EENDED     the client is being closed
+ *   TDG_EINVAL     an argument is NULL, or it is called from a callback that it does not
+ *                  work in
+ *   TDG_ENOMEM     out of memory
+ *   TDG_ENOTFOUND  it was not subscribed */
 TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                                    tdg_failure_t *failure);
 
@@ -312,17 +377,20 @@ TDG_API int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
  * client is being closed. Works in callbacks. */
 TDG_API json_t *tdg_client_subscriptions(tdg_client_t *client);
 
-/* Asks for notifications when lists change: one bit, 1 << TDG_LIST_..., for each;
- * replaces what was wanted before; 0: none (from the start). Templates go with resources.
- */
+/* Asks for notifications when lists change: one bit, 1 << TDG_LIST_..., for each.
+ * Replaces the lists of the last call; 0 is none, as at first. Templates go with
+ * resources. */
 TDG_API int tdg_client_watch_lists(tdg_client_t *client, unsigned lists,
                                    tdg_failure_t *failure);
 
 /* The next event, new, in *ret. Waits up to `timeout_ms`; 0: not at all, -1: for ever.
- * Returns 0, TDG_ETIMEDOUT, TDG_EENDED (closed for good, and all events are fetched),
- * TDG_EINVAL (the client has `on_event`) or TDG_ENOMEM (events were lost: memory is out,
- * or more of them wait than is kept. Anything may have changed; returned once, and the
- * next call goes on). */
+ * Returns 0, or
+ *
+ *   TDG_EENDED     closed for good, and all events are fetched
+ *   TDG_EINVAL     the client has `on_event`, or `ret` is NULL
+ *   TDG_ENOMEM     events were lost: memory ran out, or more of them waited than are kept.
+ *                  Anything may have changed. Returned once; the next call goes on
+ *   TDG_ETIMEDOUT  there was none in time */
 TDG_API int tdg_client_next(tdg_client_t *client, int timeout_ms, tdg_event_t **ret);
 
 /* A descriptor that is readable while tdg_client_next() would not have to wait, for
@@ -335,7 +403,7 @@ TDG_API int tdg_client_fd(tdg_client_t *client);
 /* Everything in a list, all its pages: an array of what the protocol has, new. A tool
  * whose x-mcp-header annotations are invalid is left out over HTTP, and logged. A server
  * without that list: an empty array. */
-TDG_API int tdg_client_list(tdg_client_t *client, tdg_list_t list, json_t **ret,
+TDG_API int tdg_client_list(tdg_client_t *client, tdg_list_kind_t list, json_t **ret,
                             tdg_failure_t *failure);
 
 /* The result of resources/read, new: an object with "contents". */
@@ -357,7 +425,7 @@ TDG_API int tdg_client_complete(tdg_client_t *client, const char *ref,
                                 const char *argument, const char *value, json_t *context,
                                 json_t **ret, tdg_failure_t *failure);
 
-/* Asks the server for a sign of life: ping, or in the modern era server/discover. */
+/* Checks that the server answers: ping, or in the modern era server/discover. */
 TDG_API int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure);
 
 /* Any request, for what has no function here: its result, new. `params` is an object,
@@ -366,10 +434,15 @@ TDG_API int tdg_client_ping(tdg_client_t *client, tdg_failure_t *failure);
 TDG_API int tdg_client_request(tdg_client_t *client, const char *method, json_t *params,
                                uint32_t timeout_ms, json_t **ret, tdg_failure_t *failure);
 
-/* The same without waiting, also from callbacks. `done` is called once, on the client's
- * thread: `result` is NULL on failure, `failure` on success; both borrowed. Where this
- * itself returns a code (TDG_EINVAL, TDG_ENOMEM, TDG_EENDED, or TDG_EAGAIN where too many
- * wait already), `done` is not called, nor after tdg_client_close(). It may be NULL. */
+/* Sends any request without waiting, also from callbacks. `done`, which may be NULL, is
+ * called once, on the client's thread, unless the client is closed before: `result` is
+ * NULL on failure, `failure` on success; both borrowed. Returns 0, or, and `done` is not
+ * called:
+ *
+ *   TDG_EAGAIN  too many requests are waiting already; nothing was sent
+ *   TDG_EENDED  the client is being closed
+ *   TDG_EINVAL  an argument is not valid
+ *   TDG_ENOMEM  out of memory */
 typedef void (*tdg_done_fn)(void *user, const json_t *result,
                             const tdg_failure_t *failure);
 TDG_API int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,

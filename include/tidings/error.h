@@ -8,15 +8,18 @@
 extern "C" {
 #endif
 
-/* Every function that can fail returns an int: 0, or one of these negative codes.
+/* Every function that can fail returns an int: 0, or a negative code. Each function lists
+ * its codes. TDG_EAGAIN always means that nothing happened, because too much is waiting
+ * already, and that the same call may succeed later.
+ *
  * One list, expanded here into constants and in error.c into names and texts. */
 #define TDG_ERROR_MAP(X)                                                                 \
     X(EINVAL, -1, "invalid argument")                                                    \
     X(ENOMEM, -2, "out of memory")                                                       \
     X(ENOTFOUND, -3, "no such entry")                                                    \
-    X(EAGAIN, -4, "not ready yet; the answer comes later")                               \
+    X(EAGAIN, -4, "too much is waiting already; try again later")                        \
     X(ETIMEDOUT, -5, "timed out")                                                        \
-    X(EENDED, -6, "the stream has ended")                                                \
+    X(EENDED, -6, "already closed")                                                      \
     X(EURI, -7, "not a valid URI (RFC 3986, with a scheme)")                             \
     X(ETEMPLATE, -8, "not a valid URI template (RFC 6570)")                              \
     X(EAMBIGUOUS, -9, "the URI template could match one URI in several ways")            \
@@ -38,7 +41,7 @@ extern "C" {
     X(ETOTAL, -28,                                                                       \
       "too many subscriptions in all, or their URIs and filters are too large")          \
     X(ESYSTEM, -29, "the operating system refused")                                      \
-    X(EAWAY, -30, "what it comes from cannot be reached now")
+    X(EAWAY, -30, "unreachable")
 
 enum {
 #define TDG_ERROR_CONSTANT(name, code, text) TDG_##name = (code),
@@ -46,12 +49,20 @@ enum {
 #undef TDG_ERROR_CONSTANT
 };
 
+/* Where the operating system refused and its reason is known, the code is the errno,
+ * moved: -1000 - EADDRINUSE, say. Functions of which this may be expected say "a code of
+ * the system". Returns the errno of such a code, and 0 for every other one. */
+static inline int tdg_system_error(int code) {
+    return code < -1000 ? -1000 - code : 0;
+}
+
 /* A sentence for people, without a full stop: "out of memory". Borrowed for ever.
- * 0 gives "success"; a code that is none of ours gives "unknown error". */
+ * 0 gives "success"; a code of the system gives the text of its errno, in English; any
+ * other number gives "unknown error". */
 TDG_API const char *tdg_strerror(int code);
 
-/* The name of the constant, such as "TDG_ENOMEM"; "TDG_OK" for 0, "TDG_UNKNOWN" for a
- * code that is none of ours. */
+/* The name of the constant, such as "TDG_ENOMEM", or "EADDRINUSE" for a code of the
+ * system; "TDG_OK" for 0, "TDG_UNKNOWN" for any other number. Borrowed for ever. */
 TDG_API const char *tdg_error_name(int code);
 
 #ifdef __cplusplus

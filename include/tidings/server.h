@@ -27,7 +27,13 @@
  * answer it from wherever the answer comes from.
  *
  * Strings given are copied. JSON is jansson's: "stolen" means that the reference is ours
- * from then on, even on failure; "borrowed" is valid during the call. */
+ * from then on, even on failure; "borrowed" is valid during the call.
+ *
+ * Options: in a struct of options, zero in a field means its default. Later releases add
+ * fields at the end, and programs that were compiled before go on working: functions that
+ * end in _sized are given the size that the struct had then, by the inline functions
+ * beside them, which are the ones to call. TDG_ENOTSUP from such a function: the program
+ * is newer than the library, and sets a field that the library does not know. */
 #ifndef TIDINGS_SERVER_H
 #define TIDINGS_SERVER_H
 
@@ -39,6 +45,7 @@
 
 #include <tidings/error.h>
 #include <tidings/export.h>
+#include <tidings/log.h>
 #include <tidings/target.h>
 
 #ifdef __cplusplus
@@ -48,7 +55,7 @@ extern "C" {
 typedef struct tdg_server tdg_server_t;
 typedef struct tdg_request tdg_request_t;
 
-/* ---- When subscribers are told ------------------------------------------ */
+/* ---- When subscribers are notified -------------------------------------- */
 
 typedef enum tdg_timing_mode {
     TDG_TIMING_INHERIT,   /* whatever holds one level up */
@@ -61,13 +68,14 @@ typedef enum tdg_timing_mode {
 enum { TDG_RATE_INHERIT = 0, TDG_RATE_OFF = -1 };
 enum { TDG_FLOOR_INHERIT = 0, TDG_FLOOR_OFF = -1 };
 
-/* All zero: inherit everything. The subscription's wish beats the resource's settings,
- * those beat a template's, those beat the server's, whose default is a batch of 100 ms
- * and one notification per second, subscription and resource.
+/* All zero: inherit everything. The options of the subscription take precedence over the
+ * settings of the resource, these over those of a template, and these over those of the
+ * server, whose default is a batch of 100 ms and one notification per second,
+ * subscription and resource.
  *
- * The floor is the operator's: a shorter window or rate limit, or none, is raised to it,
- * whoever asked for it. That of a resource beats that of a template, that beats the
- * server's, which has none unless it is given. */
+ * The minimum is the operator's: a shorter window or rate limit, or none, is raised to
+ * it, also where the client asks for less. That of a resource takes precedence over that
+ * of a template, and that over the server's, which has none by default. */
 typedef struct tdg_settings {
     tdg_timing_mode_t timing;
     uint32_t window_ms;        /* 0: immediate */
@@ -84,7 +92,7 @@ enum {
     TDG_NO_LEGACY = 1 << 0,          /* no protocol before 2026-07-28 */
     TDG_NO_MODERN = 1 << 1,          /* nothing but protocols before 2026-07-28 */
     TDG_NO_SUBSCRIBE = 1 << 2,       /* no subscriptions to resources */
-    TDG_NO_LIST_CHANGED = 1 << 3,    /* nobody is told of changed lists */
+    TDG_NO_LIST_CHANGED = 1 << 3,    /* no notifications of changed lists */
     TDG_NO_LOGGING = 1 << 4,         /* no log messages to clients */
     TDG_NO_PARAMS_METADATA = 1 << 5, /* metadata of changes not in params.metadata */
     TDG_NO_META_METADATA = 1 << 6,   /* ... not in _meta["dev.tidings/metadata"] */
@@ -96,50 +104,50 @@ enum {
     TDG_OFFERS_PROMPTS = 1 << 9,
 };
 
-/* What start() and tdg_server_watch_done() of a watcher may answer instead of 0, where it
- * knows: whether the resource exists now. From then on, as long as it is watched,
- * tdg_server_notify_updated() and tdg_server_notify_deleted() keep that current; what
- * these or tdg_server_watch_done() say while start() runs counts more than what it
- * returns. A legacy client that subscribes to what does not exist gets "not found",
- * unless it asks to wait for its creation; a modern one is acknowledged. */
-enum { TDG_WATCH_EXISTS = 1, TDG_WATCH_ABSENT = 2 };
+/* What start() of a watcher may return instead of 0; and, except PENDING, what
+ * tdg_server_watch_done() takes. */
+enum {
+    /* It is watched, and this is known: whether the resource exists. From then on, as
+     * long as it is watched, tdg_server_notify_updated() and tdg_server_notify_deleted()
+     * keep that current; a call of these or of tdg_server_watch_done() while start() runs
+     * takes precedence over what start() returns. A legacy client that subscribes to a
+     * resource that does not exist gets "not found", unless it asks to wait for its
+     * creation; a modern one is acknowledged. */
+    TDG_WATCH_EXISTS = 1,
+    TDG_WATCH_ABSENT = 2,
 
-/* Somebody watches, or nobody does any more: for data that is only looked at while
- * somebody wants to know. `target` is a URI, a template or a list; borrowed. start()
- * returns 0 or TDG_WATCH_... (changes from now on are notified), TDG_EAGAIN
- * (tdg_server_watch_done() follows; the subscriber is acknowledged then) or any other
- * code, which refuses the subscription to this target alone; clients see only TDG_ENOTSUP
- * (not subscribable) and TDG_ENOTFOUND (it does not exist and never will) as such. stop()
- * comes after a linger time. Called from the server's threads, for one target never two
- * at a time; may call tdg_server_notify_updated() and tdg_server_watch_done(). */
+    TDG_WATCH_PENDING = 3, /* not watched yet: tdg_server_watch_done() follows */
+};
+
+/* For data that is only looked at while there are subscribers. `target` is a URI, a
+ * template or a list; borrowed. start() is called before the first subscriber is
+ * acknowledged, and returns
+ *
+ *   0, TDG_WATCH_EXISTS or TDG_WATCH_ABSENT
+ *                      changes from now on are notified
+ *   TDG_WATCH_PENDING  tdg_server_watch_done() follows; the subscriber is acknowledged
+ *                      then
+ *   TDG_ENOTSUP        the target is not subscribable; the client gets to know that
+ *   TDG_ENOTFOUND      it does not exist and never will; the client gets to know that
+ *   another code       the subscription to this target is refused
+ *
+ * stop() is called `linger_ms` after the last subscriber has left. Both are called from
+ * the server's threads, for one target never two at a time, and may call
+ * tdg_server_notify_updated() and tdg_server_watch_done(). */
 typedef struct tdg_watcher {
     int (*start)(void *user, tdg_server_t *server, const tdg_target_t *target);
     void (*stop)(void *user, tdg_server_t *server, const tdg_target_t *target);
     void *user;
 } tdg_watcher_t;
 
-typedef enum tdg_log_level {
-    TDG_LOG_DEBUG,
-    TDG_LOG_INFO,
-    TDG_LOG_NOTICE,
-    TDG_LOG_WARNING,
-    TDG_LOG_ERROR,
-    TDG_LOG_CRITICAL,
-    TDG_LOG_ALERT,
-    TDG_LOG_EMERGENCY,
-} tdg_log_level_t;
-
-/* What the operator should know: that the server starts and stops, that clients are
- * refused because a limit is reached, that something was lost for want of memory.
- * `message` is one line of UTF-8 without its end, in English, at most TDG_LOG_MAX bytes;
- * borrowed. What clients can bring about is told at most once per second and kind, with a
- * count of the rest; but for TDG_LOG_DEBUG, which comes only where `debug` asks for it,
- * one line per step. Called from any thread, also from several at a time; it must not
- * wait for anything, nor stop or destroy the server (tdg_server_stop_soon() is fine). */
-typedef void (*tdg_log_fn)(void *user, tdg_log_level_t level, const char *message);
-enum { TDG_LOG_MAX = 1000 };
-
-/* Parts that log each step, at TDG_LOG_DEBUG, to find out why somebody is (not) notified.
+/* `log` reports what the operator should know: that the server starts and stops, that
+ * clients are refused because a limit is reached, that something was lost because memory
+ * ran out. What clients can cause is logged at most once per second and kind, with a count
+ * of the rest; except at TDG_LOG_DEBUG, which is logged only where `debug` asks for it,
+ * one line per step. `log` is called from any thread, also from several at a time; it must
+ * not wait for anything, nor stop or destroy the server (tdg_server_stop_soon() is fine).
+ *
+ * `debug` names parts that log each step, to find out why a client is or is not notified.
  * Lines name the stream by the number that tdg_server_subscriptions() shows, and the
  * client as it has introduced itself:
  *
@@ -151,10 +159,10 @@ enum { TDG_LOG_MAX = 1000 };
  *     change 12 of clock://now: 3 subscriptions in worker 0
  *     stream 7 (weather-app): gone; subscriptions removed: 4
  *
- * It costs time with each step and may be much: clients decide how much. What is not
- * asked for costs nothing. */
+ * Each step costs time, and clients decide how many steps there are. What is not asked for
+ * costs nothing. */
 enum {
-    TDG_DEBUG_CLIENTS = 1 << 0,       /* come, and go with so many subscriptions */
+    TDG_DEBUG_CLIENTS = 1 << 0,       /* connect, and leave with so many subscriptions */
     TDG_DEBUG_SUBSCRIPTIONS = 1 << 1, /* subscribe, unsubscribe, refusals with reasons */
     TDG_DEBUG_NOTIFICATIONS = 1 << 2, /* each change, and how many subscriptions there are
                                          in each worker that has some */
@@ -162,36 +170,41 @@ enum {
     TDG_DEBUG_ALL = (1 << 4) - 1,
 };
 
+/* For the times that allow it: not the default, but none at all. */
+#define TDG_NONE UINT32_MAX
+
 /* 0 or NULL in any field takes the default in brackets. */
 typedef struct tdg_server_opts {
-    const char *name;         /* how the server introduces itself ["tidings"] */
-    const char *title;        /* the same for people [none] */
-    const char *version;      /* [tdg_version()] */
-    const char *instructions; /* for the language model [none] */
-    unsigned flags;           /* TDG_NO_..., TDG_ANY_TEMPLATE, TDG_OFFERS_... */
-    unsigned workers;         /* threads that serve [one per core]; at most 64 */
-    tdg_settings_t settings;  /* [batch of 100 ms, rate limit 1,000 ms] */
-    tdg_watcher_t watcher;    /* [every change is notified anyway] */
-    uint32_t linger_ms;       /* from the last subscriber to watcher.stop() [5,000] */
-    tdg_log_fn log;           /* for the operator, not for clients [nothing] */
-    void *log_user;           /* handed to `log` */
-    unsigned debug;           /* TDG_DEBUG_...: what is logged step by step [none] */
+    const char *name;               /* how the server introduces itself ["tidings"] */
+    const char *title;              /* the same for people [none] */
+    const char *version;            /* [tdg_version()] */
+    const char *instructions;       /* for the language model [none] */
+    unsigned flags;                 /* TDG_NO_..., TDG_ANY_TEMPLATE, TDG_OFFERS_... */
+    unsigned workers;               /* threads that serve [one per core]; at most 64 */
+    const tdg_settings_t *settings; /* copied [batch of 100 ms, rate limit 1,000 ms] */
+    const tdg_watcher_t *watcher;   /* copied [none: every change is notified anyway] */
+    uint32_t linger_ms; /* from the last subscriber to stop() of the watcher; TDG_NONE: it
+                           is called at once [5,000] */
+    tdg_log_fn log;     /* for the operator, not for clients [nothing] */
+    void *log_user;     /* handed to `log` */
+    unsigned debug;     /* TDG_DEBUG_...: what is logged step by step [none] */
 
     uint32_t page_size;          /* entries of one page of a list [250] */
-    uint32_t keepalive_ms;       /* between signs of life on a silent stream [15,000] */
+    uint32_t keepalive_ms;       /* between keep-alives on a silent stream; TDG_NONE: none
+                                    are sent [15,000] */
     uint32_t request_timeout_ms; /* for a client to send its whole request [30,000] */
     uint32_t idle_timeout_ms;    /* of a connection between requests [75,000] */
     uint32_t session_idle_ms; /* of a legacy session without stream or request; [5 min] */
     uint32_t handshake_timeout_ms; /* of one that never said notifications/initialized;
                                       [30,000] */
     uint32_t stream_lifetime_ms;   /* streams are ended after this time [never] */
-    uint32_t retry_ms;        /* what clients of an ended legacy stream wait [1,000] */
+    uint32_t retry_ms;        /* clients of an ended legacy stream wait so long [1,000] */
     uint32_t stop_timeout_ms; /* for tdg_server_stop() to flush [3,000] */
 
-    uint32_t max_connections; /* [16,384] beyond it: 503 and close */
-    uint32_t max_sessions;    /* legacy [10,000]; beyond it a new one replaces the
-                                 oldest that is not initialized, or else the oldest
-                                 unused one; if none: 503 */
+    uint32_t max_connections; /* beyond it: 503 and close [16,384] */
+    uint32_t max_sessions;    /* legacy; beyond it a new one replaces the oldest that is
+                                 not initialized, or else the oldest unused one; if
+                                 there is none: 503 [10,000] */
     uint32_t max_sessions_per_address; /* of them; off for pipes [half of them] */
     uint32_t max_calls;         /* unanswered requests of one session or pipe [100] */
     uint32_t max_streams;       /* modern streams of one pipe, GET streams of one legacy
@@ -204,23 +217,34 @@ typedef struct tdg_server_opts {
                                       of their filters, each counted once in every
                                       worker that has it [64 MiB] */
     uint32_t max_pending; /* URIs that wait on one stream through templates [10,000] */
-    uint32_t max_history; /* changes remembered for those who come back [65,536] */
+    uint32_t max_history; /* changes remembered for clients that reconnect [65,536] */
 } tdg_server_opts_t;
 
-/* Stores a new server in *ret; nothing is served yet. `opts` may be NULL. Returns 0,
- * TDG_EINVAL or TDG_ENOMEM. */
-TDG_API int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret);
+/* Stores a new server in *ret; nothing is served yet. `opts` is copied, and may be NULL.
+ * Returns 0, or
+ *
+ *   TDG_EINVAL   an option has no valid value
+ *   TDG_ENOMEM   out of memory
+ *   TDG_ENOTSUP  a field of the options is unknown to the library */
+TDG_API int tdg_server_create_sized(const tdg_server_opts_t *opts, size_t opts_size,
+                                    size_t settings_size, size_t watcher_size,
+                                    tdg_server_t **ret);
 
-/* Stops the server if it runs and frees it. Requests that nobody has answered yet stay
- * valid and may be answered later, to nobody; but their tdg_request_server() is gone.
- * NULL is accepted. Not from a callback. An attached server that has not come to its end
- * yet is closed at once, and its loop is run for that. */
+static inline int tdg_server_create(const tdg_server_opts_t *opts, tdg_server_t **ret) {
+    return tdg_server_create_sized(opts, sizeof(*opts), sizeof(tdg_settings_t),
+                                   sizeof(tdg_watcher_t), ret);
+}
+
+/* Stops the server if it runs and frees it. Requests that are not answered yet stay valid
+ * and may be answered later, which has no effect; but their tdg_request_server() is gone.
+ * NULL is accepted. Not from a callback. An attached server that has not ended yet is
+ * closed at once, and its loop is run for that. */
 TDG_API void tdg_server_destroy(tdg_server_t *server);
 
 typedef struct tdg_listen_opts {
-    const char
-        *host;     /* address to bind ["127.0.0.1"]; "::" and "0.0.0.0" are everybody */
-    uint16_t port; /* [any free one, see tdg_server_port()] */
+    const char *host; /* address to bind; "::" and "0.0.0.0" are all of this machine
+                         ["127.0.0.1"] */
+    uint16_t port;    /* [any free one, see tdg_server_port()] */
     /* Names by which clients may call this server (Host) and pages that may (Origin),
      * each a list that ends in NULL; "*" is any. [where `host` is a loopback address:
      * localhost and loopback addresses at any port; else as Host localhost, any numeric
@@ -232,32 +256,46 @@ typedef struct tdg_listen_opts {
      * list that ends in NULL. Of requests that come through them, the caller is the last
      * address in X-Forwarded-For that is no such proxy: for max_sessions_per_address, for
      * turns between clients, for the log and for tdg_server_subscriptions(). [none: that
-     * header says nothing] */
+     * header is ignored] */
     const char *const *trusted_proxies;
-    bool forwarded; /* these proxies write Forwarded (RFC 7239), and that is looked at
-                       instead */
+    bool forwarded; /* these proxies write Forwarded (RFC 7239), which is read instead */
     bool erlmcp;    /* speak the erlmcp dialect with legacy clients here: names and error
                        codes differ */
 } tdg_listen_opts_t;
 
 /* Binds an address for HTTP: /mcp for every protocol version since 2025-03-26, /sse (or
  * /events) and /messages for 2024-11-05. Before tdg_server_start(); several times for
- * several addresses. Returns 0, TDG_EINVAL, TDG_ENOMEM, or TDG_ESYSTEM where the address
- * cannot be bound (errno says why). */
-TDG_API int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts);
+ * several addresses, at most 16. Returns 0, or
+ *
+ *   a code of the system, as tdg_system_error() has it
+ *                the address cannot be bound: EADDRINUSE, EACCES, ...
+ *   TDG_EINVAL   `host` is no address, `trusted_proxies` has what is none, there are 16
+ *                addresses, or the server has started
+ *   TDG_ENOMEM   out of memory
+ *   TDG_ENOTSUP  a field of the options is unknown to the library */
+TDG_API int tdg_server_listen_sized(tdg_server_t *server, const tdg_listen_opts_t *opts,
+                                    size_t opts_size);
+
+static inline int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_t *opts) {
+    return tdg_server_listen_sized(server, opts, sizeof(*opts));
+}
 
 /* The port of the index-th tdg_server_listen(), 0 where there is none. */
 TDG_API uint16_t tdg_server_port(const tdg_server_t *server, size_t index);
 
 /* Serves one client on two file descriptors, in lines; for stdio 0 and 1. The end of
  * input stops the server. Before tdg_server_start(), once. The descriptors stay the
- * caller's. Returns 0, or TDG_EINVAL (not open, a pipe already, or too late). */
+ * caller's. Returns 0, or TDG_EINVAL: one is not open, or this was called before, or the
+ * server has started. */
 TDG_API int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp);
 
 /* Starts the threads and returns; or, with `tdg_server_attach`, serves from the caller's
  * libuv loop: the caller runs it, on the thread that calls this, and ignores or blocks
- * SIGPIPE; there is one worker, whatever the options say. Returns 0,
- * TDG_EINVAL (started before, or nothing to serve on), TDG_ENOMEM or TDG_ESYSTEM. */
+ * SIGPIPE; there is one worker, whatever `workers` is. Both return 0, or
+ *
+ *   TDG_EINVAL   the server was started before, or has no address and no pipe
+ *   TDG_ENOMEM   out of memory
+ *   TDG_ESYSTEM  no thread, descriptor or address is to be had */
 struct uv_loop_s;
 TDG_API int tdg_server_start(tdg_server_t *server);
 TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
@@ -267,7 +305,7 @@ TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
  * and closes all connections; a stream that has not taken everything by then is cut
  * without its regular end. tdg_server_stop() returns when that is done
  * (attached: when it has begun; the loop has no handle of ours left when it is done).
- * Stopping twice is fine. Not from a callback: there tdg_server_stop_soon(). */
+ * A server does not start again. Stopping twice does no harm. Not from a callback: there tdg_server_stop_soon(). */
 TDG_API void tdg_server_stop(tdg_server_t *server);
 TDG_API void tdg_server_stop_soon(tdg_server_t *server);
 
@@ -275,9 +313,10 @@ TDG_API void tdg_server_stop_soon(tdg_server_t *server);
  * Not for an attached server. */
 TDG_API void tdg_server_wait(tdg_server_t *server);
 
-/* For programs that are nothing but a server: starts, then waits for SIGINT or SIGTERM or
- * the end of the pipe or the hang-up of the terminal, and stops; a second signal ends the
- * process at once. SIGHUP is kept for later. Returns as tdg_server_start(). */
+/* For programs that only serve: starts, then waits for SIGINT or SIGTERM or the end of
+ * the pipe or the hang-up of the terminal, and stops; a second signal ends the process at
+ * once. SIGHUP from elsewhere is ignored. Returns 0, or TDG_EINVAL, TDG_ENOMEM or
+ * TDG_ESYSTEM for the reasons of tdg_server_start(). */
 TDG_API int tdg_server_run(tdg_server_t *server);
 
 /* ---- Requests: how callbacks answer ------------------------------------- */
@@ -301,11 +340,11 @@ TDG_API void tdg_request_reply_tool_error(tdg_request_t *request, const char *te
 TDG_API void tdg_request_fail(tdg_request_t *request, int code, const char *message,
                               json_t *data);
 
-/* What was asked for does not exist (any more): the error that the client's version of
- * the protocol has for that. */
+/* The resource, tool or prompt does not exist (any more): fails with the error that the
+ * client's version of the protocol has for that. */
 TDG_API void tdg_request_fail_not_found(tdg_request_t *request);
 
-/* Tells the client how far the work is, if it wants to know. `progress` must grow;
+/* Notifies the client of progress, if it has asked for that. `progress` must grow;
  * `total` 0 is unknown; `message` may be NULL. Not after the answer. */
 TDG_API void tdg_request_progress(tdg_request_t *request, double progress, double total,
                                   const char *message);
@@ -315,32 +354,33 @@ TDG_API void tdg_request_progress(tdg_request_t *request, double progress, doubl
 TDG_API void tdg_request_log(tdg_request_t *request, tdg_log_level_t level,
                              const char *logger, json_t *data);
 
-/* Whether the client has cancelled the request or gone away; it must be answered all the
- * same, to nobody. */
+/* Whether the client has cancelled the request or disconnected; the request must be
+ * answered all the same. */
 TDG_API bool tdg_request_cancelled(const tdg_request_t *request);
 
-/* Lets the client's connection go while the work goes on: it comes back for the answer
- * after retry_ms. Only clients of 2025-11-25 over HTTP can; for others nothing happens.
- */
+/* Closes the client's connection while the work goes on: the client reconnects for the
+ * answer after retry_ms. Only clients of 2025-11-25 over HTTP can; for others nothing
+ * happens. */
 TDG_API void tdg_request_release_connection(tdg_request_t *request);
 
 /* For a read that came through a template: what a variable of it stands for in the URI,
  * percent-decoded, always UTF-8. Of "file:///{+path}" and "file:///a/b%20c", "path" is
  * "a/b c". An exploded variable ({x*}) is all of its items with what stands between them,
- * decoded as well: whoever must tell an encoded separator from a real one looks at the
+ * decoded as well: where an encoded separator must differ from a real one, look at the
  * URI. Decoding may bring out anything, such as "../": check a value before it becomes a
  * path. (A URI that decodes to a NUL or to bytes that are not UTF-8 is not found without
  * a callback.) NULL where the URI does not give the variable, where the template has none
  * of that name, and for all other requests. Borrowed until the request is answered. */
 TDG_API const char *tdg_request_variable(const tdg_request_t *request, const char *name);
 
-/* Who calls, as the client has introduced itself: {"name", "version", ...}, of the
- * session or of the request itself. Anybody can say anything there: it is for logs, not
- * for decisions. NULL where it has said nothing (a session keeps 4 KiB at most: more
- * counts as nothing). Borrowed until the request is answered. */
+/* The caller, as the client has introduced itself: {"name", "version", ...}, of the
+ * session or of the request itself. A client can claim anything there: it is for logs,
+ * not for decisions. NULL where the client has not introduced itself (a session keeps
+ * 4 KiB at most: more counts as nothing). Borrowed until the request is answered. */
 TDG_API const json_t *tdg_request_client(const tdg_request_t *request);
 
-/* As tdg_server_notify_updated(), from inside a callback. */
+/* Does what tdg_server_notify_updated() does, for the server of the request, and returns
+ * the same codes. */
 TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                        json_t *metadata);
 
@@ -349,10 +389,19 @@ TDG_API tdg_server_t *tdg_request_server(const tdg_request_t *request);
 
 /* ---- What is served ----------------------------------------------------- */
 
-/* Adding something under a URI or name that is there already changes it. Adding, changing
- * and removing tells whoever listens to that list. Each returns 0, TDG_EINVAL (a required
- * field is missing, or `extra` is no object), TDG_EURI, TDG_ETEMPLATE, TDG_EAMBIGUOUS,
- * TDG_EURILEN or TDG_ENOMEM; removing: TDG_ENOTFOUND.
+/* Adding something under a URI or name that exists already replaces it. Adding, replacing
+ * and removing notifies the clients that listen to that list. Adding returns 0, or
+ *
+ *   TDG_EINVAL      a required field is missing, `extra` is no object, or the settings are
+ *                   not valid
+ *   TDG_ENOMEM      out of memory
+ *   TDG_ENOTSUP     a field of the struct is unknown to the library
+ *   TDG_EURI        a resource: its URI is not valid
+ *   TDG_EURILEN     a resource or template: its URI is too long
+ *   TDG_ETEMPLATE   a template: it is not valid
+ *   TDG_EAMBIGUOUS  a template: it could match one URI in several ways
+ *
+ * and removing returns 0, TDG_EINVAL, TDG_ENOMEM, or TDG_ENOTFOUND where there is none.
  *
  * `extra` holds further fields of the definition as the protocol has them (annotations,
  * icons, _meta, outputSchema, ...); borrowed, and may be NULL. `user` is handed to the
@@ -382,22 +431,32 @@ typedef struct tdg_resource {
     tdg_read_fn read; /* required */
     void *user;
     tdg_user_free_fn user_free;
-    bool not_subscribable;   /* clients can only read it; subscribing is refused, and
+    bool not_subscribable; /* clients can only read it; subscribing is refused, and
                                 subscriptions from before end */
-    bool private_content;    /* caches must not share what is read */
-    uint32_t ttl_ms;         /* how long what is read may be called fresh [0] */
-    tdg_settings_t settings; /* when its subscribers are told */
+    bool private_content;  /* caches must not share what is read */
+    uint32_t ttl_ms;       /* the content may be called fresh for so long [0] */
+    const tdg_settings_t *settings; /* when its subscribers are notified; copied [as of
+                                       its template, or of the server] */
 } tdg_resource_t;
 
-TDG_API int tdg_server_add_resource(tdg_server_t *server, const tdg_resource_t *resource);
+TDG_API int tdg_server_add_resource_sized(tdg_server_t *server,
+                                          const tdg_resource_t *resource,
+                                          size_t resource_size, size_t settings_size);
 
-/* Also tells its subscribers, as tdg_server_notify_deleted(). Their subscriptions stay,
- * unless the URI belongs to a template now that is not subscribable: then they end. */
+static inline int tdg_server_add_resource(tdg_server_t *server,
+                                          const tdg_resource_t *resource) {
+    return tdg_server_add_resource_sized(server, resource, sizeof(*resource),
+                                         sizeof(tdg_settings_t));
+}
+
+/* Also notifies its subscribers, as tdg_server_notify_deleted() does. Their subscriptions
+ * stay, unless the URI now belongs to a template that is not subscribable: then they end.
+ * Returns TDG_EAGAIN, too, where that function does; then nothing was removed. */
 TDG_API int tdg_server_remove_resource(tdg_server_t *server, const char *uri);
 
 /* Serves every URI that the template (RFC 6570) matches and that is no resource of its
- * own. `read` asks for the variables by tdg_request_variable(). What does not exist,
- * `read` answers with tdg_request_fail_not_found(). */
+ * own. `read` gets the variables by tdg_request_variable(), and answers with
+ * tdg_request_fail_not_found() where a resource does not exist. */
 typedef struct tdg_template {
     const char *uri_template; /* required */
     const char *name;         /* required */
@@ -410,25 +469,39 @@ typedef struct tdg_template {
     bool not_subscribable;
     bool private_content;
     uint32_t ttl_ms;
-    tdg_settings_t settings;
+    const tdg_settings_t *settings; /* copied [as of the server] */
 } tdg_template_t;
 
-TDG_API int tdg_server_add_template(tdg_server_t *server,
-                                    const tdg_template_t *template_);
+TDG_API int tdg_server_add_template_sized(tdg_server_t *server,
+                                          const tdg_template_t *template_,
+                                          size_t template_size, size_t settings_size);
+
+static inline int tdg_server_add_template(tdg_server_t *server,
+                                          const tdg_template_t *template_) {
+    return tdg_server_add_template_sized(server, template_, sizeof(*template_),
+                                         sizeof(tdg_settings_t));
+}
+
 TDG_API int tdg_server_remove_template(tdg_server_t *server, const char *uri_template);
 
 typedef struct tdg_tool {
     const char *name; /* required */
     const char *title, *description;
-    const json_t *input_schema; /* borrowed; [an object of any kind]. Told to clients, not
-                                   checked: `call` must look at its arguments itself */
+    const json_t *input_schema; /* borrowed; sent to clients, not checked: `call` must
+                                   check its arguments itself [an object of any kind] */
     const json_t *extra;
     tdg_call_fn call; /* required; `arguments` is an object, borrowed */
     void *user;
     tdg_user_free_fn user_free;
 } tdg_tool_t;
 
-TDG_API int tdg_server_add_tool(tdg_server_t *server, const tdg_tool_t *tool);
+TDG_API int tdg_server_add_tool_sized(tdg_server_t *server, const tdg_tool_t *tool,
+                                      size_t tool_size);
+
+static inline int tdg_server_add_tool(tdg_server_t *server, const tdg_tool_t *tool) {
+    return tdg_server_add_tool_sized(server, tool, sizeof(*tool));
+}
+
 TDG_API int tdg_server_remove_tool(tdg_server_t *server, const char *name);
 
 typedef struct tdg_prompt {
@@ -443,56 +516,95 @@ typedef struct tdg_prompt {
     tdg_user_free_fn user_free;
 } tdg_prompt_t;
 
-TDG_API int tdg_server_add_prompt(tdg_server_t *server, const tdg_prompt_t *prompt);
+TDG_API int tdg_server_add_prompt_sized(tdg_server_t *server, const tdg_prompt_t *prompt,
+                                        size_t prompt_size);
+
+static inline int tdg_server_add_prompt(tdg_server_t *server,
+                                        const tdg_prompt_t *prompt) {
+    return tdg_server_add_prompt_sized(server, prompt, sizeof(*prompt));
+}
+
 TDG_API int tdg_server_remove_prompt(tdg_server_t *server, const char *name);
 
-/* ---- Telling subscribers ------------------------------------------------ */
+/* ---- Publishing changes ------------------------------------------------- */
 
-/* A resource changed; whoever subscribed to it, in either era and on any transport, is
- * told. `metadata` is an object that says what changed, or NULL; stolen, and nobody may
- * modify it from now on. The URI need not be listed. Returns 0; TDG_EINVAL (an empty URI,
- * metadata that is no object), TDG_EURILEN, TDG_EMETADATA (more than 16 KiB), TDG_ENOMEM,
- * TDG_EAGAIN (more changes wait than the server can hold; try again). On failure the
- * change did not happen. */
+/* A resource changed: notifies its subscribers, in either era and on any transport.
+ * `metadata` is an object that describes the change, or NULL; stolen, and must not be
+ * modified from now on. The URI need not be listed. Before tdg_server_start() there are
+ * no subscribers, but clients that connect later can catch up. Returns 0, or, and nothing
+ * is notified:
+ *
+ *   TDG_EAGAIN     more changes are waiting than the server can hold; try again
+ *   TDG_EENDED     the server is stopping, or has stopped
+ *   TDG_EINVAL     the URI is empty, or the metadata is no object
+ *   TDG_EMETADATA  the metadata is larger than 16 KiB
+ *   TDG_ENOMEM     out of memory
+ *   TDG_EURILEN    the URI is too long */
 TDG_API int tdg_server_notify_updated(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
-/* A resource is gone: its subscribers get an update of change_type "deleted", at once. */
+/* A resource was deleted: its subscribers get an update of change_type "deleted", at
+ * once. Returns 0 or the codes of tdg_server_notify_updated(). */
 TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
-/* The answer to a watcher.start() that returned TDG_EAGAIN: 0 or TDG_WATCH_... when
- * changes from now on are notified, or a negative code as of start(), but not TDG_EAGAIN.
- * For what is watched already it corrects whether the resource exists. May call
- * watcher.stop() where nobody is left. Returns 0, TDG_EINVAL or TDG_ENOTFOUND (nobody
- * waits). */
+/* Completes a start() of the watcher that returned TDG_WATCH_PENDING: `result` is what
+ * start() could have returned instead. For a target that is watched already it corrects
+ * whether the resource exists. May call stop() of the watcher where no subscriber is left.
+ * Returns 0, or
+ *
+ *   TDG_EINVAL     the target or the result is not valid
+ *   TDG_ENOTFOUND  the target is not watched */
 TDG_API int tdg_server_watch_done(tdg_server_t *server, const tdg_target_t *target,
-                                  int error);
+                                  int result);
 
 /* Changes the settings of a URI or template while running; all zero removes them. Returns
- * 0 or as tdg_server_add_resource(). */
-TDG_API int tdg_server_configure(tdg_server_t *server, const tdg_target_t *target,
-                                 const tdg_settings_t *settings);
+ * 0, or
+ *
+ *   TDG_EINVAL      the target is a list or the settings are not valid
+ *   TDG_ENOMEM      out of memory
+ *   TDG_ENOTSUP     a field of the settings is unknown to the library
+ *   TDG_EURILEN     the URI is too long
+ *   TDG_ETEMPLATE   the template is not valid
+ *   TDG_EAMBIGUOUS  the template could match one URI in several ways */
+TDG_API int tdg_server_configure_sized(tdg_server_t *server, const tdg_target_t *target,
+                                       const tdg_settings_t *settings,
+                                       size_t settings_size);
+
+static inline int tdg_server_configure(tdg_server_t *server, const tdg_target_t *target,
+                                       const tdg_settings_t *settings) {
+    return tdg_server_configure_sized(server, target, settings, sizeof(*settings));
+}
 
 /* ---- Looking inside ----------------------------------------------------- */
 
-typedef struct tdg_counters {
-    uint64_t connections; /* now */
-    uint64_t sessions;    /* legacy; now */
-    uint64_t streams;     /* that notifications may go to; now */
+typedef struct tdg_server_counters {
+    /* Now. */
+    uint64_t connections;
+    uint64_t sessions; /* of legacy clients */
+    uint64_t streams;  /* that notifications may be sent on */
     uint64_t subscriptions;
-    uint64_t pending;  /* notifications that wait for their time or a slow reader */
-    uint64_t requests; /* since the start, as the rest */
+    uint64_t pending; /* notifications that wait for their time or a slow reader */
+
+    /* Since the start. */
+    uint64_t requests;
     uint64_t changes;
     uint64_t delivered;    /* notifications written */
-    uint64_t merged;       /* changes that left merged into a later one */
+    uint64_t merged;       /* changes that were merged into a later one */
     uint64_t filtered;     /* changes that a filter kept away */
     uint64_t rate_limited; /* notifications that a rate limit delayed */
     uint64_t ended;        /* streams ended because too much waited */
-} tdg_counters_t;
+} tdg_server_counters_t;
 
-/* Sums over all workers, each as of its last turn (at most a second old). */
-TDG_API void tdg_server_counters(const tdg_server_t *server, tdg_counters_t *ret);
+/* Fills *ret with sums over all workers, each as of its last turn (at most a second old).
+ */
+TDG_API void tdg_server_counters_sized(const tdg_server_t *server,
+                                       tdg_server_counters_t *ret, size_t size);
+
+static inline void tdg_server_counters(const tdg_server_t *server,
+                                       tdg_server_counters_t *ret) {
+    tdg_server_counters_sized(server, ret, sizeof(*ret));
+}
 
 /* Which subscriptions; NULL or 0 in any field is all of them. */
 typedef struct tdg_subscription_query {
@@ -502,10 +614,10 @@ typedef struct tdg_subscription_query {
     const char *session;        /* of this legacy session */
     uint64_t stream;            /* of this stream */
     size_t max;                 /* at most so many [1,000] */
-    uint32_t timeout_ms;        /* to wait for the workers, all in all [10,000] */
+    uint32_t timeout_ms;        /* to wait for the workers, in total [10,000] */
 } tdg_subscription_query_t;
 
-/* Who is subscribed, in all workers; `query` NULL is all zero. Stores an array in *ret,
+/* Lists subscriptions, those of all workers; `query` NULL is all zero. Stores an array in *ret,
  * new; each entry is an object with
  *
  *     "target"     the URI, the template or the name of the list
@@ -515,24 +627,36 @@ typedef struct tdg_subscription_query {
  *     "pending"    whether a notification waits for its time or for a slow reader
  *     "options"    what the client asked for, as in "dev.tidings/options": {} is nothing
  *     "stream"     a number that no other stream of this server has or will have; all
- *                  that a legacy session subscribes to has the same
+ *                  subscriptions of a legacy session have the same
  *     "era"        "modern" or "legacy"
  *     "protocol"   the revision, "2026-07-28" say
  *     "transport"  "http", "sse" (the endpoints of 2024-11-05) or "stdio"
- *     "session"    its id; legacy only. Whoever knows it can use the session
+ *     "session"    its id; legacy only. A secret: it is enough to use the session
  *     "address"    of the connection that opened the stream or session, without its port;
  *                  not with stdio
  *     "client"     {"name", "version"} as the client has introduced itself, cut after 128
- *                  bytes each; anybody can say anything there. Missing where it has not
+ *                  bytes each; a client can claim anything. Missing where it has not
  *
  * and perhaps more in later versions. Waits for the workers, which look at some at a time
  * and serve their clients in between. Better not from a callback: the clients of its
  * worker wait meanwhile, and two callbacks that wait for each other's worker do so until
- * the time is over. Returns 0, TDG_EINVAL, TDG_ENOMEM, TDG_EENDED (the server does not
- * run, or is to stop, which ends the wait) or TDG_ETIMEDOUT (a worker has not answered in
- * time: a callback on its thread takes long, or hangs). */
-TDG_API int tdg_server_subscriptions(tdg_server_t *server,
-                                     const tdg_subscription_query_t *query, json_t **ret);
+ * the time is over. Returns 0, or
+ *
+ *   TDG_EENDED     the server does not run, or is stopping, which ends the wait
+ *   TDG_EINVAL     `server` or `ret` is NULL
+ *   TDG_ENOMEM     out of memory
+ *   TDG_ENOTSUP    a field of the query is unknown to the library
+ *   TDG_ETIMEDOUT  a worker has not answered in time: a callback on its thread takes
+ *                  long, or hangs */
+TDG_API int tdg_server_subscriptions_sized(tdg_server_t *server,
+                                           const tdg_subscription_query_t *query,
+                                           size_t query_size, json_t **ret);
+
+static inline int tdg_server_subscriptions(tdg_server_t *server,
+                                           const tdg_subscription_query_t *query,
+                                           json_t **ret) {
+    return tdg_server_subscriptions_sized(server, query, sizeof(*query), ret);
+}
 
 #ifdef __cplusplus
 }

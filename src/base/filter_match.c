@@ -401,17 +401,17 @@ static const char *check_glob(const json_t *operand) {
 #define ANY (ORDERED | BOOLEAN | TYPE(NULL) | TYPE(ARRAY) | TYPE(OBJECT))
 
 static const tdg__filter_operator_t operators[] = {
-    {"eq",       test_eq,       ANY,          "a value",              NULL,       false},
-    {"ne",       test_ne,       ANY,          "a value",              NULL,       false},
-    {"gt",       test_gt,       ORDERED,      "a number or a string", NULL,       false},
-    {"gte",      test_gte,      ORDERED,      "a number or a string", NULL,       false},
-    {"lt",       test_lt,       ORDERED,      "a number or a string", NULL,       false},
-    {"lte",      test_lte,      ORDERED,      "a number or a string", NULL,       false},
-    {"in",       test_in,       TYPE(ARRAY),  "an array of values",   check_list, false},
-    {"nin",      test_nin,      TYPE(ARRAY),  "an array of values",   check_list, false},
-    {"exists",   test_exists,   BOOLEAN,      "true or false",        NULL,       true },
-    {"contains", test_contains, ANY,          "a value",              NULL,       false},
-    {"glob",     test_glob,     TYPE(STRING), "a string",             check_glob, false},
+    {"eq", test_eq, ANY, "a value", NULL, false},
+    {"ne", test_ne, ANY, "a value", NULL, false},
+    {"gt", test_gt, ORDERED, "a number or a string", NULL, false},
+    {"gte", test_gte, ORDERED, "a number or a string", NULL, false},
+    {"lt", test_lt, ORDERED, "a number or a string", NULL, false},
+    {"lte", test_lte, ORDERED, "a number or a string", NULL, false},
+    {"in", test_in, TYPE(ARRAY), "an array of values", check_list, false},
+    {"nin", test_nin, TYPE(ARRAY), "an array of values", check_list, false},
+    {"exists", test_exists, BOOLEAN, "true or false", NULL, true},
+    {"contains", test_contains, ANY, "a value", NULL, false},
+    {"glob", test_glob, TYPE(STRING), "a string", check_glob, false},
 };
 
 const tdg__filter_operator_t *tdg__filter_operator_find(const char *name, size_t len) {

@@ -186,7 +186,7 @@ static int parse(struct parser *p) {
     for (;;) {
         tdg__json_skip_blanks(&p->in);
         if (p->in.at == p->in.len)
-            return p->state == DONE ? 0 : fail(p, TDG_EJSON, "the end comes too early");
+            return p->state == DONE ? 0 : fail(p, TDG_EJSON, "unexpected end of input");
 
         rv = step(p);
         if (rv < 0)

@@ -9,14 +9,14 @@
 #include <tidings/error.h>
 
 static const tdg__template_op_t operators[] = {
-    {0,   0,   ',', 0                                                              },
-    {'+', 0,   ',', TDG__OP_RESERVED                                               },
-    {'#', '#', ',', TDG__OP_OPTIONAL | TDG__OP_RESERVED | TDG__OP_EMPTY            },
-    {'.', '.', '.', TDG__OP_OPTIONAL                                               },
-    {'/', '/', '/', TDG__OP_OPTIONAL                                               },
+    {0, 0, ',', 0},
+    {'+', 0, ',', TDG__OP_RESERVED},
+    {'#', '#', ',', TDG__OP_OPTIONAL | TDG__OP_RESERVED | TDG__OP_EMPTY},
+    {'.', '.', '.', TDG__OP_OPTIONAL},
+    {'/', '/', '/', TDG__OP_OPTIONAL},
     {';', ';', ';', TDG__OP_OPTIONAL | TDG__OP_NAMED | TDG__OP_BARE | TDG__OP_EMPTY},
-    {'?', '?', '&', TDG__OP_OPTIONAL | TDG__OP_NAMED | TDG__OP_EMPTY               },
-    {'&', '&', '&', TDG__OP_OPTIONAL | TDG__OP_NAMED | TDG__OP_EMPTY               },
+    {'?', '?', '&', TDG__OP_OPTIONAL | TDG__OP_NAMED | TDG__OP_EMPTY},
+    {'&', '&', '&', TDG__OP_OPTIONAL | TDG__OP_NAMED | TDG__OP_EMPTY},
 };
 
 /* The byte at the cursor; 0 at the end, which no rule of the grammar takes. */
@@ -225,7 +225,7 @@ static int read_pieces(tdg__template_draft_t *d) {
     }
 
     if (d->variable_count == 0)
-        return FAIL(d, TDG_ETEMPLATE, 0, "there is no expression: this is a plain URI");
+        return FAIL(d, TDG_ETEMPLATE, 0, "no expression in it: this is a plain URI");
     return 0;
 }
 
@@ -246,7 +246,7 @@ static int check_piece(const tdg__template_draft_t *d,
                        const tdg__template_piece_t *piece) {
     if (piece > d->pieces && piece[-1].op != NULL && piece->op->lead == 0)
         return FAIL(d, TDG_EAMBIGUOUS, piece->at,
-                    "nothing tells where the expression before this one ends; put a "
+                    "the end of the preceding expression is ambiguous; put a "
                     "literal between them");
     if (piece->count > 1 && (piece->op->flags & TDG__OP_RESERVED))
         return FAIL(d, TDG_EAMBIGUOUS, piece->at,

@@ -69,7 +69,7 @@ static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t 
     else if (value == NULL)
         return fail(error, "the environment variable %s is not set", copy);
     else if (!tdg__utf8_is_valid(value, strlen(value)))
-        return fail(error, "the environment variable %s is no text in UTF-8", copy);
+        return fail(error, "the environment variable %s is not valid UTF-8", copy);
     else
         tdg__text_put(out, value);
     *ret_len = 2 + end + 1;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "config/left_out.h"
 
 enum { TOP, SERVER, PUBLISH }; /* positions in tdg__config_sections */
 
@@ -32,13 +33,19 @@ static int no_kind(const tdg__node_t *entry, const tdg__section_t *kinds,
     tdg__text_t names;
 
     for (child = entry->first; child != NULL; child = child->next) {
+        if (tdg__is_left_out_kind(child->key)) {
+            tdg__node_key_problem(problems, child,
+                                  "this build of tidings leaves out the kind %s",
+                                  child->key);
+            return TDG_EINVAL;
+        }
+
         const char *nearest = tdg__nearest(child->key, kind_at, kinds);
 
         if (nearest == NULL)
             continue;
         tdg__node_key_problem(problems, child,
-                              "there is no such kind of resource; did you mean %s?",
-                              nearest);
+                              "unknown kind of resource; did you mean %s?", nearest);
         return TDG_EINVAL;
     }
     tdg__text_init(&names, 512);
@@ -46,7 +53,7 @@ static int no_kind(const tdg__node_t *entry, const tdg__section_t *kinds,
         tdg__text_put(&names, i == 0 ? "" : kinds[i + 1].name == NULL ? " or " : ", ");
         tdg__text_put(&names, kinds[i].name);
     }
-    tdg__node_problem(problems, entry, "this says no kind of resource; an entry has %s",
+    tdg__node_problem(problems, entry, "this entry has no kind of resource; it needs %s",
                       names.error == 0 && names.len > 0 ? names.data : "one");
     tdg__text_done(&names);
     return TDG_EINVAL;
@@ -60,7 +67,7 @@ static int check_entry(const tdg__node_t *entry, const tdg__section_t *kinds,
     if (entry->kind != TDG__NODE_MAP) {
         tdg__node_problem(
             problems, entry,
-            "this is no map; an entry is a kind with its value and options, "
+            "this is not a map; an entry is a kind with its value and options, "
             "such as files: docs");
         return TDG_EINVAL;
     }
@@ -90,7 +97,7 @@ static int read_entries(tdg__config_t *config, const tdg__node_t *list,
         return 0;
     if (list->kind != TDG__NODE_LIST) {
         tdg__node_problem(problems, list,
-                          "this is no list; each entry begins with a dash, such as "
+                          "this is not a list; each entry begins with a dash, such as "
                           "- files: docs");
         return TDG_EINVAL;
     }
@@ -128,7 +135,7 @@ static int check_top(const tdg__node_t *tree, const tdg__section_t *kinds,
 
     if (tree->kind != TDG__NODE_MAP) {
         tdg__node_problem(problems, tree,
-                          "this is no config; at the top stand server:, publish: and "
+                          "this is not a config; its top level has server:, publish: and "
                           "resources:");
         return TDG_EINVAL;
     }
@@ -143,11 +150,11 @@ static int check_top(const tdg__node_t *tree, const tdg__section_t *kinds,
                                   "this belongs into an entry of resources:, as - %s: …",
                                   child->key);
         else if (nearest != NULL)
-            tdg__node_key_problem(problems, child,
-                                  "there is no such part; did you mean %s?", nearest);
+            tdg__node_key_problem(problems, child, "unknown section; did you mean %s?",
+                                  nearest);
         else
             tdg__node_key_problem(problems, child,
-                                  "there is no such part; there are server, publish, "
+                                  "unknown section; the sections are server, publish, "
                                   "resources and reload-on-change");
     }
     return rv;
@@ -174,11 +181,9 @@ static int read_publish(tdg__config_t *config, const tdg__node_t *section,
     tables_t tables = {tdg__config_sections[PUBLISH].options, NULL};
     int rv = tdg__options_read(tables, section, &config->publish, problems);
 
-    if (config->publish.key != NULL && config->publish.key[0] == '\0') {
-        tdg__node_problem(problems, tdg__node_get(section, "key"),
-                          "the key is empty; anybody would know it");
-        return TDG_EINVAL;
-    }
+    if (config->publish.key != NULL && config->publish.key[0] == '\0')
+        return tdg__node_option_problem(
+            problems, section, "key", "the key is empty; set one that nobody can guess");
     return rv;
 }
 

@@ -53,8 +53,9 @@ typedef struct tdg__config {
     tdg__config_publish_t publish;
     tdg__config_top_t top;
 
-    tdg_server_opts_t opts; /* borrows from `server`; no watcher */
-    tdg__listen_t *listen;  /* at least one */
+    tdg_settings_t settings;
+    tdg_server_opts_t opts;    /* borrows from `server` and `settings`; no watcher */
+    tdg__listen_url_t *listen; /* at least one */
     size_t listen_count;
 
     tdg__node_t *tree;

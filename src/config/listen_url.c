@@ -22,11 +22,11 @@ static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error)
                                "only a port may follow the host, such as "
                                "http://127.0.0.1:8808");
     if (len == 0 || len >= sizeof(digits))
-        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port goes from 0 to 65535");
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port must be from 0 to 65535");
     memcpy(digits, text, len);
     digits[len] = '\0';
     if (!tdg__number_parse(digits, &port) || port > UINT16_MAX)
-        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port goes from 0 to 65535");
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a port must be from 0 to 65535");
     *ret = (uint16_t)port;
     return 0;
 }
@@ -76,8 +76,9 @@ static const char *read_dialect(const char *url, tdg__dialect_t *ret) {
     return url;
 }
 
-int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *error) {
-    tdg__listen_t listen = {.port = TDG__LISTEN_PORT};
+int tdg__listen_url_parse(const char *url, tdg__listen_url_t *ret,
+                          tdg__parse_error_t *error) {
+    tdg__listen_url_t listen = {.port = TDG__LISTEN_PORT};
     const char *host, *rest;
     size_t len;
 
@@ -114,7 +115,7 @@ int tdg__listen_parse(const char *url, tdg__listen_t *ret, tdg__parse_error_t *e
     return 0;
 }
 
-void tdg__listen_put(const tdg__listen_t *listen, char url[TDG__LISTEN_URL_MAX]) {
+void tdg__listen_url_put(const tdg__listen_url_t *listen, char url[TDG__LISTEN_URL_MAX]) {
     bool brackets = strchr(listen->host, ':') != NULL;
 
     snprintf(url, TDG__LISTEN_URL_MAX, brackets ? "http://[%s]:%u" : "http://%s:%u",

@@ -177,3 +177,11 @@ void tdg__node_key_problem(tdg__problems_t *problems, const tdg__node_t *node,
                 format, args);
     va_end(args);
 }
+
+int tdg__node_option_problem(tdg__problems_t *problems, const tdg__node_t *map,
+                             const char *option, const char *text) {
+    const tdg__node_t *value = tdg__node_get(map, option);
+
+    tdg__node_problem(problems, value != NULL ? value : map, "%s", text);
+    return TDG_EINVAL;
+}

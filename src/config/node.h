@@ -69,4 +69,9 @@ void tdg__node_problem(tdg__problems_t *problems, const tdg__node_t *node,
 void tdg__node_key_problem(tdg__problems_t *problems, const tdg__node_t *node,
                            const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same for an option of a map, at its value, or at the map where that is not given.
+ * Returns TDG_EINVAL. */
+int tdg__node_option_problem(tdg__problems_t *problems, const tdg__node_t *map,
+                             const char *option, const char *text);
+
 #endif

@@ -83,7 +83,7 @@ static int refused_by_yaml(builder_t *b) {
     if (p->error == YAML_READER_ERROR) {
         place_of(b, p->problem_offset, &line, &column);
         tdg__problems_add(b->problems, line, column,
-                          "this is no text in UTF-8, or has control characters in it");
+                          "this is not valid UTF-8, or contains control characters");
         return TDG_EINVAL;
     }
 
@@ -91,13 +91,14 @@ static int refused_by_yaml(builder_t *b) {
     column = column_of(p->problem_mark);
     if (begins_with_tab(b, p->problem_mark.line))
         tdg__problems_add(b->problems, line, column,
-                          "this line begins with a tab; YAML wants spaces");
+                          "this line begins with a tab; indent with spaces");
     else if (p->context != NULL)
         tdg__problems_add(b->problems, line, column,
-                          "this is no YAML: %s (%s that begins in line %u)", p->problem,
-                          p->context, line_of(p->context_mark));
+                          "this is not valid YAML: %s (%s that begins in line %u)",
+                          p->problem, p->context, line_of(p->context_mark));
     else
-        tdg__problems_add(b->problems, line, column, "this is no YAML: %s", p->problem);
+        tdg__problems_add(b->problems, line, column, "this is not valid YAML: %s",
+                          p->problem);
     return TDG_EINVAL;
 }
 
@@ -192,7 +193,7 @@ static int add_scalar(builder_t *b, const yaml_event_t *event) {
     if (rv < 0)
         return rv;
     if (event->type == YAML_ALIAS_EVENT) {
-        complain(b, event, "aliases (*name) are not understood; write the value again");
+        complain(b, event, "aliases (*name) are not supported; repeat the value");
         node->text = tdg__calloc(1, 1);
         return node->text != NULL ? 0 : TDG_ENOMEM;
     }
@@ -236,7 +237,7 @@ static void refuse_marks(builder_t *b, const yaml_event_t *event) {
     }
     if (anchor != NULL)
         complain(b, event,
-                 "anchors (&name) are not understood; write the value again "
+                 "anchors (&name) are not supported; repeat the value "
                  "where it is needed");
     if (tag != NULL)
         complain(b, event,

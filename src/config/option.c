@@ -39,7 +39,7 @@ static void unknown(const tdg__option_t *const *tables, const tdg__node_t *node,
     tdg__text_t names;
 
     if (nearest != NULL) {
-        tdg__node_key_problem(problems, node, "there is no such option; did you mean %s?",
+        tdg__node_key_problem(problems, node, "unknown option; did you mean %s?",
                               nearest);
         return;
     }
@@ -48,7 +48,7 @@ static void unknown(const tdg__option_t *const *tables, const tdg__node_t *node,
         tdg__text_put(&names, i > 0 ? ", " : "");
         tdg__text_put(&names, name_at(tables, i));
     }
-    tdg__node_key_problem(problems, node, "there is no such option; there are %s",
+    tdg__node_key_problem(problems, node, "unknown option; the options are %s",
                           names.error == 0 ? names.data : "others");
     tdg__text_done(&names);
 }

@@ -47,7 +47,7 @@ static int wrong_shape(const reading_t *r, const tdg__node_t *node, const char *
 
     if (tdg__node_is_null(node))
         tdg__node_key_problem(r->problems, node,
-                              "there is no value; %s is expected, or leave the line out",
+                              "the value is missing; write %s, or remove the line",
                               wanted);
     else
         tdg__node_problem(r->problems, node, "this is %s; %s is expected",
@@ -95,16 +95,8 @@ static int read_bool(const reading_t *r, const char *text, bool *ret) {
         const char *word;
         bool value;
     } meant[] = {
-        {"true",  true },
-        {"yes",   true },
-        {"on",    true },
-        {"y",     true },
-        {"1",     true },
-        {"false", false},
-        {"no",    false},
-        {"off",   false},
-        {"n",     false},
-        {"0",     false},
+        {"true", true},   {"yes", true}, {"on", true},   {"y", true},  {"1", true},
+        {"false", false}, {"no", false}, {"off", false}, {"n", false}, {"0", false},
     };
     char quoted[TDG__QUOTED_MAX];
 
@@ -153,13 +145,14 @@ static const struct {
     bool (*parse)(const char *text, int64_t *ret);
     const char *wanted;
 } amounts[] = {
-    [TDG__OPTION_NUMBER] = {tdg__number_parse,   "is no whole number"},
+    [TDG__OPTION_NUMBER] = {tdg__number_parse, "is not a whole number"},
     [TDG__OPTION_DURATION] = {tdg__duration_parse,
-                            "is no duration; write a number with ms, s, m, h or d, "
-                              "such as 30s"                          },
-    [TDG__OPTION_SIZE] = {tdg__size_parse,
-                            "is no size; write a number of bytes, or one with KiB, MiB or "
-                          "GiB, such as 64KiB"                       },
+                              "is not a duration; write a number with ms, s, m, h or d, "
+                              "such as 30s"},
+    [TDG__OPTION_SIZE] =
+        {tdg__size_parse,
+         "is not a size; write a number of bytes, or one with KiB, MiB or "
+         "GiB, such as 64KiB"},
 };
 
 static bool is_amount(const tdg__option_t *option) {

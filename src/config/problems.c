@@ -37,7 +37,7 @@ static char *format_text(const char *format, va_list args)
     __attribute__((format(printf, 1, 0)));
 
 static char *format_text(const char *format, va_list args) {
-    char text[MAX_TEXT + 4], *copy;
+    char text[MAX_TEXT + 4];
     int len = vsnprintf(text, sizeof(text), format, args);
 
     if (len < 0)
@@ -47,10 +47,7 @@ static char *format_text(const char *format, va_list args) {
 
         memcpy(text + kept, "…", strlen("…") + 1);
     }
-    copy = tdg__malloc(strlen(text) + 1);
-    if (copy != NULL)
-        memcpy(copy, text, strlen(text) + 1);
-    return copy;
+    return tdg__strdup(text);
 }
 
 void tdg__problems_add(tdg__problems_t *problems, unsigned line, unsigned column,

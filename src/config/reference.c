@@ -234,10 +234,10 @@ static void mdoc_end(tdg__text_t *out) {
 /* ---- All of it ----------------------------------------------------------- */
 
 static const writer_t writers[] = {
-    [TDG__REFERENCE_TEXT] = {text_heading,     nothing,        text_option,     nothing },
+    [TDG__REFERENCE_TEXT] = {text_heading, nothing, text_option, nothing},
     [TDG__REFERENCE_MARKDOWN] = {markdown_heading, markdown_begin, markdown_option,
-                             nothing                                                    },
-    [TDG__REFERENCE_MDOC] = {mdoc_heading,     mdoc_begin,     mdoc_option,     mdoc_end},
+                                 nothing},
+    [TDG__REFERENCE_MDOC] = {mdoc_heading, mdoc_begin, mdoc_option, mdoc_end},
 };
 
 static void write_section(const writer_t *writer, const char *heading, const char *help,

@@ -41,11 +41,11 @@ static const char *const timings[] = {"immediate", "batch", "debounce", "throttl
 static const char *const proxy_headers[] = {"x-forwarded-for", "forwarded", NULL};
 
 static const tdg__option_t server_options[] = {
-    {"name",     TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
+    {"name", TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
-    TEXT(title, "title", "The shop, live", "The same for people."),
+    TEXT(title, "title", "The shop, live", "The display name for people."),
     TEXT(instructions, "instructions", "Subscribe to shop://orders to hear of new ones",
-         "What a language model should know about this server."),
+         "Instructions about this server for language models."),
 
     TEXTS(
         listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
@@ -53,15 +53,13 @@ static const tdg__option_t server_options[] = {
         "or localhost; 0.0.0.0 and [::] are every address of the machine. Port 0 is any "
         "free one. erlmcp+http://HOST:PORT speaks that dialect there, mcp+http:// the "
         "protocol as it is; else `dialect` holds."),
-    TEXTS(
-        allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
-        "Names by which clients may call this server; a name without a port means any "
-        "port, \"*\" any name. Without it: loopback names where it listens on loopback, "
-        "else localhost, any address, and the machine's own name."),
-    TEXTS(
-        allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
-        "Web pages that may call this server, as their origin; \"*\" is any. Without it: "
-        "loopback pages where it listens on loopback, else none."),
+    TEXTS(allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
+          "Names by which clients may call this server; a name without a port means any "
+          "port, \"*\" any name. Default: loopback names where it listens on loopback, "
+          "else localhost, any address, and the machine's own name."),
+    TEXTS(allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
+          "Web pages that may call this server, as their origin; \"*\" is any. Default: "
+          "loopback pages where it listens on loopback, else none."),
     TEXTS(
         trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
         "Proxies in front of this server, as addresses or networks. Of a request that "
@@ -69,43 +67,43 @@ static const tdg__option_t server_options[] = {
         "is no such proxy: for max-sessions-per-address, for turns between clients, and "
         "in the log."),
     CHOICE(proxy_header, "proxy-header", "x-forwarded-for", proxy_headers,
-           "What the trusted proxies write the address of the caller into: "
-           "x-forwarded-for, or forwarded (RFC 7239). The other one says nothing."),
+           "The header in which the trusted proxies pass the address of the caller: "
+           "x-forwarded-for, or forwarded (RFC 7239). The other header is ignored."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
-           "codes. An entry of `listen` may say otherwise."),
-    {"workers",  TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
-     "Threads that serve clients. Without it: one per core."},
+           "codes. An entry of `listen` may choose another."),
+    {"workers", TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
+     "Threads that serve clients. Default: one per core."},
 
     CHOICE(
         timing, "timing", "batch", timings,
         "When subscribers are notified: at once (immediate), once at the end of a window "
         "(batch), after a window of quiet (debounce), or at once and then at most once "
-        "per window (throttle). A resource may say otherwise."),
-    TIME(
-        window, "window", NULL, 0, DAY, "100ms",
-        "The window of `timing`. Without it: 100ms for batch, 500ms for debounce, 1s for "
-        "throttle."),
+        "per window (throttle). A resource may override this."),
+    TIME(window, "window", NULL, 0, DAY, "100ms",
+         "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s for "
+         "throttle."),
     TIME(longest_wait, "longest-wait", NULL, 1, DAY, "5s",
-         "With debounce, how long a resource that is never quiet may wait. Without it: "
+         "With debounce, how long a resource that is never quiet may wait. Default: "
          "ten windows."),
     TIME(rate_limit, "rate-limit", "1s", 0, DAY, NULL,
          "At most one notification per this time, subscription and resource; 0 is no "
          "limit."),
     TIME(min_window, "min-window", "0", 0, DAY, "50ms",
-         "The shortest window that holds, whatever a client or an entry asks for: \"at "
+         "The minimum window, whatever a client or an entry asks for: \"at "
          "once\" waits for this window, too. An entry may have a floor of its own."),
     TIME(min_rate_limit, "min-rate-limit", "0", 0, DAY, "200ms",
-         "The shortest rate limit that holds, whatever a client or an entry asks for. An "
+         "The minimum rate limit, whatever a client or an entry asks for. An "
          "entry may have a floor of its own."),
     TIME(linger, "linger", "5s", 1, DAY, NULL,
-         "How long a source is still watched after its last subscriber has gone."),
+         "How long a source is still watched after its last subscriber has left."),
 
-    SWITCH(legacy, "legacy", "true", "Speak the protocol as it was before 2026-07-28."),
+    SWITCH(legacy, "legacy", "true",
+           "Speak the versions of the protocol before 2026-07-28."),
     SWITCH(modern, "modern", "true", "Speak the protocol of 2026-07-28."),
     SWITCH(subscriptions, "subscriptions", "true", "Let clients subscribe to resources."),
     SWITCH(list_changes, "list-changes", "true",
-           "Tell clients when the list of resources changes."),
+           "Notify clients when the list of resources changes."),
     SWITCH(log_messages, "log-messages", "true", "Send log messages to clients."),
     SWITCH(params_metadata, "metadata-in-params", "true",
            "Put the metadata of a change into `params.metadata`."),
@@ -115,45 +113,46 @@ static const tdg__option_t server_options[] = {
     SWITCH(any_template, "any-template", "false",
            "Let clients subscribe to URI templates that are not listed."),
 
-    COUNT(page_size, "page-size", "250", 10000, "Entries of one page of a list."),
+    COUNT(page_size, "page-size", "250", 10000, "Entries per page of a list."),
     TIME(keepalive, "keepalive", "15s", 1, DAY, NULL,
-         "Between signs of life on a stream where nothing happens."),
+         "Interval of keep-alive bytes on an idle stream."),
     TIME(request_timeout, "request-timeout", "30s", 1, DAY, NULL,
-         "For a client to send its whole request."),
+         "Time limit for a client to send its whole request."),
     TIME(idle_timeout, "idle-timeout", "75s", 1, DAY, NULL,
-         "Of a connection between requests."),
+         "Time limit for an idle connection between requests."),
     TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
-         "After which a legacy session without a stream or a request ends."),
+         "Time after which a legacy session without a stream or a request ends."),
     TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
-         "The same for a session whose client never said notifications/initialized."),
-    TIME(stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
-         "After which a stream is ended, so that its client reconnects; 0 is never."),
+         "The same for a session whose client never sent notifications/initialized."),
+    TIME(
+        stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
+        "Time after which a stream is ended, so that its client reconnects; 0 is never."),
     TIME(retry, "retry", "1s", 1, DAY, NULL,
          "How long clients of an ended legacy stream wait before they reconnect."),
     TIME(stop_timeout, "stop-timeout", "3s", 1, DAY, NULL,
-         "For what was accepted to be written and answered when the server stops."),
+         "Time limit for pending writes and answers when the server stops."),
 
     COUNT(max_connections, "max-connections", "16384", 1000000,
           "Connections at the same time; those beyond get 503."),
     COUNT(
         max_sessions, "max-sessions", "10000", 1000000,
         "Legacy sessions at the same time. Beyond this limit a new session replaces the "
-        "oldest one whose client has not said notifications/initialized; without such a "
+        "oldest one whose client has not sent notifications/initialized; without such a "
         "session, the oldest one whose client has sent no request and opened no stream "
         "after initialize; without such a session either: 503."),
     {"max-sessions-per-address", TDG__OPTION_NUMBER, AT(max_sessions_per_address), 0,
      NULL, 1, 1000000, NULL, "100",
      "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
      "Beyond this limit a new session replaces one of the same address, as with "
-     "max-sessions. Without it: half of max-sessions."},
+     "max-sessions. Default: half of max-sessions."},
     COUNT(max_calls, "max-calls", "100", 100000,
           "Unanswered requests of one session or pipe."),
     COUNT(max_streams, "max-streams", "16", 10000,
           "Streams of one pipe or legacy session."),
     SIZE(max_header_size, "max-header-size", "16KiB", 1024, 1 << 20,
-         "Of the header of one request."),
+         "Maximum size of the header of one request."),
     SIZE(max_message_size, "max-message-size", "4MiB", 1024, 1 << 30,
-         "Of one message from a client."),
+         "Maximum size of one message from a client."),
     COUNT(max_subscriptions, "max-subscriptions", "10000", 1000000,
           "Subscriptions of one stream."),
     COUNT(max_total_subscriptions, "max-total-subscriptions", "1000000", 10000000,
@@ -169,22 +168,23 @@ static const tdg__option_t server_options[] = {
          "How much of what clients read last is kept, of all sources together, to be "
          "served as stale while a source is unreachable: at most 10000 contents, none "
          "larger than a quarter of this. 0 keeps nothing."),
-    {.name = NULL        },
+    {.name = NULL},
 };
 
 static const tdg__option_t publish_options[] = {
-    {"key",                           TDG__OPTION_STRING, offsetof(tdg__config_publish_t, key), TDG__OPTION_SECRET,
+    {"key", TDG__OPTION_STRING, offsetof(tdg__config_publish_t, key), TDG__OPTION_SECRET,
      NULL, 0, 0, NULL, "${TIDINGS_PUBLISH_KEY}",
-     "What a publisher has to know. Without it nobody can publish. Keep it out of the "
+     "The key that publishers have to send. Without it, publishing is off. Keep it out "
+     "of the "
      "file: ${NAME} takes it from the environment."},
     {.name = NULL},
 };
 
 static const tdg__option_t top_options[] = {
-    {"reload-on-change",          TDG__OPTION_BOOL, offsetof(tdg__config_top_t, reload_on_change),
+    {"reload-on-change", TDG__OPTION_BOOL, offsetof(tdg__config_top_t, reload_on_change),
      0, "false", 0, 0, NULL, "true",
-     "Read this file again when it changes, as SIGHUP makes it. What stayed the same "
-     "keeps its subscribers; a file with mistakes changes nothing."},
+     "Reload this file when it changes, as SIGHUP does. Unchanged entries "
+     "keep their subscribers; a file with mistakes changes nothing."},
     {.name = NULL},
 };
 
@@ -195,7 +195,8 @@ const tdg__section_t tdg__config_sections[] = {
     {.name = "server",
      .help =
          "How clients reach the server, when they are notified of changes, and what they "
-         "may use up. None of it is required.", .options = server_options},
+         "may use up. None of it is required.",
+     .options = server_options},
     {.name = "publish",
      .help = "Who may publish changes over HTTP, at /publish, and with tidings publish.",
      .options = publish_options},
@@ -238,14 +239,14 @@ static const struct {
     bool when; /* what the option must be for the flag to be set */
     unsigned flag;
 } switches[] = {
-    {AT(legacy),          false, TDG_NO_LEGACY         },
-    {AT(modern),          false, TDG_NO_MODERN         },
-    {AT(subscriptions),   false, TDG_NO_SUBSCRIBE      },
-    {AT(list_changes),    false, TDG_NO_LIST_CHANGED   },
-    {AT(log_messages),    false, TDG_NO_LOGGING        },
+    {AT(legacy), false, TDG_NO_LEGACY},
+    {AT(modern), false, TDG_NO_MODERN},
+    {AT(subscriptions), false, TDG_NO_SUBSCRIBE},
+    {AT(list_changes), false, TDG_NO_LIST_CHANGED},
+    {AT(log_messages), false, TDG_NO_LOGGING},
     {AT(params_metadata), false, TDG_NO_PARAMS_METADATA},
-    {AT(meta_metadata),   false, TDG_NO_META_METADATA  },
-    {AT(any_template),    true,  TDG_ANY_TEMPLATE      },
+    {AT(meta_metadata), false, TDG_NO_META_METADATA},
+    {AT(any_template), true, TDG_ANY_TEMPLATE},
 };
 
 static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opts) {
@@ -274,7 +275,7 @@ static int check_together(const tdg__config_t *config, const tdg__node_t *sectio
     int rv = 0;
 
     if (complete)
-        rv = tdg__timing_check(&config->opts.settings, section, problems);
+        rv = tdg__timing_check(&config->settings, section, problems);
     if (!config->server.legacy && !config->server.modern) {
         tdg__node_problem(
             problems, tdg__node_get(section, "modern"),
@@ -360,7 +361,7 @@ static int check_callers(const tdg__config_t *config, const tdg__node_t *section
                     problems);
 
     if (hosts != NULL && hosts[0] == NULL) {
-        tdg__node_problem(problems, node, "an empty list lets nobody in; write %s",
+        tdg__node_problem(problems, node, "an empty list admits no client; write %s",
                           "at least one host, or leave the line out");
         rv = TDG_EINVAL;
     }
@@ -389,9 +390,10 @@ static int fill_listen(tdg__config_t *config, const tdg__node_t *node,
     for (size_t i = 0; i < count; i++) {
         tdg__parse_error_t error;
 
-        if (tdg__listen_parse(config->server.listen[i], &config->listen[i], &error) < 0) {
+        if (tdg__listen_url_parse(config->server.listen[i], &config->listen[i], &error) <
+            0) {
             tdg__node_problem(problems, place_of_text(node, i),
-                              "this is no address to listen on: %s", error.text);
+                              "this is not an address to listen on: %s", error.text);
             rv = refused_unless_unset(place_of_text(node, i), problems, rv);
         }
     }
@@ -404,10 +406,11 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
     int rv, together;
 
     fill_opts(&config->server, &config->opts);
-    config->opts.settings = tdg__timing_settings(
+    config->opts.settings = &config->settings;
+    config->settings = tdg__timing_settings(
         (tdg_timing_mode_t)(config->server.timing + 1), config->server.window,
         config->server.longest_wait, config->server.rate_limit);
-    tdg__timing_set_floor(&config->opts.settings, config->server.min_window,
+    tdg__timing_set_floor(&config->settings, config->server.min_window,
                           config->server.min_rate_limit);
     together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);

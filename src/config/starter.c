@@ -111,7 +111,7 @@ static void put_example_entry(const tdg__section_t *kind, tdg__text_t *out) {
 
 void tdg__starter_write(const tdg__option_t *common, const tdg__section_t *kinds,
                         tdg__text_t *out) {
-    static const char begin[] = "# What tidings serves. `tidings check` says whether "
+    static const char begin[] = "# What tidings serves. `tidings check` shows whether "
                                 "this file is right and what\n"
                                 "# it would serve; `tidings help config` and "
                                 "tidings.yaml(5) explain everything.\n"

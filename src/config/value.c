@@ -12,20 +12,16 @@ typedef struct unit {
 
 /* From the largest to the smallest. */
 static const unit_t duration_units[] = {
-    {"d",  INT64_C(86400000)},
-    {"h",  INT64_C(3600000) },
-    {"m",  INT64_C(60000)   },
-    {"s",  INT64_C(1000)    },
-    {"ms", INT64_C(1)       },
-    {NULL, 0                },
+    {"d", INT64_C(86400000)}, {"h", INT64_C(3600000)}, {"m", INT64_C(60000)},
+    {"s", INT64_C(1000)},     {"ms", INT64_C(1)},      {NULL, 0},
 };
 
 static const unit_t size_units[] = {
     {"GiB", INT64_C(1) << 30},
     {"MiB", INT64_C(1) << 20},
     {"KiB", INT64_C(1) << 10},
-    {"B",   INT64_C(1)      },
-    {NULL,  0               },
+    {"B", INT64_C(1)},
+    {NULL, 0},
 };
 
 /* Reads digits; leaves *text behind them. */

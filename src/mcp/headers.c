@@ -146,9 +146,9 @@ static const struct named {
     tdg__method_t method;
     const char *field;
 } named[] = {
-    {TDG__M_CALL,   "name"},
+    {TDG__M_CALL, "name"},
     {TDG__M_PROMPT, "name"},
-    {TDG__M_READ,   "uri" },
+    {TDG__M_READ, "uri"},
 };
 
 const char *tdg__mcp_name_field(const char *method) {

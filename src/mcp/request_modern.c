@@ -29,16 +29,16 @@ static int read_listen(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t
 }
 
 static const tdg__method_row_t methods[] = {
-    {TDG__M_DISCOVER,  0, NULL              },
-    {TDG__M_LISTEN,    0, read_listen       },
-    {TDG__M_RESOURCES, 0, tdg__read_list    },
-    {TDG__M_TEMPLATES, 0, tdg__read_list    },
-    {TDG__M_READ,      0, tdg__read_uri     },
-    {TDG__M_TOOLS,     0, tdg__read_list    },
-    {TDG__M_CALL,      0, tdg__read_call    },
-    {TDG__M_PROMPTS,   0, tdg__read_list    },
-    {TDG__M_PROMPT,    0, tdg__read_prompt  },
-    {TDG__M_COMPLETE,  0, tdg__read_complete},
+    {TDG__M_DISCOVER, 0, NULL},
+    {TDG__M_LISTEN, 0, read_listen},
+    {TDG__M_RESOURCES, 0, tdg__read_list},
+    {TDG__M_TEMPLATES, 0, tdg__read_list},
+    {TDG__M_READ, 0, tdg__read_uri},
+    {TDG__M_TOOLS, 0, tdg__read_list},
+    {TDG__M_CALL, 0, tdg__read_call},
+    {TDG__M_PROMPTS, 0, tdg__read_list},
+    {TDG__M_PROMPT, 0, tdg__read_prompt},
+    {TDG__M_COMPLETE, 0, tdg__read_complete},
 };
 
 bool tdg__mcp_is_modern(const tdg__rpc_message_t *message) {

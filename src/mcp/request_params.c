@@ -208,7 +208,7 @@ int tdg__param_level(const tdg__place_t *place, const char *key, int required, i
 
     level = name != NULL ? tdg__log_level_from_name(name) : -1;
     if (name != NULL && level < 0)
-        return tdg__param_fail(error, "%s in %s is no log level: %s", key, place->name,
+        return tdg__param_fail(error, "%s in %s is not a log level: %s", key, place->name,
                                name);
     *ret = level;
     return 0;

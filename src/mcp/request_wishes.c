@@ -27,9 +27,9 @@ static const struct time_option {
     size_t offset;
     bool window; /* one of those that exclude each other */
 } time_options[] = {
-    {"batchMs",     offsetof(tdg__wishes_t, batch_ms),      true },
-    {"debounceMs",  offsetof(tdg__wishes_t, debounce_ms),   true },
-    {"throttleMs",  offsetof(tdg__wishes_t, throttle_ms),   true },
+    {"batchMs", offsetof(tdg__wishes_t, batch_ms), true},
+    {"debounceMs", offsetof(tdg__wishes_t, debounce_ms), true},
+    {"throttleMs", offsetof(tdg__wishes_t, throttle_ms), true},
     {"rateLimitMs", offsetof(tdg__wishes_t, rate_limit_ms), false},
 };
 

@@ -61,11 +61,11 @@ static json_t *capabilities(const tdg__server_info_t *info, tdg__version_t versi
         unsigned parts;
         tdg__version_t since;
     } rows[] = {
-        {"resources",   info->resources,   LIST_CHANGED | SUBSCRIBE, TDG__V2024_11_05},
-        {"tools",       info->tools,       LIST_CHANGED,             TDG__V2024_11_05},
-        {"prompts",     info->prompts,     LIST_CHANGED,             TDG__V2024_11_05},
-        {"logging",     info->logging,     0,                        TDG__V2024_11_05},
-        {"completions", info->completions, 0,                        TDG__V2025_03_26},
+        {"resources", info->resources, LIST_CHANGED | SUBSCRIBE, TDG__V2024_11_05},
+        {"tools", info->tools, LIST_CHANGED, TDG__V2024_11_05},
+        {"prompts", info->prompts, LIST_CHANGED, TDG__V2024_11_05},
+        {"logging", info->logging, 0, TDG__V2024_11_05},
+        {"completions", info->completions, 0, TDG__V2025_03_26},
     };
     json_t *all = json_object();
 
@@ -245,9 +245,9 @@ static const struct {
     const char *reason; /* of a URI that a listen leaves out */
     bool in_data;       /* it is the "error_type" of an error's data, too */
 } reasons[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = {"not_found",           false},
-    [TDG__FAULT_INVALID_URI] = {"invalid_uri_format",  true },
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = {"not_subscribable",    true },
+    [TDG__FAULT_NOT_FOUND] = {"not_found", false},
+    [TDG__FAULT_INVALID_URI] = {"invalid_uri_format", true},
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = {"not_subscribable", true},
     [TDG__FAULT_SUBSCRIBE_FAILED] = {"subscription_failed", false},
 };
 

@@ -109,7 +109,7 @@ static const char *read_response(const json_t *value, tdg__rpc_message_t *ret) {
     bool has_error = json_object_get(value, "error") != NULL;
 
     if (!has_result && !has_error)
-        return "there is no method";
+        return "the method is missing";
     if (has_result && has_error)
         return "a response has either a result or an error";
     if (has_result && ret->id[0] == '\0')

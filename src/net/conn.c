@@ -554,7 +554,7 @@ void tdg__conn_tick(tdg__conn_t *conn) {
     } else if (conn->waits && conn->phase <= READING) {
         return; /* for us */
     } else if (due && conn->phase == READING) {
-        tdg__conn_refuse(conn, 408, "the request did not come in time");
+        tdg__conn_refuse(conn, 408, "the request was not complete in time");
     } else if (due && (conn->phase == WAITING || conn->phase == LINGERING)) {
         tdg__conn_abort(conn);
     }

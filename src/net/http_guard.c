@@ -15,19 +15,19 @@ static const tdg__http_refusal_t
     bad_line = {400, "the request line is not METHOD TARGET HTTP/1.1"},
     bad_target = {400, "the request target is not a path"},
     bad_version = {505, "only HTTP/1.1 and HTTP/1.0 are spoken here"},
-    no_host = {400, "there is no Host field"},
+    no_host = {400, "the Host header is missing"},
     bad_host = {400, "the Host field is not a host"},
     bad_length = {400, "Content-Length is not a number"},
     two_lengths = {400, "there are both Content-Length and Transfer-Encoding"},
     old_coding = {400, "HTTP/1.0 has no Transfer-Encoding"},
     bad_coding = {501, "no transfer coding but chunked is known here"},
     bad_expect = {417, "no expectation but 100-continue can be met"},
-    twice = {400, "a header field that has one value came twice"},
+    twice = {400, "a header field that may come once came twice"},
     many_fields = {431, "there are too many header fields"},
     large_body = {413, "the body is too large"},
     bad_size = {400, "the size of a chunk is not valid"},
     extension = {400, "chunk extensions are not accepted"},
-    bad_chunk = {400, "a chunk does not end where its size says"},
+    bad_chunk = {400, "a chunk does not match its size"},
     trailer = {400, "trailers are not accepted"};
 
 /* ---- Characters --------------------------------------------------------- */
@@ -136,14 +136,14 @@ static const struct single {
     const char *name;
     verdict (*check)(tdg__http_guard_t *guard, const char *value, size_t len);
 } singles[] = {
-    {"host",              check_host  },
-    {"content-length",    check_length},
+    {"host", check_host},
+    {"content-length", check_length},
     {"transfer-encoding", check_coding},
-    {"expect",            check_expect},
-    {"authorization",     NULL        },
-    {"content-type",      NULL        },
-    {"last-event-id",     NULL        },
-    {"origin",            NULL        },
+    {"expect", check_expect},
+    {"authorization", NULL},
+    {"content-type", NULL},
+    {"last-event-id", NULL},
+    {"origin", NULL},
 };
 
 static verdict check_single(tdg__http_guard_t *guard, const char *name, size_t name_len,

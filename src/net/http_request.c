@@ -2,6 +2,7 @@
 #include "net/http_request.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "net/http_guard.h"
 
@@ -18,6 +19,13 @@ size_t tdg__http_field_times(const tdg__http_request_t *request, const char *nam
     for (size_t i = 0; i < request->field_count; i++)
         times += strcmp(request->fields[i].name, name) == 0;
     return times;
+}
+
+bool tdg__http_is_json(const char *content_type) {
+    static const char json[] = "application/json";
+    size_t len = content_type != NULL ? strcspn(content_type, "; \t") : 0;
+
+    return len == sizeof(json) - 1 && strncasecmp(content_type, json, len) == 0;
 }
 
 /* Whether the list of words has `word`, which is in lower case, in any case. */

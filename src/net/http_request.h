@@ -45,6 +45,9 @@ const char *tdg__http_field(const tdg__http_request_t *request, const char *name
  * Authorization, Expect and Mcp-* (mcp-...) field. */
 size_t tdg__http_field_times(const tdg__http_request_t *request, const char *name);
 
+/* Whether a Content-Type, NULL for none, is that of JSON. */
+bool tdg__http_is_json(const char *content_type);
+
 /* ---- Reader ------------------------------------------------------------- */
 
 typedef struct tdg__http_limits {

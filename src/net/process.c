@@ -341,11 +341,7 @@ static int open_pipes(tdg__process_t *process, uv_file pipes[3][2]) {
 
 static int spawn(tdg__process_t *process, uv_loop_t *loop,
                  const tdg__process_opts_t *opts) {
-    uv_file pipes[3][2] = {
-        {-1, -1},
-        {-1, -1},
-        {-1, -1}
-    };
+    uv_file pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
     uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE}};
     uv_process_options_t how = {
         .exit_cb = on_exit,

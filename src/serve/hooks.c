@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/network.h"
 #include "serve/handover.h"
-#include "source/webhook.h"
+#include "source/push/webhook.h"
 
 #define TEXT "text/plain; charset=utf-8"
 
@@ -66,7 +66,7 @@ static void run_visit(tdg__errand_t *task) {
     if (task->refused) {
         answer(visit->request, 503, "Retry-After: 1\r\n", "the server is stopping");
     } else if (source == NULL) {
-        answer(visit->request, 404, NULL, "there is nothing here any more");
+        answer(visit->request, 404, NULL, "this endpoint was removed");
     } else {
         tdg__hook_call_t call = {.body = http->body,
                                  .len = http->body_len,
@@ -87,7 +87,7 @@ static void on_request(void *user, tdg__route_request_t *request) {
     struct visit *visit = tdg__malloc(sizeof(*visit));
 
     if (visit == NULL) {
-        answer(request, 503, "Retry-After: 1\r\n", "out of memory; try again");
+        answer(request, 503, "Retry-After: 1\r\n", "out of memory; retry");
         return;
     }
     *visit =

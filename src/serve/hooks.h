@@ -7,7 +7,7 @@
 #define TDG_SERVE_HOOKS_H
 
 #include "serve/live.h"
-#include "server/route.h"
+#include "server/http/route.h"
 
 /* For ops->prepare of the sources: all of an endpoint that needs memory. *ret is NULL for
  * a source that has none. Returns 0 or TDG_ENOMEM. */

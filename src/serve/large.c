@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "mcp/content.h"
-#include "source/checksum.h"
+#include "source/common/checksum.h"
 
 enum {
     AT_ONCE = 2, /* large URIs that are fetched and encoded at a time */

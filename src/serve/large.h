@@ -25,9 +25,9 @@
 
 #include "base/budget.h"
 #include "base/buf.h"
-#include "source/heavy.h"
-#include "source/source.h"
-#include "source/turns.h"
+#include "source/common/heavy.h"
+#include "source/common/source.h"
+#include "source/common/turns.h"
 
 enum { TDG__LARGE_WAITING = 1000 }; /* reads that wait at a time */
 

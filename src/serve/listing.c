@@ -9,8 +9,8 @@
 #include "base/base64.h"
 #include "base/text.h"
 #include "mcp/content.h"
-#include "server/call.h"
-#include "server/worker.h"
+#include "server/api/server.h"
+#include "server/mcp/call.h"
 
 /* ---- Counted ------------------------------------------------------------ */
 
@@ -51,6 +51,9 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
     if (entry->uri == NULL)
         return 0;
     ref(listing);
+
+    const tdg_settings_t settings = tdg__source_settings(source);
+
     if (source->template_ != NULL) {
         tdg_template_t template_ = {.uri_template = entry->uri,
                                     .name = name,
@@ -63,7 +66,7 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                     .user = listing,
                                     .user_free = user_free,
                                     .not_subscribable = !entry->subscribable,
-                                    .settings = tdg__source_settings(source)};
+                                    .settings = &settings};
 
         rv = tdg_server_add_template(server, &template_);
     } else {
@@ -76,7 +79,7 @@ int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
                                    .user = listing,
                                    .user_free = user_free,
                                    .not_subscribable = !entry->subscribable,
-                                   .settings = tdg__source_settings(source)};
+                                   .settings = &settings};
 
         rv = tdg_server_add_resource(server, &resource);
     }
@@ -101,8 +104,7 @@ static json_t *annotations_of(int64_t modified_ms) {
 
 bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
                       const char *uri) {
-    tdg__entry_t *entry =
-        tdg__catalogue_find(tdg__server_catalogue(server), TDG__RESOURCE, uri);
+    tdg__entry_t *entry = tdg__catalogue_find(server->catalogue, TDG__RESOURCE, uri);
     bool listed = entry != NULL && entry->user == listing;
 
     tdg__entry_unref(entry);
@@ -113,6 +115,7 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read) {
     json_t *extra = annotations_of(listed->modified_ms);
+    const tdg_settings_t settings = tdg__source_settings(source);
     tdg_resource_t resource = {.uri = listed->uri,
                                .name = listed->name != NULL ? listed->name : listed->uri,
                                .title = listed->title,
@@ -126,12 +129,12 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                                .not_subscribable = !source->entry.subscribable};
 
     if (source->template_ == NULL) /* else the template's settings hold for all of them */
-        resource.settings = tdg__source_settings(source);
+        resource.settings = &settings;
     ref(listing);
 
     /* That size and time moved on is no news for whoever has the list. */
     int rv = tdg__listing_has(listing, server, listed->uri)
-                 ? tdg__catalogue_add_resource(tdg__server_catalogue(server), &resource)
+                 ? tdg__catalogue_add_resource(server->catalogue, &resource)
                  : tdg_server_add_resource(server, &resource);
     if (rv < 0)
         tdg__listing_unref(listing);
@@ -176,7 +179,7 @@ static bool drop_template(void *arg, tdg__entry_t *entry) {
 }
 
 void tdg__listings_drop_outdated(tdg_server_t *server, const tdg__listings_drop_t *how) {
-    tdg__catalogue_t *catalogue = tdg__server_catalogue(server);
+    tdg__catalogue_t *catalogue = server->catalogue;
     struct dropping dropping = {server, how};
 
     tdg__catalogue_each(catalogue, TDG__RESOURCE, drop_resource, &dropping);

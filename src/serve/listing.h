@@ -8,7 +8,7 @@
 
 #include <tidings/server.h>
 
-#include "source/source.h"
+#include "source/common/source.h"
 
 /* Stands for one source in the catalogue, for as long as anything listed by it, or a read
  * of that, is there; counted. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/live_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/call.h"
-#include "server/log.h"
-#include "server/worker.h"
+#include "server/api/server.h"
+#include "server/log/log.h"
+#include "server/mcp/call.h"
 
-void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level_t level,
+static void log_of(tdg__live_t *live, const tdg__source_t *source, tdg_log_level_t level,
                    const char *message) {
     char line[1280];
 
@@ -39,49 +40,49 @@ tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *targe
 
 /* ---- What sources tell -------------------------------------------------- */
 
-static int check_told(const struct slot *slot, const char *uri, int rv) {
+static int check_told(const struct served *served, const char *uri, int rv) {
     char text[256];
 
+    if (rv == TDG_EENDED) /* the server stops, and the sources follow */
+        return 0;
     if (rv < 0) {
         snprintf(text, sizeof(text), "could not notify the subscribers of %.100s: %s",
                  uri, tdg_strerror(rv));
-        tdg__live_log(slot->live, slot->source, TDG_LOG_ERROR, text);
+        log_of(served->live, served->source, TDG_LOG_ERROR, text);
     }
     return rv;
 }
 
 /* A source also notices what happens to URIs that another one has: a resource of its own,
  * or an earlier template. Of what nobody has, it may say that it is gone. */
-static bool speaks_for(const struct slot *slot, const char *uri) {
-    const tdg__source_t *owner = slot->left ? NULL : tdg__live_owner(slot->live, uri);
+static bool speaks_for(const struct served *served, const char *uri) {
+    const tdg__source_t *owner;
 
-    return !slot->left && (owner == NULL || owner == slot->source);
+    if (served->state == LEAVING)
+        return false;
+    owner = tdg__live_owner(served->live, uri);
+    return owner == NULL || owner == served->source;
+}
+
+static int publish(const struct served *served, const char *uri, json_t *metadata,
+                   int (*notify)(tdg_server_t *server, const char *uri,
+                                 json_t *metadata)) {
+    if (speaks_for(served, uri))
+        return check_told(served, uri, notify(served->live->server, uri, metadata));
+    json_decref(metadata);
+    return 0;
 }
 
 static int on_changed(void *user, tdg__source_t *source, const char *uri,
                       json_t *metadata) {
-    struct slot *slot = user;
-
     (void)source;
-    if (!speaks_for(slot, uri)) {
-        json_decref(metadata);
-        return 0;
-    }
-    return check_told(slot, uri,
-                      tdg_server_notify_updated(slot->live->server, uri, metadata));
+    return publish(user, uri, metadata, tdg_server_notify_updated);
 }
 
 static int on_deleted(void *user, tdg__source_t *source, const char *uri,
                       json_t *metadata) {
-    struct slot *slot = user;
-
     (void)source;
-    if (!speaks_for(slot, uri)) {
-        json_decref(metadata);
-        return 0;
-    }
-    return check_told(slot, uri,
-                      tdg_server_notify_deleted(slot->live->server, uri, metadata));
+    return publish(user, uri, metadata, tdg_server_notify_deleted);
 }
 
 /* ---- Reads -------------------------------------------------------------- */
@@ -143,7 +144,7 @@ static bool is_overdue(const struct read_task *read) {
 /* The source that has the resource now is asked instead, for as long as one source may
  * take: reloads may go on and on. */
 static void read_again(struct read_task *read) {
-    static const char why[] = "the config was read again and again before this was read; "
+    static const char why[] = "the config was reloaded repeatedly before this was read; "
                               "read it once more later";
 
     if (is_overdue(read)) {
@@ -244,25 +245,23 @@ struct complete_task {
     char *variable, *value;        /* in the same block */
 };
 
-static struct slot *slot_of_listing(tdg__live_t *live, const tdg__listing_t *listing) {
-    struct slot *slot = live->slots;
-
-    while (slot != NULL && slot->listing != listing)
-        slot = slot->next;
-    return slot;
+static struct served *served_by(tdg__live_t *live, const tdg__listing_t *listing) {
+    for (size_t i = 0; i < live->count; i++)
+        if (live->served[i]->listing == listing)
+            return live->served[i];
+    return NULL;
 }
 
 /* A source that a reload has taken away suggests nothing. */
 static void run_complete(tdg__errand_t *task) {
     struct complete_task *asked = (struct complete_task *)task;
-    struct slot *slot =
-        task->refused ? NULL : slot_of_listing(asked->live, asked->listing);
+    struct served *served = task->refused ? NULL : served_by(asked->live, asked->listing);
     json_t *values = json_array();
     size_t total = 0;
 
-    if (slot != NULL && values != NULL &&
-        slot->source->kind->complete(slot->source, asked->variable, asked->value, values,
-                                     &total) < 0) {
+    if (served != NULL && values != NULL &&
+        served->source->kind->complete(served->source, asked->variable, asked->value,
+                                       values, &total) < 0) {
         json_decref(values);
         values = NULL;
     }
@@ -295,50 +294,56 @@ static void complete_variable(void *user, tdg_request_t *request, const char *ar
     tdg__handover_post(&live->handover, &asked->task);
 }
 
+/* It came with the last replacement. */
+static bool is_new(const struct served *served) {
+    return served->first_set == served->live->set;
+}
+
 /* It was another source's, and holds something else from now on. What was pushed to a new
  * source was so before. */
-static void tell_regained(const struct slot *slot, const char *uri) {
-    tdg__live_t *live = slot->live;
+static void tell_regained(const struct served *served, const char *uri) {
+    tdg__live_t *live = served->live;
 
-    if ((slot->source->kind->flags & TDG__SOURCE_PUSHED) == 0)
+    if ((served->source->kind->flags & TDG__SOURCE_PUSHED) == 0)
         tdg__live_pass_on(live, uri);
-    else if (!slot->is_new)
-        check_told(slot, uri, tdg_server_notify_updated(live->server, uri, NULL));
+    else if (!is_new(served))
+        check_told(served, uri, tdg_server_notify_updated(live->server, uri, NULL));
 }
 
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
-    struct slot *slot = user;
-    tdg__live_t *live = slot->live;
+    struct served *served = user;
+    tdg__live_t *live = served->live;
 
-    if (slot->left)
+    if (served->state == LEAVING)
         return TDG_EENDED;
-    if (!speaks_for(slot, listed->uri))
+    if (!speaks_for(served, listed->uri))
         return 0;
 
-    bool is_regained =
-        live->lists_again && !tdg__listing_has(slot->listing, live->server, listed->uri);
-    int rv = tdg__listing_add(slot->listing, live->server, source, listed, read_resource);
+    bool is_regained = live->lists_again &&
+                       !tdg__listing_has(served->listing, live->server, listed->uri);
+    int rv =
+        tdg__listing_add(served->listing, live->server, source, listed, read_resource);
     if (rv == 0 && is_regained)
-        tell_regained(slot, listed->uri);
+        tell_regained(served, listed->uri);
     return rv;
 }
 
 static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
-    struct slot *slot = user;
+    struct served *served = user;
 
     (void)source;
-    if (!slot->left)
-        tdg__listing_remove(slot->listing, slot->live->server, uri,
-                            told || !speaks_for(slot, uri));
+    if (served->state != LEAVING)
+        tdg__listing_remove(served->listing, served->live->server, uri,
+                            told || !speaks_for(served, uri));
 }
 
 /* ---- Coming and going --------------------------------------------------- */
 
-static void free_slot(struct slot *slot) {
-    tdg__source_destroy(slot->source);
-    tdg__listing_unref(slot->listing);
-    tdg__free(slot->identity);
-    tdg__free(slot);
+static void free_served(struct served *served) {
+    assert(served->state == LEAVING && served->listing == NULL);
+    tdg__source_destroy(served->source);
+    tdg__free(served->identity);
+    tdg__free(served);
 }
 
 static void on_closer_closed(uv_handle_t *handle) {
@@ -348,24 +353,24 @@ static void on_closer_closed(uv_handle_t *handle) {
 }
 
 static void check_closed(tdg__live_t *live) {
-    if (live->closing && live->slots == NULL && live->leaving == 0 &&
+    if (live->closing && live->count == 0 && live->leaving == 0 &&
         live->large.encoding == 0 && !uv_is_closing((uv_handle_t *)&live->closer))
         uv_close((uv_handle_t *)&live->closer, on_closer_closed);
 }
 
 static void on_closed(void *user, tdg__source_t *source) {
-    struct slot *slot = user;
-    tdg__live_t *live = slot->live;
+    struct served *served = user;
+    tdg__live_t *live = served->live;
 
     (void)source;
     live->leaving--;
-    free_slot(slot);
+    free_served(served);
     check_closed(live);
 }
 
 static void on_log(void *user, tdg__source_t *source, tdg_log_level_t level,
                    const char *message) {
-    tdg__live_log(((struct slot *)user)->live, source, level, message);
+    log_of(((struct served *)user)->live, source, level, message);
 }
 
 static bool has_nothing(tdg__source_t *owner, const char *uri) {
@@ -384,14 +389,14 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
 
     /* An entry of one resource is listed also while it holds nothing. */
     bool is_listed = owner != NULL && owner->template_ == NULL &&
-                     tdg__listing_has(((const struct slot *)owner->host.user)->listing,
+                     tdg__listing_has(((const struct served *)owner->host.user)->listing,
                                       live->server, uri);
     int rv = is_listed ? TDG_ENOTFOUND : tdg_server_remove_resource(live->server, uri);
     if (rv == TDG_ENOTFOUND)
         rv = tdg_server_notify_deleted(live->server, uri, NULL);
-    if (rv < 0)
+    if (rv < 0 && rv != TDG_EENDED)
         live->ops.log(live->user, TDG_LOG_ERROR,
-                      "could not notify the subscribers of a resource that is gone");
+                      "could not notify the subscribers of a deleted resource");
 }
 
 /* It is listed by a source that has left, and by no other. Who is not ready may list it
@@ -413,7 +418,7 @@ static void unlist_outdated(void *user, const char *uri) {
 static bool is_displaced(void *user, const char *uri, const tdg__listing_t *listing) {
     const tdg__source_t *owner = tdg__live_owner(user, uri);
 
-    return owner != NULL && ((const struct slot *)owner->host.user)->listing != listing;
+    return owner != NULL && ((const struct served *)owner->host.user)->listing != listing;
 }
 
 void tdg__live_drop_outdated(tdg__live_t *live) {
@@ -429,8 +434,8 @@ void tdg__live_drop_outdated(tdg__live_t *live) {
     if (!live->overlaps)
         return;
     live->lists_again = true;
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        tdg__source_list_again(slot->source);
+    for (size_t i = 0; i < live->count; i++)
+        tdg__source_list_again(live->served[i]->source);
     live->lists_again = false;
 }
 
@@ -443,8 +448,8 @@ void tdg__live_check_ready(tdg__live_t *live) {
 }
 
 static void on_ready(void *user, tdg__source_t *source) {
-    struct slot *slot = user;
-    tdg__live_t *live = slot->live;
+    struct served *served = user;
+    tdg__live_t *live = served->live;
 
     (void)source;
     live->not_ready--;
@@ -460,42 +465,34 @@ static const tdg__source_host_ops_t host_ops = {
     on_ready,   tdg__live_on_watched, on_closed, on_log,
 };
 
-void tdg__slot_leave(struct slot *slot) {
-    tdg__live_t *live = slot->live;
+void tdg__served_leave(struct served *served) {
+    tdg__live_t *live = served->live;
 
-    slot->left = true;
+    assert(served->state == SERVING);
+    served->state = LEAVING;
     live->leaving++;
-    if (!slot->source->ready)
+    if (!served->source->ready)
         live->not_ready--;
-    live->ops.closing(live->user, slot->source);
-    slot->listing->outdated = live->has_outdated = true;
-    tdg__listing_unref(slot->listing); /* what is listed by it keeps it */
-    slot->listing = NULL;
-    tdg__source_close(slot->source);
+    live->ops.closing(live->user, served->source);
+    served->listing->outdated = live->has_outdated = true;
+    tdg__listing_unref(served->listing); /* what is listed by it keeps it */
+    served->listing = NULL;
+    tdg__source_close(served->source);
 }
 
-void tdg__slots_leave(struct slot *list) {
-    while (list != NULL) {
-        struct slot *slot = list;
-
-        list = slot->next;
-        tdg__slot_leave(slot);
-    }
-}
-
-static void list_entry(struct slot *slot) {
-    tdg__live_t *live = slot->live;
+static void list_entry(struct served *served) {
+    tdg__live_t *live = served->live;
     char text[256];
 
-    int rv = tdg__listing_add_entry(slot->listing, live->server, slot->source,
+    int rv = tdg__listing_add_entry(served->listing, live->server, served->source,
                                     read_resource, complete_variable);
-    slot->unlisted = rv == TDG_ENOMEM;
+    served->unlisted = rv == TDG_ENOMEM;
     if (rv < 0) {
         snprintf(text, sizeof(text), "cannot be listed%s: %s",
-                 slot->unlisted ? " now" : "", tdg_strerror(rv));
-        tdg__live_log(live, slot->source, TDG_LOG_ERROR, text);
+                 served->unlisted ? " now" : "", tdg_strerror(rv));
+        log_of(live, served->source, TDG_LOG_ERROR, text);
     }
-    if (slot->unlisted)
+    if (served->unlisted)
         tdg__live_try_again(live);
 }
 
@@ -504,32 +501,33 @@ void tdg__live_on_again(uv_timer_t *timer) {
     tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
     tdg__live_drop_outdated(live);
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (slot->unlisted)
-            list_entry(slot);
+    for (size_t i = 0; i < live->count; i++)
+        if (live->served[i]->unlisted)
+            list_entry(live->served[i]);
     while (watch != NULL) {
         uint32_t id = watch->id;
 
-        if (watch->again)
+        if (watch->state == TDG__WANTED_OWED)
             tdg__live_begin_again(live, watch);
         watch = tdg__wanted_next(&live->watches, id);
     }
 }
 
-/* Lists and opens a source. Returns false where it cannot work: it leaves then. */
-bool tdg__slot_enter(struct slot *slot) {
-    tdg__live_t *live = slot->live;
-    tdg__source_host_t host = {&host_ops, slot, live->loop, &live->heavy, &live->stale};
+bool tdg__served_enter(struct served *served) {
+    tdg__live_t *live = served->live;
+    tdg__source_host_t host = {&host_ops, served, live->loop, &live->heavy, &live->stale};
     int rv;
 
-    list_entry(slot);
+    assert(served->state == PREPARED);
+    served->state = SERVING;
+    list_entry(served);
     live->not_ready++;
-    rv = tdg__source_open(slot->source, &host);
+    rv = tdg__source_open(served->source, &host);
     if (rv == 0)
-        live->ops.opened(live->user, slot->source, slot->prepared);
+        live->ops.opened(live->user, served->source, served->prepared);
     else
-        live->ops.abandoned(live->user, slot->prepared);
-    slot->prepared = NULL;
+        live->ops.abandoned(live->user, served->prepared);
+    served->prepared = NULL;
     return rv == 0;
 }
 
@@ -564,7 +562,7 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
 
 void tdg__live_bind(tdg__live_t *live, tdg_server_t *server) {
     live->server = server;
-    tdg__large_bind(&live->large, tdg__server_answers(server));
+    tdg__large_bind(&live->large, server->answers);
 }
 
 void tdg__live_set_stale_size(tdg__live_t *live, size_t max_bytes) {
@@ -588,18 +586,21 @@ void tdg__live_close(tdg__live_t *live) {
     tdg__live_refuse_watches(live);
     tdg__large_close(&live->large, on_large_idle, live);
 
-    struct slot *served = live->slots;
+    size_t count = live->count;
 
-    live->slots = NULL;
+    live->count = 0;
     live->waits_for_ready = false;
-    tdg__slots_leave(served);
+    for (size_t i = 0; i < count; i++)
+        tdg__served_leave(live->served[i]);
     check_closed(live);
 }
 
 void tdg__live_destroy(tdg__live_t *live) {
     if (live == NULL)
         return;
+    assert(live->count == 0 && live->leaving == 0);
     tdg__roster_destroy(live->roster);
+    tdg__free(live->served);
     tdg__handover_done(&live->handover);
     tdg__large_done(&live->large);
     tdg__wanted_done(&live->watches);

@@ -18,7 +18,7 @@
 
 #include <tidings/server.h>
 
-#include "source/source.h"
+#include "source/common/source.h"
 
 typedef struct tdg__live tdg__live_t;
 

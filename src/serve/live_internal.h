@@ -12,18 +12,27 @@
 #include "serve/roster.h"
 #include "serve/wanted.h"
 
-/* A source that is served; or that has left, and says nothing any more. */
-struct slot {
-    struct slot *next;
+/* A source that is served, as one of a set. Every replacement makes the next set:
+ *
+ *                  in the next set               not in the next set, or live_close()
+ *     PREPARED ───────────────────────▶ SERVING ───────────────────────▶ LEAVING
+ *         │                             ▲     │ cannot work                 │ closed
+ *         └─ memory ran out: freed      └─────┘ in the next set, too        ▼ freed
+ *
+ * One that cannot work leaves as soon as it was opened. One that is LEAVING neither
+ * publishes nor lists anything. */
+enum serving { PREPARED, SERVING, LEAVING };
+
+struct served {
     tdg__live_t *live;
-    tdg__source_t *source;
-    tdg__listing_t *listing;
+    enum serving state;
+    unsigned first_set, last_set; /* numbers of the sets it is in */
+    tdg__source_t *source;        /* NULL: PREPARED */
+    tdg__listing_t *listing;      /* NULL: LEAVING */
     char *identity;
-    void *prepared;      /* by ops->prepare(); NULL once the source is open */
-    struct slot *before; /* whose place it takes, while the sources are being replaced */
-    bool stays;          /* likewise */
-    bool is_new;         /* in the last replacement */
-    bool left;
+    void *prepared; /* by ops->prepare(); NULL once the source is open */
+    struct served
+        *before;   /* whose place it takes, while the sources are being replaced */
     bool unlisted; /* memory ran out when its entry was to be listed */
 };
 
@@ -35,10 +44,12 @@ struct tdg__live {
     tdg__handover_t handover;
     tdg__heavy_t heavy;
     tdg__large_t large;
-    struct slot *slots;    /* served, in the order of the config */
+    struct served **served; /* in the order of the config; all are SERVING */
+    size_t count;
+    unsigned set;          /* the number of this set */
     tdg__roster_t *roster; /* of these */
     size_t not_ready;      /* of these */
-    size_t leaving;        /* slots whose sources are not closed yet */
+    size_t leaving;        /* others, whose sources are not closed yet */
     bool has_outdated; /* listed by sources that left: it goes when those are ready that
                           may list it again */
     bool overlaps;     /* sources may have lost URIs to others, or won them, in the last
@@ -52,21 +63,16 @@ struct tdg__live {
     uv_idle_t closer; /* says ops->closed() from the loop */
 };
 
-void tdg__live_log(tdg__live_t *live, const tdg__source_t *source, tdg_log_level_t level,
-                   const char *message);
-
 /* ---- live.c ------------------------------------------------------------- */
 
 /* Which source is to watch a URI or a template; or NULL. */
 tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *target);
 
-/* Lists and opens a source. Returns false where it cannot work: it leaves then. */
-bool tdg__slot_enter(struct slot *slot);
+/* Lists and opens a source. Returns false where it cannot work: it is to leave then. */
+bool tdg__served_enter(struct served *served);
 
-/* Begins to close a source that is in no list any more; all of a list. From now on it
- * neither publishes nor lists anything. */
-void tdg__slot_leave(struct slot *slot);
-void tdg__slots_leave(struct slot *list);
+/* Begins to close a source that is not one of the set any more. */
+void tdg__served_leave(struct served *served);
 
 /* A URI is another source's now, which is to look at it; or nobody's. */
 void tdg__live_pass_on(tdg__live_t *live, const char *uri);
@@ -82,7 +88,10 @@ void tdg__live_on_again(uv_timer_t *timer);
 
 void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                           int status);
+
+/* A list is watched in all sources that have one. */
 void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch);
+void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target);
 
 /* Lets the source that has the target watch it; `past` as in tdg__source_watch(). The
  * second is for what memory was missing for, and publishes whatever is found. */

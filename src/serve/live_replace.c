@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/live_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "server/worker.h"
-#include "source/checksum.h"
+#include "server/context/context.h"
+#include "source/common/checksum.h"
 
 static void put_node(tdg__text_t *text, const tdg__node_t *node) {
     if (node->kind == TDG__NODE_SCALAR) {
@@ -45,37 +46,38 @@ void tdg__live_free_entries(tdg__live_entry_t *entries, size_t count) {
     tdg__free(entries);
 }
 
-/* ---- A new list, beside the old one ------------------------------------- */
+/* ---- The next set, beside this one --------------------------------------- */
 
 struct plan {
     tdg__live_entry_t *entries;
-    struct slot **slots; /* of the entries; new ones have no source yet */
+    struct served **served; /* of the entries: PREPARED, or SERVING in both sets */
     size_t count;
     tdg__roster_t *roster;
 };
 
-static struct slot *slot_of(const tdg__source_t *source) {
+static struct served *served_of(const tdg__source_t *source) {
     return source->host.user;
 }
 
-/* A served slot whose entry says the same. One URI is one entry, so that is the one with
- * this URI; the few kinds that have none are never the same. */
-static struct slot *find_same(tdg__live_t *live, const tdg__live_entry_t *entry) {
+/* One that is served whose entry says the same. One URI is one entry, so that is the one
+ * with this URI; the few kinds that have none are never the same. */
+static struct served *find_same(tdg__live_t *live, const tdg__live_entry_t *entry) {
     const char *uri = entry->source->entry.uri;
     tdg__source_t *named = uri != NULL ? tdg__roster_named(live->roster, uri) : NULL;
-    struct slot *slot = named != NULL ? slot_of(named) : NULL;
+    struct served *served = named != NULL ? served_of(named) : NULL;
 
-    return slot != NULL && !slot->stays && strcmp(slot->identity, entry->identity) == 0
-               ? slot
+    return served != NULL && served->last_set == live->set &&
+                   strcmp(served->identity, entry->identity) == 0
+               ? served
                : NULL;
 }
 
-static int make_slot(tdg__live_t *live, const tdg__live_entry_t *entry,
-                     struct slot **ret) {
-    struct slot *same = find_same(live, entry);
+static int prepare_one(tdg__live_t *live, const tdg__live_entry_t *entry,
+                       struct served **ret) {
+    struct served *same = find_same(live, entry);
 
     if (same != NULL) {
-        same->stays = true;
+        same->last_set = live->set + 1;
         *ret = same;
         return 0;
     }
@@ -83,41 +85,48 @@ static int make_slot(tdg__live_t *live, const tdg__live_entry_t *entry,
     if (*ret == NULL)
         return TDG_ENOMEM;
     (*ret)->live = live;
+    (*ret)->first_set = (*ret)->last_set = live->set + 1;
     (*ret)->listing = tdg__listing_create(live);
     if ((*ret)->listing == NULL)
         return TDG_ENOMEM;
     return live->ops.prepare(live->user, entry->source, &(*ret)->prepared);
 }
 
-static void forget(tdg__live_t *live, struct plan *plan) {
-    for (size_t i = 0; plan->slots != NULL && i < plan->count; i++) {
-        if (plan->slots[i] == NULL || plan->slots[i]->stays)
-            continue;
-        live->ops.abandoned(live->user, plan->slots[i]->prepared);
-        tdg__listing_unref(plan->slots[i]->listing);
-        tdg__free(plan->slots[i]);
+static void forget_one(struct served *served) {
+    tdg__live_t *live = served->live;
+
+    if (served->state == SERVING) {
+        served->last_set = live->set;
+        return;
     }
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        slot->stays = false;
+    live->ops.abandoned(live->user, served->prepared);
+    tdg__listing_unref(served->listing);
+    tdg__free(served);
+}
+
+static void forget(struct plan *plan) {
+    for (size_t i = 0; plan->served != NULL && i < plan->count; i++)
+        if (plan->served[i] != NULL)
+            forget_one(plan->served[i]);
     for (size_t i = 0; i < plan->count; i++)
         destroy_entry(&plan->entries[i]);
     tdg__roster_destroy(plan->roster);
-    tdg__free(plan->slots);
+    tdg__free(plan->served);
 }
 
 /* Everything that may fail for want of memory. */
 static int prepare(tdg__live_t *live, struct plan *plan) {
     int rv = 0;
 
-    plan->slots = tdg__calloc(plan->count + 1, sizeof(*plan->slots));
+    plan->served = tdg__calloc(plan->count + 1, sizeof(*plan->served));
     plan->roster = tdg__roster_create(plan->count);
-    if (plan->slots == NULL || plan->roster == NULL)
+    if (plan->served == NULL || plan->roster == NULL)
         return TDG_ENOMEM;
     for (size_t i = 0; i < plan->count && rv == 0; i++) {
-        rv = make_slot(live, &plan->entries[i], &plan->slots[i]);
+        rv = prepare_one(live, &plan->entries[i], &plan->served[i]);
         if (rv == 0)
-            rv = tdg__roster_add(plan->roster, plan->slots[i]->stays
-                                                   ? plan->slots[i]->source
+            rv = tdg__roster_add(plan->roster, plan->served[i]->state == SERVING
+                                                   ? plan->served[i]->source
                                                    : plan->entries[i].source);
     }
     return rv;
@@ -142,13 +151,14 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__source_t *before = watch->source;
     tdg__source_t *now = tdg__live_watcher_of(live, watch->target);
 
-    if (watch->again) { /* memory was missing for the last move */
+    if (watch->state == TDG__WANTED_OWED) { /* memory was missing for the last move */
         tdg__live_begin_again(live, watch);
         return;
     }
     if (now == before)
         return;
-    if (!watch->answered) { /* nobody is subscribed yet: there is no past */
+    if (watch->state ==
+        TDG__WANTED_ASKED) { /* nobody is subscribed yet: there is no past */
         tdg__source_unwatch(before, watch->target);
         tdg__live_begin_watch(live, watch, NULL);
         return; /* it may be gone */
@@ -163,9 +173,7 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
 
 /* Begins anew, so that all are asked once, whoever has not answered yet. */
 static void move_lists(tdg__live_t *live, tdg__wanted_t *watch) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if (!slot->is_new && (slot->source->kind->flags & TDG__SOURCE_LISTS) != 0)
-            tdg__source_unwatch(slot->source, watch->target);
+    tdg__live_unwatch_lists(live, watch->target);
     tdg__live_watch_lists(live, watch);
 }
 
@@ -185,82 +193,84 @@ static void move_watches(tdg__live_t *live) {
 
 /* ---- Replacing ---------------------------------------------------------- */
 
-/* A source that goes on with the list of the one before it has what that one listed. */
-static void succeed(struct slot *slot, tdg__source_t *before) {
-    tdg__listing_t *listing = slot->listing;
+static bool is_in_this_set(const struct served *served) {
+    return served->last_set == served->live->set;
+}
 
-    if (before == NULL || slot_of(before)->stays ||
-        !tdg__source_succeeds(slot->source, before))
+/* A source that goes on with the list of the one before it has what that one listed. */
+static void succeed(struct served *served, tdg__source_t *before) {
+    tdg__listing_t *listing = served->listing;
+
+    if (before == NULL || is_in_this_set(served_of(before)) ||
+        !tdg__source_succeeds(served->source, before))
         return;
-    slot->before = slot_of(before);
-    if (slot->source->template_ != NULL && slot->source->kind->inherit != NULL) {
-        slot->listing = slot->before->listing;
-        slot->before->listing = listing;
+    served->before = served_of(before);
+    if (served->source->template_ != NULL && served->source->kind->inherit != NULL) {
+        served->listing = served->before->listing;
+        served->before->listing = listing;
     }
 }
 
 /* Returns false where it cannot work. */
-static bool enter(struct slot *slot, const tdg__live_entry_t *entry,
+static bool enter(struct served *served, const tdg__live_entry_t *entry,
                   const tdg__roster_t *roster_before) {
     const char *uri = entry->source->entry.uri;
 
-    slot->source = entry->source;
-    slot->identity = entry->identity;
-    slot->is_new = true;
+    served->source = entry->source;
+    served->identity = entry->identity;
     if (uri != NULL)
-        succeed(slot, tdg__roster_named(roster_before, uri));
-    return tdg__slot_enter(slot);
+        succeed(served, tdg__roster_named(roster_before, uri));
+    return tdg__served_enter(served);
 }
 
-static void inherit(tdg__live_t *live) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next) {
-        if (slot->before != NULL)
-            tdg__source_inherit(slot->source, slot->before->source);
-        slot->before = NULL;
-    }
-}
-
-/* Takes over the new list: opens what is new, moves what is watched, closes what is not
- * in it any more. */
-static void take_over(tdg__live_t *live, const struct plan *plan) {
-    struct slot *old = live->slots, *failed = NULL, **last = &live->slots;
-    tdg__roster_t *roster_before = live->roster;
-
-    for (struct slot **at = &old; *at != NULL;) /* what stays is taken out of it */
-        if ((*at)->stays)
-            *at = (*at)->next;
-        else
-            at = &(*at)->next;
-    live->slots = NULL;
+/* Opens what is new in the set, which replaces the one before it. */
+static void enter_all(tdg__live_t *live, const struct plan *plan,
+                      const tdg__roster_t *roster_before) {
+    live->set++;
+    live->served = plan->served;
+    live->count = 0;
     live->roster = plan->roster;
     live->waits_for_ready = false; /* some are ready at once; that is for later */
     for (size_t i = 0; i < plan->count; i++) {
-        struct slot *slot = plan->slots[i];
-        bool works = true;
+        struct served *served = plan->served[i];
 
-        slot->is_new = false;
-        if (slot->stays)
+        if (served->state == SERVING) {
             destroy_entry(&plan->entries[i]);
-        else
-            works = enter(slot, &plan->entries[i], roster_before);
-        slot->next = NULL;
-        if (works) {
-            *last = slot;
-            last = &slot->next;
-        } else { /* it is freed as soon as it is closed */
-            tdg__roster_remove(live->roster, slot->source);
-            slot->next = failed;
-            failed = slot;
+        } else if (!enter(served, &plan->entries[i], roster_before)) {
+            tdg__roster_remove(live->roster, served->source);
+            tdg__served_leave(served);
+            continue;
         }
+        live->served[live->count++] = served;
     }
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        slot->stays = false;
-    tdg__slots_leave(failed);
+}
+
+static void inherit_all(tdg__live_t *live) {
+    for (size_t i = 0; i < live->count; i++) {
+        struct served *served = live->served[i];
+
+        if (served->before != NULL)
+            tdg__source_inherit(served->source, served->before->source);
+        served->before = NULL;
+    }
+}
+
+/* Takes over the next set: opens what is new, moves what is watched, closes what is not
+ * in it any more. */
+static void take_over(tdg__live_t *live, const struct plan *plan) {
+    struct served **served_before = live->served;
+    size_t count_before = live->count;
+    tdg__roster_t *roster_before = live->roster;
+
+    enter_all(live, plan, roster_before);
     live->overlaps =
         tdg__roster_overlaps(roster_before) || tdg__roster_overlaps(live->roster);
-    inherit(live);
+    inherit_all(live);
     move_watches(live);
-    tdg__slots_leave(old);
+    for (size_t i = 0; i < count_before; i++)
+        if (!is_in_this_set(served_before[i]))
+            tdg__served_leave(served_before[i]);
+    tdg__free(served_before);
     tdg__roster_destroy(roster_before);
     live->waits_for_ready = true;
     live->has_outdated = live->has_outdated || live->overlaps;
@@ -273,17 +283,15 @@ int tdg__live_replace(tdg__live_t *live, tdg__live_entry_t *entries, size_t coun
     struct plan plan = {.entries = entries, .count = count};
 
     int rv = prepare(live, &plan);
-    if (rv < 0) {
-        forget(live, &plan);
-        return rv;
-    }
-    take_over(live, &plan);
-    tdg__free(plan.slots);
-    return 0;
+    if (rv < 0)
+        forget(&plan);
+    else
+        take_over(live, &plan);
+    return rv;
 }
 
 void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),
                     void *arg) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        visit(arg, slot->source);
+    for (size_t i = 0; i < live->count; i++)
+        visit(arg, live->served[i]->source);
 }

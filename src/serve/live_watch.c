@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/live_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,14 +15,14 @@ enum { AGAIN_MS = 100 };
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
     char text[256];
 
-    if (watch->answered && status < 0) {
-        snprintf(text, sizeof(text), "%.160s cannot be watched any more: %s",
+    if (watch->state != TDG__WANTED_ASKED && status < 0) {
+        snprintf(text, sizeof(text), "%.160s can no longer be watched: %s",
                  watch->target->name, tdg_strerror(status));
         live->ops.log(live->user, TDG_LOG_WARNING, text);
         watch->source = NULL;
         return;
     }
-    watch->answered = true;
+    watch->state = TDG__WANTED_ANSWERED;
     tdg_server_watch_done(live->server, watch->target, status);
     if (status < 0)
         tdg__wanted_remove(&live->watches, watch);
@@ -29,9 +30,10 @@ static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
 
 void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t *target,
                           int status) {
-    struct slot *slot = user;
-    tdg__live_t *live = slot->live;
-    tdg__wanted_t *watch = slot->left ? NULL : tdg__wanted_find(&live->watches, target);
+    struct served *served = user;
+    tdg__live_t *live = served->live;
+    tdg__wanted_t *watch =
+        served->state == LEAVING ? NULL : tdg__wanted_find(&live->watches, target);
 
     if (watch == NULL || (watch->source != NULL && watch->source != source))
         return;
@@ -40,12 +42,16 @@ void tdg__live_on_watched(void *user, tdg__source_t *source, const tdg_target_t 
     answer(live, watch, target->kind == TDG_TARGET_LIST ? 0 : status);
 }
 
+static bool lists(const struct served *served) {
+    return (served->source->kind->flags & TDG__SOURCE_LISTS) != 0;
+}
+
 /* All that list by themselves; that some of them cannot is no reason to refuse. */
 void tdg__live_watch_lists(tdg__live_t *live, tdg__wanted_t *watch) {
     watch->pending = 1;
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
-            tdg__source_watch(slot->source, watch->target, NULL) == TDG_EAGAIN)
+    for (size_t i = 0; i < live->count; i++)
+        if (lists(live->served[i]) &&
+            tdg__source_watch(live->served[i]->source, watch->target, NULL) == TDG_EAGAIN)
             watch->pending++;
     if (--watch->pending == 0)
         answer(live, watch, 0);
@@ -60,23 +66,26 @@ void tdg__live_try_again(tdg__live_t *live) {
  * left out, another spelling): not found, unless it was watched before a reload. A
  * template is one that the server does not list: the client asked for it. */
 static void answer_unowned(tdg__live_t *live, tdg__wanted_t *watch) {
-    int status = watch->answered ? TDG_WATCH_ABSENT : TDG_ENOTFOUND;
+    int status = watch->state == TDG__WANTED_ASKED ? TDG_ENOTFOUND : TDG_WATCH_ABSENT;
 
     answer(live, watch, watch->target->kind == TDG_TARGET_URI ? status : 0);
 }
 
 void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past) {
+    bool is_new = watch->state == TDG__WANTED_ASKED;
+
     watch->source = tdg__live_watcher_of(live, watch->target);
-    watch->again = false;
+    if (!is_new)
+        watch->state = TDG__WANTED_ANSWERED;
     if (watch->source == NULL) {
         answer_unowned(live, watch);
         return;
     }
 
     int rv = tdg__source_watch(watch->source, watch->target, past);
-    watch->again = rv == TDG_ENOMEM && watch->answered;
-    if (watch->again) {
+    if (rv == TDG_ENOMEM && !is_new) {
+        watch->state = TDG__WANTED_OWED;
         watch->source = NULL; /* which is not to be told to stop */
         tdg__live_try_again(live);
     } else if (rv != TDG_EAGAIN) {
@@ -87,8 +96,10 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
 /* What changed meanwhile nobody knows, so the first look is published, whatever it finds.
  */
 void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
+    assert(watch->state == TDG__WANTED_OWED && watch->source == NULL);
     tdg__live_begin_watch(live, watch, &(tdg__past_t){.unknown = true});
-    if (watch->source == NULL && !watch->again && watch->target->kind == TDG_TARGET_URI)
+    if (watch->source == NULL && watch->state == TDG__WANTED_ANSWERED &&
+        watch->target->kind == TDG_TARGET_URI)
         tdg__live_pass_on(live, watch->target->name);
 }
 
@@ -103,7 +114,7 @@ static void start_watch(tdg__live_t *live, const tdg_target_t *target) {
     tdg__wanted_t *watch = tdg__wanted_find(&live->watches, target);
 
     if (watch != NULL) { /* there was no memory to stop it */
-        if (watch->answered)
+        if (watch->state != TDG__WANTED_ASKED)
             tdg_server_watch_done(live->server, target, 0);
         return;
     }
@@ -127,10 +138,10 @@ static void run_watch(tdg__errand_t *task) {
     tdg__free(wish);
 }
 
-static void unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
-    for (struct slot *slot = live->slots; slot != NULL; slot = slot->next)
-        if ((slot->source->kind->flags & TDG__SOURCE_LISTS) != 0)
-            tdg__source_unwatch(slot->source, target);
+void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
+    for (size_t i = 0; i < live->count; i++)
+        if (lists(live->served[i]))
+            tdg__source_unwatch(live->served[i]->source, target);
 }
 
 static void run_unwatch(tdg__errand_t *task) {
@@ -142,7 +153,7 @@ static void run_unwatch(tdg__errand_t *task) {
 
     if (watch != NULL) {
         if (target.kind == TDG_TARGET_LIST)
-            unwatch_lists(live, &target);
+            tdg__live_unwatch_lists(live, &target);
         else if (watch->source != NULL)
             tdg__source_unwatch(watch->source, &target);
         tdg__wanted_remove(&live->watches, watch);
@@ -155,7 +166,7 @@ void tdg__live_refuse_watches(tdg__live_t *live) {
     tdg__wanted_t *watch = tdg__wanted_next(&live->watches, 0);
 
     for (; watch != NULL; watch = tdg__wanted_next(&live->watches, watch->id))
-        if (!watch->answered)
+        if (watch->state == TDG__WANTED_ASKED)
             tdg_server_watch_done(live->server, watch->target, TDG_EENDED);
 }
 
@@ -175,7 +186,7 @@ static int post_watch(tdg__live_t *live, const tdg_target_t *target,
 static int watcher_start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)server;
     int rv = post_watch(user, target, run_watch);
-    return rv < 0 ? rv : TDG_EAGAIN;
+    return rv < 0 ? rv : TDG_WATCH_PENDING;
 }
 
 /* Without memory the watching goes on, and costs what it costs. */

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "serve/roster.h"
 #include "serve/serve.h"
-#include "source/webhook.h"
+#include "source/push/webhook.h"
 
 enum { MAX_SOURCES = 10000 };
 
@@ -238,7 +238,7 @@ static int keep_config_back(const char *config_file, tdg__problems_t *problems,
     if (config_file == NULL || strcmp(config_file, "-") == 0)
         return 0;
     for (size_t i = 0; i < count; i++) {
-        int rv = absolute_path(config_file, &list[i].source->never);
+        int rv = absolute_path(config_file, &list[i].source->config_path);
 
         if (rv == TDG_ESYSTEM)
             tdg__problems_add(problems, 0, 0, "the current folder is not known: %s",

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/template_index.h"
-#include "source/webhook.h"
+#include "source/push/webhook.h"
 
 struct tdg__roster {
     tdg__source_t **sources; /* by number, from 1 */

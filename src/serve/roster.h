@@ -6,7 +6,7 @@
 #ifndef TDG_SERVE_ROSTER_H
 #define TDG_SERVE_ROSTER_H
 
-#include "source/source.h"
+#include "source/common/source.h"
 
 typedef struct tdg__roster tdg__roster_t;
 

@@ -134,7 +134,7 @@ static void reload(tdg__serve_t *serve) {
     if (serve->stopping || !serve->started)
         return;
     if (serve->opts.config_file == NULL || strcmp(serve->opts.config_file, "-") == 0) {
-        say(serve, TDG_LOG_NOTICE, "SIGHUP: there is no config file to read again");
+        say(serve, TDG_LOG_NOTICE, "SIGHUP: no config file to reload");
         return;
     }
     see_config(serve);
@@ -143,7 +143,8 @@ static void reload(tdg__serve_t *serve) {
                              &config, &entries, &count);
     if (rv < 0) {
         serve->opts.problems(serve->opts.user, &problems);
-        say(serve, TDG_LOG_ERROR, "%s was not taken (%s); what was served before goes on",
+        say(serve, TDG_LOG_ERROR,
+            "cannot reload %s (%s); the previous config stays in force",
             serve->opts.config_file,
             rv == TDG_EINVAL ? "see its mistakes above" : tdg_strerror(rv));
         tdg__problems_done(&problems);
@@ -167,8 +168,7 @@ static void reload(tdg__serve_t *serve) {
     }
     rv = tdg__live_publish(serve->live, serve->server, config->publish.key);
     if (rv < 0)
-        say(serve, TDG_LOG_ERROR, "publishing goes on with the old key: %s",
-            tdg_strerror(rv));
+        say(serve, TDG_LOG_ERROR, "publishing keeps the old key: %s", tdg_strerror(rv));
     tdg__config_destroy(serve->config);
     serve->config = config;
     if (serve->replaced) /* not said before the key is the new one, too */
@@ -320,7 +320,7 @@ bool tdg__serve_speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said) {
     return said == TDG__DIALECT_ERLMCP;
 }
 
-static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
+static int listen_on(tdg__serve_t *serve, const tdg__listen_url_t *listen) {
     const tdg__config_server_t *config = &serve->config->server;
     tdg_listen_opts_t opts = {
         .host = listen->host,
@@ -336,25 +336,23 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_t *listen) {
     int rv = tdg_server_listen(serve->server, &opts);
     if (rv == 0)
         return 0;
-    int error = errno;
-    tdg__listen_put(listen, url);
-    if (rv == TDG_ESYSTEM && error == EADDRINUSE)
+    tdg__listen_url_put(listen, url);
+    if (tdg_system_error(rv) == EADDRINUSE)
         say(serve, TDG_LOG_ERROR,
             "cannot listen on %s: something else does, another tidings maybe; "
             "`--listen http://127.0.0.1:0` takes any free port",
             url);
     else
-        say(serve, TDG_LOG_ERROR, "cannot listen on %s: %s", url,
-            rv == TDG_ESYSTEM ? strerror(error) : tdg_strerror(rv));
+        say(serve, TDG_LOG_ERROR, "cannot listen on %s: %s", url, tdg_strerror(rv));
     return rv;
 }
 
 static int listen_on_given(tdg__serve_t *serve) {
     for (const char *const *url = serve->opts.listen; *url != NULL; url++) {
         tdg__parse_error_t error;
-        tdg__listen_t listen;
+        tdg__listen_url_t listen;
 
-        int rv = tdg__listen_parse(*url, &listen, &error);
+        int rv = tdg__listen_url_parse(*url, &listen, &error);
         if (rv < 0)
             say(serve, TDG_LOG_ERROR, "--listen %s: %s", *url, error.text);
         else
@@ -392,7 +390,9 @@ static int listen_all(tdg__serve_t *serve) {
 static int make_server(tdg__serve_t *serve) {
     tdg_server_opts_t opts = serve->config->opts;
 
-    opts.watcher = tdg__live_watcher(serve->live);
+    const tdg_watcher_t watcher = tdg__live_watcher(serve->live);
+
+    opts.watcher = &watcher;
     opts.log = on_log;
     opts.log_user = serve;
     opts.debug = serve->opts.debug;

@@ -146,12 +146,8 @@ static void abandon(void *user, tdg__publish_item_t *item) {
         tdg__source_abandon(item->prepared);
 }
 
-tdg__publish_store_t tdg__live_store(tdg__live_t *live) {
-    return (tdg__publish_store_t){enter, check, commit, abandon, live};
-}
-
 int tdg__live_publish(tdg__live_t *live, tdg_server_t *server, const char *key) {
-    tdg__publish_store_t store = tdg__live_store(live);
+    tdg__publish_store_t store = {enter, check, commit, abandon, live};
     const char *const keys[] = {key, NULL};
     tdg__publish_opts_t opts = {.keys = keys, .store = &store};
 

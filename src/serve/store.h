@@ -7,13 +7,11 @@
 #define TDG_SERVE_STORE_H
 
 #include "serve/live.h"
-#include "server/publish.h"
-
-/* The store on top of these sources, which must outlive the server's workers. */
-tdg__publish_store_t tdg__live_store(tdg__live_t *live);
+#include "server/http/publish.h"
 
 /* Switches POST /publish on with this key, or off where it is NULL; before the start, or
- * while the server runs. Returns as tdg__server_enable_publish(). */
+ * while the server runs. The sources must outlive the server's workers. Returns as
+ * tdg__server_enable_publish(). */
 int tdg__live_publish(tdg__live_t *live, tdg_server_t *server, const char *key);
 
 #endif

@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * What clients watch, and which source watches it for them. */
+ * What clients watch, and which source watches it for them.
+ *
+ *     watcher.start ──▶ ASKED ── its source has answered, ──▶ ANSWERED ◀── begun again
+ *                         │      or nobody has it               │  ▲            │
+ *                         ▼                                     │  └─ moves ────┤
+ *                      refused: gone                            ▼               │
+ *                                          memory ran out in a move ──▶ OWED ───┘
+ *
+ * It goes with watcher.stop from any of them. */
 #ifndef TDG_SERVE_WANTED_H
 #define TDG_SERVE_WANTED_H
 
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/pool.h"
-#include "source/source.h"
+#include "source/common/source.h"
+
+typedef enum tdg__wanted_state {
+    TDG__WANTED_ASKED,    /* the server waits for an answer */
+    TDG__WANTED_ANSWERED, /* and knows that it is watched, be it by nobody */
+    TDG__WANTED_OWED,     /* but nobody watches it: that is tried again */
+} tdg__wanted_state_t;
 
 typedef struct tdg__wanted {
     uint32_t id, hash;
+    tdg__wanted_state_t state;
     tdg__source_t *source; /* NULL: nobody has it at present */
-    bool answered;         /* the server knows that it is watched */
-    bool again;            /* memory ran out when it was to move to another source */
     unsigned pending;      /* a list: sources that have not answered yet */
     tdg_target_t *target;  /* owned */
 } tdg__wanted_t;

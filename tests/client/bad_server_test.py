@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bad_server_test.py [GROUP...]: the client against a server that misbehaves, in both eras, and
+"""bad_server_test.py [GROUP... [SHARE/SHARES]]: the client against a server that misbehaves, in both eras, and
 both as one of ours (with versions and cursors) and as a stranger. Whatever it does, no missed
 change is silent, what fails says so, and the server meets no storm. Writes TAP. TDG_DRIVER names
 another driver to test, such as one built with a sanitizer."""
@@ -20,7 +20,7 @@ def reraise(text):
 
 
 def main():
-    groups = sys.argv[1:] or GROUPS
+    groups = [word for word in sys.argv[1:] if not tap.take_share(word)] or GROUPS
     for group in groups:
         if group not in GROUPS:
             sys.exit(f'no group {group}; there are: {" ".join(GROUPS)}')

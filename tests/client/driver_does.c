@@ -39,21 +39,28 @@ static json_t *on_input(void *user, const char *method, const json_t *params) {
     return answer != NULL ? json_deep_copy(answer) : NULL;
 }
 
-static void on_log(void *user, tdg_client_log_level_t level, const char *line) {
-    static const char *const levels[] = {"debug", "info", "warning", "program"};
+static void on_log(void *user, tdg_log_level_t level, const char *line) {
+    static const char *const levels[] = {[TDG_LOG_DEBUG] = "debug",
+                                         [TDG_LOG_INFO] = "info",
+                                         [TDG_LOG_WARNING] = "warning"};
     const driven_t *driven = user;
 
     driver_tell(json_pack("{s:s, s:s, s:s}", "log", levels[level], "client", driven->name,
                           "line", line));
 }
 
+static void on_stderr(void *user, const char *line) {
+    const driven_t *driven = user;
+
+    driver_tell(json_pack("{s:s, s:s, s:s}", "log", "program", "client", driven->name,
+                          "line", line));
+}
+
 /* Events as they come, until the client has ended or is to be closed. */
 static void *fetch(void *arg) {
     driven_t *driven = arg;
-    struct pollfd wait[] = {
-        {.fd = tdg_client_fd(driven->client), .events = POLLIN},
-        {.fd = driven->wake[0],               .events = POLLIN}
-    };
+    struct pollfd wait[] = {{.fd = tdg_client_fd(driven->client), .events = POLLIN},
+                            {.fd = driven->wake[0], .events = POLLIN}};
     int rv = 0;
 
     while (rv == 0 || rv == TDG_ETIMEDOUT) {
@@ -92,6 +99,7 @@ static json_t *do_connect(driven_t *driven, const json_t *line) {
     driver_opts(driven->opts, &opts);
     opts.user = driven;
     opts.log = on_log;
+    opts.on_stderr = on_stderr;
     opts.on_input = driven->input != NULL ? on_input : NULL;
     opts.on_event = json_is_true(json_object_get(line, "callback")) ? on_event : NULL;
 
@@ -144,20 +152,20 @@ static json_t *do_facts(driven_t *driven, const json_t *line) {
 }
 
 static json_t *do_counts(driven_t *driven, const json_t *line) {
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
 
     (void)line;
-    tdg_client_count(driven->client, &counts);
-    return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "code",
-        "TDG_OK", "updates", (json_int_t)counts.updates, "repeated",
-        (json_int_t)counts.repeated, "older", (json_int_t)counts.older, "reconnects",
-        (json_int_t)counts.reconnects, "streams", (json_int_t)counts.streams,
-        "initialised", (json_int_t)counts.initialised, "requests",
-        (json_int_t)counts.requests, "keepalives", (json_int_t)counts.keepalives, "reads",
-        (json_int_t)counts.reads, "retrying", (json_int_t)counts.retrying,
-        "subscriptions", (json_int_t)counts.subscriptions, "waiting",
-        (json_int_t)counts.waiting);
+    tdg_client_counters(driven->client, &counts);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "code", "TDG_OK", "updates", (json_int_t)counts.updates, "repeated",
+                     (json_int_t)counts.repeated, "older", (json_int_t)counts.older,
+                     "reconnects", (json_int_t)counts.reconnects, "streams",
+                     (json_int_t)counts.streams, "initialised",
+                     (json_int_t)counts.sessions, "requests", (json_int_t)counts.requests,
+                     "keepalives", (json_int_t)counts.keepalives, "reads",
+                     (json_int_t)counts.reads, "retrying", (json_int_t)counts.retrying,
+                     "subscriptions", (json_int_t)counts.subscriptions, "waiting",
+                     (json_int_t)counts.pending);
 }
 
 /* ---- Subscriptions ------------------------------------------------------ */
@@ -253,7 +261,7 @@ static json_t *do_list(driven_t *driven, const json_t *line) {
 
     if (list < 0)
         return driver_answer(TDG_EINVAL, NULL);
-    rv = tdg_client_list(driven->client, (tdg_list_t)list, &found, &failure);
+    rv = tdg_client_list(driven->client, (tdg_list_kind_t)list, &found, &failure);
     return with(rv, &failure, "result", found);
 }
 
@@ -319,23 +327,23 @@ json_t *driver_do(const json_t *line) {
         const char *name;
         json_t *(*work)(driven_t *driven, const json_t *line);
     } table[] = {
-        {"connect",       do_connect      },
-        {"close",         do_close        },
-        {"facts",         do_facts        },
-        {"counts",        do_counts       },
-        {"subscribe",     do_subscribe    },
+        {"connect", do_connect},
+        {"close", do_close},
+        {"facts", do_facts},
+        {"counts", do_counts},
+        {"subscribe", do_subscribe},
         {"subscribe_all", do_subscribe_all},
-        {"unsubscribe",   do_unsubscribe  },
+        {"unsubscribe", do_unsubscribe},
         {"subscriptions", do_subscriptions},
-        {"watch_lists",   do_watch_lists  },
-        {"next",          do_next         },
-        {"list",          do_list         },
-        {"read",          do_read         },
-        {"call",          do_call         },
-        {"prompt",        do_prompt       },
-        {"complete",      do_complete     },
-        {"ping",          do_ping         },
-        {"request",       do_request      },
+        {"watch_lists", do_watch_lists},
+        {"next", do_next},
+        {"list", do_list},
+        {"read", do_read},
+        {"call", do_call},
+        {"prompt", do_prompt},
+        {"complete", do_complete},
+        {"ping", do_ping},
+        {"request", do_request},
     };
     const char *name = text_of(line, "do");
     driven_t *driven = driver_find(text_of(line, "client"));

@@ -51,9 +51,9 @@ static unsigned flags_of(const json_t *line) {
         const char *name;
         unsigned flag;
     } flags[] = {
-        {"patient",        TDG_CLIENT_PATIENT       },
-        {"one_life",       TDG_CLIENT_ONE_LIFE      },
-        {"logs",           TDG_CLIENT_LOGS          },
+        {"patient", TDG_CLIENT_PATIENT},
+        {"one_life", TDG_CLIENT_ONE_LIFE},
+        {"logs", TDG_CLIENT_LOGS},
         {"insecure_token", TDG_CLIENT_INSECURE_TOKEN},
     };
     unsigned found = 0;

@@ -22,7 +22,7 @@ static void fail(const char *what, int code, tdg_failure_t *failure) {
     exit(1);
 }
 
-static json_t *list(tdg_list_t which) {
+static json_t *list(tdg_list_kind_t which) {
     tdg_failure_t failure = {0};
     json_t *found;
     int rv = tdg_client_list(client, which, &found, &failure);
@@ -235,25 +235,30 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenarios[] = {
-    {"initialize",                          only_lists_tools         },
-    {"tools_call",                          adds_numbers             },
-    {"elicitation-sep1034-client-defaults", accepts_defaults         },
-    {"sse-retry",                           comes_back_for_the_answer},
-    {"request-metadata",                    asks_for_tools           },
-    {"sep-2322-client-request-state",       answers_what_is_asked    },
-    {"http-standard-headers",               uses_everything          },
-    {"http-custom-headers",                 calls_what_it_is_told    },
-    {"http-invalid-tool-headers",           calls_tools              },
-    {"json-schema-ref-no-deref",            only_lists_tools         },
-    {"json-schema-2020-12-preservation",    echoes_a_schema          },
+    {"initialize", only_lists_tools},
+    {"tools_call", adds_numbers},
+    {"elicitation-sep1034-client-defaults", accepts_defaults},
+    {"sse-retry", comes_back_for_the_answer},
+    {"request-metadata", asks_for_tools},
+    {"sep-2322-client-request-state", answers_what_is_asked},
+    {"http-standard-headers", uses_everything},
+    {"http-custom-headers", calls_what_it_is_told},
+    {"http-invalid-tool-headers", calls_tools},
+    {"json-schema-ref-no-deref", only_lists_tools},
+    {"json-schema-2020-12-preservation", echoes_a_schema},
 };
 
 /* ---- Running one -------------------------------------------------------- */
 
-static void on_log(void *user, tdg_client_log_level_t level, const char *line) {
+static void on_log(void *user, tdg_log_level_t level, const char *line) {
     (void)user;
-    if (level != TDG_CLIENT_LOG_DEBUG)
+    if (level != TDG_LOG_DEBUG)
         fprintf(stderr, "%s\n", line);
+}
+
+static void on_stderr(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "%s\n", line);
 }
 
 static tdg_era_t era(void) {
@@ -272,6 +277,7 @@ int main(int argc, char **argv) {
         .era = era(),
         .on_input = on_input,
         .log = on_log,
+        .on_stderr = on_stderr,
     };
     tdg_failure_t failure = {0};
     int rv;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tdg_server_opts_t opts = {.name = "fixture", .linger_ms = 50};
+static tdg_settings_t settings;
+static tdg_server_opts_t opts = {
+    .name = "fixture", .settings = &settings, .linger_ms = 50};
 static bool use_http, use_stdio, erlmcp;
 static uint32_t port, rate_limit = UINT32_MAX;
 
@@ -18,21 +20,21 @@ static const struct {
     const char *name;
     unsigned flag;
 } flags[] = {
-    {"--no-legacy",          TDG_NO_LEGACY         },
-    {"--no-modern",          TDG_NO_MODERN         },
-    {"--no-subscribe",       TDG_NO_SUBSCRIBE      },
-    {"--no-list-changed",    TDG_NO_LIST_CHANGED   },
-    {"--no-logging",         TDG_NO_LOGGING        },
+    {"--no-legacy", TDG_NO_LEGACY},
+    {"--no-modern", TDG_NO_MODERN},
+    {"--no-subscribe", TDG_NO_SUBSCRIBE},
+    {"--no-list-changed", TDG_NO_LIST_CHANGED},
+    {"--no-logging", TDG_NO_LOGGING},
     {"--no-params-metadata", TDG_NO_PARAMS_METADATA},
-    {"--no-meta-metadata",   TDG_NO_META_METADATA  },
-    {"--any-template",       TDG_ANY_TEMPLATE      },
+    {"--no-meta-metadata", TDG_NO_META_METADATA},
+    {"--any-template", TDG_ANY_TEMPLATE},
 };
 
 static const struct {
     const char *name;
     tdg_timing_mode_t mode;
 } timings[] = {
-    {"--batch",    TDG_TIMING_BATCH   },
+    {"--batch", TDG_TIMING_BATCH},
     {"--debounce", TDG_TIMING_DEBOUNCE},
     {"--throttle", TDG_TIMING_THROTTLE},
 };
@@ -41,29 +43,29 @@ static const struct {
     const char *name;
     uint32_t *value;
 } numbers[] = {
-    {"--http",                     &port                         },
-    {"--rate-limit",               &rate_limit                   }, /* milliseconds; 0: off */
-    {"--workers",                  &opts.workers                 },
-    {"--linger-ms",                &opts.linger_ms               },
-    {"--page-size",                &opts.page_size               },
-    {"--keepalive-ms",             &opts.keepalive_ms            },
-    {"--request-timeout-ms",       &opts.request_timeout_ms      },
-    {"--idle-timeout-ms",          &opts.idle_timeout_ms         },
-    {"--session-idle-ms",          &opts.session_idle_ms         },
-    {"--stream-lifetime-ms",       &opts.stream_lifetime_ms      },
-    {"--retry-ms",                 &opts.retry_ms                },
-    {"--stop-timeout-ms",          &opts.stop_timeout_ms         },
-    {"--max-connections",          &opts.max_connections         },
-    {"--max-sessions",             &opts.max_sessions            },
+    {"--http", &port},
+    {"--rate-limit", &rate_limit}, /* milliseconds; 0: off */
+    {"--workers", &opts.workers},
+    {"--linger-ms", &opts.linger_ms},
+    {"--page-size", &opts.page_size},
+    {"--keepalive-ms", &opts.keepalive_ms},
+    {"--request-timeout-ms", &opts.request_timeout_ms},
+    {"--idle-timeout-ms", &opts.idle_timeout_ms},
+    {"--session-idle-ms", &opts.session_idle_ms},
+    {"--stream-lifetime-ms", &opts.stream_lifetime_ms},
+    {"--retry-ms", &opts.retry_ms},
+    {"--stop-timeout-ms", &opts.stop_timeout_ms},
+    {"--max-connections", &opts.max_connections},
+    {"--max-sessions", &opts.max_sessions},
     {"--max-sessions-per-address", &opts.max_sessions_per_address},
-    {"--handshake-timeout-ms",     &opts.handshake_timeout_ms    },
-    {"--max-calls",                &opts.max_calls               },
-    {"--max-streams",              &opts.max_streams             },
-    {"--max-header-bytes",         &opts.max_header_bytes        },
-    {"--max-message-bytes",        &opts.max_message_bytes       },
-    {"--max-subscriptions",        &opts.max_subscriptions       },
-    {"--max-pending",              &opts.max_pending             },
-    {"--max-history",              &opts.max_history             },
+    {"--handshake-timeout-ms", &opts.handshake_timeout_ms},
+    {"--max-calls", &opts.max_calls},
+    {"--max-streams", &opts.max_streams},
+    {"--max-header-bytes", &opts.max_header_bytes},
+    {"--max-message-bytes", &opts.max_message_bytes},
+    {"--max-subscriptions", &opts.max_subscriptions},
+    {"--max-pending", &opts.max_pending},
+    {"--max-history", &opts.max_history},
 };
 
 static void usage(const char *name) {
@@ -90,7 +92,7 @@ static bool take_flag(const char *name) {
     if (strcmp(name, "--erlmcp") == 0)
         return erlmcp = true;
     if (strcmp(name, "--immediate") == 0) {
-        opts.settings.timing = TDG_TIMING_IMMEDIATE;
+        settings.timing = TDG_TIMING_IMMEDIATE;
         return true;
     }
     return false;
@@ -104,8 +106,8 @@ static bool take_number(const char *name, const char *text) {
         return false;
     for (size_t i = 0; i < sizeof(timings) / sizeof(timings[0]); i++)
         if (strcmp(name, timings[i].name) == 0) {
-            opts.settings.timing = timings[i].mode;
-            opts.settings.window_ms = (uint32_t)value;
+            settings.timing = timings[i].mode;
+            settings.window_ms = (uint32_t)value;
             return true;
         }
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -128,9 +130,8 @@ static void read_options(int argc, char **argv) {
     if (!use_http && !use_stdio)
         usage("a server without --http and --stdio");
     if (rate_limit != UINT32_MAX)
-        opts.settings.rate_limit_ms =
-            rate_limit == 0 ? TDG_RATE_OFF : (int32_t)rate_limit;
-    opts.watcher = fixture_watcher;
+        settings.rate_limit_ms = rate_limit == 0 ? TDG_RATE_OFF : (int32_t)rate_limit;
+    opts.watcher = &fixture_watcher;
 }
 
 static int offer(tdg_server_t *server) {

@@ -28,23 +28,23 @@ static const struct fixed {
     const char *name, *description, *result;
 } fixed_tools[] =
     {
-        {"test_simple_text",            "One text.",
-         "{'content': [{'type': 'text', 'text': 'A simple text for testing.'}]}"       },
-        {"test_image_content",          "One image.",
+        {"test_simple_text", "One text.",
+         "{'content': [{'type': 'text', 'text': 'A simple text for testing.'}]}"},
+        {"test_image_content", "One image.",
          "{'content': [{'type': 'image', 'data': '" PNG "', 'mimeType': 'image/png'}]}"},
-        {"test_audio_content",          "One sound.",
+        {"test_audio_content", "One sound.",
          "{'content': [{'type': 'audio', 'data': '" WAV "', 'mimeType': 'audio/wav'}]}"},
-        {"test_embedded_resource",      "One embedded resource.",
+        {"test_embedded_resource", "One embedded resource.",
          "{'content': [{'type': 'resource', 'resource': {'uri': "
          "'test://embedded-resource',"
-         " 'mimeType': 'text/plain', 'text': 'An embedded resource.'}}]}"              },
+         " 'mimeType': 'text/plain', 'text': 'An embedded resource.'}}]}"},
         {"test_multiple_content_types", "Text, image and resource.",
          "{'content': [{'type': 'text', 'text': 'Several kinds:'},"
          " {'type': 'image', 'data': '" PNG "', 'mimeType': 'image/png'},"
          " {'type': 'resource', 'resource': {'uri': 'test://mixed-content-resource',"
-         " 'mimeType': 'application/json', 'text': '{}'}}]}"                           },
-        {"test_streaming_elicitation",  "Answers without asking anybody.",
-         "{'content': [{'type': 'text', 'text': 'Nothing was asked.'}]}"               },
+         " 'mimeType': 'application/json', 'text': '{}'}}]}"},
+        {"test_streaming_elicitation", "Answers without asking anybody.",
+         "{'content': [{'type': 'text', 'text': 'Nothing was asked.'}]}"},
 },
   fixed_prompts[] = {
       {"test_simple_prompt", "One text.",
@@ -193,18 +193,18 @@ static void call_region(void *user, tdg_request_t *request, const json_t *argume
 }
 
 static const struct offered_tool tools[] = {
-    {"test_tool_with_logging",     "Three log messages.",     call_logging,            NULL},
-    {"test_logging_tool",          "Three log messages.",     call_logging,            NULL},
-    {"test_tool_with_progress",    "Three steps.",            call_progress,           NULL},
-    {"test_error_handling",        "Fails.",                  call_error,              NULL},
-    {"test_reconnection",          "Lets the connection go.", call_reconnection,       NULL},
-    {"test_missing_capability",    "Needs sampling.",         call_missing_capability, NULL},
-    {"test_trigger_tool_change",   "Changes the tools.",      call_tool_change,        NULL},
-    {"test_trigger_prompt_change", "Changes the prompts.",    call_prompt_change,      NULL},
-    {"test_region",                "Says where.",             call_region,
+    {"test_tool_with_logging", "Three log messages.", call_logging, NULL},
+    {"test_logging_tool", "Three log messages.", call_logging, NULL},
+    {"test_tool_with_progress", "Three steps.", call_progress, NULL},
+    {"test_error_handling", "Fails.", call_error, NULL},
+    {"test_reconnection", "Lets the connection go.", call_reconnection, NULL},
+    {"test_missing_capability", "Needs sampling.", call_missing_capability, NULL},
+    {"test_trigger_tool_change", "Changes the tools.", call_tool_change, NULL},
+    {"test_trigger_prompt_change", "Changes the prompts.", call_prompt_change, NULL},
+    {"test_region", "Says where.", call_region,
      "{\"type\": \"object\", \"properties\": {\"region\": {\"type\": \"string\","
-     " \"x-mcp-header\": \"Region\"}}}"                                                    },
-    {"json_schema_2020_12_tool",   "Has a schema to keep.",   call_error,
+     " \"x-mcp-header\": \"Region\"}}}"},
+    {"json_schema_2020_12_tool", "Has a schema to keep.", call_error,
      "{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\", \"type\": "
      "\"object\","
      " \"$defs\": {\"address\": {\"$anchor\": \"addressDef\", \"type\": \"object\","
@@ -215,7 +215,7 @@ static const struct offered_tool tools[] = {
      " \"allOf\": [{\"anyOf\": [{\"required\": [\"phone\"]}, {\"required\": "
      "[\"email\"]}]}],"
      " \"if\": {\"required\": [\"name\"]}, \"then\": {\"required\": [\"phone\"]},"
-     " \"else\": {\"required\": [\"email\"]}, \"additionalProperties\": false}"            },
+     " \"else\": {\"required\": [\"email\"]}, \"additionalProperties\": false}"},
 };
 
 /* ---- Prompts with arguments --------------------------------------------- */
@@ -254,10 +254,11 @@ static const struct {
     tdg_call_fn get;
     tdg_complete_fn complete;
 } prompts[] = {
-    {"test_prompt_with_arguments",         "Says its arguments.",
-     "[{'name': 'arg1', 'required': true}, {'name': 'arg2', 'required': true}]", get_arguments, complete_argument},
+    {"test_prompt_with_arguments", "Says its arguments.",
+     "[{'name': 'arg1', 'required': true}, {'name': 'arg2', 'required': true}]",
+     get_arguments, complete_argument},
     {"test_prompt_with_embedded_resource", "Embeds a resource.",
-     "[{'name': 'resourceUri', 'required': true}]",                              get_embedded,  NULL             },
+     "[{'name': 'resourceUri', 'required': true}]", get_embedded, NULL},
 };
 
 /* ---- Resources ---------------------------------------------------------- */
@@ -286,9 +287,9 @@ static const struct {
     const char *uri, *name, *mime_type;
     tdg_read_fn read;
 } resources[] = {
-    {"test://static-text",      "static text",   "text/plain", read_text  },
-    {"test://static-binary",    "static binary", "image/png",  read_binary},
-    {"test://watched-resource", "watched",       "text/plain", read_text  },
+    {"test://static-text", "static text", "text/plain", read_text},
+    {"test://static-binary", "static binary", "image/png", read_binary},
+    {"test://watched-resource", "watched", "text/plain", read_text},
 };
 
 /* ---- Adding them -------------------------------------------------------- */

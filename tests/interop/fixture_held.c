@@ -118,10 +118,10 @@ void fixture_release_all(void) {
 }
 
 static const struct offered_tool tools[] = {
-    {"hold",    "Is answered when release is called.", call_hold,    WITH_STRING("key")},
-    {"release", "Answers what is held.",               call_release, WITH_STRING("key")},
-    {"held",    "Says whether something is held.",     call_held,    WITH_STRING("key")},
-    {"advance", "Reports progress of what is held.",   call_advance, WITH_STRING("key")},
+    {"hold", "Is answered when release is called.", call_hold, WITH_STRING("key")},
+    {"release", "Answers what is held.", call_release, WITH_STRING("key")},
+    {"held", "Says whether something is held.", call_held, WITH_STRING("key")},
+    {"advance", "Reports progress of what is held.", call_advance, WITH_STRING("key")},
 };
 
 int fixture_add_held(tdg_server_t *server) {

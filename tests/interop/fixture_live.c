@@ -80,7 +80,7 @@ static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)server;
     count(&started, target->name);
     if (strncmp(target->name, "slow://", 7) == 0)
-        return TDG_EAGAIN;
+        return TDG_WATCH_PENDING;
     if (strncmp(target->name, "deny://", 7) == 0)
         return TDG_EREFUSED;
     return 0;
@@ -140,9 +140,9 @@ static const struct {
     const char *uri_template, *name;
     tdg_complete_fn complete;
 } templates[] = {
-    {"live://item/{id}", "item",   complete_item},
-    {"slow://{name}",    "slow",   NULL         },
-    {"deny://{name}",    "denied", NULL         },
+    {"live://item/{id}", "item", complete_item},
+    {"slow://{name}", "slow", NULL},
+    {"deny://{name}", "denied", NULL},
 };
 
 int fixture_add_live(tdg_server_t *server) {

@@ -210,7 +210,7 @@ static void call_log(void *user, tdg_request_t *request, const json_t *arguments
 /* ---- Looking inside ----------------------------------------------------- */
 
 static void call_counters(void *user, tdg_request_t *request, const json_t *arguments) {
-    tdg_counters_t c;
+    tdg_server_counters_t c;
 
     (void)user;
     (void)arguments;
@@ -264,21 +264,21 @@ static void call_arm(void *user, tdg_request_t *request, const json_t *arguments
 /* ---- The table ---------------------------------------------------------- */
 
 static const struct offered_tool tools[] = {
-    {"publish",         "Says that a resource changed.",            call_publish,         WITH_STRING("uri") },
-    {"delete",          "Says that a resource is gone.",            call_delete,          WITH_STRING("uri") },
-    {"configure",       "Sets when subscribers are told.",          call_configure,       WITH_STRING("uri") },
-    {"add_resource",    "Adds a resource.",                         call_add_resource,    WITH_STRING("uri") },
-    {"remove_resource", "Removes a resource.",                      call_remove_resource, WITH_STRING("uri") },
-    {"add_tool",        "Adds a tool.",                             call_add_tool,        WITH_STRING("name")},
-    {"remove_tool",     "Removes a tool.",                          call_remove_tool,     WITH_STRING("name")},
-    {"add_prompt",      "Adds a prompt.",                           call_add_prompt,      WITH_STRING("name")},
-    {"remove_prompt",   "Removes a prompt.",                        call_remove_prompt,   WITH_STRING("name")},
-    {"slow",            "Answers later, from another thread.",      call_slow,            NULL               },
-    {"log",             "Sends log messages.",                      call_log,             NULL               },
-    {"counters",        "Numbers about the server.",                call_counters,        NULL               },
-    {"subscriptions",   "Who is subscribed to what.",               call_subscriptions,   NULL               },
-    {"watched",         "How often watching was started, stopped.", call_watched,         NULL               },
-    {"arm",             "Lets a watcher under slow:// begin.",      call_arm,             WITH_STRING("uri") },
+    {"publish", "Says that a resource changed.", call_publish, WITH_STRING("uri")},
+    {"delete", "Says that a resource is gone.", call_delete, WITH_STRING("uri")},
+    {"configure", "Sets when subscribers are told.", call_configure, WITH_STRING("uri")},
+    {"add_resource", "Adds a resource.", call_add_resource, WITH_STRING("uri")},
+    {"remove_resource", "Removes a resource.", call_remove_resource, WITH_STRING("uri")},
+    {"add_tool", "Adds a tool.", call_add_tool, WITH_STRING("name")},
+    {"remove_tool", "Removes a tool.", call_remove_tool, WITH_STRING("name")},
+    {"add_prompt", "Adds a prompt.", call_add_prompt, WITH_STRING("name")},
+    {"remove_prompt", "Removes a prompt.", call_remove_prompt, WITH_STRING("name")},
+    {"slow", "Answers later, from another thread.", call_slow, NULL},
+    {"log", "Sends log messages.", call_log, NULL},
+    {"counters", "Numbers about the server.", call_counters, NULL},
+    {"subscriptions", "Who is subscribed to what.", call_subscriptions, NULL},
+    {"watched", "How often watching was started, stopped.", call_watched, NULL},
+    {"arm", "Lets a watcher under slow:// begin.", call_arm, WITH_STRING("uri")},
 };
 
 int fixture_offer_tools(tdg_server_t *server, const struct offered_tool *list, size_t n) {

@@ -97,9 +97,9 @@ describe('a config that is read again', () => {
     const all = await openAll(program, 'stays://a.txt');
     program.configure('resources:\n  - files: x\n    evry: 1s\n  - nonsense: 1\n');
     program.child.kill('SIGHUP');
-    await program.logged(/resources\[0\]\.evry: there is no such option/);
-    await program.logged(/resources\[1\]: this says no kind/);
-    await program.logged(/was not taken/);
+    await program.logged(/resources\[0\]\.evry: unknown option/);
+    await program.logged(/resources\[1\]: this entry has no kind/);
+    await program.logged(/the previous config stays in force/);
     replace(join(dir, 'stays', 'a.txt'), '1');
     for (const watched of all) {
       await watched.follows(() => {}, '1');

@@ -106,10 +106,7 @@ static struct kept_cursor cursor_for(struct run *run, const struct op *op) {
     case CURSOR_FOREIGN:
     case CURSOR_AHEAD: /* the same to whoever relies on it; sent_cursor() has the number
                         */
-        return (struct kept_cursor){
-            true, {FOREIGN_EPOCH, 3},
-             run->truth.serial
-        };
+        return (struct kept_cursor){true, {FOREIGN_EPOCH, 3}, run->truth.serial};
     default:
         return truth_kept(&run->truth, (1U << (op->cursor - CURSOR_KEPT)) - 1);
     }

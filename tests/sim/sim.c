@@ -198,18 +198,12 @@ static void simplify(struct script *script, const char *kind, time_t deadline) {
         size_t offset;
         int32_t nothing;
     } fields[] = {
-        {offsetof(struct op, wall),     0 },
-        {offsetof(struct op, then),     0 },
-        {offsetof(struct op, timing),   0 },
-        {offsetof(struct op, rate),     0 },
-        {offsetof(struct op, filter),   0 },
-        {offsetof(struct op, priority), 0 },
-        {offsetof(struct op, cursor),   0 },
-        {offsetof(struct op, watch),    0 },
-        {offsetof(struct op, size),     0 },
-        {offsetof(struct op, kind_of),  0 },
-        {offsetof(struct op, age),      0 },
-        {offsetof(struct op, gap),      -1},
+        {offsetof(struct op, wall), 0},   {offsetof(struct op, then), 0},
+        {offsetof(struct op, timing), 0}, {offsetof(struct op, rate), 0},
+        {offsetof(struct op, filter), 0}, {offsetof(struct op, priority), 0},
+        {offsetof(struct op, cursor), 0}, {offsetof(struct op, watch), 0},
+        {offsetof(struct op, size), 0},   {offsetof(struct op, kind_of), 0},
+        {offsetof(struct op, age), 0},    {offsetof(struct op, gap), -1},
     };
     size_t i;
     size_t k;

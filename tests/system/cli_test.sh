@@ -228,7 +228,7 @@ init_writes_a_file_that_is_right() {
     rm -f "$work/tidings.yaml"
     (cd "$work" && "$tidings" init) >"$work/out" 2>"$work/err"
     code=$?
-    exits 0 && is_silent err && out_has 'tidings.yaml is written' || return 1
+    exits 0 && is_silent err && out_has 'Wrote tidings.yaml' || return 1
     (cd "$work" && "$tidings" check) >"$work/out" 2>"$work/err"
     code=$?
     exits 0 && is_silent err && out_has '^tidings.yaml is right: [01] entr' || return 1
@@ -290,13 +290,13 @@ resources:
 EOF
     run check "$work/wrong.yaml"
     exits 1 && is_silent out &&
-        err_has 'wrong.yaml:1:1: sever: there is no such part; did you mean server' &&
-        err_has 'wrong.yaml:3:12: server.workers: "many" is no whole number' &&
-        err_has 'wrong.yaml:4:11: server.listen: this is no address to listen on' &&
+        err_has 'wrong.yaml:1:1: sever: unknown section; did you mean server' &&
+        err_has 'wrong.yaml:3:12: server.workers: "many" is not a whole number' &&
+        err_has 'wrong.yaml:4:11: server.listen: this is not an address to listen on' &&
         err_has 'wrong.yaml:6:8: publish.key: .* TIDINGS_TEST_UNSET is not set' &&
         err_has 'wrong.yaml:8:5: resources\[0\].memry: .* did you mean memory' &&
         err_has 'wrong.yaml:10:5: resources\[1\].titel: .* did you mean title' &&
-        err_has 'wrong.yaml:11:15: resources\[1\].max-size: "10MB" is no size' &&
+        err_has 'wrong.yaml:11:15: resources\[1\].max-size: "10MB" is not a size' &&
         err_has '^tidings: check: 7 problems in .*wrong.yaml' || return 1
     run check --json "$work/wrong.yaml"
     exits 1 && is_silent err && json_holds "$work/out" '
@@ -342,10 +342,10 @@ resources:
 EOF
     export TIDINGS_TEST_SECRET=hunter2
     run check "$work/uris.yaml"
-    exits 1 && err_has ':2:13: resources\[0\].memory: "no uri" is no URI: ' &&
-        err_has ':3:13: resources\[1\].memory: "a://\{" is no URI template: ' &&
-        err_has ':4:13: resources\[2\].memory: "\$\{TIDINGS_TEST_SECRET\} x" is no URI' &&
-        err_has ':6:5: resources\[3\].uri: a memory entry says its URI after memory:' &&
+    exits 1 && err_has ':2:13: resources\[0\].memory: "no uri" is not a valid URI: ' &&
+        err_has ':3:13: resources\[1\].memory: "a://\{" is not a valid URI template: ' &&
+        err_has ':4:13: resources\[2\].memory: "\$\{TIDINGS_TEST_SECRET\} x" is not a valid URI' &&
+        err_has ':6:5: resources\[3\].uri: a memory entry has its URI after memory:' &&
         ! grep -q hunter2 "$work/err"
 }
 
@@ -444,7 +444,7 @@ END
     uri: "a://c"
 END
     run check --no-env "$work/unset.yaml"
-    exits 1 && err_has 'max-size: "big" is no size' &&
+    exits 1 && err_has 'max-size: "big" is not a size' &&
         err_has 'resources\[9\].uri: an entry before has the same URI' &&
         ! grep -q 'TDG_UNSET' "$work/err"
 }
@@ -461,7 +461,7 @@ check_says_what_cannot_be_read() {
     exits 1 && err_has 'cannot read it: Is a directory' || return 1
     printf 'a: [1\n' >"$work/broken.yaml"
     run check "$work/broken.yaml"
-    exits 1 && err_has 'broken.yaml:2:1: this is no YAML'
+    exits 1 && err_has 'broken.yaml:2:1: this is not valid YAML'
 }
 
 help_config_has_every_section_in_every_format() {
@@ -510,11 +510,11 @@ color_always_and_no_color() {
 }
 
 terminal_gets_color_unless_no_color() {
-    on_a_terminal A=1 "$tidings demo"
+    on_a_terminal A=1 "'$tidings' demo"
     grep -q $'\033\[' "$work/out" || why 'no color on a terminal' || return 1
-    on_a_terminal NO_COLOR=1 "$tidings demo"
+    on_a_terminal NO_COLOR=1 "'$tidings' demo"
     ! grep -q $'\033' "$work/out" || why 'color in spite of NO_COLOR' || return 1
-    on_a_terminal TERM=dumb "$tidings demo"
+    on_a_terminal TERM=dumb "'$tidings' demo"
     ! grep -q $'\033' "$work/out" || why 'color on a dumb terminal'
 }
 
@@ -649,7 +649,7 @@ closed_output_is_an_error() {
 # ---- Live ----
 
 live_plays_and_restores_the_terminal() {
-    on_a_terminal A=1 "$tidings demo --live --duration 200 --rate-limit 0 --debounce 50"
+    on_a_terminal A=1 "'$tidings' demo --live --duration 200 --rate-limit 0 --debounce 50"
     code=$?
     exits 0 && out_has $'\033\[\\?1049h' && out_has $'\033\[\\?1049l' &&
         out_has $'\033\[\\?25h' && out_has 'The last change arrived'
@@ -658,7 +658,7 @@ live_plays_and_restores_the_terminal() {
 live_interrupted_restores_the_terminal() {
     rm -f "$work/out"
     interrupt_once_it_plays "$work/pid" &
-    on_a_terminal A=1 "echo \$\$ >$work/pid; exec $tidings demo --live --duration 600000"
+    on_a_terminal A=1 "echo \$\$ >'$work/pid'; exec '$tidings' demo --live --duration 600000"
     wait
     out_has $'\033\[\\?1049h' && out_has $'\033\[\\?25h\033\[\\?1049l' || return 1
     ! grep -q 'The last change arrived' "$work/out" || why 'it went on to the end'

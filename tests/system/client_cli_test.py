@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""client_cli_test.py TIDINGS FIXTURE [PART_OF_A_NAME]: ls, read, call, prompt and info from
+"""client_cli_test.py TIDINGS FIXTURE [CHOSEN]: ls, read, call, prompt and info from
 outside: against the fixture and `tidings serve`, over HTTP and stdio, in both eras; and
 against servers that mean harm. Writes TAP."""
 import atexit
@@ -20,12 +20,13 @@ import sys
 import tempfile
 import termios
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
 
+from lib import tap  # noqa: E402
+from lib.address import wait_for_address  # noqa: E402
 from lib.mortal import MORTAL  # noqa: E402
 from mcp_stub import Stub  # noqa: E402
 
@@ -43,16 +44,7 @@ def start(*command):
     process = subprocess.Popen([*MORTAL, *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
     running.append(process)
-    deadline, said = time.monotonic() + PATIENCE, b''
-    while True:
-        found = re.search(rb'http://[0-9.:]+/mcp', said)
-        if found:
-            return found[0].decode()
-        ready, _, _ = select.select([process.stderr], [], [], max(0, deadline - time.monotonic()))
-        assert ready, f'it never said where it listens: {said}'
-        piece = os.read(process.stderr.fileno(), 65536)
-        assert piece, f'it ended: {said}'
-        said += piece
+    return wait_for_address(process.stderr, PATIENCE)
 
 
 def kill_all():
@@ -346,7 +338,7 @@ def call_json_is_the_result(target):
 def call_tells_the_failure_of_a_tool(target):
     done = target.run('call', 'test_error_handling').exits(1)
     equal(done.out, 'This tool always fails.\n')
-    equal(done.err, 'tidings: call: test_error_handling says that it failed\n')
+    equal(done.err, 'tidings: call: test_error_handling reports an error\n')
 
 
 @on_every_target
@@ -394,11 +386,11 @@ def call_says_what_is_wrong_with_arguments_and_sends_nothing():
             (['city=x', 'days=1', 'exact=yes'], "exact is true or false, not 'yes'"),
             (['city=x', 'days=1', 'unit=K'], "unit is one of C, F, not 'K'"),
             (['city=x', 'days=1', 'tags=a'], "tags is a JSON array, not 'a'"),
-            (['city=x', 'dyas=1'], 'there is no argument dyas; did you mean days?'),
+            (['city=x', 'dyas=1'], 'unknown argument dyas; did you mean days?'),
             (['city=x', 'city=y'], 'city is given twice'),
-            (['city'], "'city' is no argument; they look like name=value"),
+            (['city'], "'city' is not an argument; write name=value"),
             (['days:=x', 'city=x'], 'days is not JSON: '),
-            (['--arguments', '[1]'], '--arguments is no JSON object'),
+            (['--arguments', '[1]'], '--arguments is not a JSON object'),
             (['--arguments', '{'], '--arguments is not JSON: ')):
         done = Done([tidings, 'call', stub.url, 'weather', *arguments]).exits(2)
         done.complains('tidings: call: weather: ' + said)
@@ -463,9 +455,9 @@ def prompt_says_what_is_wrong(target):
     target.run('prompt', 'test_simple_prompp').exits(6).complains(
         "there is no prompt 'test_simple_prompp'; did you mean 'test_simple_prompt'?")
     target.run('prompt', name, 'arg1=x').exits(2).complains(f'{name}: missing: arg2')
-    target.run('prompt', name, 'arg1=x', 'arg=y').exits(2).complains('there is no argument arg; ')
+    target.run('prompt', name, 'arg1=x', 'arg=y').exits(2).complains('unknown argument arg; ')
     target.run('prompt', name, 'arg1=x', 'arg2:=5').exits(2).complains(
-        'arg2 is no text, and prompts take only texts')
+        'arg2 is not a text; arguments of prompts have to be texts')
 
 
 # ---- info ---------------------------------------------------------------------------------
@@ -725,29 +717,13 @@ TESTS = [
 
 def main():
     global tidings, fixture, work
-    if len(sys.argv) < 3:
-        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS PATH_TO_FIXTURE [PART_OF_A_NAME]')
-    tidings, fixture = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    only = sys.argv[3] if len(sys.argv) > 3 else ''
-    tests = [test for test in TESTS if only in test.__name__]
+    (tidings, fixture), chosen = tap.arguments('TIDINGS', 'FIXTURE')
     for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY'):
         os.environ.pop(name, None)
     work = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, work, True)
     atexit.register(kill_all)
-    failed = 0
-    print(f'1..{len(tests)}', flush=True)
-    for number, test in enumerate(tests, 1):
-        good = True
-        try:
-            test()
-        except Exception:
-            good = False
-            failed += 1
-            for line in traceback.format_exc().splitlines():
-                print('# ' + line)
-        print(f"{'ok' if good else 'not ok'} {number} - {test.__name__}", flush=True)
-    sys.exit(1 if failed else 0)
+    tap.run_all(TESTS, chosen)
 
 
 if __name__ == '__main__':

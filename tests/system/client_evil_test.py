@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""client_evil_test.py TIDINGS [PART_OF_A_NAME]: the commands that talk to servers, against
+"""client_evil_test.py TIDINGS [CHOSEN]: the commands that talk to servers, against
 servers and programs that mean no good, and readers that do not read. Writes TAP."""
 import atexit
 import fcntl
@@ -408,18 +408,10 @@ def kill_all():
 
 def main():
     global tidings, work
-    if len(sys.argv) < 2:
-        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS [PART_OF_A_NAME]')
-    tidings = os.path.abspath(sys.argv[1])
-    only = sys.argv[2] if len(sys.argv) > 2 else ''
+    (tidings,), chosen = tap.arguments('TIDINGS')
     atexit.register(kill_all)
     with tempfile.TemporaryDirectory() as work:
-        for test, *arguments in TESTS:
-            name = ' '.join([test.__name__, *arguments])
-            if only in name:
-                tap.run(name, test, *arguments)
-                kill_all()
-    tap.finish()
+        tap.run_all(TESTS, chosen, after=lambda passed: kill_all())
 
 
 if __name__ == '__main__':

@@ -5,6 +5,7 @@ resource test://a. For doctor_test.py.
 
 A defect that needs time waits for what the doctor does: a busy machine must not add a second
 defect, or hide the one that was asked for."""
+import contextlib
 import http.server
 import json
 import select
@@ -19,6 +20,10 @@ KEEPALIVE = 0.6  # the doctor takes what is less than 0.4 s apart for one conver
 CUT = 0.9  # seconds after the change
 CROWDED = 2  # seconds that 'few-workers' waits for other requests
 HOSTILE = 'a\x1b]0;owned\x07b\x9b31mc'
+
+
+# What a server with the defect 'hangs', 'trickles' or 'endless' answers as it should.
+ANSWERED = ('server/discover', 'initialize', 'notifications/initialized')
 
 
 class Refused(Exception):
@@ -193,6 +198,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise Refused(415, -32600, 'JSON only')
             if isinstance(message, list):
                 self.batch(message)
+            elif (self.server.defects & {'hangs', 'trickles', 'endless'} and
+                  message['method'] not in ANSWERED):
+                self.never_ends(name)
             elif META + 'protocolVersion' in message.get('params', {}).get('_meta', {}):
                 self.modern(message)
             else:
@@ -207,6 +215,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, [{'jsonrpc': '2.0', 'id': m['id'], 'result': {}} for m in messages])
         else:
             raise Refused(400, -32600, 'no batches')
+
+    def never_ends(self, name):
+        """An answer that does not come, not to an end, or not to the end of its list."""
+        if self.has('hangs'):
+            self.server.closed.wait()
+            return
+        self.send_response(200)
+        self.send_header('Content-Type', 'application/json')
+        self.end_headers()
+        self.close_connection = True
+        piece = b' ' if self.has('trickles') else b'{"uri": "test://a", "name": "a"},' * 1000
+        with contextlib.suppress(OSError):
+            self.wfile.write(b'{"jsonrpc": "2.0", "id": %d, "result": {"resources": [' % name)
+            while not self.server.closing:
+                self.wfile.write(piece)
+                if self.has('trickles'):
+                    self.server.closed.wait(0.01)
 
     # ---- The eras ----
 
@@ -334,6 +359,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, defects=(), keepalive=KEEPALIVE):
         super().__init__(('127.0.0.1', 0), Handler)
         self.defects, self.keepalive, self.closing = set(defects), keepalive, False
+        self.closed = threading.Event()  # when closing
         self.sessions, self.listens = {}, set()
         self.number, self.changed_at = 0, None  # changed_at: the updates are sent
         self.workers, self.busy, self.refused = threading.Condition(), 0, 0
@@ -368,5 +394,6 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __exit__(self, *_):
         self.closing = True
+        self.closed.set()
         self.shutdown()
         self.server_close()

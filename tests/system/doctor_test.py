@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""doctor_test.py TIDINGS FIXTURE [PART_OF_A_NAME]: `tidings doctor` against good servers (all
-is well), against servers with one defect each (exactly that one is named), and through nginx,
-as it comes and as the doctor says it should be. Writes TAP."""
+"""doctor_test.py TIDINGS FIXTURE MUTE_NAMES [CHOSEN]: `tidings doctor` against good servers (all
+is well), against servers with one defect each (exactly that one is named), and through nginx, as
+it comes and as the doctor says it should be. Writes TAP."""
 import concurrent.futures
 import contextlib
 import json
@@ -17,17 +17,19 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'hostile'))
 
+from lib import tap  # noqa: E402
+from lib.address import wait_for_address  # noqa: E402
 from lib.mortal import MORTAL  # noqa: E402
 from lib.port import bound, port_of  # noqa: E402
 from doctor_server import KEEPALIVE, Server  # noqa: E402
 
 PATIENCE = 300  # for one doctor; less than the limit of the whole test in meson.build
 SLOW = 3  # seconds between signs of life: a process that stalls for less makes no lumps
-tidings = fixture = None
+tidings = fixture = mute_names = None
 
 
 # ---- Programs -----------------------------------------------------------------------------
@@ -35,11 +37,13 @@ tidings = fixture = None
 class Report:
     """What the doctor found."""
 
-    def __init__(self, *arguments, program=()):
+    def __init__(self, *arguments, program=(), env=None):
         after = ['--', *program] if program else []
+        began = time.monotonic()
         done = subprocess.run([tidings, 'doctor', '--json', *arguments, *after],
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
-                              check=False)
+                              check=False, env=env)
+        self.seconds = time.monotonic() - began
         self.code, self.err = done.returncode, done.stderr.decode(errors='replace')
         assert done.stdout.count(b'\n') == 1, f'not one line: {done.stdout} {self.err}'
         assert not re.search(rb'[\x00-\x09\x0b-\x1f\x7f-\xff]', done.stdout), done.stdout
@@ -88,23 +92,10 @@ def serving(*arguments):
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE)
     try:
-        yield wait_for_address(process)
+        yield wait_for_address(process.stderr, PATIENCE)
     finally:
         process.kill()
         process.wait(PATIENCE)
-
-
-def wait_for_address(process):
-    deadline, said = time.monotonic() + PATIENCE, b''
-    while True:
-        found = re.search(rb'http://[0-9.:]+/mcp', said)
-        if found:
-            return found[0].decode()
-        ready, _, _ = select.select([process.stderr], [], [], max(0, deadline - time.monotonic()))
-        assert ready, f'it never said where it listens: {said}'
-        piece = os.read(process.stderr.fileno(), 65536)
-        assert piece, f'it ended: {said}'
-        said += piece
 
 
 @contextlib.contextmanager
@@ -164,7 +155,7 @@ def the_fixture_is_well():
     process = subprocess.Popen([*MORTAL, fixture, '--http', '0'], stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        report = Report(wait_for_address(process), '--idle', '20s').is_well()
+        report = Report(wait_for_address(process.stderr, PATIENCE), '--idle', '20s').is_well()
     finally:
         process.kill()
         process.wait(PATIENCE)
@@ -182,7 +173,7 @@ def the_good_test_server_is_well():
 
 def without_a_change_nothing_is_said_about_updates():
     with Server() as server:
-        report = Report(server.url, '--idle', '2s', '--timeout', '20s').is_well()
+        report = Report(server.url, '--idle', '2s', '--answer-limit', '20s').is_well()
     assert report.found('updates.arrive', 'modern')['status'] == 'skipped', report.lines()
     assert '--trigger' in report.found('updates.arrive', 'modern')['saw']
 
@@ -238,34 +229,20 @@ DEFECTS = {
 
 
 def examine(server, url=None, idle='3s', **options):
-    return Report(url or server.url, '--idle', idle, '--timeout', options.get('timeout', '10s'),
-                  '--trigger', f'curl -s {server.change_url}')
+    return Report(url or server.url, '--idle', idle, '--trigger', f'curl -s {server.change_url}',
+                  '--answer-limit', options.get('answer_limit', '10s'))
 
 
 # Three signs of life at a time are 9 s apart: the doctor does not judge lumps where it stalled
 # for a third of that. The stream is cut 0.9 s after the change.
 IDLE = {'lumps': '15s', 'cut no-keepalive': '8s'}
-LONGEST = ['late-head', 'few-workers', 'lumps', 'buffers', 'unacknowledged']
 
 
-def has_defect(defects):
+def the_defect_is_named_and_no_other(defects):
     # What waits for something that never comes should not wait for long.
-    timeout = '5s' if {'buffers', 'unacknowledged'} & set(defects.split()) else '20s'
+    limit = '5s' if {'buffers', 'unacknowledged'} & set(defects.split()) else '20s'
     with Server(defects.split(), SLOW if defects == 'lumps' else KEEPALIVE) as server:
-        examine(server, idle=IDLE.get(defects, '3s'), timeout=timeout).is_ill(*DEFECTS[defects])
-
-
-def every_defect_is_named_and_no_other():
-    problems = []
-    # All servers live in this process, and the doctor minds answers that take 3 s: so only
-    # four at a time.
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        jobs = {pool.submit(has_defect, defects): defects
-                for defects in sorted(DEFECTS, key=lambda name: name not in LONGEST)}
-        for job in concurrent.futures.as_completed(jobs):
-            if job.exception() is not None:
-                problems.append(f'{jobs[job]}: {job.exception()!r:.3000}')
-    assert not problems, '\n'.join(problems)
+        examine(server, idle=IDLE.get(defects, '3s'), answer_limit=limit).is_ill(*DEFECTS[defects])
 
 
 def what_keeps_out_ends_it_with_its_exit_code():
@@ -286,9 +263,82 @@ def what_keeps_out_ends_it_with_its_exit_code():
     assert report.bad() == {('reach.connect', 'failed')} and report.code == 4, report.lines()
 
 
+# ---- The time-out -------------------------------------------------------------------------
+
+# All ids are there even so. One that is late is not one that has failed.
+def is_late(report, seconds):
+    assert report.code == 4 and not report.all['ok'], report.lines()
+    assert 'not all checks fit into' in report.err and '--timeout TIME' in report.err, report.err
+    assert report.seconds < seconds, f'{report.seconds} s'
+    return report
+
+
+def ids_of(report):
+    return [check['id'] for check in report.checks]
+
+
+def a_server_that_never_answers_to_the_end_takes_no_longer_than_allowed():
+    with Server({'hangs'}) as hangs, Server({'trickles'}) as trickles, \
+            Server({'endless'}) as endless, Server({'hangs'}) as slow:
+        reports = at_once(*[
+            lambda url=server.url, limit=limit: Report(url, '--idle', '1s', '--timeout', '8s',
+                                                       '--answer-limit', limit)
+            for server, limit in ((hangs, '1h'), (trickles, '1h'), (endless, '1h'),
+                                  (slow, '2s'))])
+    for report in reports:
+        is_late(report, 25)  # 9 on a machine that is not busy
+        assert report.found('version.legacy')['status'] == 'ok', report.lines()
+        for name in ('session.id', 'header.batch', 'reconnect.modern'):
+            last = report.found(name)
+            assert (last['status'], last['saw']) == ('skipped', 'the time was over (--timeout)'), last
+    for report in reports[:3]:
+        assert not report.bad(), report.lines()
+        assert ids_of(report) == ids_of(reports[3])
+    assert ('capability.resources', 'failed') in reports[3].bad(), reports[3].lines()
+
+
+def streams_that_there_is_no_time_for_are_not_held():
+    with Server() as server:
+        report = is_late(Report(server.url, '--timeout', '1m', '--wait', '2m'), 50)
+    assert not report.bad(), report.lines()
+    for name in ('stream.head', 'stream.length', 'updates.arrive', 'requests.parallel'):
+        for era in ('modern', 'legacy'):
+            found = report.found(name, era)
+            assert found['status'] == 'skipped' and '--idle' in found['saw'], found
+    for name in ('header.origin', 'reconnect.legacy'):
+        assert report.found(name)['status'] == 'ok', report.lines()
+
+
+def a_name_server_that_hangs_takes_no_longer_than_allowed():
+    report = Report('http://mute.example', '--timeout', '500ms',
+                    env={**os.environ, 'LD_PRELOAD': mute_names})
+    assert report.bad() == {('reach.connect', 'failed')} and report.code == 4, report.lines()
+    assert report.seconds < 9, report.seconds  # the usual limit for an answer is 10 s
+
+
+def what_was_started_is_gone_when_the_time_is_over():
+    with tempfile.TemporaryDirectory() as work, Server() as server:
+        def deaf(name):
+            return f"trap '' TERM INT HUP; echo $$ >{work}/{name}; sleep 600 & wait; sleep 600"
+
+        program, trigger = at_once(
+            lambda: Report('--timeout', '1s', '--idle', '200ms',
+                           program=['sh', '-c', deaf('program')]),
+            lambda: Report(server.url, '--timeout', '6s', '--idle', '200ms', '--era', 'modern',
+                           '--trigger', deaf('trigger')))
+        for report, name in ((program, 'program'), (trigger, 'trigger')):
+            is_late(report, 30)
+            with open(f'{work}/{name}', encoding='ascii') as file:
+                group = int(file.read())
+            until(lambda group=group: not members(group), f'the {name} and its child are gone')
+    assert 'reach.start' in ids_of(program) and 'program.end' in ids_of(program), program.lines()
+
+
+# ---- Other ends ---------------------------------------------------------------------------
+
 def redirects_are_told():
     with Server() as server:
-        report = Report(server.url.replace('/mcp', '/old'), '--idle', '2s', '--timeout', '20s')
+        report = Report(server.url.replace('/mcp', '/old'), '--idle', '2s', '--answer-limit', '20s')
     report.is_ill(('reach.redirect', 'warning'))
 
 
@@ -408,7 +458,7 @@ def at_once(*calls):
 def nginx_that_buffers_is_found_out_and_can_be_mended():
     with Server({'no-accel'}) as one, nginx(one.url, AS_IT_COMES) as one_url, \
             Server({'no-accel'}, SLOW) as other, nginx(other.url, MENDED) as other_url:
-        ill, well = at_once(lambda: examine(one, one_url, timeout='5s'),
+        ill, well = at_once(lambda: examine(one, one_url, answer_limit='5s'),
                             lambda: examine(other, other_url, idle='7s'))
     ill.is_ill(('stream.head', 'failed'))
     assert 'proxy_buffering off' in ill.found('stream.head', 'modern')['mend']
@@ -459,7 +509,7 @@ def people_get_marks_and_a_count():
             for mark in marks:
                 assert f'\n  {mark} ' in text, f'no {mark} in {text}'
             assert '\033' not in text and '\x9b' not in text, text
-            again = text.split('\nWhat to look at\n')[1].split('\n\n')[0].split('\n')
+            again = text.split('\nProblems\n')[1].split('\n\n')[0].split('\n')
             assert [line for line in again if line[2] == marks[2]] == [
                 f'  {marks[2]} capability.subscribe', f'  {marks[2]} header.origin'], again
             assert all(line[2] in ('!', marks[2]) for line in again), again
@@ -546,8 +596,13 @@ def until(condition, what):
 
 TESTS = [our_server_is_well_in_both_eras, one_era_can_be_asked_for, our_program_is_well,
          the_fixture_is_well, the_good_test_server_is_well,
-         without_a_change_nothing_is_said_about_updates, every_defect_is_named_and_no_other,
-         what_keeps_out_ends_it_with_its_exit_code, redirects_are_told,
+         without_a_change_nothing_is_said_about_updates,
+         *[(the_defect_is_named_and_no_other, defects) for defects in DEFECTS],
+         what_keeps_out_ends_it_with_its_exit_code,
+         a_server_that_never_answers_to_the_end_takes_no_longer_than_allowed,
+         streams_that_there_is_no_time_for_are_not_held,
+         a_name_server_that_hangs_takes_no_longer_than_allowed,
+         what_was_started_is_gone_when_the_time_is_over, redirects_are_told,
          what_is_no_mcp_is_said_to_be_none, secrets_are_not_shown, bad_programs_are_seen_through,
          a_program_that_does_not_start_is_unreachable,
          nginx_that_buffers_is_found_out_and_can_be_mended,
@@ -559,23 +614,9 @@ TESTS = [our_server_is_well_in_both_eras, one_era_can_be_asked_for, our_program_
 
 
 def main():
-    global tidings, fixture
-    tidings, fixture = sys.argv[1:3]
-    part = sys.argv[3] if len(sys.argv) > 3 else ''
-    tests = [test for test in TESTS if part in test.__name__]
-    print(f'1..{len(tests)}', flush=True)
-    failed = 0
-    for number, test in enumerate(tests, 1):
-        name = test.__name__.replace('_', ' ')
-        try:
-            test()
-            print(f'ok {number} - {name}', flush=True)
-        except Exception:  # pylint: disable=broad-except
-            failed += 1
-            print(f'not ok {number} - {name}', flush=True)
-            print('\n'.join('# ' + line for line in traceback.format_exc().split('\n')),
-                  flush=True)
-    sys.exit(1 if failed else 0)
+    global tidings, fixture, mute_names
+    (tidings, fixture, mute_names), chosen = tap.arguments('TIDINGS', 'FIXTURE', 'MUTE_NAMES')
+    tap.run_all(TESTS, chosen)
 
 
 if __name__ == '__main__':

@@ -88,7 +88,7 @@ metrics_are_set() {
     "$folder/metrics_client" "$url" 12.5 80.5 >"$work/metrics" &
     client=$!
     has "$work/metrics" '^Subscribed to data://metrics$' &&
-        has "$work/metrics" '^The tool says: Metrics updated$' &&
+        has "$work/metrics" '^The tool answers: Metrics updated$' &&
         has "$work/metrics" '^Metrics updated: {"cpu": 12.5, "memory": 80.5}$'
 }
 
@@ -98,7 +98,7 @@ comes_back() {
     wait "$server"
     has "$work/metrics" '^Connection lost' || return 1
     port=${url##*:}
-    serve metrics "${port%/mcp}" 3600 && has "$work/metrics" '^Connected again$' &&
+    serve metrics "${port%/mcp}" 3600 && has "$work/metrics" '^Reconnected$' &&
         has "$work/metrics" '^Metrics updated: {"cpu": 45.2, "memory": 60.1}$'
 }
 

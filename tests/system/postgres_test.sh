@@ -1,18 +1,20 @@
 #!/bin/bash
 # tidings postgres from outside, against a PostgreSQL of its own. Prints TAP.
 #
-#     tests/system/postgres_test.sh build/tidings            all
-#     tests/system/postgres_test.sh build/tidings uninstall  those with "uninstall" in the name
+#     tests/system/postgres_test.sh build/tidings build/tests/mute_names.so
+#
+# With a third argument, only the tests with that in the name.
 set -u
 
-if (($# < 1)) || [[ ! -x $1 ]]; then
-    echo "usage: $0 PATH_TO_TIDINGS [PART_OF_A_NAME]" >&2
+if (($# < 2)) || [[ ! -x $1 || ! -f $2 ]]; then
+    echo "usage: $0 PATH_TO_TIDINGS PATH_TO_MUTE_NAMES [PART_OF_A_NAME]" >&2
     exit 2
 fi
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
-only=${2-}
+mute_names=$(realpath "$2")
+only=${3-}
 server=''
 unset PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGSERVICE PGOPTIONS
 
@@ -21,6 +23,7 @@ programs=$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -1)
 
 end() {
     if [[ -n $server ]]; then
+        kill -CONT "$server"
         kill -QUIT "$server"
         wait "$server"
     fi
@@ -96,6 +99,36 @@ heard() {
         sed 's/ received.*//; s/.*notification "//; s/" with payload "/ /; s/"$//'
 }
 
+# Less than the 10 s that libpq has for a connection.
+in_time() {
+    ((SECONDS < 9)) || why "it took $SECONDS s"
+}
+
+until_sql_gives() { # QUERY EXPECTED: within 20 s, less than the lock_timeout of the program
+    for ((i = 0; i < 400; i++)); do
+        [[ $(sql "$1") != "$2" ]] || return 0
+        sleep 0.05
+    done
+    why "$1 never gives '$2'"
+}
+
+# A lock on the table, until `unlock`.
+lock() {
+    local answer
+    coproc holder { psql -X -q -A -t -d "$admin" 2>&1; }
+    printf 'BEGIN; LOCK TABLE shop.orders; SELECT 17;\n' >&"${holder[1]}"
+    read -r answer <&"${holder[0]}"
+    [[ $answer == 17 ]] || why "no lock: $answer"
+}
+
+unlock() {
+    local process=$holder_PID
+    printf '\\q\n' >&"${holder[1]}"
+    wait "$process"
+}
+
+ours_at_work="SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidings postgres'"
+
 # ---- Tests ----
 
 without_apply_it_prints_sql_that_works() {
@@ -111,7 +144,7 @@ apply_installs_and_uninstall_removes_exactly_that() {
     sql 'CREATE FUNCTION shop.mine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL;
          END $$; CREATE TRIGGER mine AFTER INSERT ON shop.orders EXECUTE FUNCTION shop.mine()'
     run postgres install --table shop.orders --key id --apply "$admin"
-    exits 0 && out_has 'shop.orders tells its changes on the channel tidings_shop_orders' &&
+    exits 0 && out_has 'shop.orders notifies of its changes on the channel tidings_shop_orders' &&
         gives "$ours" 2 && gives "$functions" 1 || return 1
     run postgres uninstall --table shop.orders --apply "$admin"
     exits 0 && gives "$ours" 0 && gives "$functions" 0 &&
@@ -187,7 +220,7 @@ names_are_utf8_whatever_the_database_has() {
 
 what_is_missing_is_named() {
     run postgres install --table shop.missing --key id --apply "$admin"
-    exits 1 && err_has 'there is no table shop.missing in the database postgres' || return 1
+    exits 1 && err_has 'the table shop.missing does not exist in the database postgres' || return 1
     run postgres install --table shop.orders --key id,nothing --apply "$admin"
     exits 1 && err_has 'the table shop.orders has no column nothing' && gives "$ours" 0
 }
@@ -232,7 +265,7 @@ what_others_have_in_the_schema_stays() {
 who_may_not_create_event_triggers_installs_without_them() {
     sql 'ALTER TABLE shop.orders OWNER TO guest'
     run postgres install --table shop.orders --key id --apply "$guest"
-    exits 0 && out_has 'shop.orders tells its changes' && gives "$ours" 2 &&
+    exits 0 && out_has 'shop.orders notifies of its changes' && gives "$ours" 2 &&
         gives "$events" 0 && err_has 'postgres: no event triggers \(permission denied' &&
         [[ $(wc -l <"$work/err") == 1 ]] &&
         heard "INSERT INTO shop.orders VALUES (1, 'a')" | grep -q INSERT || return 1
@@ -285,6 +318,67 @@ without_permission_nothing_is_done() {
         gives "$events" 0
 }
 
+a_server_that_does_not_answer_is_not_waited_for() {
+    kill -STOP "$server"
+    SECONDS=0
+    run postgres install --table shop.orders --key id --timeout 500ms --apply "$admin"
+    kill -CONT "$server"
+    exits 4 && err_has 'no answer within 500ms' && in_time
+}
+
+a_name_that_is_not_found_is_not_waited_for() {
+    SECONDS=0
+    LD_PRELOAD=$mute_names run postgres install --table shop.orders --key id --timeout 500ms \
+        --apply "host=mute.example user=postgres"
+    exits 4 && err_has 'no answer within 500ms' && in_time
+}
+
+a_lock_is_not_waited_for_and_the_server_stops_as_well() {
+    lock || return 1
+    SECONDS=0
+    run postgres install --table shop.orders --key id --timeout=3s --apply "$admin"
+    exits 4 && err_has 'not finished within 3s' && in_time &&
+        until_sql_gives "$ours_at_work" 0 && in_time
+    local result=$?
+    unlock
+    ((result == 0)) && gives "$ours" 0
+}
+
+a_server_that_does_not_take_a_cancel_is_not_waited_for() {
+    lock || return 1
+    "$tidings" postgres install --table shop.orders --key id --timeout 3s --apply "$admin" \
+        2>"$work/err" &
+    local process=$!
+    until_sql_gives "$ours_at_work AND wait_event_type = 'Lock'" 1
+    local result=$?
+    SECONDS=0
+    kill -STOP "$server"
+    wait "$process"
+    code=$?
+    kill -CONT "$server"
+    exits 4 && err_has 'not finished within 3s' && in_time || result=1
+    unlock
+    ((result == 0)) && until_sql_gives "$ours_at_work" 0 && gives "$ours" 0
+}
+
+what_may_be_committed_is_said_to_be() {
+    # An update of a deferred constraint is looked at by COMMIT, which waits there.
+    sql "CREATE FUNCTION shop.waits() RETURNS trigger LANGUAGE plpgsql AS \$\$
+         BEGIN PERFORM pg_sleep(60); RETURN NULL; END \$\$;
+         CREATE TABLE shop.log (command text);
+         CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON shop.log DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION shop.waits();
+         CREATE FUNCTION shop.logs() RETURNS event_trigger LANGUAGE plpgsql AS \$\$
+         BEGIN INSERT INTO shop.log VALUES (tg_tag); END \$\$;
+         CREATE EVENT TRIGGER logs ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER')
+             EXECUTE FUNCTION shop.logs()"
+    SECONDS=0
+    run postgres install --table shop.orders --key id --timeout 3s --apply "$admin"
+    sql 'DROP EVENT TRIGGER logs'
+    exits 4 && err_has 'not finished within 3s' && err_has 'COMMIT was sent' && in_time &&
+        until_sql_gives "$ours_at_work" 0 && gives "$ours" 0
+}
+
 wrong_command_lines_are_explained() {
     run postgres
     exits 2 && err_has 'install or uninstall' || return 1
@@ -300,8 +394,10 @@ wrong_command_lines_are_explained() {
     exits 2 && err_has 'takes --table only' || return 1
     run postgres install --table a --key id "$admin"
     exits 2 && err_has 'with --apply only' || return 1
+    run postgres install --table a --key id --timeout 5
+    exits 2 && err_has 'such as 500ms, 2s or 5m' || return 1
     run postgres install --table a --key id --apply 'nonsense hunter2'
-    exits 1 && err_has 'no connection string' && ! grep -q hunter2 "$work/err"
+    exits 1 && err_has 'not a connection string' && ! grep -q hunter2 "$work/err"
 }
 
 check_all

@@ -9,7 +9,7 @@
 
 #include <tidings/tidings.h>
 
-#include "server/publish.h"
+#include "server/http/publish.h"
 
 static bool hangs;
 static void (*hung)(void *arg, bool here); /* one at most */

@@ -1,18 +1,21 @@
 #!/bin/bash
 # `tidings publish` against a real server: what arrives, what it says. Prints TAP.
 #
-#     tests/system/publish_test.sh build/tidings build/tests/publish_server [PART_OF_A_NAME]
+#     tests/system/publish_test.sh build/tidings build/tests/publish_server build/tests/mute_names.so
+#
+# With a fourth argument, only the tests with that in the name.
 set -u
 
-if (($# < 2)) || [[ ! -x $1 || ! -x $2 ]]; then
-    echo "usage: $0 PATH_TO_TIDINGS PATH_TO_SERVER [PART_OF_A_NAME]" >&2
+if (($# < 3)) || [[ ! -x $1 || ! -x $2 || ! -f $3 ]]; then
+    echo "usage: $0 PATH_TO_TIDINGS PATH_TO_SERVER PATH_TO_MUTE_NAMES [PART_OF_A_NAME]" >&2
     exit 2
 fi
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
 tidings=$(realpath "$1")
 server=$(realpath "$2")
-only=${3-}
+mute_names=$(realpath "$3")
+only=${4-}
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TIDINGS_PUBLISH_KEY
 
@@ -138,6 +141,13 @@ nobody_waits_for_ever() {
     exits 2 && err_has '--timeout takes a time such as'
 }
 
+a_name_that_is_not_found_is_not_waited_for() {
+    LD_PRELOAD=$mute_names TIDINGS_PUBLISH_KEY=key timeout 60 "$tidings" publish \
+        http://mute.example a:1 --timeout 500ms 2>"$work/err"
+    code=$?
+    exits 4 && err_has 'no answer from .* in time'
+}
+
 what_cannot_work_is_said_before() {
     export TIDINGS_PUBLISH_KEY=key
     run publish http://127.0.0.1:1 a:1
@@ -154,7 +164,7 @@ what_cannot_work_is_said_before() {
     run publish http://127.0.0.1:1 a:1 --deleted --content -
     exits 2 && err_has 'do not go together' || return
     run publish http://127.0.0.1:1 a:1 --mime-type a/b
-    exits 2 && err_has 'only with --content' || return
+    exits 2 && err_has 'requires --content' || return
     run publish http://127.0.0.1:1 a:1 --content "$work/nothing"
     exits 1 && err_has 'cannot read .*nothing: No such file' || return
     head -c 5000000 /dev/zero >"$work/large"
@@ -162,7 +172,7 @@ what_cannot_work_is_said_before() {
     exits 1 && err_has 'more than 4 MiB' || return
     unset TIDINGS_PUBLISH_KEY
     run publish http://127.0.0.1:1 a:1
-    exits 2 && err_has 'no publish key: put it into the environment variable TIDINGS_PUBLISH_KEY'
+    exits 2 && err_has 'no publish key; set the environment variable TIDINGS_PUBLISH_KEY'
 }
 
 check_all

@@ -161,7 +161,7 @@ def has_colors_in_a_terminal(run, folder):
 def reads_its_config_again(run, folder):
     run.shows('tidings: watching')
     write(folder, 'tidings.yaml', '\n  - files: more\n    uri: more://{+path}\n', 'a')
-    run.shows('read again')
+    run.shows('config reloaded')
     os.mkdir(os.path.join(folder, 'more'))
     write(folder, 'more/new.txt', 'hello')
     run.shows('more://new.txt', 'new in the list')
@@ -267,7 +267,7 @@ def lines_for_curl_work(run, folder):
 
 def prints_commands_that_work(run, folder):
     run.shows('Ctrl-C ends it.')
-    found = [line.strip() for line in run.lines if re.match(r'  \S*tidings (ls|read|watch) ', line)]
+    found = [line.strip() for line in run.lines if re.match(r"  .*tidings'? (ls|read|watch) ", line)]
     tap.same(len(found), 3, 'commands')
     prints(found[0], 'live://files/notes.md', 'text/markdown')
     prints(found[1], ':')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""serve_test.py TIDINGS [PART_OF_A_NAME]: `tidings serve` from outside, with configs, real HTTP
+"""serve_test.py TIDINGS [CHOSEN]: `tidings serve` from outside, with configs, real HTTP
 clients, `tidings publish` and curl. Writes TAP. Everything that is waited for has a minute."""
 import atexit
 import hashlib
@@ -21,12 +21,12 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'hostile'))
 
+from lib import tap  # noqa: E402
 from lib.mortal import MORTAL  # noqa: E402
 
 PATIENCE = 60
@@ -115,9 +115,13 @@ class Serve:
         self.process.wait(PATIENCE)
 
 
+def kill_running():
+    while running:
+        running.pop().kill()
+
+
 def kill_all():
-    for serve in running:
-        serve.kill()
+    kill_running()
     if work is not None:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -615,10 +619,10 @@ def a_broken_config_keeps_the_old_one():
     problem = serve.wait_log('many', 'line')
     assert problem['file'] == serve.path and problem['line'] == 5, problem
     assert problem['column'] == 13, problem
-    serve.wait_log('before goes on')
+    serve.wait_log('stays in force')
     serve.reload(HEAD + 'resources: [\n')
     assert serve.wait_log('', 'line')['line'] >= 3
-    serve.wait_log('before goes on')
+    serve.wait_log('stays in force')
     assert read(serve, 'm:1') == 'kept'
     assert publish(serve, {'uri': 'm:1', 'content': 'on'})[0] == 200
     stream.expect('m:1')
@@ -634,7 +638,7 @@ def a_good_config_is_taken():
     changed = (HEAD.replace('${THE_KEY}', 'another-key') + 'resources:\n' + MEMORY +
                '- memory: new:1\n- webhook: /hooks/later\n  uri: hook:later\n  open: true\n')
     serve.reload(changed)
-    serve.wait_log('was read again')
+    serve.wait_log('config reloaded')
     stream.expect_list_change()
     assert read(serve, 'm:1') == 'kept'  # the entry stayed
     assert {'new:1', 'hook:later', 'm:1'} <= listed(serve)
@@ -649,7 +653,7 @@ def a_good_config_is_taken():
         if message['params'].get('uri') == 'm:1':
             break
     serve.reload('resources:\n' + MEMORY)  # no key: nobody publishes
-    serve.wait_log('was read again')
+    serve.wait_log('config reloaded')
     assert publish(serve, {'uri': 'm:1'}, 'another-key')[0] == 404
     assert read(serve, 'm:1') == 'b'
     stream.close()
@@ -678,7 +682,7 @@ def work_of(count):
     """Of the start and of a reload in which every entry is another one."""
     serve = Serve(many_entries(count, 'first'))
     serve.reload(many_entries(count, 'second'))
-    serve.wait_log('read again')
+    serve.wait_log('config reloaded')
     assert read(serve, f'c:{count - 102}') == 'hello\n'
     work = labour(serve)
     assert serve.end() == 0
@@ -704,11 +708,11 @@ def a_changed_file_is_read_again_where_that_is_asked_for():
     stream = listen(serve, 'm:1')
     serve.write('reload-on-change: true\n' + HEAD + 'resources:\n' + MEMORY +
                 '- memory: fresh:1\n')
-    serve.wait_log('was read again')
+    serve.wait_log('config reloaded')
     stream.expect_list_change()
     assert 'fresh:1' in listed(serve)
     serve.write('reload-on-change: true\nresources: 7\n')
-    serve.wait_log('before goes on')
+    serve.wait_log('stays in force')
     assert 'fresh:1' in listed(serve)
     stream.close()
     assert serve.end() == 0
@@ -732,7 +736,7 @@ def the_config_itself_is_never_served():
                 assert read(serve, 'd:' + name) is None, name
         assert 'd:tidings.yaml' not in listed(serve)
         serve.reload(config + "- memory: 'm:1'\n")
-        serve.wait_log('was read again')
+        serve.wait_log('config reloaded')
     stream.close()
     assert serve.end() == 0
 
@@ -908,7 +912,7 @@ def an_entry_stays_listed_when_a_folder_under_it_goes():
     stream = listen(serve, 'f:/{+path}', 'f:/x')
     for entries in (files + hook, hook):
         serve.reload(base + entries)
-        serve.wait_log('was read again')
+        serve.wait_log('config reloaded')
         assert listed(serve) == {'n:1', 'f:/x'}, listed(serve)
     stream.close()
     assert serve.end() == 0
@@ -1256,7 +1260,7 @@ def a_pipe_carries_the_protocol_and_nothing_else():
     send({'id': 4, 'method': 'resources/read', 'params': {'uri': 'one:1'}})
     assert answer()['error']['code'] == -32002
     serve.reload(HEAD + 'resources:\n- memory: one:1\n- memory: two:1\n')
-    serve.wait_log('was read again')
+    serve.wait_log('config reloaded')
     while answer().get('method') != 'notifications/resources/list_changed':
         pass
     serve.process.stdin.close()  # the host goes: so does it
@@ -1276,7 +1280,7 @@ def every_step_is_logged_where_that_is_asked_for():
     for stream in streams:
         stream.expect('m:1')
     streams[0].close()
-    serve.wait_log('gone; subscriptions removed: 2')  # the list of resources as well
+    serve.wait_log('disconnected; subscriptions removed: 2')  # the list of resources as well
     messages = [json.loads(line)['message'] for line in serve.log
                 if json.loads(line)['level'] == 'debug']
     for text in ('connected; version 1, 2026-07-28, http, 127.0.0.1',
@@ -1298,7 +1302,7 @@ def every_step_is_logged_where_that_is_asked_for():
 
 def quiet_leaves_warnings_and_errors():
     serve = Serve(ALL, ('--listen', 'http://0.0.0.0:0', '--quiet'), wait=False)
-    serve.wait_log('it listens on 0.0.0.0')  # which comes after "serving"
+    serve.wait_log('listening on 0.0.0.0')  # which comes after "serving"
     assert [json.loads(line)['level'] for line in serve.log] == ['warning'], serve.log
     assert serve.end() == 0
 
@@ -1318,10 +1322,10 @@ def a_broken_config_is_no_beginning():
     assert serve.process.wait(PATIENCE) == 1
     places = {}
     for entry in serve.rest_of_log():
-        for part in ('the same URI', 'a secret', '/hooks/deploys'):
+        for part in ('the same URI', 'the secret is missing', '/hooks/deploys'):
             if part in entry['message']:
                 places[part] = (entry['line'], entry['column'])
-    assert places == {'the same URI': (3, 11), 'a secret': (4, 3),
+    assert places == {'the same URI': (3, 11), 'the secret is missing': (4, 3),
                       '/hooks/deploys': (4, 12)}, places
 
 
@@ -1438,7 +1442,7 @@ def a_reload_drops_the_copies_of_an_entry_that_it_changes():
         expect_fresh(serve, uri, 'a')
     pages.unreachable = True
     serve.reload('resources:\n' + pages.entry('p') + pages.entry('q', '  timeout: 29s\n'))
-    serve.wait_log('was read again')
+    serve.wait_log('config reloaded')
     expect_stale(ask_modern(serve, 'p:a'), 'a')
     expect_unavailable(ask_modern(serve, 'q:a'))
     assert serve.end() == 0
@@ -1659,32 +1663,19 @@ TESTS = [
 ]
 
 
+def look_back(passed):
+    """Of a test that failed, what the program logged."""
+    for line in running[-1].log if running and not passed else []:
+        tap.note('log: ' + line.rstrip())
+    kill_running()
+
+
 def main():
     global tidings, work
-    if len(sys.argv) < 2:
-        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS [PART_OF_A_NAME]')
-    tidings = os.path.abspath(sys.argv[1])
-    only = sys.argv[2] if len(sys.argv) > 2 else ''
-    tests = [test for test in TESTS if only in test.__name__]
+    (tidings,), chosen = tap.arguments('TIDINGS')
     atexit.register(kill_all)
     work = tempfile.mkdtemp()
-    failed = 0
-    print(f'1..{len(tests)}', flush=True)
-    for number, test in enumerate(tests, 1):
-        good = True
-        try:
-            test()
-        except Exception:
-            good = False
-            failed += 1
-            for line in traceback.format_exc().splitlines():
-                print('# ' + line)
-            for line in running[-1].log if running else []:
-                print('# log: ' + line.rstrip())
-        print(f"{'ok' if good else 'not ok'} {number} - {test.__name__}", flush=True)
-        while running:
-            running.pop().kill()
-    sys.exit(1 if failed else 0)
+    tap.run_all(TESTS, chosen, after=look_back)
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""watch_test.py TIDINGS [PART_OF_A_NAME]: `tidings watch` from outside, against `tidings serve`
+"""watch_test.py TIDINGS [CHOSEN]: `tidings watch` from outside, against `tidings serve`
 over HTTP in both eras and over stdio, and against servers that are none. Writes TAP."""
 import atexit
 import http.client
@@ -191,9 +191,13 @@ class Watch(Program):
                           f'not {count} events {kind} {fields}')[count - 1]
 
 
+def kill_running(_passed=True):
+    while running:
+        running.pop().kill()
+
+
 def kill_all():
-    for program in running:
-        program.kill()
+    kill_running()
     if work is not None:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -605,7 +609,7 @@ def people_are_told_of_a_loss():
     serve.kill()
     watch.line('lost the connection', lines=watch.err)
     again = Serve(serve.folder, serve.port)
-    watch.line('connected again', lines=watch.err)
+    watch.line('reconnected', lines=watch.err)
     tap.until(lambda: again.publish('m:1', 'x', {'change_type': 'seen'}) == 1,
               'not subscribed again')
     watch.line('m:1', 'seen')
@@ -802,7 +806,7 @@ def what_goes_wrong_is_said():
         fails(TIMEOUT, '', f'http://127.0.0.1:{silent.getsockname()[1]}', '--timeout', '1s')
     fails(NOT_FOUND, 'no:where', serve.url, 'no:where')
     fails(DENIED, '--token-file', Answers(401).url)
-    fails(DENIED, 'does not let', Answers(403).url)
+    fails(DENIED, 'denies access', Answers(403).url)
     fails(FAILED, '/mcp', Answers(200, b'<html>', 'text/html').url)
     fails(UNREACHABLE, 'no-such-program', '--', 'no-such-program')
     watch = fails(UNREACHABLE, 'these are my last words', '--', 'sh', '-c',
@@ -815,7 +819,7 @@ def a_wrong_command_line_is_usage():
     for text, arguments in {
         'needs the address': [],
         'did you mean http://localhost:8808': ['localhost:8808'],
-        'a program to start comes last': ['tidings'],
+        'a program to start must be last': ['tidings'],
         'no program after --': ['--'],
         'not both': [url, '--', 'x'],
         'a time such as': [url, '--timeout', '5'],
@@ -823,7 +827,7 @@ def a_wrong_command_line_is_usage():
         'unknown field': [url, '--filter', '{"x": 1}'],
         'go only with --exec': [url, '--jobs', '2'],
         'do not go together': [url, '--debounce', '1s', '--batch', '1s'],
-        'there is no option --reed': [url, '--reed'],
+        'unknown option --reed': [url, '--reed'],
     }.items():
         watch = fails(USAGE, text, *arguments)
         tap.check(not watch.out, watch.said())
@@ -950,19 +954,10 @@ TESTS = [
 
 def main():
     global tidings, work
-    if len(sys.argv) < 2:
-        sys.exit(f'usage: {sys.argv[0]} PATH_TO_TIDINGS [PART_OF_A_NAME]')
-    tidings = os.path.abspath(sys.argv[1])
-    only = sys.argv[2] if len(sys.argv) > 2 else ''
+    (tidings,), chosen = tap.arguments('TIDINGS')
     atexit.register(kill_all)
     work = tempfile.mkdtemp()
-    for test, *arguments in TESTS:
-        name = ' '.join([test.__name__, *arguments])
-        if only in name:
-            tap.run(name, test, *arguments)
-            while running:
-                running.pop().kill()
-    tap.finish()
+    tap.run_all(TESTS, chosen, after=kill_running)
 
 
 if __name__ == '__main__':

@@ -104,7 +104,7 @@ export class Program {
     const from = this.log.length;
     this.configure(resources);
     this.child.kill('SIGHUP');
-    await this.logged(/^the config was read again/, from);
+    await this.logged(/^config reloaded/, from);
   }
 
   async kill() {

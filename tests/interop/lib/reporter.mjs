@@ -18,6 +18,15 @@ function reason(error) {
 
 export default async function* report(events) {
   const outer = new Map(); // file: the names of what a test is in
+  const running = new Map(); // file: the name of the test that began last
+
+  process.once('SIGTERM', () => {
+    for (const name of running.values()) {
+      count(0, 1, 0);
+      process.stdout.write(`not ok - ${name}: it was running when the part was stopped\n`);
+    }
+    process.exit(143);
+  });
 
   for await (const { type, data } of events) {
     const file = data.file ? basename(data.file, '.test.mjs') : '';
@@ -25,6 +34,7 @@ export default async function* report(events) {
       const names = outer.get(file) ?? [];
       names[data.nesting] = data.name;
       outer.set(file, names);
+      running.set(file, [file, ...names.slice(0, data.nesting + 1)].join(': '));
     } else if (type === 'test:stderr' || type === 'test:stdout') {
       yield data.message;
     } else if (type === 'test:pass' || type === 'test:fail') {
@@ -34,6 +44,7 @@ export default async function* report(events) {
       if (group && !hook) continue;
       const names = (outer.get(file) ?? []).slice(0, data.nesting);
       const name = [file, ...names, data.name].join(': ') + (group ? ' (around it)' : '');
+      running.delete(file);
       if (type === 'test:fail') {
         count(0, 1, 0);
         yield `not ok - ${name}\n${reason(data.details.error)}\n`;

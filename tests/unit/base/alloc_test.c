@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <uv.h>
+
 #include "base/alloc.h"
 #include "support.h"
 
@@ -84,9 +86,9 @@ static void goes_back_to_malloc(void **state) {
 
 static void refuses_an_incomplete_allocator(void **state) {
     const tdg_allocator_t incomplete[] = {
-        {NULL,            counting_realloc, counting_free},
-        {counting_malloc, NULL,             counting_free},
-        {counting_malloc, counting_realloc, NULL         },
+        {NULL, counting_realloc, counting_free},
+        {counting_malloc, NULL, counting_free},
+        {counting_malloc, counting_realloc, NULL},
     };
 
     (void)state;
@@ -152,8 +154,19 @@ static void frees_null_without_asking_the_allocator(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, count_calls, restore)
 
+/* The rest of the process may use libuv already. */
+static void leaves_libuv_its_own_allocator(void **state) {
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    assert_int_equal(calls.mallocs + calls.reallocs + calls.frees, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(leaves_libuv_its_own_allocator),
         TEST(uses_the_replaced_allocator),
         TEST(uses_the_replaced_allocator_for_json),
         TEST(goes_back_to_malloc),

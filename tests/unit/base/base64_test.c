@@ -6,14 +6,14 @@
 static const struct {
     const char *plain, *encoded;
 } pairs[] = {
-    {"",              ""                    },
-    {"f",             "Zg=="                },
-    {"fo",            "Zm8="                },
-    {"foo",           "Zm9v"                },
-    {"foobar",        "Zm9vYmFy"            },
-    {" padded ",      "IHBhZGRlZCA="        },
+    {"", ""},
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foobar", "Zm9vYmFy"},
+    {" padded ", "IHBhZGRlZCA="},
     {"Hello, 世界", "SGVsbG8sIOS4lueVjA=="},
-    {"\xfb\xff\xfe",  "+//+"                },
+    {"\xfb\xff\xfe", "+//+"},
 };
 
 static void encodes(void **state) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <limits.h>
 
 #include "support.h"
@@ -48,6 +49,22 @@ static void calls_zero_success(void **state) {
     assert_string_equal(tdg_strerror(0), "success");
 }
 
+static void shows_errors_of_the_system_as_they_are(void **state) {
+    (void)state;
+    assert_int_equal(tdg_system_error(-1000 - EADDRINUSE), EADDRINUSE);
+    assert_string_equal(tdg_strerror(-1000 - EADDRINUSE), strerror(EADDRINUSE));
+    assert_string_equal(tdg_error_name(-1000 - EADDRINUSE), "EADDRINUSE");
+    assert_int_equal(tdg_system_error(TDG_ENOMEM), 0);
+    assert_int_equal(tdg_system_error(0), 0);
+}
+
+static void the_headers_are_of_the_same_version(void **state) {
+    (void)state;
+    assert_true(tdg_version_fits());
+    assert_int_equal(tdg_version_number(), TDG_VERSION_NUMBER);
+    assert_string_equal(tdg_version(), TDG_VERSION);
+}
+
 static void answers_for_codes_that_are_none_of_ours(void **state) {
     static const int codes[] = {1, INT_MAX, INT_MIN, -1000};
 
@@ -70,6 +87,8 @@ int main(void) {
         cmocka_unit_test(writes_texts_without_a_full_stop),
         cmocka_unit_test(calls_zero_success),
         cmocka_unit_test(answers_for_codes_that_are_none_of_ours),
+        cmocka_unit_test(shows_errors_of_the_system_as_they_are),
+        cmocka_unit_test(the_headers_are_of_the_same_version),
         cmocka_unit_test(tells_the_version_it_was_built_as),
     };
 

@@ -60,9 +60,9 @@ static void skip_on_big_endian(void) {
 /* ---- The hash ----------------------------------------------------------- */
 
 static const tdg__hash_key_t keys[] = {
-    {0,                  0                 },
+    {0, 0},
     {0x0706050403020100, 0x0f0e0d0c0b0a0908},
-    {UINT64_MAX,         1                 },
+    {UINT64_MAX, 1},
     {0x8000000000000000, 0x0123456789abcdef},
 };
 
@@ -72,15 +72,9 @@ static void is_siphash_1_3_as_others_compute_it(void **state) {
         size_t len;
         uint64_t hash;
     } cases[] = {
-        {0,  0xf46d3bfe2ea281dc},
-        {1,  0x5bb2c195fe70a449},
-        {2,  0x48e409dbe38c2bd3},
-        {7,  0x3dd20bc6123b60e0},
-        {8,  0x5124317f8cfc24cb},
-        {9,  0x9d1f9dbb9125d122},
-        {15, 0x7f501f340ece0c62},
-        {16, 0xa07bf4038d638986},
-        {63, 0x9c56dbe0649233f3},
+        {0, 0xf46d3bfe2ea281dc},  {1, 0x5bb2c195fe70a449},  {2, 0x48e409dbe38c2bd3},
+        {7, 0x3dd20bc6123b60e0},  {8, 0x5124317f8cfc24cb},  {9, 0x9d1f9dbb9125d122},
+        {15, 0x7f501f340ece0c62}, {16, 0xa07bf4038d638986}, {63, 0x9c56dbe0649233f3},
     };
     const tdg__hash_key_t key = {0x0706050403020100, 0};
     unsigned char bytes[LONGEST];

@@ -11,14 +11,9 @@ static void finds_what_is_at_most_two_slips_away(void **state) {
     static const struct {
         const char *word, *meant;
     } cases[] = {
-        {"every",    "every"   },
-        {"evry",     "every"   },
-        {"evrey",    "every"   },
-        {"evreyx",   "every"   },
-        {"maxsize",  "max-size"},
-        {"max_size", "max-size"},
-        {"exclude ", "exclude" },
-        {"url",      "uri"     },
+        {"every", "every"},      {"evry", "every"},       {"evrey", "every"},
+        {"evreyx", "every"},     {"maxsize", "max-size"}, {"max_size", "max-size"},
+        {"exclude ", "exclude"}, {"url", "uri"},
     };
 
     (void)state;

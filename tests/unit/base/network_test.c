@@ -22,12 +22,12 @@ static void an_address_is_the_same_however_it_is_written(void **state) {
 
 static void an_address_is_written_in_its_usual_form(void **state) {
     static const char *const texts[][2] = {
-        {"10.1.2.3",                                "10.1.2.3"   },
-        {"::ffff:10.1.2.3",                         "10.1.2.3"   },
-        {"2001:DB8:0:0:0:0:0:1",                    "2001:db8::1"},
-        {"::",                                      "::"         },
+        {"10.1.2.3", "10.1.2.3"},
+        {"::ffff:10.1.2.3", "10.1.2.3"},
+        {"2001:DB8:0:0:0:0:0:1", "2001:db8::1"},
+        {"::", "::"},
         {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"               },
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
     };
 
     (void)state;
@@ -74,16 +74,10 @@ static void networks_have_what_is_in_them(void **state) {
         const char *text;
         bool in;
     } cases[] = {
-        {"127.0.0.1",     true },
-        {"127.0.0.2",     false},
-        {"10.255.0.1",    true },
-        {"11.0.0.1",      false},
-        {"192.168.7.255", true },
-        {"192.168.8.0",   false},
-        {"fdab::1",       true },
-        {"fe00::1",       false},
-        {"2001:db8::7",   true },
-        {"2001:db8::8",   false},
+        {"127.0.0.1", true},    {"127.0.0.2", false},    {"10.255.0.1", true},
+        {"11.0.0.1", false},    {"192.168.7.255", true}, {"192.168.8.0", false},
+        {"fdab::1", true},      {"fe00::1", false},      {"2001:db8::7", true},
+        {"2001:db8::8", false},
     };
     tdg__networks_t *networks;
 

@@ -34,15 +34,15 @@ static const struct {
     struct values values;
     const char *uri; /* NULL: a value is missing */
 } cases[] = {
-    {"pg://x/{a}",       {{"42", NULL}},            "pg://x/42"                },
-    {"pg://x/{a}/{b}/c", {{"1", "two"}},            "pg://x/1/two/c"           },
-    {"pg://x/{a}",       {{"a b/c?d#e", NULL}},     "pg://x/a%20b%2Fc%3Fd%23e" },
-    {"pg://x/{+a}",      {{"a b/c?d", NULL}},       "pg://x/a%20b/c?d"         },
-    {"pg://x/{+a}",      {{"50%25", NULL}},         "pg://x/50%2525"           },
-    {"pg://x/{a}",       {{"-._~", NULL}},          "pg://x/-._~"              },
-    {"pg://x/{a}",       {{"\xc3\xa4{}'\"", NULL}}, "pg://x/%C3%A4%7B%7D%27%22"},
-    {"pg://x/{a}-{b}",   {{"1", NULL}},             NULL                       },
-    {"pg://x/{a}",       {{"", NULL}},              NULL                       },
+    {"pg://x/{a}", {{"42", NULL}}, "pg://x/42"},
+    {"pg://x/{a}/{b}/c", {{"1", "two"}}, "pg://x/1/two/c"},
+    {"pg://x/{a}", {{"a b/c?d#e", NULL}}, "pg://x/a%20b%2Fc%3Fd%23e"},
+    {"pg://x/{+a}", {{"a b/c?d", NULL}}, "pg://x/a%20b/c?d"},
+    {"pg://x/{+a}", {{"50%25", NULL}}, "pg://x/50%2525"},
+    {"pg://x/{a}", {{"-._~", NULL}}, "pg://x/-._~"},
+    {"pg://x/{a}", {{"\xc3\xa4{}'\"", NULL}}, "pg://x/%C3%A4%7B%7D%27%22"},
+    {"pg://x/{a}-{b}", {{"1", NULL}}, NULL},
+    {"pg://x/{a}", {{"", NULL}}, NULL},
 };
 
 static void a_uri_is_made_from_values(void **state) {
@@ -73,9 +73,7 @@ static void what_is_expanded_is_extracted_again(void **state) {
         tdg__template_t *t = parse(templates[round % COUNT(templates)]);
         tdg__template_value_t found[TDG__TEMPLATE_MAX_NAMES];
         char value[17] = "", back[64];
-        struct values values = {
-            {value, NULL}
-        };
+        struct values values = {{value, NULL}};
         size_t len = 1 + roll(&dice, sizeof(value) - 1), count;
         tdg__text_t text;
 
@@ -94,9 +92,7 @@ static void what_is_expanded_is_extracted_again(void **state) {
 static void other_expressions_cannot_be_expanded(void **state) {
     static const char *const no[] = {"x:{/a}", "x:{?a}", "x:{a,b}", "x:{a:3}",  "x:{a*}",
                                      "x:{.a}", "x:{;a}", "x:{#a}",  "x:{a}{&b}"};
-    struct values values = {
-        {"1", "2"}
-    };
+    struct values values = {{"1", "2"}};
     tdg__template_t *t;
     tdg__text_t text;
 
@@ -130,9 +126,7 @@ static void variables_have_names(void **state) {
 
 static void a_limit_of_the_text_is_kept(void **state) {
     tdg__template_t *t = parse("pg://x/{a}");
-    struct values values = {
-        {"0123456789", NULL}
-    };
+    struct values values = {{"0123456789", NULL}};
     tdg__text_t text;
 
     (void)state;

@@ -110,15 +110,15 @@ static void finds_what_matches_and_only_that(void **state) {
         const char *uri;
         size_t matches;
     } cases[] = {
-        {"db://t1/orders/42",     7},
-        {"db://t1/orders",        5},
+        {"db://t1/orders/42", 7},
+        {"db://t1/orders", 5},
         {"db://t1/orders?page=1", 3},
-        {"db://t12/orders/42",    5},
-        {"db://x",                4},
-        {"file:///42",            2},
-        {"x",                     2},
-        {"",                      1},
-        {"?q=",                   2},
+        {"db://t12/orders/42", 5},
+        {"db://x", 4},
+        {"file:///42", 2},
+        {"x", 2},
+        {"", 1},
+        {"?q=", 2},
     };
     struct fixture *f = *state;
 

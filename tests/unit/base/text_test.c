@@ -215,10 +215,10 @@ static void writes_digits_without_padding(void **state) {
         uint64_t number;
         const char *decimal, *hex;
     } cases[] = {
-        {0,          "0",                    "0"               },
-        {9,          "9",                    "9"               },
-        {10,         "10",                   "a"               },
-        {0x1000,     "4096",                 "1000"            },
+        {0, "0", "0"},
+        {9, "9", "9"},
+        {10, "10", "a"},
+        {0x1000, "4096", "1000"},
         {UINT64_MAX, "18446744073709551615", "ffffffffffffffff"},
     };
     char out[TDG__U64_DIGITS];
@@ -237,38 +237,42 @@ static void knows_what_utf8_is(void **state) {
         const char *text;
         bool valid;
     } cases[] = {
-        {"",                 true },
-        {"plain",            true },
-        {"\x7f",             true },
-        {"\xc2\x80",         true },
-        {"\xdf\xbf",         true },
-        {"\xe0\xa0\x80",     true },
-        {"\xed\x9f\xbf",     true },
-        {"\xee\x80\x80",     true },
-        {"\xef\xbf\xbf",     true },
-        {"\xf0\x90\x80\x80", true },
-        {"\xf4\x8f\xbf\xbf", true },
+        {"", true},
+        {"plain", true},
+        {"\x7f", true},
+        {"\xc2\x80", true},
+        {"\xdf\xbf", true},
+        {"\xe0\xa0\x80", true},
+        {"\xed\x9f\xbf", true},
+        {"\xee\x80\x80", true},
+        {"\xef\xbf\xbf", true},
+        {"\xf0\x90\x80\x80", true},
+        {"\xf4\x8f\xbf\xbf", true},
         {"a\xe2\x82\xac"
-         "b",       true },
-        {"\x80",             false}, /* continues nothing */
-        {"\xc0\x80",         false}, /* overlong */
-        {"\xc1\xbf",         false},
-        {"\xe0\x9f\xbf",     false},
+         "b",
+         true},
+        {"\x80", false},     /* continues nothing */
+        {"\xc0\x80", false}, /* overlong */
+        {"\xc1\xbf", false},
+        {"\xe0\x9f\xbf", false},
         {"\xf0\x8f\xbf\xbf", false},
-        {"\xed\xa0\x80",     false}, /* a surrogate */
-        {"\xed\xbf\xbf",     false},
+        {"\xed\xa0\x80", false}, /* a surrogate */
+        {"\xed\xbf\xbf", false},
         {"\xf4\x90\x80\x80", false}, /* beyond U+10FFFF */
         {"\xf5\x80\x80\x80", false},
-        {"\xff",             false},
-        {"\xc2",             false}, /* cut */
-        {"\xe2\x82",         false},
-        {"\xf0\x90\x80",     false},
+        {"\xff", false},
+        {"\xc2", false}, /* cut */
+        {"\xe2\x82", false},
+        {"\xf0\x90\x80", false},
         {"\xe2\x82"
-         "x",       false},
+         "x",
+         false},
         {"\xf0\x90\x80"
-         "x",       false},
+         "x",
+         false},
         {"\xc2"
-         "x",       false},
+         "x",
+         false},
     };
 
     (void)state;

@@ -36,22 +36,22 @@ static void values_are_decoded(void **state) {
     static const struct {
         const char *template_, *uri, *name, *value;
     } rows[] = {
-        {"f:{x}",            "f:a",             "x",    "a"           },
-        {"f:{x}",            "f:%20%2F",        "x",    " /"          },
-        {"f:{x}",            "f:%E2%82%AC",     "x",    "\xe2\x82\xac"},
-        {"f:{+x}",           "f:a/b%20c",       "x",    "a/b c"       },
-        {"f:{+x}",           "f:..%2F..%2Fetc", "x",    "../../etc"   },
-        {"f:{x,y}",          "f:1,2",           "y",    "2"           },
-        {"f:a{?x,y}",        "f:a?y=%3D",       "y",    "="           },
-        {"f:a{?x,y}",        "f:a?y=%3D",       "x",    NULL          },
-        {"f:a{?x}",          "f:a?x=",          "x",    ""            },
-        {"f:{host}{/path*}", "f:h/a/b%2Fc",     "path", "a/b/c"       },
-        {"f:{host}{/path*}", "f:h/a/b%2Fc",     "host", "h"           },
-        {"f:a{?x*}",         "f:a?b=1&c=%32",   "x",    "b=1&c=2"     },
-        {"f:{x:2}",          "f:%41b",          "x",    "Ab"          },
-        {"f:{xy}",           "f:a",             "x",    NULL          },
-        {"f:{x}",            "f:a",             "xy",   NULL          },
-        {"f:{x}",            "f:a",             "",     NULL          },
+        {"f:{x}", "f:a", "x", "a"},
+        {"f:{x}", "f:%20%2F", "x", " /"},
+        {"f:{x}", "f:%E2%82%AC", "x", "\xe2\x82\xac"},
+        {"f:{+x}", "f:a/b%20c", "x", "a/b c"},
+        {"f:{+x}", "f:..%2F..%2Fetc", "x", "../../etc"},
+        {"f:{x,y}", "f:1,2", "y", "2"},
+        {"f:a{?x,y}", "f:a?y=%3D", "y", "="},
+        {"f:a{?x,y}", "f:a?y=%3D", "x", NULL},
+        {"f:a{?x}", "f:a?x=", "x", ""},
+        {"f:{host}{/path*}", "f:h/a/b%2Fc", "path", "a/b/c"},
+        {"f:{host}{/path*}", "f:h/a/b%2Fc", "host", "h"},
+        {"f:a{?x*}", "f:a?b=1&c=%32", "x", "b=1&c=2"},
+        {"f:{x:2}", "f:%41b", "x", "Ab"},
+        {"f:{xy}", "f:a", "x", NULL},
+        {"f:{x}", "f:a", "xy", NULL},
+        {"f:{x}", "f:a", "", NULL},
     };
 
     (void)state;

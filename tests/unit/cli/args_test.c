@@ -34,34 +34,34 @@ static void values_get_the_type_of_the_schema(void **state) {
     static const struct {
         const char *word, *object;
     } cases[] = {
-        {"city=Oslo",         "{'city': 'Oslo'}"     },
-        {"city=5",            "{'city': '5'}"        },
-        {"city=",             "{'city': ''}"         },
-        {"city=a=b:=c",       "{'city': 'a=b:=c'}"   },
-        {"city=\"x\"",        "{'city': '\\\"x\\\"'}"},
-        {"days=-3",           "{'days': -3}"         },
-        {"days=4.0",          "{'days': 4}"          },
-        {"scale=2",           "{'scale': 2}"         },
-        {"scale=2.5e1",       "{'scale': 25.0}"      },
-        {"deep=true",         "{'deep': true}"       },
-        {"tags=[\"a\", 1]",   "{'tags': ['a', 1]}"   },
-        {"where={\"a\": {}}", "{'where': {'a': {}}}" },
-        {"mode=slow",         "{'mode': 'slow'}"     },
-        {"mode=3",            "{'mode': 3}"          },
-        {"nothing=null",      "{'nothing': null}"    },
-        {"maybe=5",           "{'maybe': 5}"         },
-        {"maybe=null",        "{'maybe': null}"      },
-        {"maybe=five",        "{'maybe': 'five'}"    },
-        {"either=false",      "{'either': false}"    },
-        {"either=12",         "{'either': 12}"       },
-        {"open=true",         "{'open': 'true'}"     },
-        {"both=1",            "{'both': 1}"          },
-        {"fixed=7",           "{'fixed': 7}"         },
-        {"loop=1",            "{'loop': '1'}"        },
-        {"far=1",             "{'far': '1'}"         },
-        {"any=1",             "{'any': '1'}"         },
-        {"true=1",            "{'true': '1'}"        },
-        {"unknown=1",         "{'unknown': '1'}"     },
+        {"city=Oslo", "{'city': 'Oslo'}"},
+        {"city=5", "{'city': '5'}"},
+        {"city=", "{'city': ''}"},
+        {"city=a=b:=c", "{'city': 'a=b:=c'}"},
+        {"city=\"x\"", "{'city': '\\\"x\\\"'}"},
+        {"days=-3", "{'days': -3}"},
+        {"days=4.0", "{'days': 4}"},
+        {"scale=2", "{'scale': 2}"},
+        {"scale=2.5e1", "{'scale': 25.0}"},
+        {"deep=true", "{'deep': true}"},
+        {"tags=[\"a\", 1]", "{'tags': ['a', 1]}"},
+        {"where={\"a\": {}}", "{'where': {'a': {}}}"},
+        {"mode=slow", "{'mode': 'slow'}"},
+        {"mode=3", "{'mode': 3}"},
+        {"nothing=null", "{'nothing': null}"},
+        {"maybe=5", "{'maybe': 5}"},
+        {"maybe=null", "{'maybe': null}"},
+        {"maybe=five", "{'maybe': 'five'}"},
+        {"either=false", "{'either': false}"},
+        {"either=12", "{'either': 12}"},
+        {"open=true", "{'open': 'true'}"},
+        {"both=1", "{'both': 1}"},
+        {"fixed=7", "{'fixed': 7}"},
+        {"loop=1", "{'loop': '1'}"},
+        {"far=1", "{'far': '1'}"},
+        {"any=1", "{'any': '1'}"},
+        {"true=1", "{'true': '1'}"},
+        {"unknown=1", "{'unknown': '1'}"},
     };
     char why[CLI_ARGS_WHY];
     json_t *object;
@@ -91,20 +91,20 @@ static void says_which_type_is_wanted(void **state) {
     static const struct {
         const char *word, *said;
     } cases[] = {
-        {"days=many",   "days is a whole number, not 'many'"                },
-        {"days=1.5",    "days is a whole number, not '1.5'"                 },
-        {"days=",       "days is a whole number, not ''"                    },
-        {"scale=much",  "scale is a number, not 'much'"                     },
-        {"deep=yes",    "deep is true or false, not 'yes'"                  },
-        {"tags=a,b",    "tags is a JSON array, not 'a,b'"                   },
-        {"where=[1]",   "where is a JSON object, not '[1]'"                 },
-        {"mode=medium", "mode is one of fast, slow, 3, not 'medium'"        },
-        {"either=x",    "either is true or false or a whole number, not 'x'"},
-        {"=x",          "'=x' is no argument; they look like name=value"    },
-        {":=x",         "':=x' is no argument; they look like name=value"   },
-        {"word",        "'word' is no argument; they look like name=value"  },
-        {"city=\xff",   "the value of city is not UTF-8"                    },
-        {"\xff=x",      "the name of an argument is not UTF-8"              },
+        {"days=many", "days is a whole number, not 'many'"},
+        {"days=1.5", "days is a whole number, not '1.5'"},
+        {"days=", "days is a whole number, not ''"},
+        {"scale=much", "scale is a number, not 'much'"},
+        {"deep=yes", "deep is true or false, not 'yes'"},
+        {"tags=a,b", "tags is a JSON array, not 'a,b'"},
+        {"where=[1]", "where is a JSON object, not '[1]'"},
+        {"mode=medium", "mode is one of fast, slow, 3, not 'medium'"},
+        {"either=x", "either is true or false or a whole number, not 'x'"},
+        {"=x", "'=x' is not an argument; write name=value"},
+        {":=x", "':=x' is not an argument; write name=value"},
+        {"word", "'word' is not an argument; write name=value"},
+        {"city=\xff", "the value of city is not UTF-8"},
+        {"\xff=x", "the name of an argument is not UTF-8"},
     };
     char why[CLI_ARGS_WHY];
     json_t *object;
@@ -130,7 +130,7 @@ static void words_stand_beside_arguments_given_as_json(void **state) {
     json_decref(object);
 
     assert_int_equal(cli_args_parse("[1]", &object, why), TDG_EINVAL);
-    assert_non_null(strstr(why, "--arguments is no JSON object"));
+    assert_non_null(strstr(why, "--arguments is not a JSON object"));
     assert_int_equal(cli_args_parse("{\"a\": 1, \"a\": 2}", &object, why), TDG_EINVAL);
     assert_non_null(strstr(why, "--arguments is not JSON"));
 }
@@ -157,9 +157,9 @@ static void names_that_must_not_be_are_refused_with_a_suggestion(void **state) {
 
     (void)state;
     assert_int_equal(cli_args_add(object, schema, words, 1, why), TDG_EINVAL);
-    assert_string_equal(why, "there is no argument ctiy; did you mean city?");
+    assert_string_equal(why, "unknown argument ctiy; did you mean city?");
     assert_int_equal(cli_args_add(object, schema, words + 1, 1, why), TDG_EINVAL);
-    assert_string_equal(why, "there is no argument zebra");
+    assert_string_equal(why, "unknown argument zebra");
     assert_int_equal(json_object_size(object), 0);
     json_decref(schema);
     json_decref(object);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "body.h"
+#include "ask/body.h"
 #include "support.h"
 
 /* Whatever the contents are, they give these bytes. */

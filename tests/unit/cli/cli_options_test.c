@@ -104,9 +104,9 @@ static void times_have_units(void **state) {
         const char *words;
         long ms;
     } good[] = {
-        {"--time 10ms", 10   },
-        {"--time 2s",   2000 },
-        {"--time=1m",   60000},
+        {"--time 10ms", 10},
+        {"--time 2s", 2000},
+        {"--time=1m", 60000},
     };
     static const char *const bad[] = {"--time 2",   "--time 9ms", "--time 2m",
                                       "--time -1s", "--time x",   "--time= "};

@@ -2,7 +2,7 @@
  *
  * The judge is patch(1): what it makes of the old text and our diff has to be the new
  * text. For small edits the diff is also what diff(1) prints. */
-#include "diff.h"
+#include "watch/diff.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "exec_queue.h"
 #include "support.h"
+#include "watch/exec_queue.h"
 
 struct fixture {
     exec_queue_t queue;

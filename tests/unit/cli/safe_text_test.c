@@ -23,22 +23,24 @@ static const struct {
     const char *text, *line;
     int columns;
 } lines[] = {
-    {"",                 "",             0 },
-    {"plain",            "plain",        5 },
-    {"größe",          "größe",      5 },
-    {"a\nb\r\nc\td",     "a b c d",      7 },
-    {"\033[2Jx",         "^[[2Jx",       6 },
-    {"\a\b\177",         "^G^H^?",       6 },
+    {"", "", 0},
+    {"plain", "plain", 5},
+    {"größe", "größe", 5},
+    {"a\nb\r\nc\td", "a b c d", 7},
+    {"\033[2Jx", "^[[2Jx", 6},
+    {"\a\b\177", "^G^H^?", 6},
     {"\xc2\x9b"
-     "31m",         "<U+009B>31m",  11},
+     "31m",
+     "<U+009B>31m", 11},
     {"a\xe2\x80\xae"
-     "b",           "a<U+202E>b",   10},
-    {"\xe2\x80\xa8",     "<U+2028>",     8 },
-    {"\xf3\xa0\x81\x81", "<U+E0041>",    9 },
-    {"\xff\xc3(",        "<FF><C3>(",    9 },
-    {"\xc0\x9b",         "<C0><9B>",     8 },
-    {"\xed\xa0\x80",     "<ED><A0><80>", 12},
-    {"cut \xe2\x82",     "cut <E2><82>", 12},
+     "b",
+     "a<U+202E>b", 10},
+    {"\xe2\x80\xa8", "<U+2028>", 8},
+    {"\xf3\xa0\x81\x81", "<U+E0041>", 9},
+    {"\xff\xc3(", "<FF><C3>(", 9},
+    {"\xc0\x9b", "<C0><9B>", 8},
+    {"\xed\xa0\x80", "<ED><A0><80>", 12},
+    {"cut \xe2\x82", "cut <E2><82>", 12},
 };
 
 static void a_line_shows_what_could_harm(void **state) {

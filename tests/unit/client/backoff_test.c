@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/backoff.h"
+#include "client/session/backoff.h"
 
 #include "support.h"
 
@@ -81,10 +81,10 @@ static void short_again_only_after_it_was_steady(void **state) {
         int64_t lasted;
         bool is_short;
     } cases[] = {
-        {0,                          false},
+        {0, false},
         {TDG__BACKOFF_STEADY_MS - 1, false},
-        {TDG__BACKOFF_STEADY_MS,     true },
-        {3600000,                    true },
+        {TDG__BACKOFF_STEADY_MS, true},
+        {3600000, true},
     };
 
     (void)state;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "client/child.h"
+#include "client/transport/child.h"
 #include "support.h"
 
 enum { PATIENCE_MS = 60000, LINE = 1000, MAX_LINES = 20000 };

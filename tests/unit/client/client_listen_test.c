@@ -59,14 +59,14 @@ static void what_is_left_out_has_the_code_of_its_reason(void **state) {
         const char *refused;
         int code;
     } cases[] = {
-        {"{'a:1':'not_found'}",          TDG_ENOTFOUND},
-        {"{'a:1':'not_subscribable'}",   TDG_ENOTSUP  },
-        {"{'a:1':'invalid_uri_format'}", TDG_EURI     },
-        {"{'a:1':'for a reason'}",       TDG_EREFUSED },
-        {"{'a:1':{}}",                   TDG_EREFUSED },
-        {"{'a:2':'not_found'}",          TDG_EREFUSED },
-        {"['a:1']",                      TDG_EREFUSED },
-        {"null",                         TDG_EREFUSED },
+        {"{'a:1':'not_found'}", TDG_ENOTFOUND},
+        {"{'a:1':'not_subscribable'}", TDG_ENOTSUP},
+        {"{'a:1':'invalid_uri_format'}", TDG_EURI},
+        {"{'a:1':'for a reason'}", TDG_EREFUSED},
+        {"{'a:1':{}}", TDG_EREFUSED},
+        {"{'a:2':'not_found'}", TDG_EREFUSED},
+        {"['a:1']", TDG_EREFUSED},
+        {"null", TDG_EREFUSED},
     };
     struct fake *f = *state;
     char meta[128];
@@ -428,7 +428,7 @@ static void a_replaced_stream_that_breaks_leaves_doubts(void **state) {
     play_live(f, "a:2", NULL, "");
     second = fake_find(f, LISTEN);
     assert_false(first->cancelled);
-    fake_broken(f, first, TDG__CARRY_BROKEN, true);
+    fake_broken(f, first, TDG__DELIVERY_BROKEN, true);
     assert_told(f, "UPDATED a:1 maybe\nUPDATED a:2 maybe\n");
     fake_pass(f, 1000);
 
@@ -537,7 +537,7 @@ static void a_foreign_server_leaves_doubts_after_a_break(void **state) {
     assert_int_equal(play_lists(f, all_lists)->calls, 0);
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     fake_pass(f, 1000);
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     assert_told(f, "DOWN\n");
     assert_int_equal(play_open(f, LISTEN), 0);
     fake_pass(f, 1000);
@@ -578,7 +578,7 @@ static void not_resumed_leaves_doubts(void **state) {
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, CURSOR(5));
     play_live(f, "a:{x}", NULL, CURSOR(5) "," RESUMED(true));
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), NULL, "'dev.tidings/cursor':'b-1'," RESUMED(false));
     assert_told(f, "DOWN\nUP\nUPDATED a:{x} maybe\n");
@@ -593,7 +593,7 @@ static void refused_after_a_return_is_lost(void **state) {
     play_live(f, "a:1", NULL, "");
     play_live(f, "a:2", NULL, "");
     fake_pass(f, 1000);
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), "a:1", "");
     assert_told(f, "DOWN\nUP\nLOST a:1\nUPDATED a:2 maybe\n");
@@ -605,13 +605,13 @@ static void trouble_on_return_is_retried(void **state) {
 
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 60000);
     fake_error(f, fake_find(f, LISTEN), -32603, "starting", NULL);
     fake_pass(f, 60000);
     fake_status(f, fake_find(f, LISTEN), 503, NULL);
     fake_pass(f, 60000);
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_AWAY, false);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_AWAY, false);
     fake_pass(f, 60000);
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
@@ -619,7 +619,7 @@ static void trouble_on_return_is_retried(void **state) {
 
 static void refuse_listens(struct fake *f, struct fake_sent *sent) {
     if (strcmp(sent->method, LISTEN) == 0)
-        fake_broken(f, sent, TDG__CARRY_AWAY, false);
+        fake_broken(f, sent, TDG__DELIVERY_AWAY, false);
     else
         fake_modern_server(f, sent);
 }
@@ -635,7 +635,7 @@ static void one_timer_and_no_storm(void **state) {
     play_live(f, "a:3", &slower, "");
     f->answer = refuse_listens;
     for (int i = 0; i < 3; i++)
-        fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+        fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     assert_told(f, "DOWN\n");
     before = fake_count(f, LISTEN);
     fake_pass(f, 60000);
@@ -668,7 +668,7 @@ static void retry_after_holds_for_one_wait(void **state) {
 
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     fake_retry_after(f, fake_find(f, LISTEN), 503, 30000);
     fake_pass(f, 29999);
@@ -678,7 +678,7 @@ static void retry_after_holds_for_one_wait(void **state) {
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 
     fake_pass(f, 10000);
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
@@ -690,7 +690,7 @@ static void who_is_barred_on_return_gives_up(void **state) {
 
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     fake_status(f, fake_find(f, LISTEN), 403, NULL);
     told = fake_told(f);
@@ -706,7 +706,7 @@ static void who_is_barred_on_return_gives_up(void **state) {
 static int stdio_setup(void **state) {
     struct fake *f = state_create(state, sizeof(*f));
 
-    fake_init(f, TDG__WIRE_STDIO);
+    fake_init(f, TDG__TRANSPORT_STDIO);
     return 0;
 }
 
@@ -785,7 +785,7 @@ static void a_legacy_server_in_its_place_loses_nothing(void **state) {
 
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     f->answer = fake_legacy_server;
     fake_pass(f, 1000);
     fake_status(f, fake_find(f, LISTEN), 400,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
-#include "client/client.h"
+#include "client/api/client.h"
 #include "support.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
@@ -12,12 +12,12 @@ static void a_url_without_a_path_gets_one(void **state) {
     static const struct {
         const char *given, *made;
     } cases[] = {
-        {"http://localhost",          "http://localhost/mcp"         },
-        {"http://localhost:8808",     "http://localhost:8808/mcp"    },
+        {"http://localhost", "http://localhost/mcp"},
+        {"http://localhost:8808", "http://localhost:8808/mcp"},
         {"HTTPS://Example.org?key=1", "HTTPS://Example.org/mcp?key=1"},
-        {"http://[::1]:80",           "http://[::1]:80/mcp"          },
-        {"http://localhost/",         "http://localhost/"            },
-        {"http://localhost/a?b=/c",   "http://localhost/a?b=/c"      },
+        {"http://[::1]:80", "http://[::1]:80/mcp"},
+        {"http://localhost/", "http://localhost/"},
+        {"http://localhost/a?b=/c", "http://localhost/a?b=/c"},
     };
 
     (void)state;
@@ -113,49 +113,49 @@ static void what_is_wrong_is_said(void **state) {
         tdg_client_opts_t opts;
         const char *said;
     } cases[] = {
-        {{.url = NULL},                                                "required"           },
-        {{URL, .argv = program},                                       "not both"           },
-        {{.argv = (const char *const[]){NULL}},                        "no name"            },
-        {{.argv = (const char *const[]){"", NULL}},                    "no name"            },
-        {{.argv = program, .token_file = "t"},                         "are for a URL"      },
-        {{.argv = program, .proxy = "http://p"},                       "are for a URL"      },
-        {{URL, .cwd = "/"},                                            "are for a program"  },
-        {{URL, .proxy = "socks5://p"},                                 "proxy"              },
+        {{.url = NULL}, "required"},
+        {{URL, .argv = program}, "not both"},
+        {{.argv = (const char *const[]){NULL}}, "no name"},
+        {{.argv = (const char *const[]){"", NULL}}, "no name"},
+        {{.argv = program, .token_file = "t"}, "are for a URL"},
+        {{.argv = program, .proxy = "http://p"}, "are for a URL"},
+        {{URL, .cwd = "/"}, "are for a program"},
+        {{URL, .proxy = "socks5://p"}, "proxy"},
 
-        {{.url = "localhost:8808"},                                    "http:// or https://"},
-        {{.url = "ftp://localhost"},                                   "http:// or https://"},
-        {{.url = ""},                                                  "http:// or https://"},
-        {{.url = "http://"},                                           "no host"            },
-        {{.url = "http:///mcp"},                                       "no host"            },
-        {{.url = "http://:80/mcp"},                                    "host or port"       },
-        {{.url = "http://localhost:/mcp"},                             "host or port"       },
-        {{.url = "http://localhost:0/mcp"},                            "host or port"       },
-        {{.url = "http://localhost:65536/mcp"},                        "host or port"       },
-        {{.url = "http://localhost:8o/mcp"},                           "host or port"       },
-        {{.url = "http://[::1/mcp"},                                   "host or port"       },
-        {{.url = "http://[]/mcp"},                                     "host or port"       },
-        {{.url = "http://localhost/mcp#top"},                          "fragment"           },
-        {{.url = "http://me:secret@localhost/mcp"},                    "token file"         },
-        {{.url = "http://me@localhost#x"},                             "token file"         },
-        {{.url = "http://localhost/a b"},                              "characters"         },
-        {{.url = "http://localhost/%zz"},                              "characters"         },
-        {{.url = "http://localhost/\xc3\xa4"},                         "characters"         },
+        {{.url = "localhost:8808"}, "http:// or https://"},
+        {{.url = "ftp://localhost"}, "http:// or https://"},
+        {{.url = ""}, "http:// or https://"},
+        {{.url = "http://"}, "no host"},
+        {{.url = "http:///mcp"}, "no host"},
+        {{.url = "http://:80/mcp"}, "host or port"},
+        {{.url = "http://localhost:/mcp"}, "host or port"},
+        {{.url = "http://localhost:0/mcp"}, "host or port"},
+        {{.url = "http://localhost:65536/mcp"}, "host or port"},
+        {{.url = "http://localhost:8o/mcp"}, "host or port"},
+        {{.url = "http://[::1/mcp"}, "host or port"},
+        {{.url = "http://[]/mcp"}, "host or port"},
+        {{.url = "http://localhost/mcp#top"}, "fragment"},
+        {{.url = "http://me:secret@localhost/mcp"}, "token file"},
+        {{.url = "http://me@localhost#x"}, "token file"},
+        {{.url = "http://localhost/a b"}, "characters"},
+        {{.url = "http://localhost/%zz"}, "characters"},
+        {{.url = "http://localhost/\xc3\xa4"}, "characters"},
 
-        {{URL, HEADERS("X-Key")},                                      "Name: value"        },
-        {{URL, HEADERS("A: b", ": b")},                                "header 2"           },
-        {{URL, HEADERS("X Key: b")},                                   "Name: value"        },
-        {{URL, HEADERS("A: b\r\nEvil: yes")},                          "control characters" },
-        {{URL, HEADERS("Content-Type: text/plain")},                   "itself"             },
-        {{URL, HEADERS("mcp-session-id: 1")},                          "itself"             },
-        {{URL, HEADERS("Host: elsewhere")},                            "itself"             },
-        {{URL, HEADERS("authorization: Bearer x"), .token_file = "t"}, "exclude"            },
+        {{URL, HEADERS("X-Key")}, "Name: value"},
+        {{URL, HEADERS("A: b", ": b")}, "header 2"},
+        {{URL, HEADERS("X Key: b")}, "Name: value"},
+        {{URL, HEADERS("A: b\r\nEvil: yes")}, "control characters"},
+        {{URL, HEADERS("Content-Type: text/plain")}, "itself"},
+        {{URL, HEADERS("mcp-session-id: 1")}, "itself"},
+        {{URL, HEADERS("Host: elsewhere")}, "itself"},
+        {{URL, HEADERS("authorization: Bearer x"), .token_file = "t"}, "exclude"},
 
-        {{URL, .flags = 1U << 20},                                     "0x100000"           },
-        {{URL, .era = (tdg_era_t)3},                                   "era"                },
-        {{URL, .retry_per_minute = 121},                               "120"                },
-        {{URL, .max_message_bytes = 1023},                             "1024"               },
-        {{URL, .retry_ms = 5, .retry_max_ms = 4},                      "retry_ms"           },
-        {{URL, .name = "\xff"},                                        "UTF-8"              },
+        {{URL, .flags = 1U << 20}, "0x100000"},
+        {{URL, .era = (tdg_era_t)3}, "era"},
+        {{URL, .retry_per_minute = 121}, "120"},
+        {{URL, .max_message_bytes = 1023}, "1024"},
+        {{URL, .retry_ms = 5, .retry_max_ms = 4}, "retry_ms"},
+        {{URL, .name = "\xff"}, "UTF-8"},
     };
 
     (void)state;
@@ -175,9 +175,9 @@ static void what_is_wrong_is_said(void **state) {
 static void secrets_are_not_said(void **state) {
     const tdg_client_opts_t cases[] = {
         {.url = "http://me:secret@localhost/mcp"},
-        {   .url = "http://localhost/mcp?key=secret#x"                                      },
-        { URL,                                       HEADERS("Authorization: secret\n")},
-        {                                       URL,                                       HEADERS("Content-Type: secret")},
+        {.url = "http://localhost/mcp?key=secret#x"},
+        {URL, HEADERS("Authorization: secret\n")},
+        {URL, HEADERS("Content-Type: secret")},
     };
 
     (void)state;

@@ -216,7 +216,7 @@ static void run(uint64_t seed, const struct setting *setting) {
 
     memset(&sim, 0, sizeof(sim));
     sim.f = f;
-    fake_init(f, TDG__WIRE_HTTP);
+    fake_init(f, TDG__TRANSPORT_HTTP);
     f->dice.seed = f->dice.state = seed;
     f->client.quiet_ms = QUIET_MS;
     assert_int_equal(fake_create(f), 0);
@@ -268,16 +268,12 @@ static void modern_fickle(void **state) {
 
 static void legacy_ours(void **state) {
     (void)state;
-    keeps_it(&(struct setting){
-        .ours = true, .seeds = {20240614, 20241081}
-    });
+    keeps_it(&(struct setting){.ours = true, .seeds = {20240614, 20241081}});
 }
 
 static void legacy_foreign(void **state) {
     (void)state;
-    keeps_it(&(struct setting){
-        .seeds = {20240993, 20249698}
-    });
+    keeps_it(&(struct setting){.seeds = {20240993, 20249698}});
 }
 
 static void legacy_fickle(void **state) {

@@ -11,7 +11,7 @@
 static int pipe_setup(void **state) {
     struct fake *f = state_create(state, sizeof(*f));
 
-    fake_init(f, TDG__WIRE_STDIO);
+    fake_init(f, TDG__TRANSPORT_STDIO);
     return 0;
 }
 
@@ -62,7 +62,7 @@ static void a_late_head_after_a_loss_counts_as_open(void **state) {
 
     fake_up(f, TDG_ERA_LEGACY);
     play_live_late(f, "a:1");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
     assert_told(f, "DOWN\n");
     fake_pass(f, 1000);
     assert_int_equal(play_open(f, "GET"), 1);
@@ -94,7 +94,7 @@ static void the_first_call_waits_for_the_stream(void **state) {
     assert_int_equal(fake_code(second), 0);
 
     /* Later ones do not wait for anything. */
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
     play_call(f);
     fake_result(f, fake_find(f, "tools/call"), "{}");
     fake_pass(f, 1000);
@@ -135,7 +135,7 @@ static void the_call_of_a_new_session_waits_for_its_stream(void **state) {
     f->inputs = true;
     fake_up(f, TDG_ERA_LEGACY);
     fake_opened(f, fake_find(f, "GET"));
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     play_call(f);
     fake_pass(f, 1000);
     assert_non_null(fake_find(f, "GET"));
@@ -216,7 +216,7 @@ static void options_go_with_the_request(void **state) {
     assert_int_equal(f->core->counts.subscriptions, 1);
 }
 
-static void what_does_not_exist_yet_is_asked_for(void **state) {
+static void what_does_not_exist_yet_is_request_for(void **state) {
     const tdg_subscribe_opts_t plain = {.await_creation = true},
                                slow = {.await_creation = true, .debounce_ms = 5};
     struct fake *f = *state;
@@ -253,7 +253,7 @@ static void refused_options_leave_it_as_it_was(void **state) {
     assert_told(f, "UPDATED a:1\n");
 }
 
-static void refused_options_are_not_asked_for_in_the_next_session(void **state) {
+static void refused_options_are_not_request_for_in_the_next_session(void **state) {
     const tdg_subscribe_opts_t slow = {.debounce_ms = 5}, slower = {.debounce_ms = 7};
     struct fake *f = *state;
     json_t *params;
@@ -263,7 +263,7 @@ static void refused_options_are_not_asked_for_in_the_next_session(void **state) 
     play_live(f, "a:1", &slow, "");
     play_subscribe(f, "a:1", &slower);
     fake_error(f, fake_find(f, SUBSCRIBE), -32602, "no", NULL);
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 1000);
     fake_opened(f, fake_find(f, "GET"));
     params = fake_params(fake_find(f, SUBSCRIBE));
@@ -274,7 +274,7 @@ static void refused_options_are_not_asked_for_in_the_next_session(void **state) 
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
-static void options_are_asked_for_until_there_is_an_answer(void **state) {
+static void options_are_request_for_until_there_is_an_answer(void **state) {
     struct fake *f = *state;
     const tdg_subscribe_opts_t slow = {.debounce_ms = 5};
     struct fake_note *first, *second;
@@ -367,7 +367,7 @@ static void unsubscribing_ends_the_retries(void **state) {
     assert_int_equal(fake_code(note), 0);
 
     f->answer = fake_modern_server;
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 2000);
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\nUPDATED a:2 maybe\n");
@@ -381,14 +381,14 @@ static void doubts_are_not_told_after_an_unsubscribe(void **state) {
     play_live(f, "a:2", NULL, "");
     play_unsubscribe(f, "a:2");
     assert_non_null(fake_seek(f, UNSUBSCRIBE));
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     fake_opened(f, fake_find(f, "GET"));
     fake_result(f, fake_find(f, UNSUBSCRIBE), "{}");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
 }
 
-static void unsubscribing_while_it_is_asked_for(void **state) {
+static void unsubscribing_while_it_is_request_for(void **state) {
     struct fake *f = *state;
     struct fake_note *note, *gone;
 
@@ -416,7 +416,7 @@ static void the_stream_goes_on_after_the_last_event(void **state) {
     assert_null(get->text);
     fake_event_id(f, get, "g1.1.ab-5");
     assert_true(f->core->ours);
-    fake_broken(f, get, TDG__CARRY_BROKEN, true);
+    fake_broken(f, get, TDG__DELIVERY_BROKEN, true);
     assert_told(f, "DOWN\n");
     fake_pass(f, 1000);
     get = fake_find(f, "GET");
@@ -433,7 +433,7 @@ static void a_foreign_stream_leaves_doubts(void **state) {
     play_live(f, "a:1", NULL, "");
     assert_int_equal(fake_code(play_lists(f, 1u << TDG_LIST_RESOURCES)), 0);
     fake_event_id(f, fake_find(f, "GET"), "17");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_DONE, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_DONE, true);
     fake_pass(f, 1000);
     assert_string_equal(fake_find(f, "GET")->text, "17");
     fake_opened(f, fake_find(f, "GET"));
@@ -449,7 +449,7 @@ static void a_lost_session_is_made_again_from_the_cursor(void **state) {
     play_live(f, "a:2", NULL, "");
     play_update(f, fake_find(f, "GET"), "a:1",
                 "'dev.tidings/version':5,'dev.tidings/cursor':'ab-5'");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     assert_told(f, "UPDATED a:1\nDOWN\n");
     fake_pass(f, 1000);
     assert_null(fake_find(f, "GET")->text);
@@ -472,7 +472,7 @@ static void come_back(struct fake *f, const char *cursor) {
     char expected[160];
     json_t *params;
 
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 60000);
     fake_opened(f, fake_find(f, "GET"));
     snprintf(expected, sizeof(expected),
@@ -486,7 +486,7 @@ static void come_back(struct fake *f, const char *cursor) {
 
 /* The stream of the next session begins with its own cursor, which knows nothing of what
  * a:1 has missed. */
-static void what_was_missed_is_asked_for_until_it_was_heard(void **state) {
+static void what_was_missed_is_request_for_until_it_was_heard(void **state) {
     struct fake *f = *state;
 
     fake_up(f, TDG_ERA_LEGACY);
@@ -515,7 +515,7 @@ static void another_server_in_its_place_leaves_doubts(void **state) {
     come_back(f, "ab-5");
     fake_result(f, fake_find(f, SUBSCRIBE), "{}");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 2000);
     fake_opened(f, fake_find(f, "GET"));
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");
@@ -544,7 +544,7 @@ static void refused_after_a_return_is_lost(void **state) {
 
     fake_up(f, TDG_ERA_LEGACY);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 1000);
     fake_opened(f, fake_find(f, "GET"));
     fake_error(f, fake_find(f, SUBSCRIBE), -32002, "gone", NULL);
@@ -557,7 +557,7 @@ static void trouble_on_return_is_retried(void **state) {
 
     fake_up(f, TDG_ERA_LEGACY);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 1000);
     fake_opened(f, fake_find(f, "GET"));
     fake_error(f, fake_find(f, SUBSCRIBE), -32603, "starting", NULL);
@@ -635,20 +635,20 @@ int main(void) {
         HTTP(without_a_stream_there_are_no_subscriptions),
         HTTP(thirty_two_at_a_time),
         HTTP(options_go_with_the_request),
-        HTTP(what_does_not_exist_yet_is_asked_for),
+        HTTP(what_does_not_exist_yet_is_request_for),
         HTTP(refused_options_leave_it_as_it_was),
-        HTTP(refused_options_are_not_asked_for_in_the_next_session),
-        HTTP(options_are_asked_for_until_there_is_an_answer),
+        HTTP(refused_options_are_not_request_for_in_the_next_session),
+        HTTP(options_are_request_for_until_there_is_an_answer),
         HTTP(options_that_nothing_has_any_more_are_forgotten),
         HTTP(unsubscribing_is_silent_at_once),
         HTTP(subscribing_again_waits_for_the_unsubscribe),
-        HTTP(unsubscribing_while_it_is_asked_for),
+        HTTP(unsubscribing_while_it_is_request_for),
         HTTP(unsubscribing_ends_the_retries),
         HTTP(doubts_are_not_told_after_an_unsubscribe),
         HTTP(the_stream_goes_on_after_the_last_event),
         HTTP(a_foreign_stream_leaves_doubts),
         HTTP(a_lost_session_is_made_again_from_the_cursor),
-        HTTP(what_was_missed_is_asked_for_until_it_was_heard),
+        HTTP(what_was_missed_is_request_for_until_it_was_heard),
         HTTP(another_server_in_its_place_leaves_doubts),
         HTTP(lists_leave_doubts_where_the_era_was_in_doubt),
         HTTP(refused_after_a_return_is_lost),

@@ -17,7 +17,7 @@ enum { QUIET_MS = 60000, MOST_MS = 600000, CHECK_MS = 10000 };
 static int setup(void **state) {
     struct fake *f = state_create(state, sizeof(*f));
 
-    fake_init(f, TDG__WIRE_HTTP);
+    fake_init(f, TDG__TRANSPORT_HTTP);
     f->client.quiet_ms = QUIET_MS;
     return 0;
 }
@@ -25,7 +25,7 @@ static int setup(void **state) {
 static int pipe_setup(void **state) {
     struct fake *f = state_create(state, sizeof(*f));
 
-    fake_init(f, TDG__WIRE_STDIO);
+    fake_init(f, TDG__TRANSPORT_STDIO);
     f->client.quiet_ms = QUIET_MS;
     return 0;
 }
@@ -44,14 +44,14 @@ static void announcing_server(struct fake *f, struct fake_sent *sent) {
 
 /* Servers that speak only 2024-11-05. */
 static void old_server(struct fake *f, struct fake_sent *sent) {
-    if (sent->wire->kind == TDG__WIRE_HTTP)
+    if (sent->transport->kind == TDG__TRANSPORT_HTTP)
         fake_status(f, sent, 405, NULL);
     else
         fake_legacy_server(f, sent);
 }
 
 static void old_announcing_server(struct fake *f, struct fake_sent *sent) {
-    if (sent->wire->kind == TDG__WIRE_HTTP)
+    if (sent->transport->kind == TDG__TRANSPORT_HTTP)
         fake_status(f, sent, 405, NULL);
     else
         announcing_server(f, sent);
@@ -104,7 +104,7 @@ static void ours_is_dead_after_three_intervals(void **state) {
     assert_told(f, "");
     fake_pass(f, 2);
     assert_told(f, "DOWN\n");
-    assert_int_equal(fake_wire(f)->distrusted, 1);
+    assert_int_equal(fake_transport(f)->distrusted, 1);
     fake_pass(f, 1000);
     listen = fake_find(f, LISTEN);
     assert_non_null(strstr(listen->text, "\"dev.tidings/cursor\":\"ab-1\""));
@@ -530,7 +530,7 @@ static void the_first_stream_may_break_meanwhile(void **state) {
     struct fake *f = *state;
 
     legacy_check(f);
-    fake_broken(f, open_one(f, "GET", 0), TDG__CARRY_BROKEN, true);
+    fake_broken(f, open_one(f, "GET", 0), TDG__DELIVERY_BROKEN, true);
     assert_int_equal(play_open(f, "GET"), 0);
     assert_told(f, "DOWN\n");
     fake_pass(f, 1000);
@@ -542,7 +542,7 @@ static void the_session_may_end_at_a_check(void **state) {
     struct fake *f = *state;
 
     legacy_check(f);
-    fake_broken(f, open_one(f, "GET", 1), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, open_one(f, "GET", 1), TDG__DELIVERY_NO_SESSION, true);
     assert_told(f, "DOWN\n");
     fake_pass(f, 5000);
     assert_int_equal(fake_count(f, "initialize"), 2);

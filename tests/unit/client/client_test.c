@@ -22,10 +22,10 @@ static const struct kind {
     tdg_era_t era;
     bool stdio;
 } kinds[] = {
-    {"http, modern",  TDG_ERA_MODERN, false},
-    {"http, legacy",  TDG_ERA_LEGACY, false},
-    {"stdio, modern", TDG_ERA_MODERN, true },
-    {"stdio, legacy", TDG_ERA_LEGACY, true },
+    {"http, modern", TDG_ERA_MODERN, false},
+    {"http, legacy", TDG_ERA_LEGACY, false},
+    {"stdio, modern", TDG_ERA_MODERN, true},
+    {"stdio, legacy", TDG_ERA_LEGACY, true},
 };
 
 struct scene {
@@ -156,10 +156,10 @@ static void expect(tdg_client_t *client, tdg_event_kind_t kind, const char *uri)
     tdg_event_free(event);
 }
 
-static tdg_client_counts_t counts_of(tdg_client_t *client) {
-    tdg_client_counts_t counts;
+static tdg_client_counters_t counts_of(tdg_client_t *client) {
+    tdg_client_counters_t counts;
 
-    tdg_client_count(client, &counts);
+    tdg_client_counters(client, &counts);
     return counts;
 }
 
@@ -184,14 +184,14 @@ static void it_is_known_who_serves(void **state) {
 
 static void lists_are_complete(void **state) {
     static const struct {
-        tdg_list_t list;
+        tdg_list_kind_t list;
         size_t count;
         const char *key, *first;
     } lists[] = {
-        {TDG_LIST_RESOURCES, 3, "uri",         "a:1"   },
-        {TDG_LIST_TEMPLATES, 1, "uriTemplate", "t:{x}" },
-        {TDG_LIST_TOOLS,     5, "name",        "change"},
-        {TDG_LIST_PROMPTS,   1, "name",        "p"     },
+        {TDG_LIST_RESOURCES, 3, "uri", "a:1"},
+        {TDG_LIST_TEMPLATES, 1, "uriTemplate", "t:{x}"},
+        {TDG_LIST_TOOLS, 5, "name", "change"},
+        {TDG_LIST_PROMPTS, 1, "name", "p"},
     };
     struct scene *s = *state;
 
@@ -348,10 +348,10 @@ static void unsubscribing_removes_what_waits(void **state) {
 
     subscribe(s->client, "a:1");
     change(s->client, "a:1");
-    WAIT_UNTIL(counts_of(s->client).waiting == 1);
+    WAIT_UNTIL(counts_of(s->client).pending == 1);
     WORKS(tdg_client_unsubscribe(s->client, "a:1", &why));
     assert_int_equal(tdg_client_next(s->client, 0, &event), TDG_ETIMEDOUT);
-    assert_int_equal(counts_of(s->client).waiting, 0);
+    assert_int_equal(counts_of(s->client).pending, 0);
 }
 
 static void what_cannot_be_subscribed_is_refused(void **state) {
@@ -493,7 +493,7 @@ static void a_slow_reader_is_told_the_newest_once(void **state) {
     subscribe(s->client, "a:2");
     call(s->client, "change", json_pack("{s:s, s:i}", "uri", "a:1", "times", TIMES));
     change(s->client, "a:2"); /* comes after all of them */
-    WAIT_UNTIL(counts_of(s->client).waiting == 2);
+    WAIT_UNTIL(counts_of(s->client).pending == 2);
     event = next(s->client);
     assert_string_equal(event->uri, "a:1");
     assert_int_equal(event->merged + 1, TIMES);
@@ -721,7 +721,7 @@ static void the_era_is_found(void **state) {
         unsigned flags;
         tdg_era_t era;
     } cases[] = {
-        {0,             TDG_ERA_MODERN},
+        {0, TDG_ERA_MODERN},
         {TDG_NO_LEGACY, TDG_ERA_MODERN},
         {TDG_NO_MODERN, TDG_ERA_LEGACY},
     };
@@ -787,9 +787,7 @@ static void who_is_not_there_is_away(void **state) {
     tdg_client_t *client = NULL;
     char url[64];
     tdg_client_opts_t opts = {.url = url};
-    tdg_client_opts_t program = {
-        .argv = (const char *const[]){"/no/such/program", NULL}
-    };
+    tdg_client_opts_t program = {.argv = (const char *const[]){"/no/such/program", NULL}};
 
     (void)state;
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", free_port());
@@ -809,7 +807,7 @@ struct patient {
     atomic_bool tried;
 };
 
-static void log_tries(void *user, tdg_client_log_level_t level, const char *line) {
+static void log_tries(void *user, tdg_log_level_t level, const char *line) {
     struct patient *patient = user;
 
     (void)level, (void)line;

@@ -138,7 +138,7 @@ static void expect_ended(struct call *calls, int count) {
 static void stopping_ends_all_calls(void **state) {
     enum { CALLS = 8 };
     tdg_client_t *client = connected(NULL);
-    tdg_client_counts_t counts = {.requests = 7};
+    tdg_client_counters_t counts = {.requests = 7};
     tdg_server_facts_t facts;
     struct call calls[CALLS];
     tdg_event_t *event = NULL;
@@ -159,7 +159,7 @@ static void stopping_ends_all_calls(void **state) {
                      TDG_EENDED);
     assert_int_equal(tdg_client_facts(client, &facts), TDG_EENDED);
     assert_null(tdg_client_subscriptions(client));
-    tdg_client_count(client, &counts);
+    tdg_client_counters(client, &counts);
     assert_int_equal(counts.requests, 0);
     tdg_client_close(client);
 }
@@ -253,7 +253,7 @@ static void failures_come_back(void **state) {
 }
 
 /* Fails unless the last call was right, and asked for this. */
-static void expect_asked(int rv, json_t *result, const char *text) {
+static void expect_request(int rv, json_t *result, const char *text) {
     assert_int_equal(rv, 0);
     assert_json_equal(result, text);
     json_decref(result);
@@ -263,7 +263,7 @@ static void expect_asked(int rv, json_t *result, const char *text) {
 static void expect_sent(const char *method_and_params) {
     char *text = requote(method_and_params);
 
-    assert_string_equal(fake.asked, text);
+    assert_string_equal(fake.request, text);
     free(text);
 }
 
@@ -274,20 +274,20 @@ static void requests_are_made_as_the_protocol_has_them(void **state) {
 
     (void)state;
     rv = tdg_client_prompt(client, "p", json_from("{'a': 'b'}"), &result, NULL);
-    expect_asked(rv, result,
-                 "{'method': 'prompts/get',"
-                 " 'params': {'name': 'p', 'arguments': {'a': 'b'}}}");
+    expect_request(rv, result,
+                   "{'method': 'prompts/get',"
+                   " 'params': {'name': 'p', 'arguments': {'a': 'b'}}}");
     rv = tdg_client_prompt(client, "p", NULL, &result, NULL);
-    expect_asked(rv, result, "{'method': 'prompts/get', 'params': {'name': 'p'}}");
+    expect_request(rv, result, "{'method': 'prompts/get', 'params': {'name': 'p'}}");
 
     rv = tdg_client_call(client, "t", json_from("{'a': 1}"), &result, NULL);
-    expect_asked(rv, result, "{'tool': 't', 'arguments': {'a': 1}}");
+    expect_request(rv, result, "{'tool': 't', 'arguments': {'a': 1}}");
     rv = tdg_client_list(client, TDG_LIST_TOOLS, &result, NULL);
-    expect_asked(rv, result, "[2]");
+    expect_request(rv, result, "[2]");
 
     fake.answer = "{'contents': []}";
     rv = tdg_client_read(client, "a:1", &result, NULL);
-    expect_asked(rv, result, "{'contents': []}");
+    expect_request(rv, result, "{'contents': []}");
     expect_sent("resources/read {'uri':'a:1'}");
     tdg_client_close(client);
 }
@@ -310,9 +310,9 @@ static void completion_refers_to_a_prompt_or_a_template(void **state) {
     static const struct {
         const char *ref, *context, *sent;
     } cases[] = {
-        {"p",     NULL,
+        {"p", NULL,
          "completion/complete {'argument':{'name':'a','value':'v'},"
-         "'ref':{'name':'p','type':'ref/prompt'}}"     },
+         "'ref':{'name':'p','type':'ref/prompt'}}"},
         {"t:{x}", NULL,
          "completion/complete {'argument':{'name':'a','value':'v'},"
          "'ref':{'type':'ref/resource','uri':'t:{x}'}}"},
@@ -359,7 +359,7 @@ static void answers_without_what_they_are_about_are_no_answers(void **state) {
     tdg_client_close(client);
 }
 
-static void a_sign_of_life_is_asked_for(void **state) {
+static void a_sign_of_life_is_request_for(void **state) {
     tdg_client_t *client = connected(NULL);
 
     (void)state;
@@ -387,7 +387,7 @@ static void wrong_arguments_are_refused(void **state) {
     INVALID(tdg_client_send(client, "\xff", json_object(), 0, NULL, NULL));
     INVALID(tdg_client_read(client, NULL, &result, NULL));
     INVALID(tdg_client_read(client, "a:\xff", &result, NULL));
-    INVALID(tdg_client_list(client, (tdg_list_t)4, &result, NULL));
+    INVALID(tdg_client_list(client, (tdg_list_kind_t)4, &result, NULL));
     INVALID(tdg_client_call(client, NULL, json_object(), &result, NULL));
     INVALID(tdg_client_call(client, "t", json_array(), &result, NULL));
     INVALID(tdg_client_prompt(client, "p", json_array(), &result, NULL));
@@ -451,7 +451,7 @@ static void every_thread_gets_its_own_answers(void **state) {
     enum { THREADS = 8 };
     tdg_client_t *client = connected(NULL);
     struct call calls[THREADS];
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
 
     (void)state;
     for (int i = 0; i < THREADS; i++) {
@@ -463,7 +463,7 @@ static void every_thread_gets_its_own_answers(void **state) {
         pthread_join(calls[i].thread, NULL);
         assert_int_equal(calls[i].rv, 0);
     }
-    tdg_client_count(client, &counts);
+    tdg_client_counters(client, &counts);
     assert_int_equal(counts.requests, THREADS * 200);
     tdg_client_close(client);
 }
@@ -492,7 +492,7 @@ static void facts_are_copies(void **state) {
 static void subscriptions_are_known(void **state) {
     const char *uris[] = {"a:1", "bad:1", "a:2"}, *wrong[] = {"a:3", "a:\xff"};
     tdg_client_t *client = connected(NULL);
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
     int codes[3];
     json_t *list;
 
@@ -512,7 +512,7 @@ static void subscriptions_are_known(void **state) {
     list = tdg_client_subscriptions(client);
     assert_json_equal(list, "['a:2']");
     json_decref(list);
-    tdg_client_count(client, &counts);
+    tdg_client_counters(client, &counts);
     assert_int_equal(counts.subscriptions, 1);
     tdg_client_close(client);
 }
@@ -533,7 +533,7 @@ static void make_events(tdg_client_t *client, const char *uri, int count) {
 static void events_wait_until_they_are_fetched(void **state) {
     tdg_client_t *client = connected(NULL);
     struct pollfd fd = {.fd = tdg_client_fd(client), .events = POLLIN};
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
     tdg_event_t *event = NULL;
 
     (void)state;
@@ -542,8 +542,8 @@ static void events_wait_until_they_are_fetched(void **state) {
     make_events(client, "a:1", 3);
     make_events(client, "a:2", 1);
     assert_int_equal(poll(&fd, 1, 0), 1);
-    tdg_client_count(client, &counts);
-    assert_int_equal(counts.waiting, 2);
+    tdg_client_counters(client, &counts);
+    assert_int_equal(counts.pending, 2);
     assert_int_equal(tdg_client_next(client, -1, &event), 0);
     assert_string_equal(event->uri, "a:1");
     assert_int_equal(event->merged, 2);
@@ -584,18 +584,18 @@ static void lost_events_are_counted(void **state) {
     for (int callback = 0; callback < 2; callback++) {
         tdg_client_t *client =
             connected(&(tdg_client_opts_t){.on_event = callback ? ignore_event : NULL});
-        tdg_client_counts_t counts;
+        tdg_client_counters_t counts;
         json_t *result = NULL;
 
         for (uint64_t lost = 0; lost < 3; lost++) {
-            tdg_client_count(client, &counts);
+            tdg_client_counters(client, &counts);
             assert_int_equal(counts.lost, lost);
             assert_int_equal(tdg_client_request(client, "lose", NULL, 0, &result, NULL),
                              0);
             json_decref(result);
         }
         make_events(client, "a:1", 1);
-        tdg_client_count(client, &counts);
+        tdg_client_counters(client, &counts);
         assert_int_equal(counts.lost, 3);
         tdg_client_close(client);
     }
@@ -669,7 +669,7 @@ struct leaving {
     int code, again, not_utf8, logged;
 };
 
-static void leave_in_the_log(void *user, tdg_client_log_level_t level, const char *line) {
+static void leave_in_the_log(void *user, tdg_log_level_t level, const char *line) {
     struct leaving *leaving = user;
 
     (void)level;
@@ -691,7 +691,7 @@ static void a_callback_may_unsubscribe(void **state) {
     struct leaving leaving = {0};
     tdg_client_t *client = connected(&(tdg_client_opts_t){
         .on_event = leave_at_once, .log = leave_in_the_log, .user = &leaving});
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
     json_t *result = NULL;
 
     (void)state;
@@ -705,7 +705,7 @@ static void a_callback_may_unsubscribe(void **state) {
     assert_int_equal(leaving.code, 0);
     assert_int_equal(leaving.again, TDG_ENOTFOUND);
     assert_int_equal(leaving.not_utf8, TDG_EINVAL);
-    tdg_client_count(client, &counts);
+    tdg_client_counters(client, &counts);
     assert_int_equal(counts.subscriptions, 0);
     tdg_client_close(client);
 }
@@ -759,7 +759,7 @@ static void count_progress(void *user, const json_t *params) {
     atomic_fetch_add(&slow->progress, 1);
 }
 
-static void count_line(void *user, tdg_client_log_level_t level, const char *line) {
+static void count_line(void *user, tdg_log_level_t level, const char *line) {
     struct slow *slow = user;
 
     (void)level;
@@ -859,7 +859,7 @@ int main(void) {
         TEST(requests_are_made_as_the_protocol_has_them),
         TEST(completion_refers_to_a_prompt_or_a_template),
         TEST(answers_without_what_they_are_about_are_no_answers),
-        TEST(a_sign_of_life_is_asked_for),
+        TEST(a_sign_of_life_is_request_for),
         TEST(wrong_arguments_are_refused),
         TEST(sending_does_not_wait),
         TEST(every_thread_gets_its_own_answers),

@@ -3,7 +3,8 @@
 
 #include <tidings/error.h>
 
-#include "client/subs_internal.h"
+#include "client/subs/cover.h"
+#include "client/subs/subs.h"
 #include "unit/client/play.h"
 
 static const char seven[] =
@@ -121,7 +122,7 @@ static void versions_without_an_epoch_drop_nothing(void **state) {
 /* Long ones, as a server may invent them. The one that was heard of first is forgotten,
  * so its version is not known any more. */
 static void what_a_template_tells_is_bounded(void **state) {
-    enum { LONG = 8000, MANY = TDG__SUBS_MAX_HEARD_BYTES / LONG + 10 };
+    enum { LONG = 8000, MANY = TDG__COVER_MAX_BYTES / LONG + 10 };
     static const char meta[] = "'dev.tidings/version':3,'dev.tidings/cursor':'a-3'";
     struct fake *f = *state;
     struct fake_sent *listen = up(f, "w://city/{name}");
@@ -135,7 +136,7 @@ static void what_a_template_tells_is_bounded(void **state) {
         if (i == 0)
             memcpy(first, uri, sizeof(first));
         play_update(f, listen, uri, meta);
-        assert_true(f->core->subs->heard_bytes <= TDG__SUBS_MAX_HEARD_BYTES);
+        assert_true(f->core->subs->heard_bytes <= TDG__COVER_MAX_BYTES);
         free(fake_told(f)); /* not all at once: the text would be copied for each */
     }
     assert_true(f->core->subs->heard_count < MANY);
@@ -263,7 +264,7 @@ static void what_is_collected_outlives_a_lack_of_memory(void **state) {
         size_t spares = 0;
         struct fake_sent *listen;
 
-        fake_init(f, TDG__WIRE_HTTP);
+        fake_init(f, TDG__TRANSPORT_HTTP);
         listen = up(f, "a:{x}");
         play_live(f, "b:1", NULL, "");
         play_update(f, listen, "a:7", "");
@@ -519,7 +520,7 @@ static void what_is_held_for_a_read_is_the_higher_one(void **state) {
     assert_int_equal(fake_count(f, "resources/read"), 3);
 }
 
-static void a_list_that_is_refused_is_not_asked_for_again(void **state) {
+static void a_list_that_is_refused_is_not_request_for_again(void **state) {
     struct fake *f = *state;
     struct fake_note *note;
 
@@ -550,7 +551,7 @@ static void a_refused_list_costs_no_subscription(void **state) {
 
     fake_up(f, TDG_ERA_MODERN);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     note = play_lists(f, 1u << TDG_LIST_PROMPTS);
     fake_pass(f, 1000);
     fake_error(f, fake_find(f, LISTEN), -32602, "no", NULL);
@@ -561,7 +562,7 @@ static void a_refused_list_costs_no_subscription(void **state) {
 }
 
 /* It was not part of the listen that is refused. */
-static void a_list_is_asked_for_before_it_is_refused(void **state) {
+static void a_list_is_request_for_before_it_is_refused(void **state) {
     struct fake *f = *state;
     struct fake_sent *listen;
     struct fake_note *note;
@@ -580,9 +581,9 @@ int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
         HTTP(a_refused_list_costs_no_subscription),
-        HTTP(a_list_is_asked_for_before_it_is_refused),
+        HTTP(a_list_is_request_for_before_it_is_refused),
         HTTP(a_refused_subscribe_keeps_what_a_template_brought),
-        HTTP(a_list_that_is_refused_is_not_asked_for_again),
+        HTTP(a_list_that_is_refused_is_not_request_for_again),
         HTTP(all_dialects_are_understood),
         HTTP(an_update_has_version_metadata_and_count),
         HTTP(nonsense_is_ignored),

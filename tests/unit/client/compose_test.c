@@ -5,13 +5,13 @@
 
 #include <strings.h>
 
-#include "client/tool_headers.h"
+#include "client/session/tool_headers.h"
 #include "mcp/request.h"
 
 static int setup(void **state) {
     struct fake *f = state_create(state, sizeof(*f));
 
-    fake_init(f, TDG__WIRE_HTTP);
+    fake_init(f, TDG__TRANSPORT_HTTP);
     return 0;
 }
 
@@ -109,11 +109,8 @@ static void names_are_mirrored_of_three_methods(void **state) {
     static const struct {
         const char *method, *name;
     } cases[] = {
-        {"tools/call",          "n" },
-        {"prompts/get",         "n" },
-        {"resources/read",      "u:"},
-        {"resources/subscribe", NULL},
-        {"tools/list",          NULL},
+        {"tools/call", "n"},           {"prompts/get", "n"}, {"resources/read", "u:"},
+        {"resources/subscribe", NULL}, {"tools/list", NULL},
     };
     json_t *params = json_from("{'name':'n','uri':'u:'}");
 
@@ -150,36 +147,40 @@ static void annotations_are_checked(void **state) {
         const char *schema;
         const char *wrong; /* part of the reason; NULL: it is valid */
     } cases[] = {
-        {"{'type':'object'}",                                                     NULL        },
-        {"{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}",             NULL        },
+        {"{'type':'object'}", NULL},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}", NULL},
         {"{'properties':{'a':{'type':'integer','x-mcp-header':'A'},"
-         "'b':{'type':'boolean','x-mcp-header':'B'}}}",                  NULL        },
-        {"{'properties':{'a':{'type':['string','null'],'x-mcp-header':'A'}}}",    NULL        },
+         "'b':{'type':'boolean','x-mcp-header':'B'}}}",
+         NULL},
+        {"{'properties':{'a':{'type':['string','null'],'x-mcp-header':'A'}}}", NULL},
         {"{'properties':{'o':{'type':'object','properties':{'a':{'type':'string',"
-         "'x-mcp-header':'A'}}}}}",                                      NULL        },
-        {"{'properties':{'x-mcp-header':{'type':'string'}}}",                     NULL        },
-        {"{'properties':{'a':{'type':'object','default':{'x-mcp-header':1}}}}",   NULL        },
-        {"{'properties':{'a':{'type':'string','x-mcp-header':''}}}",              "empty"     },
-        {"{'properties':{'a':{'type':'string','x-mcp-header':7}}}",               "no string" },
-        {"{'properties':{'a':{'type':'string','x-mcp-header':'a b'}}}",           "characters"},
+         "'x-mcp-header':'A'}}}}}",
+         NULL},
+        {"{'properties':{'x-mcp-header':{'type':'string'}}}", NULL},
+        {"{'properties':{'a':{'type':'object','default':{'x-mcp-header':1}}}}", NULL},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':''}}}", "empty"},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':7}}}", "not a string"},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':'a b'}}}", "characters"},
         {"{'properties':{'a':{'type':'string','x-mcp-header':'a\\u000d'}}}",
-         "characters"                                                                         },
-        {"{'properties':{'a':{'type':'string','x-mcp-header':'a:'}}}",            "characters"},
-        {"{'properties':{'a':{'type':'string','x-mcp-header':'é'}}}",            "characters"},
+         "characters"},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':'a:'}}}", "characters"},
+        {"{'properties':{'a':{'type':'string','x-mcp-header':'é'}}}", "characters"},
         {"{'properties':{'a':{'type':'string','x-mcp-header':'A'},"
-         "'b':{'type':'string','x-mcp-header':'a'}}}",                   "twice"     },
-        {"{'properties':{'a':{'type':'number','x-mcp-header':'A'}}}",             "type"      },
-        {"{'properties':{'a':{'type':'object','x-mcp-header':'A'}}}",             "type"      },
-        {"{'properties':{'a':{'x-mcp-header':'A'}}}",                             "type"      },
-        {"{'properties':{'a':{'type':['string','integer'],'x-mcp-header':'A'}}}", "type"      },
-        {"{'type':'string','x-mcp-header':'A'}",                                  "chain"     },
+         "'b':{'type':'string','x-mcp-header':'a'}}}",
+         "twice"},
+        {"{'properties':{'a':{'type':'number','x-mcp-header':'A'}}}", "type"},
+        {"{'properties':{'a':{'type':'object','x-mcp-header':'A'}}}", "type"},
+        {"{'properties':{'a':{'x-mcp-header':'A'}}}", "type"},
+        {"{'properties':{'a':{'type':['string','integer'],'x-mcp-header':'A'}}}", "type"},
+        {"{'type':'string','x-mcp-header':'A'}", "chain"},
         {"{'properties':{'l':{'type':'array','items':{'type':'string',"
-         "'x-mcp-header':'A'}}}}",                                       "chain"     },
+         "'x-mcp-header':'A'}}}}",
+         "chain"},
         {"{'oneOf':[{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}]}",
-         "chain"                                                                              },
-        {"{'if':{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}}",      "chain"     },
-        {"{'$defs':{'d':{'type':'string','x-mcp-header':'A'}}}",                  "chain"     },
-        {"{'patternProperties':{'^a':{'type':'string','x-mcp-header':'A'}}}",     "chain"     },
+         "chain"},
+        {"{'if':{'properties':{'a':{'type':'string','x-mcp-header':'A'}}}}", "chain"},
+        {"{'$defs':{'d':{'type':'string','x-mcp-header':'A'}}}", "chain"},
+        {"{'patternProperties':{'^a':{'type':'string','x-mcp-header':'A'}}}", "chain"},
     };
     char why[200];
 
@@ -216,18 +217,18 @@ static void arguments_become_headers_that_our_server_takes(void **state) {
     static const struct {
         const char *arguments, *headers;
     } cases[] = {
-        {"{}",                           ""                                       },
-        {"{'s':null,'o':null}",          ""                                       },
-        {"{'s':'text','x':'other'}",     "Mcp-Param-S: text\n"                    },
-        {"{'s':'ä'}",                   "Mcp-Param-S: =?base64?w6Q=?=\n"         },
-        {"{'s':''}",                     "Mcp-Param-S: =?base64?"
-                     "?=\n"                                   },
-        {"{'i':-42}",                    "Mcp-Param-I: -42\n"                     },
-        {"{'i':42.0}",                   "Mcp-Param-I: 42\n"                      },
-        {"{'i':9007199254740991}",       "Mcp-Param-I: 9007199254740991\n"        },
-        {"{'b':true}",                   "Mcp-Param-B: true\n"                    },
+        {"{}", ""},
+        {"{'s':null,'o':null}", ""},
+        {"{'s':'text','x':'other'}", "Mcp-Param-S: text\n"},
+        {"{'s':'ä'}", "Mcp-Param-S: =?base64?w6Q=?=\n"},
+        {"{'s':''}", "Mcp-Param-S: =?base64?"
+                     "?=\n"},
+        {"{'i':-42}", "Mcp-Param-I: -42\n"},
+        {"{'i':42.0}", "Mcp-Param-I: 42\n"},
+        {"{'i':9007199254740991}", "Mcp-Param-I: 9007199254740991\n"},
+        {"{'b':true}", "Mcp-Param-B: true\n"},
         {"{'b':false,'o':{'n':'deep'}}", "Mcp-Param-B: false\nMcp-Param-N: deep\n"},
-        {"{'n':'not here'}",             ""                                       },
+        {"{'n':'not here'}", ""},
     };
     json_t *schema = json_from(schema_text);
 

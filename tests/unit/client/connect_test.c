@@ -13,7 +13,7 @@
 /* How the server answers to a probe. */
 struct answer {
     enum { RESULT, ERROR, STATUS, END } how;
-    int number;       /* error code, status, tdg__carry_end_t */
+    int number;       /* error code, status, tdg__delivery_end_t */
     const char *text; /* result, data, body */
 };
 
@@ -37,12 +37,12 @@ static void give(struct fake *f, struct fake_sent *sent, const struct answer *an
         fake_status(f, sent, answer->number, answer->text);
         break;
     case END:
-        fake_broken(f, sent, (tdg__carry_end_t)answer->number, true);
+        fake_broken(f, sent, (tdg__delivery_end_t)answer->number, true);
         break;
     }
 }
 
-static void run_case(tdg__wire_kind_t kind, const struct era_case *c) {
+static void run_case(tdg__transport_kind_t kind, const struct era_case *c) {
     struct fake *f;
     void *state;
     json_t *params;
@@ -78,119 +78,139 @@ static void every_answer_to_the_probe_over_http(void **state) {
     static const struct era_case cases[] = {
         {"modern",
          {RESULT, 0, "{'supportedVersions':['2026-07-28'],'capabilities':{}}"},
-         NULL,                                                                                    0,
-         NULL                                                                                                                },
+         NULL,
+         0,
+         NULL},
         {"both eras",
          {RESULT, 0, "{'supportedVersions':['2025-11-25','2026-07-28']}"},
-         NULL,                                                                                    0,
-         NULL                                                                                                                },
+         NULL,
+         0,
+         NULL},
         {"lists only legacy",
          {RESULT, 0, "{'supportedVersions':['2025-06-18','2024-11-05']}"},
-         "initialize",                                                                            0,
-         "2025-06-18"                                                                                                        },
+         "initialize",
+         0,
+         "2025-06-18"},
         {"lists only strange",
          {RESULT, 0, "{'supportedVersions':['2031-01-01']}"},
-         NULL,                                                                                    TDG_ENOTSUP,
-         NULL                                                                                                                },
-        {"lists none",                 {RESULT, 0, "{'supportedVersions':[]}"},     NULL,         TDG_ENOTSUP,   NULL        },
-        {"a result of something else", {RESULT, 0, "{}"},                           "initialize", 0,             "2025-11-25"},
+         NULL,
+         TDG_ENOTSUP,
+         NULL},
+        {"lists none", {RESULT, 0, "{'supportedVersions':[]}"}, NULL, TDG_ENOTSUP, NULL},
+        {"a result of something else", {RESULT, 0, "{}"}, "initialize", 0, "2025-11-25"},
         {"-32022 with ours",
          {STATUS, 400,
           "{'code':-32022,'message':'x','data':{'supported':['2026-07-28']}}"},
-         "server/discover",                                                                       0,
-         NULL                                                                                                                },
+         "server/discover",
+         0,
+         NULL},
         {"-32022 with legacy",
          {STATUS, 400,
           "{'code':-32022,'message':'x','data':{'supported':['2025-03-26']}}"},
-         "initialize",                                                                            0,
-         "2025-03-26"                                                                                                        },
+         "initialize",
+         0,
+         "2025-03-26"},
         {"-32022 with strange",
          {STATUS, 400, "{'code':-32022,'message':'x','data':{'supported':['x']}}"},
-         NULL,                                                                                    TDG_ENOTSUP,
-         NULL                                                                                                                },
+         NULL,
+         TDG_ENOTSUP,
+         NULL},
         {"-32022 of another protocol",
          {STATUS, 400, "{'code':-32022,'message':'x'}"},
-         "initialize",                                                                            0,
-         "2025-11-25"                                                                                                        },
+         "initialize",
+         0,
+         "2025-11-25"},
         {"-32021",
          {STATUS, 400, "{'code':-32021,'message':'x'}"},
-         NULL,                                                                                    TDG_EREFUSED,
-         NULL                                                                                                                },
+         NULL,
+         TDG_EREFUSED,
+         NULL},
         {"-32020",
          {STATUS, 400, "{'code':-32020,'message':'x'}"},
-         NULL,                                                                                    TDG_EREFUSED,
-         NULL                                                                                                                },
-        {"401",                        {STATUS, 401, NULL},                         NULL,         TDG_EREFUSED,  NULL        },
-        {"403",                        {STATUS, 403, NULL},                         NULL,         TDG_EREFUSED,  NULL        },
-        {"500",                        {STATUS, 500, NULL},                         NULL,         TDG_EAWAY,     NULL        },
+         NULL,
+         TDG_EREFUSED,
+         NULL},
+        {"401", {STATUS, 401, NULL}, NULL, TDG_EREFUSED, NULL},
+        {"403", {STATUS, 403, NULL}, NULL, TDG_EREFUSED, NULL},
+        {"500", {STATUS, 500, NULL}, NULL, TDG_EAWAY, NULL},
         {"503 with an error",
          {STATUS, 503, "{'code':-32603,'message':'x'}"},
-         NULL,                                                                                    TDG_EAWAY,
-         NULL                                                                                                                },
-        {"429",                        {STATUS, 429, NULL},                         NULL,         TDG_EAWAY,     NULL        },
-        {"no connection",              {END, TDG__CARRY_AWAY, NULL},                NULL,         TDG_EAWAY,     NULL        },
-        {"cut",                        {END, TDG__CARRY_BROKEN, NULL},              NULL,         TDG_EAWAY,     NULL        },
-        {"time-out",                   {END, TDG__CARRY_TIMEOUT, NULL},             NULL,         TDG_ETIMEDOUT, NULL        },
+         NULL,
+         TDG_EAWAY,
+         NULL},
+        {"429", {STATUS, 429, NULL}, NULL, TDG_EAWAY, NULL},
+        {"no connection", {END, TDG__DELIVERY_AWAY, NULL}, NULL, TDG_EAWAY, NULL},
+        {"cut", {END, TDG__DELIVERY_BROKEN, NULL}, NULL, TDG_EAWAY, NULL},
+        {"time-out", {END, TDG__DELIVERY_TIMEOUT, NULL}, NULL, TDG_ETIMEDOUT, NULL},
         {"refused by ourselves",
-         {END, TDG__CARRY_REFUSED, NULL},
-         NULL,                                                                                    TDG_EREFUSED,
-         NULL                                                                                                                },
-        {"no memory",                  {END, TDG__CARRY_NO_MEMORY, NULL},           NULL,         TDG_ENOMEM,    NULL        },
-        {"400",                        {STATUS, 400, NULL},                         "initialize", 0,             "2025-11-25"},
+         {END, TDG__DELIVERY_REFUSED, NULL},
+         NULL,
+         TDG_EREFUSED,
+         NULL},
+        {"no memory", {END, TDG__DELIVERY_NO_MEMORY, NULL}, NULL, TDG_ENOMEM, NULL},
+        {"400", {STATUS, 400, NULL}, "initialize", 0, "2025-11-25"},
         {"400 with an error",
          {STATUS, 400, "{'code':-32000,'message':'x'}"},
-         "initialize",                                                                            0,
-         "2025-11-25"                                                                                                        },
-        {"404",                        {STATUS, 404, NULL},                         "initialize", 0,             "2025-11-25"},
-        {"405",                        {STATUS, 405, NULL},                         "initialize", 0,             "2025-11-25"},
-        {"-32601",                     {ERROR, -32601, NULL},                       "initialize", 0,             "2025-11-25"},
-        {"-32000",                     {ERROR, -32000, NULL},                       "initialize", 0,             "2025-11-25"},
+         "initialize",
+         0,
+         "2025-11-25"},
+        {"404", {STATUS, 404, NULL}, "initialize", 0, "2025-11-25"},
+        {"405", {STATUS, 405, NULL}, "initialize", 0, "2025-11-25"},
+        {"-32601", {ERROR, -32601, NULL}, "initialize", 0, "2025-11-25"},
+        {"-32000", {ERROR, -32000, NULL}, "initialize", 0, "2025-11-25"},
         {"what is no MCP",
-         {END, TDG__CARRY_NONSENSE, NULL},
-         "initialize",                                                                            0,
-         "2025-11-25"                                                                                                        },
+         {END, TDG__DELIVERY_NONSENSE, NULL},
+         "initialize",
+         0,
+         "2025-11-25"},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
-        run_case(TDG__WIRE_HTTP, &cases[i]);
+        run_case(TDG__TRANSPORT_HTTP, &cases[i]);
 }
 
 static void every_answer_to_the_probe_over_stdio(void **state) {
     static const struct era_case cases[] = {
-        {"modern",                       {RESULT, 0, "{'supportedVersions':['2026-07-28']}"}, NULL,         0,            NULL        },
+        {"modern", {RESULT, 0, "{'supportedVersions':['2026-07-28']}"}, NULL, 0, NULL},
         {"lists only legacy",
          {RESULT, 0, "{'supportedVersions':['2025-06-18']}"},
-         "initialize",                                                                                      0,
-         "2025-06-18"                                                                                                                 },
-        {"-32601",                       {ERROR, -32601, NULL},                               "initialize", 0,            "2025-11-25"},
-        {"-32602",                       {ERROR, -32602, NULL},                               "initialize", 0,            "2025-11-25"},
+         "initialize",
+         0,
+         "2025-06-18"},
+        {"-32601", {ERROR, -32601, NULL}, "initialize", 0, "2025-11-25"},
+        {"-32602", {ERROR, -32602, NULL}, "initialize", 0, "2025-11-25"},
         {"-32022 with ours",
          {ERROR, -32022, "{'supported':['2026-07-28']}"},
-         "server/discover",                                                                                 0,
-         NULL                                                                                                                         },
+         "server/discover",
+         0,
+         NULL},
         {"-32022 with legacy",
          {ERROR, -32022, "{'supported':['2025-11-25']}"},
-         "initialize",                                                                                      0,
-         "2025-11-25"                                                                                                                 },
+         "initialize",
+         0,
+         "2025-11-25"},
         {"-32022 with strange",
          {ERROR, -32022, "{'supported':['1']}"},
-         NULL,                                                                                              TDG_ENOTSUP,
-         NULL                                                                                                                         },
-        {"-32020",                       {ERROR, -32020, NULL},                               NULL,         TDG_EREFUSED, NULL        },
+         NULL,
+         TDG_ENOTSUP,
+         NULL},
+        {"-32020", {ERROR, -32020, NULL}, NULL, TDG_EREFUSED, NULL},
         {"what is no MCP",
-         {END, TDG__CARRY_NONSENSE, NULL},
-         "initialize",                                                                                      0,
-         "2025-11-25"                                                                                                                 },
+         {END, TDG__DELIVERY_NONSENSE, NULL},
+         "initialize",
+         0,
+         "2025-11-25"},
         {"silence, as the wire sees it",
-         {END, TDG__CARRY_TIMEOUT, NULL},
-         "initialize",                                                                                      0,
-         "2025-11-25"                                                                                                                 },
+         {END, TDG__DELIVERY_TIMEOUT, NULL},
+         "initialize",
+         0,
+         "2025-11-25"},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
-        run_case(TDG__WIRE_STDIO, &cases[i]);
+        run_case(TDG__TRANSPORT_STDIO, &cases[i]);
 }
 
 static void no_version_in_common_names_both_sides(void **state) {
@@ -211,7 +231,7 @@ static void a_silent_program_is_initialised_after_ten_seconds(void **state) {
     fake_pass(f, 9999);
     assert_int_equal(f->sent_count, 1);
     fake_pass(f, 1);
-    assert_int_equal(f->wire_count, 1);
+    assert_int_equal(f->transport_count, 1);
     fake_result(f, fake_find(f, "initialize"), LEGACY_RESULT);
     assert_int_equal(fake_code(f->connected), 0);
     assert_int_equal(fake_count(f, "notifications/cancelled"), 0);
@@ -247,7 +267,7 @@ static void a_program_that_ends_when_probed_is_started_again(void **state) {
     fake_find(f, "server/discover");
     fake_lost(f, "it has exited");
     fake_pass(f, 1000);
-    assert_int_equal(f->wire_count, 2);
+    assert_int_equal(f->transport_count, 2);
     assert_int_equal(fake_count(f, "server/discover"), 1);
     fake_result(f, fake_find(f, "initialize"), LEGACY_RESULT);
     assert_int_equal(fake_code(f->connected), 0);
@@ -310,11 +330,11 @@ static void nobody_at_the_url_means_the_old_transport(void **state) {
         struct fake *f;
         void *own;
 
-        fake_init(state_create(&own, sizeof(*f)), TDG__WIRE_HTTP);
+        fake_init(state_create(&own, sizeof(*f)), TDG__TRANSPORT_HTTP);
         f = own;
         to_sse(f, statuses[i]);
-        assert_int_equal(f->wire_count, 2);
-        assert_int_equal(fake_wire(f)->kind, TDG__WIRE_SSE);
+        assert_int_equal(f->transport_count, 2);
+        assert_int_equal(fake_transport(f)->kind, TDG__TRANSPORT_SSE);
         fake_result(f, fake_find(f, "initialize"), LEGACY_RESULT);
         assert_int_equal(fake_code(f->connected), 0);
         fake_end(f);
@@ -329,7 +349,7 @@ static void an_error_to_initialize_is_no_reason_for_the_old_transport(void **sta
     fake_status(f, fake_find(f, "server/discover"), 404, NULL);
     fake_status(f, fake_find(f, "initialize"), 400, "{'code':-32600,'message':'no'}");
     assert_int_equal(fake_code(f->connected), TDG_EREFUSED);
-    assert_int_equal(f->wire_count, 1);
+    assert_int_equal(f->transport_count, 1);
 }
 
 static void nothing_at_all_at_the_url_tells_the_status(void **state) {
@@ -354,9 +374,9 @@ static void a_session_is_up_when_the_server_has_been_told(void **state) {
     fake_start(f);
     assert_int_equal(f->connected->calls, 0);
     assert_int_equal(fake_last(f)->version, TDG__V2025_11_25);
-    fake_broken(f, fake_find(f, "notifications/initialized"), TDG__CARRY_DONE, true);
+    fake_broken(f, fake_find(f, "notifications/initialized"), TDG__DELIVERY_DONE, true);
     assert_int_equal(fake_code(f->connected), 0);
-    assert_int_equal(f->core->counts.initialised, 1);
+    assert_int_equal(f->core->counts.sessions, 1);
 }
 
 static void another_version_than_offered_is_taken(void **state) {
@@ -402,7 +422,7 @@ static void nobody_there_fails_at_once_without_patience(void **state) {
     int64_t start = f->now;
 
     fake_start(f);
-    fake_broken(f, fake_find(f, "server/discover"), TDG__CARRY_AWAY, false);
+    fake_broken(f, fake_find(f, "server/discover"), TDG__DELIVERY_AWAY, false);
     assert_int_equal(fake_code(f->connected), TDG_EAWAY);
     assert_int_equal(f->now, start);
 }
@@ -413,7 +433,7 @@ static void the_patient_try_again(void **state) {
     f->client.flags = TDG_CLIENT_PATIENT;
     fake_start(f);
     for (int i = 0; i < 3; i++) {
-        fake_broken(f, fake_find(f, "server/discover"), TDG__CARRY_AWAY, false);
+        fake_broken(f, fake_find(f, "server/discover"), TDG__DELIVERY_AWAY, false);
         assert_int_equal(f->connected->calls, 0);
         assert_true(fake_next(f, 30000) > 0);
     }
@@ -432,7 +452,7 @@ static void patience_has_an_end(void **state) {
 
         if (sent != NULL) {
             last = f->now;
-            fake_broken(f, sent, TDG__CARRY_AWAY, false);
+            fake_broken(f, sent, TDG__DELIVERY_AWAY, false);
         } else {
             assert_true(fake_next(f, 30000) > 0);
         }
@@ -489,7 +509,7 @@ static void a_server_that_never_answers_times_out(void **state) {
     assert_true(f->sent[0]->cancelled);
 }
 
-static void a_wire_that_never_opens_times_out(void **state) {
+static void a_transport_that_never_opens_times_out(void **state) {
     struct fake *f = *state;
 
     f->hold_open = true;
@@ -542,7 +562,7 @@ static void the_legacy_era_is_remembered(void **state) {
     assert_int_equal(fake_count(f, "server/discover"), 1);
     fake_legacy_server(f, fake_find(f, "initialize"));
     assert_int_equal(f->core->state, TDG__CORE_UP);
-    assert_int_equal(f->core->counts.initialised, 2);
+    assert_int_equal(f->core->counts.sessions, 2);
 }
 
 static void a_server_that_became_modern_is_probed_anew(void **state) {
@@ -616,7 +636,7 @@ static void a_return_is_tried_for_ever(void **state) {
     fake_up(f, TDG_ERA_MODERN);
     lose(f);
     for (int i = 0; i < 100; i++) {
-        fake_broken(f, fake_find(f, "server/discover"), TDG__CARRY_AWAY, false);
+        fake_broken(f, fake_find(f, "server/discover"), TDG__DELIVERY_AWAY, false);
         assert_true(fake_next(f, 120000) > 0);
     }
     fake_modern_server(f, fake_find(f, "server/discover"));
@@ -655,7 +675,7 @@ static void one_life_is_not_followed_by_another(void **state) {
     fake_up(f, TDG_ERA_LEGACY);
     fake_lost(f, "it has exited");
     assert_int_equal(f->core->state, TDG__CORE_OVER);
-    assert_int_equal(f->wire_count, 1);
+    assert_int_equal(f->transport_count, 1);
     told = fake_told(f);
     assert_non_null(strstr(told, "CLOSED"));
     free(told);
@@ -677,20 +697,20 @@ static void that_it_is_over_is_told_without_memory(void **state) {
     assert_string_equal(f->events[f->event_count - 1]->message, tdg_strerror(TDG_EAWAY));
 }
 
-/* What was on its way over a wire that was closed must not count for ever: after 64 of
- * them the server would get no answer any more. */
-static void answers_that_went_down_with_a_wire_are_forgotten(void **state) {
+/* What was on its way over a transport that was closed must not count for ever: after 64
+ * of them the server would get no answer any more. */
+static void answers_that_went_down_with_a_transport_are_forgotten(void **state) {
     struct fake *f = *state;
 
     fake_up(f, TDG_ERA_LEGACY);
     f->hold_notifications = true;
-    for (int i = 0; i < 3 * TDG__CALLS_MAX_LOOSE; i++)
+    for (int i = 0; i < 3 * TDG__REQUESTS_MAX_LOOSE; i++)
         tdg__core_notify(f->core, "notifications/none", NULL, f->core->version);
     f->hold_notifications = false;
     tdg__connect_lost(f->core, TDG_EAWAY, "another server has taken its place");
     fake_pass(f, 2000);
     assert_int_equal(f->core->state, TDG__CORE_UP);
-    assert_int_equal(f->wire_count, 2);
+    assert_int_equal(f->transport_count, 2);
 
     fake_tells(f, "{'jsonrpc':'2.0','id':7,'method':'ping'}");
     assert_string_equal(fake_last(f)->method, "");
@@ -704,18 +724,18 @@ static void a_lost_program_is_started_again(void **state) {
     fake_lost(f, "it has exited");
     assert_int_equal(f->core->state, TDG__CORE_WAITING);
     fake_pass(f, 2000);
-    assert_int_equal(f->wire_count, 2);
+    assert_int_equal(f->transport_count, 2);
     assert_int_equal(f->core->state, TDG__CORE_UP);
     assert_int_equal(fake_count(f, "server/discover"), 1);
 }
 
 static void what_a_program_says_is_logged(void **state) {
     struct fake *f = *state;
-    tdg__wire_t *wire;
+    tdg__transport_t *transport;
 
     fake_up(f, TDG_ERA_LEGACY);
-    wire = &fake_wire(f)->base;
-    wire->calls->said(wire->user, "hello from stderr");
+    transport = &fake_transport(f)->base;
+    transport->calls->said(transport->user, "hello from stderr");
     assert_true(fake_logged(f, "hello from stderr"));
 }
 
@@ -769,13 +789,13 @@ static void a_program_that_ends_when_probed_meets_no_storm(void **state) {
     fake_up(f, TDG_ERA_MODERN);
     f->answer = NULL;
     for (int i = 0; i < 20000 && f->now - start < 600000; i++) {
-        if (!fake_wire(f)->lost && !fake_wire(f)->closed)
+        if (!fake_transport(f)->lost && !fake_transport(f)->closed)
             fake_lost(f, "it has exited");
         else
             fake_next(f, 120000);
     }
     assert_true(f->now - start >= 600000);
-    assert_in_range(f->wire_count, 100, 10 * 20 + 21);
+    assert_in_range(f->transport_count, 100, 10 * 20 + 21);
 }
 
 /* ---- Stopping ----------------------------------------------------------- */
@@ -784,12 +804,12 @@ static void stopping_works_in_every_state(void **state) {
     enum { OPENING, PROBING, INITIALISING, SAYING_SO, UP, WAITING, FAILED, STATES };
 
     (void)state;
-    for (int kind = TDG__WIRE_HTTP; kind <= TDG__WIRE_STDIO; kind += 2) {
+    for (int kind = TDG__TRANSPORT_HTTP; kind <= TDG__TRANSPORT_STDIO; kind += 2) {
         for (int at = 0; at < STATES; at++) {
             struct fake *f;
             void *own;
 
-            fake_init(state_create(&own, sizeof(*f)), (tdg__wire_kind_t)kind);
+            fake_init(state_create(&own, sizeof(*f)), (tdg__transport_kind_t)kind);
             f = own;
             f->hold_open = at == OPENING;
             f->hold_notifications = at == SAYING_SO;
@@ -823,7 +843,7 @@ static void everything_ends_before_the_stop_does(void **state) {
     assert_int_equal(fake_code(sent), TDG_EENDED);
     assert_int_equal(fake_code(early), TDG_EENDED);
     assert_false(f->stopped);
-    assert_int_equal(fake_wire(f)->sessions_said, 1);
+    assert_int_equal(fake_transport(f)->sessions_said, 1);
     fake_pass(f, 4999); /* the server does not answer to the goodbye */
     assert_true(f->stopped);
 }
@@ -851,7 +871,7 @@ static void a_modern_server_needs_no_goodbye(void **state) {
     fake_up(f, TDG_ERA_MODERN);
     fake_stop(f);
     assert_true(f->stopped);
-    assert_int_equal(fake_wire(f)->sessions_said, 0);
+    assert_int_equal(fake_transport(f)->sessions_said, 0);
 }
 
 /* ---- Without memory ----------------------------------------------------- */
@@ -867,7 +887,8 @@ static void script(struct fake *f, struct fake_sent *sent) {
 
 /* Connects, lists, loses the connection, returns, lists again, stops; the n-th allocation
  * fails. Returns whether one did. */
-static bool run_without_memory(tdg__wire_kind_t kind, bool modern, size_t nth, int how) {
+static bool run_without_memory(tdg__transport_kind_t kind, bool modern, size_t nth,
+                               int how) {
     struct fake *f;
     void *state;
     bool failed;
@@ -899,12 +920,13 @@ static bool run_without_memory(tdg__wire_kind_t kind, bool modern, size_t nth, i
 
 static void nothing_leaks_or_hangs_without_memory(void **state) {
     (void)state;
-    for (int kind = TDG__WIRE_HTTP; kind <= TDG__WIRE_STDIO; kind += 2) {
+    for (int kind = TDG__TRANSPORT_HTTP; kind <= TDG__TRANSPORT_STDIO; kind += 2) {
         for (int modern = 0; modern <= 1; modern++) {
             for (int how = MEMORY_ONCE; how <= MEMORY_FROM_THEN_ON; how++) {
                 size_t nth = 1;
 
-                while (run_without_memory((tdg__wire_kind_t)kind, modern != 0, nth, how))
+                while (run_without_memory((tdg__transport_kind_t)kind, modern != 0, nth,
+                                          how))
                     nth++;
                 assert_true(nth > 50);
             }
@@ -940,7 +962,7 @@ int main(void) {
         HTTP(patience_does_not_help_against_a_refusal),
         HTTP(retry_after_is_honoured),
         HTTP(a_server_that_never_answers_times_out),
-        STDIO(a_wire_that_never_opens_times_out),
+        STDIO(a_transport_that_never_opens_times_out),
         HTTP(a_token_is_renewed_once),
         HTTP(a_fresh_token_connects),
         HTTP(the_legacy_era_is_remembered),
@@ -953,7 +975,7 @@ int main(void) {
         HTTP(a_server_that_asks_who_we_are_is_given_up),
         STDIO(one_life_is_not_followed_by_another),
         STDIO(that_it_is_over_is_told_without_memory),
-        STDIO(answers_that_went_down_with_a_wire_are_forgotten),
+        STDIO(answers_that_went_down_with_a_transport_are_forgotten),
         STDIO(a_lost_program_is_started_again),
         STDIO(what_a_program_says_is_logged),
         STDIO(a_server_that_accepts_and_breaks_meets_no_storm),

@@ -15,7 +15,7 @@ static int setup(void **state) {
     struct fixture *fix = state_create(state, sizeof(*fix));
 
     here = fix;
-    fake_init(&fix->fake, TDG__WIRE_HTTP);
+    fake_init(&fix->fake, TDG__TRANSPORT_HTTP);
     return fake_create(&fix->fake);
 }
 
@@ -72,7 +72,7 @@ static void a_timer_without_end_does_not_hold_up_a_tick(void **state) {
 static void the_log_has_no_control_characters(void **state) {
     struct fixture *fix = *state;
 
-    tdg__core_log(fix->fake.core, TDG_CLIENT_LOG_INFO, "a%sb", "\r\n\x1b[31m\x7f");
+    tdg__core_log(fix->fake.core, TDG_LOG_INFO, "a%sb", "\r\n\x1b[31m\x7f");
     assert_string_equal(fix->fake.lines[0], "a???[31m?b");
 }
 

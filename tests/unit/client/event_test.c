@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/event.h"
+#include "client/session/event.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -52,7 +52,7 @@ static void put_version(tdg__events_t *events, const char *uri, int64_t version,
     assert_int_equal(tdg__events_put(events, event), 0);
 }
 
-static void put_list(tdg__events_t *events, tdg_list_t list) {
+static void put_list(tdg__events_t *events, tdg_list_kind_t list) {
     tdg_event_t *event =
         tdg__event_create(TDG_EVENT_LIST_CHANGED, NULL, NULL, NULL, 0, NULL);
 
@@ -214,9 +214,9 @@ static void maybe_stays_only_while_all_are(void **state) {
     static const struct {
         bool first, second, both;
     } cases[] = {
-        {true,  true,  true },
-        {true,  false, false},
-        {false, true,  false},
+        {true, true, true},
+        {true, false, false},
+        {false, true, false},
         {false, false, false},
     };
     struct box *b = *state;

@@ -42,8 +42,8 @@ static void add_text(char **text, const char *more) {
     *text = longer;
 }
 
-/* As a wire reads it, as jansson's own reader writes where it must not when memory is
- * out. NULL: no memory. */
+/* As a transport reads it, as jansson's own reader writes where it must not when memory
+ * is out. NULL: no memory. */
 static json_t *read_json(const char *text) {
     static const tdg__json_limits_t limits = {
         .max_bytes = 16 << 20, .max_depth = 64, .max_values = 1000000};
@@ -57,46 +57,47 @@ static json_t *read_json(const char *text) {
     return json;
 }
 
-/* ---- The wire ----------------------------------------------------------- */
+/* ---- The transport ----------------------------------------------------------- */
 
-static struct fake_sent *write_down(struct fake_wire *wire) {
-    struct fake *f = wire->fake;
+static struct fake_sent *write_down(struct fake_transport *transport) {
+    struct fake *f = transport->fake;
     struct fake_sent *sent = own(sizeof(*sent));
 
     assert_true(f->sent_count < FAKE_MAX_SENT);
-    assert_false(wire->closed);
+    assert_false(transport->closed);
     f->sent = room(f->sent, f->sent_count);
     f->sent[f->sent_count++] = sent;
     sent->fake = f;
-    sent->wire = wire;
+    sent->transport = transport;
     sent->at_ms = f->now;
     return sent;
 }
 
-static int wire_open(tdg__wire_t *base,
-                     void (*opened)(void *user, int code, const char *why)) {
-    struct fake_wire *wire = (struct fake_wire *)base;
+static int transport_open(tdg__transport_t *base,
+                          void (*opened)(void *user, int code, const char *why)) {
+    struct fake_transport *transport = (struct fake_transport *)base;
 
-    assert_null(wire->opening);
-    assert_false(wire->open);
-    wire->opening = opened;
+    assert_null(transport->opening);
+    assert_false(transport->open);
+    transport->opening = opened;
     return 0;
 }
 
-static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
-                     const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
-    struct fake_wire *wire = (struct fake_wire *)base;
+static int transport_send(tdg__transport_t *base, const tdg__outgoing_t *out,
+                          const tdg__delivery_calls_t *calls, void *user,
+                          tdg__delivery_t **ret) {
+    struct fake_transport *transport = (struct fake_transport *)base;
     struct fake_sent *sent;
 
-    if (wire->fake->send_code != 0)
-        return wire->fake->send_code;
-    assert_true(wire->open);
-    if (wire->lost)
+    if (transport->fake->send_code != 0)
+        return transport->fake->send_code;
+    assert_true(transport->open);
+    if (transport->lost)
         return TDG_EAWAY;
     assert_int_equal(strlen(out->text), out->len);
     assert_null(strchr(out->text, '\n'));
 
-    sent = write_down(wire);
+    sent = write_down(transport);
     sent->text = own_text(out->text);
     sent->id = own_text(out->id);
     sent->method = own_text(out->method != NULL ? out->method : "");
@@ -114,20 +115,22 @@ static int wire_send(tdg__wire_t *base, const tdg__parcel_out_t *out,
     sent->own_calls = *calls;
     sent->calls = &sent->own_calls;
     sent->user = user;
-    *ret = (tdg__carry_t *)sent;
+    *ret = (tdg__delivery_t *)sent;
     return 0;
 }
 
-static int wire_listen(tdg__wire_t *base, const char *after, tdg__version_t version,
-                       void (*event_id)(void *user, const char *id),
-                       const tdg__carry_calls_t *calls, void *user, tdg__carry_t **ret) {
-    struct fake_wire *wire = (struct fake_wire *)base;
+static int transport_listen(tdg__transport_t *base, const char *after,
+                            tdg__version_t version,
+                            void (*event_id)(void *user, const char *id),
+                            const tdg__delivery_calls_t *calls, void *user,
+                            tdg__delivery_t **ret) {
+    struct fake_transport *transport = (struct fake_transport *)base;
     struct fake_sent *sent;
 
-    if (wire->fake->send_code != 0)
-        return wire->fake->send_code;
+    if (transport->fake->send_code != 0)
+        return transport->fake->send_code;
 
-    sent = write_down(wire);
+    sent = write_down(transport);
     sent->text = own_text(after);
     sent->method = own_text("GET");
     sent->headers = own_text("");
@@ -137,66 +140,68 @@ static int wire_listen(tdg__wire_t *base, const char *after, tdg__version_t vers
     sent->own_calls = *calls;
     sent->calls = &sent->own_calls;
     sent->user = user;
-    *ret = (tdg__carry_t *)sent;
+    *ret = (tdg__delivery_t *)sent;
     return 0;
 }
 
-static void wire_cancel(tdg__wire_t *base, tdg__carry_t *carry) {
-    struct fake_sent *sent = (struct fake_sent *)carry;
+static void transport_cancel(tdg__transport_t *base, tdg__delivery_t *delivery) {
+    struct fake_sent *sent = (struct fake_sent *)delivery;
 
-    assert_ptr_equal(sent->wire, base);
+    assert_ptr_equal(sent->transport, base);
     assert_false(sent->over);
     assert_false(sent->cancelled);
     sent->cancelled = true;
 }
 
-static void wire_end_session(tdg__wire_t *base, bool say_so, void (*done)(void *user)) {
-    struct fake_wire *wire = (struct fake_wire *)base;
+static void transport_end_session(tdg__transport_t *base, bool say_so,
+                                  void (*done)(void *user)) {
+    struct fake_transport *transport = (struct fake_transport *)base;
 
-    wire->sessions_ended++;
-    wire->sessions_said += say_so ? 1 : 0;
-    wire->ending = done;
+    transport->sessions_ended++;
+    transport->sessions_said += say_so ? 1 : 0;
+    transport->ending = done;
 }
 
-static void wire_distrust(tdg__wire_t *base) {
-    ((struct fake_wire *)base)->distrusted++;
+static void transport_distrust(tdg__transport_t *base) {
+    ((struct fake_transport *)base)->distrusted++;
 }
 
-static bool wire_renew(tdg__wire_t *base) {
-    struct fake_wire *wire = (struct fake_wire *)base;
+static bool transport_renew(tdg__transport_t *base) {
+    struct fake_transport *transport = (struct fake_transport *)base;
 
-    wire->fake->renewed++;
-    return wire->fake->token;
+    transport->fake->renewed++;
+    return transport->fake->token;
 }
 
-static void wire_close(tdg__wire_t *base, void (*closed)(void *arg), void *arg) {
-    struct fake_wire *wire = (struct fake_wire *)base;
-    struct fake *f = wire->fake;
+static void transport_close(tdg__transport_t *base, void (*closed)(void *arg),
+                            void *arg) {
+    struct fake_transport *transport = (struct fake_transport *)base;
+    struct fake *f = transport->fake;
 
-    assert_false(wire->closed);
-    wire->closed = true;
-    wire->opening = NULL;
-    wire->ending = NULL;
-    wire->closing = closed;
-    wire->closing_arg = arg;
+    assert_false(transport->closed);
+    transport->closed = true;
+    transport->opening = NULL;
+    transport->ending = NULL;
+    transport->closing = closed;
+    transport->closing_arg = arg;
     for (size_t i = 0; i < f->sent_count; i++) {
-        if (f->sent[i]->wire == wire && !f->sent[i]->over)
+        if (f->sent[i]->transport == transport && !f->sent[i]->over)
             f->sent[i]->cancelled = true;
     }
 }
 
 #define OPS(kind_name, is_shared, listen_fn)                                             \
     {                                                                                    \
-        .name = (kind_name), .shared = (is_shared), .open = wire_open,                   \
-        .send = wire_send, .listen = (listen_fn), .cancel = wire_cancel,                 \
-        .end_session = wire_end_session, .distrust = wire_distrust, .renew = wire_renew, \
-        .close = wire_close                                                              \
+        .name = (kind_name), .shared = (is_shared), .open = transport_open,              \
+        .send = transport_send, .listen = (listen_fn), .cancel = transport_cancel,       \
+        .end_session = transport_end_session, .distrust = transport_distrust,            \
+        .renew = transport_renew, .close = transport_close                               \
     }
 
-static const tdg__wire_ops_t all_ops[] = {
-    [TDG__WIRE_HTTP] = OPS("http", false, wire_listen),
-    [TDG__WIRE_SSE] = OPS("sse", true, NULL),
-    [TDG__WIRE_STDIO] = OPS("stdio", true, NULL),
+static const tdg__transport_ops_t all_ops[] = {
+    [TDG__TRANSPORT_HTTP] = OPS("http", false, transport_listen),
+    [TDG__TRANSPORT_SSE] = OPS("sse", true, NULL),
+    [TDG__TRANSPORT_STDIO] = OPS("stdio", true, NULL),
 };
 
 /* ---- What the core is given --------------------------------------------- */
@@ -211,22 +216,23 @@ static uint64_t give_random(void *user) {
     return (uint64_t)roll(&f->dice, UINT32_MAX) << 32 | roll(&f->dice, UINT32_MAX);
 }
 
-static int give_wire(void *user, tdg__wire_kind_t kind, const tdg__wire_calls_t *calls,
-                     void *wire_user, tdg__wire_t **ret) {
+static int give_transport(void *user, tdg__transport_kind_t kind,
+                          const tdg__transport_calls_t *calls, void *transport_user,
+                          tdg__transport_t **ret) {
     struct fake *f = user;
-    struct fake_wire *wire;
+    struct fake_transport *transport;
 
     if (f->make_code != 0)
         return f->make_code;
 
-    assert_true(f->wire_count < FAKE_MAX_WIRES);
-    wire = own(sizeof(*wire));
-    wire->base = (tdg__wire_t){&all_ops[kind], calls, wire_user, 16 << 20};
-    wire->fake = f;
-    wire->kind = kind;
-    f->wires = room(f->wires, f->wire_count);
-    f->wires[f->wire_count++] = wire;
-    *ret = &wire->base;
+    assert_true(f->transport_count < FAKE_MAX_TRANSPORTS);
+    transport = own(sizeof(*transport));
+    transport->base = (tdg__transport_t){&all_ops[kind], calls, transport_user, 16 << 20};
+    transport->fake = f;
+    transport->kind = kind;
+    f->transports = room(f->transports, f->transport_count);
+    f->transports[f->transport_count++] = transport;
+    *ret = &transport->base;
     return 0;
 }
 
@@ -254,12 +260,16 @@ static void take_forget(void *user, const char *uri) {
     }
 }
 
-static void take_line(void *user, tdg_client_log_level_t level, const char *line) {
+static void take_line(void *user, tdg_log_level_t level, const char *line) {
     struct fake *f = user;
 
     (void)level;
     if (f->line_count < COUNT(f->lines))
         f->lines[f->line_count++] = own_text(line);
+}
+
+static void take_program_line(void *user, const char *line) {
+    take_line(user, TDG_LOG_INFO, line);
 }
 
 static json_t *give_input(void *user, const char *method, const json_t *params) {
@@ -276,15 +286,15 @@ static json_t *give_input(void *user, const char *method, const json_t *params) 
 
 /* ---- Beginning and end -------------------------------------------------- */
 
-void fake_init(struct fake *f, tdg__wire_kind_t kind) {
+void fake_init(struct fake *f, tdg__transport_kind_t kind) {
     static const char *const argv[] = {"server", NULL};
 
     f->kind = kind;
     f->now = 1000;
     f->dice = dice_from_env();
     f->client = (tdg_client_opts_t){
-        .url = kind == TDG__WIRE_STDIO ? NULL : "http://127.0.0.1/mcp",
-        .argv = kind == TDG__WIRE_STDIO ? argv : NULL,
+        .url = kind == TDG__TRANSPORT_STDIO ? NULL : "http://127.0.0.1/mcp",
+        .argv = kind == TDG__TRANSPORT_STDIO ? argv : NULL,
         .name = "fake",
         .version = "1",
         .connect_timeout_ms = 30000,
@@ -302,10 +312,11 @@ int fake_create(struct fake *f) {
         .client = &f->client,
         .now = give_now,
         .random = give_random,
-        .make_wire = give_wire,
+        .make_transport = give_transport,
         .event = take_event,
         .forget = take_forget,
         .log = take_line,
+        .program_line = take_program_line,
         .input = f->inputs ? give_input : NULL,
         .user = f,
     };
@@ -368,8 +379,8 @@ static void release(struct fake *f) {
         free(f->sent[i]->headers);
         free(f->sent[i]);
     }
-    for (size_t i = 0; i < f->wire_count; i++)
-        free(f->wires[i]);
+    for (size_t i = 0; i < f->transport_count; i++)
+        free(f->transports[i]);
     for (size_t i = 0; i < f->note_count; i++) {
         free(f->notes[i]->result);
         free(f->notes[i]);
@@ -379,7 +390,7 @@ static void release(struct fake *f) {
     for (size_t i = 0; i < f->line_count; i++)
         free(f->lines[i]);
     free(f->sent);
-    free(f->wires);
+    free(f->transports);
     free(f->notes);
     free(f->input_asked);
 }
@@ -404,8 +415,8 @@ void fake_end(struct fake *f) {
         f->core = NULL;
     }
 
-    for (size_t i = 0; i < f->wire_count; i++)
-        assert_true(f->wires[i]->closed && f->wires[i]->closing == NULL);
+    for (size_t i = 0; i < f->transport_count; i++)
+        assert_true(f->transports[i]->closed && f->transports[i]->closing == NULL);
     for (size_t i = 0; i < f->note_count; i++)
         assert_int_equal(f->notes[i]->calls, 1);
     release(f);
@@ -413,30 +424,30 @@ void fake_end(struct fake *f) {
 
 /* ---- Time --------------------------------------------------------------- */
 
-/* Whether the wire had something to do. */
-static bool run_wire(struct fake *f, struct fake_wire *wire) {
-    void (*opening)(void *user, int code, const char *why) = wire->opening;
-    void (*ending)(void *user) = wire->ending;
-    void (*closing)(void *arg) = wire->closing;
+/* Whether the transport had something to do. */
+static bool run_transport(struct fake *f, struct fake_transport *transport) {
+    void (*opening)(void *user, int code, const char *why) = transport->opening;
+    void (*ending)(void *user) = transport->ending;
+    void (*closing)(void *arg) = transport->closing;
 
     if (opening != NULL && !f->hold_open) {
-        wire->opening = NULL;
-        wire->open = f->open_code == 0;
-        opening(wire->base.user, f->open_code,
+        transport->opening = NULL;
+        transport->open = f->open_code == 0;
+        opening(transport->base.user, f->open_code,
                 f->open_code == 0 ? "" : "cannot be opened");
     } else if (ending != NULL && !f->hold_session_end) {
-        wire->ending = NULL;
-        ending(wire->base.user);
+        transport->ending = NULL;
+        ending(transport->base.user);
     } else if (closing != NULL) {
-        wire->closing = NULL;
-        closing(wire->closing_arg);
+        transport->closing = NULL;
+        closing(transport->closing_arg);
     } else {
         return false;
     }
     return true;
 }
 
-static void end_carry(struct fake_sent *sent, const tdg__carry_report_t *report) {
+static void end_delivery(struct fake_sent *sent, const tdg__delivery_report_t *report) {
     assert_false(sent->over);
     assert_false(sent->cancelled);
     sent->over = true;
@@ -445,17 +456,17 @@ static void end_carry(struct fake_sent *sent, const tdg__carry_report_t *report)
 
 /* Notifications and responses are taken; requests are shown to whoever answers. */
 static void show(struct fake *f, struct fake_sent *sent) {
-    const tdg__carry_report_t taken = {.end = TDG__CARRY_DONE,
-                                       .status = 202,
-                                       .error = "",
-                                       .retry_after_ms = -1,
-                                       .sent = true};
+    const tdg__delivery_report_t taken = {.end = TDG__DELIVERY_DONE,
+                                          .status = 202,
+                                          .error = "",
+                                          .retry_after_ms = -1,
+                                          .sent = true};
 
     if (sent->over || sent->cancelled)
         return;
     if (sent->id == NULL && strcmp(sent->method, "GET") != 0) {
         if (!f->hold_notifications)
-            end_carry(sent, &taken);
+            end_delivery(sent, &taken);
     } else if (f->answer != NULL) {
         f->answer(f, sent);
     }
@@ -467,8 +478,8 @@ void fake_run(struct fake *f) {
     for (int round = 0; busy; round++) {
         assert_true(round < MAX_ROUNDS);
         busy = false;
-        for (size_t i = 0; i < f->wire_count; i++)
-            busy = run_wire(f, f->wires[i]) || busy;
+        for (size_t i = 0; i < f->transport_count; i++)
+            busy = run_transport(f, f->transports[i]) || busy;
         while (f->answered < f->sent_count) {
             busy = true;
             show(f, f->sent[f->answered++]);
@@ -568,38 +579,38 @@ static bool read_message(const char *text, tdg__rpc_message_t *ret) {
     return true;
 }
 
-void fake_broken(struct fake *f, struct fake_sent *sent, tdg__carry_end_t end,
+void fake_broken(struct fake *f, struct fake_sent *sent, tdg__delivery_end_t end,
                  bool was_sent) {
     static const int statuses[] = {
-        [TDG__CARRY_DONE] = 200, [TDG__CARRY_NO_SESSION] = 404};
-    const tdg__carry_report_t report = {
+        [TDG__DELIVERY_DONE] = 200, [TDG__DELIVERY_NO_SESSION] = 404};
+    const tdg__delivery_report_t report = {
         .end = end,
-        .status = end <= TDG__CARRY_NO_SESSION ? statuses[end] : 0,
-        .error = end == TDG__CARRY_DONE ? "" : "it broke",
+        .status = end <= TDG__DELIVERY_NO_SESSION ? statuses[end] : 0,
+        .error = end == TDG__DELIVERY_DONE ? "" : "it broke",
         .retry_after_ms = -1,
         .sent = was_sent};
 
-    end_carry(sent, &report);
+    end_delivery(sent, &report);
     fake_run(f);
 }
 
 /* Delivers the response and ends it in order. */
 static void respond(struct fake *f, struct fake_sent *sent, const char *text) {
-    const tdg__carry_report_t report = {.end = TDG__CARRY_DONE,
-                                        .status = 200,
-                                        .error = "",
-                                        .retry_after_ms = -1,
-                                        .sent = true};
+    const tdg__delivery_report_t report = {.end = TDG__DELIVERY_DONE,
+                                           .status = 200,
+                                           .error = "",
+                                           .retry_after_ms = -1,
+                                           .sent = true};
     tdg__rpc_message_t message;
 
     if (!read_message(text, &message)) {
-        fake_broken(f, sent, TDG__CARRY_NO_MEMORY, true);
+        fake_broken(f, sent, TDG__DELIVERY_NO_MEMORY, true);
         return;
     }
     sent->calls->message(sent->user, &message);
     tdg__rpc_message_done(&message);
     if (!sent->cancelled)
-        end_carry(sent, &report);
+        end_delivery(sent, &report);
     fake_run(f);
 }
 
@@ -647,18 +658,18 @@ void fake_error(struct fake *f, struct fake_sent *sent, int code, const char *me
 
 static void end_with_status(struct fake *f, struct fake_sent *sent, int status,
                             const char *body, int64_t retry_after_ms) {
-    tdg__carry_report_t report = {.end = TDG__CARRY_STATUS,
-                                  .status = status,
-                                  .error = "the server does not want it",
-                                  .retry_after_ms = retry_after_ms,
-                                  .sent = true};
+    tdg__delivery_report_t report = {.end = TDG__DELIVERY_STATUS,
+                                     .status = status,
+                                     .error = "the server does not want it",
+                                     .retry_after_ms = retry_after_ms,
+                                     .sent = true};
     char *text = body != NULL ? error_text(sent->id, body) : NULL;
     tdg__rpc_message_t message = {0};
 
     if (text != NULL && read_message(text, &message))
         report.body = &message;
     free(text);
-    end_carry(sent, &report);
+    end_delivery(sent, &report);
     tdg__rpc_message_done(&message);
     fake_run(f);
 }
@@ -681,10 +692,10 @@ void fake_says(struct fake *f, struct fake_sent *sent, const char *text) {
     tdg__rpc_message_t message;
 
     if (!read_message(text, &message)) {
-        fake_broken(f, sent, TDG__CARRY_NO_MEMORY, true);
+        fake_broken(f, sent, TDG__DELIVERY_NO_MEMORY, true);
         return;
     }
-    if (sent->calls->alive != NULL) /* as wires do, for the bytes of it */
+    if (sent->calls->alive != NULL) /* as transports do, for the bytes of it */
         sent->calls->alive(sent->user);
     if (!sent->cancelled)
         sent->calls->message(sent->user, &message);
@@ -693,10 +704,10 @@ void fake_says(struct fake *f, struct fake_sent *sent, const char *text) {
 }
 
 void fake_alive(struct fake *f, struct fake_sent *sent) {
-    const struct fake_wire *wire = fake_wire(f);
+    const struct fake_transport *transport = fake_transport(f);
 
     if (sent == NULL)
-        wire->base.calls->alive(wire->base.user);
+        transport->base.calls->alive(transport->base.user);
     else if (sent->calls->alive != NULL)
         sent->calls->alive(sent->user);
     fake_run(f);
@@ -713,38 +724,38 @@ void fake_event_id(struct fake *f, struct fake_sent *sent, const char *id) {
     fake_run(f);
 }
 
-struct fake_wire *fake_wire(struct fake *f) {
-    assert_true(f->wire_count > 0);
-    return f->wires[f->wire_count - 1];
+struct fake_transport *fake_transport(struct fake *f) {
+    assert_true(f->transport_count > 0);
+    return f->transports[f->transport_count - 1];
 }
 
 void fake_tells(struct fake *f, const char *text) {
-    tdg__wire_t *wire = &fake_wire(f)->base;
+    tdg__transport_t *transport = &fake_transport(f)->base;
     tdg__rpc_message_t message;
 
     if (!read_message(text, &message))
         return;
-    wire->calls->message(wire->user, &message);
+    transport->calls->message(transport->user, &message);
     tdg__rpc_message_done(&message);
     fake_run(f);
 }
 
 void fake_lost(struct fake *f, const char *why) {
-    const tdg__carry_report_t report = {
-        .end = TDG__CARRY_BROKEN, .error = why, .retry_after_ms = -1, .sent = true};
-    struct fake_wire *wire = fake_wire(f);
+    const tdg__delivery_report_t report = {
+        .end = TDG__DELIVERY_BROKEN, .error = why, .retry_after_ms = -1, .sent = true};
+    struct fake_transport *transport = fake_transport(f);
 
-    assert_true(wire->base.ops->shared);
-    assert_false(wire->lost);
-    wire->lost = true;
+    assert_true(transport->base.ops->shared);
+    assert_false(transport->lost);
+    transport->lost = true;
     for (size_t i = 0; i < f->sent_count; i++) {
         struct fake_sent *sent = f->sent[i];
 
-        if (sent->wire == wire && !sent->over && !sent->cancelled)
-            end_carry(sent, &report);
+        if (sent->transport == transport && !sent->over && !sent->cancelled)
+            end_delivery(sent, &report);
     }
-    if (!wire->closed)
-        wire->base.calls->lost(wire->base.user, why);
+    if (!transport->closed)
+        transport->base.calls->lost(transport->base.user, why);
     fake_run(f);
 }
 
@@ -830,12 +841,12 @@ bool fake_logged(const struct fake *f, const char *part) {
 /* ---- As fixtures -------------------------------------------------------- */
 
 int fake_setup_http(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_HTTP);
+    fake_init(state_create(state, sizeof(struct fake)), TDG__TRANSPORT_HTTP);
     return 0;
 }
 
 int fake_setup_stdio(void **state) {
-    fake_init(state_create(state, sizeof(struct fake)), TDG__WIRE_STDIO);
+    fake_init(state_create(state, sizeof(struct fake)), TDG__TRANSPORT_STDIO);
     return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A core with simulated time, chance and wires. What the core sends is written down; the
- * test plays the server: it answers, breaks, stays silent. Nothing happens by itself but
- * in fake_run() and what calls it; nothing sleeps.
+ * A core with simulated time, chance and transports. What the core sends is written down;
+ * the test plays the server: it answers, breaks, stays silent. Nothing happens by itself
+ * but in fake_run() and what calls it; nothing sleeps.
  *
- *     fake_init(f, TDG__WIRE_HTTP);
+ *     fake_init(f, TDG__TRANSPORT_HTTP);
  *     fake_up(f, TDG_ERA_MODERN);                     // connects, answers the handshake
  *     tdg__core_request(f->core, "ping", NULL, 0, fake_done, note = fake_note(f));
  *     fake_result(f, fake_find(f, "ping"), "{}");
@@ -12,8 +12,8 @@
  *     fake_end(f);                                    // stops and destroys
  *
  * JSON in texts has ' in the place of ". Memory of the fake itself is not counted, and
- * does not fail; what a real wire would allocate (messages) does, and ends the carry with
- * NO_MEMORY then. */
+ * does not fail; what a real transport would allocate (messages) does, and ends the
+ * delivery with NO_MEMORY then. */
 #ifndef TDG_TESTS_UNIT_CLIENT_FAKE_H
 #define TDG_TESTS_UNIT_CLIENT_FAKE_H
 
@@ -22,19 +22,19 @@
 #include "support.h"
 
 #include "base/alloc.h"
-#include "client/core.h"
-#include "client/internal.h"
+#include "client/session/core.h"
+#include "client/session/core_internal.h"
 
-enum { FAKE_MAX_SENT = 20000, FAKE_MAX_NOTES = 20000, FAKE_MAX_WIRES = 4096 };
+enum { FAKE_MAX_SENT = 20000, FAKE_MAX_NOTES = 20000, FAKE_MAX_TRANSPORTS = 4096 };
 
 struct fake;
-struct fake_wire;
+struct fake_transport;
 
 /* One thing that the core sent: a message, or the opening of a GET stream (method "GET").
  */
 struct fake_sent {
     struct fake *fake;
-    struct fake_wire *wire;
+    struct fake_transport *transport;
     int64_t at_ms;
     char *text;             /* the message; of a GET stream: Last-Event-ID, or NULL */
     char *id;               /* JSON text; NULL: a notification or response */
@@ -46,16 +46,16 @@ struct fake_sent {
     uint32_t timeout_ms;
     bool over;      /* ended by the test */
     bool cancelled; /* by the core */
-    const tdg__carry_calls_t *calls;
-    tdg__carry_calls_t own_calls;
+    const tdg__delivery_calls_t *calls;
+    tdg__delivery_calls_t own_calls;
     void (*event_id)(void *user, const char *id); /* GET stream */
     void *user;
 };
 
-struct fake_wire {
-    tdg__wire_t base; /* first */
+struct fake_transport {
+    tdg__transport_t base; /* first */
     struct fake *fake;
-    tdg__wire_kind_t kind;
+    tdg__transport_kind_t kind;
     bool open;                                              /* `opened` was called */
     void (*opening)(void *user, int code, const char *why); /* to be called */
     void (*ending)(void *user);                             /* session: to be called */
@@ -81,12 +81,12 @@ struct fake_note {
 struct fake {
     tdg_client_opts_t client; /* defaults; change before fake_start() */
     tdg__core_t *core;
-    tdg__wire_kind_t kind; /* of the first wire */
+    tdg__transport_kind_t kind; /* of the first transport */
     int64_t now;
     struct dice dice;
 
-    struct fake_wire **wires;
-    size_t wire_count;
+    struct fake_transport **transports;
+    size_t transport_count;
     struct fake_sent **sent;
     size_t sent_count;
     size_t answered; /* of these, those that `answer` was shown */
@@ -122,7 +122,7 @@ struct fake {
 
 /* Options and simulated surroundings; the core is made by fake_create(), or by those
  * below. */
-void fake_init(struct fake *f, tdg__wire_kind_t kind);
+void fake_init(struct fake *f, tdg__transport_kind_t kind);
 int fake_create(struct fake *f);
 
 /* Creates, begins to connect and runs; `connected` notes how it ended. */
@@ -169,26 +169,28 @@ void fake_error(struct fake *f, struct fake_sent *sent, int code, const char *me
 void fake_status(struct fake *f, struct fake_sent *sent, int status, const char *body);
 void fake_retry_after(struct fake *f, struct fake_sent *sent, int status, int64_t ms);
 /* Ends without a response. */
-void fake_broken(struct fake *f, struct fake_sent *sent, tdg__carry_end_t end,
+void fake_broken(struct fake *f, struct fake_sent *sent, tdg__delivery_end_t end,
                  bool was_sent);
 /* The next three are for streams, or what comes before a response. */
 void fake_opened(struct fake *f, struct fake_sent *sent);
 void fake_says(struct fake *f, struct fake_sent *sent, const char *message);
-void fake_alive(struct fake *f, struct fake_sent *sent); /* NULL: of the newest wire */
+void fake_alive(struct fake *f,
+                struct fake_sent *sent); /* NULL: of the newest transport */
 void fake_retry(struct fake *f, struct fake_sent *sent, uint32_t ms);
 void fake_event_id(struct fake *f, struct fake_sent *sent, const char *id); /* GET */
-/* On the newest wire, with nothing in particular. */
+/* On the newest transport, with nothing in particular. */
 void fake_tells(struct fake *f, const char *message);
 /* Its channel is lost: everything on it ends as BROKEN first. */
 void fake_lost(struct fake *f, const char *why);
-struct fake_wire *fake_wire(struct fake *f); /* the newest */
+struct fake_transport *fake_transport(struct fake *f); /* the newest */
 
 /* ---- What was told ------------------------------------------------------ */
 
 /* A note to give to fake_done(), or to a function with a `done`. */
 struct fake_note *fake_note(struct fake *f);
 void fake_done(void *note, int code, json_t *result, const tdg_failure_t *failure);
-void fake_asked(void *note, const tdg__outcome_t *outcome); /* for tdg__ask() */
+void fake_asked(void *note,
+                const tdg__outcome_t *outcome); /* for tdg__client_request_begin() */
 /* The code of a note; fails unless its `done` was called exactly once. */
 int fake_code(const struct fake_note *note);
 

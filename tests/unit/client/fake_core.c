@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/core.h"
-#include "client/event.h"
+#include "client/session/core.h"
+#include "client/session/event.h"
 
 struct fake fake;
 
@@ -31,7 +31,7 @@ struct tdg__core {
     void (*stopped)(void *user);
     void *stopped_user;
     json_t *subscriptions;
-    tdg_client_counts_t counts;
+    tdg_client_counters_t counts;
 };
 
 static void add_due(tdg__core_t *core, int64_t in_ms, int code, json_t *result,
@@ -167,16 +167,17 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
         int64_t in_ms;
         int code;
     } known[] = {
-        {"echo",   0,  0           },
-        {"slowly", 50, 0           },
-        {"refuse", 0,  TDG_EREFUSED},
-        {"never",  -1, 0           },
+        {"echo", 0, 0},
+        {"slowly", 50, 0},
+        {"refuse", 0, TDG_EREFUSED},
+        {"never", -1, 0},
     };
 
     char *text = json_dumps(params, JSON_COMPACT | JSON_SORT_KEYS);
 
     fake.timeout_ms = timeout_ms;
-    snprintf(fake.asked, sizeof(fake.asked), "%s %s", method, text != NULL ? text : "-");
+    snprintf(fake.request, sizeof(fake.request), "%s %s", method,
+             text != NULL ? text : "-");
     free(text);
     core->counts.requests++;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -192,7 +193,7 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
     else if (strcmp(method, "lose") == 0)
         core->opts.event(core->opts.user, NULL);
     else if (strcmp(method, "log") == 0)
-        core->opts.log(core->opts.user, TDG_CLIENT_LOG_DEBUG, "a line");
+        core->opts.log(core->opts.user, TDG_LOG_DEBUG, "a line");
     else if (strcmp(method, "input") == 0)
         json_decref(core->opts.input(core->opts.user, "roots/list", NULL));
     else if (strcmp(method, "progress") == 0)
@@ -201,7 +202,7 @@ void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
     json_decref(params);
 }
 
-void tdg__core_list(tdg__core_t *core, tdg_list_t list, tdg__core_done_fn done,
+void tdg__core_list(tdg__core_t *core, tdg_list_kind_t list, tdg__core_done_fn done,
                     void *user) {
     add_due(core, 0, 0, json_pack("[i]", (int)list), done, user);
 }
@@ -278,33 +279,35 @@ int tdg__core_facts(const tdg__core_t *core, tdg_server_facts_t *ret) {
     return 0;
 }
 
-void tdg__core_count(const tdg__core_t *core, tdg_client_counts_t *ret) {
+void tdg__core_count(const tdg__core_t *core, tdg_client_counters_t *ret) {
     *ret = core->counts;
     ret->subscriptions = json_array_size(core->subscriptions);
 }
 
-/* ---- Wires, which this core does not have ------------------------------- */
+/* ---- Transports, which this core does not have ------------------------------- */
 
-int tdg__wire_http_create(uv_loop_t *loop, const char *url, const tdg__web_opts_t *opts,
-                          const tdg__wire_calls_t *calls, void *user,
-                          size_t max_message_bytes, tdg__wire_t **ret) {
+int tdg__transport_http_create(uv_loop_t *loop, const char *url,
+                               const tdg__web_opts_t *opts,
+                               const tdg__transport_calls_t *calls, void *user,
+                               size_t max_message_bytes, tdg__transport_t **ret) {
     (void)loop, (void)url, (void)opts, (void)calls, (void)user, (void)max_message_bytes;
     (void)ret;
     return TDG_ENOTSUP;
 }
 
-int tdg__wire_sse_create(uv_loop_t *loop, const char *url, const tdg__web_opts_t *opts,
-                         const tdg__wire_calls_t *calls, void *user,
-                         size_t max_message_bytes, tdg__wire_t **ret) {
+int tdg__transport_sse_create(uv_loop_t *loop, const char *url,
+                              const tdg__web_opts_t *opts,
+                              const tdg__transport_calls_t *calls, void *user,
+                              size_t max_message_bytes, tdg__transport_t **ret) {
     (void)loop, (void)url, (void)opts, (void)calls, (void)user, (void)max_message_bytes;
     (void)ret;
     return TDG_ENOTSUP;
 }
 
-int tdg__wire_stdio_create(uv_loop_t *loop, const char *const *argv,
-                           const char *const *env, const char *cwd,
-                           const tdg__wire_calls_t *calls, void *user,
-                           size_t max_message_bytes, tdg__wire_t **ret) {
+int tdg__transport_stdio_create(uv_loop_t *loop, const char *const *argv,
+                                const char *const *env, const char *cwd,
+                                const tdg__transport_calls_t *calls, void *user,
+                                size_t max_message_bytes, tdg__transport_t **ret) {
     (void)loop, (void)argv, (void)env, (void)cwd, (void)calls, (void)user;
     (void)max_message_bytes, (void)ret;
     return TDG_ENOTSUP;

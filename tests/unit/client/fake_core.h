@@ -33,7 +33,7 @@ struct fake {
     atomic_int waiting;   /* requests that are not answered */
     char url[128];        /* that the last core was created for */
     uint32_t timeout_ms;  /* of the last request */
-    char asked[512];      /* the last request: method and params */
+    char request[512];    /* the last request: method and params */
 };
 
 extern struct fake fake;

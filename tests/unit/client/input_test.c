@@ -98,7 +98,7 @@ static void a_flood_of_questions_is_not_answered_without_end(void **state) {
     before = f->sent_count;
     for (int i = 0; i < 1000; i++)
         fake_tells(f, "{'jsonrpc':'2.0','id':3,'method':'ping'}");
-    assert_int_equal(f->sent_count - before, TDG__CALLS_MAX_LOOSE);
+    assert_int_equal(f->sent_count - before, TDG__REQUESTS_MAX_LOOSE);
 }
 
 /* ---- Rounds ------------------------------------------------------------- */
@@ -223,11 +223,11 @@ static void malformed_rounds_are_refused(void **state) {
         const char *result;
         int code;
     } cases[] = {
-        {"{'resultType':'input_required'}",                                      TDG_EJSON  },
-        {"{'resultType':'input_required','inputRequests':[]}",                   TDG_EJSON  },
-        {"{'resultType':'input_required','inputRequests':{'a':7}}",              TDG_ENOTSUP},
+        {"{'resultType':'input_required'}", TDG_EJSON},
+        {"{'resultType':'input_required','inputRequests':[]}", TDG_EJSON},
+        {"{'resultType':'input_required','inputRequests':{'a':7}}", TDG_ENOTSUP},
         {"{'resultType':'input_required','inputRequests':{'a':{'method':'x'}}}",
-         TDG_ENOTSUP                                                                        },
+         TDG_ENOTSUP},
     };
 
     (void)state;
@@ -236,7 +236,7 @@ static void malformed_rounds_are_refused(void **state) {
         struct fake_note *note;
         void *own;
 
-        fake_init(state_create(&own, sizeof(*f)), TDG__WIRE_HTTP);
+        fake_init(state_create(&own, sizeof(*f)), TDG__TRANSPORT_HTTP);
         f = own;
         note = call(f, true, "{}");
         fake_result(f, fake_find(f, "tools/call"), cases[i].result);

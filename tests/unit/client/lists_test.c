@@ -8,7 +8,7 @@ static void up(struct fake *f, tdg_era_t era) {
     f->answer = NULL;
 }
 
-static struct fake_note *list(struct fake *f, tdg_list_t what) {
+static struct fake_note *list(struct fake *f, tdg_list_kind_t what) {
     struct fake_note *note = fake_note(f);
 
     tdg__core_list(f->core, what, fake_done, note);
@@ -40,13 +40,13 @@ static void all_pages_make_one_list(void **state) {
 
 static void every_kind_has_its_method(void **state) {
     static const struct {
-        tdg_list_t list;
+        tdg_list_kind_t list;
         const char *method, *result;
     } cases[] = {
-        {TDG_LIST_RESOURCES, "resources/list",           "{'resources':[1]}"        },
+        {TDG_LIST_RESOURCES, "resources/list", "{'resources':[1]}"},
         {TDG_LIST_TEMPLATES, "resources/templates/list", "{'resourceTemplates':[1]}"},
-        {TDG_LIST_TOOLS,     "tools/list",               "{'tools':[1]}"            },
-        {TDG_LIST_PROMPTS,   "prompts/list",             "{'prompts':[1]}"          },
+        {TDG_LIST_TOOLS, "tools/list", "{'tools':[1]}"},
+        {TDG_LIST_PROMPTS, "prompts/list", "{'prompts':[1]}"},
     };
     struct fake *f = *state;
 
@@ -346,7 +346,7 @@ static bool call_without_memory(size_t nth, int how) {
     void *state;
     bool failed;
 
-    fake_init(state_create(&state, sizeof(*f)), TDG__WIRE_HTTP);
+    fake_init(state_create(&state, sizeof(*f)), TDG__TRANSPORT_HTTP);
     f = state;
     f->inputs = true;
     f->input_result = "{'roots':[]}";

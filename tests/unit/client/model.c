@@ -302,7 +302,7 @@ static void answer_due(struct model *m) {
         if (m->answers[i].result[0] != '\0')
             fake_result(m->f, sent, m->answers[i].result);
         else
-            fake_broken(m->f, sent, TDG__CARRY_BROKEN, true);
+            fake_broken(m->f, sent, TDG__DELIVERY_BROKEN, true);
     }
 }
 
@@ -515,9 +515,9 @@ void model_take(struct model *m) {
             continue;
 
         if (m->unknown)
-            fake_broken(m->f, sent, TDG__CARRY_NO_SESSION, true);
+            fake_broken(m->f, sent, TDG__DELIVERY_NO_SESSION, true);
         else if (m->faults && model_chance(m, 25) == 0)
-            fake_broken(m->f, sent, TDG__CARRY_AWAY, false);
+            fake_broken(m->f, sent, TDG__DELIVERY_AWAY, false);
         else if (strcmp(sent->method, LISTEN) == 0)
             take_listen(m, add_stream(m, sent));
         else if (strcmp(sent->method, "GET") == 0 && m->single && !m->ours &&
@@ -556,7 +556,7 @@ void model_break(struct model *m, bool all) {
         if (m->modern && !stream->frozen && model_chance(m, 3) == 0)
             complete(m, stream);
         else
-            fake_broken(m->f, stream->sent, TDG__CARRY_BROKEN, true);
+            fake_broken(m->f, stream->sent, TDG__DELIVERY_BROKEN, true);
     }
 }
 
@@ -583,7 +583,7 @@ void model_forget(struct model *m) {
         fake_pass(m->f, 1000);
     sent = fake_seek(m->f, "GET");
     if (sent != NULL)
-        fake_broken(m->f, sent, TDG__CARRY_NO_SESSION, true);
+        fake_broken(m->f, sent, TDG__DELIVERY_NO_SESSION, true);
     m->unknown = sent == NULL;
 }
 

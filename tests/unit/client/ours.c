@@ -84,18 +84,16 @@ static void complete(void *user, tdg_request_t *request, const char *argument,
 
 static bool add_all(tdg_server_t *server) {
     const tdg_resource_t resources[] = {
-        {.uri = "a:1",        .name = "one",            .read = read_count},
-        {               .uri = "a:2",      .name = "two",       .read = read_count                  },
-        { .uri = "a:mute", .name = "mute", .read = read_count,                   .not_subscribable = true},
+        {.uri = "a:1", .name = "one", .read = read_count},
+        {.uri = "a:2", .name = "two", .read = read_count},
+        {.uri = "a:mute", .name = "mute", .read = read_count, .not_subscribable = true},
     };
     const tdg_template_t template_ = {
         .uri_template = "t:{x}", .name = "t", .read = read_count, .complete = complete};
     const tdg_tool_t tools[] = {
-        {.name = "change", .call = change   },
-        {.name = "delete", .call = delete_it},
-        {.name = "add",    .call = add      },
-        {.name = "echo",   .call = echo     },
-        {.name = "hold",   .call = hold     },
+        {.name = "change", .call = change}, {.name = "delete", .call = delete_it},
+        {.name = "add", .call = add},       {.name = "echo", .call = echo},
+        {.name = "hold", .call = hold},
     };
     const tdg_prompt_t prompt = {.name = "p", .get = echo, .complete = complete};
     bool added = tdg_server_add_template(server, &template_) == 0 &&
@@ -109,15 +107,15 @@ static bool add_all(tdg_server_t *server) {
 }
 
 static tdg_server_t *create(unsigned flags) {
-    tdg_server_opts_t opts = {
-        .name = "ours",
-        .version = "7",
-        .instructions = "Be kind.",
-        .flags = flags,
-        .workers = 1,
-        .stop_timeout_ms = 500,
-        .settings = {.timing = TDG_TIMING_IMMEDIATE, .rate_limit_ms = TDG_RATE_OFF}
-    };
+    tdg_server_opts_t opts = {.name = "ours",
+                              .version = "7",
+                              .instructions = "Be kind.",
+                              .flags = flags,
+                              .workers = 1,
+                              .stop_timeout_ms = 500,
+                              .settings =
+                                  &(tdg_settings_t){.timing = TDG_TIMING_IMMEDIATE,
+                                                    .rate_limit_ms = TDG_RATE_OFF}};
     tdg_server_t *server = NULL;
 
     if (tdg_server_create(&opts, &server) < 0 || !add_all(server)) {

@@ -21,7 +21,7 @@
 
 enum { MAX_REQUESTS = 4096, MAX_TEXT = 1 << 20, TURN_MS = 20, PATIENCE_S = 60 };
 
-struct asked {
+struct request {
     char *path, *text;
 };
 
@@ -35,8 +35,8 @@ struct peer {
     int fd, port;
     bool stopping;
     size_t open, lets;
-    struct asked asked[MAX_REQUESTS];
-    size_t asked_count;
+    struct request request[MAX_REQUESTS];
+    size_t request_count;
 };
 
 struct peer_visit {
@@ -158,8 +158,9 @@ bool peer_wait(peer_visit_t *visit) {
 
 static void write_down(peer_t *peer, const char *path, const char *text) {
     pthread_mutex_lock(&peer->lock);
-    if (peer->asked_count < MAX_REQUESTS)
-        peer->asked[peer->asked_count++] = (struct asked){strdup(path), strdup(text)};
+    if (peer->request_count < MAX_REQUESTS)
+        peer->request[peer->request_count++] =
+            (struct request){strdup(path), strdup(text)};
     pthread_cond_broadcast(&peer->news);
     pthread_mutex_unlock(&peer->lock);
 }
@@ -314,9 +315,9 @@ void peer_stop(peer_t *peer) {
     pthread_join(peer->acceptor, NULL);
     assert_true(peer_alone(peer));
     close(peer->fd);
-    for (size_t i = 0; i < peer->asked_count; i++) {
-        free(peer->asked[i].path);
-        free(peer->asked[i].text);
+    for (size_t i = 0; i < peer->request_count; i++) {
+        free(peer->request[i].path);
+        free(peer->request[i].text);
     }
     if (peer->tls != NULL)
         unlink(peer->ca_file);
@@ -343,9 +344,9 @@ void peer_let(peer_t *peer, size_t count) {
 /* ---- What was asked ----------------------------------------------------- */
 
 static const char *nth(const peer_t *peer, const char *path, size_t n) {
-    for (size_t i = 0; i < peer->asked_count; i++)
-        if ((path == NULL || strcmp(peer->asked[i].path, path) == 0) && n-- == 0)
-            return peer->asked[i].text;
+    for (size_t i = 0; i < peer->request_count; i++)
+        if ((path == NULL || strcmp(peer->request[i].path, path) == 0) && n-- == 0)
+            return peer->request[i].text;
     return NULL;
 }
 

@@ -46,7 +46,7 @@ void play_notify(struct fake *f, struct fake_sent *on, const char *method,
 
 void play_ack(struct fake *f, struct fake_sent *listen, const char *left_out,
               const char *meta) {
-    bool shared = listen->wire->base.ops->shared;
+    bool shared = listen->transport->base.ops->shared;
     const char *from = strstr(listen->text, "\"notifications\":");
     size_t size = strlen(listen->text) + strlen(meta) + 300;
     char *text = test_malloc(size), *found;

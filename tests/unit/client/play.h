@@ -20,7 +20,7 @@ struct fake_note *play_lists(struct fake *f, unsigned lists);
 void play_ack(struct fake *f, struct fake_sent *listen, const char *left_out,
               const char *meta);
 
-/* An update on a stream; NULL: on the wire. */
+/* An update on a stream; NULL: on the transport. */
 void play_update(struct fake *f, struct fake_sent *on, const char *uri, const char *meta);
 void play_notify(struct fake *f, struct fake_sent *on, const char *method,
                  const char *params);

@@ -3,7 +3,7 @@
 
 #include <tidings/error.h>
 
-#include "client/subs_internal.h"
+#include "client/subs/subs.h"
 #include "unit/client/play.h"
 
 #define READ "resources/read"
@@ -125,7 +125,7 @@ static void the_same_after_a_gap_is_not_told(void **state) {
     fake_result(f, fake_find(f, READ), one);
     assert_told(f, "UPDATED a:1\n");
     for (int i = 0; i < 2; i++) {
-        fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+        fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
         fake_pass(f, 10000);
         play_ack(f, fake_find(f, LISTEN), NULL, "");
         fake_result(f, fake_find(f, READ), i == 0 ? one : two);
@@ -346,7 +346,7 @@ static void what_is_polled_is_compared_after_a_reconnect(void **state) {
     fake_status(f, fake_find(f, "GET"), 405, NULL);
     fake_result(f, fake_find(f, READ), one);
     fake_pass(f, 10000);
-    fake_broken(f, fake_find(f, READ), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, READ), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 1000);
     fake_status(f, fake_find(f, "GET"), 405, NULL);
     fake_result(f, fake_find(f, READ), two);
@@ -356,7 +356,7 @@ static void what_is_polled_is_compared_after_a_reconnect(void **state) {
 
 /* Live, lost, and refused when the stream is opened again. */
 static void lose_and_refuse(struct fake *f) {
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), "a:1",
              "'dev.tidings/refused':{'a:1':'not_subscribable'}");
@@ -429,7 +429,7 @@ static void a_first_read_that_is_late_does_not_end_the_retries(void **state) {
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     fake_pass(f, 1000);
     assert_int_equal(f->core->subs->put_off, 0);
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), NULL, "");
     assert_told(f, "DOWN\nUP\nUPDATED a:1 maybe\n");

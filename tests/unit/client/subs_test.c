@@ -101,7 +101,7 @@ static void play_until(struct fake *f, bool modern, int steps) {
             break;
         case 7:
             if (listen != NULL || get != NULL)
-                fake_broken(f, listen != NULL ? listen : get, TDG__CARRY_BROKEN, true);
+                fake_broken(f, listen != NULL ? listen : get, TDG__DELIVERY_BROKEN, true);
             break;
         case 8:
             fake_pass(f, 2000);
@@ -127,7 +127,7 @@ static void it_can_end_in_every_state(void **state) {
             void *inner = NULL;
             struct fake *f = state_create(&inner, sizeof(*f));
 
-            fake_init(f, TDG__WIRE_HTTP);
+            fake_init(f, TDG__TRANSPORT_HTTP);
             play_until(f, modern != 0, steps);
             fake_end(f);
             state_destroy(&inner);
@@ -170,7 +170,7 @@ static void scenario(struct fake *f) {
             if (fake_seek(f, LISTEN) == listen)
                 play_update(f, listen, i == 0 ? "b:7" : "a:1", "");
             if (round == 2 && fake_seek(f, LISTEN) == listen)
-                fake_broken(f, listen, TDG__CARRY_BROKEN, true);
+                fake_broken(f, listen, TDG__DELIVERY_BROKEN, true);
         }
         for (int i = 0; i < 4 && fake_seek(f, "resources/subscribe") != NULL; i++)
             fake_result(f, fake_find(f, "resources/subscribe"), "{}");
@@ -178,7 +178,7 @@ static void scenario(struct fake *f) {
             fake_opened(f, fake_find(f, "GET"));
             play_update(f, fake_find(f, "GET"), round % 2 == 0 ? "b:7" : "a:1", "");
             if (round == 3 && fake_seek(f, "GET") != NULL)
-                fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+                fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
         }
         if (fake_seek(f, "resources/read") != NULL)
             fake_result(f, fake_find(f, "resources/read"), "{'contents':[]}");
@@ -201,7 +201,7 @@ static void run_short_of_memory(tdg_era_t era) {
         void *inner = NULL;
         struct fake *f = state_create(&inner, sizeof(*f));
 
-        fake_init(f, TDG__WIRE_HTTP);
+        fake_init(f, TDG__TRANSPORT_HTTP);
         fake_up(f, era);
         memory_fail(nth, MEMORY_ONCE);
         scenario(f);
@@ -231,16 +231,11 @@ static const struct refusal {
     bool passing;
     int code;
 } refusals[] = {
-    {0,   -32006, true,  TDG_EREFUSED },
-    {0,   -32603, true,  TDG_EREFUSED },
-    {503, 0,      true,  TDG_EAWAY    },
-    {429, 0,      true,  TDG_EAWAY    },
-    {503, -32603, true,  TDG_EAWAY    },
-    {0,   -32002, false, TDG_ENOTFOUND},
-    {0,   -32602, false, TDG_EREFUSED },
-    {0,   -32000, false, TDG_EREFUSED },
-    {401, 0,      false, TDG_EREFUSED },
-    {403, 0,      false, TDG_EREFUSED },
+    {0, -32006, true, TDG_EREFUSED},  {0, -32603, true, TDG_EREFUSED},
+    {503, 0, true, TDG_EAWAY},        {429, 0, true, TDG_EAWAY},
+    {503, -32603, true, TDG_EAWAY},   {0, -32002, false, TDG_ENOTFOUND},
+    {0, -32602, false, TDG_EREFUSED}, {0, -32000, false, TDG_EREFUSED},
+    {401, 0, false, TDG_EREFUSED},    {403, 0, false, TDG_EREFUSED},
 };
 
 static void refuse_with(struct fake *f, struct fake_sent *sent,
@@ -330,7 +325,7 @@ static void retries_are_bounded(void **state) {
 
     fake_up(f, TDG_ERA_LEGACY);
     play_live(f, "a:1", NULL, "");
-    fake_broken(f, fake_find(f, "GET"), TDG__CARRY_NO_SESSION, true);
+    fake_broken(f, fake_find(f, "GET"), TDG__DELIVERY_NO_SESSION, true);
     fake_pass(f, 1000);
     fake_opened(f, fake_find(f, "GET"));
     assert_in_range(refuse_all(f, "resources/subscribe", NULL, 600000), 20, 60);
@@ -555,7 +550,7 @@ static void one_of_a_stream_is_retried(void **state) {
     assert_int_equal(fake_code(note), 0);
     assert_told(f, "UPDATED a:1\n");
 
-    fake_broken(f, fake_find(f, LISTEN), TDG__CARRY_BROKEN, true);
+    fake_broken(f, fake_find(f, LISTEN), TDG__DELIVERY_BROKEN, true);
     fake_pass(f, 1000);
     play_ack(f, fake_find(f, LISTEN), "a:2",
              "'dev.tidings/refused':{'a:2':'subscription_failed'}");
@@ -602,9 +597,55 @@ static void a_stream_that_only_ends_is_no_success(void **state) {
     assert_int_equal(f->core->counts.retrying, 0);
 }
 
+/* Refused for a reason that may pass, and given up while a retry is under way, it is
+ * polled from then on; then the retry is acknowledged. */
+static void is_polled_while_a_retry_is_under_way(struct fake *f, struct fake_note *note,
+                                                 const char *method) {
+    assert_int_equal(note->calls, 0);
+    fake_pass(f, 5000);
+    assert_non_null(fake_seek(f, method));
+    fake_pass(f, 2000);
+    assert_int_equal(note->calls, 1);
+    assert_int_equal(note->code, TDG_ENOTSUP);
+}
+
+static void a_late_answer_makes_a_polled_one_live(void **state) {
+    const tdg_subscribe_opts_t opts = {.poll_ms = 10000};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_LEGACY);
+    note = play_subscribe(f, "a:1", &opts);
+    fake_opened(f, fake_find(f, "GET"));
+    fake_error(f, fake_find(f, "resources/subscribe"), -32603, "starting",
+               "{'error_type':'not_subscribable'}");
+    is_polled_while_a_retry_is_under_way(f, note, "resources/subscribe");
+    fake_result(f, fake_find(f, "resources/subscribe"), "{}");
+    fake_pass(f, 1000);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
+static void a_late_acknowledgement_makes_a_polled_one_live(void **state) {
+    const tdg_subscribe_opts_t opts = {.poll_ms = 10000};
+    struct fake *f = *state;
+    struct fake_note *note;
+
+    f->client.timeout_ms = 60000;
+    fake_up(f, TDG_ERA_MODERN);
+    note = play_subscribe(f, "a:1", &opts);
+    fake_status(f, fake_find(f, LISTEN), 409, "{'code':-32601,'message':'no'}");
+    is_polled_while_a_retry_is_under_way(f, note, LISTEN);
+    play_ack(f, fake_find(f, LISTEN), NULL, "");
+    fake_pass(f, 1000);
+    assert_int_equal(f->core->counts.subscriptions, 1);
+}
+
 int main(void) {
 #define HTTP(name) cmocka_unit_test_setup_teardown(name, fake_setup_http, fake_teardown)
     const struct CMUnitTest tests[] = {
+        HTTP(a_late_answer_makes_a_polled_one_live),
+        HTTP(a_late_acknowledgement_makes_a_polled_one_live),
         HTTP(bad_ones_are_refused_one_by_one),
         HTTP(no_uris_are_fine),
         HTTP(there_is_a_limit),

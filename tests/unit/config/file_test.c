@@ -5,15 +5,15 @@
 #include <unistd.h>
 
 #include "said.h"
-#include "server/options.h"
+#include "server/api/options.h"
 #include "support.h"
 
 static const tdg__option_t no_options[] = {{.name = NULL}};
 
 static const tdg__section_t kinds[] = {
-    {.name = "files",        .help = "", .options = no_options},
+    {.name = "files", .help = "", .options = no_options},
     {.name = "http", .help = "", .options = no_options},
-    {.name = "webhook",         .help = "", .options = no_options},
+    {.name = "webhook", .help = "", .options = no_options},
     {.name = NULL},
 };
 
@@ -46,7 +46,7 @@ static void defaults_are_those_of_the_server(void **state) {
     tdg_server_opts_t theirs;
 
     (void)state;
-    assert_int_equal(tdg__options_copy(NULL, &theirs), 0);
+    assert_int_equal(tdg__options_copy(&(tdg__given_opts_t){0}, &theirs), 0);
     assert_string_equal(ours->name, theirs.name);
     assert_null(ours->title);
     assert_null(ours->instructions);
@@ -75,10 +75,10 @@ static void defaults_are_those_of_the_server(void **state) {
     tdg__options_free(&theirs);
 
     /* What the engine takes where nothing is said; see server.h. */
-    assert_int_equal(ours->settings.timing, TDG_TIMING_BATCH);
-    assert_int_equal(ours->settings.window_ms, 100);
-    assert_int_equal(ours->settings.longest_ms, 0);
-    assert_int_equal(ours->settings.rate_limit_ms, 1000);
+    assert_int_equal(ours->settings->timing, TDG_TIMING_BATCH);
+    assert_int_equal(ours->settings->window_ms, 100);
+    assert_int_equal(ours->settings->longest_ms, 0);
+    assert_int_equal(ours->settings->rate_limit_ms, 1000);
 
     assert_int_equal(config->listen_count, 1);
     assert_string_equal(config->listen[0].host, "127.0.0.1");
@@ -118,12 +118,12 @@ static void everything_can_be_set(void **state) {
     assert_string_equal(config->opts.title, "The shop");
     assert_string_equal(config->opts.instructions, "read");
     assert_int_equal(config->opts.workers, 3);
-    assert_int_equal(config->opts.settings.timing, TDG_TIMING_DEBOUNCE);
-    assert_int_equal(config->opts.settings.window_ms, 2000);
-    assert_int_equal(config->opts.settings.longest_ms, 9000);
-    assert_int_equal(config->opts.settings.rate_limit_ms, TDG_RATE_OFF);
-    assert_int_equal(config->opts.settings.min_window_ms, 20);
-    assert_int_equal(config->opts.settings.min_rate_limit_ms, 2000);
+    assert_int_equal(config->opts.settings->timing, TDG_TIMING_DEBOUNCE);
+    assert_int_equal(config->opts.settings->window_ms, 2000);
+    assert_int_equal(config->opts.settings->longest_ms, 9000);
+    assert_int_equal(config->opts.settings->rate_limit_ms, TDG_RATE_OFF);
+    assert_int_equal(config->opts.settings->min_window_ms, 20);
+    assert_int_equal(config->opts.settings->min_rate_limit_ms, 2000);
     assert_int_equal(config->opts.linger_ms, 1000);
     assert_int_equal(config->opts.flags,
                      TDG_NO_MODERN | TDG_ANY_TEMPLATE | TDG_NO_LOGGING);
@@ -152,12 +152,12 @@ static void the_server_takes_every_timing(void **state) {
         tdg_timing_mode_t mode;
         uint32_t window_ms;
     } cases[] = {
-        {"server: {timing: immediate}\n",          TDG_TIMING_IMMEDIATE, 0       },
-        {"server: {timing: batch}\n",              TDG_TIMING_BATCH,     100     },
-        {"server: {timing: debounce}\n",           TDG_TIMING_DEBOUNCE,  500     },
-        {"server: {timing: throttle}\n",           TDG_TIMING_THROTTLE,  1000    },
-        {"server: {timing: batch, window: 0}\n",   TDG_TIMING_BATCH,     0       },
-        {"server: {window: 1d, rate-limit: 1d}\n", TDG_TIMING_BATCH,     86400000},
+        {"server: {timing: immediate}\n", TDG_TIMING_IMMEDIATE, 0},
+        {"server: {timing: batch}\n", TDG_TIMING_BATCH, 100},
+        {"server: {timing: debounce}\n", TDG_TIMING_DEBOUNCE, 500},
+        {"server: {timing: throttle}\n", TDG_TIMING_THROTTLE, 1000},
+        {"server: {timing: batch, window: 0}\n", TDG_TIMING_BATCH, 0},
+        {"server: {window: 1d, rate-limit: 1d}\n", TDG_TIMING_BATCH, 86400000},
     };
 
     (void)state;
@@ -165,8 +165,8 @@ static void the_server_takes_every_timing(void **state) {
         tdg__config_t *config = read_well(cases[i].text);
         tdg_server_t *server;
 
-        assert_int_equal(config->opts.settings.timing, cases[i].mode);
-        assert_int_equal(config->opts.settings.window_ms, cases[i].window_ms);
+        assert_int_equal(config->opts.settings->timing, cases[i].mode);
+        assert_int_equal(config->opts.settings->window_ms, cases[i].window_ms);
         assert_int_equal(tdg_server_create(&config->opts, &server), 0);
         tdg_server_destroy(server);
         tdg__config_destroy(config);
@@ -178,57 +178,60 @@ static void every_message(void **state) {
         const char *text, *says;
     } cases[] = {
         {"- a\n",
-         "1:1: this is no config; at the top stand server:, publish: and resources:"                                         },
-        {"sever:\n",                                                "1:1: sever: there is no such part; did you mean server?"},
-        {"blah: 1\n",                                               "1:1: blah: there is no such part; there are server, publish, "
-                      "resources and reload-on-change"                                                  },
-        {"files: docs\n",                                           "1:1: files: this belongs into an entry of resources:, as - "
-                          "files: …"                                                              },
-        {"server: 5\n",                                             "1:9: server: this is one value; a map is expected, options with "
-                        "their values"                                                                },
+         "1:1: this is not a config; its top level has server:, publish: and resources:"},
+        {"sever:\n", "1:1: sever: unknown section; did you mean server?"},
+        {"blah: 1\n", "1:1: blah: unknown section; the sections are server, publish, "
+                      "resources and reload-on-change"},
+        {"files: docs\n", "1:1: files: this belongs into an entry of resources:, as - "
+                          "files: …"},
+        {"server: 5\n", "1:9: server: this is one value; a map is expected, options with "
+                        "their values"},
         {"server:\n  worker: 3\n",
-         "2:3: server.worker: there is no such option; did you mean workers?"                                                },
+         "2:3: server.worker: unknown option; did you mean workers?"},
         {"server:\n  workers: 65\n",
-         "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"                                        },
-        {"server:\n  listen: []\n",                                 "2:11: server.listen: an empty list; write at least "
-                                    "one URL, or leave the line out"                      },
+         "2:12: server.workers: \"65\" is out of range; write something from 1 to 64"},
+        {"server:\n  listen: []\n", "2:11: server.listen: an empty list; write at least "
+                                    "one URL, or leave the line out"},
         {"server:\n  listen: [\"http://[::1]\", \"b\"]\n",
-         "2:28: server.listen[1]: this is no address to listen on: it must begin with "
-         "http://, such as http://127.0.0.1:8808"                                                                            },
+         "2:28: server.listen[1]: this is not an address to listen on: it must begin "
+         "with "
+         "http://, such as http://127.0.0.1:8808"},
         {"server:\n  listen: 'http://a/b'\n",
-         "2:11: server.listen: this is no address to listen on: only a port may follow "
-         "the host, such as http://127.0.0.1:8808"                                                                           },
+         "2:11: server.listen: this is not an address to listen on: only a port may "
+         "follow "
+         "the host, such as http://127.0.0.1:8808"},
         {"server:\n  legacy: false\n  modern: false\n",
          "3:11: server.modern: legacy and modern are both off; nothing would be left to "
-         "speak"                                                                                                             },
+         "speak"},
         {"server:\n  timing: immediate\n  window: 2s\n",
-         "3:11: server.window: with `timing: immediate` nothing waits"                                                       },
+         "3:11: server.window: with `timing: immediate` nothing waits"},
         {"server:\n  window: 2s\n  longest-wait: 1s\n",
-         "3:17: server.longest-wait: the longest wait is shorter than the window"                                            },
+         "3:17: server.longest-wait: the longest wait is shorter than the window"},
         {"publish:\n  key: ''\n",
-         "2:8: publish.key: the key is empty; anybody would know it"                                                         },
+         "2:8: publish.key: the key is empty; set one that nobody can guess"},
         {"publish:\n  key: ${TDG_UNSET}\n",
-         "2:8: publish.key: the environment variable TDG_UNSET is not set"                                                   },
-        {"reload-on-change: yes\n",                                 "1:19: reload-on-change: \"yes\" is neither true nor "
-                                    "false; write true"                                   },
-        {"resources: files\n",                                      "1:12: resources: this is no list; each entry begins with "
-                               "a dash, such as - files: docs"                                 },
+         "2:8: publish.key: the environment variable TDG_UNSET is not set"},
+        {"reload-on-change: yes\n", "1:19: reload-on-change: \"yes\" is neither true nor "
+                                    "false; write true"},
+        {"resources: files\n",
+         "1:12: resources: this is not a list; each entry begins with "
+         "a dash, such as - files: docs"},
         {"resources:\n  files: a\n",
-         "2:3: resources: this is no list; each entry begins with a dash, such as - "
-         "files: docs"                                                                                                       },
+         "2:3: resources: this is not a list; each entry begins with a dash, such as - "
+         "files: docs"},
         {"resources:\n  - docs\n",
-         "2:5: resources[0]: this is no map; an entry is a kind with its value and "
-         "options, such as files: docs"                                                                                      },
-        {"resources:\n  - fils: docs\n",                            "2:5: resources[0].fils: there is no such kind "
-                                         "of resource; did you mean files?"          },
+         "2:5: resources[0]: this is not a map; an entry is a kind with its value and "
+         "options, such as files: docs"},
+        {"resources:\n  - fils: docs\n", "2:5: resources[0].fils: unknown kind of "
+                                         "resource; did you mean files?"},
         {"resources:\n  - uri: docs\n",
-         "2:5: resources[0]: this says no kind of resource; an entry has files, http or "
-         "webhook"                                                                                                           },
+         "2:5: resources[0]: this entry has no kind of resource; it needs files, http or "
+         "webhook"},
         {"resources:\n  - files: a\n    http: b\n    webhook: c\n",
          "3:5: resources[0].http: the entry is of the kind files already; begin another "
          "entry with a dash\n"
          "4:5: resources[0].webhook: the entry is of the kind files already; begin "
-         "another entry with a dash"                                                                                         },
+         "another entry with a dash"},
     };
 
     (void)state;
@@ -281,7 +284,7 @@ static void everything_wrong_is_told_at_once(void **state) {
     (void)state;
     assert_int_equal(rv, TDG_EINVAL);
     assert_non_null(strstr(what, "server.workers: "));
-    assert_non_null(strstr(what, "server.listen: this is no address to listen on"));
+    assert_non_null(strstr(what, "server.listen: this is not an address to listen on"));
     assert_non_null(strstr(what, "server.modern: legacy and modern are both off"));
     assert_non_null(strstr(what, "server.window: "));
     assert_null(strstr(what, "server.longest-wait: "));
@@ -335,7 +338,7 @@ static void hosts_that_no_client_sends_are_mistakes(void **state) {
         assert_hosts(fine[i], NULL);
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_hosts(bad[i], "server.allowed-hosts[0]: no client sends such a Host");
-    assert_hosts("", "server.allowed-hosts: an empty list lets nobody in");
+    assert_hosts("", "server.allowed-hosts: an empty list admits no client");
 }
 
 static void files_are_read(void **state) {

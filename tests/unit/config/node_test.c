@@ -97,41 +97,44 @@ static void says_what_is_not_understood(void **state) {
         const char *text, *says;
     } cases[] = {
         {"a: &x 1\nb: *x\n",
-         "1:4: anchors (&name) are not understood; write the value again where it is "
-         "needed\n2:4: aliases (*name) are not understood; write the value again"                                      },
+         "1:4: anchors (&name) are not supported; repeat the value where it is "
+         "needed\n2:4: aliases (*name) are not supported; repeat the value"},
         {"a: &x {b: 1}\nc: &y [1]\n",
-         "1:4: anchors (&name) are not understood; write the value again where it is "
-         "needed\n2:4: anchors (&name) are not understood; write the value again where "
-         "it is needed"                                                                                                },
+         "1:4: anchors (&name) are not supported; repeat the value where it is "
+         "needed\n2:4: anchors (&name) are not supported; repeat the value where "
+         "it is needed"},
         {"a: !!str 1\nb: !x y\nc: !z [1]\nd: !z {}\n",
          "1:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
          "2:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
          "3:4: tags (!name) are not understood; leave it out, or put the text in quotes\n"
-         "4:4: tags (!name) are not understood; leave it out, or put the text in quotes"                               },
-        {"a: 1\nb: 2\na: 3\n",                         "3:1: \"a\" is there twice in the same place"                   },
-        {"? [1]\n: 2\n",                               "1:3: a name must stand here, followed by a colon"              },
-        {"? {a: 1}\n: 2\n",                            "1:3: a name must stand here, followed by a colon"              },
+         "4:4: tags (!name) are not understood; leave it out, or put the text in quotes"},
+        {"a: 1\nb: 2\na: 3\n", "3:1: \"a\" is there twice in the same place"},
+        {"? [1]\n: 2\n", "1:3: a name must stand here, followed by a colon"},
+        {"? {a: 1}\n: 2\n", "1:3: a name must stand here, followed by a colon"},
         {"a: 1\n---\nb: 2\n",
-         "2:1: a second document begins here; there can be only one"                                                   },
-        {"a: \"x\\0y\"\n",                             "1:4: a text cannot hold a NUL byte"                            },
-        {"\"x\\0y\": 1\n",                             "1:1: a name cannot hold a NUL byte"                            },
-        {"a:\n\tb: 1\n",                               "2:1: this line begins with a tab; YAML wants spaces"           },
-        {"a: [1\nb: 2\n",                              "2:2: this is no YAML: did not find expected ',' or ']' (while "
-                          "parsing a flow sequence that begins in line 1)"                    },
-        {"a: 1\n  b: 2\n",                             "2:4: this is no YAML: mapping values are not allowed in this "
-                           "context"                                                         },
-        {"a: @b\n",                                    "1:4: this is no YAML: found character that cannot start any token "
-                    "(while scanning for the next token that begins in line 1)"                     },
+         "2:1: a second document begins here; there can be only one"},
+        {"a: \"x\\0y\"\n", "1:4: a text cannot hold a NUL byte"},
+        {"\"x\\0y\": 1\n", "1:1: a name cannot hold a NUL byte"},
+        {"a:\n\tb: 1\n", "2:1: this line begins with a tab; indent with spaces"},
+        {"a: [1\nb: 2\n",
+         "2:2: this is not valid YAML: did not find expected ',' or ']' (while "
+         "parsing a flow sequence that begins in line 1)"},
+        {"a: 1\n  b: 2\n",
+         "2:4: this is not valid YAML: mapping values are not allowed in this "
+         "context"},
+        {"a: @b\n",
+         "1:4: this is not valid YAML: found character that cannot start any token "
+         "(while scanning for the next token that begins in line 1)"},
         {"a: 1\nb: \xff\n",
-         "2:4: this is no text in UTF-8, or has control characters in it"                                              },
-        {"a: \x01\n",                                  "1:4: this is no text in UTF-8, or has control characters in it"},
+         "2:4: this is not valid UTF-8, or contains control characters"},
+        {"a: \x01\n", "1:4: this is not valid UTF-8, or contains control characters"},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_refused(cases[i].text, strlen(cases[i].text), cases[i].says);
     assert_refused("a: \0b", 5, /* a NUL in the file itself */
-                   "1:4: this is no text in UTF-8, or has control characters in it");
+                   "1:4: this is not valid UTF-8, or contains control characters");
 }
 
 static void bounds_hold(void **state) {
@@ -194,16 +197,16 @@ static void trees_are_equal_by_what_they_say(void **state) {
         const char *a, *b;
         bool equal;
     } cases[] = {
-        {"a: 1\nb: [x, y]\n", "b: ['x', \"y\"]\n\na:   1\n", true },
-        {"a: 1\n",            "a: 1\nb: 2\n",                false},
-        {"a: 1\nb: 2\n",      "a: 1\nc: 2\n",                false},
-        {"a: [1, 2]\n",       "a: [2, 1]\n",                 false},
-        {"a: [1, 2]\n",       "a: [1]\n",                    false},
-        {"a: 1\n",            "a: [1]\n",                    false},
-        {"a: ~\n",            "a:\n",                        true },
-        {"a: null\n",         "a: 'null'\n",                 false},
-        {"a: 'null'\n",       "a: null\n",                   false},
-        {"a: {b: {c: 1}}\n",  "a: {b: {c: 2}}\n",            false},
+        {"a: 1\nb: [x, y]\n", "b: ['x', \"y\"]\n\na:   1\n", true},
+        {"a: 1\n", "a: 1\nb: 2\n", false},
+        {"a: 1\nb: 2\n", "a: 1\nc: 2\n", false},
+        {"a: [1, 2]\n", "a: [2, 1]\n", false},
+        {"a: [1, 2]\n", "a: [1]\n", false},
+        {"a: 1\n", "a: [1]\n", false},
+        {"a: ~\n", "a:\n", true},
+        {"a: null\n", "a: 'null'\n", false},
+        {"a: 'null'\n", "a: null\n", false},
+        {"a: {b: {c: 1}}\n", "a: {b: {c: 2}}\n", false},
     };
 
     (void)state;
@@ -304,9 +307,10 @@ static void standard_input_is_read(void **state) {
     close(ends[1]);
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
-    assert_file_says("-", TDG_EINVAL,
-                     "2:1: this is no YAML: did not find expected node content (while "
-                     "parsing a flow node that begins in line 2)");
+    assert_file_says(
+        "-", TDG_EINVAL,
+        "2:1: this is not valid YAML: did not find expected node content (while "
+        "parsing a flow node that begins in line 2)");
     dup2(saved, STDIN_FILENO);
     close(saved);
 }

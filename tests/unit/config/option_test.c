@@ -163,72 +163,71 @@ static void every_message(void **state) {
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {"count: 5\n",                        "1:1: uri is missing; an example is uri: db://shop/{id}" },
-        {"uri: x\nevry: 5s\n",                "2:1: evry: there is no such option; did you mean every?"},
+        {"count: 5\n", "1:1: uri is missing; an example is uri: db://shop/{id}"},
+        {"uri: x\nevry: 5s\n", "2:1: evry: unknown option; did you mean every?"},
         {"uri: x\nfrobnicate: 5s\n",
-         "2:1: frobnicate: there is no such option; there are path, hidden, count, "
+         "2:1: frobnicate: unknown option; the options are path, hidden, count, "
          "shift, at-least, every, timeout, window, format, include, exclude, headers, "
          "secrets, "
-         "raw, uri, max-size, key"                                                                     },
-        {"uri: x\nevery: 10x\n",
-         "2:8: every: \"10x\" is no duration; write a number with ms, s, m, h or d, such "
-         "as 30s"                                                                                      },
-        {"uri: x\nevery: 10\n",
-         "2:8: every: \"10\" is no duration; write a number with ms, s, m, h or d, such "
-         "as 30s"                                                                                      },
+         "raw, uri, max-size, key"},
+        {"uri: x\nevery: 10x\n", "2:8: every: \"10x\" is not a duration; write a number "
+                                 "with ms, s, m, h or d, such "
+                                 "as 30s"},
+        {"uri: x\nevery: 10\n", "2:8: every: \"10\" is not a duration; write a number "
+                                "with ms, s, m, h or d, such "
+                                "as 30s"},
         {"uri: x\nevery: 10ms\n",
-         "2:8: every: \"10ms\" is out of range; write something from 1s to 1d"                         },
+         "2:8: every: \"10ms\" is out of range; write something from 1s to 1d"},
         {"uri: x\nwindow: 2m\n",
-         "2:9: window: \"2m\" is out of range; write something from 0 to 1m"                           },
+         "2:9: window: \"2m\" is out of range; write something from 0 to 1m"},
         {"uri: x\ncount: 0\n",
-         "2:8: count: \"0\" is out of range; write something from 1 to 10"                             },
+         "2:8: count: \"0\" is out of range; write something from 1 to 10"},
         {"uri: x\nshift: 1\n",
-         "2:8: shift: \"1\" is out of range; write something from -5 to 0"                             },
+         "2:8: shift: \"1\" is out of range; write something from -5 to 0"},
         {"uri: x\nat-least: 1s\n",
-         "2:11: at-least: \"1s\" is too small; the smallest is 2s"                                     },
-        {"uri: x\ncount: five\n",             "2:8: count: \"five\" is no whole number"                },
-        {"uri: x\nmax-size: 10MB\n",
-         "2:11: max-size: \"10MB\" is no size; write a number of bytes, or one with KiB, "
-         "MiB or GiB, such as 64KiB"                                                                   },
+         "2:11: at-least: \"1s\" is too small; the smallest is 2s"},
+        {"uri: x\ncount: five\n", "2:8: count: \"five\" is not a whole number"},
+        {"uri: x\nmax-size: 10MB\n", "2:11: max-size: \"10MB\" is not a size; write a "
+                                     "number of bytes, or one with KiB, "
+                                     "MiB or GiB, such as 64KiB"},
         {"uri: x\nmax-size: 0\n",
-         "2:11: max-size: \"0\" is out of range; write something from 1 to 1GiB"                       },
+         "2:11: max-size: \"0\" is out of range; write something from 1 to 1GiB"},
         {"uri: x\nhidden: yes\n",
-         "2:9: hidden: \"yes\" is neither true nor false; write true"                                  },
+         "2:9: hidden: \"yes\" is neither true nor false; write true"},
         {"uri: x\nhidden: Off\n",
-         "2:9: hidden: \"Off\" is neither true nor false; write false"                                 },
+         "2:9: hidden: \"Off\" is neither true nor false; write false"},
         {"uri: x\nhidden: TRUE\n",
-         "2:9: hidden: \"TRUE\" is neither true nor false; write true"                                 },
-        {"uri: x\nhidden: maybe\n",           "2:9: hidden: \"maybe\" is neither true nor false"       },
+         "2:9: hidden: \"TRUE\" is neither true nor false; write true"},
+        {"uri: x\nhidden: maybe\n", "2:9: hidden: \"maybe\" is neither true nor false"},
         {"uri: x\nformat: jsn\n",
-         "2:9: format: \"jsn\" is not known; did you mean json?"                                       },
+         "2:9: format: \"jsn\" is not known; did you mean json?"},
         {"uri: x\nformat: pdf-file\n",
-         "2:9: format: \"pdf-file\" is not known; write json, csv or text"                             },
-        {"uri: [x]\n",                        "1:6: uri: this is a list; a text is expected"           },
-        {"uri: {x: y}\n",                     "1:6: uri: this is a map; a text is expected"            },
-        {"uri:\n",                            "1:1: uri: there is no value; a text is expected, or leave the line "
-                   "out"                                                             },
+         "2:9: format: \"pdf-file\" is not known; write json, csv or text"},
+        {"uri: [x]\n", "1:6: uri: this is a list; a text is expected"},
+        {"uri: {x: y}\n", "1:6: uri: this is a map; a text is expected"},
+        {"uri:\n", "1:1: uri: the value is missing; write a text, or remove the line"},
         {"uri: x\ninclude: {a: b}\n",
-         "2:10: include: this is a map; a text or a list of texts is expected"                         },
+         "2:10: include: this is a map; a text or a list of texts is expected"},
         {"uri: x\ninclude:\n",
-         "2:1: include: there is no value; a text or a list of texts is expected, or "
-         "leave the line out"                                                                          },
+         "2:1: include: the value is missing; write a text or a list of texts, or "
+         "remove the line"},
         {"uri: x\ninclude: [a, [b], {}]\n",
          "2:14: include[1]: this is a list; a text is expected\n"
-         "2:19: include[2]: this is a map; a text is expected"                                         },
+         "2:19: include[2]: this is a map; a text is expected"},
         {"uri: x\nheaders: [a]\n",
-         "2:10: headers: this is a list; a map of names and texts is expected"                         },
+         "2:10: headers: this is a list; a map of names and texts is expected"},
         {"uri: x\nheaders: a\n",
-         "2:10: headers: this is one value; a map of names and texts is expected"                      },
+         "2:10: headers: this is one value; a map of names and texts is expected"},
         {"uri: x\nheaders: {a: [b], c: ~}\n",
          "2:14: headers.a: this is a list; a text is expected\n"
-         "2:19: headers.c: there is no value; a text is expected, or leave the line out"               },
-        {"uri: x\npath: ''\n",                "2:7: path: a path cannot be empty"                      },
+         "2:19: headers.c: the value is missing; write a text, or remove the line"},
+        {"uri: x\npath: ''\n", "2:7: path: a path cannot be empty"},
         {"uri: ${TDG_UNSET}\n",
-         "1:6: uri: the environment variable TDG_UNSET is not set"                                     },
-        {"- x\n",                             "1:1: this is a list; a map is expected, options with their values\n"
-                  "1:1: uri is missing; an example is uri: db://shop/{id}"            },
-        {"x\n",                               "1:1: this is one value; a map is expected, options with their values\n"
-                "1:1: uri is missing; an example is uri: db://shop/{id}"                },
+         "1:6: uri: the environment variable TDG_UNSET is not set"},
+        {"- x\n", "1:1: this is a list; a map is expected, options with their values\n"
+                  "1:1: uri is missing; an example is uri: db://shop/{id}"},
+        {"x\n", "1:1: this is one value; a map is expected, options with their values\n"
+                "1:1: uri is missing; an example is uri: db://shop/{id}"},
     };
 
     (void)state;
@@ -240,14 +239,15 @@ static void every_message(void **state) {
 
 static void all_problems_are_told_at_once(void **state) {
     (void)state;
-    assert_says("hiden: true\ncount: 99\nevery: soon\nmax-size: -1\n",
-                "1:1: hiden: there is no such option; did you mean hidden?\n"
-                "1:1: uri is missing; an example is uri: db://shop/{id}\n"
-                "2:8: count: \"99\" is out of range; write something from 1 to 10\n"
-                "3:8: every: \"soon\" is no duration; write a number with ms, s, m, h or "
-                "d, such as 30s\n"
-                "4:11: max-size: \"-1\" is no size; write a number of bytes, or one with "
-                "KiB, MiB or GiB, such as 64KiB");
+    assert_says(
+        "hiden: true\ncount: 99\nevery: soon\nmax-size: -1\n",
+        "1:1: hiden: unknown option; did you mean hidden?\n"
+        "1:1: uri is missing; an example is uri: db://shop/{id}\n"
+        "2:8: count: \"99\" is out of range; write something from 1 to 10\n"
+        "3:8: every: \"soon\" is not a duration; write a number with ms, s, m, h or "
+        "d, such as 30s\n"
+        "4:11: max-size: \"-1\" is not a size; write a number of bytes, or one with "
+        "KiB, MiB or GiB, such as 64KiB");
 }
 
 static void no_message_shows_a_secret(void **state) {
@@ -279,19 +279,19 @@ static void values_are_written_as_one_would(void **state) {
     static const struct {
         const char *name, *text;
     } cases[] = {
-        {"uri",      "a b"          },
-        {"path",     "/etc/x/y"     },
-        {"hidden",   "false"        },
-        {"count",    "3"            },
-        {"shift",    "-2"           },
-        {"every",    "90s"          },
-        {"window",   ""             },
-        {"format",   "json"         },
-        {"include",  "[a, *.md]"    },
-        {"exclude",  ""             },
-        {"headers",  "{\"A\":\"b\"}"},
-        {"key",      "(secret)"     },
-        {"max-size", "1MiB"         },
+        {"uri", "a b"},
+        {"path", "/etc/x/y"},
+        {"hidden", "false"},
+        {"count", "3"},
+        {"shift", "-2"},
+        {"every", "90s"},
+        {"window", ""},
+        {"format", "json"},
+        {"include", "[a, *.md]"},
+        {"exclude", ""},
+        {"headers", "{\"A\":\"b\"}"},
+        {"key", "(secret)"},
+        {"max-size", "1MiB"},
     };
     record_t r;
 

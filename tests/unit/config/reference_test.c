@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "config/file.h"
 #include "said.h"
-#include "source/source.h"
+#include "source/common/source.h"
 #include "support.h"
 
 static const char *const formats[] = {"json", "csv", NULL};
@@ -31,7 +31,7 @@ static const tdg__option_t files_options[] = {
      .offset = AT(include),
      .example = "[\"*.md\"]",
      .help = "Only these. `*` is any | all."},
-    {.name = NULL },
+    {.name = NULL},
 };
 
 static const tdg__option_t sql_options[] = {
@@ -65,23 +65,23 @@ static const tdg__option_t sql_options[] = {
      .fallback = "csv",
      .choices = formats,
      .help = "How."},
-    {.name = NULL  },
+    {.name = NULL},
 };
 
 static const tdg__option_t common[] = {
-    {.name = "uri",       .type = TDG__OPTION_STRING, .example = "a://b", .help = "Its URI."},
+    {.name = "uri", .type = TDG__OPTION_STRING, .example = "a://b", .help = "Its URI."},
     {.name = "hidden",
      .type = TDG__OPTION_BOOL,
      .offset = AT(hidden),
      .fallback = "false",
      .help = "Not seen."},
-    {.name = NULL                  },
+    {.name = NULL},
 };
 
 static const tdg__section_t kinds[] = {
-    {.name = "files",           .help = "Folders.", .options = files_options},
+    {.name = "files", .help = "Folders.", .options = files_options},
     {.name = "sql", .help = "Rows.", .options = sql_options, .uri = ""},
-    {.name = NULL            },
+    {.name = NULL},
 };
 
 static char *written(tdg__reference_format_t format) {

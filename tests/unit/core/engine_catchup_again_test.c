@@ -9,9 +9,7 @@ static tdg__sub_opts_t lately(int64_t ms) {
 }
 
 static tdg__sub_opts_t foreign(void) {
-    return (tdg__sub_opts_t){
-        .has_cursor = true, .cursor = {EPOCH + 1, 5}
-    };
+    return (tdg__sub_opts_t){.has_cursor = true, .cursor = {EPOCH + 1, 5}};
 }
 
 /* Subscribes again. Returns `resumed`. */
@@ -232,10 +230,7 @@ static void a_cursor_brought_while_it_waits_counts_when_it_is_settled(void **sta
 }
 
 static void of_two_cursors_the_older_counts(void **state) {
-    static const uint64_t cursors[][2] = {
-        {1, 3},
-        {3, 1}
-    };
+    static const uint64_t cursors[][2] = {{1, 3}, {3, 1}};
 
     for (size_t i = 0; i < 2; i++) {
         struct fixture *f = *state;

@@ -54,9 +54,7 @@ static void expect_assumed_set(struct fixture *f, tdg__stream_t s, size_t count,
 }
 
 static tdg__sub_opts_t foreign(void) {
-    return (tdg__sub_opts_t){
-        .has_cursor = true, .cursor = {EPOCH + 1, 3}
-    };
+    return (tdg__sub_opts_t){.has_cursor = true, .cursor = {EPOCH + 1, 3}};
 }
 
 /* ---- A template --------------------------------------------------------- */

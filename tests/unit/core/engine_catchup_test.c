@@ -415,9 +415,7 @@ static void the_history_is_bounded(void **state) {
 /* ---- Another epoch ------------------------------------------------------ */
 
 static tdg__sub_opts_t foreign(void) {
-    return (tdg__sub_opts_t){
-        .has_cursor = true, .cursor = {EPOCH + 1, 3}
-    };
+    return (tdg__sub_opts_t){.has_cursor = true, .cursor = {EPOCH + 1, 3}};
 }
 
 static void with_a_cursor_of_another_epoch_everything_counts_as_changed(void **state) {
@@ -496,9 +494,7 @@ static void the_cursor_is_foreign_until_all_of_it_is_taken(void **state) {
 static void a_foreign_cursor_handed_out_counts_as_foreign_again(void **state) {
     struct fixture *f = *state;
     tdg__stream_t s = open_stream(f);
-    tdg__sub_opts_t opts = {
-        .has_cursor = true, .cursor = {0, 0}
-    };
+    tdg__sub_opts_t opts = {.has_cursor = true, .cursor = {0, 0}};
 
     changed(f, "b:1", NULL);
     subscribe_with(f, s, URI("a:1"), &opts);

@@ -351,9 +351,8 @@ static void an_engine_is_not_created_with_settings_that_make_no_sense(void **sta
 
     (void)state;
     assert_int_equal(tdg__engine_create(&opts, &engine), TDG_EINVAL);
-    opts.defaults = (tdg__settings_t){
-        .timing = {TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0}
-    };
+    opts.defaults =
+        (tdg__settings_t){.timing = {TDG__TIMING_BATCH, TDG__MAX_WINDOW_MS + 1, 0}};
     assert_int_equal(tdg__engine_create(&opts, &engine), TDG_EINVAL);
     assert_null(engine);
 }

@@ -197,8 +197,7 @@ static void a_subscription_is_shown_with_all_it_wished_for(void **state) {
     tdg__sub_opts_t opts = {
         .settings = {.timing = {TDG__TIMING_DEBOUNCE, 20, 90}, .rate_limit_ms = 700},
         .filter = filter,
-        .priority = TDG__PRIORITY_HIGH
-    };
+        .priority = TDG__PRIORITY_HIGH};
     struct seen seen;
 
     subscribe_only(f, s, TEMPLATE("a:{x}"), &opts);

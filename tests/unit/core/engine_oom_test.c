@@ -317,9 +317,7 @@ static void come_back(struct run *run) {
     tdg__engine_t *engine = run->f->engine;
     tdg__stream_t *s = run->stream;
     tdg__sub_opts_t old = after(3);
-    tdg__sub_opts_t foreign = {
-        .has_cursor = true, .cursor = {EPOCH + 1, 5}
-    };
+    tdg__sub_opts_t foreign = {.has_cursor = true, .cursor = {EPOCH + 1, 5}};
     tdg__sub_opts_t lately = {.since_ms = 60000};
 
     tdg__engine_close(engine, s[4]);

@@ -171,12 +171,10 @@ static void timing_and_limit_are_inherited_each_by_itself(void **state) {
     set_defaults(f, (tdg__settings_t){
                         .timing = {TDG__TIMING_BATCH, 30, 0},
                         .rate_limit_ms = 500,
-    });
+                    });
     configure(f, URI("a:1"), (tdg__settings_t){.rate_limit_ms = 700});
     configure(f, TEMPLATE("a:{x}"),
-              (tdg__settings_t){
-                  .timing = {TDG__TIMING_BATCH, 40, 0}
-    });
+              (tdg__settings_t){.timing = {TDG__TIMING_BATCH, 40, 0}});
     subscribe(f, s, "a:1");
     assert_int_equal(delay_of(f, "a:1"), 40);
     assert_int_equal(delay_of(f, "a:1"), 700);
@@ -189,7 +187,7 @@ static void a_subscription_may_wish_for_one_and_inherit_the_other(void **state) 
     set_defaults(f, (tdg__settings_t){
                         .timing = {TDG__TIMING_BATCH, 30, 0},
                         .rate_limit_ms = 500,
-    });
+                    });
     subscribe_settings(f, s, "a:1", (tdg__settings_t){.rate_limit_ms = 800});
     assert_int_equal(delay_of(f, "a:1"), 30);
     assert_int_equal(delay_of(f, "a:1"), 800);

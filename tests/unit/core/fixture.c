@@ -97,24 +97,18 @@ const tdg__settings_t at_once = {
 };
 
 tdg__settings_t batch(uint32_t window_ms) {
-    return (tdg__settings_t){
-        .timing = {TDG__TIMING_BATCH, window_ms, 0},
-          .rate_limit_ms = TDG__RATE_OFF
-    };
+    return (tdg__settings_t){.timing = {TDG__TIMING_BATCH, window_ms, 0},
+                             .rate_limit_ms = TDG__RATE_OFF};
 }
 
 tdg__settings_t debounce(uint32_t window_ms, uint32_t longest_ms) {
-    return (tdg__settings_t){
-        .timing = {TDG__TIMING_DEBOUNCE, window_ms, longest_ms},
-        .rate_limit_ms = TDG__RATE_OFF
-    };
+    return (tdg__settings_t){.timing = {TDG__TIMING_DEBOUNCE, window_ms, longest_ms},
+                             .rate_limit_ms = TDG__RATE_OFF};
 }
 
 tdg__settings_t throttle(uint32_t window_ms) {
-    return (tdg__settings_t){
-        .timing = {TDG__TIMING_THROTTLE, window_ms, 0},
-          .rate_limit_ms = TDG__RATE_OFF
-    };
+    return (tdg__settings_t){.timing = {TDG__TIMING_THROTTLE, window_ms, 0},
+                             .rate_limit_ms = TDG__RATE_OFF};
 }
 
 tdg__settings_t rate_limit(int32_t ms) {
@@ -227,9 +221,7 @@ tdg__subscribed_t subscribe_only(struct fixture *f, tdg__stream_t stream,
 }
 
 tdg__sub_opts_t after(uint64_t number) {
-    return (tdg__sub_opts_t){
-        .has_cursor = true, .cursor = {EPOCH, number}
-    };
+    return (tdg__sub_opts_t){.has_cursor = true, .cursor = {EPOCH, number}};
 }
 
 void acknowledge(struct fixture *f, tdg__stream_t stream) {

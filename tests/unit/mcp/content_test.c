@@ -48,9 +48,9 @@ static void anything_else_is_a_blob(void **state) {
         const char *data;
         size_t len;
     } rows[] = {
-        {"a\0b",      3},
-        {"\xff",      1},
-        {"ab\xc3",    3},
+        {"a\0b", 3},
+        {"\xff", 1},
+        {"ab\xc3", 3},
         {"\xc0\xaf!", 3},
     };
 

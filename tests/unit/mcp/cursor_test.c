@@ -27,10 +27,10 @@ static void a_cursor_is_epoch_and_number(void **state) {
         const char *text;
         uint64_t epoch, number;
     } cases[] = {
-        {"0-0",                                   0,        0  },
-        {"1-2",                                   1,        2  },
-        {"c0ffee-10",                             0xc0ffee, 10 },
-        {"ffffffffffffffff-18446744073709551615", MAX,      MAX},
+        {"0-0", 0, 0},
+        {"1-2", 1, 2},
+        {"c0ffee-10", 0xc0ffee, 10},
+        {"ffffffffffffffff-18446744073709551615", MAX, MAX},
     };
 
     (void)state;
@@ -91,12 +91,13 @@ static void an_event_id_names_stream_event_and_cursor(void **state) {
         const char *text;
         tdg__event_id_t id;
     } cases[] = {
-        {"g3.17.ab-42",                                    {false, 3, 17, 0xab, 42}   },
-        {"g0.0.0-0",                                       {false, 0, 0, 0, 0}        },
-        {"p5.2",                                           {true, 5, 2, 0, 0}         },
+        {"g3.17.ab-42", {false, 3, 17, 0xab, 42}},
+        {"g0.0.0-0", {false, 0, 0, 0, 0}},
+        {"p5.2", {true, 5, 2, 0, 0}},
         {"g18446744073709551615.18446744073709551615."
-         "ffffffffffffffff-18446744073709551615", {false, MAX, MAX, MAX, MAX}},
-        {"p18446744073709551615.18446744073709551615",     {true, MAX, MAX, 0, 0}     },
+         "ffffffffffffffff-18446744073709551615",
+         {false, MAX, MAX, MAX, MAX}},
+        {"p18446744073709551615.18446744073709551615", {true, MAX, MAX, 0, 0}},
     };
 
     (void)state;

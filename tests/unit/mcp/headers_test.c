@@ -94,13 +94,13 @@ static void a_text_becomes_a_value_and_back(void **state) {
     static const struct {
         const char *text, *value;
     } cases[] = {
-        {"tool",                "tool"                                   },
-        {"file:///a b",         "file:///a b"                            },
-        {"",                    "=?base64?\?="                           },
-        {" a",                  "=?base64?IGE=?="                        },
-        {"a ",                  "=?base64?YSA=?="                        },
-        {"a\nb",                "=?base64?YQpi?="                        },
-        {"\xc3\xa4",            "=?base64?w6Q=?="                        },
+        {"tool", "tool"},
+        {"file:///a b", "file:///a b"},
+        {"", "=?base64?\?="},
+        {" a", "=?base64?IGE=?="},
+        {"a ", "=?base64?YSA=?="},
+        {"a\nb", "=?base64?YQpi?="},
+        {"\xc3\xa4", "=?base64?w6Q=?="},
         {"=?base64?SGVsbG8=?=", "=?base64?PT9iYXNlNjQ/U0dWc2JHOD0/PQ==?="},
     };
 

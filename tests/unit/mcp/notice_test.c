@@ -532,11 +532,11 @@ static void an_event_is_framed(void **state) {
     static const struct {
         const char *id, *event, *data, *expected;
     } cases[] = {
-        {NULL,       NULL,       "{}", "data: {}\n\n"                       },
-        {"g1.1.a-1", NULL,       "{}", "id: g1.1.a-1\ndata: {}\n\n"         },
-        {NULL,       "endpoint", "/m", "event: endpoint\ndata: /m\n\n"      },
-        {"1",        "message",  "{}", "id: 1\nevent: message\ndata: {}\n\n"},
-        {"1",        NULL,       NULL, "id: 1\ndata: \n\n"                  },
+        {NULL, NULL, "{}", "data: {}\n\n"},
+        {"g1.1.a-1", NULL, "{}", "id: g1.1.a-1\ndata: {}\n\n"},
+        {NULL, "endpoint", "/m", "event: endpoint\ndata: /m\n\n"},
+        {"1", "message", "{}", "id: 1\nevent: message\ndata: {}\n\n"},
+        {"1", NULL, NULL, "id: 1\ndata: \n\n"},
     };
     tdg__text_t text;
 

@@ -42,21 +42,21 @@ static const struct {
     const char *method, *params;
     tdg__method_t expected;
 } requests[] = {
-    {"initialize",               INITIALIZE,         TDG__M_INITIALIZE },
-    {"ping",                     NULL,               TDG__M_PING       },
-    {"ping",                     "{'_meta':{}}",     TDG__M_PING       },
-    {"resources/list",           NULL,               TDG__M_RESOURCES  },
-    {"resources/list",           "{}",               TDG__M_RESOURCES  },
-    {"resources/templates/list", NULL,               TDG__M_TEMPLATES  },
-    {"resources/read",           "{'uri':'a:b'}",    TDG__M_READ       },
-    {"resources/subscribe",      "{'uri':'a:b'}",    TDG__M_SUBSCRIBE  },
-    {"resources/unsubscribe",    "{'uri':'a:b'}",    TDG__M_UNSUBSCRIBE},
-    {"tools/list",               NULL,               TDG__M_TOOLS      },
-    {"tools/call",               "{'name':'t'}",     TDG__M_CALL       },
-    {"prompts/list",             NULL,               TDG__M_PROMPTS    },
-    {"prompts/get",              "{'name':'p'}",     TDG__M_PROMPT     },
-    {"completion/complete",      COMPLETE,           TDG__M_COMPLETE   },
-    {"logging/setLevel",         "{'level':'info'}", TDG__M_SET_LEVEL  },
+    {"initialize", INITIALIZE, TDG__M_INITIALIZE},
+    {"ping", NULL, TDG__M_PING},
+    {"ping", "{'_meta':{}}", TDG__M_PING},
+    {"resources/list", NULL, TDG__M_RESOURCES},
+    {"resources/list", "{}", TDG__M_RESOURCES},
+    {"resources/templates/list", NULL, TDG__M_TEMPLATES},
+    {"resources/read", "{'uri':'a:b'}", TDG__M_READ},
+    {"resources/subscribe", "{'uri':'a:b'}", TDG__M_SUBSCRIBE},
+    {"resources/unsubscribe", "{'uri':'a:b'}", TDG__M_UNSUBSCRIBE},
+    {"tools/list", NULL, TDG__M_TOOLS},
+    {"tools/call", "{'name':'t'}", TDG__M_CALL},
+    {"prompts/list", NULL, TDG__M_PROMPTS},
+    {"prompts/get", "{'name':'p'}", TDG__M_PROMPT},
+    {"completion/complete", COMPLETE, TDG__M_COMPLETE},
+    {"logging/setLevel", "{'level':'info'}", TDG__M_SET_LEVEL},
 };
 
 static void knows_its_methods_in_each_revision(void **state) {
@@ -175,7 +175,7 @@ static void refuses_wrong_parameters(void **state) {
     expect_refused("logging/setLevel", NULL, "Missing level parameter");
     expect_refused("logging/setLevel", "{'level':6}", "level in params must be a string");
     expect_refused("logging/setLevel", "{'level':'INFO'}",
-                   "level in params is no log level: INFO");
+                   "level in params is not a log level: INFO");
 }
 
 static void reads_who_initializes(void **state) {

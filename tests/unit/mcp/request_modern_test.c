@@ -134,7 +134,7 @@ static void refuses_wrong_parameters(void **state) {
     expect_refused("tools/list", "{'_meta':{" FIELDS ",'" MCP "logLevel':3}}",
                    MCP "logLevel in _meta must be a string");
     expect_refused("tools/list", "{'_meta':{" FIELDS ",'" MCP "logLevel':'loud'}}",
-                   MCP "logLevel in _meta is no log level: loud");
+                   MCP "logLevel in _meta is not a log level: loud");
     expect_refused("tools/list", "{'_meta':{" FIELDS ",'progressToken':1.5}}",
                    "progressToken in _meta must be a string or a whole number");
     expect_refused("tools/list", "{'_meta':{" FIELDS ",'progressToken':null}}",

@@ -43,15 +43,11 @@ static void a_legacy_version_that_we_speak_is_answered_with_itself(void **state)
         const char *requested;
         tdg__version_t version;
     } cases[] = {
-        {"2024-11-05", TDG__V2024_11_05},
-        {"2025-03-26", TDG__V2025_03_26},
-        {"2025-06-18", TDG__V2025_06_18},
-        {"2025-11-25", TDG__V2025_11_25},
-        {"2026-07-28", TDG__V2025_11_25},
-        {"2099-01-01", TDG__V2025_11_25},
-        {"1.0",        TDG__V2025_11_25},
-        {"",           TDG__V2025_11_25},
-        {NULL,         TDG__V2025_11_25},
+        {"2024-11-05", TDG__V2024_11_05}, {"2025-03-26", TDG__V2025_03_26},
+        {"2025-06-18", TDG__V2025_06_18}, {"2025-11-25", TDG__V2025_11_25},
+        {"2026-07-28", TDG__V2025_11_25}, {"2099-01-01", TDG__V2025_11_25},
+        {"1.0", TDG__V2025_11_25},        {"", TDG__V2025_11_25},
+        {NULL, TDG__V2025_11_25},
     };
 
     (void)state;
@@ -64,8 +60,8 @@ static void initialize_tells_a_version_what_it_knows(void **state) {
         tdg__version_t version;
         const char *text, *title, *completions;
     } cases[] = {
-        {TDG__V2024_11_05, "2024-11-05", "",               ""                   },
-        {TDG__V2025_03_26, "2025-03-26", "",               ", 'completions': {}"},
+        {TDG__V2024_11_05, "2024-11-05", "", ""},
+        {TDG__V2025_03_26, "2025-03-26", "", ", 'completions': {}"},
         {TDG__V2025_06_18, "2025-06-18", ", 'title': 'T'", ", 'completions': {}"},
         {TDG__V2025_11_25, "2025-11-25", ", 'title': 'T'", ", 'completions': {}"},
     };
@@ -317,17 +313,17 @@ static void each_fault_has_its_code_and_data(void **state) {
         int codes[ERAS]; /* legacy, modern, erlmcp */
         const char *data;
     } cases[] = {
-        {TDG__FAULT_NOT_FOUND,        {-32002, -32602, -32001}, "{'uri': 'a:1'}"},
+        {TDG__FAULT_NOT_FOUND, {-32002, -32602, -32001}, "{'uri': 'a:1'}"},
         {TDG__FAULT_INVALID_URI,
          {-32602, -32602, -32022},
-         "{'error_type': 'invalid_uri_format', 'uri': 'a:1'}"                   },
+         "{'error_type': 'invalid_uri_format', 'uri': 'a:1'}"},
         {TDG__FAULT_NOT_SUBSCRIBABLE,
          {-32602, -32602, -32602},
-         "{'error_type': 'not_subscribable', 'uri': 'a:1'}"                     },
-        {TDG__FAULT_NOT_SUBSCRIBED,   {-32006, -32602, -32006}, "{'uri': 'a:1'}"},
+         "{'error_type': 'not_subscribable', 'uri': 'a:1'}"},
+        {TDG__FAULT_NOT_SUBSCRIBED, {-32006, -32602, -32006}, "{'uri': 'a:1'}"},
         {TDG__FAULT_SUBSCRIBE_FAILED,
          {-32006, -32603, -32006},
-         "{'uri': 'a:1', 'detail': 'why'}"                                      },
+         "{'uri': 'a:1', 'detail': 'why'}"},
     };
 
     (void)state;

@@ -122,8 +122,8 @@ static void refuses_what_is_no_message(void **state) {
                    "the id must be a string or a whole number");
     expect_refused("{'jsonrpc':'2.0','id':{},'result':{}}", "",
                    "the id must be a string or a whole number");
-    expect_refused("{'jsonrpc':'2.0','id':1}", "1", "there is no method");
-    expect_refused("{'jsonrpc':'2.0'}", "", "there is no method");
+    expect_refused("{'jsonrpc':'2.0','id':1}", "1", "the method is missing");
+    expect_refused("{'jsonrpc':'2.0'}", "", "the method is missing");
     expect_refused("{'jsonrpc':'2.0','id':1,'method':5}", "1",
                    "the method must be a string");
     expect_refused("{'jsonrpc':'2.0','id':1,'method':null}", "1",

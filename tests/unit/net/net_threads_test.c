@@ -99,11 +99,11 @@ static void *run(void *arg) {
 
 static void worker_init(struct worker *worker, char name, struct worker *other) {
     tdg__net_opts_t opts = {
-        .calls = {.request = on_request,         .drained = on_drained, .closed = on_closed},
+        .calls = {.request = on_request, .drained = on_drained, .closed = on_closed},
         .user = worker,
         .limits = {.max_header_bytes = 16 * 1024,
-                  .max_fields = 100,
-                  .max_body_bytes = 65536                                                  },
+                   .max_fields = 100,
+                   .max_body_bytes = 65536},
         .request_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .write_timeout_ms = 60000,

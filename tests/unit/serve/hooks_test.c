@@ -263,7 +263,7 @@ static void a_call_may_come_too_late(void **state) {
     post_to_sleeping_loop(&scene, &client);
     assert_int_equal(scene_try_replace(&scene, OTHER), 0);
     assert_int_equal(client_response(&client), 404);
-    assert_body(&client, "any more"); /* the source's word, not the server's */
+    assert_body(&client, "was removed"); /* the source's word, not the server's */
     client_done(&client);
     scene_close(&scene);
 }

@@ -3,7 +3,7 @@
 
 #include "mcp/content.h"
 #include "serve/large.h"
-#include "source/checksum.h"
+#include "source/common/checksum.h"
 #include "support.h"
 
 enum { MB = 1 << 20, READS = 8 };

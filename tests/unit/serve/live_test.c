@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "server/limits.h"
-#include "server/worker.h"
-#include "source/files.h"
+#include "server/context/context.h"
+#include "server/context/limits.h"
+#include "source/files/files.h"
 #include "unit/serve/scene.h"
 #include "unit/source/folder.h"
 #include "unit/source/pg_server.h"
@@ -70,7 +70,7 @@ static void count_refusals(void *user, tdg_log_level_t level, const char *messag
 }
 
 static uint64_t connections(struct scene *scene) {
-    tdg_counters_t counters;
+    tdg_server_counters_t counters;
 
     tdg_server_counters(scene->server, &counters);
     return counters.connections;
@@ -126,7 +126,7 @@ static void only_who_is_still_there_is_logged_as_refused(void **state) {
     scene_open(&scene, &opts, ONE);
     scene_script(&scene, "a:1")->holds = large;
 
-    tdg__budget_t *budget = tdg__server_answers(scene.server);
+    tdg__budget_t *budget = scene.server->answers;
     assert_true(tdg__budget_take(budget, TDG__ANSWERS_MAX));
     leave_while_it_is_fetched(&scene, "a:1", "'uri':'a:1'",
                               (tdg__content_t){.data = large, .len = 100000});
@@ -1395,7 +1395,7 @@ static void a_read_does_not_begin_anew_for_ever(void **state) {
         scene_script(&scene, "a:1")->manual = true;
     }
     assert_int_equal(client_response(&client), 200);
-    assert_body(&client, "read again and again");
+    assert_body(&client, "reloaded repeatedly");
     client_done(&client);
     scene_close(&scene);
 }

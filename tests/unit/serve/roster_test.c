@@ -73,15 +73,15 @@ static void it_is_known_which_entries_may_overlap(void **state) {
         const char *one, *other;
         bool overlap;
     } cases[] = {
-        {"memory: 'a:{x}'",                   "memory: a:1",                        true },
-        {"memory: 'a:{x}'",                   "memory: b:1",                        false},
-        {"memory: 'a:{x}'",                   "memory: 'a:b{y}'",                   true },
-        {"memory: 'a:{x}/{y}'",               "memory: 'a:{z}/end'",                true },
-        {"memory: 'a:b/{x}'",                 "memory: 'a:c/{x}'",                  false},
-        {"memory: a:1",                       "memory: a:2",                        false},
-        {"files: /tmp\nuri: 'f:{+path}'",     "command: [a, '{x}']\nuri: 'f:x{x}'", true },
+        {"memory: 'a:{x}'", "memory: a:1", true},
+        {"memory: 'a:{x}'", "memory: b:1", false},
+        {"memory: 'a:{x}'", "memory: 'a:b{y}'", true},
+        {"memory: 'a:{x}/{y}'", "memory: 'a:{z}/end'", true},
+        {"memory: 'a:b/{x}'", "memory: 'a:c/{x}'", false},
+        {"memory: a:1", "memory: a:2", false},
+        {"files: /tmp\nuri: 'f:{+path}'", "command: [a, '{x}']\nuri: 'f:x{x}'", true},
         {"command: [a, '{x}']\nuri: 'f:{x}'", "command: [b, '{x}']\nuri: 'f:x{x}'",
-         false                                                                           },
+         false},
     };
 
     (void)state;

@@ -199,20 +199,24 @@ void scene_replace(struct scene *scene, const char *yaml) {
 static void open_scene(struct scene *scene, const tdg_server_opts_t *opts,
                        const char *yaml, bool attached) {
     tdg_server_opts_t all = opts != NULL ? *opts : (tdg_server_opts_t){0};
+    tdg_settings_t settings = all.settings != NULL ? *all.settings : (tdg_settings_t){0};
     tdg_listen_opts_t http = {.port = 0};
 
     *scene = (struct scene){.attached = attached};
     assert_int_equal(uv_loop_init(&scene->loop), 0);
     assert_int_equal(tdg__live_create(&scene->loop, &ops, scene, &scene->live), 0);
+    const tdg_watcher_t watcher = tdg__live_watcher(scene->live);
+
     if (all.workers == 0)
         all.workers = 1;
-    if (all.settings.timing == TDG_TIMING_INHERIT)
-        all.settings.timing = TDG_TIMING_IMMEDIATE;
-    if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
-        all.settings.rate_limit_ms = TDG_RATE_OFF;
+    if (settings.timing == TDG_TIMING_INHERIT)
+        settings.timing = TDG_TIMING_IMMEDIATE;
+    if (settings.rate_limit_ms == TDG_RATE_INHERIT)
+        settings.rate_limit_ms = TDG_RATE_OFF;
+    all.settings = &settings;
     if (all.keepalive_ms == 0)
         all.keepalive_ms = 3600000; /* as served.c, for the same reason */
-    all.watcher = tdg__live_watcher(scene->live);
+    all.watcher = &watcher;
     assert_int_equal(tdg_server_create(&all, &scene->server), 0);
     tdg__live_bind(scene->live, scene->server);
     assert_int_equal(tdg_server_listen(scene->server, &http), 0);

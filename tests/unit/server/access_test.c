@@ -4,7 +4,7 @@
 
 #include "net/net.h"
 #include "served.h"
-#include "server/http.h"
+#include "server/http/http.h"
 
 static void by_default_a_loopback_listener_takes_loopback_names(void **state) {
     static const char *const fine[] = {"localhost",
@@ -166,12 +166,9 @@ static void the_bound_address_decides(void **state) {
         const char *host, *call;
         bool loopback;
     } rows[] = {
-        {"127.0.0.1",        "127.0.0.1", true },
-        {"127.3.2.1",        "127.3.2.1", true },
-        {"0:0:0:0:0:0:0:1",  "::1",       true },
-        {"::ffff:127.0.0.1", "127.0.0.1", true },
-        {"0.0.0.0",          "127.0.0.1", false},
-        {"::",               "127.0.0.1", false},
+        {"127.0.0.1", "127.0.0.1", true}, {"127.3.2.1", "127.3.2.1", true},
+        {"0:0:0:0:0:0:0:1", "::1", true}, {"::ffff:127.0.0.1", "127.0.0.1", true},
+        {"0.0.0.0", "127.0.0.1", false},  {"::", "127.0.0.1", false},
     };
 
     (void)state;
@@ -215,22 +212,22 @@ static void a_stream_is_for_those_who_accept_one(void **state) {
         const char *accept;
         bool fine;
     } rows[] = {
-        {"text/event-stream",                          true },
-        {"*/*",                                        true },
-        {"text/*",                                     true },
-        {"application/json",                           false},
-        {"text/event-stream;q=0",                      false},
-        {"text/event-stream ; Q=0.000",                false},
-        {"text/event-stream;a=b;\tq=0 ",               false},
-        {"text/event-stream;q=0.001",                  true },
-        {"text/event-stream;q=0.5",                    true },
-        {"text/event-stream;freq=0",                   true },
-        {"text/event-stream;freq=0;q=0",               false},
-        {"text/event-stream;q=",                       true },
-        {"text/event-stream;q=.",                      true },
-        {"text/event-stream;q=0, */*",                 true },
-        {"text/event-stream;",                         true },
-        {"application/json, text/event-stream;freq=0", true },
+        {"text/event-stream", true},
+        {"*/*", true},
+        {"text/*", true},
+        {"application/json", false},
+        {"text/event-stream;q=0", false},
+        {"text/event-stream ; Q=0.000", false},
+        {"text/event-stream;a=b;\tq=0 ", false},
+        {"text/event-stream;q=0.001", true},
+        {"text/event-stream;q=0.5", true},
+        {"text/event-stream;freq=0", true},
+        {"text/event-stream;freq=0;q=0", false},
+        {"text/event-stream;q=", true},
+        {"text/event-stream;q=.", true},
+        {"text/event-stream;q=0, */*", true},
+        {"text/event-stream;", true},
+        {"application/json, text/event-stream;freq=0", true},
     };
     struct client client;
     struct served served;

@@ -79,12 +79,7 @@ static void requests_of_one_client_are_known_as_such(void **state) {
 
 static void a_call_leaves_from_anywhere_in_the_list(void **state) {
     struct fake *f = *state;
-    static const int orders[][3] = {
-        {0, 1, 2},
-        {2, 1, 0},
-        {1, 0, 2},
-        {1, 2, 0}
-    };
+    static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {1, 2, 0}};
 
     for (size_t i = 0; i < COUNT(orders); i++) {
         tdg__call_t *calls[3];

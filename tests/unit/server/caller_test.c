@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whom a request counts for, with and without proxies in front. */
-#include "server/caller.h"
+#include "server/http/caller.h"
 #include "support.h"
 
 static const char *const trusted[] = {"127.0.0.1", "10.0.0.0/8", NULL};
@@ -29,8 +29,8 @@ static void assert_caller(const char *peer, const tdg__http_field_t *fields, siz
 
 static void without_a_trusted_proxy_the_peer_counts(void **state) {
     static const tdg__http_field_t fields[] = {
-        {"x-forwarded-for", "1.2.3.4"    },
-        {"forwarded",       "for=1.2.3.4"},
+        {"x-forwarded-for", "1.2.3.4"},
+        {"forwarded", "for=1.2.3.4"},
     };
 
     (void)state;
@@ -42,18 +42,18 @@ static void behind_proxies_the_last_stranger_counts(void **state) {
     static const struct {
         const char *list, *expected;
     } cases[] = {
-        {"192.0.2.7",                    "192.0.2.7"  },
-        {"6.6.6.6, 192.0.2.7",           "192.0.2.7"  }, /* forged */
-        {"6.6.6.6,192.0.2.7 , 10.1.1.1", "192.0.2.7"  },
-        {"192.0.2.7:5678",               "192.0.2.7"  },
-        {"2001:db8::9",                  "2001:db8::9"},
-        {"[2001:db8::9]:443",            "2001:db8::9"},
-        {"10.1.1.1, 10.2.2.2",           "10.1.1.1"   }, /* all of them ours */
-        {"6.6.6.6, unknown",             "127.0.0.1"  },
-        {"6.6.6.6, unknown, 10.1.1.1",   "10.1.1.1"   },
-        {"6.6.6.6,",                     "127.0.0.1"  },
-        {"6.6.6.6, \"x,192.0.2.7",       "192.0.2.7"  }, /* no quotes here */
-        {"",                             "127.0.0.1"  },
+        {"192.0.2.7", "192.0.2.7"},
+        {"6.6.6.6, 192.0.2.7", "192.0.2.7"}, /* forged */
+        {"6.6.6.6,192.0.2.7 , 10.1.1.1", "192.0.2.7"},
+        {"192.0.2.7:5678", "192.0.2.7"},
+        {"2001:db8::9", "2001:db8::9"},
+        {"[2001:db8::9]:443", "2001:db8::9"},
+        {"10.1.1.1, 10.2.2.2", "10.1.1.1"}, /* all of them ours */
+        {"6.6.6.6, unknown", "127.0.0.1"},
+        {"6.6.6.6, unknown, 10.1.1.1", "10.1.1.1"},
+        {"6.6.6.6,", "127.0.0.1"},
+        {"6.6.6.6, \"x,192.0.2.7", "192.0.2.7"}, /* no quotes here */
+        {"", "127.0.0.1"},
     };
 
     (void)state;
@@ -66,10 +66,10 @@ static void behind_proxies_the_last_stranger_counts(void **state) {
 
 static void several_fields_are_one_list(void **state) {
     static const tdg__http_field_t fields[] = {
-        {"x-forwarded-for", "6.6.6.6"  },
-        {"accept",          "x"        },
+        {"x-forwarded-for", "6.6.6.6"},
+        {"accept", "x"},
         {"x-forwarded-for", "192.0.2.7"},
-        {"x-forwarded-for", "10.1.1.1" },
+        {"x-forwarded-for", "10.1.1.1"},
     };
 
     (void)state;
@@ -80,20 +80,20 @@ static void the_field_of_rfc_7239_is_understood(void **state) {
     static const struct {
         const char *list, *expected;
     } cases[] = {
-        {"for=192.0.2.7",                                 "192.0.2.7"  },
-        {"proto=https;For=\"192.0.2.7:80\"; by=10.0.0.1", "192.0.2.7"  },
-        {"for=6.6.6.6, for=\"[2001:db8::9]:47\"",         "2001:db8::9"},
-        {"for=192.0.2.7, for=10.3.3.3;proto=http",        "192.0.2.7"  },
-        {"for=_hidden",                                   "127.0.0.1"  },
-        {"by=192.0.2.7",                                  "127.0.0.1"  },
-        {"for=192.0.2.7 ; proto=http",                    "192.0.2.7"  },
-        {"for=192.0.2.7;host=\"x,for=6.6.6.6;y=\"",       "192.0.2.7"  },
-        {"host=\"x;for=6.6.6.6;y=\";for=192.0.2.7",       "192.0.2.7"  },
-        {"for=192.0.2.7;host=\"\\\",for=6.6.6.6;x=\"",    "192.0.2.7"  },
-        {"for=192.0.2.7;for=6.6.6.6",                     "127.0.0.1"  },
-        {"for=6.6.6.6;host=\"x",                          "127.0.0.1"  },
-        {"for=6.6.6.6;by=\"x, for=192.0.2.7",             "127.0.0.1"  },
-        {"host=\"x, for=192.0.2.7",                       "127.0.0.1"  },
+        {"for=192.0.2.7", "192.0.2.7"},
+        {"proto=https;For=\"192.0.2.7:80\"; by=10.0.0.1", "192.0.2.7"},
+        {"for=6.6.6.6, for=\"[2001:db8::9]:47\"", "2001:db8::9"},
+        {"for=192.0.2.7, for=10.3.3.3;proto=http", "192.0.2.7"},
+        {"for=_hidden", "127.0.0.1"},
+        {"by=192.0.2.7", "127.0.0.1"},
+        {"for=192.0.2.7 ; proto=http", "192.0.2.7"},
+        {"for=192.0.2.7;host=\"x,for=6.6.6.6;y=\"", "192.0.2.7"},
+        {"host=\"x;for=6.6.6.6;y=\";for=192.0.2.7", "192.0.2.7"},
+        {"for=192.0.2.7;host=\"\\\",for=6.6.6.6;x=\"", "192.0.2.7"},
+        {"for=192.0.2.7;for=6.6.6.6", "127.0.0.1"},
+        {"for=6.6.6.6;host=\"x", "127.0.0.1"},
+        {"for=6.6.6.6;by=\"x, for=192.0.2.7", "127.0.0.1"},
+        {"host=\"x, for=192.0.2.7", "127.0.0.1"},
     };
 
     (void)state;
@@ -107,8 +107,8 @@ static void the_field_of_rfc_7239_is_understood(void **state) {
 /* Proxies pass on what a client wrote into the other one. */
 static void only_the_field_of_the_proxies_counts(void **state) {
     static const tdg__http_field_t both[] = {
-        {"x-forwarded-for", "192.0.2.7"    },
-        {"forwarded",       "for=192.0.2.8"},
+        {"x-forwarded-for", "192.0.2.7"},
+        {"forwarded", "for=192.0.2.8"},
     };
 
     (void)state;

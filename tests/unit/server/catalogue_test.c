@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/catalogue.h"
+#include "server/catalogue/catalogue.h"
 
 #include <stdio.h>
 
@@ -272,12 +272,9 @@ static void resource_or_template_say_whether_they_may_be_watched(void **state) {
         const char *uri;
         int rv;
     } cases[] = {
-        {"a:still",     TDG_ENOTSUP  },
-        {"a:dead/1",    TDG_ENOTSUP  },
-        {"a:dead/live", 0            },
-        {"a:7",         0            },
-        {"b:7",         TDG_ENOTFOUND},
-        {"",            TDG_ENOTFOUND},
+        {"a:still", TDG_ENOTSUP}, {"a:dead/1", TDG_ENOTSUP},
+        {"a:dead/live", 0},       {"a:7", 0},
+        {"b:7", TDG_ENOTFOUND},   {"", TDG_ENOTFOUND},
     };
 
     assert_int_equal(tdg__catalogue_add_resource(f->catalogue, &still), 0);

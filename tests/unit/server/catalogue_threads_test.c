@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "server/catalogue.h"
+#include "server/catalogue/catalogue.h"
 #include "support.h"
 
 enum { WRITERS = 2, READERS = 2, ROUNDS = 300, FIXED = 50, MOVING = 10 };

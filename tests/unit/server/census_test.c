@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/census.h"
+#include "server/mcp/census.h"
 #include "support.h"
 
 static tdg__address_t address(uint8_t last) {

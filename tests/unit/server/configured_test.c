@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/server.h"
+#include "server/loop/configured.h"
 #include "support.h"
 #include "unit/targets.h"
 
@@ -79,8 +79,7 @@ static void nonsense_is_refused(void **state) {
 /* A change of a:1 waits in an engine that was told; in another it is due at once. */
 static void engines_are_told_of_all(void **state) {
     const tdg__engine_opts_t opts = {
-        .defaults = {.timing = {TDG__TIMING_IMMEDIATE, 0, 0}, .rate_limit_ms = -1}
-    };
+        .defaults = {.timing = {TDG__TIMING_IMMEDIATE, 0, 0}, .rate_limit_ms = -1}};
     const tdg__target_t a = tdg__target_uri("a:1");
     tdg__configured_t *configured = create();
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/entry.h"
+#include "server/catalogue/entry.h"
 
 #include "support.h"
 
@@ -76,7 +76,7 @@ static void a_resource_has_all_its_fields(void **state) {
     all.not_subscribable = true;
     all.private_content = true;
     all.ttl_ms = 9;
-    all.settings.window_ms = 3;
+    all.settings = &(tdg_settings_t){.window_ms = 3};
     entry = from_resource(all);
     json_decref(extra);
 
@@ -118,14 +118,14 @@ static void a_tool_has_a_schema_of_an_object(void **state) {
     static const struct {
         const char *schema, *listed; /* NULL: refused */
     } cases[] = {
-        {NULL,                               "{'type': 'object'}"                   },
-        {"{}",                               "{'type': 'object'}"                   },
-        {"{'required': ['a']}",              "{'type': 'object', 'required': ['a']}"},
-        {"{'type': 'object', 'title': 'x'}", "{'type': 'object', 'title': 'x'}"     },
-        {"{'type': 'array'}",                NULL                                   },
-        {"{'type': ['object']}",             NULL                                   },
-        {"[]",                               NULL                                   },
-        {"'object'",                         NULL                                   },
+        {NULL, "{'type': 'object'}"},
+        {"{}", "{'type': 'object'}"},
+        {"{'required': ['a']}", "{'type': 'object', 'required': ['a']}"},
+        {"{'type': 'object', 'title': 'x'}", "{'type': 'object', 'title': 'x'}"},
+        {"{'type': 'array'}", NULL},
+        {"{'type': ['object']}", NULL},
+        {"[]", NULL},
+        {"'object'", NULL},
     };
 
     (void)state;
@@ -151,12 +151,12 @@ static void a_prompt_has_its_arguments(void **state) {
         const char *arguments;
         int rv;
     } cases[] = {
-        {"[]",                                0         },
-        {"[{'name': 'a', 'required': true}]", 0         },
-        {"{}",                                TDG_EINVAL},
-        {"['a']",                             TDG_EINVAL},
-        {"[{'name': 1}]",                     TDG_EINVAL},
-        {"[{'name': 'a'}, {}]",               TDG_EINVAL},
+        {"[]", 0},
+        {"[{'name': 'a', 'required': true}]", 0},
+        {"{}", TDG_EINVAL},
+        {"['a']", TDG_EINVAL},
+        {"[{'name': 1}]", TDG_EINVAL},
+        {"[{'name': 'a'}, {}]", TDG_EINVAL},
     };
 
     (void)state;
@@ -240,12 +240,12 @@ static void a_malformed_template_is_refused(void **state) {
         const char *text;
         int code;
     } cases[] = {
-        {NULL,         TDG_EINVAL    },
-        {"",           TDG_ETEMPLATE },
-        {"a:1",        TDG_ETEMPLATE },
-        {"a:{",        TDG_ETEMPLATE },
+        {NULL, TDG_EINVAL},
+        {"", TDG_ETEMPLATE},
+        {"a:1", TDG_ETEMPLATE},
+        {"a:{", TDG_ETEMPLATE},
         {"a:{x*}{y*}", TDG_EAMBIGUOUS},
-        {longest,      TDG_EURILEN   },
+        {longest, TDG_EURILEN},
     };
 
     (void)state;

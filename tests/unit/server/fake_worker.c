@@ -3,65 +3,32 @@
 
 #include <pthread.h>
 
-#include "server/log.h"
+#include "server/log/log.h"
+#include "server/loop/worker.h"
 
-static _Thread_local tdg__worker_t *current;
+/* ---- What surrounds a worker -------------------------------------------- */
 
-/* ---- worker.h ----------------------------------------------------------- */
-
-tdg__worker_t *tdg__worker_current(void) {
-    return current;
-}
-
-tdg_server_t *tdg__worker_server(const tdg__worker_t *worker) {
-    return worker->server;
-}
-
-tdg__inbox_t *tdg__worker_inbox(const tdg__worker_t *worker) {
-    return worker->inbox;
-}
-
-const tdg_server_opts_t *tdg__server_opts(const tdg_server_t *server) {
-    return &server->opts;
-}
-
-tdg__catalogue_t *tdg__server_catalogue(const tdg_server_t *server) {
-    return server->catalogue;
-}
-
-json_t *tdg__worker_info(const tdg__worker_t *worker) {
-    return worker->server->info;
-}
-
-tdg__budget_t *tdg__server_answers(const tdg_server_t *server) {
-    return server->answers;
-}
-
-tdg__budget_t *tdg__server_small_answers(const tdg_server_t *server) {
-    return server->answers;
-}
-
-tdg__budget_t *tdg__server_parallel_reads(const tdg_server_t *server) {
-    return server->parallel_reads;
+static struct fake_server *fake_of(const tdg_server_t *server) {
+    return (struct fake_server *)(uintptr_t)server;
 }
 
 void tdg__server_log_event(tdg_server_t *server, tdg__event_t event, const char *detail) {
     (void)event, (void)detail;
-    server->events++;
+    fake_of(server)->events++;
 }
 
 void tdg__worker_do(tdg__worker_t *worker, tdg__job_t *job) {
-    worker->server->jobs++;
+    fake_of(worker->server)->jobs++;
     job->run(job);
     job->done(job);
 }
 
 void tdg__server_describe(const tdg_server_t *server, tdg__server_info_t *ret) {
-    *ret = server->describes;
+    *ret = fake_of(server)->describes;
 }
 
 int tdg_server_notify_updated(tdg_server_t *server, const char *uri, json_t *metadata) {
-    strncpy(server->updated, uri, sizeof(server->updated) - 1);
+    strncpy(fake_of(server)->updated, uri, sizeof(fake_of(server)->updated) - 1);
     json_decref(metadata);
     return TDG_EAGAIN; /* to be seen by whoever called */
 }
@@ -135,16 +102,17 @@ static void wake(void *user) {
 }
 
 void fake_start(struct fake *fake) {
-    fake->server.info = json_pack("{s:s, s:s}", "name", "fake", "version", "1");
-    assert_non_null(fake->server.info);
-    fake->server.answers = tdg__budget_create(FAKE_ANSWERS);
-    assert_non_null(fake->server.answers);
-    fake->server.parallel_reads = tdg__budget_create(FAKE_ANSWERS);
-    assert_non_null(fake->server.parallel_reads);
-    fake->server.opts.page_size = 2;
+    fake->worker.info = json_pack("{s:s, s:s}", "name", "fake", "version", "1");
+    assert_non_null(fake->worker.info);
+    fake->server.shared.answers = tdg__budget_create(FAKE_ANSWERS);
+    assert_non_null(fake->server.shared.answers);
+    fake->server.shared.small_answers = tdg__budget_ref(fake->server.shared.answers);
+    fake->server.shared.parallel_reads = tdg__budget_create(FAKE_ANSWERS);
+    assert_non_null(fake->server.shared.parallel_reads);
+    fake->server.shared.opts.page_size = 2;
     fake->server.describes = (tdg__server_info_t){
         .tools = true, .prompts = true, .resources = true, .completions = true};
-    fake->worker.server = &fake->server;
+    fake->worker.server = &fake->server.shared;
     assert_int_equal(tdg__inbox_create(16, wake, &fake->worker, &fake->worker.inbox), 0);
     tdg__channel_init(&fake->channel, &ops, &fake->worker, false);
     fake->channel.mark = fake;
@@ -157,20 +125,20 @@ size_t fake_turn(struct fake *fake) {
 
     for (; task != NULL; task = next) {
         next = task->next;
-        task->run(task, !fake->worker.closed);
+        task->run(task, !fake->closed);
         count++;
     }
     return count;
 }
 
 void fake_end(struct fake *fake) {
-    if (fake->worker.closed)
+    if (fake->closed)
         return;
 
     if (!fake->gone)
         fake_leave_channel(fake);
     tdg__inbox_close(fake->worker.inbox);
-    fake->worker.closed = true;
+    fake->closed = true;
     fake_turn(fake);
     fake_on_thread(fake, false);
 }
@@ -179,9 +147,10 @@ void fake_stop(struct fake *fake) {
     fake_end(fake);
     fake_forget(fake);
     tdg__inbox_unref(fake->worker.inbox);
-    json_decref(fake->server.info);
-    tdg__budget_unref(fake->server.answers);
-    tdg__budget_unref(fake->server.parallel_reads);
+    json_decref(fake->worker.info);
+    tdg__budget_unref(fake->server.shared.answers);
+    tdg__budget_unref(fake->server.shared.small_answers);
+    tdg__budget_unref(fake->server.shared.parallel_reads);
 }
 
 void fake_forget(struct fake *fake) {
@@ -193,7 +162,7 @@ void fake_forget(struct fake *fake) {
 /* ---- Threads ------------------------------------------------------------ */
 
 void fake_on_thread(struct fake *fake, bool is) {
-    current = is ? &fake->worker : NULL;
+    tdg__worker_set_current(is ? &fake->worker : NULL);
 }
 
 struct errand {

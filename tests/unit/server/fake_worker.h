@@ -6,22 +6,14 @@
 #ifndef TDG_TESTS_FAKE_WORKER_H
 #define TDG_TESTS_FAKE_WORKER_H
 
-#include "server/call.h"
-#include "server/worker.h"
+#include "server/context/context.h"
+#include "server/mcp/call.h"
 #include "support.h"
 
-struct tdg__worker {
-    tdg_server_t *server;
-    tdg__inbox_t *inbox;
-    bool closed;
-};
-
-struct tdg_server {
-    tdg_server_opts_t opts;
-    tdg__catalogue_t *catalogue; /* the test's */
-    json_t *info;
-    tdg__budget_t *answers; /* FAKE_ANSWERS bytes of large ones */
-    tdg__budget_t *parallel_reads;
+/* First its record; `answers` are FAKE_ANSWERS bytes of large and small ones together, the
+ * catalogue is the test's. */
+struct fake_server {
+    tdg_server_t shared;
     unsigned events; /* that were logged */
     unsigned jobs;   /* that the pool was given */
     tdg__server_info_t describes;
@@ -41,7 +33,8 @@ struct said {
 
 struct fake {
     tdg__worker_t worker;
-    tdg_server_t server;
+    struct fake_server server;
+    bool closed; /* the worker */
     tdg__channel_t channel;
     bool gone;           /* the channel is done */
     bool goes_on_answer; /* it is done while it takes an answer */

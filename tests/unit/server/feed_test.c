@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "served.h"
-#include "server/worker.h"
+#include "server/context/context.h"
 #include "unit/targets.h"
 
 struct fixture {
@@ -85,7 +85,7 @@ static void metadata_can_be_left_out_of_either_place(void **state) {
 }
 
 static uint64_t last_number(const struct fixture *f) {
-    return tdg__hub_last_number(tdg__server_hub(f->served.server));
+    return tdg__hub_last_number(f->served.server->hub);
 }
 
 static void a_deletion_says_so(void **state) {
@@ -176,10 +176,11 @@ static void a_resource_that_is_changed_keeps_its_subscribers(void **state) {
 /* However many come at once: one per window and limit, and the last one arrives. */
 static void many_additions_are_few_list_changes(void **state) {
     enum { MANY = 10000 };
-    const tdg_server_opts_t opts = {
-        .settings = {.timing = TDG_TIMING_BATCH, .window_ms = 100, .rate_limit_ms = 1000},
-        .workers = 2
-    };
+    const tdg_server_opts_t opts = {.settings =
+                                        &(tdg_settings_t){.timing = TDG_TIMING_BATCH,
+                                                          .window_ms = 100,
+                                                          .rate_limit_ms = 1000},
+                                    .workers = 2};
     struct fixture *f = open_with(state, &opts);
     tdg_resource_t resource = {.name = "n", .read = read_new};
     char uri[32];
@@ -285,8 +286,7 @@ static void a_resource_added_again_has_the_settings_of_the_last_time(void **stat
         .uri = "a:1",
         .name = "one",
         .read = read_it,
-        .settings = {.timing = TDG_TIMING_BATCH, .window_ms = 3600000}
-    };
+        .settings = &(tdg_settings_t){.timing = TDG_TIMING_BATCH, .window_ms = 3600000}};
     const tdg_resource_t plain = {.uri = "a:1", .name = "one", .read = read_it};
 
     assert_int_equal(tdg_server_add_resource(f->served.server, &slow), 0);
@@ -297,16 +297,17 @@ static void a_resource_added_again_has_the_settings_of_the_last_time(void **stat
 }
 
 static void adding_with_bad_settings_adds_nothing(void **state) {
-    const tdg_resource_t resource = {.uri = "b:1",
-                                     .name = "b",
-                                     .read = read_it,
-                                     .user_free = no_freeing,
-                                     .settings = {.timing = (tdg_timing_mode_t)77}};
+    const tdg_resource_t resource = {
+        .uri = "b:1",
+        .name = "b",
+        .read = read_it,
+        .user_free = no_freeing,
+        .settings = &(tdg_settings_t){.timing = (tdg_timing_mode_t)77}};
     const tdg_template_t template_ = {.uri_template = "b:{x}",
                                       .name = "b",
                                       .read = read_it,
                                       .user_free = no_freeing,
-                                      .settings = {.rate_limit_ms = -5}};
+                                      .settings = &(tdg_settings_t){.rate_limit_ms = -5}};
     struct fixture *f = open_with(state, NULL);
 
     assert_int_equal(tdg_server_add_resource(f->served.server, &resource), TDG_EINVAL);
@@ -321,7 +322,9 @@ static void adding_with_bad_settings_adds_nothing(void **state) {
 static void settings_stay_where_adding_fails(void **state) {
     const tdg_settings_t slow = {.timing = TDG_TIMING_DEBOUNCE, .window_ms = 60000};
     const tdg_resource_t nameless = {
-        .uri = "a:1", .read = read_it, .settings = {.timing = TDG_TIMING_IMMEDIATE}};
+        .uri = "a:1",
+        .read = read_it,
+        .settings = &(tdg_settings_t){.timing = TDG_TIMING_IMMEDIATE}};
     struct fixture *f = open_with(state, NULL);
 
     assert_int_equal(tdg_server_configure(f->served.server, FOR_URI("a:1"), &slow), 0);

@@ -2,7 +2,7 @@
  *
  * The hub from one thread: what it says to workers and to watchers. With threads:
  * hub_threads_test.c. */
-#include "server/hub.h"
+#include "server/hub/hub.h"
 
 #include <stdio.h>
 
@@ -114,11 +114,11 @@ static int done(struct world *w, const char *uri, int error) {
 
 /* The returned change is the caller's. */
 static tdg__change_t *take_change(struct world *w, int worker) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &news, 1), 1);
-    assert_non_null(news.change);
-    return news.change;
+    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &entry, 1), 1);
+    assert_non_null(entry.change);
+    return entry.change;
 }
 
 static void expect_change(struct world *w, int worker, const char *uri, uint64_t number) {
@@ -131,21 +131,21 @@ static void expect_change(struct world *w, int worker, const char *uri, uint64_t
 
 static void expect_answer(struct world *w, int worker, const char *name, int error,
                           uint64_t number) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &news, 1), 1);
-    assert_null(news.change);
-    assert_string_equal(news.target.name, name);
-    assert_int_equal(news.error, error);
+    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &entry, 1), 1);
+    assert_null(entry.change);
+    assert_string_equal(entry.target.name, name);
+    assert_int_equal(entry.error, error);
     if (error == 0)
-        assert_int_equal(news.number, number);
-    tdg__free((char *)(uintptr_t)news.target.name);
+        assert_int_equal(entry.number, number);
+    tdg__free((char *)(uintptr_t)entry.target.name);
 }
 
 static void expect_nothing(struct world *w, int worker) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &news, 1), 0);
+    assert_int_equal(tdg__inbox_take(w->inboxes[worker], &entry, 1), 0);
 }
 
 /* ---- Publishing --------------------------------------------------------- */
@@ -209,13 +209,13 @@ static void several_are_published_together(void **state) {
 static void where_one_has_no_room_for_all_nobody_gets_any(void **state) {
     struct world *w = *state;
     tdg__change_t *changes[3];
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
     for (int i = 0; i < ROOM - 2; i++)
         assert_int_equal(publish(w, "a:0"), 0);
     for (int i = 0; i < WORKERS - 1; i++) {
-        while (tdg__inbox_take(w->inboxes[i], &news, 1) == 1)
-            tdg__change_unref(news.change);
+        while (tdg__inbox_take(w->inboxes[i], &entry, 1) == 1)
+            tdg__change_unref(entry.change);
     }
     prepare(w, changes, 3);
     assert_int_equal(tdg__hub_has_room(w->hub, 3), TDG_EAGAIN);
@@ -432,31 +432,31 @@ static void where_one_has_no_room_nobody_gets_it(void **state) {
 
 static void what_one_merges_is_unfiltered_for_all(void **state) {
     struct world *w = *state;
-    tdg__news_t news[ROOM];
+    tdg__inbox_entry_t entries[ROOM];
 
     fill(w);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tdg__inbox_take(w->inboxes[i], news, ROOM), ROOM);
+        assert_int_equal(tdg__inbox_take(w->inboxes[i], entries, ROOM), ROOM);
         for (int k = 0; k < ROOM; k++)
-            tdg__change_unref(news[k].change);
+            tdg__change_unref(entries[k].change);
     }
     assert_int_equal(publish(w, "a:3"), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tdg__inbox_take(w->inboxes[i], news, ROOM), 1);
-        assert_int_equal(news[0].number, ROOM + 1);
-        assert_true(news[0].unfiltered);
-        tdg__change_unref(news[0].change);
+        assert_int_equal(tdg__inbox_take(w->inboxes[i], entries, ROOM), 1);
+        assert_int_equal(entries[0].number, ROOM + 1);
+        assert_true(entries[0].unfiltered);
+        tdg__change_unref(entries[0].change);
     }
-    assert_int_equal(tdg__inbox_take(w->inboxes[2], news, ROOM), ROOM);
+    assert_int_equal(tdg__inbox_take(w->inboxes[2], entries, ROOM), ROOM);
     for (int k = 0; k < ROOM; k++) {
-        assert_int_equal(news[k].number, k < 2 ? k + 1 : k + 2);
-        assert_int_equal(news[k].unfiltered, k == ROOM - 1);
-        tdg__change_unref(news[k].change);
+        assert_int_equal(entries[k].number, k < 2 ? k + 1 : k + 2);
+        assert_int_equal(entries[k].unfiltered, k == ROOM - 1);
+        tdg__change_unref(entries[k].change);
     }
     assert_int_equal(publish(w, "a:3"), 0);
-    assert_int_equal(tdg__inbox_take(w->inboxes[0], news, ROOM), 1);
-    assert_false(news[0].unfiltered);
-    tdg__change_unref(news[0].change);
+    assert_int_equal(tdg__inbox_take(w->inboxes[0], entries, ROOM), 1);
+    assert_false(entries[0].unfiltered);
+    tdg__change_unref(entries[0].change);
 }
 
 /* ---- Watching ----------------------------------------------------------- */
@@ -659,12 +659,12 @@ static void one_name_is_another_target_for_each_kind(void **state) {
         assert_int_equal(tdg__hub_watch(w->hub, w->inboxes[0], &targets[i]), TDG_EAGAIN);
     expect_log(w, "+tools +tools +tools ");
     for (size_t i = 0; i < 3; i++) {
-        tdg__news_t news;
+        tdg__inbox_entry_t entry;
 
         assert_int_equal(tdg__hub_watch_done(w->hub, &targets[i], 0), 0);
-        assert_int_equal(tdg__inbox_take(w->inboxes[0], &news, 1), 1);
-        assert_true(tdg__target_equal(&news.target, &targets[i]));
-        tdg__free((char *)(uintptr_t)news.target.name);
+        assert_int_equal(tdg__inbox_take(w->inboxes[0], &entry, 1), 1);
+        assert_true(tdg__target_equal(&entry.target, &targets[i]));
+        tdg__free((char *)(uintptr_t)entry.target.name);
     }
 }
 
@@ -971,13 +971,13 @@ static void what_is_published_or_said_while_start_runs_beats_its_answer(void **s
         int answer;
         bool absent;
     } cases[] = {
-        {create_inside,        TDG_WATCH_ABSENT, false},
-        {delete_inside,        TDG_WATCH_EXISTS, true },
+        {create_inside, TDG_WATCH_ABSENT, false},
+        {delete_inside, TDG_WATCH_EXISTS, true},
         {say_it_exists_inside, TDG_WATCH_ABSENT, false},
-        {correct_it_inside,    TDG_WATCH_ABSENT, false},
-        {correct_it_inside,    TDG_EAGAIN,       false},
-        {delete_inside,        0,                false}, /* it says nothing of that */
-        {NULL,                 TDG_WATCH_ABSENT, true },
+        {correct_it_inside, TDG_WATCH_ABSENT, false},
+        {correct_it_inside, TDG_EAGAIN, false},
+        {delete_inside, 0, false}, /* it says nothing of that */
+        {NULL, TDG_WATCH_ABSENT, true},
     };
     struct world *w = *state;
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "server/hub.h"
+#include "server/hub/hub.h"
 #include "support.h"
 
 #define URI(text) (&(const tdg__target_t){TDG__TARGET_URI, (text), strlen(text)})
@@ -91,11 +91,11 @@ static void *publish_all(void *arg) {
     return NULL;
 }
 
-static void note_change(struct worker *w, const tdg__news_t *news) {
-    w->seen[w->n_seen++] = news->number;
-    w->unfiltered += news->unfiltered ? 1 : 0;
-    w->last_of[news->change->name[2] - '0'] = news->number;
-    tdg__change_unref(news->change);
+static void note_change(struct worker *w, const tdg__inbox_entry_t *entry) {
+    w->seen[w->n_seen++] = entry->number;
+    w->unfiltered += entry->unfiltered ? 1 : 0;
+    w->last_of[entry->change->name[2] - '0'] = entry->number;
+    tdg__change_unref(entry->change);
 }
 
 /* Takes until the last number was seen. */
@@ -103,13 +103,13 @@ static void *take_all(void *arg) {
     struct worker *w = arg;
 
     while (w->n_seen == 0 || w->seen[w->n_seen - 1] < ALL) {
-        tdg__news_t news[16];
+        tdg__inbox_entry_t entries[16];
         size_t n;
 
         event_wait(&w->woken);
-        while ((n = tdg__inbox_take(w->inbox, news, COUNT(news))) > 0)
+        while ((n = tdg__inbox_take(w->inbox, entries, COUNT(entries))) > 0)
             for (size_t i = 0; i < n; i++)
-                note_change(w, &news[i]);
+                note_change(w, &entries[i]);
     }
     return NULL;
 }
@@ -195,15 +195,15 @@ static void with_small_inboxes_order_and_the_last_of_each_resource_stay(void **s
 }
 
 static void take_until_last(tdg__inbox_t *inbox, uint64_t last) {
-    tdg__news_t news = {.number = 0};
+    tdg__inbox_entry_t entry = {.number = 0};
 
-    for (size_t spins = 0; spins < MAX_SPINS && news.number < last; spins++) {
-        if (tdg__inbox_take(inbox, &news, 1) == 1)
-            tdg__change_unref(news.change);
+    for (size_t spins = 0; spins < MAX_SPINS && entry.number < last; spins++) {
+        if (tdg__inbox_take(inbox, &entry, 1) == 1)
+            tdg__change_unref(entry.change);
         else
             sched_yield();
     }
-    assert_int_equal(news.number, last);
+    assert_int_equal(entry.number, last);
 }
 
 static void publishers_try_again_until_a_full_inbox_is_taken_from(void **state) {
@@ -240,7 +240,7 @@ struct visitor {
 static bool visit(struct visitor *v) {
     struct event woken = EVENT_INIT;
     tdg__inbox_t *inbox;
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
     uint64_t number;
     bool complete = true;
 
@@ -251,9 +251,9 @@ static bool visit(struct visitor *v) {
         sched_yield();
     tdg__hub_leave(v->hub, inbox);
     tdg__inbox_close(inbox); /* `woken` goes now */
-    while (tdg__inbox_take(inbox, &news, 1) == 1) {
-        complete &= news.number == ++number;
-        tdg__change_unref(news.change);
+    while (tdg__inbox_take(inbox, &entry, 1) == 1) {
+        complete &= entry.number == ++number;
+        tdg__change_unref(entry.change);
     }
     tdg__inbox_unref(inbox);
     return complete;
@@ -353,18 +353,18 @@ static void slow_done(struct slow *s) {
 }
 
 static void expect_answer(tdg__inbox_t *inbox, int error) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(inbox, &news, 1), 1);
-    assert_null(news.change);
-    assert_int_equal(news.error, error);
-    tdg__free((char *)(uintptr_t)news.target.name);
+    assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 1);
+    assert_null(entry.change);
+    assert_int_equal(entry.error, error);
+    tdg__free((char *)(uintptr_t)entry.target.name);
 }
 
 static void expect_nothing(tdg__inbox_t *inbox) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(inbox, &news, 1), 0);
+    assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 0);
 }
 
 static void *unwatch_first(void *arg) {
@@ -464,10 +464,10 @@ static void an_answer_from_another_thread_may_be_faster_than_start(void **state)
     event_set(&s.go_on);
     pthread_join(thread, NULL);
 
-    tdg__news_t news;
-    assert_int_equal(tdg__inbox_take(s.inboxes[0], &news, 1), 1);
-    assert_int_equal(news.number, 1);
-    tdg__change_unref(news.change);
+    tdg__inbox_entry_t entry;
+    assert_int_equal(tdg__inbox_take(s.inboxes[0], &entry, 1), 1);
+    assert_int_equal(entry.number, 1);
+    tdg__change_unref(entry.change);
     expect_answer(s.inboxes[0], 0);
     slow_done(&s);
     assert_int_equal(s.log, 12);
@@ -583,27 +583,27 @@ struct fickle {
 };
 
 static void fickle_take(struct fickle *f) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    while (tdg__inbox_take(f->inbox, &news, 1) == 1) {
-        if (news.change != NULL) {
-            check(f->source, news.number > f->last_number);
-            f->last_number = news.number;
-        } else if (news.error == 0) {
+    while (tdg__inbox_take(f->inbox, &entry, 1) == 1) {
+        if (entry.change != NULL) {
+            check(f->source, entry.number > f->last_number);
+            f->last_number = entry.number;
+        } else if (entry.error == 0) {
             /* A target that somebody else has had armed before: an older number. */
-            check(f->source, news.number > 0);
+            check(f->source, entry.number > 0);
         }
-        if (news.change == NULL) {
-            size_t i = index_of(&news.target);
+        if (entry.change == NULL) {
+            size_t i = index_of(&entry.target);
 
             check(f->source, f->has[i] == WAITS); /* none that is outdated */
-            f->has[i] = news.error == 0 ? YES : NO;
+            f->has[i] = entry.error == 0 ? YES : NO;
             f->answers++;
-            if (news.error == 0)
+            if (entry.error == 0)
                 check(f->source, atomic_load(&f->source->targets[i].on));
-            tdg__free((char *)(uintptr_t)news.target.name);
+            tdg__free((char *)(uintptr_t)entry.target.name);
         }
-        tdg__change_unref(news.change);
+        tdg__change_unref(entry.change);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/inbox.h"
+#include "server/hub/inbox.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -76,35 +76,35 @@ static tdg__answer_t *put_answer(tdg__inbox_t *inbox, const char *uri, int error
 
 static void expect_change(tdg__inbox_t *inbox, const char *uri, uint64_t number,
                           bool unfiltered) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(inbox, &news, 1), 1);
-    assert_non_null(news.change);
-    assert_string_equal(news.change->name, uri);
-    assert_int_equal(news.change->number, number);
-    assert_int_equal(news.number, number);
-    assert_int_equal(news.unfiltered, unfiltered);
-    tdg__change_unref(news.change);
+    assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 1);
+    assert_non_null(entry.change);
+    assert_string_equal(entry.change->name, uri);
+    assert_int_equal(entry.change->number, number);
+    assert_int_equal(entry.number, number);
+    assert_int_equal(entry.unfiltered, unfiltered);
+    tdg__change_unref(entry.change);
 }
 
 static void expect_answer(tdg__inbox_t *inbox, const char *uri, int error,
                           uint64_t number) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(inbox, &news, 1), 1);
-    assert_null(news.change);
-    assert_int_equal(news.target.kind, TDG__TARGET_URI);
-    assert_int_equal(news.target.len, strlen(uri));
-    assert_string_equal(news.target.name, uri);
-    assert_int_equal(news.error, error);
-    assert_int_equal(news.number, number);
-    tdg__free((char *)(uintptr_t)news.target.name);
+    assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 1);
+    assert_null(entry.change);
+    assert_int_equal(entry.target.kind, TDG__TARGET_URI);
+    assert_int_equal(entry.target.len, strlen(uri));
+    assert_string_equal(entry.target.name, uri);
+    assert_int_equal(entry.error, error);
+    assert_int_equal(entry.number, number);
+    tdg__free((char *)(uintptr_t)entry.target.name);
 }
 
 static void expect_nothing(tdg__inbox_t *inbox) {
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
-    assert_int_equal(tdg__inbox_take(inbox, &news, 1), 0);
+    assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 0);
     assert_null(tdg__inbox_take_tasks(inbox));
 }
 
@@ -125,16 +125,16 @@ static void changes_come_out_as_they_went_in(void **state) {
 
 static void several_can_be_taken_at_once(void **state) {
     struct box *b = *state;
-    tdg__news_t news[MAX];
+    tdg__inbox_entry_t entries[MAX];
 
     for (uint64_t n = 1; n <= 5; n++)
         assert_int_equal(put(b->inbox, "a:1", n), 0);
-    assert_int_equal(tdg__inbox_take(b->inbox, news, 3), 3);
-    assert_int_equal(tdg__inbox_take(b->inbox, news + 3, MAX - 3), 2);
-    assert_int_equal(tdg__inbox_take(b->inbox, news + 5, 0), 0);
+    assert_int_equal(tdg__inbox_take(b->inbox, entries, 3), 3);
+    assert_int_equal(tdg__inbox_take(b->inbox, entries + 3, MAX - 3), 2);
+    assert_int_equal(tdg__inbox_take(b->inbox, entries + 5, 0), 0);
     for (uint64_t n = 1; n <= 5; n++) {
-        assert_int_equal(news[n - 1].number, n);
-        tdg__change_unref(news[n - 1].change);
+        assert_int_equal(entries[n - 1].number, n);
+        tdg__change_unref(entries[n - 1].change);
     }
 }
 
@@ -165,18 +165,18 @@ static void an_answer_stands_behind_the_changes_below_its_number(void **state) {
 
 static void an_answer_is_taken_alone(void **state) {
     struct box *b = *state;
-    tdg__news_t news[MAX];
+    tdg__inbox_entry_t entries[MAX];
     tdg__answer_t *answer;
 
     assert_int_equal(put(b->inbox, "a:1", 1), 0);
     answer = put_answer(b->inbox, "w:1", 0, 2);
     assert_int_equal(put(b->inbox, "a:1", 3), 0);
     for (uint64_t n = 1; n <= 3; n++) {
-        assert_int_equal(tdg__inbox_take(b->inbox, news, MAX), 1);
-        assert_int_equal(news[0].number, n);
-        assert_int_equal(news[0].change == NULL, n == 2);
-        tdg__change_unref(news[0].change);
-        tdg__free((char *)(uintptr_t)news[0].target.name);
+        assert_int_equal(tdg__inbox_take(b->inbox, entries, MAX), 1);
+        assert_int_equal(entries[0].number, n);
+        assert_int_equal(entries[0].change == NULL, n == 2);
+        tdg__change_unref(entries[0].change);
+        tdg__free((char *)(uintptr_t)entries[0].target.name);
     }
     expect_nothing(b->inbox);
     tdg__inbox_drop_answer(b->inbox, answer);
@@ -384,7 +384,7 @@ static void the_newest_of_a_uri_is_merged_with_first(void **state) {
 
 static void a_list_is_no_uri_of_the_same_name_and_always_fits_in(void **state) {
     struct box *b = *state;
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
 
     for (uint64_t n = 1; n <= MAX; n++)
         assert_int_equal(put(b->inbox, "tools", n), 0);
@@ -398,10 +398,10 @@ static void a_list_is_no_uri_of_the_same_name_and_always_fits_in(void **state) {
     for (uint64_t n = 0; n < 3; n++) {
         static const uint64_t numbers[] = {MAX + 1, MAX + 3, MAX + 4};
 
-        assert_int_equal(tdg__inbox_take(b->inbox, &news, 1), 1);
-        assert_int_equal(news.change->kind, TDG__TARGET_LIST);
-        assert_int_equal(news.number, numbers[n]);
-        tdg__change_unref(news.change);
+        assert_int_equal(tdg__inbox_take(b->inbox, &entry, 1), 1);
+        assert_int_equal(entry.change->kind, TDG__TARGET_LIST);
+        assert_int_equal(entry.number, numbers[n]);
+        tdg__change_unref(entry.change);
     }
     expect_nothing(b->inbox);
     assert_int_equal(put(b->inbox, "b:1", MAX + 5), 0);
@@ -429,7 +429,7 @@ static void a_list_is_not_kept_away_by_its_own_changes(void **state) {
     enum { ROUNDS = 1000 };
     tdg__inbox_t *inbox;
     uint64_t number = 0, last = 0;
-    tdg__news_t news;
+    tdg__inbox_entry_t entry;
     char uri[16];
 
     (void)state;
@@ -442,12 +442,12 @@ static void a_list_is_not_kept_away_by_its_own_changes(void **state) {
         snprintf(uri, sizeof(uri), "b:%d", i);
         assert_int_equal(put(inbox, uri, ++number), 0);
         assert_int_equal(put_target(inbox, LIST("tools"), ++number), 0);
-        assert_int_equal(tdg__inbox_take(inbox, &news, 1), 1);
-        if (news.change->kind == TDG__TARGET_LIST) {
-            assert_true(news.number - last <= 3 * ROUNDS);
-            last = news.number;
+        assert_int_equal(tdg__inbox_take(inbox, &entry, 1), 1);
+        if (entry.change->kind == TDG__TARGET_LIST) {
+            assert_true(entry.number - last <= 3 * ROUNDS);
+            last = entry.number;
         }
-        tdg__change_unref(news.change);
+        tdg__change_unref(entry.change);
     }
     assert_true(last >= 9 * ROUNDS);
     tdg__inbox_unref(inbox);
@@ -675,7 +675,7 @@ static bool take_all(struct sleeper *s) {
     bool in_order = true;
 
     while (last < CHANGES || tasks < POSTERS * TASKS) {
-        tdg__news_t news[SMALL];
+        tdg__inbox_entry_t entries[SMALL];
         tdg__task_t *task, *next;
         size_t n;
 
@@ -685,11 +685,11 @@ static bool take_all(struct sleeper *s) {
             task->run(task, true);
             tasks++;
         }
-        while ((n = tdg__inbox_take(s->inbox, news, SMALL)) > 0)
+        while ((n = tdg__inbox_take(s->inbox, entries, SMALL)) > 0)
             for (size_t i = 0; i < n; i++) {
-                in_order &= news[i].number > last;
-                last = news[i].number;
-                tdg__change_unref(news[i].change);
+                in_order &= entries[i].number > last;
+                last = entries[i].number;
+                tdg__change_unref(entries[i].change);
             }
     }
     return in_order;

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "served.h"
-#include "server/call.h"
-#include "server/worker.h"
+#include "server/context/context.h"
+#include "server/mcp/call.h"
 #include "unit/targets.h"
 
 enum { CLIENTS = 16 };
@@ -401,8 +401,7 @@ static void the_limits_of_all_hold_for_all_workers_together(void **state) {
 /* ---- Workers that do not answer ----------------------------------------- */
 
 static void post_to(struct fixture *f, int worker, tdg__task_t *task) {
-    tdg__inbox_post(tdg__worker_inbox(tdg__server_worker(f->served.server, worker)),
-                    task);
+    tdg__inbox_post(tdg__server_worker(f->served.server, worker)->inbox, task);
 }
 
 /* As a callback of the program that hangs. */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "served.h"
-#include "server/limits.h"
-#include "server/worker.h"
+#include "server/context/context.h"
+#include "server/context/limits.h"
 
 enum {
     LARGE = 8 << 20,
@@ -51,11 +51,11 @@ static int teardown(void **state) {
 }
 
 static size_t used(struct fixture *f) {
-    return tdg__budget_used(tdg__server_answers(f->served.server));
+    return tdg__budget_used(f->served.server->answers);
 }
 
 static size_t reserved(struct fixture *f) {
-    return tdg__budget_reserved(tdg__server_answers(f->served.server));
+    return tdg__budget_reserved(f->served.server->answers);
 }
 
 static void call_hold(struct client *client) {
@@ -330,7 +330,7 @@ static void listen_to_many(struct client *client) {
 
 static void a_large_acknowledgement_is_refused_where_there_is_no_room(void **state) {
     struct fixture *f = *state;
-    tdg__budget_t *answers = tdg__server_answers(f->served.server);
+    tdg__budget_t *answers = f->served.server->answers;
 
     assert_true(tdg__budget_take(answers, TDG__ANSWERS_MAX));
     listen_to_many(&f->other);

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "served.h"
-#include "server/hub.h"
-#include "server/server.h"
+#include "server/api/server.h"
+#include "server/hub/hub.h"
 #include "unit/targets.h"
 
 struct fixture {
@@ -29,7 +29,7 @@ static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     if (target->kind == TDG_TARGET_LIST && f->answer != TDG_ESTREAMS)
         return 0;
     atomic_fetch_add(&f->starts, 1);
-    return f->answer == TDG_ESTREAMS ? TDG_EAGAIN : f->answer;
+    return f->answer == TDG_ESTREAMS ? TDG_WATCH_PENDING : f->answer;
 }
 
 static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -52,8 +52,7 @@ static struct fixture *open_with(void **state, const tdg_server_opts_t *opts) {
 static struct fixture *open_watched(void **state, unsigned workers, int answer) {
     struct fixture *f = *state;
     const tdg_server_opts_t opts = {
-        .workers = workers, .linger_ms = 10, .watcher = {start, stop, f}
-    };
+        .workers = workers, .linger_ms = 10, .watcher = &(tdg_watcher_t){start, stop, f}};
 
     f->answer = answer;
     return open_with(state, &opts);
@@ -289,7 +288,7 @@ static void a_cursor_that_is_not_known_is_not_resumed(void **state) {
 
 static void a_cursor_that_was_never_given_out_is_not_resumed(void **state) {
     struct fixture *f = open_with(state, NULL);
-    tdg__hub_t *hub = tdg__server_hub(f->served.server);
+    tdg__hub_t *hub = f->served.server->hub;
     uint64_t last = tdg__hub_last_number(hub);
     char meta[128];
 
@@ -415,7 +414,7 @@ static void somebody_watches_while_somebody_listens(void **state) {
 }
 
 static void waits_for_its_watcher(void **state) {
-    struct fixture *f = open_watched(state, 3, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 3, TDG_WATCH_PENDING);
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
     listen_to(&f->two, "{'resourceSubscriptions':['a:1','t:{x}']}");
@@ -437,7 +436,7 @@ static void waits_for_its_watcher(void **state) {
 }
 
 static void a_watcher_that_fails_is_left_out(void **state) {
-    struct fixture *f = open_watched(state, 2, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 2, TDG_WATCH_PENDING);
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
     WAIT_UNTIL(&f->one, f->starts == 2);
@@ -481,7 +480,7 @@ static void every_code_of_start_refuses_its_target_alone(void **state) {
     for (size_t i = 0; i <= count; i++) {
         int code = i < count ? all_codes[i] : -12345;
 
-        if (code == TDG_EAGAIN || code == TDG_ESTREAMS) /* the latter is `start`'s own */
+        if (code == TDG_ESTREAMS) /* which is `start`'s own */
             continue;
         f->answer = code;
         modern_listen(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
@@ -500,13 +499,11 @@ static void every_code_of_an_answer_refuses_its_target_alone(void **state) {
     const size_t count = sizeof(all_codes) / sizeof(all_codes[0]);
 
     f->spared = "a:2";
-    open_watched(state, 1, TDG_EAGAIN);
+    open_watched(state, 1, TDG_WATCH_PENDING);
     for (size_t i = 0; i <= count; i++) {
         int code = i < count ? all_codes[i] : -12345;
         int before = f->starts;
 
-        if (code == TDG_EAGAIN)
-            continue;
         listen_to(&f->one, "{'resourceSubscriptions':['a:1','a:2']}");
         WAIT_UNTIL(&f->one, f->starts == before + 1);
         assert_int_equal(tdg_server_watch_done(f->served.server, FOR_URI("a:1"), code),
@@ -555,7 +552,7 @@ static void a_uri_may_look_like_a_list(void **state) {
 }
 
 static void a_legacy_subscribe_waits_for_its_watcher(void **state) {
-    struct fixture *f = open_watched(state, 2, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 2, TDG_WATCH_PENDING);
 
     legacy_initialize(&f->one, LATEST_LEGACY);
     legacy_join(&f->two, &f->one);
@@ -644,7 +641,7 @@ static void what_has_come_and_gone_since_is_known(void **state) {
 
 /* Both come while the watcher still looks. */
 static void who_awaits_and_who_does_not_may_wait_together(void **state) {
-    struct fixture *f = open_watched(state, 1, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 1, TDG_WATCH_PENDING);
 
     open_session(f);
     client_connect(&f->two, f->served.port);
@@ -687,7 +684,7 @@ static void what_was_deleted_meanwhile_is_told_as_that(void **state) {
 
 /* After ten seconds the subscription counts, and something may have changed meanwhile. */
 static void a_watcher_that_never_answers_is_not_waited_for(void **state) {
-    struct fixture *f = open_watched(state, 3, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 3, TDG_WATCH_PENDING);
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
     legacy_initialize(&f->two, LATEST_LEGACY);
@@ -718,11 +715,10 @@ static void a_stream_has_its_time(void **state) {
 /* Its watcher has not answered when its time is over. */
 static void a_stream_that_was_never_acknowledged_fails(void **state) {
     struct fixture *f = *state;
-    const tdg_server_opts_t opts = {
-        .stream_lifetime_ms = 100, .watcher = {start, stop, f}
-    };
+    const tdg_server_opts_t opts = {.stream_lifetime_ms = 100,
+                                    .watcher = &(tdg_watcher_t){start, stop, f}};
 
-    f->answer = TDG_EAGAIN;
+    f->answer = TDG_WATCH_PENDING;
     open_with(state, &opts);
     listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
     client_expect(&f->one, "'message':'The stream has ended before it was acknowledged'");
@@ -730,7 +726,7 @@ static void a_stream_that_was_never_acknowledged_fails(void **state) {
 }
 
 static void a_server_that_stops_says_so_before_an_acknowledgement(void **state) {
-    struct fixture *f = open_watched(state, 1, TDG_EAGAIN);
+    struct fixture *f = open_watched(state, 1, TDG_WATCH_PENDING);
 
     listen_to(&f->one, "{'resourceSubscriptions':['a:1']}");
     tdg_server_stop_soon(f->served.server);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "served.h"
-#include "server/log.h"
+#include "server/log/log.h"
 
 /* ---- What was said ------------------------------------------------------ */
 
@@ -138,12 +138,12 @@ static void a_message_is_one_line_of_text(void **state) {
     static const struct {
         const char *text, *expected;
     } rows[] = {
-        {"plain",            "plain"     },
-        {"a\nb\r\tc\x1b[",   "a?b??c?["  },
-        {"\x7f",             "?"         },
-        {"\xc3\xa4",         "\xc3\xa4"  },
+        {"plain", "plain"},
+        {"a\nb\r\tc\x1b[", "a?b??c?["},
+        {"\x7f", "?"},
+        {"\xc3\xa4", "\xc3\xa4"},
         {"\xc2\x9b\xc2\xa0", "??\xc2\xa0"},
-        {"\xff \xc3\xa4",    "? ??"      },
+        {"\xff \xc3\xa4", "? ??"},
     };
     struct lines *lines = *state;
     tdg_server_opts_t opts = {.log = write_down, .log_user = lines};

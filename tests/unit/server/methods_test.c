@@ -88,14 +88,14 @@ static void give_back(void *user) {
 static void add_resources(struct fixture *f) {
     const tdg_resource_t resources[] = {
         {.uri = "a:1", .name = "r", .read = read_uri, .user = f},
-        { .uri = "a:2",
+        {.uri = "a:2",
          .name = "r",
          .mime_type = "text/plain",
          .ttl_ms = 50,
          .private_content = true,
          .read = read_uri,
          .user = f},
-        {                                         .uri = "a:3",
+        {.uri = "a:3",
          .name = "r",
          .read = read_and_go,
          .user = f,
@@ -108,7 +108,7 @@ static void add_resources(struct fixture *f) {
          .read = read_uri,
          .complete = suggest,
          .user = f},
-        {.uri_template = "u:{x}",               .name = "u", .read = read_uri, .user = f},
+        {.uri_template = "u:{x}", .name = "u", .read = read_uri, .user = f},
     };
 
     for (size_t i = 0; i < COUNT(resources); i++)
@@ -132,7 +132,7 @@ static void add_others(struct fixture *f) {
          .get = greet,
          .complete = suggest,
          .user = f},
-        {.name = "plain", .get = echo,          .user = f           },
+        {.name = "plain", .get = echo, .user = f},
     };
 
     for (size_t i = 0; i < COUNT(tools); i++)
@@ -148,7 +148,7 @@ static int setup(void **state) {
 
     fake_start(&f->fake);
     assert_int_equal(tdg__catalogue_create(NULL, NULL, &f->catalogue), 0);
-    f->fake.server.catalogue = f->catalogue;
+    f->fake.server.shared.catalogue = f->catalogue;
     add_resources(f);
     add_others(f);
     return 0;
@@ -265,11 +265,11 @@ static void lists_hold_the_definitions(void **state) {
     } rows[] = {
         {{.method = TDG__M_TEMPLATES},
          "{'resourceTemplates':[{'uriTemplate':'t:{x}', 'name':'t'},"
-         "{'uriTemplate':'u:{x}', 'name':'u'}]}"                  },
+         "{'uriTemplate':'u:{x}', 'name':'u'}]}"},
         {{.method = TDG__M_TOOLS},
          "{'tools':[{'name':'echo', 'inputSchema':{'type':'object',"
          "'properties':{'region':{'x-mcp-header':'Region'}}}},"
-         "{'name':'keep', 'inputSchema':{'type':'object'}}]}"     },
+         "{'name':'keep', 'inputSchema':{'type':'object'}}]}"},
         {{.method = TDG__M_PROMPTS},
          "{'prompts':[{'name':'greet', 'description':'d', 'arguments':["
          "{'name':'name', 'required':true}, {'name':'mood'},"
@@ -303,10 +303,10 @@ static void lists_go_on_from_page_to_page(void **state) {
 
 static void a_page_that_never_was_is_refused(void **state) {
     const struct question questions[] = {
-        {.method = TDG__M_RESOURCES, .what = "no" },
-        {.method = TDG__M_TEMPLATES, .what = ""   },
-        {.method = TDG__M_TOOLS,     .what = "1.2"},
-        {.method = TDG__M_PROMPTS,   .what = "x"  },
+        {.method = TDG__M_RESOURCES, .what = "no"},
+        {.method = TDG__M_TEMPLATES, .what = ""},
+        {.method = TDG__M_TOOLS, .what = "1.2"},
+        {.method = TDG__M_PROMPTS, .what = "x"},
     };
 
     for (size_t i = 0; i < COUNT(questions); i++) {
@@ -321,9 +321,9 @@ static void reads_resources_and_templates(void **state) {
     static const struct {
         const char *uri, *mime_type, *ttl_ms, *scope;
     } rows[] = {
-        {"a:1", "",                         "0",  "public" },
+        {"a:1", "", "0", "public"},
         {"a:2", "'mimeType':'text/plain',", "50", "private"},
-        {"t:5", "",                         "7",  "public" },
+        {"t:5", "", "7", "public"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -346,12 +346,12 @@ static void reading_fails_as_era_and_dialect_have_it(void **state) {
         int legacy, modern, erlmcp;
         bool is_invalid;
     } rows[] = {
-        {"a:9",    -32002, -32602, -32001, false},
+        {"a:9", -32002, -32602, -32001, false},
         {"t:gone", -32002, -32602, -32001, false},
-        {"",       -32602, -32602, -32022, true },
-        {"nope",   -32602, -32602, -32022, true },
-        {"t:a b",  -32602, -32602, -32022, true },
-        {"t:%zz",  -32602, -32602, -32022, true },
+        {"", -32602, -32602, -32022, true},
+        {"nope", -32602, -32602, -32022, true},
+        {"t:a b", -32602, -32602, -32022, true},
+        {"t:%zz", -32602, -32602, -32022, true},
     };
 
     for (size_t i = 0; i < COUNT(rows) * 3; i++) {
@@ -461,12 +461,12 @@ static void tools_are_called_if_headers_mirror_the_arguments(void **state) {
         char header[4]; /* empty: none */
         int code;
     } rows[] = {
-        {"{'region':'eu'}", "eu", 0     },
+        {"{'region':'eu'}", "eu", 0},
         {"{'region':'eu'}", "us", -32020},
-        {"{'region':'eu'}", "",   -32020},
-        {"{}",              "",   0     },
-        {NULL,              "",   0     },
-        {NULL,              "eu", -32020},
+        {"{'region':'eu'}", "", -32020},
+        {"{}", "", 0},
+        {NULL, "", 0},
+        {NULL, "eu", -32020},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -498,16 +498,16 @@ static void what_does_not_exist_or_lacks_something_is_refused(void **state) {
         tdg__method_t method;
         const char *name, *arguments, *message;
     } rows[] = {
-        {TDG__M_CALL,     "none",  NULL,                      "Unknown tool: none"                     },
-        {TDG__M_CALL,     "greet", NULL,                      "Unknown tool: greet"                    },
-        {TDG__M_PROMPT,   "echo",  NULL,                      "Unknown prompt: echo"                   },
-        {TDG__M_PROMPT,   "greet", NULL,                      "Missing required arguments: name, where"},
-        {TDG__M_PROMPT,   "greet", "{'where':'x'}",           "Missing required arguments: name"       },
-        {TDG__M_PROMPT,   "greet", "{'name':'a', 'where':1}",
-         "The argument must be a string: where"                                                        },
-        {TDG__M_PROMPT,   "plain", "{'a':null}",              "The argument must be a string: a"       },
-        {TDG__M_COMPLETE, "none",  NULL,                      "Unknown reference: none"                },
-        {TDG__M_COMPLETE, "greet", NULL,                      "Unknown reference: greet"               },
+        {TDG__M_CALL, "none", NULL, "Unknown tool: none"},
+        {TDG__M_CALL, "greet", NULL, "Unknown tool: greet"},
+        {TDG__M_PROMPT, "echo", NULL, "Unknown prompt: echo"},
+        {TDG__M_PROMPT, "greet", NULL, "Missing required arguments: name, where"},
+        {TDG__M_PROMPT, "greet", "{'where':'x'}", "Missing required arguments: name"},
+        {TDG__M_PROMPT, "greet", "{'name':'a', 'where':1}",
+         "The argument must be a string: where"},
+        {TDG__M_PROMPT, "plain", "{'a':null}", "The argument must be a string: a"},
+        {TDG__M_COMPLETE, "none", NULL, "Unknown reference: none"},
+        {TDG__M_COMPLETE, "greet", NULL, "Unknown reference: greet"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -551,12 +551,12 @@ static void completion_asks_template_or_prompt(void **state) {
         struct question question;
         const char *values;
     } rows[] = {
-        {{TDG__M_COMPLETE, "t:{x}", NULL, false},        "'x', 'v', 'none'"},
-        {{TDG__M_COMPLETE, "t:{x}", "{'c':'d'}", false}, "'x', 'v', 'd'"   },
-        {{TDG__M_COMPLETE, "greet", NULL, true},         "'x', 'v', 'none'"},
-        {{TDG__M_COMPLETE, "u:{x}", NULL, false},        ""                },
-        {{TDG__M_COMPLETE, "plain", NULL, true},         ""                },
-        {{TDG__M_COMPLETE, "a:1", NULL, false},          ""                },
+        {{TDG__M_COMPLETE, "t:{x}", NULL, false}, "'x', 'v', 'none'"},
+        {{TDG__M_COMPLETE, "t:{x}", "{'c':'d'}", false}, "'x', 'v', 'd'"},
+        {{TDG__M_COMPLETE, "greet", NULL, true}, "'x', 'v', 'none'"},
+        {{TDG__M_COMPLETE, "u:{x}", NULL, false}, ""},
+        {{TDG__M_COMPLETE, "plain", NULL, true}, ""},
+        {{TDG__M_COMPLETE, "a:1", NULL, false}, ""},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -581,19 +581,24 @@ static void methods_exist_as_advertised(void **state) {
     } rows[] = {
         {{TDG__M_TOOLS, NULL, NULL, false},
          &info->tools,
-         "Method not found: tools/list",          false},
+         "Method not found: tools/list",
+         false},
         {{TDG__M_CALL, "echo", NULL, false},
          &info->tools,
-         "Method not found: tools/call",          false},
+         "Method not found: tools/call",
+         false},
         {{TDG__M_PROMPTS, NULL, NULL, false},
          &info->prompts,
-         "Method not found: prompts/list",        false},
+         "Method not found: prompts/list",
+         false},
         {{TDG__M_PROMPT, "plain", NULL, false},
          &info->prompts,
-         "Method not found: prompts/get",         false},
+         "Method not found: prompts/get",
+         false},
         {{TDG__M_COMPLETE, "t:{x}", NULL, false},
          &info->completions,
-         "Method not found: completion/complete", true },
+         "Method not found: completion/complete",
+         true},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -692,20 +697,13 @@ static size_t expect_whole_answers(struct fixture *f, const struct question *que
 
 static void every_method_answers_once_when_memory_is_out(void **state) {
     static const struct question questions[] = {
-        {TDG__M_RESOURCES, NULL,    NULL, false},
-        {TDG__M_TEMPLATES, NULL,    NULL, false},
-        {TDG__M_TOOLS,     NULL,    NULL, false},
-        {TDG__M_PROMPTS,   NULL,    NULL, false},
-        {TDG__M_READ,      "a:2",   NULL, false},
-        {TDG__M_READ,      "t:5",   NULL, false},
-        {TDG__M_READ,      "nope",  NULL, false},
-        {TDG__M_READ,      "b:5",   NULL, false},
-        {TDG__M_CALL,      "echo",  NULL, false},
-        {TDG__M_CALL,      "none",  NULL, false},
-        {TDG__M_PROMPT,    "plain", NULL, false},
-        {TDG__M_PROMPT,    "greet", NULL, false},
-        {TDG__M_COMPLETE,  "t:{x}", NULL, false},
-        {TDG__M_COMPLETE,  "plain", NULL, true },
+        {TDG__M_RESOURCES, NULL, NULL, false},   {TDG__M_TEMPLATES, NULL, NULL, false},
+        {TDG__M_TOOLS, NULL, NULL, false},       {TDG__M_PROMPTS, NULL, NULL, false},
+        {TDG__M_READ, "a:2", NULL, false},       {TDG__M_READ, "t:5", NULL, false},
+        {TDG__M_READ, "nope", NULL, false},      {TDG__M_READ, "b:5", NULL, false},
+        {TDG__M_CALL, "echo", NULL, false},      {TDG__M_CALL, "none", NULL, false},
+        {TDG__M_PROMPT, "plain", NULL, false},   {TDG__M_PROMPT, "greet", NULL, false},
+        {TDG__M_COMPLETE, "t:{x}", NULL, false}, {TDG__M_COMPLETE, "plain", NULL, true},
     };
     size_t tries = 0;
 

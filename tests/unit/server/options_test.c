@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
-#include "server/options.h"
+#include "core/engine.h"
+#include "server/api/options.h"
+#include "server/context/context.h"
 #include "support.h"
+
+static int copy(const tdg_server_opts_t *opts, tdg_server_opts_t *ret) {
+    const tdg__given_opts_t given = {opts, sizeof(*opts), sizeof(tdg_settings_t),
+                                     sizeof(tdg_watcher_t)};
+
+    return tdg__options_copy(&given, ret);
+}
 
 static void nothing_given_is_all_defaults(void **state) {
     const tdg_server_opts_t zero = {0};
@@ -9,7 +18,7 @@ static void nothing_given_is_all_defaults(void **state) {
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(tdg__options_copy(i == 0 ? NULL : &zero, &opts), 0);
+        assert_int_equal(copy(i == 0 ? NULL : &zero, &opts), 0);
         assert_string_equal(opts.name, "tidings");
         assert_string_equal(opts.version, tdg_version());
         assert_null(opts.title);
@@ -25,24 +34,43 @@ static void nothing_given_is_all_defaults(void **state) {
 
 static void what_is_given_is_kept_and_copied(void **state) {
     char name[] = "n", title[] = "t";
+    tdg_settings_t settings = {.window_ms = 7};
+    tdg_watcher_t watcher = {.user = name};
     const tdg_server_opts_t given = {.name = name,
                                      .title = title,
                                      .version = "1",
                                      .instructions = "i",
                                      .workers = 64,
+                                     .settings = &settings,
+                                     .watcher = &watcher,
                                      .keepalive_ms = 1,
                                      .flags = TDG_NO_LEGACY};
     tdg_server_opts_t opts;
 
     (void)state;
-    assert_int_equal(tdg__options_copy(&given, &opts), 0);
+    assert_int_equal(copy(&given, &opts), 0);
     name[0] = title[0] = 'x';
+    settings.window_ms = 8;
+    watcher.user = NULL;
     assert_string_equal(opts.name, "n");
     assert_string_equal(opts.title, "t");
+    assert_int_equal(opts.settings->window_ms, 7);
+    assert_ptr_equal(opts.watcher->user, name);
     assert_string_equal(opts.instructions, "i");
     assert_int_equal(opts.workers, 64);
     assert_int_equal(opts.keepalive_ms, 1);
     assert_int_equal(opts.flags, TDG_NO_LEGACY);
+    tdg__options_free(&opts);
+}
+
+static void no_keepalive_is_announced_where_there_is_none(void **state) {
+    const tdg_server_opts_t none = {.keepalive_ms = TDG_NONE, .linger_ms = TDG_NONE};
+    tdg_server_opts_t opts;
+
+    (void)state;
+    assert_int_equal(copy(&none, &opts), 0);
+    assert_int_equal(tdg__options_keepalive(&opts), 0);
+    assert_true(opts.linger_ms == TDG__NO_LINGER);
     tdg__options_free(&opts);
 }
 
@@ -52,8 +80,8 @@ static void nonsense_is_refused(void **state) {
     tdg_server_opts_t opts;
 
     (void)state;
-    assert_int_equal(tdg__options_copy(&many, &opts), TDG_EINVAL);
-    assert_int_equal(tdg__options_copy(&mute, &opts), TDG_EINVAL);
+    assert_int_equal(copy(&many, &opts), TDG_EINVAL);
+    assert_int_equal(copy(&mute, &opts), TDG_EINVAL);
 }
 
 static void nothing_is_lost_where_memory_runs_out(void **state) {
@@ -66,7 +94,7 @@ static void nothing_is_lost_where_memory_runs_out(void **state) {
     for (size_t n = 1; n <= 4; n++) {
         memory_fail(n, MEMORY_ONCE);
         memset(&opts, 0, sizeof(opts));
-        assert_int_equal(tdg__options_copy(&given, &opts), TDG_ENOMEM);
+        assert_int_equal(copy(&given, &opts), TDG_ENOMEM);
         tdg__options_free(&opts);
     }
     for (size_t n = 1; n <= 3; n++) {
@@ -84,6 +112,8 @@ int main(void) {
                                         memory_teardown),
         cmocka_unit_test_setup_teardown(what_is_given_is_kept_and_copied, memory_setup,
                                         memory_teardown),
+        cmocka_unit_test_setup_teardown(no_keepalive_is_announced_where_there_is_none,
+                                        memory_setup, memory_teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, memory_setup,
                                         memory_teardown),
         cmocka_unit_test_setup_teardown(nothing_is_lost_where_memory_runs_out,

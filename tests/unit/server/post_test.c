@@ -214,7 +214,7 @@ static void what_was_said_meanwhile_is_kept(void **state) {
 
 static int start_slowly(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server;
-    return strcmp(target->name, "a:1") == 0 ? TDG_EAGAIN : 0;
+    return strcmp(target->name, "a:1") == 0 ? TDG_WATCH_PENDING : 0;
 }
 
 static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -236,8 +236,7 @@ static bool is_armed(struct served *served) {
  * client has resumed, though another call of the batch goes on. */
 static void a_resumed_batch_acknowledges_what_it_has_answered(void **state) {
     const tdg_server_opts_t opts = {
-        .watcher = {start_slowly, stop_nothing, NULL}
-    };
+        .watcher = &(tdg_watcher_t){start_slowly, stop_nothing, NULL}};
     struct fixture *f = open_with(state, &opts);
     struct client old, get;
     char id[128];

@@ -2,7 +2,7 @@
  *
  * POST /publish: who may, what a body may be, all or nothing, content before the news,
  * and how many subscriptions match. */
-#include "server/publish.h"
+#include "server/http/publish.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 
 #include "base/base64.h"
 #include "served.h"
-#include "server/server.h"
+#include "server/context/matches.h"
 
 enum { SHORT_MS = 10000 };
 
@@ -64,32 +64,33 @@ static void what_is_wrong_is_named_with_its_place(void **state) {
         int index; /* -1: none */
         const char *field, *message;
     } rows[] = {
-        {"",                                                                              400, -1, "",              "Invalid JSON"           },
-        {"{'uri':'a:1'",                                                                  400, -1, "",              "Invalid JSON at byte 12"},
-        {"{'uri':'a:1','uri':'a:2'}",                                                     400, -1, "",              "Invalid JSON"           },
-        {"7",                                                                             400, -1, "",              "object"                 },
-        {"[]",                                                                            400, -1, "",              "1 to 1000"              },
-        {"[7]",                                                                           400, 0,  "",              "must be an object"      },
-        {"{}",                                                                            400, 0,  "uri",           "uri is missing"         },
-        {"{'uri':7}",                                                                     400, 0,  "uri",           "uri must be a string"   },
-        {"{'uri':''}",                                                                    400, 0,  "uri",           "uri is not a valid URI" },
-        {"{'uri':'no scheme'}",                                                           400, 0,  "uri",           "uri is not a valid URI" },
-        {"[{'uri':'a:1'},{'uri':'a:2','metadata':[]}]",                                   400, 1,  "metadata",
-         "metadata must be an object"                                                                                                        },
-        {"{'uri':'a:1','metadata':null}",                                                 400, 0,  "metadata",      "must be an object"      },
-        {"{'uri':'a:1','content':7}",                                                     400, 0,  "content",       "must be a string"       },
-        {"{'uri':'a:1','content':{}}",                                                    400, 0,  "content",       "must be a string"       },
-        {"{'uri':'a:1','content':{'blob':'AA==','x':1}}",                                 400, 0,  "content",       "blob"                   },
-        {"{'uri':'a:1','content':{'blob':'A'}}",                                          400, 0,  "content",       "not base64"             },
-        {"{'uri':'a:1','mimeType':'a/b'}",                                                400, 0,  "mimeType",      "only with"              },
-        {"{'uri':'a:1','content':'','mimeType':''}",                                      400, 0,  "mimeType",      "1 to 255"               },
-        {"{'uri':'a:1','content':'','mimeType':'a\\n'}",                                  400, 0,  "mimeType",      "ASCII"                  },
-        {"{'uri':'a:1','deleted':1}",                                                     400, 0,  "deleted",       "true or false"          },
-        {"{'uri':'a:1','deleted':true,'content':'x'}",                                    400, 0,  "content",       "deleted"                },
-        {"{'uri':'a:1','mimetype':'a/b'}",                                                400, 0,  "mimetype",
-         "mimetype is not known here"                                                                                                        },
+        {"", 400, -1, "", "Invalid JSON"},
+        {"{'uri':'a:1'", 400, -1, "", "Invalid JSON at byte 12"},
+        {"{'uri':'a:1','uri':'a:2'}", 400, -1, "", "Invalid JSON"},
+        {"7", 400, -1, "", "object"},
+        {"[]", 400, -1, "", "1 to 1000"},
+        {"[7]", 400, 0, "", "must be an object"},
+        {"{}", 400, 0, "uri", "uri is missing"},
+        {"{'uri':7}", 400, 0, "uri", "uri must be a string"},
+        {"{'uri':''}", 400, 0, "uri", "uri is not a valid URI"},
+        {"{'uri':'no scheme'}", 400, 0, "uri", "uri is not a valid URI"},
+        {"[{'uri':'a:1'},{'uri':'a:2','metadata':[]}]", 400, 1, "metadata",
+         "metadata must be an object"},
+        {"{'uri':'a:1','metadata':null}", 400, 0, "metadata", "must be an object"},
+        {"{'uri':'a:1','content':7}", 400, 0, "content", "must be a string"},
+        {"{'uri':'a:1','content':{}}", 400, 0, "content", "must be a string"},
+        {"{'uri':'a:1','content':{'blob':'AA==','x':1}}", 400, 0, "content", "blob"},
+        {"{'uri':'a:1','content':{'blob':'A'}}", 400, 0, "content", "not base64"},
+        {"{'uri':'a:1','mimeType':'a/b'}", 400, 0, "mimeType", "requires"},
+        {"{'uri':'a:1','content':'','mimeType':''}", 400, 0, "mimeType", "1 to 255"},
+        {"{'uri':'a:1','content':'','mimeType':'a\\n'}", 400, 0, "mimeType", "ASCII"},
+        {"{'uri':'a:1','deleted':1}", 400, 0, "deleted", "true or false"},
+        {"{'uri':'a:1','deleted':true,'content':'x'}", 400, 0, "content", "deleted"},
+        {"{'uri':'a:1','mimetype':'a/b'}", 400, 0, "mimetype",
+         "mimetype is not known here"},
         {"{'uri':'a:1','"
-         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx':1}", 400, 0,  "(a long name)", "is not known here"      },
+         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx':1}",
+         400, 0, "(a long name)", "is not known here"},
     };
 
     (void)state;
@@ -567,13 +568,14 @@ static void what_the_store_refuses_is_not_told(void **state) {
         int status;
         const char *text;
     } rows[] = {
-        {"[{'uri':'m:1','content':'x'},{'uri':'a:1','content':'x'}]",                    409,
-         "'a:1 is no memory resource','index':1,'field':'content'"                                                              },
+        {"[{'uri':'m:1','content':'x'},{'uri':'a:1','content':'x'}]", 409,
+         "'a:1 is no memory resource','index':1,'field':'content'"},
         {"[{'uri':'a:1'},{'uri':'m:1','content':'"
-         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}]", 413, "'content is too large','index':1"},
-        {"[{'uri':'a:1'},{'uri':'m:full','content':''}]",                                413, "'content finds no room"          },
-        {"[{'uri':'a:1'},{'uri':'m:away','content':''}]",                                503, "'index':1"                       },
-        {"[{'uri':'a:1'},{'uri':'m:odd'}]",                                              422, "'index':1"                       },
+         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'}]",
+         413, "'content is too large','index':1"},
+        {"[{'uri':'a:1'},{'uri':'m:full','content':''}]", 413, "'content finds no room"},
+        {"[{'uri':'a:1'},{'uri':'m:away','content':''}]", 503, "'index':1"},
+        {"[{'uri':'a:1'},{'uri':'m:odd'}]", 422, "'index':1"},
     };
 
     enable(f, true, 0);
@@ -658,37 +660,6 @@ static void a_server_may_go_while_the_store_works(void **state) {
 }
 
 /* ---- From inside -------------------------------------------------------- */
-
-static void a_program_publishes_several_at_once(void **state) {
-    struct fixture *f = *state;
-    tdg__publication_t list[] = {
-        {.uri = "a:1", .metadata = json_pack("{s:i}", "n", 1)},
-        {.uri = "a:1",         .metadata = json_pack("{s:i}", "n", 2), .deleted = true},
-        {.uri = "a:2"           },
-    };
-    size_t index = 99;
-
-    listen_to(f, &f->listener, "{'resourceSubscriptions':['a:1','a:2']}");
-    assert_int_equal(tdg__server_publish(f->served.server, list, COUNT(list), &index), 0);
-    assert_int_equal(index, 3);
-    for (size_t i = 0; i < COUNT(list); i++) {
-        assert_int_equal(list[i].number, list[0].number + i);
-        assert_int_equal(list[i].version, list[i].number);
-        assert_null(list[i].metadata);
-    }
-
-    tdg__publication_t bad[] = {
-        {.uri = "a:1"              },
-        { .uri = "a:2",  .metadata = json_array()},
-        { .uri = "a:1", .metadata = json_object()},
-    };
-    assert_int_equal(tdg__server_publish(f->served.server, bad, COUNT(bad), &index),
-                     TDG_EINVAL);
-    assert_int_equal(index, 1);
-    assert_null(bad[2].metadata); /* stolen all the same */
-    assert_int_equal(tdg__server_publish(f->served.server, bad, 1, NULL), 0);
-    assert_int_equal(bad[0].number, list[2].number + 1);
-}
 
 struct counted {
     pthread_mutex_t lock;
@@ -876,7 +847,6 @@ int main(void) {
             what_is_being_published_is_told_before_a_stop_ends_the_streams, setup_patient,
             teardown),
         CASE(a_server_may_go_while_the_store_works),
-        CASE(a_program_publishes_several_at_once),
         CASE(subscriptions_are_counted_on_all_workers),
         CASE(a_server_that_does_not_run_counts_none),
         CASE(callers_do_not_come_between_each_others_changes),

@@ -24,8 +24,8 @@ static void errors_carry_what_they_were_given(void **state) {
         const char *message, *expected;
     } rows[] = {
         {"Some \"text\"", "{'code':5, 'message':'Some \\'text\\''}"},
-        {NULL,            "{'code':5, 'message':'Internal error'}" },
-        {"\xff",          "{'code':5, 'message':'Internal error'}" },
+        {NULL, "{'code':5, 'message':'Internal error'}"},
+        {"\xff", "{'code':5, 'message':'Internal error'}"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -45,11 +45,11 @@ static void texts_answer_in_the_form_of_their_method(void **state) {
         tdg__method_t method;
         const char *expected; /* NULL: an error */
     } rows[] = {
-        {TDG__M_READ,      "{'contents':[{'uri':'clock://now', 'text':'t'}]}"   },
-        {TDG__M_CALL,      "{'content':[" BLOCK "]}"                            },
-        {TDG__M_PROMPT,    "{'messages':[{'role':'user', 'content':" BLOCK "}]}"},
-        {TDG__M_COMPLETE,  NULL                                                 },
-        {TDG__M_RESOURCES, NULL                                                 },
+        {TDG__M_READ, "{'contents':[{'uri':'clock://now', 'text':'t'}]}"},
+        {TDG__M_CALL, "{'content':[" BLOCK "]}"},
+        {TDG__M_PROMPT, "{'messages':[{'role':'user', 'content':" BLOCK "}]}"},
+        {TDG__M_COMPLETE, NULL},
+        {TDG__M_RESOURCES, NULL},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -109,12 +109,12 @@ static void large_reads_are_encoded_elsewhere(void **state) {
     tdg_request_reply_text(fake_begin(f, &fake_read), "small");
     assert_int_equal(f->server.jobs, 3);
 
-    assert_true(tdg__budget_take(f->server.answers, FAKE_ANSWERS));
+    assert_true(tdg__budget_take(f->server.shared.answers, FAKE_ANSWERS));
     tdg_request_reply_blob(fake_begin(f, &fake_read), text, len);
     assert_non_null(strstr(f->said[4].text, "\"busy\""));
     assert_int_equal(f->server.jobs, 3); /* what waits for a thread counts already */
-    tdg__budget_give(f->server.answers, FAKE_ANSWERS);
-    assert_int_equal(tdg__budget_used(f->server.answers), 0);
+    tdg__budget_give(f->server.shared.answers, FAKE_ANSWERS);
+    assert_int_equal(tdg__budget_used(f->server.shared.answers), 0);
     free(text);
 }
 
@@ -163,14 +163,10 @@ static void completions_are_cut_at_a_hundred(void **state) {
         int expected_total; /* 0: not said */
         bool expected_more;
     } rows[] = {
-        {0,   0,   false, 0,   false},
-        {2,   0,   false, 0,   false},
-        {2,   2,   false, 2,   false},
-        {2,   9,   true,  9,   true },
-        {100, 0,   false, 0,   false},
-        {101, 0,   false, 101, true },
-        {101, 500, true,  500, true },
-        {101, 50,  false, 101, true },
+        {0, 0, false, 0, false},     {2, 0, false, 0, false},
+        {2, 2, false, 2, false},     {2, 9, true, 9, true},
+        {100, 0, false, 0, false},   {101, 0, false, 101, true},
+        {101, 500, true, 500, true}, {101, 50, false, 101, true},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -226,13 +222,13 @@ static void not_found_is_said_as_method_era_and_dialect_have_it(void **state) {
         int code;
         const char *what; /* is unknown; NULL: a resource */
     } rows[] = {
-        {TDG__M_READ,     TDG__V2024_11_05, false, -32002, NULL       },
-        {TDG__M_READ,     TDG__V2025_11_25, false, -32002, NULL       },
-        {TDG__M_READ,     TDG__V2026_07_28, false, -32602, NULL       },
-        {TDG__M_READ,     TDG__V2025_11_25, true,  -32001, NULL       },
-        {TDG__M_CALL,     TDG__V2025_11_25, false, -32602, "tool"     },
-        {TDG__M_PROMPT,   TDG__V2026_07_28, false, -32602, "prompt"   },
-        {TDG__M_COMPLETE, TDG__V2026_07_28, true,  -32602, "reference"},
+        {TDG__M_READ, TDG__V2024_11_05, false, -32002, NULL},
+        {TDG__M_READ, TDG__V2025_11_25, false, -32002, NULL},
+        {TDG__M_READ, TDG__V2026_07_28, false, -32602, NULL},
+        {TDG__M_READ, TDG__V2025_11_25, true, -32001, NULL},
+        {TDG__M_CALL, TDG__V2025_11_25, false, -32602, "tool"},
+        {TDG__M_PROMPT, TDG__V2026_07_28, false, -32602, "prompt"},
+        {TDG__M_COMPLETE, TDG__V2026_07_28, true, -32602, "reference"},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -305,22 +301,22 @@ static void logs_are_sent_from_the_level_that_is_wanted(void **state) {
         int channel, request; /* levels; -1: nothing was said */
         int from;             /* the first level that is sent; 8: none */
     } rows[] = {
-        {TDG__V2025_11_25, 0,              -1, -1, 1},
-        {TDG__V2025_11_25, 0,              -1, 4,  1},
-        {TDG__V2024_11_05, 0,              0,  -1, 0},
-        {TDG__V2025_06_18, 0,              7,  -1, 7},
-        {TDG__V2025_06_18, TDG_NO_LOGGING, 0,  -1, 8},
-        {TDG__V2026_07_28, 0,              0,  -1, 8},
-        {TDG__V2026_07_28, 0,              7,  0,  0},
-        {TDG__V2026_07_28, 0,              -1, 4,  4},
-        {TDG__V2026_07_28, TDG_NO_LOGGING, -1, 0,  8},
+        {TDG__V2025_11_25, 0, -1, -1, 1},
+        {TDG__V2025_11_25, 0, -1, 4, 1},
+        {TDG__V2024_11_05, 0, 0, -1, 0},
+        {TDG__V2025_06_18, 0, 7, -1, 7},
+        {TDG__V2025_06_18, TDG_NO_LOGGING, 0, -1, 8},
+        {TDG__V2026_07_28, 0, 0, -1, 8},
+        {TDG__V2026_07_28, 0, 7, 0, 0},
+        {TDG__V2026_07_28, 0, -1, 4, 4},
+        {TDG__V2026_07_28, TDG_NO_LOGGING, -1, 0, 8},
     };
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         tdg__mcp_request_t request = fake_read;
         tdg__call_t *call;
 
-        f->server.opts.flags = rows[i].flags;
+        f->server.shared.opts.flags = rows[i].flags;
         f->channel.log_level = rows[i].channel;
         request.version = rows[i].version;
         request.log_level = rows[i].request;
@@ -474,7 +470,7 @@ static void a_request_knows_its_server(void **state) {
     struct fake *f = *state;
     tdg__call_t *call = fake_begin(f, &fake_read);
 
-    assert_ptr_equal(tdg_request_server(call), &f->server);
+    assert_ptr_equal(tdg_request_server(call), &f->server.shared);
     assert_int_equal(tdg_request_notify_updated(call, "a:b", json_object()), TDG_EAGAIN);
     assert_string_equal(f->server.updated, "a:b");
     tdg_request_reply(call, json_object());
@@ -518,17 +514,17 @@ static const struct {
     tdg__method_t method;
     void (*give)(tdg__call_t *call);
 } ways[] = {
-    {TDG__M_READ,     give_result    },
-    {TDG__M_READ,     give_text      },
-    {TDG__M_CALL,     give_text      },
-    {TDG__M_PROMPT,   give_text      },
-    {TDG__M_READ,     give_blob      },
-    {TDG__M_CALL,     give_tool_error},
+    {TDG__M_READ, give_result},
+    {TDG__M_READ, give_text},
+    {TDG__M_CALL, give_text},
+    {TDG__M_PROMPT, give_text},
+    {TDG__M_READ, give_blob},
+    {TDG__M_CALL, give_tool_error},
     {TDG__M_COMPLETE, give_completion},
-    {TDG__M_READ,     give_error     },
-    {TDG__M_CALL,     give_not_found },
-    {TDG__M_READ,     give_not_found },
-    {TDG__M_READ,     give_all       },
+    {TDG__M_READ, give_error},
+    {TDG__M_CALL, give_not_found},
+    {TDG__M_READ, give_not_found},
+    {TDG__M_READ, give_all},
 };
 
 enum { MODERN = 1 << 0, APART = 1 << 1, FOR_GOOD = 1 << 2, ALL_FLAGS = 1 << 3 };

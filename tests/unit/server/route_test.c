@@ -2,7 +2,7 @@
  *
  * Further paths on the listeners of a server: who gets which request, answers at once and
  * from other threads, and requests whose client or server goes first. */
-#include "server/route.h"
+#include "server/http/route.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -310,16 +310,16 @@ static void the_head_is_judged_before_the_body_is_read(void **state) {
         const char *start, *fields;
         int status;
     } rows[] = {
-        {"POST /mcp",      "Host: evil.example\r\n" JSON,        403},
-        {"POST /mcp",      LOCAL "Origin: http://a.example\r\n", 403},
-        {"POST /mcp",      LOCAL "Content-Type: text/plain\r\n", 415},
-        {"PUT /mcp",       LOCAL JSON,                           405},
-        {"POST /nowhere",  LOCAL JSON,                           404},
-        {"POST /health",   LOCAL JSON,                           405},
-        {"DELETE /say",    LOCAL JSON,                           405},
-        {"POST /messages", LOCAL,                                415},
-        {"POST /mcp",      LOCAL JSON,                           100},
-        {"POST /say",      LOCAL,                                100},
+        {"POST /mcp", "Host: evil.example\r\n" JSON, 403},
+        {"POST /mcp", LOCAL "Origin: http://a.example\r\n", 403},
+        {"POST /mcp", LOCAL "Content-Type: text/plain\r\n", 415},
+        {"PUT /mcp", LOCAL JSON, 405},
+        {"POST /nowhere", LOCAL JSON, 404},
+        {"POST /health", LOCAL JSON, 405},
+        {"DELETE /say", LOCAL JSON, 405},
+        {"POST /messages", LOCAL, 415},
+        {"POST /mcp", LOCAL JSON, 100},
+        {"POST /say", LOCAL, 100},
     };
     char connection[256], word[] = "a";
 

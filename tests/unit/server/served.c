@@ -36,8 +36,8 @@ static void add_all(struct served *served) {
     const tdg_template_t template_ = {
         .uri_template = "t:{x}", .name = "t", .read = read_it};
     const tdg_tool_t tools[] = {
-        {.name = "echo", .call = echo  },
-        { .name = "hold",  .call = hold, .user = served},
+        {.name = "echo", .call = echo},
+        {.name = "hold", .call = hold, .user = served},
     };
     const tdg_prompt_t prompt = {.name = "p", .get = echo};
 
@@ -51,15 +51,17 @@ static void add_all(struct served *served) {
 
 static void create_empty(struct served *served, const tdg_server_opts_t *opts) {
     tdg_server_opts_t all = opts != NULL ? *opts : (tdg_server_opts_t){0};
+    tdg_settings_t settings = all.settings != NULL ? *all.settings : (tdg_settings_t){0};
 
     memset(served, 0, sizeof(*served));
     pthread_mutex_init(&served->lock, NULL);
     if (all.workers == 0)
         all.workers = 1;
-    if (all.settings.timing == TDG_TIMING_INHERIT)
-        all.settings.timing = TDG_TIMING_IMMEDIATE;
-    if (all.settings.rate_limit_ms == TDG_RATE_INHERIT)
-        all.settings.rate_limit_ms = TDG_RATE_OFF;
+    if (settings.timing == TDG_TIMING_INHERIT)
+        settings.timing = TDG_TIMING_IMMEDIATE;
+    if (settings.rate_limit_ms == TDG_RATE_INHERIT)
+        settings.rate_limit_ms = TDG_RATE_OFF;
+    all.settings = &settings;
     /* Else an answer comes as a stream where the machine needs 15 s to make it. */
     if (all.keepalive_ms == 0)
         all.keepalive_ms = 3600000;
@@ -152,8 +154,8 @@ json_t *served_subscriptions(struct served *served,
     return all;
 }
 
-tdg_counters_t served_counters(struct served *served) {
-    tdg_counters_t counters;
+tdg_server_counters_t served_counters(struct served *served) {
+    tdg_server_counters_t counters;
 
     tdg_server_counters(served->server, &counters);
     return counters;

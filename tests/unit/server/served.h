@@ -53,10 +53,10 @@ void served_change(struct served *served, const char *uri); /* fails unless it w
 json_t *served_subscriptions(struct served *served,
                              const tdg_subscription_query_t *query);
 
-/* Waits until a number of tdg_counters_t is as expected. */
+/* Waits until a number of tdg_server_counters_t is as expected. */
 #define WAIT_COUNTER(served, client, field, value)                                       \
     WAIT_UNTIL(client, served_counters(served).field == (value))
-tdg_counters_t served_counters(struct served *served);
+tdg_server_counters_t served_counters(struct served *served);
 
 #define HOLD "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':'hold'}}"
 

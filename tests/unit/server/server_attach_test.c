@@ -9,8 +9,8 @@
 
 #include "core/internal.h"
 #include "served.h"
-#include "server/server.h"
-#include "server/worker.h"
+#include "server/api/server.h"
+#include "server/context/context.h"
 
 #define SUBSCRIBE(uri)                                                                   \
     "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe','params':{'uri':'" uri "'}}"
@@ -71,7 +71,7 @@ static void tells_of_changes_made_in_the_loop(void **state) {
 enum { MANY = 400 };
 
 static uint64_t count_delivered(const struct fixture *f) {
-    tdg_counters_t counters;
+    tdg_server_counters_t counters;
 
     tdg_server_counters(f->served.server, &counters);
     return counters.delivered;
@@ -169,7 +169,7 @@ static void hold_up(uv_check_t *check) {
 }
 
 static void keeps_the_rate_limit_between_writes_when_it_is_held_up(void **state) {
-    const tdg_server_opts_t opts = {.settings = {.rate_limit_ms = 400}};
+    const tdg_server_opts_t opts = {.settings = &(tdg_settings_t){.rate_limit_ms = 400}};
     struct fixture *f = *state;
     struct holdup holdup = {.ms = 0};
     struct client listen;
@@ -272,7 +272,8 @@ static void leaves_the_loop_when_it_has_stopped(void **state) {
     client_expect(&listen, "'resultType':'complete'");
     client_expect_end(&listen);
     assert_null(served_subscriptions(&f->served, NULL));
-    assert_int_equal(tdg_server_notify_updated(f->served.server, "a:1", NULL), 0);
+    assert_int_equal(tdg_server_notify_updated(f->served.server, "a:1", NULL),
+                     TDG_EENDED);
     client_done(&listen);
     client_done(&client);
     served_destroy(&f->served);
@@ -417,10 +418,11 @@ static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
 static int step(tdg_server_t *server, size_t i, uv_loop_t *loop) {
     static const char *const any[] = {"*", "host", NULL};
     const tdg_listen_opts_t http = {.allowed_hosts = any, .allowed_origins = any};
-    const tdg_resource_t resource = {.uri = "a:1",
-                                     .name = "one",
-                                     .read = read_nothing,
-                                     .settings = {.timing = TDG_TIMING_IMMEDIATE}};
+    const tdg_resource_t resource = {
+        .uri = "a:1",
+        .name = "one",
+        .read = read_nothing,
+        .settings = &(tdg_settings_t){.timing = TDG_TIMING_IMMEDIATE}};
 
     return i == 0   ? tdg_server_add_resource(server, &resource)
            : i == 1 ? tdg_server_listen(server, &http)
@@ -469,7 +471,7 @@ static int start_never(void *user, tdg_server_t *server, const tdg_target_t *tar
     if (target->kind == TDG_TARGET_LIST)
         return 0;
     ++*starts;
-    return TDG_EAGAIN;
+    return TDG_WATCH_PENDING;
 }
 
 static void stop_nothing(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -487,12 +489,10 @@ static void be_late(uv_prepare_t *prepare) {
 
 static void open_unwatched(struct fixture *f, int *starts) {
     const tdg_server_opts_t opts = {
-        .watcher = {start_never, stop_nothing, starts}
-    };
+        .watcher = &(tdg_watcher_t){start_never, stop_nothing, starts}};
 
     served_open(&f->served, &opts, &f->loop);
-    tdg__worker_engine(tdg__server_worker(f->served.server, 0))->opts.watch_timeout_ms =
-        WATCH_MS;
+    tdg__server_worker(f->served.server, 0)->engine->opts.watch_timeout_ms = WATCH_MS;
 }
 
 /* What occupies a connection ends by the clock just before the connection does: each is

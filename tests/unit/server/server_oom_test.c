@@ -250,6 +250,72 @@ static void survives_memory_that_stays_out(void **state) {
     survives(*state, old_scenario, MEMORY_FROM_THEN_ON, 100);
 }
 
+/* ---- A stream that could not begin -------------------------------------- */
+
+/* Leaves a call open, and the connection's reader after the head of the stream that its
+ * progress begins, if it begins. */
+static tdg_request_t *hold_and_progress(struct fixture *f, size_t fails) {
+    client_connect(&f->post, f->served.port);
+    legacy_initialize(&f->post, LATEST_LEGACY);
+    legacy_join(&f->get, &f->post);
+    legacy_send(&f->post,
+                "{'jsonrpc':'2.0','id':8,'method':'tools/call','params':{'name':'hold',"
+                "'_meta':{'progressToken':1}}}");
+    tdg_request_t *request = served_take(&f->served, &f->post);
+
+    memory_fail(fails, MEMORY_ONCE);
+    tdg_request_progress(request, 1, 2, "half");
+    for (int i = 0; i < 5; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    return request;
+}
+
+/* As JSON, or on a stream behind its progress. */
+static void expect_answer(struct client *client) {
+    if (!client->chunked) {
+        assert_body(client, "done");
+        return;
+    }
+    do {
+        assert_non_null(client_message(client));
+    } while (!has(client->event, "done"));
+}
+
+/* Its id can be guessed: sessions number their requests. */
+static void a_stream_that_could_not_begin_is_not_resumed(void **state) {
+    struct fixture *f = *state;
+    char id[128];
+    bool failed = true;
+    size_t refused = 0;
+
+    open_all(f);
+    tdg_request_t *request = hold_and_progress(f, 0);
+    assert_int_equal(client_response(&f->post), 200);
+    assert_true(event_field(client_event(&f->post), "id", id, sizeof(id)));
+    tdg_request_reply_text(request, "done");
+    close_all(f);
+
+    for (size_t n = 1; failed && n < 1000; n++) {
+        open_all(f);
+        request = hold_and_progress(f, n);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        client_connect(&f->get, f->served.port);
+        bool resumed = legacy_get(&f->get, id) == 200;
+        tdg_request_reply_text(request, "done");
+        if (resumed) {
+            expect_answer(&f->get);
+        } else {
+            refused++;
+            assert_int_equal(client_response(&f->post), 200);
+            expect_answer(&f->post);
+        }
+        close_all(f);
+    }
+    assert_false(failed);
+    assert_true(refused > 0);
+}
+
 /* ---- In a pipe ---------------------------------------------------------- */
 
 static const char *const lines[] = {
@@ -327,6 +393,39 @@ static void a_pipe_survives_every_allocation_that_fails_once(void **state) {
 
 static void a_pipe_survives_memory_that_stays_out(void **state) {
     pipe_survives(*state, MEMORY_FROM_THEN_ON);
+}
+
+/* A server that cannot start leaves nothing behind. */
+static void a_start_that_fails_is_undone(struct fixture *f, int how) {
+    bool failed = true;
+    size_t n = 1, refused = 0;
+
+    for (; failed && n < 1000; n++) {
+        int in[2], out[2];
+
+        assert_int_equal(pipe(in), 0);
+        assert_int_equal(pipe2(out, O_NONBLOCK), 0);
+        served_create(&f->served, &opts);
+        assert_int_equal(tdg_server_pipe(f->served.server, in[0], out[1], false), 0);
+        memory_fail(n, how);
+        int rv = tdg_server_attach(f->served.server, &f->loop);
+        failed = memory_failed();
+        memory_fail(0, MEMORY_ONCE);
+        refused += rv < 0;
+        close(in[1]);
+        assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+        served_destroy(&f->served);
+        close(in[0]);
+        close(out[0]);
+        close(out[1]);
+    }
+    assert_false(failed);
+    assert_true(refused > 10);
+}
+
+static void every_start_that_fails_is_undone(void **state) {
+    a_start_that_fails_is_undone(*state, MEMORY_ONCE);
+    a_start_that_fails_is_undone(*state, MEMORY_FROM_THEN_ON);
 }
 
 /* ---- Nothing is lost in silence ----------------------------------------- */
@@ -429,7 +528,7 @@ static int start_later(void *user, tdg_server_t *server, const tdg_target_t *tar
     if (strcmp(target->name, "a:2") != 0)
         return 0;
     ++*starts;
-    return TDG_EAGAIN;
+    return TDG_WATCH_PENDING;
 }
 
 static void stop_later(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -445,8 +544,8 @@ static void stop_later(void *user, tdg_server_t *server, const tdg_target_t *tar
 static void a_subscribe_that_waits_is_answered(void **state) {
     int starts = 0;
     const tdg_server_opts_t watched = {
-        .stop_timeout_ms = 200, .watcher = {start_later, stop_later, &starts}
-    };
+        .stop_timeout_ms = 200,
+        .watcher = &(tdg_watcher_t){start_later, stop_later, &starts}};
     struct fixture *f = *state;
     bool failed = true;
 
@@ -499,8 +598,7 @@ static void an_answer_of_a_watcher_is_not_that_of_the_next(void **state) {
     const tdg_server_opts_t watched = {
         .linger_ms = 1,
         .stop_timeout_ms = 200,
-        .watcher = {start_later, stop_later, &starts}
-    };
+        .watcher = &(tdg_watcher_t){start_later, stop_later, &starts}};
     struct fixture *f = *state;
 
     served_open(&f->served, &watched, &f->loop);
@@ -531,9 +629,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(survives_every_allocation_that_fails_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(survives_memory_that_stays_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_that_could_not_begin_is_not_resumed,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_pipe_survives_every_allocation_that_fails_once,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_pipe_survives_memory_that_stays_out, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(every_start_that_fails_is_undone, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_change_is_never_lost_in_silence, setup,
                                         teardown),

@@ -26,8 +26,8 @@ static void refuses_options_that_make_no_sense(void **state) {
     const tdg_server_opts_t bad[] = {
         {.workers = 65},
         {.flags = TDG_NO_LEGACY | TDG_NO_MODERN},
-        {.settings = {.timing = (tdg_timing_mode_t)99}},
-        {.settings = {.rate_limit_ms = -2}},
+        {.settings = &(tdg_settings_t){.timing = (tdg_timing_mode_t)99}},
+        {.settings = &(tdg_settings_t){.rate_limit_ms = -2}},
     };
     tdg_server_t *server = NULL;
 
@@ -51,9 +51,7 @@ static void a_port_in_use_is_refused(unsigned first, unsigned second) {
     assert_int_equal(tdg_server_start(one.server), 0);
 
     served_create(&two, &opts[1]);
-    errno = 0;
-    assert_int_equal(tdg_server_listen(two.server, &http), TDG_ESYSTEM);
-    assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(tdg_system_error(tdg_server_listen(two.server, &http)), EADDRINUSE);
     assert_int_equal(tdg_server_port(two.server, 0), 0);
 
     /* Neither before the other has started. */
@@ -84,8 +82,8 @@ static void refuses_hosts_that_are_no_address(void **state) {
         assert_int_equal(tdg_server_listen(served.server, &http), TDG_EINVAL);
     }
     http.host = "192.0.2.1"; /* nobody's */
-    assert_int_equal(tdg_server_listen(served.server, &http), TDG_ESYSTEM);
-    assert_int_equal(errno, EADDRNOTAVAIL);
+    assert_int_equal(tdg_system_error(tdg_server_listen(served.server, &http)),
+                     EADDRNOTAVAIL);
     assert_int_equal(tdg_server_listen(served.server, NULL), TDG_EINVAL);
     assert_int_equal(tdg_server_listen(NULL, &http), TDG_EINVAL);
     served_destroy(&served);
@@ -269,6 +267,46 @@ static void several_threads_may_stop_it(void **state) {
     for (size_t i = 0; i < COUNT(threads); i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     served_destroy(&served);
+}
+
+static void nothing_can_be_notified_after_the_stop(void **state) {
+    struct served served;
+
+    (void)state;
+    served_open(&served, NULL, NULL);
+    assert_int_equal(tdg_server_notify_updated(served.server, "a:1", NULL), 0);
+    tdg_server_stop(served.server);
+    assert_int_equal(tdg_server_notify_updated(served.server, "a:1", json_object()),
+                     TDG_EENDED);
+    assert_int_equal(tdg_server_notify_deleted(served.server, "a:1", NULL), TDG_EENDED);
+    served_destroy(&served);
+}
+
+/* As a program passes them that is compiled with a later header. */
+static void fields_of_later_releases_are_refused_unless_zero(void **state) {
+    struct {
+        tdg_server_opts_t known;
+        uint64_t later;
+    } opts = {.later = 1};
+    struct {
+        tdg_server_counters_t known;
+        uint64_t later;
+    } counters = {.later = 1};
+    tdg_server_t *server;
+
+    (void)state;
+    assert_int_equal(tdg_server_create_sized(&opts.known, sizeof(opts),
+                                             sizeof(tdg_settings_t),
+                                             sizeof(tdg_watcher_t), &server),
+                     TDG_ENOTSUP);
+    opts.later = 0;
+    assert_int_equal(tdg_server_create_sized(&opts.known, sizeof(opts),
+                                             sizeof(tdg_settings_t),
+                                             sizeof(tdg_watcher_t), &server),
+                     0);
+    tdg_server_counters_sized(server, &counters.known, sizeof(counters));
+    assert_int_equal(counters.later, 0);
+    tdg_server_destroy(server);
 }
 
 static void can_be_destroyed_while_it_runs(void **state) {
@@ -524,13 +562,12 @@ static void ends_streams_in_the_way_of_their_protocol(void **state) {
 
 /* In windows that outlast the test, on several workers, in all eras. */
 static void writes_what_it_has_accepted_before_it_ends_the_streams(void **state) {
-    const tdg_server_opts_t opts = {
-        .settings = {.timing = TDG_TIMING_BATCH,
-                     .window_ms = 3600000,
-                     .rate_limit_ms = 3600000},
-        .workers = 2,
-        .stop_timeout_ms = 120000
-    };
+    const tdg_server_opts_t opts = {.settings =
+                                        &(tdg_settings_t){.timing = TDG_TIMING_BATCH,
+                                                          .window_ms = 3600000,
+                                                          .rate_limit_ms = 3600000},
+                                    .workers = 2,
+                                    .stop_timeout_ms = 120000};
     struct client client, get, listens[4];
     struct served served;
 
@@ -567,7 +604,8 @@ static void writes_what_it_has_accepted_before_it_ends_the_streams(void **state)
 /* A clean end would say that nothing was left: its connection is cut. */
 static void a_reader_that_takes_nothing_is_cut_when_the_time_is_over(void **state) {
     const tdg_server_opts_t opts = {.stop_timeout_ms = 200,
-                                    .settings = {.rate_limit_ms = TDG_RATE_OFF}};
+                                    .settings =
+                                        &(tdg_settings_t){.rate_limit_ms = TDG_RATE_OFF}};
     struct client client, other;
     struct served served;
     char padding[8000], uri[16];
@@ -735,6 +773,8 @@ int main(void) {
         cmocka_unit_test(writes_what_it_has_accepted_before_it_ends_the_streams),
         cmocka_unit_test(a_reader_that_takes_nothing_is_cut_when_the_time_is_over),
         cmocka_unit_test(can_be_stopped_by_a_callback),
+        cmocka_unit_test(nothing_can_be_notified_after_the_stop),
+        cmocka_unit_test(fields_of_later_releases_are_refused_unless_zero),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

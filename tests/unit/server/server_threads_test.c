@@ -30,7 +30,7 @@ static struct {
 static int watch(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server;
     atomic_fetch_add(&world.watching, 1);
-    return strcmp(target->name, "t:slow") == 0 ? TDG_EAGAIN : 0;
+    return strcmp(target->name, "t:slow") == 0 ? TDG_WATCH_PENDING : 0;
 }
 
 static void unwatch(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -105,7 +105,7 @@ static void tell(const char *uri) {
     int rv = tdg_server_notify_updated(world.served.server, uri,
                                        json_pack("{s:s}", "by", "a thread"));
 
-    if (rv < 0 && rv != TDG_EAGAIN)
+    if (rv < 0 && rv != TDG_EAGAIN && rv != TDG_EENDED) /* full, or stopped */
         DIE();
 }
 
@@ -130,9 +130,8 @@ static void *arrange(void *arg) {
         .uri = "a:3",
         .name = "three",
         .read = read_it,
-        .settings = {.timing = TDG_TIMING_THROTTLE, .window_ms = 5}
-    };
-    tdg_counters_t counters;
+        .settings = &(tdg_settings_t){.timing = TDG_TIMING_THROTTLE, .window_ms = 5}};
+    tdg_server_counters_t counters;
 
     (void)arg;
     while (!atomic_load(&world.over)) {
@@ -157,12 +156,10 @@ static void begin(pthread_t *thread, void *(*run)(void *arg)) {
 }
 
 static void serves_and_is_changed_from_all_sides(void **state) {
-    const tdg_server_opts_t opts = {
-        .workers = WORKERS,
-        .linger_ms = 10,
-        .keepalive_ms = 50,
-        .watcher = {watch, unwatch, NULL}
-    };
+    const tdg_server_opts_t opts = {.workers = WORKERS,
+                                    .linger_ms = 10,
+                                    .keepalive_ms = 50,
+                                    .watcher = &(tdg_watcher_t){watch, unwatch, NULL}};
     pthread_t clients[CLIENTS], publishers[PUBLISHERS], arranger;
 
     (void)state;
@@ -261,12 +258,14 @@ static void sessions_make_room_on_all_workers(void **state) {
 static void *look_and_configure(void *arg) {
     const tdg_settings_t settings = {.timing = TDG_TIMING_BATCH, .window_ms = 1};
     struct served *served = arg;
-    tdg_counters_t counters;
+    tdg_server_counters_t counters;
 
     for (int i = 0; i < CHANGES; i++) {
         tdg_server_counters(served->server, &counters);
-        if (tdg_server_configure(served->server, FOR_URI("a:1"), &settings) < 0 ||
-            tdg_server_notify_updated(served->server, "a:1", NULL) < 0)
+        int rv = tdg_server_configure(served->server, FOR_URI("a:1"), &settings);
+        if (rv == 0)
+            rv = tdg_server_notify_updated(served->server, "a:1", NULL);
+        if (rv < 0 && rv != TDG_EENDED) /* it stops meanwhile */
             DIE();
         json_decref(served_subscriptions(served, &(tdg_subscription_query_t){.max = 1}));
     }

@@ -25,7 +25,7 @@ static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     if (target->kind != TDG_TARGET_TEMPLATE && strcmp(target->name, "a:2") != 0)
         return 0;
     atomic_fetch_add(&f->starts, 1);
-    return TDG_EAGAIN;
+    return TDG_WATCH_PENDING;
 }
 
 static int start_at_once(void *user, tdg_server_t *server, const tdg_target_t *target) {
@@ -232,9 +232,8 @@ static void a_loss_that_cannot_be_named_ends_the_session(void **state) {
 
 /* The id is from before the template was watched, and nothing is lost by that. */
 static void an_id_from_before_the_watcher_loses_nothing(void **state) {
-    const tdg_server_opts_t opts = {
-        .watcher = {start_at_once, stop, NULL}
-    };
+    const tdg_server_opts_t opts = {.watcher =
+                                        &(tdg_watcher_t){start_at_once, stop, NULL}};
     struct fixture *f = open_with(state, &opts, LATEST_LEGACY);
     char id[128];
 
@@ -251,9 +250,8 @@ static void an_id_from_before_the_watcher_loses_nothing(void **state) {
 }
 
 static void no_id_from_before_the_watcher_loses_nothing(void **state) {
-    const tdg_server_opts_t opts = {
-        .watcher = {start_at_once, stop, NULL}
-    };
+    const tdg_server_opts_t opts = {.watcher =
+                                        &(tdg_watcher_t){start_at_once, stop, NULL}};
     struct fixture *f = open_with(state, &opts, "2025-03-26");
 
     open_get(&f->get, NULL);
@@ -267,9 +265,8 @@ static void no_id_from_before_the_watcher_loses_nothing(void **state) {
 /* What it keeps for the acknowledgement is more than the history remembers. */
 static void a_watcher_that_is_being_armed_loses_nothing(void **state) {
     struct fixture *f = *state;
-    const tdg_server_opts_t opts = {
-        .max_history = 4, .watcher = {start, stop, f}
-    };
+    const tdg_server_opts_t opts = {.max_history = 4,
+                                    .watcher = &(tdg_watcher_t){start, stop, f}};
     bool seen[6] = {false};
     char uri[16];
 
@@ -307,9 +304,7 @@ static void a_watcher_that_is_being_armed_loses_nothing(void **state) {
  * the watcher fails in the end the client learns that by 404. */
 static void a_late_watcher_loses_nothing_until_it_fails(void **state) {
     struct fixture *f = *state;
-    const tdg_server_opts_t opts = {
-        .watcher = {start, stop, f}
-    };
+    const tdg_server_opts_t opts = {.watcher = &(tdg_watcher_t){start, stop, f}};
 
     open_with(state, &opts, "2025-03-26");
     open_get(&f->get, NULL);
@@ -333,9 +328,9 @@ static void a_late_watcher_loses_nothing_until_it_fails(void **state) {
  * is answered all the same. */
 static void a_subscribe_of_a_session_that_has_ended_is_answered(void **state) {
     struct fixture *f = *state;
-    const tdg_server_opts_t opts = {
-        .max_pending = 2, .keepalive_ms = 40, .watcher = {start, stop, f}
-    };
+    const tdg_server_opts_t opts = {.max_pending = 2,
+                                    .keepalive_ms = 40,
+                                    .watcher = &(tdg_watcher_t){start, stop, f}};
 
     open_with(state, &opts, LATEST_LEGACY);
     send_subscribe(&f->other, "t:{x}");
@@ -393,9 +388,7 @@ static void hear(struct fixture *f, int fd, char *text, size_t size, const char 
 /* Nothing in a pipe says 404: the log says that a subscription is over. */
 static void on_a_pipe_the_log_tells_of_a_watcher_that_fails_late(void **state) {
     struct fixture *f = *state;
-    const tdg_server_opts_t opts = {
-        .watcher = {start, stop, f}
-    };
+    const tdg_server_opts_t opts = {.watcher = &(tdg_watcher_t){start, stop, f}};
     char text[8192] = "";
     uv_loop_t loop;
     int in[2], out[2];

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "served.h"
-#include "server/session.h"
+#include "server/mcp/session.h"
 
 struct fixture {
     struct served served;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "served.h"
-#include "server/limits.h"
-#include "server/worker.h"
+#include "server/context/context.h"
+#include "server/context/limits.h"
 
 enum {
     TEXT = 60000,
@@ -63,7 +63,7 @@ static int teardown(void **state) {
 }
 
 static tdg__budget_t *room(struct fixture *f) {
-    return tdg__server_small_answers(f->served.server);
+    return f->served.server->small_answers;
 }
 
 static unsigned count(const char *text, const char *part) {
@@ -134,7 +134,7 @@ static void hold_some(struct fixture *f, unsigned busy) {
 
 static void reads_beside_other_requests_of_a_batch_have_a_limit(void **state) {
     struct fixture *f = *state;
-    tdg__budget_t *reads = tdg__server_parallel_reads(f->served.server);
+    tdg__budget_t *reads = f->served.server->parallel_reads;
 
     legacy_initialize(&f->client, "2025-03-26");
     tdg__budget_overdraw(reads, TDG__PARALLEL_READS);

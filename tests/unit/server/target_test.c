@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "served.h"
-#include "server/target.h"
+#include "server/mcp/target.h"
 
 static void read_it(void *user, tdg_request_t *request, const char *uri) {
     (void)user;
@@ -62,16 +62,20 @@ static void wishes_become_options(void **state) {
         int32_t rate_limit_ms;
     } cases[] = {
         {{.batch_ms = -1, .debounce_ms = -1, .throttle_ms = -1, .rate_limit_ms = -1},
-         TDG__TIMING_INHERIT,  0,
+         TDG__TIMING_INHERIT,
+         0,
          TDG__RATE_INHERIT},
         {{.batch_ms = 5, .debounce_ms = -1, .throttle_ms = -1, .rate_limit_ms = 0},
-         TDG__TIMING_BATCH,    5,
-         TDG__RATE_OFF    },
+         TDG__TIMING_BATCH,
+         5,
+         TDG__RATE_OFF},
         {{.batch_ms = -1, .debounce_ms = 6, .throttle_ms = -1, .rate_limit_ms = 9},
-         TDG__TIMING_DEBOUNCE, 6,
-         9                },
+         TDG__TIMING_DEBOUNCE,
+         6,
+         9},
         {{.batch_ms = -1, .debounce_ms = -1, .throttle_ms = 0, .rate_limit_ms = -1},
-         TDG__TIMING_THROTTLE, 0,
+         TDG__TIMING_THROTTLE,
+         0,
          TDG__RATE_INHERIT},
     };
 

@@ -42,7 +42,7 @@ static bool is_logged(struct fixture *f, const char *text) {
 
 static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)user, (void)server;
-    return strcmp(target->name, "t:late") == 0      ? TDG_EAGAIN
+    return strcmp(target->name, "t:late") == 0      ? TDG_WATCH_PENDING
            : strcmp(target->name, "t:absent") == 0  ? TDG_WATCH_ABSENT
            : strcmp(target->name, "t:refused") == 0 ? TDG_ENOTSUP
                                                     : 0;
@@ -55,7 +55,7 @@ static void stop(void *user, tdg_server_t *server, const tdg_target_t *target) {
 static struct fixture *open_as(void **state, unsigned debug, unsigned flags) {
     struct fixture *f = *state;
     const tdg_server_opts_t opts = {
-        .watcher = {start, stop, NULL},
+        .watcher = &(tdg_watcher_t){start, stop, NULL},
         .linger_ms = 1,
         .log = write_down,
         .log_user = f,
@@ -114,7 +114,7 @@ static void clients_come_and_go(void **state) {
     play(f);
     EXPECT(f, "stream 1 (test): connected; version 1, 2025-11-25, http, 127.0.0.1\n");
     EXPECT(f, "stream 2 (test): connected; version 1, 2026-07-28, http, 127.0.0.1\n");
-    EXPECT(f, "stream 2 (test): gone; subscriptions removed: 3\n");
+    EXPECT(f, "stream 2 (test): disconnected; subscriptions removed: 3\n");
     assert_false(is_logged(f, "subscribed"));
     assert_false(is_logged(f, "watcher"));
     assert_false(is_logged(f, "change"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/trim.h"
+#include "server/loop/trim.h"
 
 #include "support.h"
 

@@ -231,7 +231,7 @@ static void a_failure_is_no_content(void **state) {
     assert_true(json_is_true(json_object_get(reading.metadata, "stale")));
     reading_done(&reading);
     folder_write(&f->folder, "ok", "");
-    harness_wait(&f->harness, LOGGED, "is back");
+    harness_wait(&f->harness, LOGGED, "reachable again");
     assert_int_equal(harness_count(&f->harness, CHANGED, NULL), 0);
     harness_close(&f->harness);
 }
@@ -631,9 +631,9 @@ static void it_is_started_again(void **state) {
                "test $(wc -l < runs) -ne 3 || { echo broken >&2; exit 7; }'\n"
                "shell: true\nmode: lines\nuri: c:x\nretry: 10ms\nretry-max: 300ms\n");
     harness_watch(&f->harness, "c:x");
-    harness_wait(&f->harness, LOGGED, "is started again");
+    harness_wait(&f->harness, LOGGED, "restarting it in");
     harness_wait(&f->harness, LOGGED, "exit status 7: broken");
-    harness_wait(&f->harness, LOGGED, "is back");
+    harness_wait(&f->harness, LOGGED, "reachable again");
     /* The end of the program is the end of a line. */
     harness_wait_for_text(&f->harness, "c:x", "partial");
     harness_close(&f->harness);
@@ -650,7 +650,7 @@ static void an_end_without_a_line_is_well_again(void **state) {
     harness_watch(&f->harness, "c:x");
     harness_wait(&f->harness, LOGGED, "exit status 1");
     folder_write(&f->folder, "well", "");
-    harness_wait(&f->harness, LOGGED, "is back");
+    harness_wait(&f->harness, LOGGED, "reachable again");
     reading = harness_read(&f->harness, "c:x");
     assert_int_equal(reading.status, 0);
     assert_string_equal(reading.data, "one");

@@ -3,7 +3,7 @@
  * Completion of the paths in a folder. */
 #include <stdio.h>
 
-#include "source/files.h"
+#include "source/files/files.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "source/files.h"
+#include "source/files/files.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
@@ -218,7 +218,7 @@ static void a_root_that_moves_away_is_stale_until_it_is_back(void **state) {
     serve(f, "retry: 10ms\n");
     harness_watch(&f->harness, uri(f, "sub/a.txt"));
     folder_rename(&f->folder, "root", "elsewhere");
-    harness_wait(&f->harness, LOGGED, "cannot be reached");
+    harness_wait(&f->harness, LOGGED, "unreachable");
     expect_stale(f, "sub/a.txt", "one");
 
     folder_mkdir(&f->folder, "root/sub");
@@ -244,7 +244,7 @@ static void a_root_that_is_deleted_and_made_anew_is_served_again(void **state) {
         char text[16];
 
         folder_remove(&f->folder, "root");
-        harness_wait(&f->harness, LOGGED, "cannot be reached");
+        harness_wait(&f->harness, LOGGED, "unreachable");
         snprintf(text, sizeof(text), "again %d", i);
         folder_mkdir(&f->folder, "root");
         folder_write(&f->folder, "root/a.txt", text);
@@ -260,7 +260,8 @@ static void a_root_that_comes_later_is_served_then(void **state) {
     open_root(f, "retry: 10ms\n");
     harness_watch(&f->harness, uri(f, "a.txt")); /* at once, although nobody can look */
     harness_wait(&f->harness, READY, NULL);
-    harness_wait(&f->harness, LOGGED, "the folder does not exist; it is served once");
+    harness_wait(&f->harness, LOGGED,
+                 "the folder does not exist; it will be served once");
     folder_mkdir(&f->folder, "beside");
     folder_write(&f->folder, "beside/a.txt", "here");
     folder_rename(&f->folder, "beside", "root");
@@ -374,37 +375,37 @@ static void a_lack_of_memory_loses_nothing(void **state) {
     }
 }
 
-/* What could not be told to be watched is told to be watched no more, all the same. */
-static void a_lack_of_memory_does_not_upset_who_is_counted(void **state) {
+/* A list is watched in all sources, and the end of that is reported to all of them. */
+static void watching_a_list_needs_no_memory(void **state) {
     struct fixture *f = *state;
-    const tdg__files_t *files;
+    const tdg__source_t *source;
 
     open_root(f, "");
-    files = (const tdg__files_t *)f->harness.source;
-    memory_fail(1, MEMORY_ONCE);
+    source = f->harness.source;
+    memory_fail(1, MEMORY_FROM_THEN_ON);
     assert_int_equal(tdg__source_watch(f->harness.source, FOR_LIST("resources"), NULL),
-                     0);
-    assert_true(memory_failed());
+                     TDG_EAGAIN);
+    assert_false(memory_failed());
     memory_fail(0, MEMORY_ONCE);
-    harness_wait(&f->harness, READY, NULL);
-    assert_int_equal(files->watching, 1);
+    harness_wait(&f->harness, WATCHED, "resources");
+    assert_true(tdg__source_is_watched(source));
     tdg__source_unwatch(f->harness.source, FOR_LIST("resources"));
-    assert_int_equal(files->watching, 0);
+    assert_false(tdg__source_is_watched(source));
 }
 
-/* Who was subscribed before a reload hears what the first walk finds, whatever there was
- * no memory for. */
-static void a_lack_of_memory_in_a_reload_loses_nothing(void **state) {
+/* Who was subscribed before a reload hears what the first walk finds, and nothing can
+ * prevent that. */
+static void watching_a_template_after_a_reload_needs_no_memory(void **state) {
     struct fixture *f = *state;
 
     folder_write(&f->folder, "root/a.txt", "one");
     open_root(f, "settle: 2ms\n");
-    memory_fail(1, MEMORY_ONCE);
+    memory_fail(1, MEMORY_FROM_THEN_ON);
     assert_int_equal(tdg__source_watch(f->harness.source,
                                        FOR_TEMPLATE(f->harness.source->entry.uri),
                                        &(tdg__past_t){.source = NULL}),
-                     0);
-    assert_true(memory_failed());
+                     TDG_EAGAIN);
+    assert_false(memory_failed());
     memory_fail(0, MEMORY_ONCE);
     harness_wait(&f->harness, CHANGED, uri(f, "a.txt"));
 }
@@ -509,7 +510,7 @@ static void one_walk_of_everything_serves_all_who_ask(void **state) {
 
     tdg__files_t *files = (tdg__files_t *)f->harness.source;
 
-    assert_true(files->working); /* the first one */
+    assert_true(files->piece == TDG__FILES_WALKING); /* the first one */
     for (int i = 0; i < 3; i++)
         tdg__files_rescan(files);
     assert_int_equal(files->queue.count, 1);
@@ -527,7 +528,7 @@ static void a_walk_that_runs_keeps_its_inotify(void **state) {
     tdg__files_t *files = (tdg__files_t *)f->harness.source;
     int fd = files->notify_fd;
 
-    assert_true(files->working);
+    assert_true(files->piece == TDG__FILES_WALKING);
     tdg__source_close(f->harness.source);
     assert_int_not_equal(fcntl(fd, F_GETFD), -1);
     harness_close(&f->harness);
@@ -547,8 +548,8 @@ int main(void) {
         TEST(a_root_that_is_a_link_may_lead_elsewhere),
         TEST(closes_at_any_time),
         TEST(a_lack_of_memory_loses_nothing),
-        TEST(a_lack_of_memory_does_not_upset_who_is_counted),
-        TEST(a_lack_of_memory_in_a_reload_loses_nothing),
+        TEST(watching_a_list_needs_no_memory),
+        TEST(watching_a_template_after_a_reload_needs_no_memory),
         TEST(one_walk_of_everything_serves_all_who_ask),
         TEST(a_walk_that_runs_keeps_its_inotify),
         cmocka_unit_test(too_few_watches_are_said_and_polling_helps),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/files_path.h"
+#include "source/files/files_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,16 +19,16 @@ static void paths_become_uris_and_come_back(void **state) {
     static const struct {
         const char *path, *uri;
     } cases[] = {
-        {"a.md",               "x://a.md"              },
-        {"a b/c",              "x://a%20b/c"           },
-        {"100%",               "x://100%25"            },
-        {"a?b#c",              "x://a%3Fb%23c"         },
-        {"\xc3\xa9",           "x://%C3%A9"            },
-        {"\xff\n",             "x://%FF%0A"            },
-        {"[x]{y}",             "x://%5Bx%5D%7By%7D"    },
+        {"a.md", "x://a.md"},
+        {"a b/c", "x://a%20b/c"},
+        {"100%", "x://100%25"},
+        {"a?b#c", "x://a%3Fb%23c"},
+        {"\xc3\xa9", "x://%C3%A9"},
+        {"\xff\n", "x://%FF%0A"},
+        {"[x]{y}", "x://%5Bx%5D%7By%7D"},
         {"a+b,c;d=e&f@g:h!$'", "x://a+b,c;d=e&f@g:h!$'"},
-        {"...",                "x://..."               },
-        {"a/..b/.c",           "x://a/..b/.c"          },
+        {"...", "x://..."},
+        {"a/..b/.c", "x://a/..b/.c"},
     };
 
     (void)state;

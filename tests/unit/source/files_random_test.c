@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "source/checksum.h"
+#include "source/common/checksum.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "source/files.h"
+#include "source/files/files.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
@@ -292,15 +292,15 @@ static void odd_names_are_encoded(void **state) {
     static const struct {
         const char *name, *encoded;
     } cases[] = {
-        {"a b.txt",         "a%20b.txt"       },
-        {"100%.txt",        "100%25.txt"      },
-        {"q?h#.txt",        "q%3Fh%23.txt"    },
-        {"{x}.txt",         "%7Bx%7D.txt"     },
-        {"\xc3\xa9.txt",    "%C3%A9.txt"      },
-        {"\xff\xfe.txt",    "%FF%FE.txt"      }, /* no UTF-8: left out */
+        {"a b.txt", "a%20b.txt"},
+        {"100%.txt", "100%25.txt"},
+        {"q?h#.txt", "q%3Fh%23.txt"},
+        {"{x}.txt", "%7Bx%7D.txt"},
+        {"\xc3\xa9.txt", "%C3%A9.txt"},
+        {"\xff\xfe.txt", "%FF%FE.txt"}, /* no UTF-8: left out */
         {"line\nbreak.txt", "line%0Abreak.txt"},
-        {"..dots..",        "%2E.dots.."      }, /* hidden */
-        {"a..b",            "a..b"            },
+        {"..dots..", "%2E.dots.."}, /* hidden */
+        {"a..b", "a..b"},
     };
     struct fixture *f = *state;
 
@@ -490,31 +490,31 @@ static void owns_only_what_is_inside_and_chosen(void **state) {
         const char *name;
         bool ours;
     } cases[] = {
-        {"a.md",            true },
-        {"not/there/yet",   true },
-        {"a%20b",           true },
-        {"...",             false}, /* hidden */
-        {"",                false},
-        {".",               false},
-        {"..",              false},
-        {"../root/a.md",    false},
-        {"sub/../a.md",     false},
-        {"sub/./a.md",      false},
-        {"%2e%2e/a.md",     false},
+        {"a.md", true},
+        {"not/there/yet", true},
+        {"a%20b", true},
+        {"...", false}, /* hidden */
+        {"", false},
+        {".", false},
+        {"..", false},
+        {"../root/a.md", false},
+        {"sub/../a.md", false},
+        {"sub/./a.md", false},
+        {"%2e%2e/a.md", false},
         {"sub/%2E%2E/a.md", false},
-        {"..%2fa.md",       false},
-        {"sub%2fa.md",      false},
-        {"a%00.md",         false},
-        {"sub//a.md",       false},
-        {"sub/",            false},
-        {".hidden",         false},
-        {"%2ehidden",       false},
-        {"sub/.hidden/x",   false},
-        {"skip/x",          false},
-        {"%61.md",          false}, /* another spelling */
-        {"a.md?x",          false},
-        {"a.md#x",          false},
-        {"a%2",             false},
+        {"..%2fa.md", false},
+        {"sub%2fa.md", false},
+        {"a%00.md", false},
+        {"sub//a.md", false},
+        {"sub/", false},
+        {".hidden", false},
+        {"%2ehidden", false},
+        {"sub/.hidden/x", false},
+        {"skip/x", false},
+        {"%61.md", false}, /* another spelling */
+        {"a.md?x", false},
+        {"a.md#x", false},
+        {"a%2", false},
     };
     struct fixture *f = *state;
 
@@ -569,13 +569,13 @@ static void bad_entries_are_refused(void **state) {
              f->folder.path);
     harness_refuses(yaml, "single file");
     snprintf(yaml, sizeof(yaml), "files: %s\ninclude: [a, '[b']\n", f->folder.path);
-    harness_refuses(yaml, "include: \"[b\" is no glob");
+    harness_refuses(yaml, "include: \"[b\" is not a glob");
     snprintf(yaml, sizeof(yaml), "files: %s\nexclude: '{a'\n", f->folder.path);
-    harness_refuses(yaml, "exclude: \"{a\" is no glob");
+    harness_refuses(yaml, "exclude: \"{a\" is not a glob");
     assert_int_equal(setenv("TDG_TEST_SECRET", "hidden", 1), 0);
     snprintf(yaml, sizeof(yaml), "files: %s\ninclude: '[${TDG_TEST_SECRET}'\n",
              f->folder.path);
-    harness_refuses(yaml, "include: \"[${TDG_TEST_SECRET}\" is no glob");
+    harness_refuses(yaml, "include: \"[${TDG_TEST_SECRET}\" is not a glob");
 }
 
 /* ---- Changes ------------------------------------------------------------ */
@@ -673,10 +673,10 @@ static void what_comes_is_created_and_what_was_there_is_not(void **state) {
     static const struct {
         const char *name, *change_type;
     } expected[] = {
-        {"old.txt",     "content_update"},
-        {"new.txt",     "created"       },
-        {"sub/new.txt", "created"       },
-        {"moved.txt",   "created"       },
+        {"old.txt", "content_update"},
+        {"new.txt", "created"},
+        {"sub/new.txt", "created"},
+        {"moved.txt", "created"},
     };
     struct fixture *f = *state;
 
@@ -997,6 +997,34 @@ static void polling_finds_the_same(void **state) {
     assert_int_equal(harness_count(&f->harness, CHANGED, uri(f, "quiet.txt")), 0);
 }
 
+static void what_comes_during_the_first_walk_is_notified(void **state) {
+    struct fixture *f = *state;
+    char yaml[512], name[256] = "root";
+    struct reading before = {0};
+
+    for (int i = 0; i < 100; i++) /* each is a piece of walking */
+        strcat(name, "/d");
+    folder_mkdir(&f->folder, name);
+    strcat(name, "/x.txt");
+
+    const char *target = uri(f, name + strlen("root/"));
+
+    snprintf(yaml, sizeof(yaml), "files: %s/root", f->folder.path);
+    harness_open(&f->harness, yaml);
+    f->is_open = true;
+    assert_int_equal(tdg__source_watch(f->harness.source, TDG__URI_TARGET(target), NULL),
+                     TDG_EAGAIN);
+    harness_start_read(&f->harness, target, &before);
+    while (!before.done)
+        uv_run(&f->harness.loop, UV_RUN_ONCE);
+    assert_int_equal(before.status, TDG_ENOTFOUND);
+    reading_done(&before);
+    assert_int_equal(harness_count(&f->harness, READY, NULL), 0);
+    folder_write(&f->folder, name, "here");
+    harness_wait(&f->harness, WATCHED, target);
+    harness_wait_for_text(&f->harness, target, "here");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -1043,6 +1071,7 @@ int main(void) {
         TEST(a_single_file_is_served_and_nothing_beside_it),
         TEST(a_single_file_with_a_uri_may_come_later),
         TEST(polling_finds_the_same),
+        TEST(what_comes_during_the_first_walk_is_notified),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

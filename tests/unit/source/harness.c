@@ -128,9 +128,9 @@ static void open_without(struct harness *harness, const tdg__source_kind_t *kind
     assert_int_equal(rv, 0);
     tdg__problems_done(&problems);
     if (never != NULL) {
-        harness->source->never = tdg__malloc(strlen(never) + 1);
-        assert_non_null(harness->source->never);
-        strcpy(harness->source->never, never);
+        harness->source->config_path = tdg__malloc(strlen(never) + 1);
+        assert_non_null(harness->source->config_path);
+        strcpy(harness->source->config_path, never);
     }
 
     tdg__heavy_init(&harness->heavy, &harness->loop);

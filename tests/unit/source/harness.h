@@ -5,8 +5,8 @@
 #ifndef TDG_TESTS_SOURCE_HARNESS_H
 #define TDG_TESTS_SOURCE_HARNESS_H
 
-#include "source/heavy.h"
-#include "source/source.h"
+#include "source/common/heavy.h"
+#include "source/common/source.h"
 
 enum happening_kind { CHANGED, DELETED, LISTED, UNLISTED, READY, WATCHED, LOGGED };
 

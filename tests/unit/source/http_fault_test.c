@@ -21,7 +21,7 @@ static void a_refusal_is_asked_again_at_the_interval(void **state) {
     harness_watch(&f->harness, PAGE);
     page_set(f, (struct page){.status = "403 Forbidden"});
     page_wait_asked(f, 4);
-    page_expect_failure(f, TDG_EINVAL, "see `headers`");
+    page_expect_failure(f, TDG_EINVAL, "check `headers`");
     page_set(f, (struct page){.body = "welcome"});
     harness_wait_for_text(&f->harness, PAGE, "welcome");
     assert_int_equal(harness_count(&f->harness, LOGGED, "secret-token"), 0);
@@ -46,7 +46,7 @@ static void comes_back_after_an_error(void **state) {
     assert_int_equal(harness_count(&f->harness, CHANGED, NULL), 0);
 
     page_set(f, (struct page){.body = "one", .etag = "\"a\""});
-    harness_wait(&f->harness, LOGGED, "is back");
+    harness_wait(&f->harness, LOGGED, "reachable again");
     assert_int_equal(harness_count(&f->harness, CHANGED, NULL), 0);
     page_set(f, (struct page){.body = "two", .etag = "\"b\""});
     harness_wait_for_text(&f->harness, PAGE, "two");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/http_part.h"
+#include "source/http/http_part.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/http_url.h"
+#include "source/http/http_url.h"
 
 #include "support.h"
 
@@ -102,20 +102,20 @@ static void knows_how_far_a_redirect_leads(void **state) {
         const char *from, *to;
         tdg__http_hop_t hop;
     } cases[] = {
-        {"http://a/x",      "http://a/y",       TDG__HOP_SAME   },
-        {"http://a/x",      "http://A:80/y",    TDG__HOP_SAME   },
-        {"http://a/x",      "https://a/y",      TDG__HOP_SAME   },
-        {"https://a:443/x", "https://a/y",      TDG__HOP_SAME   },
-        {"http://a/x",      "http://a:8080/y",  TDG__HOP_OTHER  },
-        {"http://a:8080/x", "https://a/y",      TDG__HOP_OTHER  },
-        {"http://a/x",      "https://a:8443/y", TDG__HOP_OTHER  },
-        {"http://a/x",      "http://b/y",       TDG__HOP_OTHER  },
-        {"http://a/x",      "http://a.b/y",     TDG__HOP_OTHER  },
-        {"http://a/x",      "http://a@b/y",     TDG__HOP_OTHER  },
-        {"https://a/x",     "http://a/y",       TDG__HOP_REFUSED},
-        {"http://a/x",      "file:///y",        TDG__HOP_REFUSED},
-        {"http://a/x",      "ftp://a/y",        TDG__HOP_REFUSED},
-        {"http://a/x",      "",                 TDG__HOP_REFUSED},
+        {"http://a/x", "http://a/y", TDG__HOP_SAME},
+        {"http://a/x", "http://A:80/y", TDG__HOP_SAME},
+        {"http://a/x", "https://a/y", TDG__HOP_SAME},
+        {"https://a:443/x", "https://a/y", TDG__HOP_SAME},
+        {"http://a/x", "http://a:8080/y", TDG__HOP_OTHER},
+        {"http://a:8080/x", "https://a/y", TDG__HOP_OTHER},
+        {"http://a/x", "https://a:8443/y", TDG__HOP_OTHER},
+        {"http://a/x", "http://b/y", TDG__HOP_OTHER},
+        {"http://a/x", "http://a.b/y", TDG__HOP_OTHER},
+        {"http://a/x", "http://a@b/y", TDG__HOP_OTHER},
+        {"https://a/x", "http://a/y", TDG__HOP_REFUSED},
+        {"http://a/x", "file:///y", TDG__HOP_REFUSED},
+        {"http://a/x", "ftp://a/y", TDG__HOP_REFUSED},
+        {"http://a/x", "", TDG__HOP_REFUSED},
     };
 
     (void)state;

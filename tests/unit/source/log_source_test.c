@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "source/log_tail.h"
+#include "source/log/log_tail.h"
 #include "support.h"
 #include "unit/source/folder.h"
 #include "unit/source/harness.h"
@@ -237,21 +237,21 @@ static void a_link_on_the_way(void **state) {
 static void a_huge_file_is_read_from_its_end(void **state) {
     struct fixture *f = *state;
     char path[FOLDER_PATH];
-    tdg__tail_t tail;
+    tdg__log_tail_t tail;
     int error;
 
     folder_write(&f->folder, "a.log", "begin\n");
     folder_path(&f->folder, "a.log", path);
     assert_int_equal(truncate(path, (off_t)1 << 30), 0);
     folder_append(&f->folder, "a.log", "\none\ntwo\n");
-    assert_int_equal(tdg__tail_read(path, 2, 4 << 20, &tail, &error), 0);
+    assert_int_equal(tdg__log_tail_read(path, 2, 4 << 20, &tail, &error), 0);
     assert_int_equal(tail.len, 8);
     assert_memory_equal(tail.data + tail.start, "one\ntwo\n", 8);
     assert_true(tail.bytes_read <= 64 * 1024);
     tdg__free(tail.data);
 
     /* A line of a gigabyte: its end, and not more read than there is room for. */
-    assert_int_equal(tdg__tail_read(path, 5, 4 << 20, &tail, &error), 0);
+    assert_int_equal(tdg__log_tail_read(path, 5, 4 << 20, &tail, &error), 0);
     assert_int_equal(tail.lines, 2);
     assert_true(tail.bytes_read <= 2 * (4 << 20));
     tdg__free(tail.data);
@@ -273,14 +273,14 @@ static void the_tail_is_right(void **state) {
         uint32_t rare = 1 + roll(&dice, 300);
         uint64_t lines = 1 + roll(&dice, 200);
         size_t max = 1 + roll(&dice, round % 2 ? 300000 : 3000);
-        tdg__tail_t tail;
+        tdg__log_tail_t tail;
         int error;
 
         for (size_t i = 0; i < len; i++)
             whole[i] = (char)(roll(&dice, rare) == 0 ? '\n' : 'a' + roll(&dice, 26));
         whole[len] = '\0';
         folder_write(&f->folder, "a.log", whole);
-        assert_int_equal(tdg__tail_read(path, lines, max, &tail, &error), 0);
+        assert_int_equal(tdg__log_tail_read(path, lines, max, &tail, &error), 0);
 
         size_t end = len, start;
 
@@ -351,7 +351,7 @@ static void what_is_no_file_says_so(void **state) {
     reading = harness_read(&f->harness, "log:x");
     assert_false(folder_was_opened(guard));
     assert_int_equal(reading.status, TDG_EINVAL);
-    assert_non_null(strstr(reading.error, "no regular file"));
+    assert_non_null(strstr(reading.error, "not a regular file"));
     reading_done(&reading);
     harness_close(&f->harness);
     harness_refuses("log: /x\nuri: 'log:{x}'\n", "not a template");

@@ -145,8 +145,8 @@ static void what_is_prepared_is_not_forgotten(void **state) {
 static void its_uri_is_its_value(void **state) {
     (void)state;
     harness_refuses("memory: m:1\nuri: m:2\n", "after memory:");
-    harness_refuses("memory: 'm:{'\n", "no URI template");
-    harness_refuses("memory: not a uri\n", "no URI");
+    harness_refuses("memory: 'm:{'\n", "not a valid URI template");
+    harness_refuses("memory: not a uri\n", "not a valid URI");
 }
 
 int main(void) {

@@ -8,7 +8,7 @@
 
 #include <libpq-fe.h>
 
-#include "source/pg_ddl.h"
+#include "source/postgres/pg_ddl.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
@@ -154,7 +154,7 @@ static void a_table_that_is_dropped_and_made_anew(struct fixture *f) {
     struct harness *h = watch_orders(f);
 
     run_ddl("DROP TABLE orders");
-    harness_wait(h, LOGGED, "cannot look at public.orders");
+    harness_wait(h, LOGGED, "cannot inspect public.orders");
     run_ddl("CREATE TABLE orders (id int PRIMARY KEY, item text);"
             "INSERT INTO orders VALUES (1, 'tea'), (3, 'jam');"
             "GRANT SELECT ON orders TO PUBLIC");
@@ -182,7 +182,7 @@ static void tables_that_swap_their_names(struct fixture *f) {
     harness_wait(h, CHANGED, "pg://shop/orders/1");
     harness_wait(h, DELETED, "pg://shop/orders/3");
     run_ddl("ALTER TABLE orders RENAME TO before");
-    harness_wait(h, LOGGED, "cannot look at public.orders");
+    harness_wait(h, LOGGED, "cannot inspect public.orders");
 }
 
 static void a_view_in_the_place_of_a_table(struct fixture *f) {
@@ -203,7 +203,7 @@ static void schemas_that_swap_their_names(struct fixture *f) {
                     "CREATE TABLE spare.orders AS SELECT 1 AS id, 'coffee' AS item;"
                     "GRANT SELECT ON spare.orders TO PUBLIC");
     run_ddl("ALTER SCHEMA public RENAME TO before");
-    harness_wait(h, LOGGED, "cannot look at public.orders");
+    harness_wait(h, LOGGED, "cannot inspect public.orders");
     run_ddl("ALTER SCHEMA spare RENAME TO public");
     harness_wait(h, CHANGED, "pg://shop/orders/1");
     harness_wait(h, DELETED, "pg://shop/orders/2");
@@ -214,7 +214,7 @@ static void a_schema_that_is_dropped(struct fixture *f) {
     struct harness *h = watch_orders(f);
 
     run_ddl("DROP SCHEMA public CASCADE");
-    harness_wait(h, LOGGED, "cannot look at public.orders");
+    harness_wait(h, LOGGED, "cannot inspect public.orders");
 }
 
 static void a_type_that_a_column_uses(struct fixture *f) {

@@ -2,8 +2,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "source/pg_params.h"
-#include "source/pg_plan.h"
+#include "source/postgres/pg_params.h"
+#include "source/postgres/pg_plan.h"
 #include "support.h"
 
 static const tdg__node_t nowhere = {.kind = TDG__NODE_MAP};
@@ -52,23 +52,23 @@ static const struct {
     const char *payload, *uri; /* NULL: none */
     tdg__pg_op_t op;
 } payloads[] = {
-    {"7",                                                   "pg://l/7",             TDG__PG_NO_OP   },
-    {"a/b",                                                 "pg://l/a%2Fb",         TDG__PG_NO_OP   },
-    {"{\"op\":\"UPDATE\",\"key\":{\"order\":\"7\"}}",       "pg://l/7",             TDG__PG_UPDATE  },
-    {"{\"op\":\"DELETE\",\"key\":{\"order\":-7}}",          "pg://l/-7",            TDG__PG_DELETE  },
-    {"{\"key\":{\"order\":true,\"more\":1}}",               "pg://l/true",          TDG__PG_NO_OP   },
-    {"{\"op\":\"TRUNCATE\"}",                               NULL,                   TDG__PG_TRUNCATE},
-    {"{\"op\":\"INSERT\",\"key\":{\"order\":null}}",        NULL,                   TDG__PG_INSERT  },
-    {"{\"op\":5,\"key\":{\"order\":\"\"}}",                 NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":{\"order\":1.5}}",                           NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":{\"other\":1}}",                             NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":7}",                                         NULL,                   TDG__PG_NO_OP   },
-    {"{\"op\":\"DDL\"}",                                    NULL,                   TDG__PG_DDL     },
-    {"{}",                                                  NULL,                   TDG__PG_NO_OP   },
-    {"",                                                    NULL,                   TDG__PG_NO_OP   },
-    {"{not json",                                           "pg://l/%7Bnot%20json", TDG__PG_NO_OP   },
-    {"{\"key\":{\"order\":99999999999999999999}}",          NULL,                   TDG__PG_NO_OP   },
-    {"{\"key\":{\"order\":7},\"row\":[[[[[[[[[0]]]]]]]]]}", NULL,                   TDG__PG_NO_OP   },
+    {"7", "pg://l/7", TDG__PG_NO_OP},
+    {"a/b", "pg://l/a%2Fb", TDG__PG_NO_OP},
+    {"{\"op\":\"UPDATE\",\"key\":{\"order\":\"7\"}}", "pg://l/7", TDG__PG_UPDATE},
+    {"{\"op\":\"DELETE\",\"key\":{\"order\":-7}}", "pg://l/-7", TDG__PG_DELETE},
+    {"{\"key\":{\"order\":true,\"more\":1}}", "pg://l/true", TDG__PG_NO_OP},
+    {"{\"op\":\"TRUNCATE\"}", NULL, TDG__PG_TRUNCATE},
+    {"{\"op\":\"INSERT\",\"key\":{\"order\":null}}", NULL, TDG__PG_INSERT},
+    {"{\"op\":5,\"key\":{\"order\":\"\"}}", NULL, TDG__PG_NO_OP},
+    {"{\"key\":{\"order\":1.5}}", NULL, TDG__PG_NO_OP},
+    {"{\"key\":{\"other\":1}}", NULL, TDG__PG_NO_OP},
+    {"{\"key\":7}", NULL, TDG__PG_NO_OP},
+    {"{\"op\":\"DDL\"}", NULL, TDG__PG_DDL},
+    {"{}", NULL, TDG__PG_NO_OP},
+    {"", NULL, TDG__PG_NO_OP},
+    {"{not json", "pg://l/%7Bnot%20json", TDG__PG_NO_OP},
+    {"{\"key\":{\"order\":99999999999999999999}}", NULL, TDG__PG_NO_OP},
+    {"{\"key\":{\"order\":7},\"row\":[[[[[[[[[0]]]]]]]]]}", NULL, TDG__PG_NO_OP},
 };
 
 static void a_payload_names_a_uri(void **state) {
@@ -97,8 +97,8 @@ static void a_payload_names_a_uri(void **state) {
 
 static void failing_memory_is_reported(void **state) {
     tdg__pg_wish_t wishes[] = {
-        {.uri = "pg://l/{order}", .table = "t",         .keys = one_key, .max_rows = 5},
-        {.uri = "pg://l/{x}",     .query = "SELECT :x", .channel = "c",  .max_rows = 5},
+        {.uri = "pg://l/{order}", .table = "t", .keys = one_key, .max_rows = 5},
+        {.uri = "pg://l/{x}", .query = "SELECT :x", .channel = "c", .max_rows = 5},
     };
     tdg__pg_plan_t plan;
 

@@ -8,8 +8,8 @@
 
 #include <libpq-fe.h>
 
-#include "source/checksum.h"
-#include "source/pg_ddl.h"
+#include "source/common/checksum.h"
+#include "source/postgres/pg_ddl.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"

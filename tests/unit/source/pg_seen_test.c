@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
-#include "source/pg_seen.h"
+#include "source/postgres/pg_seen.h"
 #include "support.h"
 
 struct heard {

@@ -21,7 +21,7 @@
 
 #include <libpq-fe.h>
 
-#include "source/pg_trigger.h"
+#include "source/postgres/pg_trigger.h"
 #include "support.h"
 
 enum { PATIENCE_S = 120, PROXY_CONNECTIONS = 16 };
@@ -329,9 +329,7 @@ static int dial(int port) {
 
 /* fds[0] accepts; behind it, pairs that belong together. */
 static void forward(int listener, int port) {
-    struct pollfd fds[1 + 2 * PROXY_CONNECTIONS] = {
-        {.fd = listener, .events = POLLIN}
-    };
+    struct pollfd fds[1 + 2 * PROXY_CONNECTIONS] = {{.fd = listener, .events = POLLIN}};
     nfds_t count = 1;
     char bytes[4096];
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "source/checksum.h"
-#include "source/pg_trigger.h"
+#include "source/common/checksum.h"
+#include "source/postgres/pg_trigger.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
@@ -25,10 +25,7 @@ struct fixture {
 #define ROWS "table: orders\nkey: id\nuri: " TEMPLATE "\nretry: 50ms\nretry-max: 200ms\n"
 
 static void install(void) {
-    tdg__pg_trigger_t trigger = {
-        .table = {"public", "orders"},
-          .key_count = 1
-    };
+    tdg__pg_trigger_t trigger = {.table = {"public", "orders"}, .key_count = 1};
     tdg__text_t sql;
 
     strcpy(trigger.keys[0], "id");
@@ -95,12 +92,12 @@ static void shut_out(struct harness *h) {
     pg_run(&server, "ALTER ROLE reader NOLOGIN");
     pg_run(&server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE usename = 'reader'");
-    harness_wait(h, LOGGED, "cannot be reached");
+    harness_wait(h, LOGGED, "unreachable");
 }
 
 static void let_in(struct harness *h) {
     pg_run(&server, "ALTER ROLE reader LOGIN");
-    harness_wait(h, LOGGED, "is back");
+    harness_wait(h, LOGGED, "reachable again");
 }
 
 static void expect_nothing_more(struct harness *h) {
@@ -201,10 +198,10 @@ static void a_template_watched_during_an_outage_tells_all(void **state) {
 
 static void restart(struct harness *h, int signal) {
     pg_server_stop(&server, signal);
-    harness_wait(h, LOGGED, "cannot be reached");
+    harness_wait(h, LOGGED, "unreachable");
     pg_server_start(&server);
     pg_run(&server, "UPDATE orders SET item = item || '!' WHERE id IN (3, 4)");
-    harness_wait(h, LOGGED, "is back");
+    harness_wait(h, LOGGED, "reachable again");
     harness_wait(h, CHANGED, "pg://shop/orders/3");
     harness_wait(h, CHANGED, "pg://shop/orders/4");
 }
@@ -232,7 +229,7 @@ static void a_silent_network_is_noticed(void **state) {
     pg_run(&server, "UPDATE orders SET item = 'other' WHERE id = 9");
     harness_wait(h, LOGGED, "no answer within 2000 ms");
     kill(f->proxy.pid, SIGCONT);
-    harness_wait(h, LOGGED, "is back");
+    harness_wait(h, LOGGED, "reachable again");
     harness_wait(h, CHANGED, "pg://shop/orders/9");
     expect_nothing_more(h);
 }
@@ -336,7 +333,7 @@ static void a_server_that_is_not_there_yet_is_waited_for(void **state) {
                      TDG_EAGAIN);
     harness_wait(h, WATCHED, "pg://shop/orders/2");
     pg_server_start(&server);
-    harness_wait(h, LOGGED, "is back");
+    harness_wait(h, LOGGED, "reachable again");
     harness_wait_for_text(h, "pg://shop/orders/2", "{\"id\":2,\"item\":\"item 2\"}");
 }
 

@@ -278,16 +278,16 @@ static void expect_public(struct harness *h, const char *uri, const char *expect
 static const struct {
     const char *query, *error, *public;
 } wrong_queries[] = {
-    {"SELECT * FROM missing",                      "\"missing\" does not exist", REFUSES "42P01)"                       },
-    {"SELECT nothing FROM orders",                 "\"nothing\" does not exist", REFUSES "42703)"                       },
-    {"SELEKT 1",                                   "syntax error",               REFUSES "42601)"                       },
-    {"SELECT 1 AS a, 2 AS a",                      "two columns are called a",
-     "two columns are called a; give them names with AS"                                                                },
+    {"SELECT * FROM missing", "\"missing\" does not exist", REFUSES "42P01)"},
+    {"SELECT nothing FROM orders", "\"nothing\" does not exist", REFUSES "42703)"},
+    {"SELEKT 1", "syntax error", REFUSES "42601)"},
+    {"SELECT 1 AS a, 2 AS a", "two columns are called a",
+     "two columns are called a; give them names with AS"},
     {"INSERT INTO orders VALUES (9) RETURNING id", "read-only transaction",
-     REFUSES "25006)"                                                                                                   },
-    {"SELECT pg_read_file('/etc/passwd')",         "permission denied",          REFUSES "42501)"                       },
-    {"SELECT 1; SELECT 2",                         "multiple commands",          REFUSES "42601)"                       },
-    {"COPY orders TO STDOUT",                      "gives no rows",              "the source does not give this content"},
+     REFUSES "25006)"},
+    {"SELECT pg_read_file('/etc/passwd')", "permission denied", REFUSES "42501)"},
+    {"SELECT 1; SELECT 2", "multiple commands", REFUSES "42601)"},
+    {"COPY orders TO STDOUT", "gives no rows", "the source does not give this content"},
 };
 
 static void a_wrong_query_is_an_error_that_tells(void **state) {
@@ -327,17 +327,17 @@ static void the_words_of_a_function_are_not_for_clients(void **state) {
 static const struct {
     const char *more, *expected;
 } wrong_entries[] = {
-    {"uri: pg://a",                                    "either `table` with `key`"    },
-    {"uri: pg://a\ntable: t\nkey: k\nquery: SELECT 1", "either `table` with `key`"    },
-    {"uri: pg://a\ntable: t",                          "needs `key`"                  },
-    {"uri: pg://a\nquery: SELECT 1\nkey: k",           "`key` goes with `table`"      },
-    {"uri: pg://a/{x}/{y}\ntable: t\nkey: x",          "{y} is no column of `key`"    },
-    {"uri: pg://a{?x}\ntable: t\nkey: x",              "written {x} or {+x}"          },
-    {"uri: pg://a/{x}\nquery: SELECT :y, :x",          "no variable {y} for :y"       },
-    {"uri: pg://a/{x}\nquery: SELECT 1",               "does not use the variable {x}"},
-    {"uri: pg://a\nquery: SELECT 'a",                  "this string does not end"     },
-    {"uri: pg://a/{x}\nquery: SELECT $1",              "have names here"              },
-    {"uri: pg://a\ntable: a b\nkey: x",                "table: this is no name"       },
+    {"uri: pg://a", "either `table` with `key`"},
+    {"uri: pg://a\ntable: t\nkey: k\nquery: SELECT 1", "either `table` with `key`"},
+    {"uri: pg://a\ntable: t", "needs `key`"},
+    {"uri: pg://a\nquery: SELECT 1\nkey: k", "`key` requires `table`"},
+    {"uri: pg://a/{x}/{y}\ntable: t\nkey: x", "{y} is not a column of `key`"},
+    {"uri: pg://a{?x}\ntable: t\nkey: x", "written {x} or {+x}"},
+    {"uri: pg://a/{x}\nquery: SELECT :y, :x", "no variable {y} for :y"},
+    {"uri: pg://a/{x}\nquery: SELECT 1", "does not use the variable {x}"},
+    {"uri: pg://a\nquery: SELECT 'a", "this string does not end"},
+    {"uri: pg://a/{x}\nquery: SELECT $1", "have names here"},
+    {"uri: pg://a\ntable: a b\nkey: x", "table: this is not a table name"},
 };
 
 static void a_wrong_entry_is_refused(void **state) {
@@ -349,7 +349,7 @@ static void a_wrong_entry_is_refused(void **state) {
         harness_refuses(yaml, wrong_entries[i].expected);
     }
     harness_refuses("postgres: 'nonsense hunter2'\nuri: pg://a\nquery: SELECT 1\n",
-                    "this is no connection string");
+                    "this is not a connection string");
 }
 
 #define OURS "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidings'"
@@ -845,7 +845,7 @@ static void why_a_table_cannot_be_looked_at_is_logged(void **state) {
         open_source(*state, "table: missing\nkey: id\nuri: pg://shop/missing/{id}\n");
 
     harness_watch(h, "pg://shop/missing/1");
-    harness_wait(h, LOGGED, "cannot look at public.missing: ");
+    harness_wait(h, LOGGED, "cannot inspect public.missing: ");
     assert_int_equal(harness_count(h, LOGGED, "trigger"), 0);
 }
 
@@ -856,7 +856,7 @@ static void a_table_that_may_not_be_read_is_logged(void **state) {
     pg_run(&server, "REVOKE SELECT ON orders FROM PUBLIC");
     h = open_source(*state, ROWS);
     harness_watch(h, "pg://shop/orders/1");
-    harness_wait(h, LOGGED, "cannot look at public.orders: permission denied");
+    harness_wait(h, LOGGED, "cannot inspect public.orders: permission denied");
     assert_int_equal(harness_count(h, LOGGED, "trigger"), 0);
 }
 
@@ -909,7 +909,7 @@ static void an_idle_connection_may_be_lost(void **state) {
     for (int i = 0; i < 10; i++)
         uv_run(&h->loop, UV_RUN_NOWAIT);
     expect_status(h, "pg://shop/orders/1", 0, NULL);
-    assert_int_equal(harness_count(h, LOGGED, "cannot be reached"), 0);
+    assert_int_equal(harness_count(h, LOGGED, "unreachable"), 0);
 }
 
 /* And one that cannot be found is left out. */

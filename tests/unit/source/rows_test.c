@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/rows.h"
+#include "source/common/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,8 +78,8 @@ static void rows_may_have_no_columns(void **state) {
         tdg__rows_format_t format;
         const char *text;
     } cases[] = {
-        {TDG__ROWS_JSON, "[{},\n{}]"   },
-        {TDG__ROWS_CSV,  "\r\n\r\n\r\n"},
+        {TDG__ROWS_JSON, "[{},\n{}]"},
+        {TDG__ROWS_CSV, "\r\n\r\n\r\n"},
     };
 
     (void)state;
@@ -102,8 +102,8 @@ static void json_is_left_as_it_is(void **state) {
         tdg__rows_format_t format;
         const char *text;
     } cases[] = {
-        {TDG__ROWS_JSON, "[{\"j\":{\"a\":1}}]"       },
-        {TDG__ROWS_CSV,  "j\r\n\"{\"\"a\"\":1}\"\r\n"},
+        {TDG__ROWS_JSON, "[{\"j\":{\"a\":1}}]"},
+        {TDG__ROWS_CSV, "j\r\n\"{\"\"a\"\":1}\"\r\n"},
     };
 
     (void)state;
@@ -126,17 +126,17 @@ static void numbers_come_back_as_they_were(void **state) {
         double value;
         const char *text;
     } cases[] = {
-        {1,          "1.0"                  },
-        {-0.5,       "-0.5"                 },
-        {1e300,      "1e+300"               },
-        {1.0 / 3,    "0.33333333333333331"  },
-        {0.3,        "0.3"                  },
-        {5e-324,     "4.94065645841247e-324"},
-        {INFINITY,   "\"Infinity\""         },
-        {-INFINITY,  "\"-Infinity\""        },
-        {NAN,        "\"NaN\""              },
-        {1e15,       "1e+15"                },
-        {123456789., "123456789.0"          },
+        {1, "1.0"},
+        {-0.5, "-0.5"},
+        {1e300, "1e+300"},
+        {1.0 / 3, "0.33333333333333331"},
+        {0.3, "0.3"},
+        {5e-324, "4.94065645841247e-324"},
+        {INFINITY, "\"Infinity\""},
+        {-INFINITY, "\"-Infinity\""},
+        {NAN, "\"NaN\""},
+        {1e15, "1e+15"},
+        {123456789., "123456789.0"},
     };
 
     (void)state;

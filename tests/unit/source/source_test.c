@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What all sources share, with a kind that does as the test says. */
-#include "source/item_internal.h"
+#include "source/common/item_internal.h"
 #include "support.h"
 #include "unit/source/harness.h"
 #include "unit/targets.h"
@@ -318,11 +318,11 @@ static void watching_tells_whether_it_exists(void **state) {
         tdg__content_t holds;
         int existence;
     } cases[] = {
-        {text("one"),                                     TDG_WATCH_EXISTS},
-        {{.status = TDG_ENOTFOUND, .error = "gone"},      TDG_WATCH_ABSENT},
-        {{.status = TDG_EAWAY, .error = "no answer"},     TDG_WATCH_EXISTS},
+        {text("one"), TDG_WATCH_EXISTS},
+        {{.status = TDG_ENOTFOUND, .error = "gone"}, TDG_WATCH_ABSENT},
+        {{.status = TDG_EAWAY, .error = "no answer"}, TDG_WATCH_EXISTS},
         {{.status = TDG_ETOOLARGE, .error = "too large"}, TDG_WATCH_EXISTS},
-        {{.status = TDG_ENOTFOUND, .passing = true},      TDG_WATCH_EXISTS},
+        {{.status = TDG_ENOTFOUND, .passing = true}, TDG_WATCH_EXISTS},
     };
 
     (void)state;
@@ -380,15 +380,11 @@ static void what_was_published_before_a_reload_is_compared(void **state) {
         tdg__content_t before, now;
         size_t changes;
     } cases[] = {
-        {text("one"), text("one"), 0},
-        {text("one"), text("two"), 1},
-        {text("one"), nothing,     1},
-        {nothing,     text("one"), 1},
-        {nothing,     nothing,     0},
-        {broken,      nothing,     1},
-        {broken,      broken,      0},
-        {away,        nothing,     1}, /* nobody knows what it was */
-        {away,        text("one"), 1},
+        {text("one"), text("one"), 0}, {text("one"), text("two"), 1},
+        {text("one"), nothing, 1},     {nothing, text("one"), 1},
+        {nothing, nothing, 0},         {broken, nothing, 1},
+        {broken, broken, 0},           {away, nothing, 1}, /* nobody knows what it was */
+        {away, text("one"), 1},
     };
 
     (void)state;
@@ -637,7 +633,7 @@ static void what_was_read_is_kept_within_limits(void **state) {
         harness_expect(&harness, uri, "1234567890");
     }
     harness_expect(&harness, "b:3", "1234567890"); /* used again: stays longer */
-    assert_int_equal(harness.source->items->by_uri.count, 4);
+    assert_int_equal(harness.source->items->all.pool.count, 4);
     harness_expect(&harness, "b:6", "1234567890");
     go_away(&harness);
     assert_false(reads_stale(&harness, "b:large", NULL));
@@ -802,9 +798,9 @@ static void what_was_only_read_and_is_gone_leaves_nothing_behind(void **state) {
     harness_open_kind(&harness, &script_kind, "script: x\nuri: 'a:{id}'\n");
     hold(&harness, "one");
     harness_expect(&harness, "a:1", "one");
-    assert_int_equal(harness.source->items->by_uri.count, 1); /* kept for later */
+    assert_int_equal(harness.source->items->all.pool.count, 1); /* kept for later */
     tdg__source_unlist(harness.source, "a:1");
-    assert_int_equal(harness.source->items->by_uri.count, 0);
+    assert_int_equal(harness.source->items->all.pool.count, 0);
     harness_close(&harness);
 }
 

@@ -131,15 +131,15 @@ static void a_wrong_query_says_so_and_is_not_retried(void **state) {
     static const struct {
         const char *query, *error;
     } cases[] = {
-        {"SELECT * FROM nowhere",                          "no such table: nowhere"  },
-        {"SELECT 1; SELECT 2",                             "one statement"           },
-        {"SELECT 1 AS a, 2 AS a",                          "two columns are called a"},
-        {"SELECT :idd",                                    "no variable of the uri"  },
-        {"SELECT ?",                                       "without a name"          },
-        {"SELECT load_extension('x')",                     "not authorized"          },
-        {"SELECT * FROM pragma_database_list",             "not authorized"          },
-        {"WITH x AS (SELECT 1) DELETE FROM t",             "not authorized"          },
-        {"WITH x AS (SELECT 1) INSERT INTO t SELECT 5, 5", "not authorized"          },
+        {"SELECT * FROM nowhere", "no such table: nowhere"},
+        {"SELECT 1; SELECT 2", "one statement"},
+        {"SELECT 1 AS a, 2 AS a", "two columns are called a"},
+        {"SELECT :idd", "not a variable of the uri"},
+        {"SELECT ?", "without a name"},
+        {"SELECT load_extension('x')", "not authorized"},
+        {"SELECT * FROM pragma_database_list", "not authorized"},
+        {"WITH x AS (SELECT 1) DELETE FROM t", "not authorized"},
+        {"WITH x AS (SELECT 1) INSERT INTO t SELECT 5, 5", "not authorized"},
     };
     struct fixture *f = *state;
 
@@ -156,7 +156,7 @@ static void a_wrong_query_says_so_and_is_not_retried(void **state) {
             usleep(1000);
             uv_run(&f->harness.loop, UV_RUN_NOWAIT);
         }
-        assert_int_equal(harness_count(&f->harness, LOGGED, "trying again"), 0);
+        assert_int_equal(harness_count(&f->harness, LOGGED, "retrying"), 0);
         harness_close(&f->harness);
     }
     harness_refuses("sqlite: a.db\nquery: DELETE FROM t\nuri: db:t\n",
@@ -281,7 +281,7 @@ static void a_locked_database_is_waited_for(void **state) {
     assert_true(json_is_true(json_object_get(reading.metadata, "stale")));
     assert_string_equal(
         json_string_value(json_object_get(reading.metadata, "stale_reason")),
-        "the database is locked by somebody else");
+        "the database is locked by another process");
     reading_done(&reading);
     sql(f, "UPDATE t SET name = 'new'; COMMIT; PRAGMA locking_mode = NORMAL;"
            "SELECT * FROM t");
@@ -368,7 +368,7 @@ static void missing_and_then_there(void **state) {
     harness_wait_for_text(&f->harness, "db:t", "[{\"id\":1,\"name\":\"here\"}]");
     /* Gone, and back. */
     folder_rename(&f->folder, "later.db", "away.db");
-    harness_wait(&f->harness, LOGGED, "cannot be reached");
+    harness_wait(&f->harness, LOGGED, "unreachable");
 
     struct reading reading = harness_read(&f->harness, "db:t");
 

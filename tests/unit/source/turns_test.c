@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "source/turns.h"
+#include "source/common/turns.h"
 
 #include "support.h"
 

@@ -2,7 +2,7 @@
  *
  * What a call to the endpoint of a webhook does, without HTTP. Signatures are checked
  * against values that were made elsewhere. */
-#include "source/webhook.h"
+#include "source/push/webhook.h"
 
 #include <stdio.h>
 
@@ -52,9 +52,7 @@ static int post_signed(struct harness *harness, const char *body, const char *ev
     for (unsigned i = 0; i < len; i++)
         sprintf(signature + 7 + 2 * i, "%02x", digest[i]);
 
-    struct call call = {
-        body, {"x-hub-signature-256", signature}
-    };
+    struct call call = {body, {"x-hub-signature-256", signature}};
     size_t count = 2;
 
     if (event != NULL) {
@@ -92,13 +90,12 @@ static void the_body_is_the_content(void **state) {
     assert_int_equal(harness.source->kind->hook->max_body(harness.source), 4 << 20);
     expect_nothing(&harness);
 
-    tdg__hook_answer_t answer = post(
-        &harness, (struct call){
-                      "Hello, World!",
-                      {"x-hub-signature-256", GOOD, "content-type", "application/json",
-                        "x-github-event", "push", "x-github-delivery",
-                        "72d3162e-cc78-11e3-81ab-4c9367dc0958"}
-    });
+    tdg__hook_answer_t answer =
+        post(&harness, (struct call){"Hello, World!",
+                                     {"x-hub-signature-256", GOOD, "content-type",
+                                      "application/json", "x-github-event", "push",
+                                      "x-github-delivery",
+                                      "72d3162e-cc78-11e3-81ab-4c9367dc0958"}});
 
     assert_int_equal(answer.status, 202);
     assert_string_equal(answer.text, "accepted");
@@ -140,10 +137,8 @@ static void whoever_signs_wrong_learns_nothing(void **state) {
 
     assert_int_equal(first.status, 401);
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        tdg__hook_answer_t answer =
-            post(&harness, (struct call){
-                               "Hello, World!", {"x-hub-signature-256", wrong[i]}
-        });
+        tdg__hook_answer_t answer = post(
+            &harness, (struct call){"Hello, World!", {"x-hub-signature-256", wrong[i]}});
 
         if (answer.status != 401)
             fail_msg("taken: %s", wrong[i]);
@@ -151,16 +146,12 @@ static void whoever_signs_wrong_learns_nothing(void **state) {
         assert_string_equal(answer.fields, first.fields);
     }
     /* right for another body; the secret itself, where a signature was asked for */
-    assert_int_equal(post(&harness,
-                          (struct call){
-                              "Hello, World?", {"x-hub-signature-256", GOOD}
-    })
-                         .status,
-                     401);
-    assert_int_equal(post(&harness,
-                          (struct call){
-                              "Hello, World!", {"authorization", "Bearer " SECRET}
-    })
+    assert_int_equal(
+        post(&harness, (struct call){"Hello, World?", {"x-hub-signature-256", GOOD}})
+            .status,
+        401);
+    assert_int_equal(post(&harness, (struct call){"Hello, World!",
+                                                  {"authorization", "Bearer " SECRET}})
                          .status,
                      401);
     assert_int_equal(harness_count(&harness, CHANGED, NULL), 0);
@@ -179,14 +170,9 @@ static void a_bearer_brings_the_secret(void **state) {
         const char *value;
         int status;
     } rows[] = {
-        {"Bearer s3cret",  202},
-        {"bearer  s3cret", 202},
-        {"Bearer s3cre",   401},
-        {"Bearer s3crett", 401},
-        {"Bearer S3CRET",  401},
-        {"Bearer ",        401},
-        {"Basic s3cret",   401},
-        {"s3cret",         401},
+        {"Bearer s3cret", 202},  {"bearer  s3cret", 202}, {"Bearer s3cre", 401},
+        {"Bearer s3crett", 401}, {"Bearer S3CRET", 401},  {"Bearer ", 401},
+        {"Basic s3cret", 401},   {"s3cret", 401},
     };
     struct harness harness;
 
@@ -194,9 +180,7 @@ static void a_bearer_brings_the_secret(void **state) {
     harness_open(&harness,
                  "webhook: /hooks/x\nuri: h:x\nsecret: s3cret\nsignature: bearer\n");
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct call call = {
-            "body", {"authorization", rows[i].value}
-        };
+        struct call call = {"body", {"authorization", rows[i].value}};
 
         if (post(&harness, call).status != rows[i].status)
             fail_msg("not %d: %s", rows[i].status, rows[i].value);
@@ -247,12 +231,8 @@ static void a_wrong_signature_uses_up_no_delivery(void **state) {
 
     (void)state;
     harness_open(&harness, ENTRY);
-    assert_int_equal(post(&harness,
-                          (struct call){
-                              "a", {"x-github-delivery", "one"}
-    })
-                         .status,
-                     401);
+    assert_int_equal(
+        post(&harness, (struct call){"a", {"x-github-delivery", "one"}}).status, 401);
     assert_int_equal(post_signed(&harness, "a", "push", "one"), 202);
     harness_wait(&harness, CHANGED, "h:x");
     harness_close(&harness);
@@ -333,9 +313,7 @@ static void strange_fields_are_left_out(void **state) {
     harness_close(&harness);
 
     harness_open(&harness, "webhook: /hooks/x\nuri: h:x\nopen: true\n");
-    post(&harness, (struct call){
-                       "text", {"content-type", "no\x01type/x"}
-    });
+    post(&harness, (struct call){"text", {"content-type", "no\x01type/x"}});
 
     struct reading reading = harness_read(&harness, "h:x");
 
@@ -378,19 +356,20 @@ static void an_entry_says_who_may_call(void **state) {
     static const struct {
         const char *yaml, *problem;
     } rows[] = {
-        {"webhook: /deploys\nuri: h:x\nsecret: s\n",                     "/hooks/deploys"      },
-        {"webhook: /hooks/\nuri: h:x\nsecret: s\n",                      "/hooks/deploys"      },
-        {"webhook: /hooks/a/\nuri: h:x\nsecret: s\n",                    "ends without a slash"},
-        {"webhook: /hooks/../mcp\nuri: h:x\nsecret: s\n",                "/hooks/deploys"      },
-        {"webhook: /hooks/a%2fb\nuri: h:x\nsecret: s\n",                 "/hooks/deploys"      },
-        {"webhook: /hooks/a?b\nuri: h:x\nsecret: s\n",                   "/hooks/deploys"      },
-        {"webhook: /hooks/a\nuri: h:x\n",                                "a secret was"        },
-        {"webhook: /hooks/a\nuri: h:x\nsecret: ''\n",                    "a secret was"        },
-        {"webhook: /hooks/a\nuri: h:x\nsecret: s\nopen: true\n",         "not open"            },
-        {"webhook: /hooks/a\nuri: h:x\nopen: true\nsignature: bearer\n", "`none` goes"         },
-        {"webhook: /hooks/a\nuri: h:x\nsecret: s\nsignature: none\n",    "`none` goes"         },
-        {"webhook: /hooks/a\nuri: 'h:{x}'\nsecret: s\n",                 "no {}"               },
-        {"webhook: /hooks/a\nsecret: s\n",                               "needs a uri"         },
+        {"webhook: /deploys\nuri: h:x\nsecret: s\n", "/hooks/deploys"},
+        {"webhook: /hooks/\nuri: h:x\nsecret: s\n", "/hooks/deploys"},
+        {"webhook: /hooks/a/\nuri: h:x\nsecret: s\n", "ends without a slash"},
+        {"webhook: /hooks/../mcp\nuri: h:x\nsecret: s\n", "/hooks/deploys"},
+        {"webhook: /hooks/a%2fb\nuri: h:x\nsecret: s\n", "/hooks/deploys"},
+        {"webhook: /hooks/a?b\nuri: h:x\nsecret: s\n", "/hooks/deploys"},
+        {"webhook: /hooks/a\nuri: h:x\n", "secret is missing"},
+        {"webhook: /hooks/a\nuri: h:x\nsecret: ''\n", "secret is missing"},
+        {"webhook: /hooks/a\nuri: h:x\nsecret: s\nopen: true\n", "not open"},
+        {"webhook: /hooks/a\nuri: h:x\nopen: true\nsignature: bearer\n",
+         "`none` requires"},
+        {"webhook: /hooks/a\nuri: h:x\nsecret: s\nsignature: none\n", "`none` requires"},
+        {"webhook: /hooks/a\nuri: 'h:{x}'\nsecret: s\n", "no {}"},
+        {"webhook: /hooks/a\nsecret: s\n", "needs a uri"},
     };
 
     (void)state;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shows that a call takes its time: a line on standard error, from the second second on,
+ * with what the server reports of its progress. Only where standard error is a terminal,
+ * and without --verbose, whose lines it would mix with. Once per process. */
+#ifndef TDG_CLI_PROGRESS_H
+#define TDG_CLI_PROGRESS_H
+
+#include <jansson.h>
+
+#include "ask/target.h"
+
+/* `what` is borrowed until the end. Where no thread can be had, nothing is shown. */
+void cli_progress_begin(const cli_target_t *target, const char *what);
+void cli_progress_end(void); /* takes the line away; without a begin does nothing */
+
+/* As tdg_progress_fn. */
+void cli_progress_report(void *user, const json_t *params);
+
+#endif

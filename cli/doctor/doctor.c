@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings doctor TARGET`: measures what breaks real deployments of a server, and says
+ * how to fix it. Here: the command, the order of the checks, and their beginning and
+ * end. The first ones find out what there is; when the server cannot be reached, or is no
+ * server of this protocol, the rest is not tried.
+ *
+ * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
+#include "doctor/doctor.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <tidings/error.h>
+#include <tidings/tidings.h>
+
+#include "base/alloc.h"
+#include "config/value.h"
+#include "terminal.h"
+
+enum { MAX_RESULTS = 256, STOP_MS = 15000, MOMENT_MS = 400 };
+enum { PATIENCE = 100 }; /* looks, 20 ms apart, whether a program has gone */
+
+static const doctor_group_t groups[] = {
+    {"Reach", doctor_reach_checks},
+    {"Versions", doctor_version_checks},
+    {"Capabilities", doctor_capability_checks},
+    {"Streams", doctor_stream_checks},
+    {"Heads of streams", doctor_head_checks},
+    {"Updates", doctor_update_checks},
+    {"Requests beside", doctor_load_checks},
+    {"Sessions and headers", doctor_session_checks},
+    {"Reconnection", doctor_reconnect_checks},
+    {"The program", doctor_program_checks},
+};
+
+bool doctor_wants(const doctor_t *doctor, doctor_era_t era) {
+    int wish = doctor->options->target.era;
+
+    return wish == TDG_ERA_FIND || wish == (int)era + 1;
+}
+
+void doctor_give_up(doctor_t *doctor, int exit_code) {
+    doctor->unreachable = true;
+    doctor->exit_code = exit_code;
+}
+
+/* ---- One check --------------------------------------------------------------- */
+
+static doctor_result_t *add_result(doctor_t *doctor, const doctor_group_t *group,
+                                   const doctor_check_t *check) {
+    doctor_result_t *result = &doctor->results[doctor->count];
+
+    if (doctor->count == MAX_RESULTS)
+        return NULL;
+    doctor->count++;
+    *result = (doctor_result_t){.group = group, .check = check};
+    tdg__text_init(&result->did, DOCTOR_MAX_TEXT);
+    tdg__text_init(&result->saw, DOCTOR_MAX_TEXT);
+    tdg__text_init(&result->mend, DOCTOR_MAX_TEXT);
+    return result;
+}
+
+/* Why it cannot be run; NULL: it can. */
+static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
+    if ((check->needs & DOCTOR_NEEDS_MODERN) != 0 && !doctor->spoken[DOCTOR_MODERN])
+        return "the server does not speak " DOCTOR_MODERN_VERSION
+               ", or was not asked to (--era)";
+    if ((check->needs & DOCTOR_NEEDS_LEGACY) != 0 && !doctor->spoken[DOCTOR_LEGACY])
+        return "the server does not speak " DOCTOR_LEGACY_VERSION
+               " or older, or was not asked to (--era)";
+    if ((check->needs & DOCTOR_NEEDS_SESSION) != 0 && doctor->session[0] == '\0')
+        return "the server does not name its sessions";
+    if ((check->needs & DOCTOR_NEEDS_URI) != 0 &&
+        json_array_size(doctor_uris(doctor)) == 0)
+        return "the server lists no resource; name one with --uri";
+    if ((check->needs & DOCTOR_NEEDS_STREAMS) != 0 && !doctor_hold(doctor)) {
+        doctor->late = true;
+        return "too little time is left (--timeout) to hold streams (--idle, --wait)";
+    }
+    return NULL;
+}
+
+static void run_check(doctor_t *doctor, const doctor_group_t *group,
+                      const doctor_check_t *check, doctor_era_t era) {
+    bool named = (check->needs & DOCTOR_EACH_ERA) != 0 && doctor->spoken[era];
+    doctor_result_t *result = add_result(doctor, group, check);
+    const char *missing = doctor_left_ms(doctor) > 0 ? lacks(doctor, check) : NULL;
+
+    if (result == NULL)
+        return;
+    doctor_show_progress(doctor, "%s ...", check->title);
+    if (named)
+        result->era = cli_eras[era + 1];
+    if (missing != NULL)
+        doctor_skip(result, "%s", missing);
+    else if (doctor_left_ms(doctor) > 0)
+        check->run(doctor, era, result);
+    /* What is missing now may only be late. */
+    if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {
+        doctor->late = true;
+        doctor_skip(result, "the time was over (--timeout)");
+    }
+    doctor_show(doctor, result);
+}
+
+static void run_group(doctor_t *doctor, const doctor_group_t *group) {
+    unsigned other = doctor->url != NULL ? DOCTOR_STDIO : DOCTOR_HTTP;
+
+    for (const doctor_check_t *check = group->checks; check->id != NULL; check++) {
+        if (doctor->unreachable)
+            return;
+        if ((check->needs & other) != 0)
+            continue;
+        if ((check->needs & DOCTOR_EACH_ERA) == 0 ||
+            (!doctor->spoken[DOCTOR_MODERN] && !doctor->spoken[DOCTOR_LEGACY])) {
+            run_check(doctor, group, check,
+                      (check->needs & DOCTOR_NEEDS_LEGACY) != 0 ||
+                              !doctor->spoken[DOCTOR_MODERN]
+                          ? DOCTOR_LEGACY
+                          : DOCTOR_MODERN);
+            continue;
+        }
+        for (int era = 0; era < DOCTOR_ERAS; era++)
+            if (doctor->spoken[era])
+                run_check(doctor, group, check, (doctor_era_t)era);
+    }
+}
+
+/* ---- Beginning and end -------------------------------------------------------- */
+
+/* An address without a path gets that which servers usually have, as the library does. */
+static int complete_url(doctor_t *doctor, const char *url) {
+    const char *host = strstr(url, "://") + 3;
+    size_t head = (size_t)(host - url) + strcspn(host, "/?#");
+    const char *path = url[head] == '/' ? "" : "/mcp";
+    size_t size = strlen(url) + strlen(path) + 1;
+
+    doctor->own_url = tdg__malloc(size);
+    if (doctor->own_url == NULL)
+        return TDG_ENOMEM;
+    snprintf(doctor->own_url, size, "%.*s%s%s", (int)head, url, path, url + head);
+    doctor->url = doctor->own_url;
+    return 0;
+}
+
+static int open_web(doctor_t *doctor) {
+    const cli_target_t *target = &doctor->options->target;
+    tdg__web_opts_t opts = {
+        .headers = target->headers.count > 0 ? target->headers.items : NULL,
+        .token_file = target->token_file,
+        .ca_file = target->ca_file,
+        .proxy = target->proxy,
+        .insecure_token = target->insecure_token,
+        .agent = "tidings-doctor",
+        .connect_timeout_ms = doctor_patience(doctor),
+    };
+    int rv = complete_url(doctor, target->url);
+
+    return rv == 0 ? tdg__web_create(&doctor->loop, &opts, &doctor->web) : rv;
+}
+
+/* Ends a program with all that it has started, as politely as time allows. */
+static void end_program(int pid) {
+    const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
+
+    kill(-pid, SIGTERM);
+    for (int i = 0; i < PATIENCE && waitpid(pid, NULL, WNOHANG) == 0; i++)
+        nanosleep(&moment, NULL);
+    kill(-pid, SIGKILL);
+}
+
+/* 0: it does not run. */
+static int pid_of(const doctor_program_t *program) {
+    return program->started && !program->gone ? tdg__child_pid(program->child) : 0;
+}
+
+/* Whoever interrupts us wants to be gone; what we started must not stay. */
+static void on_signal(uv_signal_t *handle, int number) {
+    doctor_t *doctor = handle->data;
+
+    for (int i = 0; i < DOCTOR_PROGRAMS; i++) {
+        int pid = pid_of(&doctor->own_programs[i]);
+
+        if (pid > 0)
+            end_program(pid);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_signals(doctor_t *doctor) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct sigaction before;
+
+        uv_signal_init(&doctor->loop, &doctor->signals[i]);
+        doctor->signals[i].data = doctor;
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            uv_signal_start(&doctor->signals[i], on_signal, numbers[i]);
+        uv_unref((uv_handle_t *)&doctor->signals[i]);
+    }
+}
+
+static int64_t total_ms(const doctor_options_t *options) {
+    return options->target.timeout_ms > 0 ? options->target.timeout_ms
+                                          : doctor_hold_ms(options) + DOCTOR_BESIDE_MS;
+}
+
+static int doctor_init(doctor_t *doctor, const doctor_options_t *options) {
+    int rv = 0;
+
+    *doctor = (doctor_t){.options = options, .exit_code = CLI_UNREACHABLE};
+    doctor->end_us = doctor_now_us() + (uint64_t)total_ms(options) * 1000;
+    snprintf(doctor->legacy_version, sizeof(doctor->legacy_version), "%s",
+             DOCTOR_LEGACY_VERSION);
+    for (int era = 0; era < DOCTOR_ERAS; era++)
+        doctor->programs[era] = &doctor->own_programs[era];
+    if (uv_loop_init(&doctor->loop) < 0)
+        return TDG_ESYSTEM;
+    uv_timer_init(&doctor->loop, &doctor->alarm);
+    uv_timer_init(&doctor->loop, &doctor->pulse);
+    doctor->pulse.data = doctor;
+    catch_signals(doctor);
+    doctor->results = tdg__calloc(MAX_RESULTS, sizeof(doctor->results[0]));
+    if (doctor->results == NULL)
+        rv = TDG_ENOMEM;
+    if (rv == 0 && options->target.url != NULL)
+        rv = open_web(doctor);
+    return rv;
+}
+
+static void on_web_closed(void *arg) {
+    ((doctor_t *)arg)->web_closed = true;
+}
+
+static bool is_alone(void *arg) {
+    const doctor_t *doctor = arg;
+
+    for (int i = 0; i < DOCTOR_PROGRAMS; i++)
+        if (doctor->own_programs[i].started && !doctor->own_programs[i].gone)
+            return false;
+    return doctor->trigger == NULL;
+}
+
+static bool is_closed(void *arg) {
+    const doctor_t *doctor = arg;
+
+    return is_alone(arg) && (doctor->web == NULL || doctor->web_closed);
+}
+
+/* Leaving takes a moment, also where the time is over. */
+static void allow_moment(doctor_t *doctor) {
+    uint64_t end_us = doctor_now_us() + (uint64_t)MOMENT_MS * 1000;
+
+    if (doctor->end_us < end_us)
+        doctor->end_us = end_us;
+}
+
+static void signal_programs(const doctor_t *doctor, int number) {
+    for (int i = 0; i < DOCTOR_PROGRAMS; i++) {
+        int pid = pid_of(&doctor->own_programs[i]);
+
+        if (pid > 0)
+            kill(-pid, number);
+    }
+    if (doctor->trigger != NULL && tdg__process_pid(doctor->trigger) > 0)
+        kill(-tdg__process_pid(doctor->trigger), number);
+}
+
+/* Ends the sessions, and what was started: politely as long as there is time. */
+static void leave(doctor_t *doctor) {
+    if (doctor_left_ms(doctor) == 0)
+        signal_programs(doctor, SIGTERM);
+    allow_moment(doctor);
+    doctor_held_end(doctor);
+    doctor_end(&doctor->first);
+    for (int i = 0; i < DOCTOR_PROGRAMS; i++)
+        doctor_stop(&doctor->own_programs[i], 0);
+    doctor_until(doctor, is_alone, doctor, STOP_MS);
+    signal_programs(doctor, SIGKILL);
+    allow_moment(doctor);
+    if (doctor->web != NULL)
+        tdg__web_close(doctor->web, on_web_closed, doctor);
+    doctor_until(doctor, is_closed, doctor, STOP_MS);
+}
+
+static void close_loop(doctor_t *doctor) {
+    for (size_t i = 0; i < sizeof(doctor->signals) / sizeof(doctor->signals[0]); i++)
+        uv_close((uv_handle_t *)&doctor->signals[i], NULL);
+    uv_close((uv_handle_t *)&doctor->alarm, NULL);
+    uv_close((uv_handle_t *)&doctor->pulse, NULL);
+    uv_run(&doctor->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&doctor->loop);
+}
+
+static void doctor_done(doctor_t *doctor) {
+    leave(doctor);
+    if (is_closed(doctor)) /* else the process ends with it open: closing may take long */
+        close_loop(doctor);
+    for (int i = 0; i < DOCTOR_PROGRAMS; i++)
+        doctor_program_done(&doctor->own_programs[i]);
+    for (int era = 0; era < DOCTOR_ERAS; era++)
+        json_decref(doctor->hello[era]);
+    json_decref(doctor->uris);
+    for (size_t i = 0; i < doctor->count; i++) {
+        tdg__text_done(&doctor->results[i].did);
+        tdg__text_done(&doctor->results[i].saw);
+        tdg__text_done(&doctor->results[i].mend);
+        json_decref(doctor->results[i].facts);
+    }
+    tdg__free(doctor->results);
+    tdg__free(doctor->own_url);
+}
+
+static int exit_code(const doctor_t *doctor) {
+    if (doctor->unreachable)
+        return doctor->exit_code;
+    if (doctor->late)
+        return CLI_TIMEOUT;
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->results[i].status == DOCTOR_FAILED)
+            return CLI_FAILED;
+    return CLI_OK;
+}
+
+static void say_late(const doctor_options_t *options) {
+    char time[TDG__VALUE_TEXT_MAX];
+
+    tdg__duration_write(total_ms(options), time);
+    cli_error("doctor: not all checks fit into %s", time);
+    fputs("  --timeout TIME allows them more. Streams are held for the time of --idle.\n",
+          stderr);
+}
+
+static int examine(const doctor_options_t *options) {
+    doctor_t doctor;
+    int rv = doctor_init(&doctor, options), code;
+
+    if (rv < 0) {
+        cli_error("doctor: %s", tdg_strerror(rv));
+        doctor_done(&doctor);
+        return CLI_FAILED;
+    }
+    if (!options->json)
+        printf("%s\n", options->target.name);
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+        run_group(&doctor, &groups[i]);
+    code = exit_code(&doctor);
+    if (!options->json)
+        doctor_show_end(&doctor);
+    else if (doctor_show_json(&doctor) < 0)
+        code = CLI_FAILED;
+    fflush(stdout);
+    if (doctor.late)
+        say_late(options);
+    doctor_done(&doctor);
+    return code;
+}
+
+/* ---- The command ---------------------------------------------------------------- */
+
+static const cli_option_t table[] = {
+    CLI_TARGET_OPTIONS(doctor_options_t, target),
+    CLI_TIME_OPTION(doctor_options_t, target.timeout_ms, "timeout", "TIME", 1,
+                    CLI_MAX_TIME_MS,
+                    "time limit for the whole command; checks that do not fit\n"
+                    "are skipped [5m more than --idle or --wait]"),
+    CLI_TIME_OPTION(doctor_options_t, answer_ms, "answer-limit", "TIME", 1,
+                    CLI_MAX_TIME_MS, "time limit for each answer [10s]"),
+    CLI_TIME_OPTION(doctor_options_t, idle_ms, "idle", "TIME", 1, CLI_MAX_TIME_MS,
+                    "how long to hold an idle stream, to see keep-alives and\n"
+                    "whether a proxy cuts it [20s]; many proxies cut after\n"
+                    "60s, so try 150s once"),
+    CLI_TEXTS_OPTION(doctor_options_t, uris, "uri", "URI",
+                     "subscribe to this resource; can be given several times\n"
+                     "[the first 20 that the server lists]"),
+    CLI_TIME_OPTION(doctor_options_t, wait_ms, "wait", "TIME", 1, CLI_MAX_TIME_MS,
+                    "how long to wait for an update, if longer than --idle"),
+    CLI_STRING_OPTION(doctor_options_t, trigger, "trigger", "CMD",
+                      "shell command that makes a change, run once the streams\n"
+                      "are open"),
+    CLI_FLAG_OPTION(doctor_options_t, json, "json",
+                    "print the report as one JSON document"),
+    CLI_CHOICE_OPTION(doctor_options_t, color, "color", "WHEN", cli_colors,
+                      "auto (the default: on a terminal, unless NO_COLOR is\n"
+                      "set), always or never"),
+    CLI_END,
+};
+
+static int run(const cli_command_t *self, int argc, char **argv) {
+    doctor_options_t options = {.idle_ms = 20000, .answer_ms = DOCTOR_ANSWER_MS};
+    int operands, code;
+
+    cli_target_init(&options.target, self);
+    if (cli_parse(self, argc, argv, &options, &operands, &code)) {
+        code = cli_target_take(&options.target, &argv, &operands);
+        if (code == CLI_OK && operands > 0) {
+            cli_error("doctor: cannot do anything with '%s'; resources are named with "
+                      "--uri",
+                      argv[0]);
+            code = CLI_USAGE;
+        }
+        if (code == CLI_OK)
+            code = examine(&options);
+    }
+    cli_target_done(&options.target);
+    return code;
+}
+
+const cli_command_t cli_doctor = {
+    .name = "doctor",
+    .summary = "find problems of a server, or of the network path to it",
+    .operands = "[TARGET]",
+    .max_operands = 2,
+    .description =
+        "Examines a server: protocol versions, capabilities that do not work, streams\n"
+        "that are buffered or cut on the way, sessions, headers, reconnection, and\n"
+        "whether updates arrive. Prints for each check what it did and saw, and how to\n"
+        "fix a problem. It calls no tools."
+        "\n\n" CLI_TARGET_HELP ".\n\n"
+        "Exit codes: 0 no check failed, 1 a check failed, 2 wrong command line, 3 "
+        "server\n"
+        "unreachable, 4 timed out, 5 authentication or authorisation failed.",
+    .options = table,
+    .run = run,
+};

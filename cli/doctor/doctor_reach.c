@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whether the server is there at all, whether it lets us in, and what the way to it
+ * costs. Where it is not or does not, nothing else is tried. */
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "doctor/doctor.h"
+
+static const char *mend_reach(int code, const char *error) {
+    if (code == TDG_EREFUSED || strstr(error, "certificate") != NULL)
+        return "If the certificate is the problem: it has to name this host; send the "
+               "whole "
+               "chain (nginx: ssl_certificate with the intermediate certificates), renew "
+               "it in time; for a private one, pass its authority with --ca-file.";
+    if (code == TDG_ETIMEDOUT)
+        return "Something accepts the connection or drops the packets, and does not "
+               "answer: check "
+               "firewalls, the proxy's upstream address, and what the server is "
+               "busy with.";
+    return "Is the server running, and is this its address? `tidings serve` prints its "
+           "own. Behind a proxy: is its upstream right?";
+}
+
+/* Sends the first request of all and tells how long each step took. */
+static void check_connect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    bool modern = doctor_wants(doctor, DOCTOR_MODERN);
+    const char *method = modern ? "server/discover" : "initialize";
+    char *text = doctor_compose(modern ? DOCTOR_MODERN : DOCTOR_LEGACY,
+                                modern ? DOCTOR_MODERN_VERSION : DOCTOR_LEGACY_VERSION,
+                                doctor_next_id(doctor), method, NULL);
+    const doctor_request_t request = {.method = TDG__WEB_POST,
+                                      .body = text,
+                                      .rpc_method = modern ? method : NULL,
+                                      .version = modern ? DOCTOR_MODERN_VERSION : NULL};
+    doctor_exchange_t *seen = &doctor->first;
+
+    (void)era;
+    doctor_did(result, "sent %s", method);
+    doctor_begin(doctor, &request, seen);
+    doctor_until(doctor, doctor_over, seen, (int64_t)doctor_patience(doctor) + 1000);
+    tdg__free(text);
+    if (!seen->headed) {
+        int code = seen->over ? seen->code : TDG_ETIMEDOUT;
+
+        doctor_saw(result, "%s",
+                   seen->over ? seen->error : "it has not answered in time");
+        doctor_bad(result, DOCTOR_FAILED, mend_reach(code, seen->error));
+        doctor_give_up(doctor, code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
+        return;
+    }
+    doctor_saw(result, "name %.1f ms, connection %.1f ms",
+               (double)seen->resolved_us / 1000, (double)seen->connected_us / 1000);
+    if (seen->secured_us > 0)
+        doctor_saw(result, "TLS %.1f ms, the certificate is valid",
+                   (double)seen->secured_us / 1000);
+    doctor_saw(result, "answer (HTTP %d) %.1f ms", seen->status,
+               (double)(seen->head_us - seen->began_us) / 1000);
+    doctor_fact(result, "connect_us", seen->connected_us);
+    doctor_fact(result, "tls_us", seen->secured_us);
+    doctor_fact(result, "answer_us", (json_int_t)(seen->head_us - seen->began_us));
+    doctor_fact(result, "status", seen->status);
+    if (seen->head_us - seen->began_us > (uint64_t)DOCTOR_SOON_MS * 1000)
+        doctor_bad(result, DOCTOR_WARNING,
+                   "The first response is slow. A cold start, or a proxy that looks for "
+                   "its upstream?");
+}
+
+static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    const doctor_exchange_t *seen = &doctor->first;
+
+    (void)era;
+    doctor_did(result, "checked the status of the first response");
+    doctor_saw(result, "HTTP %d", seen->status);
+    if (seen->status == 401 || seen->status == 403) {
+        doctor_bad(
+            result, DOCTOR_FAILED,
+            seen->status == 401
+                ? "The server requires authentication: --token-file FILE, or --header "
+                  "'Authorization: ...'."
+                : "The server, or a proxy, denies access. Is the token allowed "
+                  "to do this? `tidings serve` also answers so where Host or "
+                  "Origin is not in allowed_hosts and allowed_origins: let the "
+                  "proxy pass Host on (nginx: proxy_set_header Host $host), or "
+                  "name it there.");
+        doctor_give_up(doctor, CLI_DENIED);
+    } else if (seen->status >= 500) {
+        doctor_bad(result, DOCTOR_FAILED,
+                   seen->status == 502 || seen->status == 504
+                       ? "A proxy answers, but its upstream does not: check whether the "
+                         "server runs, and the proxy's upstream address."
+                       : "The server fails or is overloaded: see its log.");
+        doctor_give_up(doctor, CLI_UNREACHABLE);
+    }
+}
+
+static void check_redirect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    const doctor_exchange_t *seen = &doctor->first;
+
+    (void)era;
+    doctor_did(result, "checked for redirects of the first request");
+    if (seen->status >= 300 && seen->status < 400) {
+        doctor_saw(result, "HTTP %d, a redirect that clients must not or cannot follow",
+                   seen->status);
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Use the address that it redirects to. 301, 302 and 303 turn a POST "
+                   "into a GET, and to another host no client takes its token along.");
+        doctor_give_up(doctor, CLI_UNREACHABLE);
+    } else if (seen->hops > 0) {
+        doctor_saw(result, "after %u redirect%s", seen->hops, seen->hops == 1 ? "" : "s");
+        doctor_bad(result, DOCTOR_WARNING,
+                   "Not every client follows redirects of a POST. Use the last address "
+                   "(often it is https, or a slash at the end).");
+    } else {
+        doctor_saw(result, "at once, without a redirect");
+    }
+}
+
+/* The program starts and answers. */
+static void check_start(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    doctor_answer_t answer;
+    doctor_era_t first =
+        doctor_wants(doctor, DOCTOR_MODERN) ? DOCTOR_MODERN : DOCTOR_LEGACY;
+
+    (void)era;
+    doctor_did(result, "started it and sent %s",
+               first == DOCTOR_MODERN ? "server/discover" : "initialize");
+    doctor_ask_as(doctor, first,
+                  first == DOCTOR_MODERN ? DOCTOR_MODERN_VERSION : DOCTOR_LEGACY_VERSION,
+                  NULL, first == DOCTOR_MODERN ? "server/discover" : "initialize", NULL,
+                  &answer);
+    if (answer.message != NULL ||
+        (first == DOCTOR_MODERN && doctor_wants(doctor, DOCTOR_LEGACY)))
+        doctor_saw(result, "%s after %.1f ms", doctor_describe(doctor, &answer),
+                   (double)answer.us / 1000);
+    else {
+        doctor_saw(result, "%s", answer.error);
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Run the command by hand: what does it print? Is it a server that "
+                   "speaks over its standard input and output?");
+        doctor_give_up(doctor,
+                       answer.code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
+    }
+    doctor_fact(result, "answer_us", (json_int_t)answer.us);
+    doctor_answer_done(&answer);
+}
+
+const doctor_check_t doctor_reach_checks[] = {
+    {"reach.connect", "The server is reachable", DOCTOR_HTTP, check_connect},
+    {"reach.access", "The server grants access", DOCTOR_HTTP, check_access},
+    {"reach.redirect", "The address needs no redirect", DOCTOR_HTTP, check_redirect},
+    {"reach.start", "The program starts", DOCTOR_STDIO, check_start},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings init`: writes a config file to start from. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tidings/tidings.h>
+
+#include "command.h"
+#include "serve/config.h"
+#include "source/common/source.h"
+
+enum { MAX_STARTER = 1 << 20 };
+
+typedef struct init_options {
+    bool force;
+} init_options_t;
+
+static const cli_option_t options[] = {
+    CLI_FLAG_OPTION(init_options_t, force, "force", "overwrite an existing file"),
+    CLI_END,
+};
+
+static int write_all(int fd, const char *data, size_t len) {
+    while (len > 0) {
+        ssize_t count = write(fd, data, len);
+
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -1;
+        data += count;
+        len -= (size_t)count;
+    }
+    return 0;
+}
+
+/* A file that we made and could not fill is taken away again. */
+static int write_file(const char *path, bool force, const tdg__text_t *text) {
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL);
+    int fd = open(path, flags, 0666), failed, why;
+
+    if (fd < 0 && errno == EEXIST) {
+        cli_error("init: %s is there already; --force overwrites it", path);
+        return CLI_FAILED;
+    }
+    if (fd < 0) {
+        cli_error("init: cannot write %s: %s", path, strerror(errno));
+        return CLI_FAILED;
+    }
+    failed = write_all(fd, text->data, text->len);
+    why = errno;
+    if (close(fd) < 0 && failed == 0) {
+        failed = -1;
+        why = errno;
+    }
+    if (failed < 0) {
+        cli_error("init: cannot write %s: %s", path, strerror(why));
+        if (!force)
+            unlink(path);
+        return CLI_FAILED;
+    }
+    printf("Wrote %s, which serves its own folder. Review it, then run\n"
+           "  tidings check %s\n",
+           path, path);
+    return CLI_OK;
+}
+
+static int run_init(const cli_command_t *self, int argc, char **argv) {
+    init_options_t opts = {.force = false};
+    const char *path = CLI_CONFIG_FILE;
+    int operands, exit_code;
+    tdg__text_t text;
+
+    if (!cli_parse(self, argc, argv, &opts, &operands, &exit_code))
+        return exit_code;
+    if (operands > 0)
+        path = argv[0];
+
+    tdg__text_init(&text, MAX_STARTER);
+    tdg__starter_write(tdg__source_options, tdg__source_sections(), &text);
+    if (text.error < 0) {
+        cli_error("init: %s", tdg_strerror(text.error));
+        exit_code = CLI_FAILED;
+    } else if (strcmp(path, "-") == 0) {
+        fputs(text.data, stdout);
+    } else {
+        exit_code = write_file(path, opts.force, &text);
+    }
+    tdg__text_done(&text);
+    return exit_code;
+}
+
+const cli_command_t cli_init = {
+    .name = "init",
+    .summary = "write a config file to start from",
+    .operands = "[FILE]",
+    .max_operands = 1,
+    .description =
+        "Writes a config file (default tidings.yaml; - is standard output) that serves\n"
+        "its own folder. Comments show every other option, with an example. An existing\n"
+        "file is not changed unless --force is given.",
+    .options = options,
+    .run = run_init,
+};

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings watch`, in parts. watch.c has the options and the loop, which waits for
+ * everything at once: signals, events, commands. watch_follow.c has a thread for what has
+ * to wait for the server: connecting, subscribing, following the list. watch_item.c is
+ * one thing that happened; watch_show.c and watch_json.c write it for people and for
+ * machines; watch_exec.c runs commands. */
+#ifndef TDG_CLI_WATCH_H
+#define TDG_CLI_WATCH_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidings/client.h>
+
+#include "ask/body.h"
+#include "ask/target.h"
+#include "base/text.h"
+#include "watch/exec_queue.h"
+
+/* ---- What happened ------------------------------------------------------ */
+
+typedef enum watch_kind {
+    WATCH_UPDATED,
+    WATCH_DELETED,
+    WATCH_LISTED,   /* new in the list of resources, and watched from now on */
+    WATCH_UNLISTED, /* not in it any more, and not watched any more */
+    WATCH_LIST_CHANGED,
+    WATCH_LOST,
+    WATCH_DOWN,
+    WATCH_UP,
+    WATCH_CLOSED,
+    WATCH_MESSAGE,
+} watch_kind_t;
+
+/* An event of the client, or something like it that we found ourselves. Fields as in
+ * tdg_event_t. */
+typedef struct watch_item {
+    watch_kind_t kind;
+    tdg_list_kind_t list;
+    const char *uri;
+    int64_t version, at_ms;
+    uint64_t merged;
+    bool maybe, polled, older;
+    const json_t *metadata, *contents;
+    int code;
+    const char *message;
+
+    tdg_event_t *event; /* the rest is what they are borrowed from; NULL: not from it */
+    char *own_uri;
+    json_t *own_contents;
+} watch_item_t;
+
+/* New items; NULL: memory is out. The event and `contents` (may be NULL) are stolen. */
+watch_item_t *watch_item_from(tdg_event_t *event);
+watch_item_t *watch_item_found(watch_kind_t kind, const char *uri, json_t *contents);
+
+/* The newer one stands for both, by the rules of the client's events; but `merged` is
+ * left as it is. The older one is good for nothing but to be freed. */
+void watch_item_merge(watch_item_t *older, watch_item_t *newer);
+void watch_item_free(watch_item_t *item); /* NULL is accepted */
+
+const char *watch_kind_name(watch_kind_t kind); /* as in JSON and TIDINGS_KIND */
+const char *watch_list_name(tdg_list_kind_t list);
+
+/* Whether it is what one waits for with --once: a change, not something about us. */
+bool watch_item_is_change(const watch_item_t *item);
+
+/* ---- Commands ----------------------------------------------------------- */
+
+enum { WATCH_MAX_COMMANDS = 64 };
+
+typedef struct watch watch_t;
+
+typedef struct watch_command {
+    int pid;                  /* 0: this place is free */
+    int pidfd;                /* readable once it is over; -1: the system has none */
+    int input;                /* its standard input; -1: closed */
+    uint32_t id;              /* in the queue */
+    watch_item_t *item;       /* what it is about */
+    body_t content;           /* for its input */
+    size_t sent;              /* of the content */
+    int64_t since_ms, end_ms; /* started; when to end it, 0: never */
+    bool asked_to_end;        /* SIGTERM was sent; the next time it is SIGKILL */
+    bool late;                /* because of --exec-timeout */
+} watch_command_t;
+
+typedef struct watch_exec {
+    exec_queue_t queue;
+    watch_command_t commands[WATCH_MAX_COMMANDS];
+    size_t failed; /* commands that did not exit with 0 */
+    bool hurry;    /* we are leaving, and end what runs */
+} watch_exec_t;
+
+void watch_exec_init(watch_t *watch);
+void watch_exec_done(watch_t *watch);
+
+/* Wants a run about an item, which is stolen. */
+void watch_exec_add(watch_t *watch, watch_item_t *item);
+
+/* Starts what may run now. */
+void watch_exec_start(watch_t *watch);
+
+/* Adds the descriptors to wait for; returns how many. At most two per command. */
+size_t watch_exec_poll(watch_t *watch, struct pollfd *fds);
+
+/* How long to wait at most, in ms; -1: as long as you like. */
+int watch_exec_timeout(watch_t *watch, int64_t now_ms);
+
+/* Feeds inputs, and tells what is over. */
+void watch_exec_check(watch_t *watch, int64_t now_ms);
+
+/* Leaves: what waits is dropped; what runs gets SIGTERM after `grace_ms` and SIGKILL some
+ * time after that. Again with 0: at once. */
+void watch_exec_leave(watch_t *watch, int64_t grace_ms);
+
+/* ---- The thread that asks the server ------------------------------------ */
+
+typedef enum watch_note_kind {
+    WATCH_NOTE_READY,  /* everything is subscribed */
+    WATCH_NOTE_FAILED, /* and it was said why: `exit_code` */
+    WATCH_NOTE_BASE,   /* what a resource has in it at the start; NULL: it is not there */
+    WATCH_NOTE_ITEM,   /* something was found */
+} watch_note_kind_t;
+
+typedef struct watch_note {
+    watch_note_kind_t kind;
+    int exit_code;
+    size_t count;     /* READY: subscriptions */
+    char *uri;        /* BASE */
+    json_t *contents; /* BASE; READY: the listed resources, by URI */
+    watch_item_t *item;
+    struct watch_note *next;
+} watch_note_t;
+
+typedef struct watch_follow {
+    pthread_t thread;
+    bool started;
+    int pipe[2]; /* readable while there are notes */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t wake, idle;
+    watch_note_t *first, *last;
+    bool stop, over;
+    unsigned changed;     /* lists, one bit for each */
+    tdg_client_t *client; /* once connected */
+
+    json_t *lists[TDG_LIST_PROMPTS + 1]; /* of the thread alone: as they were read last */
+    json_t *known; /* and the resources that are subscribed, by URI */
+    bool left_out; /* some of the list are not, for a reason that may pass */
+} watch_follow_t;
+
+/* Starts it. Returns 0 or TDG_ESYSTEM. */
+int watch_follow_start(watch_t *watch);
+
+/* The next note, new; NULL: none now. */
+watch_note_t *watch_follow_next(watch_t *watch);
+void watch_note_free(watch_note_t *note);
+
+/* A list has changed, or may have. */
+void watch_follow_list(watch_t *watch, tdg_list_kind_t list);
+
+/* Ends the thread and closes the client. False: it still waits for a server that does not
+ * answer, and nothing may be freed any more. */
+bool watch_follow_stop(watch_t *watch);
+
+/* ---- What is news ------------------------------------------------------- */
+
+/* The resources that are listed at the start, by URI; borrowed, and NULL where the list
+ * is not followed. */
+void watch_news_start(watch_t *watch, json_t *listed);
+
+/* False: it was told already, in another way. An update of a resource that is new becomes
+ * one of the list. */
+bool watch_is_news(watch_t *watch, watch_item_t *item);
+
+/* ---- All of it ---------------------------------------------------------- */
+
+typedef struct watch_opts {
+    cli_target_t target;
+    bool json, read, diff, once, patient, no_retry;
+    const char *exec, *filter;
+    long parallel, jobs, exec_timeout_ms;
+    long timeout_ms, debounce_ms, batch_ms, rate_limit_ms, since_ms, poll_ms;
+    int color;
+} watch_opts_t;
+
+struct watch {
+    watch_opts_t opts;
+    char **uris; /* borrowed */
+    size_t uri_count;
+    json_t *filter;
+
+    watch_follow_t follow;
+    watch_exec_t exec;
+    tdg_client_t *client; /* NULL: not ready yet */
+    int signals[2];       /* the numbers of signals come through it */
+
+    tdg__text_t out; /* what goes to standard output next */
+    bool output_gone, output_failed, is_terminal, color, color_errors;
+
+    json_t *base; /* by URI: its text; null: it is not there; true: not to be compared */
+    size_t base_bytes;
+    json_t *deleted; /* URIs that were told as deleted: unlisted is no news then */
+    json_t *listed;  /* URIs that are known to be in the list */
+    json_t *hashes;  /* by URI, of what was in it when it was told as listed */
+
+    int64_t began_ms, down_since_ms;
+    uint64_t dropped; /* changes, of which that was reported */
+    int64_t dropped_ms;
+    size_t lost;   /* subscriptions */
+    int exit_code; /* of `leaving` */
+    bool leaving, waits_for_command;
+    bool said_waiting; /* for a server that is not there yet */
+};
+
+int64_t watch_now_ms(void); /* that never steps */
+
+/* Writes what is in `out`. Where nobody reads it any more, output_gone is set. */
+void watch_flush(watch_t *watch);
+
+/* ---- Showing ------------------------------------------------------------ */
+
+/* What --diff has for an item, besides what it writes. */
+typedef enum watch_diff {
+    WATCH_DIFF_NONE,    /* not asked for, or does not apply */
+    WATCH_DIFF_TEXT,    /* there is one */
+    WATCH_DIFF_SAME,    /* the content is as it was */
+    WATCH_DIFF_UNKNOWN, /* nothing to compare with: it becomes that */
+    WATCH_DIFF_BINARY,
+    WATCH_DIFF_LARGE,
+} watch_diff_t;
+
+/* Compares an item with what was there before, which it replaces. */
+watch_diff_t watch_compare(watch_t *watch, const watch_item_t *item, tdg__text_t *ret);
+
+/* The content at the start; NULL: it is not there. */
+void watch_set_base(watch_t *watch, const char *uri, const json_t *contents);
+void watch_forget_base(watch_t *watch, const char *uri);
+
+void watch_show_item(watch_t *watch, const watch_item_t *item);
+void watch_show_ready(watch_t *watch, size_t count);
+void watch_show_command(watch_t *watch, const watch_command_t *command, int status);
+
+void watch_json_item(watch_t *watch, const watch_item_t *item);
+void watch_json_ready(watch_t *watch, size_t count);
+void watch_json_dropped(watch_t *watch, uint64_t count);
+void watch_json_command(watch_t *watch, const watch_command_t *command, int status);
+
+/* A line for people on standard error: "tidings: ..." in one write. */
+void watch_say(watch_t *watch, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One JSON object per line, for machines. docs/watch.md has the fields: they may grow,
+ * and none changes its meaning. */
+#include "watch/watch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+static void put_key(watch_t *watch, const char *key) {
+    tdg__text_put(&watch->out, ",\"");
+    tdg__text_put(&watch->out, key);
+    tdg__text_put(&watch->out, "\":");
+}
+
+static void put_string(watch_t *watch, const char *key, const char *value) {
+    put_key(watch, key);
+    tdg__text_put_quoted(&watch->out, value, strlen(value));
+}
+
+static void put_number(watch_t *watch, const char *key, int64_t value) {
+    put_key(watch, key);
+    if (value < 0)
+        tdg__text_put(&watch->out, "-");
+    tdg__text_put_u64(&watch->out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+static void put_true(watch_t *watch, const char *key) {
+    put_key(watch, key);
+    tdg__text_put(&watch->out, "true");
+}
+
+static void put_json(watch_t *watch, const char *key, const json_t *value) {
+    put_key(watch, key);
+    tdg__text_put_json(&watch->out, value);
+}
+
+static void begin(watch_t *watch, const char *event, int64_t at_ms) {
+    tdg__text_put(&watch->out, "{\"event\":\"");
+    tdg__text_put(&watch->out, event);
+    tdg__text_put(&watch->out, "\"");
+    put_number(watch, "at", at_ms);
+}
+
+/* The bytes of the character at `text`, and its number; of what is no UTF-8, one byte. */
+static size_t decode(const char *text, size_t len, uint32_t *ret) {
+    const unsigned char *p = (const unsigned char *)text;
+    size_t bytes = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+    if (bytes > len)
+        bytes = 1;
+    *ret = bytes == 1 ? p[0] : p[0] & (0xffu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++)
+        *ret = *ret << 6 | (p[i] & 0x3f);
+    return bytes;
+}
+
+/* Nothing but ASCII for a terminal, which may take other characters for commands. They
+ * are in strings, so they can be escaped where they stand. */
+static void make_ascii(watch_t *watch) {
+    tdg__text_t given = watch->out;
+    uint32_t character;
+    char text[16];
+
+    tdg__text_init(&watch->out, SIZE_MAX / 2);
+    for (size_t at = 0, bytes; at < given.len; at += bytes) {
+        bytes = decode(given.data + at, given.len - at, &character);
+        if (character < 0x7f) {
+            tdg__text_add(&watch->out, given.data + at, 1);
+            continue;
+        }
+        if (character < 0x10000)
+            snprintf(text, sizeof(text), "\\u%04X", (unsigned)character);
+        else
+            snprintf(text, sizeof(text), "\\u%04X\\u%04X",
+                     (unsigned)(0xd800 + ((character - 0x10000) >> 10)),
+                     (unsigned)(0xdc00 + (character & 0x3ff)));
+        tdg__text_put(&watch->out, text);
+    }
+    if (given.error != 0)
+        watch->out.error = given.error;
+    tdg__text_done(&given);
+}
+
+static void end(watch_t *watch) {
+    tdg__text_put(&watch->out, "}\n");
+    if (watch->is_terminal)
+        make_ascii(watch);
+    watch_flush(watch);
+}
+
+static void put_diff(watch_t *watch, const watch_item_t *item) {
+    static const char *const names[] = {
+        [WATCH_DIFF_SAME] = "same",
+        [WATCH_DIFF_UNKNOWN] = "nothing to compare with",
+        [WATCH_DIFF_BINARY] = "not text",
+        [WATCH_DIFF_LARGE] = "too large",
+    };
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    watch_diff_t diff = watch_compare(watch, item, &text);
+    if (diff == WATCH_DIFF_TEXT && text.error == 0)
+        put_string(watch, "diff", text.data);
+    else if (diff > WATCH_DIFF_TEXT)
+        put_string(watch, "no_diff", names[diff]);
+    tdg__text_done(&text);
+}
+
+void watch_json_item(watch_t *watch, const watch_item_t *item) {
+    begin(watch, watch_kind_name(item->kind), item->at_ms);
+    if (item->uri != NULL)
+        put_string(watch, "uri", item->uri);
+    if (item->kind == WATCH_LIST_CHANGED)
+        put_string(watch, "list", watch_list_name(item->list));
+    if (item->version > 0)
+        put_number(watch, "version", item->version);
+    if (item->merged > 0)
+        put_number(watch, "merged", (int64_t)item->merged);
+    if (item->maybe)
+        put_true(watch, "maybe");
+    if (item->polled)
+        put_true(watch, "polled");
+    if (item->older)
+        put_true(watch, "older");
+    if (item->metadata != NULL)
+        put_json(watch, "metadata", item->metadata);
+    if (watch->opts.read && item->contents != NULL)
+        put_json(watch, "contents", item->contents);
+    if (watch->opts.diff)
+        put_diff(watch, item);
+    if (item->code != 0) {
+        put_string(watch, "code", tdg_error_name(item->code));
+        put_string(watch, "message",
+                   item->message != NULL ? item->message : tdg_strerror(item->code));
+    }
+    end(watch);
+}
+
+void watch_json_ready(watch_t *watch, size_t count) {
+    tdg_server_facts_t facts;
+
+    begin(watch, "watching", tdg__wall_ms());
+    put_string(watch, "server", watch->opts.target.name);
+    put_number(watch, "subscriptions", (int64_t)count);
+    if (tdg_client_facts(watch->client, &facts) == 0) {
+        put_string(watch, "protocol", facts.protocol);
+        put_string(watch, "transport", facts.transport);
+        put_string(watch, "server_name", facts.name);
+        put_string(watch, "server_version", facts.version);
+        tdg_server_facts_done(&facts);
+    }
+    end(watch);
+}
+
+void watch_json_dropped(watch_t *watch, uint64_t count) {
+    begin(watch, "dropped", tdg__wall_ms());
+    put_number(watch, "count", (int64_t)count);
+    end(watch);
+}
+
+void watch_json_command(watch_t *watch, const watch_command_t *command, int status) {
+    begin(watch, "command", tdg__wall_ms());
+    put_string(watch, "uri", command->item->uri);
+    if (WIFEXITED(status))
+        put_number(watch, "status", WEXITSTATUS(status));
+    else
+        put_number(watch, "signal", WTERMSIG(status));
+    if (command->late)
+        put_true(watch, "timed_out");
+    put_number(watch, "ms", watch_now_ms() - command->since_ms);
+    end(watch);
+}

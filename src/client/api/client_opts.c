@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/api/client.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/uri.h"
+#include "client/session/backoff.h"
+
+enum {
+    MIN_MESSAGE_BYTES = 1024,
+    ALL_FLAGS = TDG_CLIENT_PATIENT | TDG_CLIENT_ONE_LIFE | TDG_CLIENT_LOGS |
+                TDG_CLIENT_INSECURE_TOKEN,
+};
+
+int tdg__client_fail(tdg_failure_t *failure, int code, const char *format, ...) {
+    va_list args;
+
+    if (failure == NULL)
+        return code;
+
+    *failure = (tdg_failure_t){.code = code};
+    va_start(args, format);
+    vsnprintf(failure->message, sizeof(failure->message), format, args);
+    va_end(args);
+    return code;
+}
+
+void tdg_failure_done(tdg_failure_t *failure) {
+    if (failure == NULL)
+        return;
+    json_decref(failure->data);
+    *failure = (tdg_failure_t){0};
+}
+
+static int invalid(tdg_failure_t *failure, const char *what) {
+    return tdg__client_fail(failure, TDG_EINVAL, "%s", what);
+}
+
+/* ---- The URL ------------------------------------------------------------ */
+
+/* Behind "scheme://"; NULL: it is neither http nor https. */
+static const char *after_scheme(const char *url) {
+    if (strncasecmp(url, "http://", 7) == 0)
+        return url + 7;
+    if (strncasecmp(url, "https://", 8) == 0)
+        return url + 8;
+    return NULL;
+}
+
+/* Whether "HOST" or "HOST:PORT" is one, with HOST perhaps in brackets. */
+static bool is_authority(const char *text, size_t len) {
+    const char *end = text + len, *colon = NULL;
+    unsigned port = 0;
+
+    if (len > 0 && *text == '[') {
+        const char *bracket = memchr(text, ']', len);
+
+        if (bracket == NULL || bracket == text + 1)
+            return false;
+        if (bracket + 1 == end)
+            return true;
+        colon = bracket + 1;
+    } else {
+        colon = memchr(text, ':', len);
+        if (colon == text || len == 0)
+            return false;
+        if (colon == NULL)
+            return true;
+    }
+
+    if (*colon != ':' || colon + 1 == end || end - colon > 6)
+        return false;
+    for (const char *digit = colon + 1; digit < end; digit++) {
+        if (*digit < '0' || *digit > '9')
+            return false;
+        port = port * 10 + (unsigned)(*digit - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+/* What is wrong with a URL, or NULL. The URL itself may hold secrets, and is not said. */
+static const char *wrong_url(const char *url) {
+    const char *authority = after_scheme(url);
+    size_t len;
+
+    if (authority == NULL)
+        return "the URL must begin with http:// or https://";
+    if (strlen(url) > TDG__CLIENT_MAX_URL)
+        return "the URL is too long";
+    len = strcspn(authority, "/?#");
+    if (memchr(authority, '@', len) != NULL)
+        return "the URL must not hold a user name or password: give credentials as a "
+               "header or in a token file";
+    if (len == 0)
+        return "the URL has no host";
+    if (strchr(url, '#') != NULL)
+        return "the URL must not have a fragment (#…)";
+    if (!is_authority(authority, len))
+        return "the URL's host or port is not valid";
+    return NULL;
+}
+
+/* Stores a new text: the URL, with /mcp where it has no path. */
+static int complete_url(const char *url, char **ret) {
+    const char *authority = after_scheme(url);
+    size_t head = (size_t)(authority - url) + strcspn(authority, "/?");
+    const char *path = url[head] == '/' ? "" : "/mcp";
+    size_t size = strlen(url) + strlen(path) + 1;
+    char *text = tdg__malloc(size);
+
+    if (text == NULL)
+        return TDG_ENOMEM;
+
+    snprintf(text, size, "%.*s%s%s", (int)head, url, path, url + head);
+    *ret = text;
+    return 0;
+}
+
+static int check_url(const char *url, tdg_failure_t *failure) {
+    const char *wrong = wrong_url(url);
+    tdg__parse_error_t error;
+    int rv;
+
+    if (wrong != NULL)
+        return invalid(failure, wrong);
+
+    rv = tdg__uri_check(url, strlen(url), &error);
+    if (rv == TDG_EURI)
+        return invalid(failure, "the URL holds characters that it must not, or a % "
+                                "without two hexadecimal digits");
+    return rv < 0 ? tdg__client_fail(failure, rv, "%s", tdg_strerror(rv)) : 0;
+}
+
+/* ---- Headers ------------------------------------------------------------ */
+
+/* What the protocol sets itself. A name that ends in "-" stands for all that begin so. */
+static const char *const reserved[] = {
+    "Accept", "Connection",    "Content-Length", "Content-Type",
+    "Host",   "Last-Event-ID", "Mcp-",           "Transfer-Encoding",
+};
+
+static bool is_reserved(const char *name, size_t len) {
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        size_t size = strlen(reserved[i]);
+        bool prefix = reserved[i][size - 1] == '-';
+
+        if ((prefix ? len >= size : len == size) &&
+            strncasecmp(name, reserved[i], size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t name_length(const char *header) {
+    return strspn(header, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+/* What is wrong with a header, or NULL. Values are secrets, and are not said. */
+static const char *wrong_header(const char *header) {
+    size_t name = name_length(header);
+
+    if (name == 0 || header[name] != ':')
+        return "a header must look like \"Name: value\"";
+    if (is_reserved(header, name))
+        return "the client sets this header itself";
+    for (const char *c = header + name + 1; *c != '\0'; c++) {
+        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
+            return "a header must not hold control characters";
+    }
+    return NULL;
+}
+
+/* How much of it may be said: the name. Where the colon was forgotten, nobody knows which
+ * part is the secret. */
+static int shown_length(const char *header) {
+    size_t name = name_length(header);
+
+    return header[name] == ':' ? (int)name : 0;
+}
+
+static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
+    size_t count = 0;
+
+    if (opts->headers == NULL)
+        return 0;
+
+    for (; opts->headers[count] != NULL; count++) {
+        const char *header = opts->headers[count], *wrong = wrong_header(header);
+        int shown = shown_length(header);
+
+        if (count == TDG__CLIENT_MAX_HEADERS)
+            return invalid(failure, "too many headers");
+        if (wrong != NULL)
+            return tdg__client_fail(failure, TDG_EINVAL, "header %zu%s%.*s%s: %s",
+                                    count + 1, shown > 0 ? " (" : "", shown, header,
+                                    shown > 0 ? ")" : "", wrong);
+        if (opts->token_file != NULL && strncasecmp(header, "Authorization:", 14) == 0)
+            return invalid(failure, "an Authorization header and a token file exclude "
+                                    "each other");
+    }
+    return 0;
+}
+
+/* ---- All ---------------------------------------------------------------- */
+
+bool tdg__client_is_text(const char *text) {
+    return text == NULL || tdg__utf8_is_valid(text, strlen(text));
+}
+
+static int check_target(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
+    bool http = opts->headers != NULL || opts->token_file != NULL ||
+                opts->ca_file != NULL || opts->proxy != NULL;
+    bool program = opts->env != NULL || opts->cwd != NULL;
+
+    if ((opts->url != NULL) == (opts->argv != NULL))
+        return invalid(failure, opts->url != NULL
+                                    ? "either a URL or a program, not both"
+                                    : "a URL or a program to start is required");
+    if (opts->argv != NULL && (opts->argv[0] == NULL || opts->argv[0][0] == '\0'))
+        return invalid(failure, "the program to start has no name");
+    if (opts->argv != NULL && http)
+        return invalid(failure, "headers, token_file, ca_file and proxy are for a URL");
+    if (opts->url != NULL && program)
+        return invalid(failure, "env and cwd are for a program");
+    if (opts->proxy != NULL && after_scheme(opts->proxy) == NULL)
+        return invalid(failure, "the proxy must be a http:// or https:// URL");
+    return opts->url != NULL ? check_url(opts->url, failure) : 0;
+}
+
+static int check_rest(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
+    if ((opts->flags & ~(unsigned)ALL_FLAGS) != 0)
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown flags: 0x%x",
+                                opts->flags & ~(unsigned)ALL_FLAGS);
+    if ((unsigned)opts->era > TDG_ERA_LEGACY)
+        return tdg__client_fail(failure, TDG_EINVAL, "unknown era: %d", (int)opts->era);
+    if (opts->retry_per_minute > TDG__BACKOFF_MAX_PER_MINUTE)
+        return tdg__client_fail(failure, TDG_EINVAL, "retry_per_minute is at most %d",
+                                TDG__BACKOFF_MAX_PER_MINUTE);
+    if (opts->max_message_bytes != 0 && opts->max_message_bytes < MIN_MESSAGE_BYTES)
+        return tdg__client_fail(failure, TDG_EINVAL, "max_message_bytes is at least %d",
+                                MIN_MESSAGE_BYTES);
+    if (opts->retry_max_ms != 0 && opts->retry_ms > opts->retry_max_ms)
+        return invalid(failure, "retry_ms is larger than retry_max_ms");
+    if (!tdg__client_is_text(opts->name) || !tdg__client_is_text(opts->version))
+        return invalid(failure, "name and version must be UTF-8");
+    return check_headers(opts, failure);
+}
+
+/* ---- Copying ------------------------------------------------------------ */
+
+enum { SINGLE_TEXTS = 7, ARRAYS = 3 };
+
+static size_t length(const char *const *texts) {
+    size_t count = 0;
+
+    while (texts != NULL && texts[count] != NULL)
+        count++;
+    return count;
+}
+
+/* In place of each text a copy that is ours. False: memory is out. */
+static bool keep(tdg__client_opts_t *own, const char **text) {
+    char *copy;
+
+    if (*text == NULL)
+        return true;
+
+    copy = tdg__strdup(*text);
+    if (copy == NULL)
+        return false;
+    own->kept[own->kept_count++] = copy;
+    *text = copy;
+    return true;
+}
+
+static bool keep_all(tdg__client_opts_t *own, const char *const **texts) {
+    size_t count = length(*texts);
+    const char **copy;
+
+    if (*texts == NULL)
+        return true;
+
+    copy = tdg__calloc(count + 1, sizeof(char *));
+    if (copy == NULL)
+        return false;
+    own->kept[own->kept_count++] = copy;
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = (*texts)[i];
+        if (!keep(own, &copy[i]))
+            return false;
+    }
+    *texts = copy;
+    return true;
+}
+
+static bool copy_texts(tdg__client_opts_t *own) {
+    tdg_client_opts_t *opts = &own->opts;
+    size_t most = SINGLE_TEXTS + ARRAYS + length(opts->argv) + length(opts->env) +
+                  length(opts->headers);
+    char *url;
+
+    own->kept = tdg__calloc(most, sizeof(void *));
+    if (own->kept == NULL)
+        return false;
+
+    if (opts->url != NULL) {
+        if (complete_url(opts->url, &url) < 0)
+            return false;
+        own->kept[own->kept_count++] = url;
+        opts->url = url;
+    }
+    return keep_all(own, &opts->argv) && keep_all(own, &opts->env) &&
+           keep_all(own, &opts->headers) && keep(own, &opts->cwd) &&
+           keep(own, &opts->token_file) && keep(own, &opts->ca_file) &&
+           keep(own, &opts->proxy) && keep(own, &opts->name) && keep(own, &opts->version);
+}
+
+static void fill_in(tdg_client_opts_t *opts) {
+    const struct {
+        uint32_t *field, value;
+    } numbers[] = {
+        {&opts->connect_timeout_ms, 30000}, {&opts->timeout_ms, 60000},
+        {&opts->quiet_ms, 60000},           {&opts->retry_ms, 500},
+        {&opts->retry_max_ms, 30000},       {&opts->retry_per_minute, 20},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (*numbers[i].field == 0)
+            *numbers[i].field = numbers[i].value;
+    }
+    if (opts->retry_max_ms < opts->retry_ms)
+        opts->retry_max_ms = opts->retry_ms;
+    if (opts->max_message_bytes == 0)
+        opts->max_message_bytes = (size_t)16 << 20;
+    if (opts->max_subscriptions == 0)
+        opts->max_subscriptions = 100000;
+    if (opts->name == NULL)
+        opts->name = "tidings";
+    if (opts->version == NULL)
+        opts->version = TDG_VERSION;
+}
+
+int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *given,
+                          tdg_failure_t *failure) {
+    int rv = check_target(given, failure);
+
+    if (rv == 0)
+        rv = check_rest(given, failure);
+    if (rv < 0)
+        return rv;
+
+    *own = (tdg__client_opts_t){.opts = *given};
+    if (!copy_texts(own)) {
+        tdg__client_opts_done(own);
+        return tdg__client_fail(failure, TDG_ENOMEM, "out of memory");
+    }
+    fill_in(&own->opts);
+    return 0;
+}
+
+void tdg__client_opts_done(tdg__client_opts_t *own) {
+    for (size_t i = 0; i < own->kept_count; i++)
+        tdg__free(own->kept[i]);
+    tdg__free(own->kept);
+    *own = (tdg__client_opts_t){0};
+}

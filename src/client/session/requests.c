@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Requests. Each is written down until it has ended, because it may have to be sent more
+ * than once: it waits for the session, is refused with a session that is gone, needs a
+ * fresh token, or the server asks for more before it answers (input.c). Every sending
+ * gets an id of its own.
+ *
+ * A request is sent again by itself only where it cannot have been processed, or where
+ * doing it twice does no harm (`repeatable`), and then once.
+ *
+ * Time-outs are counted here, not in the transports: they include the wait for the
+ * session. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/session/requests.h"
+
+enum {
+    LINGER_MS = 5000,       /* for a transport to end what has been answered */
+    MAX_REQUEST = 64 << 20, /* bytes */
+};
+
+int tdg__client_requests_init(tdg__core_t *core) {
+    core->requests = tdg__calloc(1, sizeof(*core->requests));
+    return core->requests != NULL ? 0 : TDG_ENOMEM;
+}
+
+/* ---- The list of what is under way -------------------------------------- */
+
+static void link_request(struct tdg__client_requests *requests,
+                         tdg__client_request_t *request) {
+    request->prev = requests->last;
+    if (requests->last != NULL)
+        requests->last->next = request;
+    else
+        requests->first = request;
+    requests->last = request;
+    requests->count++;
+}
+
+static void unlink_request(struct tdg__client_requests *requests,
+                           tdg__client_request_t *request) {
+    if (request->prev != NULL)
+        request->prev->next = request->next;
+    else
+        requests->first = request->next;
+    if (request->next != NULL)
+        request->next->prev = request->prev;
+    else
+        requests->last = request->prev;
+}
+
+static void free_request(tdg__client_request_t *request) {
+    json_decref(request->params);
+    json_decref(request->answers);
+    tdg__tool_headers_done(&request->headers);
+    tdg__free(request->method);
+    tdg__free(request->fail_why);
+    tdg__free(request);
+}
+
+/* Nothing more is expected: of whoever asked, and of the transport. */
+void tdg__client_request_remove(tdg__client_request_t *request) {
+    struct tdg__client_requests *requests = request->core->requests;
+
+    if (request->state != TDG__CLIENT_REQUEST_OVER)
+        requests->count--;
+    unlink_request(requests, request);
+    tdg__core_timer_done(request->core, &request->timer);
+    free_request(request);
+}
+
+void tdg__client_requests_done(tdg__core_t *core) {
+    if (core->requests == NULL)
+        return;
+
+    while (core->requests->first != NULL)
+        tdg__client_request_remove(core->requests->first);
+    tdg__free(core->requests);
+    core->requests = NULL;
+}
+
+/* ---- The end of a request ----------------------------------------------- */
+
+bool tdg__client_request_modern(const tdg__client_request_t *request) {
+    return tdg__version_modern(request->early ? request->version
+                                              : request->core->version);
+}
+
+static void let_go(tdg__client_request_t *request) {
+    if (request->delivery != NULL)
+        request->transport->ops->cancel(request->transport, request->delivery);
+    request->delivery = NULL;
+}
+
+void tdg__client_request_finish(tdg__client_request_t *request,
+                                const tdg__outcome_t *outcome) {
+    tdg__core_t *core = request->core;
+    tdg__outcome_fn done = request->done;
+    void *user = request->user;
+    bool early = request->early;
+
+    if (request->delivery == NULL) {
+        tdg__client_request_remove(request);
+    } else {
+        request->state = TDG__CLIENT_REQUEST_OVER;
+        core->requests->count--;
+        tdg__core_timer_at(core, &request->timer, tdg__core_now(core) + LINGER_MS);
+    }
+
+    done(user, outcome);
+    if (outcome->code != 0 && !early)
+        tdg__connect_doubt(core, outcome);
+}
+
+void tdg__client_request_failed(tdg__client_request_t *request,
+                                const tdg_failure_t *failure, tdg__delivery_end_t end,
+                                int64_t retry_after_ms) {
+    const tdg__outcome_t outcome = {.code = failure->code,
+                                    .failure = failure,
+                                    .end = end,
+                                    .retry_after_ms = retry_after_ms};
+
+    tdg__client_request_finish(request, &outcome);
+}
+
+/* From the next tick, as whoever asked must not be called from inside. */
+static void fail_later(tdg__client_request_t *request, int code, const char *why) {
+    request->state = TDG__CLIENT_REQUEST_FAILED;
+    request->fail_code = code;
+    request->fail_why = tdg__strdup(why); /* without memory the code says it */
+    tdg__core_timer_at(request->core, &request->timer, tdg__core_now(request->core));
+}
+
+/* The server is notified that nobody waits any more. Over HTTP, closing the connection
+ * does that in the modern era, but not in the legacy one. What comes before the session
+ * is up is not worth upsetting a server that does not expect notifications then. */
+void tdg__client_request_tell_cancelled(tdg__client_request_t *request,
+                                        const char *reason) {
+    json_t *params;
+
+    if (request->early || request->delivery == NULL ||
+        (!request->transport->ops->shared && tdg__client_request_modern(request)))
+        return;
+
+    params = json_pack("{s:I, s:s}", "requestId",
+                       (json_int_t)strtoll(request->id, NULL, 10), "reason", reason);
+    if (params != NULL)
+        tdg__core_notify(request->core, "notifications/cancelled", params,
+                         request->core->version);
+}
+
+static void time_out(tdg__client_request_t *request) {
+    tdg_failure_t failure;
+
+    tdg__failure_set(&failure, TDG_ETIMEDOUT, "%s: no answer within %" PRIu32 " ms",
+                     request->method, request->timeout_ms);
+    tdg__client_request_tell_cancelled(request, "timed out");
+    let_go(request);
+    tdg__client_request_failed(request, &failure, TDG__DELIVERY_TIMEOUT, -1);
+}
+
+/* ---- Sending ------------------------------------------------------------ */
+
+/* The modern era has no ping. */
+static const char *method_for(const tdg__client_request_t *request,
+                              tdg__version_t version) {
+    if (tdg__version_modern(version) && strcmp(request->method, "ping") == 0)
+        return "server/discover";
+    return request->method;
+}
+
+static int compose(tdg__client_request_t *request, tdg__version_t version,
+                   tdg__text_t *text) {
+    json_t *params = json_incref(request->params);
+
+    if (request->answers != NULL) {
+        json_decref(params);
+        params = tdg__compose_copy(request->params);
+        if (params == NULL || json_object_update(params, request->answers) < 0) {
+            json_decref(params);
+            return TDG_ENOMEM;
+        }
+    }
+
+    tdg__compose_request(request->core, text, request->id, method_for(request, version),
+                         params, version);
+    json_decref(params);
+    return text->error;
+}
+
+static int send_text(tdg__client_request_t *request, tdg__version_t version,
+                     const tdg__text_t *text) {
+    tdg__core_t *core = request->core;
+    int64_t left = request->deadline - tdg__core_now(core);
+    const char *method = method_for(request, version);
+    const tdg__outgoing_t out = {
+        .id = request->id,
+        .method = method,
+        .name = tdg__version_modern(version) ? tdg__compose_name(method, request->params)
+                                             : NULL,
+        .params = request->headers.fields,
+        .param_count = tdg__version_modern(version) ? request->headers.count : 0,
+        .text = text->data,
+        .len = text->len,
+        .version = version,
+        .stream = request->stream != NULL,
+        .timeout_ms = (uint32_t)(left > 0 ? left : 1),
+    };
+
+    request->transport = core->transport;
+    return core->transport->ops->send(core->transport, &out,
+                                      &tdg__client_request_delivery_calls, request,
+                                      &request->delivery);
+}
+
+static int try_to_send(tdg__client_request_t *request) {
+    tdg__core_t *core = request->core;
+    tdg__version_t version = request->early ? request->version : core->version;
+    tdg__text_t text;
+    int rv;
+
+    if (core->transport == NULL)
+        return TDG_EAWAY;
+
+    snprintf(request->id, sizeof(request->id), "%" PRIu64, ++core->requests->next_id);
+    tdg__text_init(&text, MAX_REQUEST);
+    rv = compose(request, version, &text);
+    if (rv == 0)
+        rv = send_text(request, version, &text);
+    tdg__text_done(&text);
+    if (rv == 0)
+        core->counts.requests++;
+    return rv;
+}
+
+/* A channel that all share may be lost before that is reported: then it waits for the
+ * next. */
+void tdg__client_request_send(tdg__client_request_t *request) {
+    int rv = try_to_send(request);
+
+    if (rv == 0)
+        request->state = TDG__CLIENT_REQUEST_SENT;
+    else if (rv == TDG_EAWAY && !request->early && request->stream == NULL)
+        request->state = TDG__CLIENT_REQUEST_WAITING;
+    else
+        fail_later(request, rv, tdg_strerror(rv));
+}
+
+void tdg__client_request_start_time(tdg__client_request_t *request) {
+    request->deadline = tdg__core_now(request->core) + request->timeout_ms;
+    tdg__core_timer_at(request->core, &request->timer, request->deadline);
+}
+
+static void on_due(tdg__core_t *core, tdg__core_timer_t *timer) {
+    tdg__client_request_t *request =
+        (void *)((char *)timer - offsetof(tdg__client_request_t, timer));
+    tdg_failure_t failure;
+
+    (void)core;
+    switch (request->state) {
+    case TDG__CLIENT_REQUEST_WAITING:
+    case TDG__CLIENT_REQUEST_SENT:
+        time_out(request);
+        break;
+    case TDG__CLIENT_REQUEST_ROUND: /* the transport did not let go in time */
+        let_go(request);
+        tdg__client_request_start_time(request);
+        tdg__client_request_send(request);
+        break;
+    case TDG__CLIENT_REQUEST_FAILED:
+        tdg__failure_set(&failure, request->fail_code, "%s: %s", request->method,
+                         request->fail_why != NULL ? request->fail_why
+                                                   : tdg_strerror(request->fail_code));
+        tdg__client_request_failed(request, &failure, TDG__DELIVERY_AWAY, -1);
+        break;
+    case TDG__CLIENT_REQUEST_OVER:
+        let_go(request);
+        tdg__client_request_remove(request);
+        break;
+    }
+}
+
+/* ---- Asking ------------------------------------------------------------- */
+
+static int copy_headers(tdg__client_request_t *request,
+                        const tdg__client_request_opts_t *wanted) {
+    for (size_t i = 0; i < wanted->header_count; i++) {
+        tdg__web_field_t *field = &request->headers.fields[request->headers.count++];
+
+        field->name = tdg__strdup(wanted->headers[i].name);
+        field->value = tdg__strdup(wanted->headers[i].value);
+        if (field->name == NULL || field->value == NULL)
+            return TDG_ENOMEM;
+    }
+    return 0;
+}
+
+/* A request that is written down but not begun; NULL: no memory. */
+static tdg__client_request_t *make_request(tdg__core_t *core,
+                                           const tdg__client_request_opts_t *wanted) {
+    tdg__client_request_t *request = tdg__calloc(1, sizeof(*request));
+
+    if (request == NULL)
+        return NULL;
+
+    request->core = core;
+    request->method = tdg__strdup(wanted->method);
+    request->stream = wanted->stream;
+    request->timeout_ms =
+        wanted->timeout_ms != 0 ? wanted->timeout_ms : core->client->timeout_ms;
+    request->version = wanted->version;
+    request->early = wanted->early;
+    if (request->method == NULL || copy_headers(request, wanted) < 0 ||
+        tdg__core_timer_init(core, &request->timer, on_due) < 0) {
+        free_request(request);
+        return NULL;
+    }
+
+    link_request(core->requests, request);
+    return request;
+}
+
+int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_t *wanted,
+                              tdg__outcome_fn done, void *user,
+                              tdg__client_request_t **ret) {
+    bool over = core->state >= TDG__CORE_STOPPING;
+    tdg__client_request_t *request;
+
+    assert(wanted->header_count <= TDG__TOOL_MAX_HEADERS);
+    if (core->requests->count >= TDG__REQUESTS_MAX && !wanted->early) {
+        json_decref(wanted->params);
+        return TDG_EAGAIN;
+    }
+
+    request = make_request(core, wanted);
+    if (request == NULL) {
+        json_decref(wanted->params);
+        return TDG_ENOMEM;
+    }
+    request->params = wanted->params;
+    request->done = done;
+    request->user = user;
+
+    tdg__client_request_start_time(request);
+    if (over)
+        fail_later(request, TDG_EENDED, "the client is being closed");
+    else if (request->early || tdg__client_requests_go(core))
+        tdg__client_request_send(request);
+    else
+        request->state = TDG__CLIENT_REQUEST_WAITING;
+    if (ret != NULL)
+        *ret = request;
+    return 0;
+}
+
+void tdg__client_request_drop(tdg__core_t *core, tdg__client_request_t *request) {
+    (void)core;
+    if (request->state == TDG__CLIENT_REQUEST_SENT)
+        tdg__client_request_tell_cancelled(request, "no longer needed");
+    let_go(request);
+    tdg__client_request_remove(request);
+}
+
+const char *tdg__client_request_id(const tdg__client_request_t *request) {
+    return request->id;
+}
+
+/* ---- All of them -------------------------------------------------------- */
+
+void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
+                               bool waiting_too) {
+    for (tdg__client_request_t *request = core->requests->first; request != NULL;
+         request = request->next) {
+        if (request->early || request->state == TDG__CLIENT_REQUEST_FAILED ||
+            request->state == TDG__CLIENT_REQUEST_OVER ||
+            (request->state == TDG__CLIENT_REQUEST_WAITING && !waiting_too))
+            continue;
+        let_go(request);
+        fail_later(request, code, why);
+    }
+}
+
+/* A transport goes: what it still carries for nobody goes with it. */
+void tdg__client_requests_forget_wire(tdg__core_t *core,
+                                      const tdg__transport_t *transport) {
+    tdg__client_request_t *next;
+
+    core->requests->loose = 0;
+    for (tdg__client_request_t *request = core->requests->first; request != NULL;
+         request = next) {
+        next = request->next;
+        if (request->delivery == NULL || request->transport != transport)
+            continue;
+        let_go(request);
+        if (request->state == TDG__CLIENT_REQUEST_OVER)
+            tdg__client_request_remove(request);
+        else if (request->state == TDG__CLIENT_REQUEST_ROUND)
+            request->state = TDG__CLIENT_REQUEST_WAITING;
+        else if (request->state == TDG__CLIENT_REQUEST_SENT)
+            fail_later(request, TDG_EAWAY, "the connection was closed");
+    }
+}
+
+bool tdg__client_requests_go(const tdg__core_t *core) {
+    return core->state == TDG__CORE_UP && !core->requests->held;
+}
+
+void tdg__client_requests_hold(tdg__core_t *core) {
+    core->requests->held = true;
+}
+
+void tdg__client_requests_release(tdg__core_t *core) {
+    if (!core->requests->held)
+        return;
+    core->requests->held = false;
+    for (tdg__client_request_t *request = core->requests->first; request != NULL;
+         request = request->next) {
+        if (request->state == TDG__CLIENT_REQUEST_WAITING)
+            tdg__client_request_send(request);
+    }
+}
+
+/* ---- Requests of whoever owns the core ---------------------------------- */
+
+struct request {
+    tdg__core_t *core;
+    json_t *uri; /* of a read; else NULL */
+    tdg__core_done_fn done;
+    void *user;
+};
+
+static void on_answered(void *user, const tdg__outcome_t *outcome) {
+    struct request request = *(struct request *)user;
+
+    tdg__free(user);
+    if (outcome->code == 0 && request.uri != NULL)
+        tdg__reread_noted(request.core, json_string_value(request.uri),
+                          json_object_get(outcome->result, "contents"));
+    json_decref(request.uri);
+    request.done(request.user, outcome->code, outcome->result, outcome->failure);
+}
+
+void tdg__core_refuse(tdg__core_done_fn done, void *user, int code) {
+    tdg_failure_t failure;
+
+    tdg__failure_set(&failure, code, "%s",
+                     code == TDG_EAGAIN ? "too many requests are under way"
+                                        : tdg_strerror(code));
+    done(user, code, NULL, &failure);
+}
+
+void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,
+                       uint32_t timeout_ms, tdg__core_done_fn done, void *user) {
+    const tdg__client_request_opts_t wanted = {
+        .method = method, .params = params, .timeout_ms = timeout_ms};
+    struct request *request = tdg__malloc(sizeof(*request));
+    json_t *uri =
+        strcmp(method, "resources/read") == 0 ? json_object_get(params, "uri") : NULL;
+    int rv = TDG_ENOMEM;
+
+    uri = json_is_string(uri) ? json_incref(uri) : NULL;
+    if (uri != NULL)
+        tdg__reread_begun(core, json_string_value(uri));
+    if (request == NULL) {
+        json_decref(params);
+    } else {
+        *request = (struct request){core, uri, done, user};
+        rv = tdg__client_request_begin(core, &wanted, on_answered, request, NULL);
+    }
+    if (rv < 0) {
+        json_decref(uri);
+        tdg__free(request);
+        tdg__core_refuse(done, user, rv);
+    }
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All subscriptions together: whether updates arrive, when what is down is tried again,
+ * and what happens when requests go through or do not any more. */
+#include <assert.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/subs/legacy.h"
+#include "client/subs/modern_streams.h"
+#include "client/subs/reread.h"
+#include "client/subs/subs.h"
+#include "client/subs/updates.h"
+
+/* ---- Whether updates arrive --------------------------------------------- */
+
+void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why) {
+    struct tdg__subs *subs = core->subs;
+
+    if (subs->told_down || subs->stopped ||
+        (core->counts.subscriptions == 0 && subs->lists == 0))
+        return;
+    subs->told_down = true;
+    tdg__update_emit(core,
+                     tdg__event_create(TDG_EVENT_DOWN, NULL, NULL, NULL, code, why));
+}
+
+static bool all_well(const tdg__core_t *core) {
+    const struct tdg__subs *subs = core->subs;
+
+    if (!subs->up)
+        return false;
+    if (core->era != TDG_ERA_MODERN)
+        return tdg__legacy_subs_well(core);
+    if (subs->put_off > 0)
+        return false;
+
+    for (const tdg__sub_group_t *group = subs->groups; group != NULL;
+         group = group->next) {
+        if (group->live == NULL && (group->dirty || group->fresh != NULL || group->waits))
+            return false;
+    }
+    return true;
+}
+
+void tdg__subs_check_up(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+
+    if (!subs->told_down || !all_well(core))
+        return;
+    subs->told_down = false;
+    tdg__update_emit(core, tdg__event_create(TDG_EVENT_UP, NULL, NULL, NULL, 0, NULL));
+}
+
+/* ---- Trying again ------------------------------------------------------- */
+
+bool tdg__subs_barred(const tdg__outcome_t *outcome) {
+    const tdg_failure_t *failure = outcome->failure;
+
+    return failure != NULL &&
+           (failure->http_status == 401 || failure->http_status == 403);
+}
+
+/* What a server that is starting, stopping or in trouble answers. */
+bool tdg__subs_transient(const tdg__outcome_t *outcome) {
+    const tdg_failure_t *failure = outcome->failure;
+
+    if (outcome->code == 0 || failure == NULL)
+        return true;
+    if (failure->http_status == 429 || failure->http_status == 409 ||
+        failure->http_status >= 500)
+        return true;
+    if (failure->rpc_code != 0)
+        return failure->rpc_code == TDG__RPC_INTERNAL ||
+               failure->rpc_code == TDG__RPC_SUBSCRIPTION_FAILED;
+    return failure->http_status < 400;
+}
+
+void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
+    struct tdg__subs *subs = core->subs;
+
+    if (retry_after_ms >= 0)
+        tdg__backoff_floor_once(&core->backoff, retry_after_ms > UINT32_MAX
+                                                    ? UINT32_MAX
+                                                    : (uint32_t)retry_after_ms);
+    subs->retry_wanted = true;
+    tdg__subs_kick(core);
+}
+
+/* Not before `soon`: when a channel goes that everything shares, its streams end first,
+ * and connecting anew is not ours to count. */
+static void arm_retry(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+
+    if (!subs->retry_wanted || subs->retry.timer.pos != 0)
+        return;
+    subs->retry_wanted = false;
+    if (subs->told_down && (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0) {
+        /* Over HTTP the stream is what can be lost. */
+        tdg__connect_give_up(core, TDG_EAWAY, "the stream of updates was lost");
+        return;
+    }
+    tdg__core_timer_at(
+        core, &subs->retry,
+        tdg__backoff_next(&core->backoff, tdg__core_now(core), tdg__core_random(core)));
+}
+
+static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
+    struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
+
+    (void)timer;
+    for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next) {
+        if (group->waits)
+            group->dirty = true;
+        group->waits = false;
+    }
+    subs->get.waits = false;
+    if (subs->failed > 0) {
+        subs->failed = 0;
+        for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+            tdg__sub_place(core, sub);
+    }
+    tdg__subs_kick(core);
+}
+
+/* ---- Soon --------------------------------------------------------------- */
+
+void tdg__subs_kick(tdg__core_t *core) {
+    tdg__core_timer_at(core, &core->subs->soon, tdg__core_now(core));
+}
+
+static void on_soon(tdg__core_t *core, tdg__core_timer_t *timer) {
+    struct tdg__subs *subs = core->subs;
+
+    (void)timer;
+    if (subs->up && !subs->stopped) {
+        if (core->era == TDG_ERA_MODERN)
+            tdg__sub_streams_work(core);
+        else
+            tdg__legacy_subs_work(core);
+        tdg__groups_clean(core);
+        tdg__subs_check_up(core);
+        tdg__gaps_tell(core);
+        tdg__reread_work(core);
+        arm_retry(core);
+    }
+    tdg__pending_flush(core);
+}
+
+static void on_settle(tdg__core_t *core, tdg__core_timer_t *timer) {
+    (void)timer;
+    tdg__updates_flush(core);
+}
+
+/* ---- Up and down -------------------------------------------------------- */
+
+void tdg__subs_up(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    bool modern = core->era == TDG_ERA_MODERN;
+    tdg__sub_t *sub;
+
+    if (subs->stopped)
+        return;
+    subs->up = true;
+    subs->failed = 0;
+    /* Where the era has turned out to be another one, so have those that wait. */
+    tdg__waiters_move(modern ? &subs->list_waiters : &subs->groups->waiters,
+                      modern ? &subs->groups->waiters : &subs->list_waiters);
+    for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next)
+        group->waits = false;
+    subs->groups->dirty = subs->groups->dirty || subs->lists != 0;
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
+        /* What one era knows of a gap the other does not. */
+        if (subs->era != TDG_ERA_FIND && subs->era != core->era && sub->ever_live)
+            tdg__gap_mark(sub);
+        tdg__sub_place(core, sub);
+    }
+    if (subs->era != TDG_ERA_FIND && subs->era != core->era)
+        subs->list_gap |= subs->lists;
+    subs->era = core->era;
+    if (modern || tdg__legacy_get_ready(core))
+        tdg__client_requests_release(core);
+    tdg__subs_kick(core);
+}
+
+void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
+    struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
+
+    subs->up = false;
+    subs->retry_wanted = false;
+    tdg__core_timer_stop(core, &subs->retry);
+    tdg__sub_streams_down(core);
+    tdg__legacy_subs_down(core);
+    tdg__reread_down(core);
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+        tdg__sub_clear_put_off(core, sub);
+    tdg__subs_tell_down(core, code, why);
+}
+
+void tdg__subs_compare(tdg__core_t *core) {
+    tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;)
+        tdg__gap_compare(sub);
+}
+
+void tdg__subs_stop(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
+
+    if (subs->stopped)
+        return;
+    subs->stopped = true;
+    subs->up = false;
+    tdg__core_timer_stop(core, &subs->retry);
+    tdg__core_timer_stop(core, &subs->settle);
+    tdg__sub_streams_down(core);
+    tdg__legacy_subs_down(core);
+    tdg__pending_end(core);
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+        tdg__reread_end(core, sub);
+    tdg__subs_kick(core);
+}
+
+/* ---- All of it ---------------------------------------------------------- */
+
+int tdg__subs_init(tdg__core_t *core) {
+    static const tdg_subscribe_opts_t none = {0};
+    struct tdg__subs *subs;
+    tdg__sub_group_t *plain;
+    int rv;
+
+    subs = tdg__calloc(1, sizeof(*subs));
+    if (subs == NULL)
+        return TDG_ENOMEM;
+
+    core->subs = subs;
+    subs->finished_end = &subs->finished;
+    subs->overlap_end = INT64_MIN / 2;
+    tdg__map_init(&subs->by_uri);
+    tdg__pool_init(&subs->pool, (sizeof(tdg__sub_t) + 7) / 8 * 8);
+    subs->key.k0 = tdg__core_random(core);
+    subs->key.k1 = tdg__core_random(core);
+
+    rv = tdg__core_timer_init(core, &subs->soon, on_soon);
+    if (rv < 0)
+        goto fail_subs;
+    rv = tdg__core_timer_init(core, &subs->retry, on_retry);
+    if (rv < 0)
+        goto fail_soon;
+    rv = tdg__core_timer_init(core, &subs->settle, on_settle);
+    if (rv < 0)
+        goto fail_retry;
+    rv = tdg__legacy_get_init(core);
+    if (rv < 0)
+        goto fail_settle;
+    rv = tdg__template_index_create(&subs->templates);
+    if (rv < 0)
+        goto fail_get;
+    rv = tdg__group_find(core, &none, &plain);
+    if (rv < 0)
+        goto fail_templates;
+    return 0;
+
+fail_templates:
+    tdg__template_index_destroy(subs->templates);
+fail_get:
+    tdg__legacy_get_done(core);
+fail_settle:
+    tdg__core_timer_done(core, &subs->settle);
+fail_retry:
+    tdg__core_timer_done(core, &subs->retry);
+fail_soon:
+    tdg__core_timer_done(core, &subs->soon);
+fail_subs:
+    core->subs = NULL;
+    tdg__free(subs);
+    return rv;
+}
+
+void tdg__subs_done(tdg__core_t *core) {
+    struct tdg__subs *subs = core->subs;
+    tdg__sub_t *sub;
+
+    if (subs == NULL)
+        return;
+    tdg__subs_stop(core);
+    for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
+        tdg__sub_free(core, sub);
+    /* Calls that still wait end here: there is no other occasion. */
+    tdg__pending_flush(core);
+    while (subs->groups != NULL) {
+        tdg__sub_group_t *group = subs->groups;
+
+        subs->groups = group->next;
+        tdg__group_free(core, group);
+    }
+    tdg__template_index_destroy(subs->templates);
+    tdg__legacy_get_done(core);
+    tdg__core_timer_done(core, &subs->settle);
+    tdg__core_timer_done(core, &subs->retry);
+    tdg__core_timer_done(core, &subs->soon);
+    tdg__map_done(&subs->by_uri);
+    tdg__pool_done(&subs->pool);
+    tdg__free(subs);
+    core->subs = NULL;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the half of the core that looks after subscriptions keeps, and which of its files
+ * does what:
+ *
+ *     subs            whether updates arrive; up and down; when things are retried
+ *     sub             one subscription: its states, its beginning and its end
+ *     subscribing     what the owner asks for
+ *     pending         calls that wait for an outcome: one `done` for many URIs
+ *     groups          wire options: which subscriptions share a listen stream
+ *     modern_...      listen streams, what they ask for, what acknowledgements say
+ *     legacy_...      requests about each URI; the GET stream
+ *     updates, gaps   notifications; what may have been missed
+ *     cover           URIs reported because of a template or of what is above them
+ *     reread          reads after updates, and polling
+ *
+ * One rule keeps this free of surprises: functions that the owner calls only note what is
+ * wanted and arm the timer `soon`; groups, streams and finished calls are dealt with when
+ * it is due. So the owner may call anything from inside of an event: records may go then
+ * (loops look each of them up anew, by number), groups and streams do not. */
+#ifndef TDG_CLIENT_SUBS_H
+#define TDG_CLIENT_SUBS_H
+
+#include "base/hash.h"
+#include "base/pool.h"
+#include "base/template_index.h"
+#include "client/subs/groups.h"
+#include "client/subs/legacy.h"
+#include "client/subs/pending.h"
+#include "client/subs/sub.h"
+
+enum {
+    TDG__SUBS_MAX_HELD_BYTES = 16 << 20, /* of metadata that waits for a read */
+    TDG__SUBS_OVERLAP_MS = 100, /* after two streams: what one brought may come again */
+    TDG__SUBS_MAX_LATE = 16,    /* calls that there was no memory for */
+};
+
+struct tdg__subs {
+    tdg__hash_key_t key;
+    tdg__map_t by_uri;
+    tdg__pool_t pool;
+    tdg__template_index_t *templates;
+    size_t template_count, wild_count; /* wild: templates that we cannot read */
+
+    tdg__core_timer_t soon;   /* see above */
+    tdg__core_timer_t retry;  /* of everything that is down */
+    tdg__core_timer_t settle; /* collected events are due */
+    bool retry_wanted;        /* it is to be armed soon */
+    bool up;                  /* requests go through */
+    bool stopped;
+    bool told_down;
+    bool suspected; /* the server may have changed: it was asked to connect anew */
+
+    tdg__pending_t *calls;    /* not finished */
+    tdg__pending_t *finished; /* `done` is to be called, in order */
+    tdg__pending_t **finished_end;
+    struct {
+        tdg__core_done_fn done;
+        void *user;
+        int code;
+    } late[TDG__SUBS_MAX_LATE];
+    size_t late_count;
+
+    tdg__sub_group_t *groups; /* the first has no options */
+    uint32_t serials;
+    int64_t overlap_end; /* when two streams were open last */
+
+    unsigned lists;      /* wanted */
+    unsigned lists_once; /* of these: some stream has had them */
+    unsigned list_gap;   /* may have changed unseen; still to be reported */
+    tdg_era_t era;       /* in which it was up last */
+    unsigned list_collected;
+    int64_t collected_ms;        /* since when something is collected */
+    bool gaps;                   /* some subscription has a gap */
+    tdg__waiter_t *list_waiters; /* legacy */
+
+    tdg__list_t todo; /* legacy: to be (un)subscribed */
+    size_t requests;  /* of these in flight */
+    size_t failed;    /* to be tried again with the retry timer */
+    size_t put_off;   /* subscriptions that are put off and were live before */
+    struct tdg__legacy_get get;
+    char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
+    uint64_t epoch;                   /* seen last */
+
+    tdg__list_t to_read, collected, heard;
+    size_t reads, heard_count, heard_bytes;
+    size_t held_bytes; /* of the metadata of what is held or collected */
+};
+
+static inline tdg__sub_t *tdg__sub_get(const struct tdg__subs *subs, uint32_t id) {
+    return tdg__pool_get(&subs->pool, id);
+}
+
+void tdg__subs_kick(tdg__core_t *core); /* the timer `soon` */
+
+/* DOWN, where it was not reported yet; UP, where everything is well again. */
+void tdg__subs_tell_down(tdg__core_t *core, int code, const char *why);
+void tdg__subs_check_up(tdg__core_t *core);
+
+/* Tries what is down again in due time. */
+void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
+
+/* Whether an attempt that ended so may well succeed later. */
+bool tdg__subs_transient(const tdg__outcome_t *outcome);
+
+/* Whether we are asked who we are, and the answer does not do. */
+bool tdg__subs_barred(const tdg__outcome_t *outcome);
+
+#endif

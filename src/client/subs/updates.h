@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From notifications to events; and the gaps in which none could come (gaps.c). */
+#ifndef TDG_CLIENT_UPDATES_H
+#define TDG_CLIENT_UPDATES_H
+
+#include "client/subs/sub.h"
+
+/* Reports it, after a read where that is wanted. The event is stolen; NULL stands for one
+ * that there was no memory for. */
+void tdg__update_tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event);
+/* Straight to the owner. */
+void tdg__update_emit(tdg__core_t *core, tdg_event_t *event);
+/* The newer one, with what the older stood for; both stolen, either may be NULL. */
+tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
+/* All that waits in the record to be reported, as one; new, or NULL: nothing does. */
+tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub);
+void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is reported */
+void tdg__updates_flush(tdg__core_t *core);  /* reports it */
+void tdg__update_list(tdg__core_t *core, tdg_list_kind_t list, bool maybe);
+
+/* Keeps a cursor that the server has shown: in `ret`, of TDG__CURSOR_MAX + 1 bytes. */
+bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
+
+void tdg__gap_mark(tdg__sub_t *sub);
+void tdg__gap_clear(tdg__sub_t *sub); /* it is reported otherwise, or nobody cares */
+void tdg__gap_compare(
+    tdg__sub_t *sub); /* the next one is reported only if there is a change */
+void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/transport/transport_base.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+enum { ALARM_SOON, ALARM_CARRY };
+
+uint64_t tdg__transport_base_now(void) {
+    return uv_hrtime() / 1000000;
+}
+
+void tdg__transport_base_warn(const tdg__transport_base_t *base, const char *format,
+                              ...) {
+    char line[400];
+    va_list args;
+
+    if (base->closing)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    base->base.calls->warn(base->base.user, line);
+}
+
+/* ---- Deliveries --------------------------------------------------------- */
+
+int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out,
+                         const tdg__delivery_calls_t *calls, void *user,
+                         tdg__delivery_t **ret) {
+    const char *id = out->id != NULL ? out->id : "";
+    tdg__delivery_t *delivery = tdg__calloc(1, base->kind->delivery_size);
+
+    assert(strlen(id) <= TDG__RPC_MAX_ID);
+    if (delivery == NULL)
+        return TDG_ENOMEM;
+    if (tdg__heap_add(&base->alarms, &delivery->alarm, ALARM_CARRY) < 0) {
+        tdg__free(delivery);
+        return TDG_ENOMEM;
+    }
+    delivery->base = base;
+    delivery->calls = *calls;
+    delivery->user = user;
+    delivery->began_ms = tdg__transport_base_now();
+    delivery->timeout_ms = out->stream ? 0 : out->timeout_ms;
+    strcpy(delivery->id, id);
+    delivery->self = base->last;
+    *base->last = delivery;
+    base->last = &delivery->next;
+    *ret = delivery;
+    return 0;
+}
+
+static void unlink_delivery(tdg__delivery_t *delivery) {
+    tdg__transport_base_t *base = delivery->base;
+
+    *delivery->self = delivery->next;
+    if (delivery->next != NULL)
+        delivery->next->self = delivery->self;
+    else
+        base->last = delivery->self;
+    tdg__heap_remove(&base->alarms, &delivery->alarm);
+    if (base->current == delivery)
+        base->current = NULL;
+    if (base->kind->stop != NULL)
+        base->kind->stop(delivery);
+}
+
+static void free_delivery(tdg__delivery_t *delivery) {
+    if (delivery->base->kind->release != NULL)
+        delivery->base->kind->release(delivery);
+    else
+        tdg__free(delivery);
+}
+
+void tdg__delivery_drop(tdg__delivery_t *delivery) {
+    unlink_delivery(delivery);
+    free_delivery(delivery);
+}
+
+void tdg__delivery_end(tdg__delivery_t *delivery, const tdg__delivery_report_t *report) {
+    unlink_delivery(delivery);
+    delivery->calls.ended(delivery->user, report);
+    free_delivery(delivery);
+}
+
+void tdg__delivery_end_as(tdg__delivery_t *delivery, tdg__delivery_end_t end,
+                          const char *why) {
+    tdg__delivery_report_t report = {
+        .end = end, .error = why, .retry_after_ms = -1, .sent = delivery->sent};
+
+    tdg__delivery_end(delivery, &report);
+}
+
+void tdg__transport_base_break(tdg__transport_base_t *base, const char *why) {
+    size_t count = 0;
+
+    /* Those that are sent from inside of a call end by themselves. */
+    for (const tdg__delivery_t *delivery = base->first; delivery != NULL;
+         delivery = delivery->next)
+        count++;
+    while (count-- > 0 && base->first != NULL)
+        tdg__delivery_end_as(base->first, TDG__DELIVERY_BROKEN, why);
+}
+
+/* ---- Turns of the loop -------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(tdg__transport_base_t *base) {
+    int64_t at = tdg__heap_next(&base->alarms), now = (int64_t)tdg__transport_base_now();
+
+    if (at == INT64_MAX) {
+        uv_timer_stop(&base->timer);
+        return;
+    }
+    uv_update_time(base->timer.loop);
+    uv_timer_start(&base->timer, on_timer, at > now ? (uint64_t)(at - now) : 0, 0);
+}
+
+static void arm(tdg__transport_base_t *base, tdg__timer_t *alarm, uint64_t at) {
+    tdg__heap_arm(&base->alarms, alarm, (int64_t)at);
+    set_timer(base);
+}
+
+void tdg__delivery_alarm(tdg__delivery_t *delivery, uint64_t at_ms) {
+    arm(delivery->base, &delivery->alarm, at_ms);
+}
+
+void tdg__transport_base_soon(tdg__transport_base_t *base) {
+    arm(base, &base->soon, tdg__transport_base_now());
+}
+
+void tdg__delivery_sent(tdg__delivery_t *delivery, tdg__delivery_end_t fate,
+                        const char *why) {
+    delivery->sent = fate == TDG__DELIVERY_DONE;
+    delivery->fate = fate;
+    delivery->why = why;
+    arm(delivery->base, &delivery->alarm, tdg__transport_base_now());
+}
+
+bool tdg__delivery_message(tdg__delivery_t *delivery, tdg__rpc_message_t *message) {
+    tdg__transport_base_t *base = delivery->base;
+    bool stays;
+
+    base->current = delivery;
+    delivery->calls.message(delivery->user, message);
+    stays = base->current == delivery;
+    base->current = NULL;
+    return stays;
+}
+
+bool tdg__delivery_opened(tdg__delivery_t *delivery, int status) {
+    tdg__transport_base_t *base = delivery->base;
+    bool stays;
+
+    if (delivery->told_opened || delivery->calls.opened == NULL)
+        return true;
+    delivery->told_opened = true;
+    base->current = delivery;
+    delivery->calls.opened(delivery->user, status,
+                           (uint32_t)(tdg__transport_base_now() - delivery->began_ms));
+    stays = base->current == delivery;
+    base->current = NULL;
+    return stays;
+}
+
+/* Of a delivery on a channel: first it was written, then its time is over. */
+static void delivery_turn(tdg__delivery_t *delivery) {
+    if (delivery->fate != TDG__DELIVERY_DONE) {
+        tdg__delivery_end_as(delivery, delivery->fate, delivery->why);
+    } else if (delivery->written) {
+        tdg__delivery_end_as(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
+    } else if (tdg__delivery_opened(delivery, 0)) {
+        delivery->written = true;
+        if (delivery->id[0] == '\0')
+            tdg__delivery_end_as(delivery, TDG__DELIVERY_DONE, "");
+        else if (delivery->timeout_ms != 0)
+            tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
+    }
+}
+
+static void on_timer(uv_timer_t *timer) {
+    tdg__transport_base_t *base = timer->data;
+    int64_t now = (int64_t)tdg__transport_base_now();
+    tdg__timer_t *alarm;
+
+    while (!base->closing && (alarm = tdg__heap_pop(&base->alarms, now)) != NULL) {
+        void *delivery = (char *)alarm - offsetof(tdg__delivery_t, alarm);
+
+        if (alarm->kind == ALARM_SOON)
+            base->kind->soon(base);
+        else if (base->kind->turn != NULL)
+            base->kind->turn(delivery);
+        else
+            delivery_turn(delivery);
+    }
+    if (!base->closing)
+        set_timer(base);
+}
+
+/* ---- Messages ----------------------------------------------------------- */
+
+/* Nesting that no honest message has; and room for one value per 16 bytes, which long
+ * lists with short fields need. */
+enum { MAX_DEPTH = 64, BYTES_PER_VALUE = 16, FEW_VALUES = 1024 };
+
+static int read_one(json_t *value, void (*next)(void *arg, tdg__rpc_message_t *message),
+                    void *arg, char *why, size_t why_size) {
+    tdg__rpc_message_t message;
+    tdg__rpc_error_t error = {0};
+
+    if (tdg__rpc_read(value, &message, &error) < 0) {
+        snprintf(why, why_size, "%s", error.message);
+        tdg__rpc_error_done(&error);
+        return TDG_EJSON;
+    }
+    next(arg, &message);
+    tdg__rpc_message_done(&message);
+    return 0;
+}
+
+int tdg__transport_parse(size_t max_bytes, const char *text, size_t len,
+                         void (*next)(void *arg, tdg__rpc_message_t *message), void *arg,
+                         char *why, size_t why_size) {
+    tdg__json_limits_t limits = {
+        .max_bytes = max_bytes,
+        .max_depth = MAX_DEPTH,
+        .max_values = max_bytes / BYTES_PER_VALUE + FEW_VALUES,
+    };
+    tdg__parse_error_t error = {0};
+    json_t *root;
+    int rv, failed = 0;
+
+    rv = tdg__json_parse(text, len, &limits, &root, &error);
+    if (rv < 0) {
+        snprintf(why, why_size, "%s",
+                 error.text[0] != '\0' ? error.text : tdg_strerror(rv));
+        return rv == TDG_ENUMBER ? TDG_EJSON : rv;
+    }
+
+    if (!json_is_array(root)) {
+        failed = read_one(root, next, arg, why, why_size);
+    } else if (json_array_size(root) == 0) {
+        snprintf(why, why_size, "a batch without messages");
+        failed = TDG_EJSON;
+    }
+    /* What is wrong with one message of a batch does not concern the others. */
+    for (size_t i = 0; i < json_array_size(root); i++) {
+        rv = read_one(json_array_get(root, i), next, arg, why, why_size);
+        if (rv < 0)
+            failed = rv;
+    }
+    json_decref(root);
+    return failed;
+}
+
+static tdg__delivery_t *find(const tdg__transport_base_t *base, const char *id) {
+    tdg__delivery_t *delivery = base->first;
+
+    while (delivery != NULL && strcmp(delivery->id, id) != 0)
+        delivery = delivery->next;
+    return delivery;
+}
+
+static void on_message(void *arg, tdg__rpc_message_t *message) {
+    tdg__transport_base_t *base = arg;
+    tdg__delivery_t *delivery = NULL;
+
+    if (base->closing)
+        return;
+    if (message->kind == TDG__RPC_RESPONSE && message->id[0] != '\0')
+        delivery = find(base, message->id);
+    if (delivery == NULL) {
+        base->base.calls->message(base->base.user, message);
+        return;
+    }
+    delivery->sent = true;
+    if (tdg__delivery_message(delivery, message))
+        tdg__delivery_end_as(delivery, TDG__DELIVERY_DONE, "");
+}
+
+int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size_t len) {
+    char why[200];
+    int rv = tdg__transport_parse(base->base.max_message_bytes, text, len, on_message,
+                                  base, why, sizeof(why));
+
+    if (rv < 0 && rv != TDG_ENOMEM)
+        tdg__transport_base_warn(base, "the server sent an invalid message: %s", why);
+    return rv == TDG_ENOMEM ? rv : 0;
+}
+
+/* ---- Beginning and end -------------------------------------------------- */
+
+tdg__transport_base_t *tdg__transport_base_create(const tdg__transport_base_kind_t *kind,
+                                                  uv_loop_t *loop,
+                                                  const tdg__transport_calls_t *calls,
+                                                  void *user, size_t max_message_bytes) {
+    tdg__transport_base_t *base = tdg__calloc(1, kind->size);
+
+    if (base == NULL)
+        return NULL;
+    tdg__heap_init(&base->alarms);
+    if (tdg__heap_add(&base->alarms, &base->soon, ALARM_SOON) < 0) {
+        tdg__free(base);
+        return NULL;
+    }
+    base->base = (tdg__transport_t){.ops = &kind->ops,
+                                    .calls = calls,
+                                    .user = user,
+                                    .max_message_bytes = max_message_bytes};
+    base->kind = kind;
+    base->last = &base->first;
+    uv_timer_init(loop, &base->timer);
+    base->timer.data = base;
+    return base;
+}
+
+void tdg__transport_base_tell_opened(tdg__transport_base_t *base, int code,
+                                     const char *why) {
+    void (*opening)(void *user, int code, const char *why) = base->opening;
+
+    base->opening = NULL;
+    if (opening != NULL && !base->closing)
+        opening(base->base.user, code, why);
+}
+
+void tdg__transport_base_tell_ended(tdg__transport_base_t *base) {
+    void (*ending)(void *user) = base->ending;
+
+    base->ending = NULL;
+    if (ending != NULL && !base->closing)
+        ending(base->base.user);
+}
+
+void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery) {
+    assert((tdg__transport_t *)delivery->base == transport);
+    (void)transport;
+    tdg__delivery_drop(delivery);
+}
+
+void tdg__transport_base_silence(tdg__transport_base_t *base, void (*closed)(void *arg),
+                                 void *arg) {
+    base->closing = true;
+    base->closed = closed;
+    base->closed_arg = arg;
+    uv_timer_stop(&base->timer);
+    while (base->first != NULL)
+        tdg__delivery_drop(base->first);
+}
+
+static void on_closed(uv_handle_t *handle) {
+    tdg__transport_base_t *base = handle->data;
+    void (*closed)(void *arg) = base->closed;
+    void *arg = base->closed_arg;
+
+    if (base->kind->done != NULL)
+        base->kind->done(base);
+    tdg__free(base);
+    if (closed != NULL)
+        closed(arg);
+}
+
+void tdg__transport_base_done(tdg__transport_base_t *base) {
+    tdg__heap_remove(&base->alarms, &base->soon);
+    tdg__heap_done(&base->alarms);
+    uv_close((uv_handle_t *)&base->timer, on_closed);
+}

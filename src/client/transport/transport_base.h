@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the transports have in common: the list of their deliveries, alarms, and turns of
+ * the loop for what must not be reported from inside of a function. And for those that
+ * carry everything over one channel (stdio, the pair of 2024-11-05): which delivery a
+ * response belongs to, time-outs, and the end of all when the channel is lost. */
+#ifndef TDG_CLIENT_TRANSPORT_BASE_H
+#define TDG_CLIENT_TRANSPORT_BASE_H
+
+#include "base/heap.h"
+#include "client/transport/transport.h"
+
+typedef struct tdg__transport_base tdg__transport_base_t;
+
+struct tdg__delivery {
+    tdg__delivery_t *next, **self; /* in the order of sending */
+    tdg__timer_t alarm;
+    tdg__delivery_calls_t calls;
+    void *user;
+    uint64_t began_ms;
+    uint32_t timeout_ms; /* 0: none */
+    bool told_opened, written;
+    bool sent;                /* the server may have got it */
+    tdg__delivery_end_t fate; /* BROKEN and such: ends so at its next turn; DONE: waits */
+    const char *why;          /* with it */
+    tdg__transport_base_t *base;
+    char id[TDG__RPC_MAX_ID + 1]; /* JSON text; "": no response is waited for */
+};
+
+/* How the deliveries of a transport differ. */
+typedef struct tdg__transport_base_kind {
+    tdg__transport_ops_t ops;
+    size_t size;          /* of a struct that begins with a base */
+    size_t delivery_size; /* of a struct that begins with a delivery */
+    void (*soon)(tdg__transport_base_t *base); /* see tdg__transport_base_soon() */
+    void (*turn)(tdg__delivery_t *delivery);   /* its alarm; NULL: as for one channel */
+    void (*stop)(
+        tdg__delivery_t *delivery); /* nothing is to come any more; may be NULL */
+    void (*release)(tdg__delivery_t *delivery); /* frees it; NULL: memory is all it has */
+    void (*done)(tdg__transport_base_t *base);  /* frees what is its own */
+} tdg__transport_base_kind_t;
+
+struct tdg__transport_base {
+    tdg__transport_t base; /* first */
+    uv_timer_t timer;
+    tdg__heap_t alarms;
+    tdg__timer_t soon;
+    const tdg__transport_base_kind_t *kind;
+    tdg__delivery_t *first, **last;
+    tdg__delivery_t
+        *current; /* whose call runs; NULL again when it was dropped meanwhile */
+    bool closing; /* nothing is reported any more */
+    void (*opening)(void *user, int code, const char *why); /* until it was called */
+    void (*ending)(void *user);                             /* likewise */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* A new transport, all zero beyond its base. NULL: no memory. */
+tdg__transport_base_t *tdg__transport_base_create(const tdg__transport_base_kind_t *kind,
+                                                  uv_loop_t *loop,
+                                                  const tdg__transport_calls_t *calls,
+                                                  void *user, size_t max_message_bytes);
+
+/* Drops all deliveries; nothing is reported any more. closed(arg) is called at the very
+ * end. */
+void tdg__transport_base_silence(tdg__transport_base_t *base, void (*closed)(void *arg),
+                                 void *arg);
+
+/* After that, or for a transport that nobody has seen: closes its handle and destroys it.
+ */
+void tdg__transport_base_done(tdg__transport_base_t *base);
+
+/* Calls `opened` of open(), or `done` of end_session(), where it waits to be called. */
+void tdg__transport_base_tell_opened(tdg__transport_base_t *base, int code,
+                                     const char *why);
+void tdg__transport_base_tell_ended(tdg__transport_base_t *base);
+
+/* The `cancel` of all of them. */
+void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery);
+
+/* A delivery of this message. Returns 0 or TDG_ENOMEM. */
+int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out,
+                         const tdg__delivery_calls_t *calls, void *user,
+                         tdg__delivery_t **ret);
+
+/* It was written, or will never be (`fate` other than DONE): its next turn comes soon. */
+void tdg__delivery_sent(tdg__delivery_t *delivery, tdg__delivery_end_t fate,
+                        const char *why);
+
+/* Its next turn comes then. */
+void tdg__delivery_alarm(tdg__delivery_t *delivery, uint64_t at_ms);
+uint64_t tdg__transport_base_now(void); /* milliseconds that never go back */
+
+/* Reports how it ended, and frees it. */
+void tdg__delivery_end(tdg__delivery_t *delivery, const tdg__delivery_report_t *report);
+void tdg__delivery_end_as(tdg__delivery_t *delivery, tdg__delivery_end_t end,
+                          const char *why);
+
+/* Frees it without a word. */
+void tdg__delivery_drop(tdg__delivery_t *delivery);
+
+/* A message that came with it. False: the delivery is gone. */
+bool tdg__delivery_message(tdg__delivery_t *delivery, tdg__rpc_message_t *message);
+
+/* Likewise: its answer has begun. */
+bool tdg__delivery_opened(tdg__delivery_t *delivery, int status);
+
+/* on_soon() comes at the next turn of the loop. */
+void tdg__transport_base_soon(tdg__transport_base_t *base);
+
+/* Bytes of one message, or of a batch: responses end their deliveries, all else goes to
+ * the transport's `message`. What is no message is warned of. Returns 0, or TDG_ENOMEM: a
+ * message is lost, so the channel is. */
+int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size_t len);
+
+/* All deliveries end as BROKEN. */
+void tdg__transport_base_break(tdg__transport_base_t *base, const char *why);
+
+void tdg__transport_base_warn(const tdg__transport_base_t *base, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Streamable HTTP, of both eras. Every message is a POST of its own; the answer is JSON
+ * or a stream of events. Which answer a delivery gets, and what that means:
+ *
+ *     2xx, JSON            all messages, the response among them
+ *     2xx, events          likewise, one after the other; the stream may be broken off,
+ *                          and legacy ones go on by GET after the last event's id
+ *     2xx, anything else   fine for a notification, nonsense for a request
+ *     other statuses       reported, with a JSON-RPC error from the body
+ *
+ * The session id of a legacy server comes with the answer to initialize and goes with
+ * everything after it. Modern requests have none; some of their fields are mirrored in
+ * headers. */
+#include "client/transport/transport_web.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/transport/sse_reader.h"
+#include "mcp/request.h"
+
+enum {
+    ERROR_BYTES = 64 * 1024, /* of the body of another status than 2xx */
+    ERROR_BODY_MS = 10000,   /* for it to arrive */
+    RETRY_MS = 1000,         /* before a stream goes on, where it says nothing else */
+    MAX_RETRY_MS = 10 * 60 * 1000,
+    MAX_RESUMES = 10, /* of one request */
+    MAX_FIELDS = 64,
+    WHY_BYTES = 300,
+    LISTEN_MS = 30000, /* for the head of a GET stream */
+    GOODBYE_MS = 2000, /* for the answer to DELETE */
+};
+
+struct http_transport {
+    tdg__transport_web_t web; /* first */
+    char *session;            /* NULL where there is none */
+    tdg__version_t version;   /* spoken last, for DELETE */
+    tdg__web_exchange_t *goodbye;
+};
+
+/* What the body of the answer is. */
+enum body {
+    BODY_NO_HEAD,
+    BODY_JSON,
+    BODY_EVENTS,
+    BODY_OF_ERROR,
+    BODY_OF_NO_INTEREST,
+};
+
+struct http_delivery {
+    tdg__delivery_t base; /* first */
+    tdg__web_exchange_t *exchange;
+    tdg__version_t version;
+    bool initialize, stream, listen;
+    bool with_session; /* the last request of it carried one */
+    char *new_session; /* from the answer to initialize, until that has succeeded */
+
+    enum body body;
+    tdg__text_t text; /* JSON, or the body of an error */
+    tdg__sse_reader_t sse;
+    int status;
+    char *authenticate;
+    int64_t retry_after_ms;
+
+    char *last_id; /* of the stream; NULL: none */
+    void (*event_id)(void *user, const char *id);
+    uint32_t retry_ms;
+    unsigned resumes;
+    bool resuming; /* the exchange is a GET for the rest of a stream */
+    bool odd;      /* something came that is no message */
+    bool even;     /* and something that is */
+    int failed;    /* while messages were read: TDG_ENOMEM */
+    bool reading;  /* events are being read: its memory must stay */
+    bool gone;     /* and goes after that */
+};
+
+static struct http_transport *transport_of(const struct http_delivery *delivery) {
+    return (struct http_transport *)delivery->base.base;
+}
+
+/* ---- The end of a delivery ---------------------------------------------- */
+
+/* The exchange ends where the delivery does; a connection that is still busy is closed.
+ */
+static void stop(tdg__delivery_t *base) {
+    struct http_delivery *delivery = (struct http_delivery *)base;
+
+    if (delivery->exchange != NULL)
+        tdg__web_exchange_cancel(delivery->exchange);
+    delivery->exchange = NULL;
+    delivery->gone = true;
+    if (delivery->reading)
+        tdg__sse_reader_stop(&delivery->sse);
+}
+
+static void release(tdg__delivery_t *base) {
+    struct http_delivery *delivery = (struct http_delivery *)base;
+
+    if (delivery->reading)
+        return; /* comes again */
+    tdg__text_done(&delivery->text);
+    tdg__sse_reader_done(&delivery->sse);
+    tdg__free(delivery->new_session);
+    tdg__free(delivery->authenticate);
+    tdg__free(delivery->last_id);
+    tdg__free(delivery);
+}
+
+static void end_with(struct http_delivery *delivery, tdg__delivery_end_t end, int code,
+                     const char *why, const tdg__rpc_message_t *body) {
+    tdg__delivery_report_t report = {
+        .end = end,
+        .code = code,
+        .status = delivery->status,
+        .body = body,
+        .error = why,
+        .authenticate = delivery->authenticate,
+        .retry_after_ms = delivery->retry_after_ms,
+        .sent = delivery->base.sent,
+    };
+
+    tdg__delivery_end(&delivery->base, &report);
+}
+
+static void end_as(struct http_delivery *delivery, tdg__delivery_end_t end,
+                   const char *why) {
+    end_with(delivery, end, 0, why, NULL);
+}
+
+static void end_as_too_large(struct http_delivery *delivery, const char *why) {
+    end_with(delivery, TDG__DELIVERY_NONSENSE, TDG_ETOOLARGE, why, NULL);
+}
+
+/* ---- Messages ----------------------------------------------------------- */
+
+static void adopt_session(struct http_delivery *delivery,
+                          const tdg__rpc_message_t *message) {
+    struct http_transport *transport = transport_of(delivery);
+
+    if (!delivery->initialize || json_object_get(message->root, "result") == NULL)
+        return;
+    tdg__free(transport->session);
+    transport->session = delivery->new_session;
+    delivery->new_session = NULL;
+}
+
+static void on_message(void *arg, tdg__rpc_message_t *message) {
+    struct http_delivery *delivery = arg;
+
+    if (delivery->gone)
+        return;
+    delivery->even = true;
+    if (message->kind != TDG__RPC_RESPONSE || delivery->listen) {
+        tdg__delivery_message(&delivery->base, message);
+        return;
+    }
+    /* An error without an id can be about nothing else. */
+    if (message->id[0] == '\0')
+        strcpy(message->id, delivery->base.id);
+    if (strcmp(message->id, delivery->base.id) != 0) {
+        tdg__transport_base_warn(delivery->base.base, "a response with another id: %.60s",
+                                 message->id);
+        return;
+    }
+    adopt_session(delivery, message);
+    if (tdg__delivery_message(&delivery->base, message))
+        end_as(delivery, TDG__DELIVERY_DONE, "");
+}
+
+/* The bytes of one message or a batch. What is wrong with them is in `why`. */
+static int read_text(struct http_delivery *delivery, const char *text, size_t len,
+                     char why[WHY_BYTES]) {
+    int rv = tdg__transport_parse(delivery->base.base->base.max_message_bytes, text, len,
+                                  on_message, delivery, why, WHY_BYTES);
+
+    if (rv == 0 || delivery->gone)
+        return 0;
+    if (rv == TDG_ENOMEM)
+        delivery->failed = rv;
+    delivery->odd = true;
+    tdg__transport_base_warn(delivery->base.base,
+                             "the server sent an invalid message: %s", why);
+    return rv;
+}
+
+/* ---- Streams of events -------------------------------------------------- */
+
+/* An empty one takes the last one back. */
+static void keep_id(struct http_delivery *delivery, const char *id) {
+    if (delivery->last_id != NULL && strcmp(delivery->last_id, id) == 0)
+        return;
+    tdg__free(delivery->last_id);
+    delivery->last_id = NULL;
+    if (id[0] != '\0' && (delivery->last_id = tdg__strdup(id)) == NULL)
+        delivery->failed = TDG_ENOMEM;
+}
+
+static void on_event(void *user, const tdg__sse_reader_event_t *event) {
+    struct http_delivery *delivery = user;
+    char why[WHY_BYTES];
+
+    if (event->has_data && event->len > 0 && strcmp(event->name, "message") == 0 &&
+        read_text(delivery, event->data, event->len, why) == TDG_ENOMEM) {
+        /* The message is lost here, but not for the next stream, which begins after the
+         * last id or cursor: none of what follows may be read. */
+        tdg__sse_reader_stop(&delivery->sse);
+        return;
+    }
+    /* After the message: who goes on behind an id has seen what came with it. */
+    if (delivery->gone || event->id == NULL)
+        return;
+    keep_id(delivery, event->id);
+    if (delivery->event_id != NULL)
+        delivery->event_id(delivery->base.user, event->id);
+}
+
+static void on_retry(void *user, uint32_t ms) {
+    struct http_delivery *delivery = user;
+
+    delivery->retry_ms = ms < MAX_RETRY_MS ? ms : MAX_RETRY_MS;
+    if (!delivery->gone && delivery->base.calls.retry != NULL)
+        delivery->base.calls.retry(delivery->base.user, ms);
+}
+
+static const tdg__sse_reader_calls_t sse_calls = {.event = on_event, .retry = on_retry};
+
+/* A new connection is a new stream, whose first id is yet to come. */
+static void begin_events(struct http_delivery *delivery) {
+    tdg__sse_reader_done(&delivery->sse);
+    tdg__sse_reader_init(&delivery->sse, delivery->base.base->base.max_message_bytes,
+                         &sse_calls, delivery);
+}
+
+static void feed(struct http_delivery *delivery, const char *data, size_t len) {
+    int rv;
+
+    delivery->reading = true;
+    if (delivery->base.calls.alive != NULL)
+        delivery->base.calls.alive(delivery->base.user);
+    rv = delivery->gone ? 0 : tdg__sse_reader_feed(&delivery->sse, data, len);
+    delivery->reading = false;
+
+    if (delivery->gone) {
+        release(&delivery->base);
+        return;
+    }
+    if (rv == TDG_ENOMEM || delivery->failed != 0)
+        end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
+    else if (rv < 0)
+        end_as_too_large(delivery, "an event that is too large");
+}
+
+/* ---- The answer --------------------------------------------------------- */
+
+static const tdg__web_exchange_calls_t exchange_calls;
+
+static bool is_success(int status) {
+    return status >= 200 && status < 300;
+}
+
+/* What an answer with this head can be. `why` is set where it makes no sense. */
+static enum body body_of(const struct http_delivery *delivery,
+                         const tdg__web_head_t *head, const char **why) {
+    if (!is_success(head->status))
+        return BODY_OF_ERROR;
+    if (delivery->base.id[0] == '\0' && !delivery->listen)
+        return BODY_OF_NO_INTEREST;
+    if (head->status == 202)
+        *why = "a request was answered with 202";
+    else if (strcmp(head->content_type, "text/event-stream") == 0)
+        return BODY_EVENTS;
+    else if (strcmp(head->content_type, "application/json") != 0 || delivery->listen ||
+             delivery->resuming)
+        *why = "an answer of a type that is neither JSON nor a stream of events";
+    return BODY_JSON;
+}
+
+static void on_head(void *user, const tdg__web_head_t *head) {
+    struct http_delivery *delivery = user;
+    const char *why = NULL;
+
+    delivery->base.sent = true;
+    delivery->status = head->status;
+    delivery->retry_after_ms = head->retry_after_ms;
+    delivery->body = body_of(delivery, head, &why);
+    if (why != NULL) {
+        end_as(delivery, TDG__DELIVERY_NONSENSE, why);
+        return;
+    }
+    tdg__free(delivery->authenticate);
+    tdg__free(delivery->new_session);
+    delivery->authenticate = delivery->new_session = NULL;
+    if (!tdg__copy(head->authenticate, &delivery->authenticate) ||
+        !tdg__copy(head->session, &delivery->new_session)) {
+        end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    if (delivery->body == BODY_EVENTS)
+        begin_events(delivery);
+    if (delivery->body == BODY_OF_ERROR)
+        tdg__delivery_alarm(&delivery->base, tdg__transport_base_now() + ERROR_BODY_MS);
+    else
+        tdg__delivery_opened(&delivery->base, head->status);
+}
+
+static void end_with_status(struct http_delivery *delivery);
+
+static void on_data(void *user, const char *data, size_t len) {
+    struct http_delivery *delivery = user;
+
+    if (delivery->body == BODY_EVENTS) {
+        feed(delivery, data, len);
+        return;
+    }
+    if (delivery->body == BODY_OF_NO_INTEREST)
+        return;
+    delivery->text.max = delivery->body == BODY_OF_ERROR
+                             ? ERROR_BYTES
+                             : delivery->base.base->base.max_message_bytes;
+    tdg__text_add(&delivery->text, data, len);
+    if (delivery->text.error == 0)
+        return;
+    if (delivery->text.error == TDG_ENOMEM)
+        end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
+    else if (delivery->body == BODY_OF_ERROR)
+        end_with_status(delivery);
+    else
+        end_as_too_large(delivery, "an answer that is too large");
+}
+
+/* ---- Requests ----------------------------------------------------------- */
+
+static void init_delivery(struct http_delivery *delivery, const tdg__outgoing_t *out) {
+    delivery->version = out->version;
+    delivery->stream = out->stream;
+    delivery->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
+    delivery->retry_ms = RETRY_MS;
+    delivery->retry_after_ms = -1;
+    tdg__text_init(&delivery->text, 0);
+    begin_events(delivery);
+}
+
+struct fields {
+    tdg__web_field_t list[MAX_FIELDS];
+    size_t count;
+};
+
+static void put(struct fields *fields, const char *name, const char *value) {
+    if (value != NULL && fields->count < MAX_FIELDS)
+        fields->list[fields->count++] = (tdg__web_field_t){name, value};
+}
+
+static void put_common(struct fields *fields, struct http_delivery *delivery) {
+    struct http_transport *transport = transport_of(delivery);
+    bool legacy = !tdg__version_modern(delivery->version);
+
+    if (delivery->version != TDG__V_UNKNOWN) {
+        put(fields, "MCP-Protocol-Version", tdg__version_text(delivery->version));
+        transport->version = delivery->version;
+    }
+    delivery->with_session =
+        legacy && !delivery->initialize && transport->session != NULL;
+    if (delivery->with_session)
+        put(fields, "Mcp-Session-Id", transport->session);
+}
+
+/* How much of its time is left; 0: it has no limit; at least 1. */
+static uint32_t time_left(const struct http_delivery *delivery) {
+    uint64_t until = delivery->base.began_ms + delivery->base.timeout_ms;
+    uint64_t now = tdg__transport_base_now();
+
+    if (delivery->base.timeout_ms == 0)
+        return 0;
+    return until > now ? (uint32_t)(until - now) : 1;
+}
+
+static int begin(struct http_delivery *delivery, tdg__web_request_t *request,
+                 const struct fields *fields) {
+    struct http_transport *transport = transport_of(delivery);
+
+    request->url = transport->web.url;
+    request->fields = fields->list;
+    request->field_count = fields->count;
+    return tdg__web_exchange_begin(transport->web.web, request, &exchange_calls, delivery,
+                                   &delivery->exchange);
+}
+
+static int begin_get(struct http_delivery *delivery, const char *after,
+                     uint32_t head_timeout_ms, uint32_t total_timeout_ms) {
+    struct fields fields = {.count = 0};
+    tdg__web_request_t request = {
+        .method = TDG__WEB_GET,
+        .accept = "text/event-stream",
+        .head_timeout_ms = head_timeout_ms,
+        .total_timeout_ms = total_timeout_ms,
+    };
+
+    put_common(&fields, delivery);
+    put(&fields, "Last-Event-ID", after);
+    return begin(delivery, &request, &fields);
+}
+
+static int begin_post(struct http_delivery *delivery, const tdg__outgoing_t *out) {
+    struct fields fields = {.count = 0};
+    tdg__web_request_t request = {
+        .method = TDG__WEB_POST,
+        .accept = "application/json, text/event-stream",
+        .body = out->text,
+        .body_len = out->len,
+        .head_timeout_ms = out->stream ? out->timeout_ms : 0,
+        .total_timeout_ms = out->stream ? 0 : out->timeout_ms,
+    };
+    char *name = NULL;
+    int rv;
+
+    put_common(&fields, delivery);
+    if (tdg__version_modern(out->version)) {
+        if (out->name != NULL && (name = tdg__mcp_header_value(out->name)) == NULL)
+            return TDG_ENOMEM;
+        put(&fields, "Mcp-Method", out->method);
+        put(&fields, "Mcp-Name", name);
+        for (size_t i = 0; i < out->param_count; i++)
+            put(&fields, out->params[i].name, out->params[i].value);
+    }
+    rv = begin(delivery, &request, &fields);
+    tdg__free(name);
+    return rv;
+}
+
+/* ---- A stream that goes on ---------------------------------------------- */
+
+/* Whether the rest of a broken stream is to be fetched. */
+static bool may_resume(const struct http_delivery *delivery) {
+    return delivery->last_id != NULL && !delivery->listen && !delivery->stream &&
+           !tdg__version_modern(delivery->version) && delivery->resumes < MAX_RESUMES;
+}
+
+/* A millisecond more, because both ends of the wait are rounded down. */
+static void resume_later(struct http_delivery *delivery) {
+    uint64_t at = tdg__transport_base_now() + delivery->retry_ms + 1;
+
+    if (delivery->base.timeout_ms != 0 &&
+        at > delivery->base.began_ms + delivery->base.timeout_ms)
+        at = delivery->base.began_ms + delivery->base.timeout_ms;
+    delivery->resumes++;
+    delivery->resuming = true;
+    delivery->body = BODY_NO_HEAD;
+    tdg__delivery_alarm(&delivery->base, at);
+}
+
+/* The alarm: the body of an error does not come, or it is time to go on. */
+static void on_turn(tdg__delivery_t *base) {
+    struct http_delivery *delivery = (struct http_delivery *)base;
+    int rv;
+
+    if (delivery->body == BODY_OF_ERROR) {
+        end_with_status(delivery);
+        return;
+    }
+    if (base->fate != TDG__DELIVERY_DONE) {
+        end_as(delivery, base->fate, base->why);
+        return;
+    }
+    if (time_left(delivery) == 1) {
+        end_as(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
+        return;
+    }
+    rv = begin_get(delivery, delivery->last_id, 0, time_left(delivery));
+    if (rv < 0)
+        end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(rv));
+}
+
+/* ---- The end of an answer ----------------------------------------------- */
+
+static void take_error(void *arg, tdg__rpc_message_t *message) {
+    tdg__rpc_message_t *ret = arg;
+
+    if (message->kind != TDG__RPC_RESPONSE || ret->root != NULL)
+        return;
+    *ret = *message;
+    json_incref(ret->root);
+}
+
+static void end_with_status(struct http_delivery *delivery) {
+    tdg__rpc_message_t message = {0};
+    tdg__delivery_end_t end = TDG__DELIVERY_STATUS;
+    char why[WHY_BYTES];
+
+    if (delivery->resuming) {
+        snprintf(why, sizeof(why), "the rest of a broken stream is refused with %d",
+                 delivery->status);
+        end_as(delivery, TDG__DELIVERY_BROKEN, why);
+        return;
+    }
+    if (delivery->status == 404 && delivery->with_session)
+        end = TDG__DELIVERY_NO_SESSION;
+    /* What is no JSON-RPC says nothing; memory that is out costs the error's text. */
+    if (delivery->text.error == 0 && delivery->text.len > 0)
+        tdg__transport_parse(ERROR_BYTES, delivery->text.data, delivery->text.len,
+                             take_error, &message, why, sizeof(why));
+    snprintf(why, sizeof(why), "the server answered with status %d", delivery->status);
+    end_with(delivery, end, 0, why, message.root != NULL ? &message : NULL);
+    tdg__rpc_message_done(&message);
+}
+
+static void end_of_json(struct http_delivery *delivery) {
+    char why[WHY_BYTES] = "";
+
+    delivery->reading = true; /* it may end inside */
+    if (delivery->text.len > 0)
+        read_text(delivery, delivery->text.data, delivery->text.len, why);
+    delivery->reading = false;
+    if (delivery->gone)
+        release(&delivery->base);
+    else if (delivery->failed != 0)
+        end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
+    else if (delivery->text.len == 0)
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty answer");
+    else
+        end_as(delivery, TDG__DELIVERY_NONSENSE,
+               why[0] != '\0' ? why : "no response arrived");
+}
+
+/* It was complete, or it broke off: both can happen before the response. */
+static void end_of_events(struct http_delivery *delivery, bool complete,
+                          const char *why) {
+    if (complete && (delivery->listen || delivery->stream))
+        end_as(delivery, TDG__DELIVERY_DONE, "");
+    else if (may_resume(delivery))
+        resume_later(delivery);
+    else if (complete && delivery->odd && !delivery->even)
+        end_as(delivery, TDG__DELIVERY_NONSENSE, "a stream with nothing but nonsense");
+    else
+        end_as(delivery, TDG__DELIVERY_BROKEN,
+               complete ? "the stream ended before the response" : why);
+}
+
+static void on_failure(struct http_delivery *delivery, const tdg__web_end_t *end) {
+    delivery->base.sent = delivery->base.sent || end->sent;
+    if (delivery->body == BODY_OF_ERROR)
+        end_with_status(delivery);
+    else if (end->code == TDG_EAWAY && delivery->body == BODY_EVENTS)
+        end_of_events(delivery, false, end->error);
+    else if (end->code == TDG_EAWAY && delivery->resuming && may_resume(delivery))
+        resume_later(delivery);
+    else
+        end_as(delivery, tdg__transport_web_end(&delivery->base, end->code), end->error);
+}
+
+static void on_done(void *user, const tdg__web_end_t *end) {
+    struct http_delivery *delivery = user;
+
+    delivery->exchange = NULL;
+    if (end->code != 0)
+        on_failure(delivery, end);
+    else if (delivery->body == BODY_OF_ERROR)
+        end_with_status(delivery);
+    else if (delivery->body == BODY_JSON)
+        end_of_json(delivery);
+    else if (delivery->body == BODY_EVENTS)
+        end_of_events(delivery, true, "");
+    else
+        end_as(delivery, TDG__DELIVERY_DONE, "");
+}
+
+static const tdg__web_exchange_calls_t exchange_calls = {on_head, on_data, on_done};
+
+/* ---- The table ---------------------------------------------------------- */
+
+static void on_soon(tdg__transport_base_t *base) {
+    struct http_transport *transport = (struct http_transport *)base;
+    bool ends = base->ending != NULL && transport->goodbye == NULL;
+
+    tdg__transport_base_tell_opened(base, 0, "");
+    if (ends)
+        tdg__transport_base_tell_ended(base);
+}
+
+static int open_(tdg__transport_t *base,
+                 void (*opened)(void *user, int code, const char *why)) {
+    struct http_transport *transport = (struct http_transport *)base;
+
+    transport->web.base.opening = opened;
+    tdg__transport_base_soon(&transport->web.base);
+    return 0;
+}
+
+static int add(tdg__transport_t *base, const tdg__outgoing_t *out,
+               const tdg__delivery_calls_t *calls, void *user,
+               struct http_delivery **ret) {
+    tdg__delivery_t *delivery;
+    int rv;
+
+    rv = tdg__delivery_create((tdg__transport_base_t *)base, out, calls, user, &delivery);
+    if (rv < 0)
+        return rv;
+    *ret = (struct http_delivery *)delivery;
+    init_delivery(*ret, out);
+    return 0;
+}
+
+/* What cannot be begun for another reason than memory ends as refused. */
+static int begun(struct http_delivery *delivery, int rv, tdg__delivery_t **ret) {
+    if (rv == TDG_ENOMEM) {
+        tdg__delivery_drop(&delivery->base);
+        return rv;
+    }
+    if (rv < 0)
+        tdg__delivery_sent(&delivery->base, TDG__DELIVERY_REFUSED,
+                           "a URL or header that cannot be sent");
+    *ret = &delivery->base;
+    return 0;
+}
+
+static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
+                 const tdg__delivery_calls_t *calls, void *user, tdg__delivery_t **ret) {
+    struct http_delivery *delivery;
+    int rv;
+
+    rv = add(base, out, calls, user, &delivery);
+    if (rv < 0)
+        return rv;
+    return begun(delivery, begin_post(delivery, out), ret);
+}
+
+static int listen_(tdg__transport_t *base, const char *after, tdg__version_t version,
+                   void (*event_id)(void *user, const char *id),
+                   const tdg__delivery_calls_t *calls, void *user,
+                   tdg__delivery_t **ret) {
+    tdg__outgoing_t out = {.version = version, .stream = true};
+    struct http_delivery *delivery;
+    int rv;
+
+    rv = add(base, &out, calls, user, &delivery);
+    if (rv < 0)
+        return rv;
+    delivery->listen = true;
+    delivery->event_id = event_id;
+    return begun(delivery, begin_get(delivery, after, LISTEN_MS, 0), ret);
+}
+
+static void on_goodbye_done(void *user, const tdg__web_end_t *end) {
+    struct http_transport *transport = user;
+
+    (void)end;
+    transport->goodbye = NULL;
+    on_soon(&transport->web.base);
+}
+
+static void say_goodbye(struct http_transport *transport) {
+    static const tdg__web_exchange_calls_t calls = {.done = on_goodbye_done};
+    tdg__web_field_t fields[] = {
+        {"Mcp-Session-Id", transport->session},
+        {"MCP-Protocol-Version", tdg__version_text(transport->version)},
+    };
+    tdg__web_request_t request = {
+        .method = TDG__WEB_DELETE,
+        .url = transport->web.url,
+        .accept = "application/json",
+        .fields = fields,
+        .field_count = transport->version != TDG__V_UNKNOWN ? 2 : 1,
+        .total_timeout_ms = GOODBYE_MS,
+    };
+
+    if (tdg__web_exchange_begin(transport->web.web, &request, &calls, transport,
+                                &transport->goodbye) < 0)
+        transport->goodbye = NULL; /* the server finds out by itself */
+}
+
+static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
+    struct http_transport *transport = (struct http_transport *)base;
+
+    transport->web.base.ending = done;
+    if (say_so && transport->session != NULL && transport->goodbye == NULL)
+        say_goodbye(transport);
+    tdg__free(transport->session);
+    transport->session = NULL;
+    if (transport->goodbye == NULL)
+        tdg__transport_base_soon(&transport->web.base);
+}
+
+static void done(tdg__transport_base_t *base) {
+    tdg__free(((struct http_transport *)base)->session);
+    tdg__transport_web_done(base);
+}
+
+static const tdg__transport_base_kind_t kind = {
+    .ops =
+        {
+            .name = "http",
+            .open = open_,
+            .send = send_,
+            .listen = listen_,
+            .cancel = tdg__transport_base_cancel,
+            .end_session = end_session,
+            .distrust = tdg__transport_web_distrust,
+            .renew = tdg__transport_web_renew,
+            .close = tdg__transport_web_close,
+        },
+    .size = sizeof(struct http_transport),
+    .delivery_size = sizeof(struct http_delivery),
+    .soon = on_soon,
+    .done = done,
+    .turn = on_turn,
+    .stop = stop,
+    .release = release,
+};
+
+int tdg__transport_http_create(uv_loop_t *loop, const char *url,
+                               const tdg__web_opts_t *opts,
+                               const tdg__transport_calls_t *calls, void *user,
+                               size_t max_message_bytes, tdg__transport_t **ret) {
+    tdg__transport_web_t *web;
+    int rv;
+
+    rv = tdg__transport_web_create(&kind, loop, url, opts, calls, user, max_message_bytes,
+                                   &web);
+    if (rv < 0)
+        return rv;
+    *ret = &web->base.base;
+    return 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The pair of endpoints of 2024-11-05: a GET stream that stays open, whose first event
+ * (`endpoint`) says where messages are POSTed to, and on which all answers come. That
+ * place has to be where the stream is; nothing goes anywhere else. */
+#include "client/transport/transport_web.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "client/transport/sse_reader.h"
+#include "web/web_url.h"
+
+enum { OPENING_MS = 30000, WHY_BYTES = 300 };
+
+struct sse_transport {
+    tdg__transport_web_t web; /* first */
+    char *answered;           /* the URL of the stream, after redirects */
+    char *endpoint;           /* NULL: not known yet */
+    tdg__web_exchange_t *stream;
+    tdg__sse_reader_t sse;
+    bool over; /* the stream is lost, or nobody wants it any more */
+};
+
+struct sse_delivery {
+    tdg__delivery_t base; /* first */
+    tdg__web_exchange_t *exchange;
+};
+
+/* ---- The stream --------------------------------------------------------- */
+
+static void leave_stream(struct sse_transport *transport) {
+    transport->over = true;
+    tdg__sse_reader_stop(&transport->sse);
+    if (transport->stream != NULL)
+        tdg__web_exchange_cancel(transport->stream);
+    transport->stream = NULL;
+}
+
+/* Once: it could not be opened, or everything that was under way ends with it. */
+static void lose(struct sse_transport *transport, int code, const char *why) {
+    tdg__transport_base_t *base = &transport->web.base;
+    bool was_opening = base->opening != NULL;
+
+    if (transport->over || base->closing)
+        return;
+    leave_stream(transport);
+    tdg__transport_base_break(base, why);
+    if (was_opening)
+        tdg__transport_base_tell_opened(base, code, why);
+    else if (!base->closing)
+        base->base.calls->lost(base->base.user, why);
+}
+
+static void on_endpoint(struct sse_transport *transport, const char *text) {
+    tdg__web_url_t home = {0}, there = {0};
+    const char *why = "";
+    int rv;
+
+    if (transport->endpoint != NULL)
+        return;
+    rv = tdg__web_url_read(transport->answered, NULL, &home, &why);
+    if (rv == 0)
+        rv = tdg__web_url_read(text, transport->answered, &there, &why);
+    if (rv == 0 && !tdg__web_url_near(&home, &there)) {
+        rv = TDG_EREFUSED;
+        why = "the server asks for messages at an address other than its own";
+    }
+    if (rv == 0 && (transport->endpoint = tdg__strdup(there.url)) == NULL)
+        rv = TDG_ENOMEM;
+    tdg__web_url_done(&home);
+    tdg__web_url_done(&there);
+    if (rv < 0) {
+        lose(transport, rv, rv == TDG_ENOMEM ? tdg_strerror(rv) : why);
+        return;
+    }
+    tdg__web_exchange_set_quiet(transport->stream, 0); /* the core looks after it now */
+    tdg__transport_base_tell_opened(&transport->web.base, 0, "");
+}
+
+static void on_event(void *user, const tdg__sse_reader_event_t *event) {
+    struct sse_transport *transport = user;
+
+    if (!event->has_data || transport->over || transport->web.base.closing)
+        return;
+    if (strcmp(event->name, "endpoint") == 0)
+        on_endpoint(transport, event->data);
+    else if (event->len > 0 && strcmp(event->name, "message") == 0 &&
+             tdg__transport_base_read(&transport->web.base, event->data, event->len) < 0)
+        lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+}
+
+static void on_retry(void *user, uint32_t ms) {
+    struct sse_transport *transport = user;
+
+    if (!transport->over && !transport->web.base.closing)
+        transport->web.base.base.calls->retry(transport->web.base.base.user, ms);
+}
+
+static const tdg__sse_reader_calls_t sse_calls = {.event = on_event, .retry = on_retry};
+
+/* What a status means to who opens; a stream that is none has another protocol. */
+static int code_of(int status) {
+    if (status == 401 || status == 403)
+        return TDG_EREFUSED;
+    return status == 429 || status >= 500 ? TDG_EAWAY : TDG_ENOTSUP;
+}
+
+static void on_stream_head(void *user, const tdg__web_head_t *head) {
+    struct sse_transport *transport = user;
+    char why[WHY_BYTES];
+
+    if (head->status == 200 && strcmp(head->content_type, "text/event-stream") == 0) {
+        transport->answered = tdg__strdup(head->url);
+        if (transport->answered == NULL)
+            lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    snprintf(why, sizeof(why), "no stream of events, but status %d", head->status);
+    lose(transport, code_of(head->status), why);
+}
+
+static void on_stream_data(void *user, const char *data, size_t len) {
+    struct sse_transport *transport = user;
+    int rv;
+
+    transport->web.base.base.calls->alive(transport->web.base.base.user);
+    if (transport->over || transport->web.base.closing)
+        return;
+    rv = tdg__sse_reader_feed(&transport->sse, data, len);
+    if (rv < 0)
+        lose(transport, rv, tdg_strerror(rv));
+}
+
+static void on_stream_done(void *user, const tdg__web_end_t *end) {
+    struct sse_transport *transport = user;
+
+    transport->stream = NULL;
+    if (end->code == 0)
+        lose(transport, TDG_EAWAY, "the server has ended the stream");
+    else
+        lose(transport, end->code, end->error);
+}
+
+/* ---- Messages ----------------------------------------------------------- */
+
+/* Whoever is answered waits for its response on the stream from now on. */
+static void on_post_head(void *user, const tdg__web_head_t *head) {
+    struct sse_delivery *post = user;
+    char why[WHY_BYTES];
+    const tdg__delivery_report_t report = {
+        .end = TDG__DELIVERY_STATUS,
+        .status = head->status,
+        .error = why,
+        .authenticate = head->authenticate,
+        .retry_after_ms = head->retry_after_ms,
+        .sent = true,
+    };
+
+    post->base.sent = true;
+    if (head->status >= 200 && head->status < 300) {
+        tdg__delivery_opened(&post->base, head->status);
+        return;
+    }
+    snprintf(why, sizeof(why), "the server answered with status %d", head->status);
+    tdg__delivery_end(&post->base, &report);
+}
+
+static void on_post_done(void *user, const tdg__web_end_t *end) {
+    struct sse_delivery *post = user;
+
+    post->exchange = NULL;
+    post->base.sent = post->base.sent || end->sent;
+    if (end->code != 0)
+        tdg__delivery_end_as(&post->base, tdg__transport_web_end(&post->base, end->code),
+                             end->error);
+    else if (post->base.id[0] == '\0')
+        tdg__delivery_end_as(&post->base, TDG__DELIVERY_DONE, "");
+}
+
+static void stop(tdg__delivery_t *delivery) {
+    struct sse_delivery *post = (struct sse_delivery *)delivery;
+
+    if (post->exchange != NULL)
+        tdg__web_exchange_cancel(post->exchange);
+    post->exchange = NULL;
+}
+
+/* ---- The table ---------------------------------------------------------- */
+
+static void on_soon(tdg__transport_base_t *base) {
+    tdg__transport_base_break(base, "the session was ended");
+    tdg__transport_base_tell_ended(base);
+}
+
+static int open_(tdg__transport_t *base,
+                 void (*opened)(void *user, int code, const char *why)) {
+    static const tdg__web_exchange_calls_t calls = {on_stream_head, on_stream_data,
+                                                    on_stream_done};
+    struct sse_transport *transport = (struct sse_transport *)base;
+    tdg__web_request_t request = {
+        .method = TDG__WEB_GET,
+        .url = transport->web.url,
+        .accept = "text/event-stream",
+        .head_timeout_ms = OPENING_MS,
+        .quiet_timeout_ms = OPENING_MS,
+    };
+    int rv;
+
+    if (transport->web.base.opening != NULL || transport->stream != NULL ||
+        transport->over)
+        return TDG_EINVAL;
+    rv = tdg__web_exchange_begin(transport->web.web, &request, &calls, transport,
+                                 &transport->stream);
+    if (rv == 0)
+        transport->web.base.opening = opened;
+    return rv;
+}
+
+static int begin_post(struct sse_transport *transport, struct sse_delivery *post,
+                      const tdg__outgoing_t *out) {
+    static const tdg__web_exchange_calls_t calls = {
+        .head = on_post_head, /* "Accepted" and such are not read */
+        .done = on_post_done};
+    /* Later versions than that of this transport name themselves. */
+    tdg__web_field_t version = {"MCP-Protocol-Version", tdg__version_text(out->version)};
+    tdg__web_request_t request = {
+        .method = TDG__WEB_POST,
+        .url = transport->endpoint,
+        .accept = "application/json, text/event-stream",
+        .fields = &version,
+        .field_count = out->version > TDG__V2024_11_05 ? 1 : 0,
+        .body = out->text,
+        .body_len = out->len,
+        .total_timeout_ms = out->timeout_ms,
+    };
+
+    return tdg__web_exchange_begin(transport->web.web, &request, &calls, post,
+                                   &post->exchange);
+}
+
+static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
+                 const tdg__delivery_calls_t *calls, void *user, tdg__delivery_t **ret) {
+    struct sse_transport *transport = (struct sse_transport *)base;
+    tdg__delivery_t *delivery;
+    int rv;
+
+    rv = tdg__delivery_create(&transport->web.base, out, calls, user, &delivery);
+    if (rv < 0)
+        return rv;
+    *ret = delivery;
+    if (transport->over || transport->endpoint == NULL) {
+        tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "there is no stream");
+        return 0;
+    }
+    delivery->written = true; /* all that its next turn can mean is that time is over */
+    rv = begin_post(transport, (struct sse_delivery *)delivery, out);
+    if (rv == TDG_ENOMEM) {
+        tdg__delivery_drop(delivery);
+        return rv;
+    }
+    if (rv < 0)
+        tdg__delivery_sent(delivery, TDG__DELIVERY_REFUSED, "a URL that cannot be used");
+    else if (delivery->timeout_ms != 0)
+        tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
+    return 0;
+}
+
+static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
+    struct sse_transport *transport = (struct sse_transport *)base;
+
+    (void)say_so;
+    leave_stream(transport);
+    transport->web.base.opening = NULL;
+    transport->web.base.ending = done;
+    tdg__transport_base_soon(&transport->web.base);
+}
+
+static void done(tdg__transport_base_t *base) {
+    struct sse_transport *transport = (struct sse_transport *)base;
+
+    tdg__sse_reader_done(&transport->sse);
+    tdg__free(transport->answered);
+    tdg__free(transport->endpoint);
+    tdg__transport_web_done(base);
+}
+
+static const tdg__transport_base_kind_t kind = {
+    .ops =
+        {
+            .name = "sse",
+            .shared = true,
+            .open = open_,
+            .send = send_,
+            .cancel = tdg__transport_base_cancel,
+            .end_session = end_session,
+            .distrust = tdg__transport_web_distrust,
+            .renew = tdg__transport_web_renew,
+            .close = tdg__transport_web_close,
+        },
+    .size = sizeof(struct sse_transport),
+    .delivery_size = sizeof(struct sse_delivery),
+    .soon = on_soon,
+    .done = done,
+    .stop = stop,
+};
+
+int tdg__transport_sse_create(uv_loop_t *loop, const char *url,
+                              const tdg__web_opts_t *opts,
+                              const tdg__transport_calls_t *calls, void *user,
+                              size_t max_message_bytes, tdg__transport_t **ret) {
+    tdg__transport_web_t *web;
+    struct sse_transport *transport;
+    int rv;
+
+    rv = tdg__transport_web_create(&kind, loop, url, opts, calls, user, max_message_bytes,
+                                   &web);
+    if (rv < 0)
+        return rv;
+    transport = (struct sse_transport *)web;
+    tdg__sse_reader_init(&transport->sse, max_message_bytes, &sse_calls, transport);
+    *ret = &web->base.base;
+    return 0;
+}

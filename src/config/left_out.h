@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a build was told to leave out (meson_options.txt), so that messages can say so. */
+#ifndef TDG_CONFIG_LEFT_OUT_H
+#define TDG_CONFIG_LEFT_OUT_H
+
+#include <stdbool.h>
+
+/* Options of the build that are off, by their names there; ends with NULL. */
+extern const char *const tdg__left_out[];
+
+/* Whether `name` is a kind of resource that this build leaves out. */
+bool tdg__is_left_out_kind(const char *name);
+
+#endif

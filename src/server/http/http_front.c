@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * HTTP as a front of a worker: its network, and what happens on the connections of that.
+ * What a connection is busy with is its user (occupant.h). */
+#include "server/http/http.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "net/conn.h"
+#include "server/context/front.h"
+#include "server/context/limits.h"
+#include "server/http/occupant.h"
+#include "server/http/route.h"
+#include "server/log/log.h"
+
+/* ---- Connections -------------------------------------------------------- */
+
+static void on_request(void *user, tdg__conn_t *conn,
+                       const tdg__http_request_t *request) {
+    tdg__worker_t *worker = user;
+
+    tdg__worker_refresh(worker);
+    tdg__http_serve(worker, conn, request);
+}
+
+static bool on_head(void *user, tdg__conn_t *conn, const tdg__http_request_t *request) {
+    tdg__worker_t *worker = user;
+
+    tdg__worker_refresh(worker);
+    return tdg__http_admit(worker, conn, request);
+}
+
+static void on_drained(void *user, tdg__conn_t *conn) {
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    if (occupant != NULL && occupant->ops->drained != NULL)
+        occupant->ops->drained(occupant);
+}
+
+static void on_closed(void *user, tdg__conn_t *conn) {
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    if (occupant != NULL)
+        occupant->ops->closed(occupant);
+}
+
+static void on_half_closed(void *user, tdg__conn_t *conn) {
+    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    if (occupant != NULL && occupant->ops->half_closed != NULL)
+        occupant->ops->half_closed(occupant);
+}
+
+static void on_not_taken(void *user, int error) {
+    const tdg__worker_t *worker = user;
+    char why[100];
+
+    if (error == 0)
+        tdg__server_log_event(worker->server, TDG__EVENT_CONNECTION_REFUSED, NULL);
+    else
+        tdg__server_log_event(worker->server, TDG__EVENT_NOT_ACCEPTED,
+                              uv_strerror_r(error, why, sizeof(why)));
+}
+
+static int create_net(tdg__worker_t *worker) {
+    const tdg_server_opts_t *opts = &worker->server->opts;
+    tdg__net_opts_t net = {
+        .calls = {.request = on_request,
+                  .head = on_head,
+                  .drained = on_drained,
+                  .closed = on_closed,
+                  .half_closed = on_half_closed,
+                  .not_taken = on_not_taken},
+        .user = worker,
+        .limits = {.max_header_bytes = opts->max_header_bytes,
+                   .max_fields = 100,
+                   .max_body_bytes = SIZE_MAX,
+                   .body_limit = tdg__http_body_limit,
+                   .user = worker->server},
+        .request_timeout_ms = opts->request_timeout_ms,
+        .idle_timeout_ms = opts->idle_timeout_ms,
+        .write_timeout_ms = opts->request_timeout_ms,
+        .pace_window_ms = TDG__PACE_WINDOW_MS,
+        .pace_min_bytes = TDG__PACE_MIN_BYTES,
+        .max_connections = (opts->max_connections - 1) / opts->workers + 1,
+        .total = &worker->server->connections,
+        .max_total = opts->max_connections,
+        .max_body_total = TDG__BODIES_MAX,
+    };
+
+    return tdg__net_create(worker->loop, &net, &worker->net);
+}
+
+/* ---- Ticks: signs of life, old streams ---------------------------------- */
+
+struct tick {
+    const tdg_server_opts_t *opts;
+    int64_t now_ms;
+};
+
+static void tick_conn(void *arg, tdg__conn_t *conn) {
+    const struct tick *tick = arg;
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+    tdg__outlet_t *outlet = tdg__conn_outlet(conn);
+
+    if (occupant == NULL)
+        return;
+    if (!occupant->streaming) {
+        if (occupant->ops->tick != NULL)
+            occupant->ops->tick(occupant, tick->now_ms);
+        else if (occupant->ops->late != NULL &&
+                 tick->now_ms - occupant->started_ms >= tick->opts->keepalive_ms)
+            occupant->ops->late(occupant);
+        return;
+    }
+    if (tick->opts->stream_lifetime_ms > 0 && occupant->ops->finish != NULL &&
+        tick->now_ms - occupant->started_ms >= tick->opts->stream_lifetime_ms) {
+        occupant->ops->finish(occupant);
+        return;
+    }
+    if (outlet->queued == 0 &&
+        tick->now_ms - outlet->written_ms >= tick->opts->keepalive_ms)
+        tdg__outlet_piece(outlet, ":\n\n", 3);
+}
+
+static void tick(tdg__front_t *front, int64_t now_ms) {
+    struct tick tick = {&front->worker->server->opts, now_ms};
+
+    tdg__net_each(front->worker->net, tick_conn, &tick);
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void stop(tdg__front_t *front) {
+    tdg__net_stop_listening(front->worker->net);
+    tdg__net_finish(front->worker->net);
+}
+
+static bool may_publish(const tdg__front_t *front) {
+    return tdg__routes_busy(front->worker->server->routes);
+}
+
+/* A stream with something to write ends when that is with the kernel. */
+static void finish_conn(void *arg, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    (void)arg;
+    if (occupant == NULL || occupant->ops->finish == NULL ||
+        (occupant->ops->has_more != NULL && occupant->ops->has_more(occupant)))
+        return;
+    occupant->ops->finish(occupant);
+}
+
+static void give_up_conn(void *arg, tdg__conn_t *conn) {
+    tdg__occupant_t *occupant = tdg__conn_user(conn);
+
+    (void)arg;
+    if (occupant != NULL && occupant->ops->give_up != NULL)
+        occupant->ops->give_up(occupant);
+}
+
+static void finish(tdg__front_t *front) {
+    tdg__net_each(front->worker->net, finish_conn, NULL);
+}
+
+static size_t busy(const tdg__front_t *front) {
+    return tdg__net_connections(front->worker->net);
+}
+
+static void give_up(tdg__front_t *front) {
+    tdg__net_each(front->worker->net, give_up_conn, NULL);
+}
+
+static void close_front(tdg__front_t *front, void (*done)(void *arg), void *arg) {
+    tdg__net_close(front->worker->net, done, arg);
+    tdg__free(front);
+}
+
+static const tdg__front_ops_t ops = {
+    .tick = tick,
+    .stop = stop,
+    .may_publish = may_publish,
+    .finish = finish,
+    .busy = busy,
+    .give_up = give_up,
+    .close = close_front,
+};
+
+int tdg__http_open(tdg__worker_t *worker) {
+    assert(worker->net == NULL);
+    tdg__front_t *front = tdg__malloc(sizeof(*front));
+    if (front == NULL)
+        return TDG_ENOMEM;
+
+    int rv = create_net(worker);
+    if (rv < 0) {
+        tdg__free(front);
+        return rv;
+    }
+    tdg__front_join(front, &ops, worker);
+    return 0;
+}

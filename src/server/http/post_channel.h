@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A POST to /mcp that is being answered: the channel of its calls. It is answered as
+ * JSON, or as a stream of events once something has to be said before the answer. Such a
+ * stream of a legacy session is resumable: its messages are kept until they have been
+ * delivered, within bounds, and a client whose connection broke comes back for the rest
+ * by GET. */
+#ifndef TDG_SERVER_POST_CHANNEL_H
+#define TDG_SERVER_POST_CHANNEL_H
+
+#include <stdbool.h>
+
+#include "mcp/cursor.h"
+#include "net/conn.h"
+#include "server/http/occupant.h"
+#include "server/mcp/call.h"
+#include "server/mcp/session.h"
+
+/* What the HTTP side knows of a request to /mcp. */
+typedef struct tdg__post_channel_opts {
+    tdg__worker_t *worker;
+    tdg__conn_t *conn;
+    tdg__session_t *session; /* NULL: modern */
+    tdg__version_t version;
+    bool introduces; /* the answer carries the session id */
+    bool accepts_sse;
+    bool batch;
+    bool erlmcp;
+    uint64_t client;    /* who asks, as a number (tdg__request_client()) */
+    unsigned expected;  /* answers that will come */
+    const char *fields; /* further header lines of the response; copied; may be NULL */
+} tdg__post_channel_opts_t;
+
+/* Occupies the connection. Returns 0 or TDG_ENOMEM. */
+int tdg__post_channel_create(const tdg__post_channel_opts_t *opts, tdg__channel_t **ret);
+
+/* All parts of a batch have been served: takes back the one answer that was expected
+ * beyond theirs, so that the post lived until now. */
+void tdg__post_channel_all_served(tdg__channel_t *channel);
+
+/* What fails from now on is the fault of the request as such: 400 rather than 200. */
+void tdg__post_channel_set_malformed(tdg__channel_t *channel);
+
+/* ---- Of a session ------------------------------------------------------- */
+
+tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id);
+bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered */
+size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
+
+/* Drops those that were answered long ago: their clients have what they need. */
+void tdg__posts_drop_old(tdg__session_t *session);
+
+/* The session ends: calls are cancelled, and requests that wait for an answer get 404. */
+void tdg__posts_orphan(tdg__session_t *session);
+
+/* Goes on with the stream of a POST on another connection, after an event. Returns 0, or
+ * TDG_ENOTFOUND where its messages are not kept any more; TDG_ENOMEM. */
+int tdg__post_channel_resume(tdg__session_t *session, const tdg__event_id_t *after,
+                             tdg__conn_t *conn, const char *fields);
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Routes are counted and never change: one is replaced by another. A request is held by
+ * two: by its connection, on the worker's thread, and by the handler until it answers. An
+ * answer from another thread travels as a task to the worker, like those of calls. */
+#include "server/http/route.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/http/occupant.h"
+#include "server/http/visit.h"
+
+struct tdg__route_entry {
+    atomic_size_t refs;
+    tdg__route_t route; /* its path is ours */
+    size_t path_len;
+    bool prefix;
+    char path[];
+};
+
+/* Held by the server, and by requests, which may outlive it. */
+struct tdg__routes {
+    atomic_size_t refs;
+    pthread_mutex_t lock;
+    tdg__route_entry_t *entries[TDG__ROUTE_MAX]; /* adding one needs no memory */
+    size_t count;
+    atomic_size_t unanswered; /* requests that handlers have */
+};
+
+/* An answer on its way to the worker. */
+struct reply {
+    int status;
+    const char *content_type, *fields; /* NULL: none */
+    const void *body;
+    size_t len;
+    char data[];
+};
+
+struct tdg__route_request {
+    tdg__task_t task; /* first: the answer's way to the worker */
+    tdg__occupant_t occupant;
+    atomic_uint refs;
+    atomic_bool answered;
+    tdg__route_entry_t *entry;
+    tdg__routes_t *routes;
+    tdg__worker_t *worker; /* may be gone: for comparing, and while `conn` is there */
+    tdg__inbox_t *inbox;
+    tdg__conn_t *conn; /* of the worker's thread; NULL: answered, or gone */
+    struct reply *reply;
+    tdg__http_request_t http;
+    char peer[TDG__ADDRESS_TEXT];
+    char cors[sizeof(((tdg__visit_t *)0)->fields)];
+    tdg__http_field_t fields[]; /* and behind them all strings and the body */
+};
+
+/* ---- Entries ------------------------------------------------------------ */
+
+static tdg__route_entry_t *entry_ref(tdg__route_entry_t *entry) {
+    atomic_fetch_add_explicit(&entry->refs, 1, memory_order_relaxed);
+    return entry;
+}
+
+static void entry_unref(tdg__route_entry_t *entry) {
+    if (entry == NULL ||
+        atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (entry->route.release != NULL)
+        entry->route.release(entry->route.user);
+    tdg__free(entry);
+}
+
+static tdg__route_entry_t *entry_create(const tdg__route_t *route) {
+    size_t len = strlen(route->path);
+    tdg__route_entry_t *entry = tdg__malloc(sizeof(*entry) + len + 1);
+
+    if (entry == NULL)
+        return NULL;
+    atomic_init(&entry->refs, 1);
+    memcpy(entry->path, route->path, len + 1);
+    entry->route = *route;
+    entry->route.path = entry->path;
+    if (entry->route.timeout_ms == 0)
+        entry->route.timeout_ms = TDG__ROUTE_TIMEOUT_MS;
+    entry->path_len = len;
+    entry->prefix = entry->path[len - 1] == '/';
+    return entry;
+}
+
+/* ---- Registering -------------------------------------------------------- */
+
+int tdg__routes_create(tdg__routes_t **ret) {
+    tdg__routes_t *routes = tdg__calloc(1, sizeof(*routes));
+
+    if (routes == NULL)
+        return TDG_ENOMEM;
+    if (pthread_mutex_init(&routes->lock, NULL) != 0) {
+        tdg__free(routes);
+        return TDG_ESYSTEM;
+    }
+    atomic_init(&routes->refs, 1);
+    *ret = routes;
+    return 0;
+}
+
+static tdg__routes_t *routes_ref(tdg__routes_t *routes) {
+    atomic_fetch_add_explicit(&routes->refs, 1, memory_order_relaxed);
+    return routes;
+}
+
+static void routes_unref(tdg__routes_t *routes) {
+    if (atomic_fetch_sub_explicit(&routes->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_mutex_destroy(&routes->lock);
+    tdg__free(routes);
+}
+
+void tdg__routes_destroy(tdg__routes_t *routes) {
+    if (routes == NULL)
+        return;
+    for (size_t i = 0; i < routes->count; i++)
+        entry_unref(routes->entries[i]);
+    routes_unref(routes);
+}
+
+/* With the lock. Its place; `count` where it is not there. */
+static size_t place_of(const tdg__routes_t *routes, const char *path) {
+    size_t i = 0;
+
+    while (i < routes->count && strcmp(routes->entries[i]->path, path) != 0)
+        i++;
+    return i;
+}
+
+/* With the lock. *ret_before is what was there, or NULL. */
+static int put(tdg__routes_t *routes, tdg__route_entry_t *entry,
+               tdg__route_entry_t **ret_before) {
+    size_t at = place_of(routes, entry->path);
+
+    if (at == TDG__ROUTE_MAX)
+        return TDG_EINVAL;
+    *ret_before = NULL;
+    if (at == routes->count)
+        routes->count++;
+    else
+        *ret_before = routes->entries[at];
+    routes->entries[at] = entry;
+    return 0;
+}
+
+int tdg__route_prepare(const tdg__route_t *route, tdg__route_entry_t **ret) {
+    if (route->path == NULL || route->path[0] != '/' || route->handler == NULL ||
+        route->methods == 0 || route->max_body_bytes > TDG__ROUTE_MAX_BODY)
+        return TDG_EINVAL;
+
+    tdg__route_entry_t *entry = entry_create(route);
+    if (entry == NULL)
+        return TDG_ENOMEM;
+    *ret = entry;
+    return 0;
+}
+
+void tdg__route_abandon(tdg__route_entry_t *entry) {
+    entry_unref(entry);
+}
+
+int tdg__server_put_route(tdg_server_t *server, tdg__route_entry_t *entry) {
+    tdg__routes_t *routes = server->routes;
+    tdg__route_entry_t *before = NULL;
+
+    pthread_mutex_lock(&routes->lock);
+    int rv = put(routes, entry, &before);
+    pthread_mutex_unlock(&routes->lock);
+    entry_unref(before); /* calls back, so without the lock */
+    return rv;
+}
+
+int tdg__server_route(tdg_server_t *server, const tdg__route_t *route) {
+    tdg__route_entry_t *entry;
+
+    int rv = tdg__route_prepare(route, &entry);
+    if (rv < 0)
+        return rv;
+
+    rv = tdg__server_put_route(server, entry);
+    if (rv < 0)
+        tdg__free(entry); /* `release` is not called */
+    return rv;
+}
+
+int tdg__server_unroute(tdg_server_t *server, const char *path) {
+    tdg__routes_t *routes = server->routes;
+    tdg__route_entry_t *entry = NULL;
+
+    pthread_mutex_lock(&routes->lock);
+    size_t at = place_of(routes, path);
+    if (at < routes->count) {
+        entry = routes->entries[at];
+        routes->entries[at] = routes->entries[--routes->count];
+    }
+    pthread_mutex_unlock(&routes->lock);
+    entry_unref(entry);
+    return entry != NULL ? 0 : TDG_ENOTFOUND;
+}
+
+/* ---- Finding ------------------------------------------------------------ */
+
+static bool matches(const tdg__route_entry_t *entry, const char *path) {
+    return entry->prefix ? strncmp(entry->path, path, entry->path_len) == 0
+                         : strcmp(entry->path, path) == 0;
+}
+
+/* A reference to the entry of the longest path that matches; NULL: none. */
+static tdg__route_entry_t *find(tdg__routes_t *routes, const char *path) {
+    tdg__route_entry_t *best = NULL;
+
+    pthread_mutex_lock(&routes->lock);
+    for (size_t i = 0; i < routes->count; i++) {
+        tdg__route_entry_t *entry = routes->entries[i];
+
+        if (matches(entry, path) && (best == NULL || entry->path_len > best->path_len))
+            best = entry;
+    }
+    if (best != NULL)
+        entry_ref(best);
+    pthread_mutex_unlock(&routes->lock);
+    return best;
+}
+
+bool tdg__routes_body_limit(tdg__routes_t *routes, const char *path, size_t *ret) {
+    tdg__route_entry_t *entry = find(routes, path);
+
+    if (entry == NULL)
+        return false;
+    *ret = entry->route.max_body_bytes;
+    entry_unref(entry);
+    return true;
+}
+
+/* ---- Life of a request -------------------------------------------------- */
+
+static void unref(tdg__route_request_t *request) {
+    if (atomic_fetch_sub_explicit(&request->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    entry_unref(request->entry);
+    routes_unref(request->routes);
+    tdg__inbox_unref(request->inbox);
+    tdg__free(request->reply);
+    tdg__free(request);
+}
+
+static size_t size_of(const tdg__http_request_t *http) {
+    size_t size = http->field_count * sizeof(tdg__http_field_t);
+
+    for (size_t i = 0; i < http->field_count; i++)
+        size += strlen(http->fields[i].name) + strlen(http->fields[i].value) + 2;
+    return size + strlen(http->path) + strlen(http->query) + http->body_len + 3;
+}
+
+/* Copies bytes and a NUL behind them to *at, which moves on. */
+static const char *copy(char **at, const char *data, size_t len) {
+    char *copied = *at;
+
+    memcpy(copied, data, len);
+    copied[len] = '\0';
+    *at += len + 1;
+    return copied;
+}
+
+/* The connection's own is gone as soon as the handler returns. */
+static void copy_http(tdg__route_request_t *request, const tdg__http_request_t *http) {
+    char *at = (char *)&request->fields[http->field_count];
+
+    for (size_t i = 0; i < http->field_count; i++) {
+        const tdg__http_field_t *field = &http->fields[i];
+
+        request->fields[i].name = copy(&at, field->name, strlen(field->name));
+        request->fields[i].value = copy(&at, field->value, strlen(field->value));
+    }
+    request->http = *http;
+    request->http.fields = request->fields;
+    request->http.path = copy(&at, http->path, strlen(http->path));
+    request->http.query = copy(&at, http->query, strlen(http->query));
+    request->http.body = copy(&at, http->body, http->body_len);
+}
+
+/* The connection has no more to do with it. */
+static void leave(tdg__route_request_t *request) {
+    assert(tdg__conn_user(request->conn) == &request->occupant);
+    tdg__conn_set_user(request->conn, NULL);
+    request->conn = NULL;
+}
+
+/* On the worker's thread. */
+static void respond(tdg__route_request_t *request, const struct reply *reply) {
+    tdg__conn_t *conn = request->conn;
+    char fields[sizeof(request->cors) + TDG__ROUTE_MAX_FIELDS + 1];
+
+    if (conn == NULL)
+        return;
+    leave(request);
+    snprintf(fields, sizeof(fields), "%s%s", request->cors,
+             reply->fields != NULL ? reply->fields : "");
+    tdg__conn_prove(conn); /* which a refusal takes back */
+    tdg__conn_respond(conn, reply->status, reply->content_type, fields, reply->body,
+                      reply->len);
+    unref(request);
+}
+
+static void respond_plainly(tdg__route_request_t *request, int status) {
+    struct reply reply = {.status = status};
+
+    respond(request, &reply);
+}
+
+/* ---- What happens to its connection ------------------------------------- */
+
+static tdg__route_request_t *occupies(tdg__occupant_t *occupant) {
+    return (tdg__route_request_t *)(void *)((char *)occupant -
+                                            offsetof(tdg__route_request_t, occupant));
+}
+
+static void closed(tdg__occupant_t *occupant) {
+    tdg__route_request_t *request = occupies(occupant);
+
+    request->conn = NULL;
+    unref(request);
+}
+
+static void tick(tdg__occupant_t *occupant, int64_t now_ms) {
+    tdg__route_request_t *request = occupies(occupant);
+
+    if (now_ms - occupant->started_ms >= request->entry->route.timeout_ms)
+        respond_plainly(request, 504);
+}
+
+static void give_up(tdg__occupant_t *occupant) {
+    respond_plainly(occupies(occupant), 503);
+}
+
+static const tdg__occupant_ops_t occupant_ops = {
+    .closed = closed, .tick = tick, .give_up = give_up};
+
+static tdg__route_request_t *create(const tdg__visit_t *visit,
+                                    tdg__route_entry_t *entry) {
+    tdg__route_request_t *request =
+        tdg__calloc(1, sizeof(*request) + size_of(visit->http));
+
+    if (request == NULL)
+        return NULL;
+    atomic_init(&request->refs, 2);
+    atomic_init(&request->answered, false);
+    tdg__occupant_init(&request->occupant, &occupant_ops, visit->worker, false);
+    request->entry = entry_ref(entry);
+    request->routes = routes_ref(visit->worker->server->routes);
+    request->worker = visit->worker;
+    request->inbox = tdg__inbox_ref(visit->worker->inbox);
+    request->conn = visit->conn;
+    copy_http(request, visit->http);
+    tdg__visit_address(visit, request->peer);
+    memcpy(request->cors, visit->fields, sizeof(request->cors));
+    tdg__conn_set_user(visit->conn, &request->occupant);
+    return request;
+}
+
+bool tdg__routes_busy(const tdg__routes_t *routes) {
+    return atomic_load(&routes->unanswered) > 0;
+}
+
+/* Counted first: whoever sees that the server stops, and nothing counted, knows that no
+ * handler is going to publish anything. */
+static void handle(tdg__route_entry_t *entry, tdg__route_request_t *request) {
+    atomic_fetch_add(&request->routes->unanswered, 1);
+    if (tdg__server_stopping(request->worker->server))
+        tdg__route_reply(request, 503, NULL, "Retry-After: 1\r\n", NULL, 0);
+    else
+        entry->route.handler(entry->route.user, request);
+}
+
+static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
+    char fields[sizeof(visit->fields) + TDG__ROUTE_MAX_FIELDS + 1];
+    char peer[TDG__ADDRESS_TEXT];
+    tdg__route_refusal_t why;
+
+    if (route->admit == NULL)
+        return 0;
+    tdg__visit_address(visit, peer);
+    if (route->admit(route->user, visit->http, peer, &why))
+        return 0;
+    snprintf(fields, sizeof(fields), "%s%s", visit->fields,
+             why.fields != NULL ? why.fields : "");
+    tdg__conn_respond(visit->conn, why.status, why.content_type, fields, why.body,
+                      why.body != NULL ? strlen(why.body) : 0);
+    return TDG_EINVAL;
+}
+
+int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
+    tdg__routes_t *routes = visit->worker->server->routes;
+    tdg__route_entry_t *entry = find(routes, visit->http->path);
+    int rv;
+
+    if (entry == NULL)
+        return TDG_ENOTFOUND;
+    if ((entry->route.methods & 1u << visit->http->method) == 0) {
+        *ret_methods = entry->route.methods;
+        rv = TDG_ENOTSUP;
+    } else {
+        rv = admit(visit, &entry->route);
+    }
+    entry_unref(entry);
+    return rv;
+}
+
+int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
+    tdg__routes_t *routes = visit->worker->server->routes;
+    tdg__route_entry_t *entry = find(routes, visit->http->path);
+    tdg__route_request_t *request;
+    int rv = 0;
+
+    if (entry == NULL)
+        return TDG_ENOTFOUND;
+    if ((entry->route.methods & 1u << visit->http->method) == 0) {
+        *ret_methods = entry->route.methods;
+        rv = TDG_ENOTSUP;
+    } else if ((request = create(visit, entry)) != NULL) {
+        handle(entry, request);
+    } else {
+        tdg__visit_respond(visit, 503, NULL);
+    }
+    entry_unref(entry);
+    return rv;
+}
+
+const tdg__http_request_t *tdg__route_http(const tdg__route_request_t *request) {
+    return &request->http;
+}
+
+const char *tdg__route_peer(const tdg__route_request_t *request) {
+    return request->peer;
+}
+
+/* ---- Answering ---------------------------------------------------------- */
+
+static struct reply *copy_reply(const struct reply *reply) {
+    size_t type_len = reply->content_type != NULL ? strlen(reply->content_type) : 0;
+    size_t fields_len = reply->fields != NULL ? strlen(reply->fields) : 0;
+    struct reply *ret =
+        tdg__malloc(sizeof(*ret) + type_len + fields_len + reply->len + 3);
+
+    if (ret == NULL)
+        return NULL;
+    char *at = ret->data;
+    *ret = *reply;
+    if (reply->content_type != NULL)
+        ret->content_type = copy(&at, reply->content_type, type_len);
+    if (reply->fields != NULL)
+        ret->fields = copy(&at, reply->fields, fields_len);
+    if (reply->body != NULL)
+        ret->body = copy(&at, reply->body, reply->len);
+    return ret;
+}
+
+static void run_reply(tdg__task_t *task, bool here) {
+    tdg__route_request_t *request = (tdg__route_request_t *)(void *)task;
+
+    if (here && request->reply != NULL)
+        respond(request, request->reply);
+    else if (here)
+        respond_plainly(request, 500);
+    unref(request);
+}
+
+void tdg__route_reply(tdg__route_request_t *request, int status, const char *content_type,
+                      const char *fields, const void *body, size_t len) {
+    struct reply reply = {.status = status,
+                          .content_type = content_type,
+                          .fields = fields,
+                          .body = body,
+                          .len = body != NULL ? len : 0};
+    bool twice = atomic_exchange_explicit(&request->answered, true, memory_order_relaxed);
+
+    assert(!twice && "a request is answered once");
+    assert(fields == NULL || strlen(fields) <= TDG__ROUTE_MAX_FIELDS);
+    (void)twice;
+    atomic_fetch_sub(&request->routes->unanswered, 1);
+    if (tdg__worker_current() == request->worker) {
+        respond(request, &reply);
+        unref(request);
+        return;
+    }
+    request->reply = copy_reply(&reply);
+    request->task.run = run_reply;
+    tdg__inbox_post(request->inbox, &request->task);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the event streams of a session have in common, whether a GET opened them or a POST
+ * is answered on them: how a session keeps them, and the text that they begin and end
+ * with. */
+#ifndef TDG_SERVER_SSE_H
+#define TDG_SERVER_SSE_H
+
+#include <stddef.h>
+
+#include "base/text.h"
+#include "mcp/cursor.h"
+#include "server/context/context.h"
+
+/* A stream begins with this while it is in the list of its session, the newest first. */
+typedef struct tdg__sse_link {
+    void *older, *newer;
+} tdg__sse_link_t;
+
+/* Both return the newest of the list afterwards; NULL is an empty list. */
+void *tdg__sse_link(void *newest, void *stream);
+void *tdg__sse_unlink(void *newest, void *stream);
+
+enum { TDG__SSE_RETRY_MAX = 40 };
+
+/* Says how long to wait before coming back: writes at most TDG__SSE_RETRY_MAX bytes.
+ * Returns how many. An event may follow, or an empty line. */
+size_t tdg__sse_put_retry(const tdg__worker_t *worker, char *out);
+
+/* The same as the beginning of a stream. Its first event has no data, and the id to come
+ * back with if no other follows; NULL: there is none, as clients before 2025-11-25 choke
+ * on it. */
+void tdg__sse_put_opening(const tdg__worker_t *worker, const tdg__event_id_t *id,
+                          tdg__text_t *text);
+
+#endif

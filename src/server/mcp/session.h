@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Legacy sessions: from initialize to DELETE, to the end of the pipe or old SSE stream,
+ * or to the end of patience. A session belongs to one worker for good: its id names the
+ * worker, and connections that bring a request of the session are moved there. So all of
+ * a session happens on one thread. */
+#ifndef TDG_SERVER_SESSION_H
+#define TDG_SERVER_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/network.h"
+#include "mcp/rpc.h"
+#include "mcp/version.h"
+#include "server/feed/feed.h"
+#include "server/mcp/call.h"
+#include "server/mcp/census.h"
+
+typedef struct tdg__session tdg__session_t;
+typedef struct tdg__sessions tdg__sessions_t;             /* those of one worker */
+typedef struct tdg__post_channel tdg__post_channel_t;     /* of HTTP */
+typedef struct tdg__session_stream tdg__session_stream_t; /* of HTTP */
+typedef struct tdg__waiting tdg__waiting_t;               /* legacy.c */
+
+enum { TDG__SESSION_ID = 34 }; /* characters: two for the worker, 128 random bits */
+
+/* What a session asks of the front by which its client comes. A kind of session is one of
+ * these tables. Any function but `fail` may be NULL. */
+typedef struct tdg__session_ops {
+    const char *transport; /* "http", "sse" or "stdio" */
+    tdg__frame_t frame;    /* of its notifications */
+
+    /* How it stands before its client has said notifications/initialized, and after,
+     * until it makes a request. */
+    tdg__standing_t before, after;
+
+    bool pings;     /* signs of life are sent while it is silent */
+    bool permanent; /* it cannot end without the program, so what ends is logged to it */
+
+    /* Where answers do not go to `home`: the unanswered call of this id, or NULL; and how
+     * many there are. */
+    tdg__call_t *(*find_call)(tdg__session_t *session, const char *id);
+    size_t (*count_calls)(const tdg__session_t *session);
+
+    /* Whether its client has something open. NULL: always. */
+    bool (*in_use)(const tdg__session_t *session);
+
+    /* Comes by every so often: drops what was kept for its client for long. */
+    void (*tidy)(tdg__session_t *session);
+
+    /* It cannot go on, since too much waits or memory is out: ends it. */
+    void (*fail)(tdg__session_t *session);
+
+    /* It ends: its streams are closed, its calls cancelled. */
+    void (*close)(tdg__session_t *session);
+} tdg__session_ops_t;
+
+struct tdg__session {
+    const tdg__session_ops_t *ops;
+    tdg__feed_t feed;
+    bool owes;           /* it went back, and its client has not shown an event since: */
+    tdg__cursor_t owed;  /* how far, at most, ... */
+    uint64_t owed_event; /* ... and the last event before that */
+    tdg__version_t version; /* UNKNOWN until initialize */
+    bool erlmcp;
+    json_t *client;   /* who it is, as it has said in initialize; NULL: too long */
+    bool initialised; /* has said notifications/initialized */
+    bool came_back;   /* has made another request since initialize */
+    bool is_fresh;    /* in the list of those that are not initialised */
+    tdg__standing_t standing; /* as the census knows it, but for LEAVING */
+    uint32_t resident;        /* its id there */
+    bool has_caller;
+    tdg__address_t caller; /* whom it counts for */
+    bool ending;
+    int log_level;
+    uint32_t number; /* in the pool of its worker */
+    char id[TDG__SESSION_ID + 1];
+
+    tdg__waiting_t *waiting; /* subscribes whose watchers are not armed yet */
+    tdg__channel_t *home;    /* where answers go that belong to no POST; NULL for HTTP */
+
+    struct {
+        tdg__post_channel_t
+            *posts; /* being answered, or kept for a client that resumes */
+        uint32_t last_post;
+        tdg__session_stream_t *streams; /* newest first; the feed writes to that one */
+        unsigned stream_count;
+        uint32_t last_stream;
+        tdg__cursor_t began;  /* where it was when the newest stream began, ... */
+        uint64_t began_event; /* ... and the last event before that */
+    } http;                   /* of the HTTP front alone */
+
+    tdg__link_t by_age;
+    tdg__link_t in_fresh; /* of those that are not initialised */
+    int64_t looked_at_ms; /* as one of these: whether it is in use */
+    int64_t used_ms;
+};
+
+int tdg__sessions_create(tdg__worker_t *worker, unsigned index, tdg__sessions_t **ret);
+void tdg__sessions_destroy(tdg__sessions_t *sessions); /* ends all; NULL is accepted */
+size_t tdg__sessions_count(const tdg__sessions_t *sessions);
+
+/* Which worker a session id names; -1: it is none of ours. */
+int tdg__session_worker(const char *id);
+
+/* A new session of `caller` (NULL: nobody knows), for whose network it counts. Where a
+ * limit is reached, the oldest gives way that is not initialised, or that nobody has come
+ * back to. Returns 0, TDG_EAGAIN (there is none such; it has been logged), TDG_ENOMEM or
+ * TDG_ESYSTEM. */
+int tdg__session_create(tdg__sessions_t *sessions, const tdg__session_ops_t *ops,
+                        bool erlmcp, const tdg__address_t *caller, tdg__session_t **ret);
+
+/* Ends the session: its streams are closed, its calls cancelled. */
+void tdg__session_destroy(tdg__session_t *session);
+
+tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id);
+
+/* Its client has made a request other than initialize, or opened a stream. */
+void tdg__session_came_back(tdg__session_t *session);
+
+/* Its client has said notifications/initialized. */
+void tdg__session_initialised(tdg__session_t *session);
+
+/* It is in use: its idle time begins anew. */
+void tdg__session_touch(tdg__session_t *session);
+
+/* Ends sessions that have been idle for too long, and those whose client has not finished
+ * the handshake in time. */
+void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms);
+
+/* Goes back to an older cursor: what was written after it is reported again. Returns 0 or
+ * an error (TDG_EENDED: not all of it can be named any more), and the session has to go
+ * then. */
+int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor);
+
+/* ---- legacy.c ----------------------------------------------------------- */
+
+/* Serves one message of the session; answers go to `channel`. */
+void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
+                       const tdg__rpc_message_t *message);
+
+/* The unanswered call of this id, anywhere in the session. */
+tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id);
+
+/* The client does not want the answer of this call any more. */
+void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call);
+
+/* Frees what waits; the session goes. */
+void tdg__session_drop_waiting(tdg__session_t *session);
+
+extern const tdg__feed_ops_t tdg__session_feed_ops;
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The output of a program. Either it runs and ends, and all that it wrote is the content
+ * (this file); or it stays while somebody watches, and its last line is
+ * (command_daemon.c). */
+#include "source/command/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+enum { SAY_AGAIN_MS = 10000 };
+
+static const char *const modes[] = {"interval", "lines", "nul", NULL};
+
+#define AT(field) offsetof(tdg__command_source_t, field)
+
+static const tdg__option_t options[] = {
+    {.name = "command",
+     .type = TDG__OPTION_STRINGS,
+     .offset = AT(argv),
+     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
+     .example = "[df, -h, /]",
+     .help = "The program and its arguments, one text each; no shell looks at them. "
+             "{name} in an argument is the variable of that name of the `uri`."},
+    {.name = "shell",
+     .type = TDG__OPTION_BOOL,
+     .offset = AT(shell),
+     .fallback = "false",
+     .help = "Runs the text of `command` by /bin/sh -c. Variables of the `uri` are in "
+             "the environment as TIDINGS_name; quote them."},
+    {.name = "mode",
+     .type = TDG__OPTION_CHOICE,
+     .offset = AT(mode),
+     .fallback = "interval",
+     .choices = modes,
+     .help = "`interval`: it runs now and then, and all of its output is the content. "
+             "`lines`: it keeps running while somebody watches, and its last line is. "
+             "`nul`: the same with NUL bytes in the place of line ends."},
+    {.name = "every",
+     .type = TDG__OPTION_DURATION,
+     .offset = AT(every_ms),
+     .fallback = "1m",
+     .min = 10,
+     .max = (int64_t)7 * 24 * 3600 * 1000,
+     .example = "30s",
+     .help = "How often it runs while somebody watches, give or take a tenth; a read "
+             "runs it at once. With `mode: interval` only."},
+    {.name = "max-programs",
+     .type = TDG__OPTION_NUMBER,
+     .offset = AT(max_programs),
+     .fallback = "16",
+     .min = 1,
+     .max = 1000,
+     .help = "How many programs of this entry run at the same time. With `lines` and "
+             "`nul`, what needs one more is refused; with `interval` it waits, and more "
+             "than 16 never run."},
+    {.name = "cwd",
+     .type = TDG__OPTION_PATH,
+     .offset = AT(cwd),
+     .fallback = ".",
+     .help = "The folder that it runs in."},
+    {.name = "env",
+     .type = TDG__OPTION_MAP,
+     .offset = AT(env),
+     .flags = TDG__OPTION_SECRET,
+     .example = "{LC_ALL: C}",
+     .help = "What its environment has beside our own. The place for secrets: arguments "
+             "can be seen by every user of the machine."},
+    {.name = NULL},
+};
+
+static int check(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+    const char *name;
+    json_t *value;
+    int rv = 0;
+
+    if (command->argv[0] == NULL || command->argv[0][0] == '\0')
+        return tdg__node_option_problem(problems, node, "command", "it names no program");
+    if (command->shell && command->argv[1] != NULL)
+        rv = tdg__node_option_problem(problems, node, "command",
+                                      "with `shell: true` this is one text, not a list");
+    if (!command->shell && strchr(command->argv[0], ' ') != NULL &&
+        tdg__node_get(node, "command")->kind == TDG__NODE_SCALAR)
+        rv = tdg__node_option_problem(
+            problems, node, "command",
+            "a program with arguments is a list, such as [df, -h, /]; with "
+            "`shell: true` it is a text for the shell");
+    if (strchr(command->argv[0], '{') != NULL && !command->shell)
+        rv = tdg__node_option_problem(problems, node, "command",
+                                      "the program itself cannot be a variable");
+    if (command->mode != TDG__COMMAND_INTERVAL && tdg__node_get(node, "every") != NULL)
+        rv = tdg__node_option_problem(problems, node, "every",
+                                      "this is for `mode: interval` only");
+    json_object_foreach(command->env, name, value) {
+        if (name[0] == '\0' || strchr(name, '=') != NULL)
+            rv = tdg__node_option_problem(problems, node, "env",
+                                          "a name cannot be empty or hold =");
+    }
+    source->awaited = command->mode != TDG__COMMAND_INTERVAL;
+    if (command->mode == TDG__COMMAND_INTERVAL)
+        source->max_fetches = (unsigned)command->max_programs;
+    return rv;
+}
+
+/* ---- For both ways ------------------------------------------------------ */
+
+bool tdg__command_has_room(const tdg__command_source_t *command) {
+    return command->running < command->max_programs;
+}
+
+int tdg__command_start(tdg__command_source_t *command, const char *uri,
+                       const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
+                       char why[TDG__COMMAND_WHY]) {
+    char **argv = NULL, **env = NULL;
+    int rv = tdg__command_argv(command, uri, &argv);
+
+    if (rv == 0)
+        rv = tdg__command_env(command, uri, &env);
+    if (rv == 0)
+        rv = tdg__process_start(
+            command->source.host.loop,
+            &(tdg__process_opts_t){
+                .argv = argv, .env = env, .cwd = command->cwd, .ops = ops, .user = user},
+            ret);
+    tdg__command_strings_free(argv);
+    tdg__command_strings_free(env);
+    if (rv == 0)
+        command->running++;
+    else
+        snprintf(why, TDG__COMMAND_WHY, "%s",
+                 rv == TDG_ENOTFOUND ? "the URI has a value that the program cannot be "
+                                       "given"
+                                     : tdg_strerror(rv));
+    return rv;
+}
+
+void tdg__command_describe(const tdg__command_source_t *command,
+                           const tdg__process_end_t *end,
+                           const tdg__command_words_t *words,
+                           char why[TDG__COMMAND_WHY]) {
+    const char *colon = words->first[0] != '\0' ? ": " : "";
+    char what[64];
+
+    if (end->error != 0) {
+        snprintf(why, TDG__COMMAND_WHY, "%.64s cannot be started in %.200s: %s",
+                 command->shell ? "/bin/sh" : command->argv[0], command->cwd,
+                 uv_strerror(end->error));
+        return;
+    }
+    if (end->signal != 0)
+        snprintf(what, sizeof(what), "ended by signal %d", end->signal);
+    else
+        snprintf(what, sizeof(what), "exit status %d", end->exit_status);
+    snprintf(why, TDG__COMMAND_WHY, "%s%s%s", what, colon, words->first);
+}
+
+void tdg__command_said(tdg__command_source_t *command, tdg__command_words_t *words,
+                       const char *line) {
+    tdg__source_t *source = &command->source;
+    uint64_t now = uv_now(source->host.loop);
+    size_t len = strlen(line);
+
+    /* Messages are JSON for some, so they are UTF-8. */
+    if (!tdg__utf8_is_valid(line, len)) {
+        line = "(not UTF-8)";
+        len = strlen(line);
+    }
+    if (words->first[0] == '\0')
+        memcpy(words->first, line, len + 1);
+    if (command->said_ms != 0 && now - command->said_ms < SAY_AGAIN_MS) {
+        command->unsaid++;
+        return;
+    }
+    if (command->unsaid > 0)
+        tdg__source_log(source, TDG_LOG_INFO, "stderr: %s (and %u lines before)", line,
+                        command->unsaid);
+    else
+        tdg__source_log(source, TDG_LOG_INFO, "stderr: %s", line);
+    command->said_ms = now;
+    command->unsaid = 0;
+}
+
+/* ---- Programs that run and end ------------------------------------------
+ *
+ * No more are fetched than may run. But one whose time was over may still be on its way
+ * out; until it is gone, the next one waits. */
+
+struct run {
+    tdg__command_source_t *command;
+    struct run *next, **self;
+    tdg__process_t *process; /* NULL: it waits for its turn */
+    tdg__fetch_t *fetch;     /* NULL: nobody waits for it any more */
+    tdg__text_t out;
+    tdg__command_words_t words;
+};
+
+static void run_free(struct run *run) {
+    *run->self = run->next;
+    if (run->next != NULL)
+        run->next->self = run->self;
+    tdg__text_done(&run->out);
+    tdg__source_let_go(&run->command->source);
+    tdg__free(run);
+}
+
+/* Answers the fetch; what the program does from now on is of no interest. */
+static void run_give_up(struct run *run, int status, const char *why) {
+    tdg__fetch_t *fetch = run->fetch;
+
+    run->fetch = NULL;
+    if (run->process != NULL)
+        tdg__process_stop(run->process);
+    else
+        run_free(run);
+    if (fetch != NULL)
+        tdg__fetch_failed(fetch, status, "%s", why);
+}
+
+static void on_output(void *user, const char *data, size_t len) {
+    struct run *run = user;
+
+    tdg__text_add(&run->out, data, len);
+    if (run->out.error == TDG_ETOOLARGE)
+        run_give_up(run, TDG_ETOOLARGE, "the output is larger than max-size");
+    else if (run->out.error != 0)
+        run_give_up(run, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+}
+
+static void on_said(void *user, const char *line) {
+    struct run *run = user;
+
+    tdg__command_said(run->command, &run->words, line);
+}
+
+static void start_waiting(tdg__command_source_t *command);
+
+static void on_ended(void *user, const tdg__process_end_t *end) {
+    struct run *run = user;
+    tdg__command_source_t *command = run->command;
+    tdg__fetch_t *fetch = run->fetch;
+    char why[TDG__COMMAND_WHY];
+
+    run->fetch = NULL;
+    command->running--;
+    start_waiting(command);
+    if (fetch != NULL && end->error == 0 && end->signal == 0 && end->exit_status == 0) {
+        tdg__content_t content = {.data = run->out.data,
+                                  .len = run->out.len,
+                                  .metadata = json_pack("{s:i,s:I}", "exit_status", 0,
+                                                        "duration_ms",
+                                                        (json_int_t)end->duration_ms)};
+
+        tdg__fetch_done(fetch, &content);
+    } else if (fetch != NULL) {
+        tdg__command_describe(command, end, &run->words, why);
+        tdg__fetch_failed_inside(fetch, TDG_EAWAY, "the program has failed", "%s", why);
+    }
+    run_free(run);
+}
+
+static const tdg__process_ops_t run_ops = {
+    .output = on_output, .said = on_said, .ended = on_ended};
+
+static void run_begin(struct run *run) {
+    tdg__fetch_t *fetch = run->fetch;
+    char why[TDG__COMMAND_WHY];
+    int rv =
+        tdg__command_start(run->command, fetch->uri, &run_ops, run, &run->process, why);
+
+    if (rv < 0) {
+        run_free(run);
+        tdg__fetch_failed_inside(fetch, rv, "the program cannot be started", "%s", why);
+    }
+}
+
+/* The one that waits for the longest; they are in the order of the last first. */
+static struct run *next_waiting(const tdg__command_source_t *command) {
+    struct run *found = NULL;
+
+    for (struct run *run = command->runs; run != NULL; run = run->next)
+        if (run->process == NULL)
+            found = run;
+    return found;
+}
+
+static void start_waiting(tdg__command_source_t *command) {
+    struct run *run;
+
+    while (!command->source.closing && tdg__command_has_room(command) &&
+           (run = next_waiting(command)) != NULL)
+        run_begin(run);
+}
+
+static void run_start(tdg__command_source_t *command, tdg__fetch_t *fetch) {
+    struct run *run = tdg__calloc(1, sizeof(*run));
+
+    if (run == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    run->command = command;
+    run->fetch = fetch;
+    tdg__text_init(&run->out, (size_t)command->source.entry.max_size);
+    run->next = command->runs;
+    run->self = &command->runs;
+    if (run->next != NULL)
+        run->next->self = &run->next;
+    command->runs = run;
+    tdg__source_hold(&command->source);
+    fetch->state = run;
+    start_waiting(command);
+}
+
+/* ---- The table ---------------------------------------------------------- */
+
+static bool is_interval(const tdg__command_source_t *command) {
+    return command->mode == TDG__COMMAND_INTERVAL;
+}
+
+static void on_turn(uv_timer_t *timer);
+
+static void set_timer(tdg__command_source_t *command) {
+    uv_timer_start(&command->timer, on_turn,
+                   (uint64_t)tdg__source_turn_ms(command->every_ms), 0);
+}
+
+static void on_turn(uv_timer_t *timer) {
+    tdg__command_source_t *command = timer->data;
+
+    set_timer(command);
+    tdg__source_touch_all(&command->source);
+}
+
+static int open_(tdg__source_t *source) {
+    tdg__source_open_timer(source, &((tdg__command_source_t *)source)->timer);
+    return 0;
+}
+
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    if (!is_interval(command)) /* of a template: which program should run? */
+        return target->kind == TDG_TARGET_TEMPLATE
+                   ? TDG_ENOTSUP
+                   : tdg__daemon_watch(command, target->name);
+    if (!uv_is_active((uv_handle_t *)&command->timer))
+        set_timer(command);
+    return 0;
+}
+
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    if (!is_interval(command))
+        tdg__daemon_unwatch(command, target->name);
+    else if (!tdg__source_is_watched(source))
+        uv_timer_stop(&command->timer);
+}
+
+static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    if (is_interval(command))
+        run_start(command, fetch);
+    else
+        tdg__daemon_fetch(command, fetch);
+}
+
+static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    if (is_interval(command))
+        run_give_up(fetch->state, TDG_EAWAY, "cancelled");
+    else
+        tdg__daemon_cancel(command, fetch);
+}
+
+static void close_(tdg__source_t *source) {
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    for (struct run *run = command->runs; run != NULL; run = run->next)
+        if (run->process != NULL)
+            tdg__process_stop(run->process);
+    tdg__daemons_close(command);
+    tdg__source_close_handle((uv_handle_t *)&command->timer);
+}
+
+const tdg__source_kind_t tdg__source_command = {
+    .name = "command",
+    .help = "The output of a program: run now and then, or kept running for its lines.",
+    .options = options,
+    .uri_example = "host://disk",
+    .size = sizeof(tdg__command_source_t),
+    .check = check,
+    .open = open_,
+    .close = close_,
+    .watch = watch,
+    .unwatch = unwatch,
+    .fetch = fetch_,
+    .cancel = cancel,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/common/heavy.h"
+
+static void start(tdg__heavy_t *heavy);
+
+static void run(uv_work_t *work) {
+    tdg__heavy_job_t *job = work->data;
+
+    job->run(job);
+}
+
+static void after(uv_work_t *work, int status) {
+    tdg__heavy_job_t *job = work->data;
+    tdg__heavy_t *heavy = job->heavy;
+
+    (void)status; /* nobody cancels */
+    heavy->running--;
+    start(heavy);
+    job->done(job);
+}
+
+static void start(tdg__heavy_t *heavy) {
+    while (heavy->first != NULL && heavy->running < TDG__HEAVY_AT_ONCE) {
+        tdg__heavy_job_t *job = heavy->first;
+
+        heavy->first = job->next;
+        if (heavy->first == NULL)
+            heavy->last = &heavy->first;
+        heavy->running++;
+        (void)uv_queue_work(heavy->loop, &job->work, run, after);
+    }
+}
+
+void tdg__heavy_init(tdg__heavy_t *heavy, uv_loop_t *loop) {
+    *heavy = (tdg__heavy_t){.loop = loop, .last = &heavy->first};
+}
+
+void tdg__heavy_do(tdg__heavy_t *heavy, tdg__heavy_job_t *job) {
+    job->work.data = job;
+    job->heavy = heavy;
+    job->next = NULL;
+    *heavy->last = job;
+    heavy->last = &job->next;
+    start(heavy);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a piece of walking has found: the tree is made to agree with it, and so is the
+ * list of the host. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "source/files/files.h"
+#include "source/files/files_mime.h"
+
+/* ---- The list ----------------------------------------------------------- */
+
+static void list(tdg__files_t *files, tdg__files_node_t *node, const char *path) {
+    const tdg__source_entry_t *entry = &files->source.entry;
+    char *uri = tdg__files_uri_of(files, path);
+    tdg__listed_t listed = {
+        .uri = uri,
+        .name = path,
+        .mime_type = entry->mime_type != NULL ? entry->mime_type : tdg__files_mime(path),
+        .size = node->u.file.size,
+        .modified_ms = node->u.file.modified_ms,
+    };
+
+    if (files->only != NULL) { /* the one that the entry describes */
+        listed.name = entry->name != NULL ? entry->name : path;
+        listed.title = entry->title;
+        listed.description = entry->description;
+    }
+
+    int rv = uri != NULL ? tdg__source_list(&files->source, &listed) : TDG_ENOMEM;
+
+    if (rv == 0)
+        node->flags |= TDG__NODE_LISTED;
+    else if (rv == TDG_ENOMEM || rv == TDG_EAGAIN)
+        files->incomplete = true;
+    else if (!files->said_unlisted) {
+        /* It can be read and watched all the same. */
+        files->said_unlisted = true;
+        tdg__source_log(&files->source, TDG_LOG_WARNING,
+                        "%s cannot be listed: %s; others may be left out, too", uri,
+                        tdg_strerror(rv));
+    }
+    tdg__free(uri);
+}
+
+void tdg__files_list_again(tdg__source_t *source) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    char path[TDG__FILES_MAX_PATH];
+
+    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node != NULL && (node->flags & TDG__NODE_LISTED) != 0 &&
+            tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+            list(files, node, path);
+    }
+    if (files->incomplete)
+        tdg__files_schedule(files);
+}
+
+static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t id) {
+    char path[TDG__FILES_MAX_PATH];
+    char *uri;
+
+    if (!tdg__files_path_of(&files->tree, id, path, sizeof(path)))
+        return;
+    uri = tdg__files_uri_of(files, path);
+    if (uri == NULL) {
+        files->incomplete = true;
+        return;
+    }
+    /* Touched too: a fetch that began before may still find it. */
+    tdg__source_touch(&files->source, uri);
+    if (files->only == NULL && (node->flags & TDG__NODE_LISTED) != 0)
+        tdg__source_unlist(&files->source, uri);
+    tdg__free(uri);
+}
+
+/* ---- Applying ----------------------------------------------------------- */
+
+/* Takes away one node at the bottom of what is being removed. */
+static void remove_step(tdg__files_t *files) {
+    uint32_t id = tdg__files_leaf(&files->tree, files->victim);
+    tdg__files_node_t *node = tdg__files_node(&files->tree, id);
+
+    if (id == files->victim)
+        files->victim = 0;
+    tdg__files_set_found(files, node);
+    if ((node->flags & TDG__NODE_IS_FOLDER) == 0)
+        unlist(files, node, id);
+    else if (node->u.folder.wd >= 0)
+        tdg__files_unwatch_folder(files, node->u.folder.wd);
+    tdg__files_remove(&files->tree, id);
+}
+
+/* Checks one child of a folder that was read to its end. */
+static void sweep_step(tdg__files_t *files) {
+    const tdg__files_node_t *folder = tdg__files_node(&files->tree, files->sweeping);
+    uint32_t id = files->sweep;
+
+    if (id == 0) {
+        files->sweeping = 0;
+        return;
+    }
+
+    const tdg__files_node_t *child = tdg__files_node(&files->tree, id);
+
+    files->sweep = child->link.next;
+    if (child->seen != folder->u.folder.scan && tdg__files_may_go(files, id))
+        files->victim = id;
+}
+
+static void begin_sweep(tdg__files_t *files, uint32_t folder) {
+    files->sweeping = folder;
+    files->sweep = tdg__files_node(&files->tree, folder)->u.folder.children.first;
+}
+
+static void set_link(tdg__files_t *files, tdg__files_node_t *node, bool is_link) {
+    if (is_link == ((node->flags & TDG__NODE_IS_LINK) != 0))
+        return;
+    node->flags ^= TDG__NODE_IS_LINK;
+    if (is_link)
+        files->tree.links++;
+    else
+        files->tree.links--;
+}
+
+static void update(tdg__files_t *files, tdg__files_node_t *node, const char *path,
+                   const tdg__files_report_t *r, bool tell, bool is_new) {
+    bool differs = node->fingerprint != r->fingerprint || r->fingerprint == 0;
+    bool is_listed = (node->flags & TDG__NODE_LISTED) != 0 &&
+                     node->u.file.size == r->size &&
+                     node->u.file.modified_ms == r->modified_ms &&
+                     (node->flags & TDG__NODE_INHERITED) == 0;
+
+    set_link(files, node, r->is_link);
+    node->fingerprint = r->fingerprint;
+    node->u.file.size = r->size;
+    node->u.file.modified_ms = r->modified_ms;
+    if (!is_listed)
+        list(files, node, path);
+    if (!files->settled && !files->source.compares)
+        return;
+    if (files->polling || r->is_link) /* whoever looks at it: no event says this */
+        tdg__files_met(files, path, r, differs, is_new);
+    else if (tell && differs)
+        tdg__files_found(files, path, r, is_new);
+}
+
+static void say_truncated(tdg__files_t *files) {
+    files->truncated = true;
+    if (files->said_truncated)
+        return;
+    files->said_truncated = true;
+    tdg__source_log(&files->source, TDG_LOG_WARNING,
+                    "more than %lld files and folders: the rest is left out; "
+                    "`max-files` is the limit, `include` and `exclude` choose",
+                    (long long)files->max_files);
+}
+
+/* What was inherited counts once it is met: the limit may be lower than before. */
+static bool has_no_room_for(const tdg__files_t *files, const tdg__files_node_t *node) {
+    const tdg__files_tree_t *tree = &files->tree;
+
+    return (node->flags & TDG__NODE_INHERITED) != 0 &&
+           tree->files + tree->folders - tree->inherited >= (size_t)files->max_files;
+}
+
+/* Makes the tree agree with what was found under `name` in `parent`. Returns false where
+ * something else has to go first; where nothing was found, that is all there is to do. */
+static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
+                        const tdg__files_report_t *r, bool tell, bool deep) {
+    tdg__files_tree_t *tree = &files->tree;
+    uint32_t id = tdg__files_child(tree, parent, name, strlen(name));
+    bool is_folder = r->type == TDG__FILE_FOLDER, is_new = id == 0;
+    char path[TDG__FILES_MAX_PATH];
+
+    if (r->type == TDG__FILE_NONE && r->is_link &&
+        tdg__files_path_in(tree, parent, name, path, sizeof(path)))
+        tdg__files_note_dangling(files, path);
+    if (id != 0) {
+        const tdg__files_node_t *node = tdg__files_node(tree, id);
+
+        if (r->type == TDG__FILE_NONE && !tdg__files_may_go(files, id))
+            return true;
+        if (r->type == TDG__FILE_NONE ||
+            is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0) ||
+            has_no_room_for(files, node)) {
+            files->victim = id;
+            return r->type == TDG__FILE_NONE;
+        }
+    } else if (r->type == TDG__FILE_NONE) {
+        return true;
+    } else if (tree->files + tree->folders - files->n_absent >=
+               (size_t)files->max_files) {
+        say_truncated(files);
+        return true;
+    } else {
+        id = tdg__files_add(tree, parent, name, strlen(name),
+                            is_folder ? TDG__NODE_IS_FOLDER : 0);
+        if (id == 0) {
+            files->incomplete = true;
+            return true;
+        }
+    }
+
+    tdg__files_node_t *node = tdg__files_node(tree, id);
+    uint32_t scan = tdg__files_node(tree, parent)->u.folder.scan;
+    bool was_seen = node->seen == scan - 1; /* by the walk before */
+
+    node->seen = scan;
+    tdg__files_set_found(files, node);
+    if (!tdg__files_path_of(tree, id, path, sizeof(path)))
+        return true;
+    if (!is_folder)
+        update(files, node, path, r, tell, is_new);
+    else if (is_new || deep || !was_seen)
+        tdg__files_queue_look(files, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
+    tdg__files_own(tree, id);
+    return true;
+}
+
+static bool is_passing(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == EINTR ||
+           error == EIO || error == EAGAIN;
+}
+
+static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
+    uint32_t id = tdg__files_find(&files->tree, r->text);
+    tdg__files_node_t *node = id != 0 ? tdg__files_node(&files->tree, id) : NULL;
+
+    files->folder = 0;
+    if (node == NULL || (node->flags & TDG__NODE_IS_FOLDER) == 0) {
+        /* Gone meanwhile; another name of the same folder may have the watch. */
+        if (r->wd >= 0 && tdg__files_by_wd(&files->tree, r->wd) == 0)
+            tdg__files_unwatch_folder(files, r->wd);
+        return;
+    }
+    files->folder = id;
+    node->u.folder.scan++;
+    if (node->u.folder.wd >= 0 && node->u.folder.wd != r->wd)
+        tdg__files_unwatch_folder(files, node->u.folder.wd);
+    if (tdg__files_set_wd(&files->tree, id, r->wd) < 0)
+        files->incomplete = true;
+    if (r->wd >= 0 && tdg__files_was_early(files, r->wd))
+        tdg__files_queue_look(files, r->text, TDG__TASK_SCAN);
+
+    if (r->error != 0 && is_passing(r->error)) {
+        files->incomplete = true;
+    } else if (r->error != 0) {
+        if (r->error == EACCES && (node->flags & TDG__NODE_DENIED) == 0)
+            tdg__source_log(&files->source, TDG_LOG_WARNING,
+                            "the folder \"%s\" cannot be read: permission denied",
+                            r->text);
+        node->flags |= TDG__NODE_DENIED;
+        begin_sweep(files, id); /* nothing in it can be had */
+    } else {
+        node->flags &= ~(unsigned)TDG__NODE_DENIED;
+    }
+}
+
+/* Whether a path was looked at in another folder than the one that is watched. What has
+ * happened there nobody has heard of. It will be read: the walk that begins to watch it
+ * compares what is there with what was known, so that has to stay until then. */
+static bool is_elsewhere(const tdg__files_t *files, uint32_t folder,
+                         const tdg__files_report_t *r) {
+    return !files->polling && r->error == 0 &&
+           tdg__files_node(&files->tree, folder)->u.folder.wd != r->wd;
+}
+
+static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
+    const char *slash = strrchr(r->text, '/');
+    char parent[TDG__FILES_MAX_PATH];
+    size_t len = slash != NULL ? (size_t)(slash - r->text) : 0;
+    uint32_t id;
+
+    memcpy(parent, r->text, len);
+    parent[len] = '\0';
+    id = tdg__files_find(&files->tree, parent);
+    if (r->type == TDG__FILE_NONE && (r->flags & TDG__TASK_AGAIN) == 0 &&
+        tdg__files_find(&files->tree, r->text) == 0)
+        /* It came and went: somebody may have seen it. */
+        tdg__files_touch(files, r->text, false);
+    if (id == 0 ||
+        (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0 ||
+        is_elsewhere(files, id, r))
+        return true; /* the folder will be read */
+    return apply_found(files, id, slash != NULL ? slash + 1 : r->text, r,
+                       (r->flags & TDG__TASK_TELL) != 0, true);
+}
+
+/* Returns false where the report has to be looked at once more. */
+static bool apply_report(tdg__files_t *files, const tdg__files_report_t *r) {
+    switch (r->kind) {
+    case TDG__REPORT_BEGIN:
+        apply_begin(files, r);
+        break;
+    case TDG__REPORT_MORE:
+        files->folder = tdg__files_find(&files->tree, r->text);
+        if (files->folder != 0 && (tdg__files_node(&files->tree, files->folder)->flags &
+                                   TDG__NODE_IS_FOLDER) == 0)
+            files->folder = 0;
+        break;
+    case TDG__REPORT_ENTRY:
+        if (files->folder != 0)
+            return apply_found(files, files->folder, r->text, r, true,
+                               (r->flags & TDG__TASK_DEEP) != 0);
+        break;
+    case TDG__REPORT_END:
+        if (r->error != 0)
+            files->incomplete = true;
+        else if (files->folder != 0)
+            begin_sweep(files, files->folder);
+        break;
+    case TDG__REPORT_LOOK:
+        return apply_look(files, r);
+    }
+    return true;
+}
+
+bool tdg__files_apply_step(tdg__files_t *files) {
+    if (files->victim != 0)
+        remove_step(files);
+    else if (files->sweeping != 0)
+        sweep_step(files);
+    else if (apply_report(files, &files->walk->reports[files->at]))
+        files->at++;
+    return files->victim != 0 || files->sweeping != 0 ||
+           files->at < files->walk->n_reports;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading a file, in the thread pool. Memory is allocated by the loop: a read that fills
+ * its buffer comes back for a larger one. A fetch that is cancelled while its thread
+ * hangs (a network that is gone) is answered at once; the rest ends by itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "source/common/regular.h"
+#include "source/files/files.h"
+#include "source/files/files_mime.h"
+
+enum { FIRST_ROOM = 16 * 1024, SPARE = 512 };
+
+#define NS INT64_C(1000000000)
+
+struct tdg__files_reading {
+    uv_work_t work;
+    struct tdg__files_reading *next, **at; /* among those that somebody waits for */
+    tdg__files_t *files;
+    tdg__fetch_t *fetch; /* NULL: answered already */
+    int fd;              /* -1: not open yet */
+    int error;           /* errno */
+    bool at_end;
+    bool disturbed; /* somebody was writing: it may be a half */
+    bool torn;      /* it looks as if somebody was, and nobody said so yet */
+    struct stat st;
+    char *data;
+    size_t len, room;
+    char path[]; /* relative */
+};
+
+/* ---- In the thread pool ------------------------------------------------- */
+
+/* Opens what `path_fd` stands for, if it is one of ours. Returns a descriptor or a
+ * negative errno. */
+static int open_ours(struct tdg__files_reading *r, int path_fd) {
+    struct stat config;
+
+    tdg__files_find_config(&r->files->scope, &config);
+    if (fstat(path_fd, &r->st) < 0)
+        return -errno;
+    if (S_ISLNK(r->st.st_mode))
+        return -ELOOP;
+    if (tdg__files_is_config(&config, &r->st) || !S_ISREG(r->st.st_mode))
+        return -ENOENT; /* a folder, a FIFO, a device, the config */
+    if (r->st.st_size > r->files->source.entry.max_size)
+        return -EFBIG;
+    return tdg__regular_open(path_fd, &r->st);
+}
+
+static int open_file(struct tdg__files_reading *r) {
+    int root = open(r->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (root < 0) {
+        r->error = errno;
+        return -1;
+    }
+
+    int path_fd = tdg__files_open(root, r->path, O_PATH, TDG__FILES_FOLLOW);
+
+    r->fd = path_fd < 0 ? path_fd : open_ours(r, path_fd);
+    if (path_fd >= 0)
+        close(path_fd);
+    close(root);
+    if (r->fd < 0) {
+        r->error = r->fd; /* told from a root that is gone by the sign */
+        r->fd = -1;
+        return -1;
+    }
+    return 0;
+}
+
+static int64_t ns_of(struct timespec t) {
+    return (int64_t)t.tv_sec * NS + t.tv_nsec;
+}
+
+/* How long a file that is empty may be about to be written to: a save begins like that.
+ * At least a second, so that a short `settle` is not over while a large file is
+ * truncated. */
+static int64_t emptied_ns(const tdg__files_t *files) {
+    int64_t settle_ns = files->settle_ms * 1000000;
+
+    return settle_ns > NS ? settle_ns : NS;
+}
+
+/* The kernel says that a file is written to when that has been done; for a file that is
+ * truncated, which takes long, we may come before. Then it has changed while it was read,
+ * or is empty since a moment ago. */
+static bool looks_torn(const struct tdg__files_reading *r) {
+    struct timespec now;
+    struct stat after;
+
+    if (fstat(r->fd, &after) < 0 || after.st_size != r->st.st_size ||
+        ns_of(after.st_mtim) != ns_of(r->st.st_mtim))
+        return true;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return r->len == 0 && ns_of(now) - ns_of(r->st.st_ctim) < emptied_ns(r->files);
+}
+
+static void read_some(uv_work_t *work) {
+    struct tdg__files_reading *r = work->data;
+
+    if (r->fd < 0 && open_file(r) < 0)
+        return;
+    while (r->len < r->room) {
+        ssize_t n = read(r->fd, r->data + r->len, r->room - r->len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            r->error = -errno;
+        if (n <= 0) {
+            r->at_end = true;
+            r->torn = looks_torn(r);
+            return;
+        }
+        r->len += (size_t)n;
+    }
+}
+
+/* ---- In the loop -------------------------------------------------------- */
+
+void tdg__files_disturb(tdg__files_t *files, const char *path) {
+    for (struct tdg__files_reading *r = files->readings; r != NULL; r = r->next)
+        if (strcmp(r->path, path) == 0)
+            r->disturbed = true;
+}
+
+static void link_in(struct tdg__files_reading *r) {
+    tdg__files_t *files = r->files;
+
+    r->next = files->readings;
+    r->at = &files->readings;
+    if (r->next != NULL)
+        r->next->at = &r->next;
+    files->readings = r;
+}
+
+/* Nobody waits for it any more. */
+static tdg__fetch_t *unlink_(struct tdg__files_reading *r) {
+    tdg__fetch_t *fetch = r->fetch;
+
+    *r->at = r->next;
+    if (r->next != NULL)
+        r->next->at = r->at;
+    r->fetch = NULL;
+    fetch->state = NULL;
+    return fetch;
+}
+
+static void end(struct tdg__files_reading *r) {
+    tdg__files_t *files = r->files;
+
+    if (r->fd >= 0)
+        close(r->fd);
+    tdg__free(r->data);
+    tdg__free(r);
+    tdg__source_let_go(&files->source);
+}
+
+/* Deletions are the tree's to find: a file may be back in a moment. */
+static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
+                      const char *why) {
+    tdg__files_t *files = r->files;
+    bool may_return = files->settle_ms > 0 && tdg__files_has(files, r->path);
+
+    if (may_return)
+        tdg__files_look(files, r->path, 0);
+    tdg__fetch_done(fetch, &(tdg__content_t){.status = TDG_ENOTFOUND,
+                                             .error = why,
+                                             .public = why,
+                                             .passing = may_return});
+}
+
+static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
+    static const struct {
+        int error, status;
+        const char *text;
+    } cases[] = {
+        {ENOENT, TDG_ENOTFOUND, "no such file"},
+        {ENOTDIR, TDG_ENOTFOUND, "no such file"},
+        {ENAMETOOLONG, TDG_ENOTFOUND, "no such file"},
+        {ELOOP, TDG_ENOTFOUND, "a symbolic link that is not followed"},
+        {EXDEV, TDG_ENOTFOUND, "a symbolic link that leaves the folder"},
+        {EFBIG, TDG_ETOOLARGE, "the file is larger than max-size"},
+        {EACCES, TDG_EINVAL, "permission to read the file is denied"},
+        {EPERM, TDG_EINVAL, "permission to read the file is denied"},
+        {ENOSYS, TDG_EINVAL, "files are not read without /proc"},
+        {ENOMEM, TDG_ENOMEM, "not enough memory to read the file"},
+    };
+    bool is_root = r->error > 0;
+    int error = is_root ? r->error : -r->error;
+
+    if (is_root) {
+        tdg__fetch_failed(fetch, TDG_EAWAY, "the folder cannot be opened: %s",
+                          strerror(error));
+        return;
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (cases[i].error == error) {
+            if (cases[i].status == TDG_ENOTFOUND)
+                not_found(r, fetch, cases[i].text);
+            else
+                tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
+            return;
+        }
+    tdg__fetch_failed(fetch, TDG_EAWAY, "the file cannot be read: %s", strerror(error));
+}
+
+/* It was changed so shortly ago that more may follow; by a clock that may be another
+ * machine's. */
+static bool is_young(const struct tdg__files_reading *r) {
+    struct timespec now;
+    int64_t age;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    age = ns_of(now) - ns_of(r->st.st_ctim);
+    return age >= 0 && age / 1000000 < r->files->settle_ms;
+}
+
+static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
+    bool doubtful = r->torn || (!tdg__files_is_heard(r->files, r->path) && is_young(r));
+    bool passing = r->disturbed || (doubtful && tdg__files_doubt(r->files, r->path));
+    tdg__content_t content = {
+        .data = r->data,
+        .len = r->len,
+        .mime_type = r->files->source.entry.mime_type != NULL
+                         ? r->files->source.entry.mime_type
+                         : tdg__files_mime(r->path),
+        .metadata = json_pack("{s:s}", "path", r->path),
+        .updated_ms =
+            (int64_t)r->st.st_mtim.tv_sec * 1000 + r->st.st_mtim.tv_nsec / 1000000,
+        .passing = passing,
+    };
+
+    if (!passing)
+        tdg__files_told(r->files, r->path);
+    tdg__fetch_done(fetch, &content);
+}
+
+static int grow(struct tdg__files_reading *r) {
+    size_t most = (size_t)r->files->source.entry.max_size + 1;
+    size_t room = r->room * 2 < most ? r->room * 2 : most;
+    char *data = tdg__realloc(r->data, room);
+
+    if (data == NULL)
+        return TDG_ENOMEM;
+    r->data = data;
+    r->room = room;
+    return 0;
+}
+
+static void after_read(uv_work_t *work, int status);
+
+static void start(struct tdg__files_reading *r) {
+    int rv = uv_queue_work(r->files->source.host.loop, &r->work, read_some, after_read);
+
+    if (rv < 0) {
+        r->error = -ENOMEM;
+        after_read(&r->work, 0);
+    }
+}
+
+static void after_read(uv_work_t *work, int status) {
+    struct tdg__files_reading *r = work->data;
+
+    if (r->fetch != NULL && status == 0 && r->error == 0 && !r->at_end &&
+        r->len <= (size_t)r->files->source.entry.max_size) {
+        if (grow(r) == 0) {
+            start(r);
+            return;
+        }
+        r->error = -ENOMEM;
+    }
+    /* Before it is believed: who wrote to it meanwhile? */
+    if (r->fetch != NULL)
+        tdg__files_take_events(r->files);
+    if (r->fetch != NULL) {
+        tdg__fetch_t *fetch = unlink_(r);
+
+        if (status != 0)
+            tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+        else if (r->error != 0)
+            fail(r, fetch);
+        else
+            succeed(r, fetch); /* more than max-size: the common half says so */
+    }
+    if (status == 0 && r->error == 0)
+        tdg__files_saw(r->files, r->path);
+    end(r);
+}
+
+void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    tdg__files_t *files = (tdg__files_t *)source;
+    char path[TDG__FILES_MAX_PATH];
+    struct tdg__files_reading *r;
+    uint32_t known;
+
+    if (!tdg__files_path_from(files, fetch->uri, path)) {
+        tdg__fetch_failed(fetch, TDG_ENOTFOUND, "no such file");
+        return;
+    }
+    known = tdg__files_find(&files->tree, path);
+    r = tdg__calloc(1, sizeof(*r) + strlen(path) + 1);
+    if (r == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+
+    size_t most = (size_t)source->entry.max_size + 1;
+
+    /* As large as the file was when last seen, and some more, so that its end is met. */
+    r->room = FIRST_ROOM;
+    if (known != 0 &&
+        (tdg__files_node(&files->tree, known)->flags & TDG__NODE_IS_FOLDER) == 0) {
+        uint64_t size = tdg__files_node(&files->tree, known)->u.file.size;
+
+        r->room = (size < most ? (size_t)size : most) + SPARE;
+    }
+    if (r->room > most)
+        r->room = most;
+    r->data = tdg__malloc(r->room);
+    if (r->data == NULL) {
+        tdg__free(r);
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    memcpy(r->path, path, strlen(path) + 1);
+    r->files = files;
+    r->fetch = fetch;
+    r->fd = -1;
+    r->work.data = r;
+    r->disturbed = tdg__files_is_written(files, path);
+    fetch->state = r;
+    link_in(r);
+    tdg__source_hold(source);
+    start(r);
+}
+
+void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct tdg__files_reading *r = fetch->state;
+
+    (void)source;
+    if (r == NULL)
+        return;
+    (void)uv_cancel((uv_req_t *)&r->work);
+    (void)unlink_(r); /* its end is not waited for */
+    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+}

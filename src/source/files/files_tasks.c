@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is to be looked at: tasks, and the pieces of walking that do them. One piece is in
+ * the thread pool at a time; its reports are applied to the tree some hundred per turn of
+ * the loop (files_apply.c), and only then the next piece begins. So nothing else changes
+ * the tree in between, however large a folder that comes or goes:
+ *
+ *     RESTING ── tasks ──▶ WALKING ── reports ──▶ APPLYING ── all applied ──▶ RESTING
+ *        ▲                    │
+ *        └── no root, or another one: all is read again
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "source/files/files.h"
+
+enum {
+    STEPS_PER_TURN = 256,
+    UNSURE_MAX = 4096,
+};
+
+static void pump(tdg__files_t *files);
+
+/* ---- Tasks -------------------------------------------------------------- */
+
+int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags,
+                         int64_t due_ms) {
+    size_t len = strlen(path) + 1;
+    char *copy;
+
+    if (queue->head + queue->count == queue->room) {
+        if (queue->head > queue->room / 2) {
+            memmove(queue->list, queue->list + queue->head,
+                    queue->count * sizeof(*queue->list));
+            queue->head = 0;
+        } else {
+            size_t room = queue->room * 2 + 64;
+            tdg__files_task_t *list = tdg__reallocarray(queue->list, room, sizeof(*list));
+            if (list == NULL)
+                return TDG_ENOMEM;
+            queue->list = list;
+            queue->room = room;
+        }
+    }
+    copy = tdg__malloc(len);
+    if (copy == NULL)
+        return TDG_ENOMEM;
+    memcpy(copy, path, len);
+    queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags, due_ms};
+    return 0;
+}
+
+tdg__files_task_t tdg__files_queue_take(tdg__files_queue_t *queue) {
+    tdg__files_task_t task = queue->list[queue->head++];
+
+    if (--queue->count == 0)
+        queue->head = 0;
+    return task;
+}
+
+void tdg__files_queue_clear(tdg__files_queue_t *queue) {
+    while (queue->count > 0)
+        tdg__free(tdg__files_queue_take(queue).path);
+    tdg__free(queue->list);
+    *queue = (tdg__files_queue_t){0};
+}
+
+/* What was queued is forgotten, and so are the marks: everything is read again. */
+static void drop_tasks(tdg__files_t *files) {
+    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
+        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node != NULL && (node->name != NULL || id == files->tree.root))
+            node->flags &=
+                ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
+    }
+    files->n_absent = 0;
+    tdg__files_queue_clear(&files->queue);
+    tdg__files_queue_clear(&files->later);
+    tdg__files_queue_clear(&files->absent);
+    for (size_t i = 0; i < files->walk->n_tasks; i++)
+        tdg__free(files->walk->tasks[i].path);
+    files->walk->n_tasks = 0;
+    tdg__files_walk_stop(files->walk);
+    files->scans = 0;
+    files->rescan_waits = false;
+}
+
+tdg__files_node_t *tdg__files_node_at(tdg__files_t *files, const char *path) {
+    uint32_t id = tdg__files_find(&files->tree, path);
+
+    return id != 0 ? tdg__files_node(&files->tree, id) : NULL;
+}
+
+/* Whether a look at this path waits in the queue already. The mark goes when the walk
+ * takes the task, so that what happens from then on is looked at again. */
+static bool waits(tdg__files_t *files, const tdg__files_queue_t *queue, unsigned mark,
+                  const char *path) {
+    tdg__files_node_t *node = tdg__files_node_at(files, path);
+
+    if (node != NULL) {
+        if ((node->flags & mark) != 0)
+            return true;
+        node->flags |= mark;
+        return false;
+    }
+    return queue->count > 0 &&
+           strcmp(queue->list[queue->head + queue->count - 1].path, path) == 0;
+}
+
+/* Where a task cannot be queued, everything is read again. For very many tasks that costs
+ * less, too, and finds the same. */
+static void put(tdg__files_t *files, tdg__files_queue_t *queue, const char *path,
+                unsigned flags) {
+    bool is_scan = (flags & TDG__TASK_SCAN) != 0;
+
+    if (files->source.closing)
+        return;
+    if ((queue->count < TDG__FILES_QUEUE_MAX || is_scan) &&
+        tdg__files_queue_put(queue, path, flags, 0) == 0) {
+        files->scans += is_scan;
+        return;
+    }
+
+    tdg__files_node_t *node = tdg__files_node_at(files, path);
+
+    if (node != NULL)
+        node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
+    if (is_scan && path[0] == '\0')
+        files->rescan_waits = false;
+    files->incomplete = true;
+    tdg__files_schedule(files);
+}
+
+void tdg__files_queue_look(tdg__files_t *files, const char *path, unsigned flags) {
+    put(files, &files->queue, path, flags);
+}
+
+void tdg__files_look(tdg__files_t *files, const char *path, unsigned flags) {
+    if ((flags & TDG__TASK_SCAN) == 0 &&
+        waits(files, &files->queue, TDG__NODE_QUEUED, path))
+        return;
+    put(files, &files->queue, path, flags);
+    pump(files);
+}
+
+void tdg__files_look_later(tdg__files_t *files, const char *path) {
+    if (!waits(files, &files->later, TDG__NODE_LATER, path))
+        put(files, &files->later, path, 0);
+}
+
+void tdg__files_look_now(tdg__files_t *files) {
+    while (files->later.count > 0) {
+        tdg__files_task_t task = tdg__files_queue_take(&files->later);
+        tdg__files_node_t *node = tdg__files_node_at(files, task.path);
+
+        if (node != NULL)
+            node->flags &= ~(unsigned)TDG__NODE_LATER;
+        if (!waits(files, &files->queue, TDG__NODE_QUEUED, task.path))
+            put(files, &files->queue, task.path, 0);
+        tdg__free(task.path);
+    }
+    pump(files);
+}
+
+bool tdg__files_has_links(const tdg__files_t *files) {
+    return files->tree.links > 0 || files->dangling.count > 0;
+}
+
+/* What a link leads to may come where nothing is watched. */
+void tdg__files_note_dangling(tdg__files_t *files, const char *path) {
+    tdg__files_queue_t *dangling = &files->dangling;
+
+    for (size_t i = 0; i < dangling->count; i++)
+        if (strcmp(dangling->list[dangling->head + i].path, path) == 0)
+            return;
+    if (dangling->count >= TDG__FILES_DANGLING)
+        return;
+    if (tdg__files_queue_put(dangling, path, 0, 0) < 0)
+        files->incomplete = true;
+}
+
+/* Each is noted again where it still leads to nothing. */
+static void look_at_dangling(tdg__files_t *files) {
+    while (files->dangling.count > 0) {
+        tdg__files_task_t task = tdg__files_queue_take(&files->dangling);
+
+        if (!waits(files, &files->queue, TDG__NODE_QUEUED, task.path))
+            put(files, &files->queue, task.path, TDG__TASK_TELL | TDG__TASK_AGAIN);
+        tdg__free(task.path);
+    }
+}
+
+bool tdg__files_has(tdg__files_t *files, const char *path) {
+    const tdg__files_node_t *node = tdg__files_node_at(files, path);
+
+    return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0;
+}
+
+/* The targets of links may be where nothing is watched. */
+void tdg__files_look_at_links(tdg__files_t *files) {
+    char path[TDG__FILES_MAX_PATH];
+    size_t left = files->tree.links;
+
+    look_at_dangling(files);
+
+    for (uint32_t id = 1; left > 0 && id < tdg__pool_end(&files->tree.pool); id++) {
+        const tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+
+        if (node == NULL || node->name == NULL || (node->flags & TDG__NODE_IS_LINK) == 0)
+            continue;
+        left--;
+        if (tdg__files_path_of(&files->tree, id, path, sizeof(path)) &&
+            !waits(files, &files->queue, TDG__NODE_QUEUED, path))
+            put(files, &files->queue, path, TDG__TASK_TELL);
+    }
+    pump(files);
+}
+
+/* Whether events of this path are heard of: its folder is known and watched. */
+static bool is_heard(tdg__files_t *files, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char parent[TDG__FILES_MAX_PATH];
+    size_t len = slash != NULL ? (size_t)(slash - path) : 0;
+    const tdg__files_node_t *node;
+
+    memcpy(parent, path, len);
+    parent[len] = '\0';
+    node = tdg__files_node_at(files, parent);
+    return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) != 0 &&
+           node->u.folder.wd >= 0;
+}
+
+/* A file that came and was read before the tree knew of it may go again, perhaps with its
+ * folder, and nothing would ever miss it. So it is read again when the tree has caught
+ * up. */
+void tdg__files_saw(tdg__files_t *files, const char *path) {
+    const tdg__files_node_t *node = tdg__files_node_at(files, path);
+
+    if (files->source.closing ||
+        (node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0))
+        return;
+    if (files->truncated && is_heard(files, path))
+        return; /* the tree will never know it, and need not */
+    if (files->unsure.count >= UNSURE_MAX ||
+        tdg__files_queue_put(&files->unsure, path, 0, 0) < 0)
+        files->all_unsure = true;
+}
+
+static void touch_unsure(tdg__files_t *files) {
+    size_t count = files->unsure.count; /* a touch may add some */
+
+    while (count-- > 0 && files->unsure.count > 0) {
+        tdg__files_task_t task = tdg__files_queue_take(&files->unsure);
+
+        tdg__files_touch(files, task.path, false);
+        tdg__free(task.path);
+    }
+    if (files->all_unsure) {
+        files->all_unsure = false;
+        tdg__source_touch_all(&files->source);
+    }
+}
+
+/* Any piece of work notices that the root is another; one without tasks does that only.
+ */
+void tdg__files_look_at_root(tdg__files_t *files) {
+    files->care = true;
+    pump(files);
+}
+
+/* One that has not begun serves all who ask: while the kernel loses events again and
+ * again, a walk of a large tree would otherwise be followed by as many more. */
+void tdg__files_rescan(tdg__files_t *files) {
+    if (files->source.closing || files->rescan_waits)
+        return;
+    files->rescan_waits = true;
+    tdg__files_look(files, "", TDG__TASK_SCAN | TDG__TASK_DEEP);
+}
+
+/* ---- Pieces ------------------------------------------------------------- */
+
+static void on_idle(uv_idle_t *idle);
+
+static void settle(tdg__files_t *files) {
+    bool is_first = !files->settled;
+
+    files->settled = true;
+    files->tries = 0;
+    tdg__source_is_back(&files->source);
+    if (is_first)
+        tdg__files_armed(files);
+}
+
+/* All reports of a piece are applied. */
+static void end_piece(tdg__files_t *files) {
+    files->piece = TDG__FILES_RESTING;
+    if (files->early_full)
+        files->incomplete = true;
+    files->n_early = 0;
+    files->early_full = false;
+    if (files->scans == 0 && (!files->settled || files->source.away))
+        settle(files);
+    if (files->scans == 0)
+        touch_unsure(files);
+    if (files->source.closing)
+        return;
+    pump(files);
+    if (files->piece == TDG__FILES_RESTING)
+        tdg__files_schedule(files);
+}
+
+static void apply_some(tdg__files_t *files) {
+    bool more = files->walk->n_reports > 0;
+
+    for (int steps = 0; more && steps < STEPS_PER_TURN; steps++) {
+        more = tdg__files_apply_step(files);
+        if (files->source.closing)
+            return;
+    }
+    if (more) {
+        uv_idle_start(&files->idle, on_idle);
+    } else {
+        uv_idle_stop(&files->idle);
+        end_piece(files);
+    }
+}
+
+static void on_idle(uv_idle_t *idle) {
+    apply_some(idle->data);
+}
+
+static void walk_away(tdg__files_t *files) {
+    int error = files->walk->root_error;
+    char why[128];
+
+    drop_tasks(files);
+    files->root_known = false;
+    snprintf(why, sizeof(why), "the folder cannot be opened: %s", strerror(error));
+    if (error == ENOENT && !files->settled && files->tree.files == 0)
+        tdg__source_is_missing(&files->source, "the folder does not exist");
+    else
+        tdg__source_is_away(&files->source, why);
+    if (!files->settled) {
+        /* Who waits is armed: when the folder comes, everything is touched. */
+        files->settled = true;
+        tdg__files_armed(files);
+    }
+    files->tries++;
+    tdg__files_schedule(files);
+}
+
+/* Forgets the tasks that are done, and keeps those that are not for the next piece. */
+static void drop_done(tdg__files_t *files) {
+    tdg__files_walk_t *walk = files->walk;
+
+    for (size_t i = 0; i < walk->n_done; i++) {
+        files->scans -= (walk->tasks[i].flags & TDG__TASK_SCAN) != 0;
+        tdg__free(walk->tasks[i].path);
+    }
+    memmove(walk->tasks, walk->tasks + walk->n_done,
+            (walk->n_tasks - walk->n_done) * sizeof(walk->tasks[0]));
+    walk->n_tasks -= walk->n_done;
+}
+
+static bool is_another_root(tdg__files_t *files) {
+    const tdg__files_walk_t *walk = files->walk;
+    bool was_known = files->root_known;
+    bool is_same = files->root_dev == walk->root_dev && files->root_ino == walk->root_ino;
+
+    files->root_known = true;
+    files->root_dev = walk->root_dev;
+    files->root_ino = walk->root_ino;
+    return was_known && !is_same;
+}
+
+static void after_walk(uv_work_t *work, int status) {
+    tdg__files_t *files = work->data;
+    tdg__files_walk_t *walk = files->walk;
+
+    (void)status;
+    tdg__source_let_go(&files->source);
+    assert(files->piece == TDG__FILES_WALKING);
+    files->piece = TDG__FILES_RESTING;
+    if (files->source.closing) {
+        tdg__files_events_close(files);
+        return;
+    }
+    if (walk->root_error != 0) {
+        walk_away(files);
+        return;
+    }
+    /* Back by itself, and nothing was asked but single paths. */
+    if (is_another_root(files) || (files->source.away && files->scans == 0)) {
+        drop_tasks(files);
+        walk->n_reports = 0;
+        files->at = 0;
+        tdg__files_rescan(files);
+        return;
+    }
+    drop_done(files);
+    if (walk->watch_error != 0)
+        tdg__files_fall_back(files, walk->watch_error);
+    files->piece = TDG__FILES_APPLYING;
+    files->at = 0;
+    apply_some(files);
+}
+
+static void do_walk(uv_work_t *work) {
+    tdg__files_walk(((tdg__files_t *)work->data)->walk);
+}
+
+static void pump(tdg__files_t *files) {
+    tdg__files_walk_t *walk = files->walk;
+
+    if (files->piece != TDG__FILES_RESTING || files->source.closing)
+        return;
+    while (files->queue.count > 0 && walk->n_tasks < TDG__WALK_TASKS) {
+        tdg__files_task_t task = tdg__files_queue_take(&files->queue);
+        tdg__files_node_t *node = tdg__files_node_at(files, task.path);
+
+        if (node != NULL)
+            node->flags &= ~(unsigned)TDG__NODE_QUEUED;
+        if ((task.flags & TDG__TASK_DEEP) != 0 && task.path[0] == '\0')
+            files->rescan_waits = false;
+        walk->tasks[walk->n_tasks++] = task;
+    }
+    if (walk->n_tasks == 0 && !files->care)
+        return;
+    files->care = false;
+    walk->scope = &files->scope;
+    walk->notify_fd = files->notify_fd;
+    files->work.data = files;
+    if (uv_queue_work(files->source.host.loop, &files->work, do_walk, after_walk) != 0) {
+        files->incomplete = true;
+        return;
+    }
+    files->piece = TDG__FILES_WALKING;
+    tdg__source_hold(&files->source);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Polls a URL. While somebody watches a URI, a timer asks for it at an interval, and what
+ * was found last is kept together with its validators (ETag, Last-Modified), so that the
+ * server can say "not modified". Reads ask as well. Nothing is asked, kept or held open
+ * for a URI that nobody watches.
+ *
+ * The first watching asks at once, then after a random part of the interval, then every
+ * interval, give or take a tenth: many resources do not ask at the same moment. While the
+ * server is away the common half tries again, with growing waits; where the server says
+ * Retry-After, nothing is asked before that. */
+#include "source/http/http_source.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json_pointer.h"
+#include "source/http/http_url.h"
+
+/* ---- Options ------------------------------------------------------------ */
+
+static const char *const follows[] = {"no", "same-host", "any", NULL};
+
+#define AT(field) offsetof(struct http, field)
+
+static const tdg__option_t options[] = {
+    {.name = "http",
+     .type = TDG__OPTION_STRING,
+     .offset = AT(url),
+     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
+     .example = "https://status.example/api/v1/health",
+     .help = "The URL to poll, http or https. {name} stands for a variable of the `uri` "
+             "template, behind the host only."},
+    {.name = "every",
+     .type = TDG__OPTION_DURATION,
+     .offset = AT(every_ms),
+     .fallback = "1m",
+     .min = 100,
+     .max = TDG__HTTP_DAY_MS,
+     .example = "30s",
+     .help = "How often to ask while somebody is subscribed; it varies by 10 %."},
+    {.name = "headers",
+     .type = TDG__OPTION_MAP,
+     .offset = AT(headers),
+     .flags = TDG__OPTION_SECRET,
+     .example = "{Accept: application/json}",
+     .help = "Headers to send, such as Authorization. They are sent to the host of the "
+             "URL only."},
+    {.name = "pointer",
+     .type = TDG__OPTION_STRING,
+     .offset = AT(pointer),
+     .flags = TDG__OPTION_RAW,
+     .example = "/components/0",
+     .help = "A JSON Pointer (RFC 6901): only this part of the answer is the content."},
+    {.name = "follow-redirects",
+     .type = TDG__OPTION_CHOICE,
+     .offset = AT(follow),
+     .fallback = "same-host",
+     .choices = follows,
+     .example = "any",
+     .help = "Where redirects may lead. At most 5, and never from https to http."},
+    {.name = "ca-file",
+     .type = TDG__OPTION_PATH,
+     .offset = AT(ca_file),
+     .example = "company-ca.pem",
+     .help = "Certificates to trust, in PEM, in place of the system's."},
+    {.name = "proxy",
+     .type = TDG__OPTION_STRING,
+     .offset = AT(proxy),
+     .flags = TDG__OPTION_SECRET,
+     .example = "http://proxy.example:3128",
+     .help = "The proxy to ask through. Those of the environment are not used."},
+    {.name = NULL},
+};
+
+static int check_url(struct http *http, const tdg__node_t *node,
+                     tdg__problems_t *problems) {
+    const char *uri = http->source.entry.uri;
+    tdg__template_t *template_ = NULL;
+    tdg__parse_error_t error = {0};
+    int rv = 0;
+
+    /* A template that is none is the common half's to tell. */
+    if (uri != NULL && strchr(uri, '{') != NULL)
+        rv = tdg__template_parse(uri, strlen(uri), &template_, &error);
+    if (rv < 0)
+        return rv == TDG_ENOMEM ? rv : 0;
+    rv = tdg__http_url_check(http->url, template_, &error);
+    tdg__template_destroy(template_);
+    if (rv == TDG_EINVAL)
+        tdg__node_option_problem(problems, node, "http", error.text);
+    return rv;
+}
+
+static int check_headers(struct http *http, const tdg__node_t *node,
+                         tdg__problems_t *problems) {
+    const tdg__node_t *map = tdg__node_get(node, "headers");
+    const char *name, *why;
+    json_t *value;
+    int rv = 0;
+
+    json_object_foreach(http->headers, name, value) {
+        if (!tdg__transfer_header_is_fine(name, json_string_value(value), &why)) {
+            tdg__node_key_problem(problems, tdg__node_get(map, name), "%s", why);
+            rv = TDG_EINVAL;
+        }
+    }
+    return rv;
+}
+
+static bool is_proxy(const char *url) {
+    static const char *const schemes[] = {"http://", "https://", "socks5://",
+                                          "socks5h://", NULL};
+
+    for (size_t i = 0; schemes[i] != NULL; i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            return url[strlen(schemes[i])] != '\0';
+    return false;
+}
+
+static int check(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems) {
+    struct http *http = (struct http *)source;
+    tdg__parse_error_t error = {0};
+
+    int rv = check_url(http, node, problems);
+    int other = check_headers(http, node, problems);
+    if (rv == 0)
+        rv = other;
+    if (http->pointer != NULL && tdg__json_pointer_check(http->pointer, &error) < 0)
+        rv = tdg__node_option_problem(problems, node, "pointer", error.text);
+    if (http->proxy != NULL && !is_proxy(http->proxy))
+        rv = tdg__node_option_problem(problems, node, "proxy",
+                                      "a proxy begins with http://, https://, socks5:// "
+                                      "or socks5h://");
+    return rv;
+}
+
+/* ---- Watching ----------------------------------------------------------- */
+
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
+    struct http *http = (struct http *)source;
+
+    /* Nobody could say which URLs there are to poll. */
+    if (target->kind == TDG_TARGET_TEMPLATE)
+        return TDG_ENOTSUP;
+    return tdg__records_add(&http->polls, target->name) != NULL ? 0 : TDG_ENOMEM;
+}
+
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
+    struct http *http = (struct http *)source;
+    struct poll *poll = tdg__records_find(&http->polls, target->name);
+
+    tdg__http_forget(http, poll);
+    tdg__records_remove(&http->polls, &poll->record);
+    tdg__http_rest(http);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int open_(tdg__source_t *source) {
+    struct http *http = (struct http *)source;
+
+    tdg__records_open(&http->polls, source->host.loop);
+    http->polls.timer.data = http;
+    tdg__source_hold(source);
+
+    int rv =
+        tdg__records_init(&http->polls, sizeof(struct poll), tdg__http_poll_due, http);
+    if (rv == 0)
+        rv = tdg__curl_create(source->host.loop, &http->curl);
+    if (rv == 0)
+        tdg__source_hold(source);
+    else
+        tdg__source_log(source, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
+    return rv;
+}
+
+static void on_curl_closed(void *source) {
+    tdg__source_let_go(source);
+}
+
+static void close_(tdg__source_t *source) {
+    struct http *http = (struct http *)source;
+
+    tdg__source_close_handle((uv_handle_t *)&http->polls.timer);
+    if (http->curl != NULL)
+        tdg__curl_close(http->curl, on_curl_closed, http);
+}
+
+static void free_(tdg__source_t *source) {
+    struct http *http = (struct http *)source;
+
+    struct poll *poll;
+
+    for (uint32_t at = 0; (poll = tdg__records_next(&http->polls, &at)) != NULL;)
+        tdg__http_forget(http, poll);
+    tdg__records_done(&http->polls);
+}
+
+const tdg__source_kind_t tdg__source_http = {
+    .name = "http",
+    .help = "Polls a URL, with ETag and Last-Modified where the server has them.",
+    .options = options,
+    .uri_example = "shop://health",
+    .size = sizeof(struct http),
+    .check = check,
+    .open = open_,
+    .close = close_,
+    .watch = watch,
+    .unwatch = unwatch,
+    .fetch = tdg__http_fetch,
+    .cancel = tdg__http_cancel,
+    .free = free_,
+};

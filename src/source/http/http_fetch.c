@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/http/http_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "source/http/http_part.h"
+#include "source/http/http_url.h"
+
+enum {
+    KEEP_OPEN_MS = 30 * 1000, /* connections stay between polls up to this interval */
+    SURE_MS = 2000, /* a page may change again in the second that Last-Modified names */
+};
+
+/* One fetch. */
+struct job {
+    struct http *http;
+    tdg__fetch_t *fetch;
+    tdg__transfer_t *transfer; /* NULL: not running */
+    char *url;
+    bool unconditional;
+    struct found *found;
+
+    uv_work_t work; /* cutting out the part */
+    bool working;
+    tdg__text_t part;
+    int part_status;
+    tdg__parse_error_t part_error;
+};
+
+/* ---- What was found ----------------------------------------------------- */
+
+static char *shown_of(const char *url) {
+    tdg__text_t text;
+
+    tdg__text_init(&text, TDG__HTTP_URL_MAX);
+    tdg__http_url_put_shown(&text, url);
+    if (text.error == 0 && text.data != NULL)
+        return text.data;
+    tdg__text_done(&text);
+    return NULL;
+}
+
+/* Takes the body. NULL: memory is out. */
+static struct found *found_make(tdg__transfer_answer_t *answer, bool is_part) {
+    struct found *found = tdg__calloc(1, sizeof(*found));
+    int64_t now = tdg__wall_ms();
+
+    if (found == NULL)
+        return NULL;
+    found->refs = 1;
+    found->http_status = answer->status;
+    found->updated_ms =
+        answer->modified_ms > 0 && answer->modified_ms < now ? answer->modified_ms : now;
+    found->sure =
+        answer->modified_ms > 0 && answer->date_ms - answer->modified_ms >= SURE_MS;
+    if (!tdg__copy(is_part ? "application/json" : answer->content_type,
+                   &found->mime_type) ||
+        !tdg__copy(answer->etag, &found->etag) ||
+        !tdg__copy(answer->last_modified, &found->last_modified) ||
+        !tdg__copy(answer->url, &found->url)) {
+        tdg__http_found_unref(found);
+        return NULL;
+    }
+    found->shown_url = shown_of(answer->url);
+    found->data = answer->body->data;
+    found->len = answer->body->len;
+    tdg__text_init(answer->body, 0);
+    return found;
+}
+
+static json_t *metadata_of(const struct found *found) {
+    return json_pack("{s:I, s:s*, s:s*, s:s*}", "status", (json_int_t)found->http_status,
+                     "url", found->shown_url, "etag", found->etag, "last_modified",
+                     found->last_modified);
+}
+
+/* ---- Ending a fetch ----------------------------------------------------- */
+
+static void job_free(struct job *job) {
+    tdg__http_found_unref(job->found);
+    tdg__text_done(&job->part);
+    tdg__free(job->url);
+    tdg__free(job);
+}
+
+/* `is_inside`: the text may name the host. */
+static void job_fail_as(struct job *job, int status, int64_t retry_after_ms,
+                        const char *error, bool is_inside) {
+    struct http *http = job->http;
+    tdg__fetch_t *fetch = job->fetch;
+    struct poll *poll = tdg__records_find(&http->polls, fetch->uri);
+    char text[512];
+
+    snprintf(text, sizeof(text), "%s", error); /* it may be a part of the job */
+    if (poll != NULL && (status == TDG_EAWAY || status == TDG_ENOMEM)) {
+        tdg__http_postpone(http, poll, retry_after_ms);
+    } else if (poll != NULL) {
+        tdg__http_forget(http, poll);
+        tdg__http_schedule(http, poll);
+    } else {
+        tdg__http_rest(http);
+    }
+    job_free(job);
+    if (is_inside)
+        tdg__fetch_failed_inside(fetch, status, NULL, "%s", text);
+    else
+        tdg__fetch_failed(fetch, status, "%s", text);
+}
+
+static void job_fail(struct job *job, int status, int64_t retry_after_ms,
+                     const char *error) {
+    job_fail_as(job, status, retry_after_ms, error, false);
+}
+
+#define NO_PART "the answer has no part that `pointer` names"
+
+static void job_done(struct job *job, struct found *found) {
+    struct http *http = job->http;
+    tdg__fetch_t *fetch = job->fetch;
+    struct poll *poll = tdg__records_find(&http->polls, fetch->uri);
+    tdg__content_t content = {.status = found->status,
+                              .error = NO_PART,
+                              .public = NO_PART,
+                              .data = found->data,
+                              .len = found->len,
+                              .mime_type = found->mime_type,
+                              .metadata = metadata_of(found)};
+
+    if (content.metadata == NULL) {
+        job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    tdg__http_found_ref(found);
+    if (poll != NULL) {
+        tdg__http_keep(http, poll, found);
+        tdg__http_schedule(http, poll);
+    } else {
+        tdg__http_rest(http);
+    }
+    content.updated_ms = found->updated_ms;
+    job_free(job);
+    tdg__fetch_done(fetch, &content);
+    tdg__http_found_unref(found);
+}
+
+/* ---- One part only ------------------------------------------------------ */
+
+static void cut_part(uv_work_t *work) {
+    struct job *job = work->data;
+
+    job->part_status =
+        tdg__http_part(job->found->data != NULL ? job->found->data : "", job->found->len,
+                       job->http->pointer, &job->part, &job->part_error);
+}
+
+static void part_is_cut(uv_work_t *work, int status) {
+    struct job *job = work->data;
+    struct found *found = job->found;
+    char text[256];
+    int rv = status < 0 ? TDG_EAWAY : job->part_status;
+
+    job->working = false;
+    if (rv == TDG_EJSON || rv == TDG_ENUMBER) {
+        snprintf(text, sizeof(text), "the answer is not JSON that can be read: %s",
+                 job->part_error.text);
+        job_fail(job, TDG_EINVAL, -1, text);
+    } else if (rv == TDG_ETOOLARGE) {
+        job_fail(job, rv, -1, job->part_error.text);
+    } else if (rv < 0 && rv != TDG_ENOTFOUND) {
+        job_fail(job, rv, -1, tdg_strerror(rv));
+    } else {
+        tdg__free(found->data);
+        found->status = rv;
+        found->data = job->part.data;
+        found->len = job->part.len;
+        tdg__text_init(&job->part, 0);
+        job_done(job, found);
+    }
+}
+
+/* ---- Fetching ----------------------------------------------------------- */
+
+static int start(struct job *job);
+
+/* What an answer without content means. The last row is for all others. */
+static const struct meaning {
+    long from, to;
+    int status;
+    const char *text;
+} meanings[] = {
+    {300, 399, TDG_EINVAL, "a redirect that is not followed"},
+    {401, 401, TDG_EINVAL, "authentication failed; set `headers`"},
+    {403, 403, TDG_EINVAL, "access denied; check `headers`"},
+    {404, 404, TDG_ENOTFOUND, "not found"},
+    {407, 407, TDG_EINVAL, "the proxy requires authentication; check `proxy`"},
+    {408, 408, TDG_EAWAY, "request timed out"},
+    {410, 410, TDG_ENOTFOUND, "removed permanently"},
+    {425, 425, TDG_EAWAY, "too early"},
+    {429, 429, TDG_EAWAY, "too many requests"},
+    {400, 499, TDG_EINVAL, "request refused"},
+    {500, 599, TDG_EAWAY, "server error"},
+    {0, 999, TDG_EAWAY, "unexpected status"},
+};
+
+static void fail_by_status(struct job *job, const tdg__transfer_answer_t *answer) {
+    const struct meaning *meaning = meanings;
+    char text[128];
+
+    while (answer->status < meaning->from || answer->status > meaning->to)
+        meaning++;
+    snprintf(text, sizeof(text), "the server answered %ld: %s", answer->status,
+             meaning->text);
+    job_fail(job, meaning->status, answer->retry_after_ms, text);
+}
+
+static void not_modified(struct job *job) {
+    struct poll *poll = tdg__records_find(&job->http->polls, job->fetch->uri);
+    int rv;
+
+    if (poll != NULL && poll->kept != NULL) {
+        job_done(job, poll->kept);
+        return;
+    }
+    /* The watching has ended meanwhile, and what the server speaks of is gone. */
+    rv = job->unconditional ? TDG_EAWAY : 0;
+    job->unconditional = true;
+    if (rv == 0)
+        rv = start(job);
+    if (rv < 0)
+        job_fail(job, rv, -1,
+                 rv == TDG_EAWAY ? "the server answered 304 to an unconditional request"
+                                 : tdg_strerror(rv));
+}
+
+static void on_answer(void *arg, tdg__transfer_answer_t *answer) {
+    struct job *job = arg;
+
+    job->transfer = NULL;
+    if (answer->result < 0) {
+        /* What could not be reached is in libcurl's words. */
+        job_fail_as(job, answer->result, -1, answer->error, answer->result == TDG_EAWAY);
+        return;
+    }
+    if (answer->status == 304) {
+        not_modified(job);
+        return;
+    }
+    if (answer->status < 200 || answer->status > 299) {
+        fail_by_status(job, answer);
+        return;
+    }
+    job->found = found_make(answer, job->http->pointer != NULL);
+    if (job->found == NULL) {
+        job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    if (job->http->pointer == NULL) {
+        job_done(job, job->found);
+        return;
+    }
+    job->work.data = job;
+    job->working = uv_queue_work(job->http->source.host.loop, &job->work, cut_part,
+                                 part_is_cut) == 0;
+    if (!job->working)
+        job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
+}
+
+static int start(struct job *job) {
+    struct http *http = job->http;
+    const struct poll *poll = tdg__records_find(&http->polls, job->fetch->uri);
+    tdg__transfer_request_t wish = {
+        .url = job->url,
+        .headers = http->headers,
+        .ca_file = http->ca_file,
+        .proxy = http->proxy,
+        .max_bytes = (size_t)http->source.entry.max_size,
+        .timeout_ms = http->source.entry.timeout_ms + 1000,
+        .follow = (tdg__transfer_follow_t)http->follow,
+        .keep_open = poll != NULL && http->every_ms <= KEEP_OPEN_MS,
+    };
+
+    if (poll != NULL && poll->kept != NULL && !job->unconditional) {
+        wish.known_url = poll->kept->url;
+        wish.etag = poll->kept->etag;
+        wish.last_modified = poll->kept->sure ? poll->kept->last_modified : NULL;
+    }
+    return tdg__transfer_begin(http->curl, &wish, on_answer, job, &job->transfer);
+}
+
+static const char *variable(void *arg, const char *name) {
+    return tdg__fetch_variable(arg, name);
+}
+
+static int make_url(struct job *job) {
+    tdg__text_t text;
+
+    tdg__text_init(&text, TDG__HTTP_URL_MAX);
+
+    int rv = tdg__http_url_expand(job->http->url, variable, job->fetch, &text);
+    if (rv < 0)
+        tdg__text_done(&text);
+    else
+        job->url = text.data;
+    return rv == TDG_ETOOLARGE ? TDG_ENOTFOUND : rv;
+}
+
+void tdg__http_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct http *http = (struct http *)source;
+    const struct poll *poll = tdg__records_find(&http->polls, fetch->uri);
+    int64_t left = poll != NULL ? poll->not_before_ms - tdg__http_now(http) : 0;
+    struct job *job;
+
+    if (left > 0) {
+        tdg__fetch_failed(fetch, TDG_EAWAY,
+                          "the server asked for no requests for another %" PRId64 " s",
+                          (left + 999) / 1000);
+        return;
+    }
+    job = tdg__calloc(1, sizeof(*job));
+    if (job == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    job->http = http;
+    job->fetch = fetch;
+    fetch->state = job;
+    tdg__text_init(&job->part, (size_t)source->entry.max_size);
+
+    int rv = make_url(job);
+    if (rv == 0)
+        rv = start(job);
+    if (rv < 0)
+        job_fail(job, rv, -1, tdg_strerror(rv));
+}
+
+void tdg__http_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct job *job = fetch->state;
+
+    (void)source;
+    if (job->working) { /* part_is_cut() follows in any case */
+        uv_cancel((uv_req_t *)&job->work);
+        return;
+    }
+    tdg__transfer_cancel(job->transfer);
+    job->transfer = NULL;
+    job_fail(job, TDG_EAWAY, -1, "cancelled");
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/http/http_url.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include <curl/curl.h>
+
+#include <tidings/error.h>
+
+#include "base/template_expand.h"
+
+enum { MAX_NAME = 256 };
+
+/* ---- Variables ---------------------------------------------------------- */
+
+/* Where the path (or the query) begins: behind "scheme://host". */
+static size_t authority_end(const char *url) {
+    const char *host = strstr(url, "://");
+    size_t at = host != NULL ? (size_t)(host + 3 - url) : 0;
+
+    return at + strcspn(url + at, "/?#");
+}
+
+/* The variable at `open`, a '{'. Stores its name and returns what comes behind its '}';
+ * NULL: it is none. */
+static const char *read_variable(const char *open, char name[MAX_NAME]) {
+    size_t len = strcspn(open + 1, "{}");
+
+    if (open[len + 1] != '}' || len == 0 || len >= MAX_NAME)
+        return NULL;
+    memcpy(name, open + 1, len);
+    name[len] = '\0';
+    return open + len + 2;
+}
+
+/* Appends the URL, with what `value` says in the places of its variables. */
+static int replace(const char *url, tdg__http_url_value_fn value, void *arg,
+                   tdg__text_t *out) {
+    static const char hex[] = "0123456789ABCDEF";
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~";
+    char name[MAX_NAME];
+
+    while (*url != '\0') {
+        size_t len = strcspn(url, "{");
+
+        tdg__text_add(out, url, len);
+        url += len;
+        if (*url == '\0')
+            break;
+        url = read_variable(url, name);
+        if (url == NULL)
+            return TDG_EINVAL;
+
+        const char *text = value(arg, name);
+
+        for (; text != NULL && *text != '\0' && out->error == 0; text++) {
+            unsigned char c = (unsigned char)*text;
+            char triplet[3] = {'%', hex[c >> 4], hex[c & 0xf]};
+
+            if (strchr(plain, c) != NULL)
+                tdg__text_add(out, text, 1);
+            else
+                tdg__text_add(out, triplet, 3);
+        }
+    }
+    return out->error;
+}
+
+/* ---- The shape of a path ------------------------------------------------ */
+
+/* How many bytes the separator here has; 0: it is none. */
+static size_t separator(const char *at) {
+    if (*at == '/' || *at == '\\')
+        return 1;
+    return strncasecmp(at, "%2f", 3) == 0 || strncasecmp(at, "%5c", 3) == 0 ? 3 : 0;
+}
+
+static size_t dot(const char *at) {
+    return *at == '.' ? 1 : strncasecmp(at, "%2e", 3) == 0 ? 3 : 0;
+}
+
+static bool is_end(const char *at) {
+    return *at == '\0' || *at == '?' || *at == '#' || separator(at) > 0;
+}
+
+/* Whether a segment of the path is "." or "..", however it is written. */
+static bool has_dot_segment(const char *path) {
+    while (*path != '\0' && *path != '?' && *path != '#') {
+        const char *at = path + separator(path);
+
+        if (dot(at) > 0) {
+            const char *behind = at + dot(at);
+
+            if (is_end(behind) || (dot(behind) > 0 && is_end(behind + dot(behind))))
+                return true;
+        }
+        for (path = at; !is_end(path);)
+            path++;
+    }
+    return false;
+}
+
+/* ---- Using a URL -------------------------------------------------------- */
+
+struct filler {
+    tdg__http_url_value_fn value;
+    void *arg;
+    const tdg__text_t *out;
+    size_t begin; /* of the URL in there */
+    bool missing; /* a value in the path */
+};
+
+static bool is_in_path(const struct filler *filler) {
+    const tdg__text_t *out = filler->out;
+
+    return out->data == NULL ||
+           memchr(out->data + filler->begin, '?', out->len - filler->begin) == NULL;
+}
+
+static const char *filled(void *arg, const char *name) {
+    struct filler *filler = arg;
+    const char *text = filler->value(filler->arg, name);
+
+    if ((text == NULL || *text == '\0') && is_in_path(filler))
+        filler->missing = true;
+    return text;
+}
+
+int tdg__http_url_expand(const char *url, tdg__http_url_value_fn value, void *arg,
+                         tdg__text_t *out) {
+    size_t begin = out->len;
+    struct filler filler = {.value = value, .arg = arg, .out = out, .begin = begin};
+
+    int rv = replace(url, filled, &filler, out);
+    if (rv < 0)
+        return rv;
+    if (out->data == NULL || filler.missing ||
+        has_dot_segment(out->data + begin + authority_end(out->data + begin)))
+        return TDG_ENOTFOUND;
+    return 0;
+}
+
+/* ---- Checking it -------------------------------------------------------- */
+
+static const char *stand_in(void *arg, const char *name) {
+    (void)arg, (void)name;
+    return "x";
+}
+
+static bool has_variable(const tdg__template_t *template_, const char *wanted) {
+    const char *name;
+    size_t len = 0;
+
+    for (size_t i = 0; (name = tdg__template_name(template_, i, &len)) != NULL; i++)
+        if (strlen(wanted) == len && memcmp(wanted, name, len) == 0)
+            return true;
+    return false;
+}
+
+static int check_variables(const char *url, const tdg__template_t *template_,
+                           tdg__parse_error_t *error) {
+    size_t host_end = authority_end(url);
+    const char *at = url + strcspn(url, "{}"), *behind;
+    char name[MAX_NAME];
+
+    for (; *at != '\0'; at = behind + strcspn(behind, "{}")) {
+        size_t offset = (size_t)(at - url);
+
+        behind = *at == '{' ? read_variable(at, name) : NULL;
+        if (behind == NULL)
+            return tdg__parse_fail(error, TDG_EINVAL, offset,
+                                   "a variable is written {name}; a brace is %%7B or "
+                                   "%%7D");
+        if (offset < host_end)
+            return tdg__parse_fail(error, TDG_EINVAL, offset,
+                                   "a variable cannot be part of scheme, host or port");
+        if (template_ == NULL || !has_variable(template_, name))
+            return tdg__parse_fail(error, TDG_EINVAL, offset,
+                                   "`uri` has no variable {%s}", name);
+    }
+    return 0;
+}
+
+static bool has_part(CURLU *parsed, CURLUPart what) {
+    char *text = NULL;
+    bool has = curl_url_get(parsed, what, &text, 0) == CURLUE_OK;
+
+    curl_free(text);
+    return has;
+}
+
+static bool is_scheme(const char *scheme) {
+    return scheme != NULL &&
+           (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+}
+
+/* Both slashes: libcurl finds a host behind one as well, and we would take it for the
+ * path, where a client may choose. */
+static bool begins_right(const char *url) {
+    return strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
+}
+
+/* The URL without variables. */
+static int check_plain(const char *url, tdg__parse_error_t *error) {
+    int rv = 0;
+    CURLU *parsed = curl_url();
+
+    if (parsed == NULL)
+        return TDG_ENOMEM;
+    if (!begins_right(url) || curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK)
+        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
+                             "this is not a URL that begins with http:// or https://");
+    else if (has_part(parsed, CURLUPART_USER) || has_part(parsed, CURLUPART_PASSWORD))
+        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
+                             "a user name cannot be part of the URL; put it into "
+                             "`headers`, as Authorization");
+    else if (has_part(parsed, CURLUPART_FRAGMENT) || strchr(url, '#') != NULL)
+        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
+                             "a fragment (#...) is never sent to a server");
+    else if (has_dot_segment(url + authority_end(url)))
+        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
+                             "the path has a segment that is `.` or `..`");
+    curl_url_cleanup(parsed);
+    return rv;
+}
+
+int tdg__http_url_check(const char *url, const tdg__template_t *template_,
+                        tdg__parse_error_t *error) {
+    tdg__text_t plain;
+
+    int rv = check_variables(url, template_, error);
+    if (rv < 0)
+        return rv;
+    tdg__text_init(&plain, TDG__HTTP_URL_MAX);
+    rv = replace(url, stand_in, NULL, &plain);
+    if (rv == TDG_ETOOLARGE)
+        rv = tdg__parse_fail(error, TDG_EINVAL, TDG__HTTP_URL_MAX,
+                             "a URL has at most %d bytes", TDG__HTTP_URL_MAX);
+    if (rv == 0)
+        rv = check_plain(plain.data != NULL ? plain.data : "", error);
+    tdg__text_done(&plain);
+    return rv;
+}
+
+/* ---- Comparing ---------------------------------------------------------- */
+
+struct origin {
+    CURLU *parsed;
+    char *scheme, *host, *port;
+    bool secure;
+};
+
+static bool origin_read(struct origin *origin, const char *url) {
+    *origin = (struct origin){.parsed = curl_url()};
+    if (origin->parsed == NULL ||
+        curl_url_set(origin->parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) !=
+            CURLUE_OK ||
+        curl_url_get(origin->parsed, CURLUPART_SCHEME, &origin->scheme, 0) != CURLUE_OK ||
+        !is_scheme(origin->scheme) ||
+        curl_url_get(origin->parsed, CURLUPART_HOST, &origin->host, 0) != CURLUE_OK ||
+        curl_url_get(origin->parsed, CURLUPART_PORT, &origin->port, CURLU_DEFAULT_PORT) !=
+            CURLUE_OK)
+        return false;
+    origin->secure = strcmp(origin->scheme, "https") == 0;
+    return true;
+}
+
+static void origin_done(struct origin *origin) {
+    curl_free(origin->scheme);
+    curl_free(origin->host);
+    curl_free(origin->port);
+    curl_url_cleanup(origin->parsed);
+}
+
+static tdg__http_hop_t compare(const struct origin *from, const struct origin *to) {
+    bool upgrade = !from->secure && to->secure;
+
+    if (from->secure && !to->secure)
+        return TDG__HOP_REFUSED;
+    if (strcasecmp(from->host, to->host) != 0)
+        return TDG__HOP_OTHER;
+    if (upgrade)
+        return strcmp(from->port, "80") == 0 && strcmp(to->port, "443") == 0
+                   ? TDG__HOP_SAME
+                   : TDG__HOP_OTHER;
+    return strcmp(from->port, to->port) == 0 ? TDG__HOP_SAME : TDG__HOP_OTHER;
+}
+
+tdg__http_hop_t tdg__http_url_hop(const char *from, const char *to) {
+    struct origin a, b = {0};
+    tdg__http_hop_t hop = TDG__HOP_REFUSED;
+
+    if (origin_read(&a, from) && origin_read(&b, to))
+        hop = compare(&a, &b);
+    origin_done(&a);
+    origin_done(&b);
+    return hop;
+}
+
+void tdg__http_url_put_shown(tdg__text_t *out, const char *url) {
+    CURLU *parsed = curl_url();
+    char *shown = NULL;
+
+    if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        curl_url_set(parsed, CURLUPART_USER, NULL, 0) == CURLUE_OK &&
+        curl_url_set(parsed, CURLUPART_PASSWORD, NULL, 0) == CURLUE_OK &&
+        curl_url_set(parsed, CURLUPART_OPTIONS, NULL, 0) == CURLUE_OK &&
+        curl_url_set(parsed, CURLUPART_QUERY, NULL, 0) == CURLUE_OK &&
+        curl_url_set(parsed, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
+        curl_url_get(parsed, CURLUPART_URL, &shown, 0) == CURLUE_OK)
+        tdg__text_put(out, shown);
+    curl_free(shown);
+    curl_url_cleanup(parsed);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Taking the place of another source, in a reload. Where both look at tables, the first
+ * look of the new one is compared with what the old one knew. A query has no such list:
+ * there the connection of the old source goes on listening for the new one, until that
+ * one listens itself and the old one has said all that it heard before:
+ *
+ *     old:  LISTEN ──── notifications ──▶ heir ── SELECT 1, twice ──▶ closed
+ *     new:        connecting ──── LISTEN ────────┘
+ *
+ * A reload may come before that, so there may be several, each with the next one as its
+ * heir. They end one after the other, the oldest first: what it hears goes through the
+ * others, of which some have never listened. */
+#include "source/postgres/pg_source.h"
+
+/* What comes with the answer to the first query is taken after it, before the next. */
+enum { ROUNDS = 2 };
+
+static void relay(tdg__pg_source_t *p, tdg__pg_source_t *before) {
+    if (!p->plan.listens) /* nothing would ever end it */
+        return;
+    if (p->plan.by_table || before->plan.by_table ||
+        !tdg__source_template_is_watched(&before->source) ||
+        (before->listening != TDG__PG_LISTENING && before->before == NULL))
+        return;
+    p->before = before;
+    before->heir = p;
+}
+
+/* That it is another table does not matter: what differs is looked at. */
+bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source, *before = (tdg__pg_source_t *)from;
+
+    if (source->template_ == NULL)
+        return false; /* one row is looked at anyway */
+    if (!before->baseline || !p->plan.by_table) {
+        relay(p, before);
+        return false;
+    }
+    p->seen = before->seen;
+    p->baseline = true;
+    before->seen = (tdg__pg_seen_t){.max = 0};
+    before->baseline = false;
+    return true;
+}
+
+void tdg__pg_source_each(const tdg__source_t *source,
+                         void (*visit)(void *arg, const char *uri), void *arg) {
+    const tdg__pg_source_t *p = (const tdg__pg_source_t *)source;
+
+    if (p->baseline)
+        tdg__pg_seen_each(&p->seen, visit, arg);
+}
+
+/* The old one may have taken the place of another one itself. */
+void tdg__pg_relay_stop(tdg__pg_source_t *p) {
+    tdg__pg_source_t *before = p->before;
+
+    if (before == NULL)
+        return;
+    p->before = NULL;
+    before->heir = NULL;
+    tdg__pg_relay_stop(before);
+    tdg__pg_close(before->pg);
+}
+
+/* Somebody who comes after it listens. */
+static bool is_relieved(const tdg__pg_source_t *p) {
+    const tdg__pg_source_t *at = p->heir;
+
+    while (at != NULL && at->listening != TDG__PG_LISTENING)
+        at = at->heir;
+    return at != NULL;
+}
+
+static void ask(tdg__pg_source_t *oldest);
+
+/* Ends it, and those after it, as far as they are relieved. */
+static void end_oldest(tdg__pg_source_t *oldest) {
+    while (is_relieved(oldest) && !oldest->ending) {
+        tdg__pg_source_t *heir = oldest->heir;
+
+        oldest->ending = true;
+        if (oldest->listening == TDG__PG_LISTENING &&
+            tdg__pg_state(oldest->pg) == TDG__PG_UP) {
+            ask(oldest);
+            return;
+        }
+        tdg__pg_relay_stop(heir);
+        oldest = heir;
+    }
+}
+
+static void on_answer(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
+    tdg__pg_source_t *oldest = query->user, *heir = oldest->heir;
+
+    if (heir == NULL)
+        return; /* it is being closed */
+    if (end->status == 0 && ++oldest->rounds < ROUNDS) {
+        ask(oldest);
+        return;
+    }
+    tdg__pg_relay_stop(heir);
+    end_oldest(heir);
+}
+
+static void ask(tdg__pg_source_t *oldest) {
+    oldest->last = (tdg__pg_query_t){.sql = "SELECT 1",
+                                     .done = on_answer,
+                                     .user = oldest,
+                                     .limit_ms = oldest->probe_ms};
+    tdg__pg_submit(oldest->pg, &oldest->last, false);
+}
+
+void tdg__pg_relay_end(tdg__pg_source_t *p) {
+    while (p->before != NULL)
+        p = p->before;
+    end_oldest(p);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A source of the kind postgres from inside: what postgres.c (options, life), pg_watch.c
+ * (the connection, listening, watching) and pg_fetch.c (reading) share. Nobody else
+ * includes this. */
+#ifndef TDG_SOURCE_PG_SOURCE_H
+#define TDG_SOURCE_PG_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "base/text.h"
+#include "source/common/source.h"
+#include "source/postgres/pg_conn.h"
+#include "source/postgres/pg_plan.h"
+#include "source/postgres/pg_seen.h"
+
+/* Rows of which we remember what happened to them. */
+enum { TDG__PG_MAX_OPS = 10000 };
+
+enum { TDG__PG_STATE = 80 };
+
+typedef struct tdg__pg_source tdg__pg_source_t;
+
+/* Timers. */
+enum {
+    TDG__PG_RETRY, /* runs: the server is away, and not asked before this ends */
+    TDG__PG_IDLE,
+    TDG__PG_EVERY,
+    TDG__PG_PROBE,
+    TDG__PG_TIMERS
+};
+
+typedef enum tdg__pg_listening {
+    TDG__PG_DEAF,
+    TDG__PG_ASKED,
+    TDG__PG_LISTENING
+} tdg__pg_listening_t;
+
+struct tdg__pg_source {
+    tdg__source_t source; /* first */
+
+    char *conninfo, *table, **keys, *query, *channel; /* options */
+    int64_t every_ms, max_rows, max_keys, idle_ms, connect_ms, probe_ms;
+    int format, shape;
+
+    tdg__pg_plan_t plan;
+    tdg__pg_t *pg; /* NULL: not open */
+    uv_timer_t timers[TDG__PG_TIMERS];
+    unsigned tries;
+
+    tdg__pg_listening_t listening;
+    bool unlistening, probing, checking; /* these queries are under way */
+    tdg__pg_query_t listen, unlisten, probe, check;
+
+    tdg__pg_seen_t seen; /* what the table held; empty unless the template is watched */
+    bool baseline;       /* `seen` was taken */
+    tdg__pg_seen_t seen_now; /* being taken */
+    bool comparing;          /* that query is under way */
+    bool compare_again;
+    bool said_table;           /* why the table cannot be looked at */
+    char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
+    char state_now[TDG__PG_STATE];
+    bool check_again, altered; /* DDL was notified: while `check` was under way, since */
+    char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
+    tdg__pg_query_t snapshot;
+    tdg__pg_source_t *before; /* whose connection listens for us; NULL: none does */
+    tdg__pg_source_t *heir;   /* for whom ours listens, though we are closing */
+    bool ending;              /* that comes to its end */
+    int rounds;
+    tdg__pg_query_t last;
+    tdg__pg_seen_t ops; /* what was last told to happen to a URI */
+    tdg__text_t uri;    /* scratch */
+};
+
+/* What the connection calls, with the source as its user. (pg_watch.c) */
+void tdg__pg_source_up(void *user);
+void tdg__pg_source_down(void *user, const char *why);
+void tdg__pg_source_notified(void *user, const char *payload);
+
+/* Somebody has use for the connection: it is opened, unless the server is away and its
+ * time has not come. The use is over: it may go after a while. */
+void tdg__pg_source_need(tdg__pg_source_t *p);
+void tdg__pg_source_rest(tdg__pg_source_t *p);
+bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
+
+/* We listen: the sources before us need not do so for us any longer, once they have told
+ * what they heard. They need not, whatever they have heard. (pg_past.c) */
+void tdg__pg_relay_end(tdg__pg_source_t *p);
+void tdg__pg_relay_stop(tdg__pg_source_t *p);
+
+/* Of the table of functions of a kind. */
+int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target);
+void tdg__pg_source_unwatch(tdg__source_t *source, const tdg_target_t *target);
+bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from);
+void tdg__pg_source_each(const tdg__source_t *source,
+                         void (*visit)(void *arg, const char *uri), void *arg);
+void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch); /* pg_fetch.c */
+void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+#include "source/postgres/pg_sql.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+
+/* ---- Parameters --------------------------------------------------------- */
+
+struct lexer {
+    const char *text;
+    size_t len;
+    size_t at;
+    tdg__pg_sql_t *sql;
+    tdg__text_t out;
+    tdg__parse_error_t *error;
+};
+
+static char peek(const struct lexer *l, size_t ahead) {
+    return l->len - l->at > ahead ? l->text[l->at + ahead] : '\0';
+}
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (unsigned char)c >= 0x80;
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static void copy(struct lexer *l, size_t len) {
+    tdg__text_add(&l->out, l->text + l->at, len);
+    l->at += len;
+}
+
+static int unfinished(struct lexer *l, size_t start, const char *what) {
+    return tdg__parse_fail(l->error, TDG_EINVAL, start, "this %s does not end", what);
+}
+
+/* From the opening quote on. A doubled quote is one inside; so is one behind a backslash
+ * where `escapes`. */
+static int lex_quoted(struct lexer *l, char quote, bool escapes) {
+    size_t start = l->at;
+
+    copy(l, 1);
+    while (l->at < l->len) {
+        if (peek(l, 0) == '\\' && escapes && l->len - l->at > 1)
+            copy(l, 2);
+        else if (peek(l, 0) != quote)
+            copy(l, 1);
+        else if (peek(l, 1) == quote)
+            copy(l, 2);
+        else {
+            copy(l, 1);
+            return 0;
+        }
+    }
+    return unfinished(l, start, quote == '"' ? "name in quotes" : "string");
+}
+
+/* A string goes on behind a line break, with the rules of its first part. */
+static bool string_goes_on(const struct lexer *l) {
+    size_t at = l->at;
+    bool newline = false;
+
+    while (at < l->len && l->text[at] != '\0' && strchr(" \t\r\n\f", l->text[at])) {
+        newline |= l->text[at] == '\n' || l->text[at] == '\r';
+        at++;
+    }
+    return newline && at < l->len && l->text[at] == '\'';
+}
+
+static int lex_escape_string(struct lexer *l) {
+    int rv = lex_quoted(l, '\'', true);
+
+    while (rv == 0 && string_goes_on(l)) {
+        while (peek(l, 0) != '\'')
+            copy(l, 1);
+        rv = lex_quoted(l, '\'', true);
+    }
+    return rv;
+}
+
+static int lex_block_comment(struct lexer *l) {
+    size_t start = l->at, depth = 0;
+
+    do {
+        if (peek(l, 0) == '/' && peek(l, 1) == '*') {
+            depth++;
+            copy(l, 2);
+        } else if (peek(l, 0) == '*' && peek(l, 1) == '/') {
+            depth--;
+            copy(l, 2);
+        } else if (l->at < l->len) {
+            copy(l, 1);
+        } else {
+            return unfinished(l, start, "comment");
+        }
+    } while (depth > 0);
+    return 0;
+}
+
+static int lex_line_comment(struct lexer *l) {
+    while (l->at < l->len && peek(l, 0) != '\n' && peek(l, 0) != '\r')
+        copy(l, 1);
+    return 0;
+}
+
+/* At a '$' that is not part of a name: $tag$…$tag$, or $1. */
+static int lex_dollar(struct lexer *l) {
+    size_t start = l->at, tag = 1;
+
+    if (is_digit(peek(l, 1)))
+        return tdg__parse_fail(l->error, TDG_EINVAL, start,
+                               "parameters have names here, such as :id, not numbers");
+    while (is_letter(peek(l, tag)) || (tag > 1 && is_digit(peek(l, tag))))
+        tag++;
+    if (peek(l, tag) != '$') {
+        copy(l, 1);
+        return 0;
+    }
+
+    tag++;
+    copy(l, tag);
+    for (; l->len - l->at >= tag; copy(l, 1)) {
+        if (memcmp(l->text + l->at, l->text + start, tag) == 0) {
+            copy(l, tag);
+            return 0;
+        }
+    }
+    return unfinished(l, start, "dollar quote");
+}
+
+/* The number of a parameter, from 1; a name that is new gets the next. 0: out of memory
+ * or too many. */
+static size_t number_of(tdg__pg_sql_t *sql, const char *name, size_t len) {
+    for (size_t i = 0; i < sql->count; i++)
+        if (strlen(sql->names[i]) == len && memcmp(sql->names[i], name, len) == 0)
+            return i + 1;
+
+    if (sql->count == TDG__TEMPLATE_MAX_NAMES)
+        return 0;
+    sql->names[sql->count] = tdg__calloc(1, len + 1);
+    if (sql->names[sql->count] == NULL)
+        return 0;
+    memcpy(sql->names[sql->count], name, len);
+    return ++sql->count;
+}
+
+static int lex_colon(struct lexer *l) {
+    size_t len = 0, number;
+
+    if (peek(l, 1) == ':' || peek(l, 1) == '=') {
+        copy(l, 2);
+        return 0;
+    }
+    if (!is_letter(peek(l, 1))) {
+        copy(l, 1);
+        return 0;
+    }
+
+    while (is_letter(peek(l, 1 + len)) || is_digit(peek(l, 1 + len)))
+        len++;
+    number = number_of(l->sql, l->text + l->at + 1, len);
+    if (number == 0 && l->sql->count == TDG__TEMPLATE_MAX_NAMES)
+        return tdg__parse_fail(l->error, TDG_EINVAL, l->at,
+                               "more than %d different parameters",
+                               TDG__TEMPLATE_MAX_NAMES);
+    if (number == 0)
+        return TDG_ENOMEM;
+
+    tdg__text_put(&l->out, "$");
+    tdg__text_put_u64(&l->out, number);
+    l->at += 1 + len;
+    /* `:a1` beside a digit would become another number. A name has taken all digits. */
+    return 0;
+}
+
+/* A word: a name or a keyword. One letter may begin a string of another kind. */
+static int lex_word(struct lexer *l) {
+    size_t start = l->at;
+
+    while (is_letter(peek(l, 0)) || is_digit(peek(l, 0)) || peek(l, 0) == '$')
+        copy(l, 1);
+    if (l->at - start == 1 && (l->text[start] == 'e' || l->text[start] == 'E') &&
+        peek(l, 0) == '\'')
+        return lex_escape_string(l);
+    return 0;
+}
+
+static int lex_one(struct lexer *l) {
+    char c = peek(l, 0);
+
+    if (c == '\0')
+        return tdg__parse_fail(l->error, TDG_EINVAL, l->at, "a NUL byte");
+    if (c == '\'' || c == '"')
+        return lex_quoted(l, c, false);
+    if (c == '-' && peek(l, 1) == '-')
+        return lex_line_comment(l);
+    if (c == '/' && peek(l, 1) == '*')
+        return lex_block_comment(l);
+    if (c == '$')
+        return lex_dollar(l);
+    if (c == ':')
+        return lex_colon(l);
+    if (is_letter(c))
+        return lex_word(l);
+    copy(l, 1);
+    return 0;
+}
+
+int tdg__pg_sql_parse(const char *sql, size_t len, tdg__pg_sql_t *ret,
+                      tdg__parse_error_t *error) {
+    tdg__pg_sql_t result = {NULL, {NULL}, 0};
+    struct lexer l = {.text = sql, .len = len, .sql = &result, .error = error};
+    int rv = 0;
+
+    if (len > TDG__PG_SQL_MAX)
+        return tdg__parse_fail(error, TDG_ETOOLARGE, 0, "a query has at most %d bytes",
+                               TDG__PG_SQL_MAX);
+
+    /* A name of one letter may become "$16". */
+    tdg__text_init(&l.out, 2 * TDG__PG_SQL_MAX);
+    tdg__text_add(&l.out, "", 0);
+    while (rv == 0 && l.at < len && l.out.error == 0)
+        rv = lex_one(&l);
+    if (rv == 0)
+        rv = l.out.error;
+    result.text = l.out.data;
+    if (rv < 0) {
+        tdg__pg_sql_done(&result);
+        return rv;
+    }
+    *ret = result;
+    return 0;
+}
+
+void tdg__pg_sql_done(tdg__pg_sql_t *sql) {
+    tdg__free(sql->text);
+    for (size_t i = 0; i < sql->count; i++)
+        tdg__free(sql->names[i]);
+    *sql = (tdg__pg_sql_t){NULL, {NULL}, 0};
+}
+
+/* ---- Names -------------------------------------------------------------- */
+
+const char *tdg__pg_name_parse(const char *text, char stop, char ret[TDG__PG_NAME_SIZE],
+                               tdg__parse_error_t *error) {
+    const char *at = text;
+    bool quoted = *at == '"';
+    size_t len = 0;
+
+    if (quoted)
+        at++;
+    for (; *at != '\0'; at++) {
+        char c = *at;
+
+        if (quoted && c == '"' && *++at != '"') {
+            quoted = false;
+            break;
+        }
+        if (!quoted && text[0] != '"') {
+            if (c == stop)
+                break;
+            if (!is_letter(c) && !(at > text && (is_digit(c) || c == '$'))) {
+                tdg__parse_fail(error, TDG_EINVAL, (size_t)(at - text),
+                                "'%c' is not part of a plain name; put the name in "
+                                "double quotes",
+                                c);
+                return NULL;
+            }
+            if (c >= 'A' && c <= 'Z')
+                c = (char)(c | 0x20);
+        }
+        if (len == TDG__PG_NAME_MAX) {
+            tdg__parse_fail(error, TDG_EINVAL, (size_t)(at - text),
+                            "a name has at most %d bytes", TDG__PG_NAME_MAX);
+            return NULL;
+        }
+        ret[len++] = c;
+    }
+
+    ret[len] = '\0';
+    if (quoted || len == 0 || (*at != '\0' && *at != stop)) {
+        tdg__parse_fail(error, TDG_EINVAL, (size_t)(at - text), "%s",
+                        quoted     ? "the closing quote is missing"
+                        : len == 0 ? "a name is empty"
+                                   : "the name continues after its closing quote");
+        return NULL;
+    }
+    return at;
+}
+
+int tdg__pg_table_parse(const char *text, tdg__pg_table_t *ret,
+                        tdg__parse_error_t *error) {
+    tdg__pg_table_t table = {"public", ""};
+    const char *at = tdg__pg_name_parse(text, '.', table.name, error);
+
+    if (at != NULL && *at == '.') {
+        memcpy(table.schema, table.name, sizeof(table.schema));
+        at = tdg__pg_name_parse(at + 1, '\0', table.name, error);
+    }
+    if (at == NULL)
+        return TDG_EINVAL;
+    *ret = table;
+    return 0;
+}
+
+/* FNV-1a: the name must be the same on every machine and in every process, so it cannot
+ * be the keyed hash; nobody gains by a collision but the owner of both tables. */
+static uint64_t name_hash(const char *text) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Where to cut so that no UTF-8 sequence is broken. */
+static size_t cut_before(const char *text, size_t at) {
+    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
+void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]) {
+    enum { HASH = 16 };
+    char full[sizeof("tidings__") + 2 * TDG__PG_NAME_SIZE];
+    int len = snprintf(full, sizeof(full), "tidings_%s_%s", table->schema, table->name);
+    size_t cut;
+
+    if (len <= TDG__PG_NAME_MAX) {
+        memcpy(ret, full, (size_t)len + 1);
+        return;
+    }
+    cut = cut_before(full, TDG__PG_NAME_MAX - HASH - 1);
+    snprintf(ret, TDG__PG_NAME_SIZE, "%.*s_%016llx", (int)cut, full,
+             (unsigned long long)name_hash(full));
+}
+
+static void put_doubled(tdg__text_t *out, const char *text, char quote) {
+    tdg__text_add(out, &quote, 1);
+    for (; *text != '\0'; text++) {
+        if (*text == quote)
+            tdg__text_add(out, &quote, 1);
+        tdg__text_add(out, text, 1);
+    }
+    tdg__text_add(out, &quote, 1);
+}
+
+void tdg__pg_put_name(tdg__text_t *out, const char *name) {
+    put_doubled(out, name, '"');
+}
+
+void tdg__pg_put_table(tdg__text_t *out, const tdg__pg_table_t *table) {
+    tdg__pg_put_name(out, table->schema);
+    tdg__text_put(out, ".");
+    tdg__pg_put_name(out, table->name);
+}
+
+void tdg__pg_put_literal(tdg__text_t *out, const char *value) {
+    if (strchr(value, '\\') == NULL) {
+        put_doubled(out, value, '\'');
+        return;
+    }
+
+    /* E'…' means the same under every setting. */
+    tdg__text_put(out, " E'");
+    for (; *value != '\0'; value++) {
+        if (*value == '\'' || *value == '\\')
+            tdg__text_add(out, value, 1);
+        tdg__text_add(out, value, 1);
+    }
+    tdg__text_put(out, "'");
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows of PostgreSQL as resources.
+ *
+ * One connection per source serves reads and LISTEN alike, one statement after the other:
+ * what is read after LISTEN is as new as any notification that follows, and that order
+ * needs one connection. It is opened when somebody reads or watches, and closed when
+ * nobody has for a while.
+ *
+ *     down ── read, watch, retry ──▶ connecting ──▶ up ──▶ LISTEN ──▶ snapshot ──▶ armed
+ *      ▲                                 │           │        └ where a template is
+ * watched └──── wait, longer each time ◀────┴── lost ◀──┘
+ *
+ * Notifications that come while nobody listens are gone. So whatever is watched is looked
+ * at again after an outage; and for a watched template the table is compared with the
+ * digests of its rows from before (pg_seen.h), for which LISTEN comes first and the
+ * comparison before any other read. */
+#include "base/alloc.h"
+#include "source/postgres/pg_params.h"
+#include "source/postgres/pg_source.h"
+
+enum { DAY_MS = 24 * 60 * 60 * 1000 };
+
+static const char *const formats[] = {"json", "csv", NULL};
+static const char *const shapes[] = {"auto", "row", "rows", NULL};
+
+#define FIELD(name) offsetof(tdg__pg_source_t, name)
+
+static const tdg__option_t options[] = {
+    {.name = "postgres",
+     .type = TDG__OPTION_STRING,
+     .offset = FIELD(conninfo),
+     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
+     .example = "postgresql://reader@db.example/shop",
+     .help = "How to connect: a URI or keywords as libpq takes them. What it leaves out "
+             "comes from the environment (PGHOST, PGPASSWORD, ...) and ~/.pgpass."},
+    {.name = "table",
+     .type = TDG__OPTION_STRING,
+     .offset = FIELD(table),
+     .example = "shop.orders",
+     .help = "The table to show; without a schema it is one of public."},
+    {.name = "key",
+     .type = TDG__OPTION_STRINGS,
+     .offset = FIELD(keys),
+     .example = "id",
+     .help =
+         "With `table`: the column or columns that name a row. They are the variables "
+         "of a template, and the order of the rows."},
+    {.name = "query",
+     .type = TDG__OPTION_STRING,
+     .offset = FIELD(query),
+     .flags = TDG__OPTION_RAW,
+     .help = "Instead of `table`: the query to show, such as SELECT * FROM orders WHERE "
+             "customer = :customer. :name is the value of a variable of the template, "
+             "bound as a parameter."},
+    {.name = "channel",
+     .type = TDG__OPTION_STRING,
+     .offset = FIELD(channel),
+     .example = "orders_changed",
+     .help = "The channel on which changes are notified. Without it, a table has that of "
+             "its trigger (see tidings postgres install), and a query is polled."},
+    {.name = "every",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(every_ms),
+     .min = 100,
+     .max = DAY_MS,
+     .example = "30s",
+     .help = "Looks again at this interval while somebody watches. Default: every 10s "
+             "for a query without `channel`, else only when notified."},
+    {.name = "format",
+     .type = TDG__OPTION_CHOICE,
+     .offset = FIELD(format),
+     .fallback = "json",
+     .choices = formats,
+     .example = "csv",
+     .help = "JSON, or CSV as in RFC 4180 with a line of names."},
+    {.name = "result",
+     .type = TDG__OPTION_CHOICE,
+     .offset = FIELD(shape),
+     .fallback = "auto",
+     .choices = shapes,
+     .example = "rows",
+     .help =
+         "In JSON, whether a URI is one object or a list of them. auto: an object where "
+         "a template names all of `key`, else a list."},
+    {.name = "max-rows",
+     .type = TDG__OPTION_NUMBER,
+     .offset = FIELD(max_rows),
+     .fallback = "1000",
+     .min = 1,
+     .max = 1000000,
+     .example = "100",
+     .help = "More rows are not served; reads fail with an error."},
+    {.name = "max-keys",
+     .type = TDG__OPTION_NUMBER,
+     .offset = FIELD(max_keys),
+     .fallback = "100000",
+     .min = 1,
+     .max = 10000000,
+     .example = "10000",
+     .help =
+         "While a template is watched, so many rows are remembered by a digest, so that "
+         "changes during an outage are found."},
+    {.name = "idle",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(idle_ms),
+     .fallback = "1m",
+     .min = 1,
+     .max = DAY_MS,
+     .example = "10s",
+     .help =
+         "How long the connection stays open after the last read when nobody watches."},
+    {.name = "connect-timeout",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(connect_ms),
+     .fallback = "10s",
+     .min = 1,
+     .max = DAY_MS,
+     .example = "5s",
+     .help = "How long connecting may take."},
+    {.name = "probe",
+     .type = TDG__OPTION_DURATION,
+     .offset = FIELD(probe_ms),
+     .fallback = "30s",
+     .min = 100,
+     .max = DAY_MS,
+     .example = "10s",
+     .help = "While somebody watches, the server is asked this often for a sign of life, "
+             "and whether `table` has changed in a way that fires no trigger; it has the "
+             "same time to answer."},
+    {.name = NULL},
+};
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int check(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    const tdg__node_t *place = tdg__node_get(node, "postgres");
+    tdg__pg_wish_t wish = {source->entry.uri, p->table, p->query,
+                           p->channel,        p->keys,  (tdg__pg_shape_t)p->shape,
+                           p->max_rows};
+    tdg__pg_params_t params;
+    int rv = tdg__pg_params_init(&params, p->conninfo, source->entry.timeout_ms);
+
+    if (rv == 0)
+        tdg__pg_params_done(&params);
+    if (rv == TDG_ENOMEM)
+        return rv;
+    if (rv < 0)
+        tdg__problems_add(
+            problems, place != NULL ? place->line : 0, place != NULL ? place->column : 0,
+            "postgres: this is not a connection string; write a URI such as "
+            "postgresql://user@host/database, or keyword=value pairs");
+    /* One statement runs, and one is ready to follow; the others take turns (turns.h). */
+    source->max_fetches = 2;
+
+    int planned = tdg__pg_plan_init(&p->plan, &wish, node, problems);
+    return rv < 0 ? rv : planned;
+}
+
+static void on_pg_closed(void *user) {
+    tdg__source_let_go(user);
+}
+
+static int open_source(tdg__source_t *source) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_opts_t opts = {
+        .loop = source->host.loop,
+        .conninfo = p->conninfo,
+        .connect_timeout_ms = p->connect_ms,
+        .timeout_ms = source->entry.timeout_ms,
+        .ops = {tdg__pg_source_up, tdg__pg_source_down, tdg__pg_source_notified,
+                on_pg_closed},
+        .user = p,
+    };
+    int rv = tdg__pg_seen_init(&p->ops, TDG__PG_MAX_OPS);
+
+    if (rv == 0)
+        rv = tdg__pg_create(&opts, &p->pg);
+    if (rv < 0) {
+        tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
+        return rv;
+    }
+    tdg__text_init(&p->uri, 3 * TDG__TEMPLATE_MAX_LEN);
+    tdg__source_hold(source); /* the connection */
+    for (int i = 0; i < TDG__PG_TIMERS; i++)
+        tdg__source_open_timer(source, &p->timers[i]);
+    return 0;
+}
+
+static void close_source(tdg__source_t *source) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+
+    if (p->pg == NULL)
+        return; /* it was never open */
+    for (int i = 0; i < TDG__PG_TIMERS; i++)
+        tdg__source_close_handle((uv_handle_t *)&p->timers[i]);
+    if (p->heir != NULL)
+        return; /* which ends the connection, and that of the source before us */
+    tdg__pg_relay_stop(p);
+    tdg__pg_close(p->pg);
+}
+
+static void free_source(tdg__source_t *source) {
+    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+
+    tdg__pg_seen_done(&p->seen);
+    tdg__pg_seen_done(&p->seen_now);
+    tdg__pg_seen_done(&p->ops);
+    tdg__text_done(&p->uri);
+    tdg__pg_plan_done(&p->plan);
+}
+
+const tdg__source_kind_t tdg__source_postgres = {
+    .name = "postgres",
+    .help =
+        "Rows of a PostgreSQL table, or the result of a query. Changes are notified by "
+        "the database itself.",
+    .options = options,
+    .size = sizeof(tdg__pg_source_t),
+    .check = check,
+    .open = open_source,
+    .close = close_source,
+    .watch = tdg__pg_source_watch,
+    .unwatch = tdg__pg_source_unwatch,
+    .fetch = tdg__pg_source_fetch,
+    .cancel = tdg__pg_source_cancel,
+    .inherit = tdg__pg_source_inherit,
+    .each = tdg__pg_source_each,
+    .free = free_source,
+};

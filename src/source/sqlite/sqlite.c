@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rows of a query on a database file. All work with the database happens in the
+ * thread pool, one job at a time: a query that is waited for, a look at the version that
+ * SQLite gives to what others have written, or the end of the connection.
+ *
+ * While somebody watches, the version is looked at every now and then, and at once when
+ * something happens to the file. A writer changes the file a moment before others can
+ * see what it wrote, so such a look is repeated twice, a little later. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "source/common/path_watch.h"
+#include "source/common/source.h"
+#include "source/sqlite/sqlite_db.h"
+
+enum { LOOKS = 2, FIRST_LOOK_MS = 20, SECOND_LOOK_MS = 100 };
+
+static const char *const formats[] = {"json", "csv", NULL};
+
+struct sqlite {
+    tdg__source_t source;
+    char *path, *query;
+    int format;
+    int64_t every_ms, max_rows;
+
+    tdg__sqlite_db_t *db;         /* the job's, while one runs */
+    struct request *first, *last; /* that wait for their turn */
+    struct request *running;
+    uv_work_t work;
+    tdg__sqlite_result_t result;
+    enum { NOTHING, VERSION, QUERY, CLOSE } job, last_job;
+
+    tdg__path_watch_t *watch; /* NULL: nobody watches */
+    bool armed;               /* `watch` is, and the version is known */
+    bool look_wanted;
+    unsigned looks_left; /* after something happened to the file */
+    bool version_known;
+    int64_t version;
+    uv_timer_t timer;
+    bool said_inotify;
+};
+
+/* A fetch that waits, or runs. */
+struct request {
+    struct request *next;
+    tdg__fetch_t *fetch; /* NULL: cancelled */
+    char uri[];
+};
+
+#define AT(field) offsetof(struct sqlite, field)
+
+static const tdg__option_t options[] = {
+    {.name = "sqlite",
+     .type = TDG__OPTION_PATH,
+     .offset = AT(path),
+     .flags = TDG__OPTION_REQUIRED,
+     .example = "shop.db",
+     .help = "The database file. It is opened for reading only."},
+    {.name = "query",
+     .type = TDG__OPTION_STRING,
+     .offset = AT(query),
+     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
+     .example = "SELECT id, state FROM orders ORDER BY id",
+     .help = "One SELECT. :name is the variable of that name of the `uri`; it is bound, "
+             "never pasted."},
+    {.name = "format",
+     .type = TDG__OPTION_CHOICE,
+     .offset = AT(format),
+     .fallback = "json",
+     .choices = formats,
+     .help = "How rows are served: a JSON array of objects, or CSV with a line of "
+             "names."},
+    {.name = "max-rows",
+     .type = TDG__OPTION_NUMBER,
+     .offset = AT(max_rows),
+     .fallback = "1000",
+     .min = 1,
+     .max = 1000000,
+     .example = "100",
+     .help = "A query with more rows is not served; reads fail with an error."},
+    {.name = "every",
+     .type = TDG__OPTION_DURATION,
+     .offset = AT(every_ms),
+     .fallback = "500ms",
+     .min = 10,
+     .max = 24 * 3600 * 1000,
+     .example = "2s",
+     .help = "How often SQLite is asked whether somebody has written, while somebody "
+             "watches. Changes of the file are seen at once anyhow."},
+    {.name = NULL},
+};
+
+/* Only what a reader sees at a glance; SQLite has the last word. */
+static int check(tdg__source_t *source, const tdg__node_t *node,
+                 tdg__problems_t *problems) {
+    static const char *const words[] = {"SELECT", "WITH", "VALUES", "("};
+    const char *query = ((struct sqlite *)source)->query;
+
+    /* One query runs, and one is ready to follow; the others take turns (turns.h). */
+    source->max_fetches = 2;
+    query += strspn(query, " \t\r\n");
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strncasecmp(query, words[i], strlen(words[i])) == 0)
+            return 0;
+    return tdg__node_option_problem(
+        problems, node, "query",
+        "the query must be a SELECT, or begin with WITH or VALUES");
+}
+
+static void pump(struct sqlite *sqlite);
+
+/* ---- Watching ----------------------------------------------------------- */
+
+/* Changes are noticed from now on. */
+static void arm(struct sqlite *sqlite) {
+    sqlite->armed = true;
+    tdg__source_touch_all(&sqlite->source);
+    tdg__source_armed(&sqlite->source);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    struct sqlite *sqlite = timer->data;
+
+    sqlite->look_wanted = true;
+    pump(sqlite);
+}
+
+static void set_timer(struct sqlite *sqlite) {
+    uint64_t every = (uint64_t)sqlite->every_ms, soon = every;
+
+    if (sqlite->watch == NULL || sqlite->source.closing)
+        return;
+    if (sqlite->looks_left > 0)
+        soon = sqlite->looks_left-- == LOOKS ? FIRST_LOOK_MS : SECOND_LOOK_MS;
+    uv_timer_start(&sqlite->timer, on_timer, soon < every ? soon : every, 0);
+}
+
+/* A look at the version is over. A database that cannot be asked has no version; who
+ * watches hears of it when it is back. */
+static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
+    tdg__source_t *source = &sqlite->source;
+    /* Versions of another connection are not those that the last look knows. */
+    bool known = sqlite->version_known = sqlite->version_known && !result->reopened;
+
+    if (result->status == TDG_EAWAY && !result->unreachable) {
+        set_timer(sqlite); /* busy: the next look will tell */
+        return;
+    }
+    sqlite->version_known = result->status == 0;
+    if (result->status == 0 && known && result->version != sqlite->version) {
+        sqlite->looks_left = 0;
+        tdg__source_touch_all(source);
+    } else if (result->status == 0 && !known && sqlite->armed) {
+        tdg__source_touch_all(source);
+    }
+    sqlite->version = result->version;
+    set_timer(sqlite);
+    if (!sqlite->armed)
+        arm(sqlite);
+}
+
+static void on_file(void *user) {
+    struct sqlite *sqlite = user;
+
+    sqlite->look_wanted = true;
+    sqlite->looks_left = LOOKS;
+    pump(sqlite);
+}
+
+static void on_file_armed(void *user, int error) {
+    struct sqlite *sqlite = user;
+
+    if (error == 0 || sqlite->said_inotify)
+        return;
+    sqlite->said_inotify = true;
+    tdg__source_log(&sqlite->source, TDG_LOG_WARNING,
+                    "inotify does not work here: %s; changes are noticed as often as "
+                    "`every` says",
+                    strerror(error));
+}
+
+static void on_file_closed(void *user) {
+    tdg__source_let_go(user);
+}
+
+static const tdg__path_watch_ops_t file_ops = {on_file_armed, on_file, on_file_closed};
+
+static int start_watching(struct sqlite *sqlite) {
+    static const char *const also[] = {"-wal", "-journal", NULL};
+
+    int rv = tdg__path_watch_start(sqlite->source.host.loop, sqlite->path, also,
+                                   &file_ops, sqlite, &sqlite->watch);
+    if (rv < 0)
+        return rv;
+    tdg__source_hold(&sqlite->source);
+    sqlite->armed = false; /* on_file() follows, and its look arms */
+    return 0;
+}
+
+static int watch(tdg__source_t *source, const tdg_target_t *target) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+    int rv;
+
+    /* Nobody could say which URIs there are to query. */
+    if (target->kind == TDG_TARGET_TEMPLATE)
+        return TDG_ENOTSUP;
+    if (sqlite->watch != NULL)
+        return sqlite->armed ? 0 : TDG_EAGAIN;
+    rv = start_watching(sqlite);
+    return rv < 0 ? rv : TDG_EAGAIN;
+}
+
+static void stop_watching(struct sqlite *sqlite) {
+    if (sqlite->watch != NULL)
+        tdg__path_watch_stop(sqlite->watch);
+    sqlite->watch = NULL;
+    uv_timer_stop(&sqlite->timer);
+    sqlite->look_wanted = sqlite->version_known = sqlite->armed = false;
+    sqlite->looks_left = 0;
+}
+
+static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+
+    (void)target;
+    if (tdg__source_is_watched(source))
+        return;
+    stop_watching(sqlite);
+    pump(sqlite); /* the connection is not needed any more */
+}
+
+/* ---- Fetching ----------------------------------------------------------- */
+
+static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+    struct request *request = tdg__malloc(sizeof(*request) + strlen(fetch->uri) + 1);
+
+    if (request == NULL) {
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+        return;
+    }
+    request->next = NULL;
+    request->fetch = fetch;
+    strcpy(request->uri, fetch->uri);
+    fetch->state = request;
+    if (sqlite->last != NULL)
+        sqlite->last->next = request;
+    else
+        sqlite->first = request;
+    sqlite->last = request;
+    pump(sqlite);
+}
+
+/* Its place in the queue stays: a request without a fetch is passed over. */
+static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+    struct request *request = fetch->state;
+
+    request->fetch = NULL;
+    if (request == sqlite->running)
+        tdg__sqlite_db_stop(sqlite->db, true);
+    tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
+}
+
+static void on_query(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
+    struct request *request = sqlite->running;
+    tdg__fetch_t *fetch = request->fetch;
+
+    sqlite->running = NULL;
+    tdg__free(request);
+    /* Versions of another connection are not those that the last look knows. */
+    if (result->reopened)
+        sqlite->version_known = false;
+    if (fetch == NULL)
+        return;
+    if (result->status != 0 && result->public != NULL) {
+        tdg__fetch_failed_inside(fetch, result->status, result->public, "%s",
+                                 result->error);
+        return;
+    }
+    if (result->status != 0) {
+        tdg__fetch_failed(fetch, result->status, "%s", result->error);
+        return;
+    }
+
+    json_t *metadata = json_pack("{s:I,s:I}", "rows", (json_int_t)result->rows,
+                                 "data_version", (json_int_t)result->version);
+
+    tdg__fetch_done(fetch,
+                    &(tdg__content_t){.data = result->data,
+                                      .len = result->len,
+                                      .mime_type = sqlite->source.entry.mime_type ? NULL
+                                                   : sqlite->format == TDG__ROWS_CSV
+                                                       ? "text/csv"
+                                                       : "application/json",
+                                      .metadata = metadata});
+}
+
+/* ---- Jobs --------------------------------------------------------------- */
+
+static void work(uv_work_t *request) {
+    struct sqlite *sqlite = request->data;
+
+    switch (sqlite->job) {
+    case VERSION:
+        tdg__sqlite_db_version(sqlite->db, &sqlite->result);
+        break;
+    case QUERY:
+        tdg__sqlite_db_query(sqlite->db, sqlite->running->uri, &sqlite->result);
+        break;
+    default:
+        tdg__sqlite_db_close(sqlite->db);
+    }
+}
+
+static void tell_reach(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
+    if (result->unreachable)
+        tdg__source_is_away(&sqlite->source, result->error);
+    else if (result->status != TDG_EAWAY)
+        tdg__source_is_back(&sqlite->source);
+}
+
+static void worked(uv_work_t *request, int status) {
+    struct sqlite *sqlite = request->data;
+    tdg__sqlite_result_t result = sqlite->result;
+    int job = sqlite->job;
+
+    (void)status; /* never cancelled */
+    sqlite->job = NOTHING;
+    sqlite->result = (tdg__sqlite_result_t){0};
+    tdg__sqlite_db_stop(sqlite->db, sqlite->source.closing);
+    if (job != CLOSE)
+        tell_reach(sqlite, &result);
+    if (job == QUERY)
+        on_query(sqlite, &result);
+    else if (job == VERSION && sqlite->watch != NULL && !sqlite->source.closing)
+        on_version(sqlite, &result);
+    tdg__free(result.data);
+    pump(sqlite);
+    tdg__source_let_go(&sqlite->source);
+}
+
+/* What is to be done next. */
+static int next_job(struct sqlite *sqlite) {
+    while (sqlite->first != NULL && sqlite->first->fetch == NULL) {
+        struct request *request = sqlite->first;
+
+        sqlite->first = request->next;
+        if (sqlite->first == NULL)
+            sqlite->last = NULL;
+        tdg__free(request);
+    }
+    /* In turn: where somebody writes without a pause, there is always something to look
+     * at. */
+    bool is_turn = sqlite->first == NULL || sqlite->last_job != VERSION;
+    if (is_turn && sqlite->look_wanted && sqlite->watch != NULL)
+        return VERSION;
+    if (sqlite->first != NULL)
+        return QUERY;
+    if (sqlite->watch == NULL && tdg__sqlite_db_is_open(sqlite->db))
+        return CLOSE;
+    return NOTHING;
+}
+
+static void pump(struct sqlite *sqlite) {
+    if (sqlite->job != NOTHING)
+        return;
+    sqlite->job = next_job(sqlite);
+    if (sqlite->job == NOTHING)
+        return;
+    sqlite->last_job = sqlite->job;
+    if (sqlite->job == VERSION)
+        sqlite->look_wanted = false;
+    if (sqlite->job == QUERY) {
+        sqlite->running = sqlite->first;
+        sqlite->first = sqlite->first->next;
+        if (sqlite->first == NULL)
+            sqlite->last = NULL;
+    }
+    sqlite->work.data = sqlite;
+    tdg__source_hold(&sqlite->source);
+    (void)uv_queue_work(sqlite->source.host.loop, &sqlite->work, work, worked);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static int open_(tdg__source_t *source) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+
+    tdg__source_open_timer(source, &sqlite->timer);
+    sqlite->db = tdg__sqlite_db_create(
+        &(tdg__sqlite_opts_t){.path = sqlite->path,
+                              .query = sqlite->query,
+                              .template_ = source->template_,
+                              .format = (tdg__rows_format_t)sqlite->format,
+                              .max_rows = sqlite->max_rows,
+                              .max_bytes = (size_t)source->entry.max_size,
+                              .timeout_ms = source->entry.timeout_ms});
+    return sqlite->db != NULL ? 0 : TDG_ENOMEM;
+}
+
+static void close_(tdg__source_t *source) {
+    struct sqlite *sqlite = (struct sqlite *)source;
+
+    stop_watching(sqlite);
+    tdg__source_close_handle((uv_handle_t *)&sqlite->timer);
+    if (sqlite->db == NULL)
+        return;
+    tdg__sqlite_db_stop(sqlite->db, true);
+    pump(sqlite);
+}
+
+static void free_(tdg__source_t *source) {
+    tdg__sqlite_db_destroy(((struct sqlite *)source)->db);
+}
+
+const tdg__source_kind_t tdg__source_sqlite = {
+    .name = "sqlite",
+    .help = "The rows of a query on an SQLite database.",
+    .options = options,
+    .uri_example = "shop://orders",
+    .size = sizeof(struct sqlite),
+    .check = check,
+    .open = open_,
+    .close = close_,
+    .watch = watch,
+    .unwatch = unwatch,
+    .fetch = fetch_,
+    .cancel = cancel,
+    .free = free_,
+};

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * In libcurl's callbacks hardly anything is allowed, so they only put aside what has
+ * come; it is handed over after libcurl has returned, where whoever is called may begin,
+ * cancel and close at will. An exchange's memory goes with its timer, in a later turn of
+ * the loop, so a pointer to one that has just ended is never wild. */
+#include "web/web.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "web/web_answer.h"
+#include "web/web_exchange.h"
+
+enum {
+    MAX_HOPS = 5,
+    UNWANTED = 64 * 1024, /* body of a redirect that is read, to keep the connection */
+    MAX_TURN = 256 * 1024 * 1024, /* bytes of one turn: far more than libcurl reads */
+};
+
+/* ---- Lists -------------------------------------------------------------- */
+
+static void list_add(tdg__web_exchange_t *exchange) {
+    tdg__web_t *web = exchange->web;
+
+    exchange->next = web->exchanges;
+    exchange->at = &web->exchanges;
+    if (exchange->next != NULL)
+        exchange->next->at = &exchange->next;
+    web->exchanges = exchange;
+}
+
+static void list_remove(tdg__web_exchange_t *exchange) {
+    *exchange->at = exchange->next;
+    if (exchange->next != NULL)
+        exchange->next->at = exchange->at;
+}
+
+static void ready_add(tdg__web_exchange_t *exchange) {
+    tdg__web_t *web = exchange->web;
+
+    if (exchange->ready_at != NULL)
+        return;
+    exchange->ready_next = NULL;
+    exchange->ready_at = web->ready_end;
+    *web->ready_end = exchange;
+    web->ready_end = &exchange->ready_next;
+}
+
+static void ready_remove(tdg__web_exchange_t *exchange) {
+    if (exchange->ready_at == NULL)
+        return;
+    *exchange->ready_at = exchange->ready_next;
+    if (exchange->ready_next != NULL)
+        exchange->ready_next->ready_at = exchange->ready_at;
+    else
+        exchange->web->ready_end = exchange->ready_at;
+    exchange->ready_at = NULL;
+}
+
+/* ---- Ending ------------------------------------------------------------- */
+
+static void web_free(tdg__web_t *web) {
+    for (size_t i = 0; i < web->header_count; i++)
+        tdg__free(web->headers[i]);
+    for (size_t i = 0; i < TDG__WEB_MOVED; i++) {
+        tdg__free(web->moved[i].from);
+        tdg__free(web->moved[i].to);
+    }
+    tdg__free(web->headers);
+    tdg__free(web->token_file);
+    tdg__free(web->token);
+    tdg__free(web->ca_file);
+    tdg__free(web->proxy);
+    tdg__free(web->agent);
+    tdg__free(web->abstract_socket);
+    tdg__web_url_done(&web->home);
+    tdg__free(web);
+}
+
+static void check_closed(tdg__web_t *web) {
+    if (!web->closing || web->curl != NULL || web->memories > 0)
+        return;
+
+    void (*closed)(void *arg) = web->closed;
+    void *arg = web->arg;
+
+    web_free(web);
+    closed(arg);
+}
+
+static void timer_closed(uv_handle_t *handle) {
+    tdg__web_exchange_t *exchange = handle->data;
+    tdg__web_t *web = exchange->web;
+
+    tdg__free(exchange);
+    web->memories--;
+    check_closed(web);
+}
+
+/* No call will come any more, and libcurl forgets it. */
+static void detach(tdg__web_exchange_t *exchange) {
+    exchange->gone = true;
+    ready_remove(exchange);
+    list_remove(exchange);
+    if (exchange->added)
+        tdg__curl_remove(exchange->web->curl, exchange->easy);
+    exchange->added = false;
+}
+
+static void release(tdg__web_exchange_t *exchange) {
+    curl_easy_cleanup(exchange->easy);
+    curl_slist_free_all(exchange->lines);
+    tdg__web_facts_done(&exchange->facts);
+    tdg__text_done(&exchange->incoming);
+    tdg__web_url_done(&exchange->target);
+    tdg__web_url_done(&exchange->redirect);
+    tdg__free(exchange->first_url);
+    tdg__free(exchange->body);
+    uv_close((uv_handle_t *)&exchange->timer, timer_closed);
+}
+
+void tdg__web_exchange_cancel(tdg__web_exchange_t *exchange) {
+    if (exchange->gone)
+        return;
+    detach(exchange);
+    if (!exchange->delivering)
+        release(exchange);
+}
+
+static bool may_have_been_sent(const tdg__web_exchange_t *exchange) {
+    long bytes = 0;
+
+    if (exchange->easy != NULL)
+        curl_easy_getinfo(exchange->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0 || exchange->facts.status != 0;
+}
+
+static void end(tdg__web_exchange_t *exchange, int code, const char *why) {
+    tdg__web_end_t report = {code, code != 0 ? why : NULL, may_have_been_sent(exchange)};
+
+    if (code != 0) /* where it moved to does not work, so ask at the old place again */
+        tdg__web_forget_move(exchange->web, exchange->first_url);
+    detach(exchange);
+    exchange->calls.done(exchange->user, &report);
+    release(exchange);
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+struct limit {
+    uint32_t ms; /* 0: there is none */
+    uint64_t from;
+    const char *what; /* that the other side has done, or has not */
+};
+
+/* The one that is over first. */
+static struct limit next_limit(const tdg__web_exchange_t *exchange) {
+    const struct limit limits[] = {
+        {exchange->answered ? 0 : exchange->head_ms, exchange->begun_ms,
+         "has not answered within"},
+        {exchange->answered ? exchange->quiet_ms : 0, exchange->last_ms,
+         "has sent nothing for"},
+        {exchange->total_ms, exchange->begun_ms, "has not sent all within"},
+    };
+    struct limit first = {.ms = 0};
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (limits[i].ms > 0 &&
+            (first.ms == 0 || limits[i].from + limits[i].ms < first.from + first.ms))
+            first = limits[i];
+    return first;
+}
+
+static void on_time(uv_timer_t *timer);
+
+static void schedule(tdg__web_exchange_t *exchange) {
+    struct limit limit = next_limit(exchange);
+    uint64_t at = limit.from + limit.ms, now = uv_now(exchange->web->loop);
+
+    if (limit.ms == 0)
+        uv_timer_stop(&exchange->timer);
+    else
+        uv_timer_start(&exchange->timer, on_time, at > now ? at - now : 0, 0);
+}
+
+static void on_time(uv_timer_t *timer) {
+    tdg__web_exchange_t *exchange = timer->data;
+    struct limit limit;
+
+    if (exchange->code != 0) {
+        end(exchange, exchange->code, exchange->why);
+        return;
+    }
+    limit = next_limit(exchange);
+    if (limit.ms == 0 || limit.from + limit.ms > uv_now(exchange->web->loop)) {
+        schedule(exchange);
+        return;
+    }
+    /* Timers come before sockets. Where the loop was kept busy, what would have been in
+     * time may still lie in the socket: look there first. */
+    if (!exchange->late) {
+        exchange->late = true;
+        uv_timer_start(timer, on_time, 1, 0);
+        return;
+    }
+    snprintf(exchange->why, TDG__WEB_WHY, "%s port %u %s %u ms", exchange->target.host,
+             exchange->target.port, limit.what, limit.ms);
+    end(exchange, TDG_ETIMEDOUT, exchange->why);
+}
+
+void tdg__web_exchange_set_quiet(tdg__web_exchange_t *exchange,
+                                 uint32_t quiet_timeout_ms) {
+    if (exchange->gone)
+        return;
+    exchange->quiet_ms = quiet_timeout_ms;
+    if (exchange->code == 0)
+        schedule(exchange);
+}
+
+/* ---- What comes in ------------------------------------------------------ */
+
+static void came(tdg__web_exchange_t *exchange) {
+    exchange->last_ms = uv_now(exchange->web->loop);
+    exchange->late = false;
+}
+
+/* Whether this answer is a redirect that we follow; then `redirect` says where to. */
+static bool is_followed(tdg__web_exchange_t *exchange) {
+    const tdg__web_facts_t *facts = &exchange->facts;
+    const char *why;
+
+    if ((facts->status != 307 && facts->status != 308) || facts->location.len == 0 ||
+        exchange->hops >= MAX_HOPS)
+        return false;
+    if (tdg__web_url_read(facts->location.data, exchange->target.url, &exchange->redirect,
+                          &why) < 0)
+        return false;
+    if (tdg__web_url_near(&exchange->target, &exchange->redirect))
+        return true;
+    tdg__web_url_done(&exchange->redirect);
+    return false;
+}
+
+/* Some servers know no expectation: the request is repeated without it. */
+static bool is_unmet(tdg__web_exchange_t *exchange) {
+    exchange->unmet = exchange->expects && exchange->facts.status == 417;
+    return exchange->unmet;
+}
+
+static size_t on_header(char *data, size_t size, size_t count, void *arg) {
+    tdg__web_exchange_t *exchange = arg;
+    bool before = exchange->facts.complete;
+
+    came(exchange);
+    exchange->header_bytes += size * count;
+    if (exchange->header_bytes > TDG__WEB_MAX_HEADERS) {
+        exchange->too_large = true;
+        return 0;
+    }
+    if (exchange->line != NULL && !before)
+        exchange->line(exchange->user, data, size * count);
+    tdg__web_facts_line(&exchange->facts, data, size * count, tdg__wall_ms());
+    if (exchange->facts.no_memory) {
+        exchange->no_memory = true;
+        return 0;
+    }
+    if (exchange->facts.complete && !before && !is_unmet(exchange) &&
+        !is_followed(exchange)) {
+        exchange->answered = exchange->head_new = true;
+        ready_add(exchange);
+        schedule(exchange);
+    }
+    return size * count;
+}
+
+/* Returning less than was given ends the transfer. */
+static size_t on_body(char *data, size_t size, size_t count, void *arg) {
+    tdg__web_exchange_t *exchange = arg;
+    size_t len = size * count;
+
+    came(exchange);
+    if (exchange->redirect.url != NULL || exchange->unmet) {
+        exchange->unwanted += len;
+        exchange->enough = exchange->unwanted > UNWANTED;
+        return exchange->enough ? 0 : len;
+    }
+    if (!exchange->answered) { /* a body without a head, as after 101 */
+        exchange->odd = true;
+        return 0;
+    }
+    tdg__text_add(&exchange->incoming, data, len);
+    exchange->no_memory = exchange->incoming.error < 0;
+    ready_add(exchange);
+    return exchange->no_memory ? 0 : len;
+}
+
+static const char *or_null(const tdg__text_t *text) {
+    return text->len > 0 ? text->data : NULL;
+}
+
+static void deliver_head(tdg__web_exchange_t *exchange) {
+    const tdg__web_facts_t *facts = &exchange->facts;
+    tdg__web_head_t head = {
+        .status = facts->status,
+        .content_type = facts->content_type.len > 0 ? facts->content_type.data : "",
+        .session = or_null(&facts->session),
+        .authenticate = or_null(&facts->authenticate),
+        .retry_after_ms = facts->retry_after_ms,
+        .url = exchange->target.url,
+        .elapsed_ms = (uint32_t)(uv_now(exchange->web->loop) - exchange->begun_ms),
+        .hops = exchange->hops,
+    };
+    curl_off_t us = 0;
+
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_NAMELOOKUP_TIME_T, &us) == CURLE_OK)
+        head.resolved_us = us;
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_CONNECT_TIME_T, &us) == CURLE_OK)
+        head.connected_us = us;
+    if (curl_easy_getinfo(exchange->easy, CURLINFO_APPCONNECT_TIME_T, &us) == CURLE_OK)
+        head.secured_us = us;
+    exchange->head_new = false;
+    if (exchange->calls.head != NULL)
+        exchange->calls.head(exchange->user, &head);
+}
+
+static void deliver(tdg__web_exchange_t *exchange) {
+    exchange->delivering = true;
+    if (exchange->head_new)
+        deliver_head(exchange);
+    if (!exchange->gone && exchange->incoming.len > 0 && exchange->calls.data != NULL)
+        exchange->calls.data(exchange->user, exchange->incoming.data,
+                             exchange->incoming.len);
+    exchange->delivering = false;
+    if (exchange->gone)
+        release(exchange);
+    else
+        tdg__text_clear(&exchange->incoming);
+}
+
+static void on_turn(void *arg) {
+    tdg__web_t *web = arg;
+
+    while (web->ready != NULL) {
+        tdg__web_exchange_t *exchange = web->ready;
+
+        ready_remove(exchange);
+        deliver(exchange);
+    }
+}
+
+/* ---- Beginning, and going on -------------------------------------------- */
+
+/* One hop. */
+static int start(tdg__web_exchange_t *exchange) {
+    int rv;
+
+    exchange->header_bytes = exchange->unwanted = 0;
+    exchange->enough = exchange->requested = exchange->again = exchange->unmet = false;
+    exchange->said[0] = '\0';
+    tdg__web_facts_clear(&exchange->facts);
+    if (curl_easy_setopt(exchange->easy, CURLOPT_URL, exchange->target.url) != CURLE_OK)
+        return TDG_ENOMEM;
+    rv = tdg__curl_add(exchange->web->curl, exchange->easy);
+    exchange->added = rv == 0;
+    return rv;
+}
+
+static void follow(tdg__web_exchange_t *exchange) {
+    int rv;
+
+    exchange->for_good = exchange->for_good && exchange->facts.status == 308;
+    exchange->hops++;
+    tdg__web_url_done(&exchange->target);
+    exchange->target = exchange->redirect;
+    exchange->redirect = (tdg__web_url_t){.url = NULL};
+    if (exchange->for_good)
+        tdg__web_remember_move(exchange);
+    rv = start(exchange);
+    if (rv < 0)
+        end(exchange, rv, tdg_strerror(rv));
+}
+
+static void repeat(tdg__web_exchange_t *exchange) {
+    int rv;
+
+    tdg__web_exchange_expect_nothing(exchange);
+    rv = start(exchange);
+    if (rv < 0)
+        end(exchange, rv, tdg_strerror(rv));
+}
+
+static void on_finished(tdg__curl_job_t *job, CURLcode code) {
+    tdg__web_exchange_t *exchange = (tdg__web_exchange_t *)job;
+    tdg__web_trouble_t trouble = {
+        .code = code,
+        .said = exchange->said,
+        .url = &exchange->target,
+        .ca_file = exchange->web->ca_file,
+        .by_proxy = exchange->web->proxy != NULL,
+    };
+    int rv;
+
+    exchange->added = false;
+    if (exchange->no_memory) {
+        end(exchange, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
+    } else if (exchange->too_large) {
+        snprintf(exchange->why, TDG__WEB_WHY,
+                 "the headers from %s port %u are larger than %d bytes",
+                 exchange->target.host, exchange->target.port, TDG__WEB_MAX_HEADERS);
+        end(exchange, TDG_EAWAY, exchange->why);
+    } else if (exchange->unmet) {
+        repeat(exchange);
+    } else if (exchange->redirect.url != NULL && (code == CURLE_OK || exchange->enough)) {
+        follow(exchange);
+    } else if (code == CURLE_OK && exchange->facts.complete) {
+        end(exchange, 0, NULL);
+    } else {
+        if (code == CURLE_OK || exchange->odd)
+            trouble.code = CURLE_UNSUPPORTED_PROTOCOL;
+        else if (exchange->again)
+            trouble.code = CURLE_SEND_FAIL_REWIND;
+        curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &trouble.system);
+        rv = tdg__web_explain(&trouble, exchange->why, TDG__WEB_WHY);
+        end(exchange, rv, exchange->why);
+    }
+}
+
+static void listen_to(tdg__web_exchange_t *exchange) {
+    CURL *easy = exchange->easy;
+
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, &exchange->job);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->said);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+}
+
+static tdg__web_exchange_t *exchange_new(tdg__web_t *web,
+                                         const tdg__web_request_t *request) {
+    tdg__web_exchange_t *exchange = tdg__calloc(1, sizeof(*exchange));
+
+    if (exchange == NULL)
+        return NULL;
+    exchange->job.finished = on_finished;
+    exchange->web = web;
+    exchange->method = request->method;
+    exchange->line = request->line;
+    exchange->for_good = true;
+    exchange->head_ms = request->head_timeout_ms;
+    exchange->quiet_ms = request->quiet_timeout_ms;
+    exchange->total_ms = request->total_timeout_ms;
+    exchange->begun_ms = exchange->last_ms = uv_now(web->loop);
+    exchange->body_len = request->body != NULL ? request->body_len : 0;
+    tdg__web_facts_init(&exchange->facts);
+    tdg__text_init(&exchange->incoming, MAX_TURN);
+    uv_timer_init(web->loop, &exchange->timer);
+    exchange->timer.data = exchange;
+    web->memories++;
+    list_add(exchange);
+    return exchange;
+}
+
+int tdg__web_exchange_begin(tdg__web_t *web, const tdg__web_request_t *request,
+                            const tdg__web_exchange_calls_t *calls, void *user,
+                            tdg__web_exchange_t **ret) {
+    tdg__web_exchange_t *exchange;
+    int rv = TDG_ENOMEM;
+
+    if (web->closing || request->url == NULL)
+        return TDG_EINVAL;
+    exchange = exchange_new(web, request);
+    if (exchange == NULL)
+        return TDG_ENOMEM;
+    exchange->calls = *calls;
+    exchange->user = user;
+    exchange->easy = curl_easy_init();
+    if (exchange->easy != NULL && tdg__copy(request->url, &exchange->first_url) &&
+        (exchange->body_len == 0 ||
+         (exchange->body = tdg__malloc(exchange->body_len)) != NULL)) {
+        if (exchange->body_len > 0)
+            memcpy(exchange->body, request->body, exchange->body_len);
+        rv = tdg__web_exchange_prepare(exchange, request);
+        if (rv == 0) {
+            listen_to(exchange);
+            rv = start(exchange);
+        }
+    }
+    if (rv == TDG_ENOMEM) {
+        tdg__web_exchange_cancel(exchange);
+        return rv;
+    }
+    exchange->code = rv;
+    if (rv < 0) /* reported from the loop */
+        uv_timer_start(&exchange->timer, on_time, 0, 0);
+    else
+        schedule(exchange);
+    *ret = exchange;
+    return 0;
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+static bool copy_headers(tdg__web_t *web, const char *const *headers) {
+    size_t count = 0;
+
+    while (headers != NULL && headers[count] != NULL)
+        count++;
+    if (count == 0)
+        return true;
+    web->headers = tdg__calloc(count, sizeof(web->headers[0]));
+    if (web->headers == NULL)
+        return false;
+    while (web->header_count < count) {
+        char *copy = tdg__strdup(headers[web->header_count]);
+
+        if (copy == NULL)
+            return false;
+        web->headers[web->header_count++] = copy;
+    }
+    return true;
+}
+
+int tdg__web_create(uv_loop_t *loop, const tdg__web_opts_t *opts, tdg__web_t **ret) {
+    tdg__web_t *web = tdg__calloc(1, sizeof(*web));
+    int rv = TDG_ENOMEM;
+
+    if (web == NULL)
+        return TDG_ENOMEM;
+    web->loop = loop;
+    web->insecure = opts->insecure_token;
+    web->connect_timeout_ms = opts->connect_timeout_ms;
+    web->ready_end = &web->ready;
+    if (copy_headers(web, opts->headers) &&
+        tdg__copy(opts->token_file, &web->token_file) &&
+        tdg__copy(opts->ca_file, &web->ca_file) && tdg__copy(opts->proxy, &web->proxy) &&
+        tdg__copy(opts->agent, &web->agent) &&
+        tdg__copy(opts->abstract_socket, &web->abstract_socket))
+        rv = tdg__curl_create(loop, &web->curl);
+    if (rv < 0) {
+        web_free(web);
+        return rv;
+    }
+    tdg__curl_on_turn(web->curl, on_turn, web);
+    *ret = web;
+    return 0;
+}
+
+static void curl_closed(void *arg) {
+    tdg__web_t *web = arg;
+
+    web->curl = NULL;
+    check_closed(web);
+}
+
+void tdg__web_close(tdg__web_t *web, void (*closed)(void *arg), void *arg) {
+    web->closing = true;
+    web->closed = closed;
+    web->arg = arg;
+    while (web->exchanges != NULL)
+        tdg__web_exchange_cancel(web->exchanges);
+    tdg__curl_close(web->curl, curl_closed, web);
+}
+
+void tdg__web_distrust(tdg__web_t *web) {
+    web->distrusts = true;
+    web->trusted_since_ms = uv_now(web->loop);
+}
+
+bool tdg__web_renew_token(tdg__web_t *web) {
+    tdg__free(web->token);
+    web->token = NULL;
+    return web->token_file != NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * HTTP exchanges of one client, on its loop: libcurl's multi interface (web/curl_loop.h).
+ * POST, GET and DELETE; http and https only, HTTP/1.1 and where TLS offers it HTTP/2;
+ * certificates always verified; nothing taken from the environment. Answers arrive in
+ * pieces, as they come.
+ *
+ * Redirects: 307 and 308 are followed, up to five, to the same scheme, host and port, or
+ * from http to https of the same host; whatever else is an answer like any other, so that
+ * headers, which are secrets, and bodies go nowhere else. Where the target has moved by
+ * 308, later exchanges go there at once, until that fails.
+ *
+ * All exchanges go to the place of the first one: the same scheme, host and port, or
+ * https of the same host. For any other URL the answer is TDG_EREFUSED, because a server
+ * that names one (2024-11-05) must not get hold of what was meant for another. A user
+ * name in the first URL is sent as Basic authorization, and shown nowhere.
+ *
+ * Every exchange has its time limits: connecting, the head, silence, all in all. TCP
+ * keep-alive is on, so a peer that has vanished is found out. */
+#ifndef TDG_WEB_WEB_H
+#define TDG_WEB_WEB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+typedef struct tdg__web tdg__web_t;
+typedef struct tdg__web_exchange tdg__web_exchange_t;
+
+enum {
+    TDG__WEB_MAX_HEADERS = 64 * 1024, /* bytes of an answer's header block */
+    TDG__WEB_MAX_FIELD = 1024,        /* of a header that we look at; longer: ignored */
+    TDG__WEB_MAX_SESSION = 1024,
+};
+
+/* Everything is copied. */
+typedef struct tdg__web_opts {
+    const char *const *headers; /* "Name: value", ends with NULL; may be NULL */
+    const char *token_file, *ca_file, *proxy; /* may be NULL */
+    bool insecure_token; /* credentials may go over http: to other machines */
+    const char *agent;   /* User-Agent */
+    uint32_t connect_timeout_ms;
+    const char *abstract_socket; /* tests: a Unix socket, in the place of the host; NULL:
+                                    none */
+} tdg__web_opts_t;
+
+typedef enum tdg__web_method {
+    TDG__WEB_POST,
+    TDG__WEB_GET,
+    TDG__WEB_DELETE
+} tdg__web_method_t;
+
+typedef struct tdg__web_field {
+    const char *name, *value;
+} tdg__web_field_t;
+
+/* Everything is copied. */
+typedef struct tdg__web_request {
+    tdg__web_method_t method;
+    const char *url;
+    const char *accept;
+    const tdg__web_field_t *fields; /* of the protocol: Mcp-..., Last-Event-ID; empty ones
+                                       are not sent */
+    size_t field_count;
+    const char *body; /* JSON; NULL: none */
+    size_t body_len;
+    const char *content_type; /* of the body; NULL: application/json */
+    uint32_t head_timeout_ms; /* until the answer's head; 0: never */
+    uint32_t
+        quiet_timeout_ms; /* between two pieces of the body; 0: never. May be changed */
+    uint32_t total_timeout_ms; /* 0: never */
+
+    /* Gets every line of a head as it came, status lines and those of redirects too; for
+     * who examines servers. Comes from inside of libcurl: only to be kept. May be NULL.
+     */
+    void (*line)(void *user, const char *line, size_t len);
+} tdg__web_request_t;
+
+/* Borrowed for the call. */
+typedef struct tdg__web_head {
+    int status;
+    const char *content_type; /* lower case, without parameters; "" where not said */
+    const char *session;      /* Mcp-Session-Id; NULL: none, or not visible ASCII */
+    const char *authenticate; /* WWW-Authenticate, or NULL */
+    int64_t retry_after_ms;   /* -1: not said */
+    const char *url;          /* that answered, after redirects */
+    uint32_t elapsed_ms;      /* since the exchange began */
+    unsigned hops;            /* redirects that were followed */
+    int64_t resolved_us, connected_us, secured_us; /* of the last hop, since it began: the
+                                                      name, TCP, TLS; 0: not needed */
+} tdg__web_head_t;
+
+typedef struct tdg__web_end {
+    int code;          /* 0: the answer is complete. TDG_ETIMEDOUT, TDG_EAWAY, TDG_EINVAL
+                          (a URL or header that cannot be sent), TDG_EREFUSED (credentials
+                          would go unprotected; TLS could not be verified), TDG_ENOMEM */
+    const char *error; /* one line where code is not 0: what happened, and where */
+    bool sent;         /* the request may have reached the server */
+} tdg__web_end_t;
+
+typedef struct tdg__web_exchange_calls {
+    void (*head)(void *user, const tdg__web_head_t *head);  /* once, of the last answer;
+                                                              may be NULL */
+    void (*data)(void *user, const char *data, size_t len); /* may be NULL */
+    void (*done)(void *user, const tdg__web_end_t *end); /* last; the exchange is gone */
+} tdg__web_exchange_calls_t;
+
+/* Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__web_create(uv_loop_t *loop, const tdg__web_opts_t *opts, tdg__web_t **ret);
+
+/* Cancels what runs (without calls), then calls closed(arg) from the loop. */
+void tdg__web_close(tdg__web_t *web, void (*closed)(void *arg), void *arg);
+
+/* Begins. Calls come from the loop, never from inside. Returns 0, TDG_ENOMEM or
+ * TDG_EINVAL. */
+int tdg__web_exchange_begin(tdg__web_t *web, const tdg__web_request_t *request,
+                            const tdg__web_exchange_calls_t *calls, void *user,
+                            tdg__web_exchange_t **ret);
+
+/* Ends it now, closing its connection where the answer is not complete; no call comes any
+ * more. May be called from its calls. */
+void tdg__web_exchange_cancel(tdg__web_exchange_t *exchange);
+
+/* From now on; the time since the last piece counts. */
+void tdg__web_exchange_set_quiet(tdg__web_exchange_t *exchange,
+                                 uint32_t quiet_timeout_ms);
+
+/* Connections that are open now may be dead: exchanges from now on use none of them. */
+void tdg__web_distrust(tdg__web_t *web);
+
+/* Reads the token file anew before the next exchange. Returns whether there is one. */
+bool tdg__web_renew_token(tdg__web_t *web);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "web/web_header.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+
+/* ---- Headers ------------------------------------------------------------ */
+
+/* What the exchange, the connection or the protocol says. */
+static const char *const own_headers[] = {"Accept",
+                                          "Accept-Encoding",
+                                          "Connection",
+                                          "Content-Length",
+                                          "Content-Type",
+                                          "Expect",
+                                          "Host",
+                                          "HTTP2-Settings",
+                                          "Keep-Alive",
+                                          "Last-Event-ID",
+                                          "MCP-Protocol-Version",
+                                          "Mcp-Method",
+                                          "Mcp-Name",
+                                          "Mcp-Session-Id",
+                                          "Proxy-Authorization",
+                                          "Proxy-Connection",
+                                          "TE",
+                                          "Trailer",
+                                          "Transfer-Encoding",
+                                          "Upgrade",
+                                          NULL};
+
+bool tdg__web_is_token(const char *name, size_t len) {
+    static const char others[] = "!#$%&'*+-.^_`|~";
+
+    for (size_t i = 0; i < len; i++) {
+        char lower = (char)(name[i] | 0x20);
+
+        if (!(lower >= 'a' && lower <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
+            (name[i] == '\0' || strchr(others, name[i]) == NULL))
+            return false;
+    }
+    return len > 0;
+}
+
+bool tdg__web_is_one_line(const char *value) {
+    for (; *value != '\0'; value++)
+        if (((unsigned char)*value < 0x20 && *value != '\t') || *value == 0x7f)
+            return false;
+    return true;
+}
+
+bool tdg__web_field_is_fine(const char *name, const char *value) {
+    return tdg__web_is_token(name, strlen(name)) && tdg__web_is_one_line(value);
+}
+
+bool tdg__web_header_is_fine(const char *line, char *why, size_t why_size) {
+    size_t len = strcspn(line, ":");
+    const char *value = line[len] == ':' ? line + len + 1 : NULL;
+
+    if (value == NULL || !tdg__web_is_token(line, len)) {
+        snprintf(why, why_size, "a header is not of the form \"Name: value\"");
+        return false;
+    }
+    if (!tdg__web_is_one_line(value)) {
+        snprintf(why, why_size, "the header %.*s has a line break or control character",
+                 (int)(len < 100 ? len : 100), line);
+        return false;
+    }
+    if (value[strspn(value, " \t")] == '\0') {
+        snprintf(why, why_size, "the header %.*s has no value",
+                 (int)(len < 100 ? len : 100), line);
+        return false;
+    }
+    for (size_t i = 0; own_headers[i] != NULL; i++)
+        if (strlen(own_headers[i]) == len &&
+            strncasecmp(own_headers[i], line, len) == 0) {
+            snprintf(why, why_size, "the header %s is set by the client itself",
+                     own_headers[i]);
+            return false;
+        }
+    return true;
+}
+
+int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value) {
+    size_t room = strlen(name) + strlen(value) + 3;
+    char *line = tdg__malloc(room);
+    struct curl_slist *longer = NULL;
+
+    if (line != NULL) {
+        snprintf(line, room, "%s: %s", name, value);
+        longer = curl_slist_append(*lines, line);
+        explicit_bzero(line, room);
+        tdg__free(line);
+    }
+    if (longer == NULL)
+        return TDG_ENOMEM;
+    *lines = longer;
+    return 0;
+}
+
+/* ---- The token ---------------------------------------------------------- */
+
+/* Returns how many bytes were read, or -1 with errno. */
+static ssize_t read_file(const char *file, char *bytes, size_t room) {
+    /* Not blocking: a pipe that nobody writes to must not stop the loop. */
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    size_t len = 0;
+    ssize_t n = 0;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
+        close(fd);
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+        return -1;
+    }
+    while (len < room && (n = read(fd, bytes + len, room - len)) != 0) {
+        if (n < 0 && errno != EINTR)
+            break;
+        len += n > 0 ? (size_t)n : 0;
+    }
+
+    int error = errno;
+
+    close(fd);
+    errno = error;
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The first line without blanks around it; NULL: it is no token. */
+static const char *first_line(const char *bytes, size_t len, size_t *ret_len) {
+    const char *end = memchr(bytes, '\n', len);
+
+    if (end == NULL)
+        end = bytes + len;
+    while (bytes < end && is_blank(*bytes))
+        bytes++;
+    while (end > bytes && is_blank(end[-1]))
+        end--;
+    for (const char *c = bytes; c < end; c++)
+        if (*c < '!' || *c > '~')
+            return NULL;
+    *ret_len = (size_t)(end - bytes);
+    return end > bytes ? bytes : NULL;
+}
+
+int tdg__web_token_read(const char *file, char **ret, char *why, size_t why_size) {
+    char *bytes = tdg__malloc(TDG__WEB_MAX_TOKEN + 1);
+    const char *token;
+    size_t token_len;
+    ssize_t len;
+    int rv = TDG_EINVAL;
+
+    if (bytes == NULL)
+        return TDG_ENOMEM;
+    len = read_file(file, bytes, TDG__WEB_MAX_TOKEN + 1);
+    if (len < 0) {
+        snprintf(why, why_size, "cannot read the token file %s: %s", file,
+                 errno == EINVAL ? "it is not a plain file" : strerror(errno));
+    } else if (len > TDG__WEB_MAX_TOKEN) {
+        snprintf(why, why_size, "the token file %s is larger than %d bytes", file,
+                 TDG__WEB_MAX_TOKEN);
+    } else if ((token = first_line(bytes, (size_t)len, &token_len)) == NULL) {
+        snprintf(why, why_size,
+                 "the first line of the token file %s is not a token: visible ASCII "
+                 "without blanks",
+                 file);
+    } else {
+        *ret = tdg__strndup(token, token_len);
+        rv = *ret != NULL ? 0 : TDG_ENOMEM;
+    }
+    explicit_bzero(bytes, TDG__WEB_MAX_TOKEN + 1);
+    tdg__free(bytes);
+    return rv;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the user gives the client to send along: headers, and a token in a file. Mistakes
+ * are said in a line for people, which never has a value in it. */
+#ifndef TDG_WEB_HEADER_H
+#define TDG_WEB_HEADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <curl/curl.h>
+
+enum { TDG__WEB_MAX_TOKEN = 16 * 1024 }; /* bytes of the file */
+
+/* Whether it can be the name of a header; whether a value is one line of it. */
+bool tdg__web_is_token(const char *name, size_t len);
+bool tdg__web_is_one_line(const char *value);
+
+/* Appends "name: value", and leaves no copy of it elsewhere. Returns 0 or TDG_ENOMEM. */
+int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value);
+
+/* Whether "Name: value" can be sent, and is not one that the client sets itself. */
+bool tdg__web_header_is_fine(const char *line, char *why, size_t why_size);
+
+/* Whether a field of our own can be sent: a name, and a value of one line. */
+bool tdg__web_field_is_fine(const char *name, const char *value);
+
+/* Stores the file's first line, without blanks around it, in *ret. Returns 0, TDG_EINVAL
+ * (with `why`) or TDG_ENOMEM. */
+int tdg__web_token_read(const char *file, char **ret, char *why, size_t why_size);
+
+#endif

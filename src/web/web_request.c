@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "web/web_exchange.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <tidings/error.h>
+
+#include "base/alloc.h"
+#include "web/web_header.h"
+
+enum {
+    LARGE_BODY = 64 * 1024, /* bytes: it does not go out in one piece with the head, so
+                               the server is asked first whether it takes it, ... */
+    EXPECT_MS = 500,        /* ... and may leave that open */
+    KEEPALIVE_IDLE_S = 20,  /* a peer that has vanished is found out after about 50 s */
+    KEEPALIVE_EVERY_S = 10,
+    KEEPALIVE_PROBES = 3,
+};
+
+/* ---- Preparing ---------------------------------------------------------- */
+
+static int refuse(tdg__web_exchange_t *exchange, int code, const char *why) {
+    snprintf(exchange->why, TDG__WEB_WHY, "%s", why);
+    return code;
+}
+
+static const char *moved_to(const tdg__web_t *web, const char *url) {
+    for (size_t i = 0; i < TDG__WEB_MOVED; i++)
+        if (web->moved[i].from != NULL && strcmp(web->moved[i].from, url) == 0)
+            return web->moved[i].to;
+    return url;
+}
+
+void tdg__web_forget_move(tdg__web_t *web, const char *from) {
+    for (size_t i = 0; i < TDG__WEB_MOVED && from != NULL; i++)
+        if (web->moved[i].from != NULL && strcmp(web->moved[i].from, from) == 0) {
+            tdg__free(web->moved[i].from);
+            tdg__free(web->moved[i].to);
+            web->moved[i] = (struct tdg__web_move){NULL, NULL};
+        }
+}
+
+/* Without memory it is not remembered, and asked again. */
+void tdg__web_remember_move(tdg__web_exchange_t *exchange) {
+    tdg__web_t *web = exchange->web;
+    struct tdg__web_move move = {tdg__strdup(exchange->first_url),
+                                 tdg__strdup(exchange->target.url)};
+    struct tdg__web_move *at;
+
+    if (move.from == NULL || move.to == NULL) {
+        tdg__free(move.from);
+        tdg__free(move.to);
+        return;
+    }
+    tdg__web_forget_move(web, move.from);
+    at = &web->moved[web->moved_next++ % TDG__WEB_MOVED];
+    tdg__free(at->from);
+    tdg__free(at->to);
+    *at = move;
+}
+
+/* Where to: the place of the first exchange, or near it. */
+static int set_target(tdg__web_exchange_t *exchange) {
+    tdg__web_t *web = exchange->web;
+    const char *why, *url = moved_to(web, exchange->first_url);
+    int rv = tdg__web_url_read(url, NULL, &exchange->target, &why);
+
+    if (rv == 0 && web->home.url == NULL)
+        rv = tdg__web_url_read(url, NULL, &web->home, &why);
+    if (rv < 0)
+        return refuse(exchange, rv, why);
+    if (tdg__web_url_near(&web->home, &exchange->target))
+        return 0;
+    snprintf(exchange->why, TDG__WEB_WHY,
+             "%s port %u differs from the address that this client was given: %s port %u",
+             exchange->target.host, exchange->target.port, web->home.host,
+             web->home.port);
+    return TDG_EREFUSED;
+}
+
+static int check_secrets(tdg__web_exchange_t *exchange) {
+    tdg__web_t *web = exchange->web;
+    bool secrets = web->header_count > 0 || web->token_file != NULL ||
+                   web->home.user != NULL || web->home.password != NULL;
+    int rv;
+
+    for (size_t i = 0; i < web->header_count; i++)
+        if (!tdg__web_header_is_fine(web->headers[i], exchange->why, TDG__WEB_WHY))
+            return TDG_EINVAL;
+    if (secrets && !web->insecure && !exchange->target.secure &&
+        (web->proxy != NULL || !tdg__web_url_is_here(&exchange->target))) {
+        snprintf(
+            exchange->why, TDG__WEB_WHY,
+            "credentials would go unprotected over http to %s port %u: use https, or "
+            "allow it (insecure token)",
+            exchange->target.host, exchange->target.port);
+        return TDG_EREFUSED;
+    }
+    if (web->token_file != NULL && web->token == NULL) {
+        rv = tdg__web_token_read(web->token_file, &web->token, exchange->why,
+                                 TDG__WEB_WHY);
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
+}
+
+/* ---- Headers ------------------------------------------------------------ */
+
+static int add_text(tdg__web_exchange_t *exchange, const char *line) {
+    struct curl_slist *lines = curl_slist_append(exchange->lines, line);
+
+    if (lines == NULL)
+        return TDG_ENOMEM;
+    exchange->lines = lines;
+    return 0;
+}
+
+static int add_token(tdg__web_exchange_t *exchange) {
+    const char *token = exchange->web->token;
+    size_t room;
+    char *value;
+    int rv;
+
+    if (token == NULL)
+        return 0;
+    room = strlen(token) + sizeof("Bearer ");
+    value = tdg__malloc(room);
+    if (value == NULL)
+        return TDG_ENOMEM;
+    snprintf(value, room, "Bearer %s", token);
+    rv = tdg__web_line_add(&exchange->lines, "Authorization", value);
+    explicit_bzero(value, room);
+    tdg__free(value);
+    return rv;
+}
+
+/* The first line, so that it can be found again. */
+static int add_expectation(tdg__web_exchange_t *exchange,
+                           const tdg__web_request_t *request) {
+    exchange->expects = request->body != NULL && request->body_len > LARGE_BODY;
+    return add_text(exchange, exchange->expects ? "Expect: 100-continue" : "Expect:");
+}
+
+/* Without a value, libcurl leaves the field out. */
+void tdg__web_exchange_expect_nothing(tdg__web_exchange_t *exchange) {
+    exchange->expects = false;
+    exchange->lines->data[sizeof("Expect:") - 1] = '\0';
+}
+
+static int add_lines(tdg__web_exchange_t *exchange, const tdg__web_request_t *request) {
+    tdg__web_t *web = exchange->web;
+    int rv = add_expectation(exchange, request);
+
+    if (rv == 0)
+        rv = request->body == NULL
+                 ? add_text(exchange, "Content-Type:")
+                 : tdg__web_line_add(&exchange->lines, "Content-Type",
+                                     request->content_type != NULL ? request->content_type
+                                                                   : "application/json");
+    if (rv == 0 && request->accept != NULL)
+        rv = tdg__web_line_add(&exchange->lines, "Accept", request->accept);
+    for (size_t i = 0; i < request->field_count && rv == 0; i++) {
+        const tdg__web_field_t *field = &request->fields[i];
+
+        if (!tdg__web_field_is_fine(field->name, field->value)) {
+            snprintf(exchange->why, TDG__WEB_WHY, "the header %.100s cannot be sent",
+                     field->name);
+            return TDG_EINVAL;
+        }
+        if (field->value[0] != '\0')
+            rv = tdg__web_line_add(&exchange->lines, field->name, field->value);
+    }
+    for (size_t i = 0; i < web->header_count && rv == 0; i++)
+        rv = add_text(exchange, web->headers[i]);
+    return rv == 0 ? add_token(exchange) : rv;
+}
+
+/* ---- What goes out ------------------------------------------------------ */
+
+/* libcurl would send a request again by itself where a connection that was kept open
+ * breaks before the first byte of the answer. The server may have acted on it already, so
+ * that is not for libcurl to decide. */
+static int on_request(void *arg, char *ip, char *local_ip, int port, int local_port) {
+    tdg__web_exchange_t *exchange = arg;
+
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    exchange->again = exchange->requested;
+    exchange->requested = true;
+    return exchange->again ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
+    int probes = KEEPALIVE_PROBES;
+
+    (void)arg;
+    (void)purpose;
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    return CURL_SOCKOPT_OK;
+}
+
+/* ---- Options ------------------------------------------------------------ */
+
+static int set_texts(tdg__web_exchange_t *exchange) {
+    const tdg__web_t *web = exchange->web;
+    const struct {
+        CURLoption option;
+        const char *text; /* NULL: left as it is */
+    } texts[] = {
+        {CURLOPT_PROTOCOLS_STR, "http,https"},
+        {CURLOPT_USERAGENT, web->agent},
+        {CURLOPT_PROXY, web->proxy != NULL ? web->proxy : ""},
+        {CURLOPT_NOPROXY, ""},
+        {CURLOPT_CAINFO, web->ca_file},
+        {CURLOPT_USERNAME, web->home.user},
+        {CURLOPT_PASSWORD, web->home.password},
+        {CURLOPT_ABSTRACT_UNIX_SOCKET, web->abstract_socket},
+        {CURLOPT_CUSTOMREQUEST, exchange->method == TDG__WEB_DELETE ? "DELETE" : NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].text != NULL &&
+            curl_easy_setopt(exchange->easy, texts[i].option, texts[i].text) != CURLE_OK)
+            return TDG_ENOMEM;
+    return 0;
+}
+
+static void set_numbers(tdg__web_exchange_t *exchange) {
+    const struct {
+        CURLoption option;
+        long number;
+    } numbers[] = {
+        {CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->web->connect_timeout_ms},
+        {CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS},
+        {CURLOPT_FOLLOWLOCATION, 0},
+        {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE},
+        {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS},
+        {CURLOPT_NOSIGNAL, 1},
+        {CURLOPT_QUICK_EXIT, 1},
+        {CURLOPT_SSL_VERIFYPEER, 1},
+        {CURLOPT_SSL_VERIFYHOST, 2},
+        {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
+        {CURLOPT_TCP_KEEPALIVE, 1},
+        {CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {CURLOPT_TCP_KEEPINTVL, KEEPALIVE_EVERY_S},
+        {CURLOPT_TCP_NODELAY, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        curl_easy_setopt(exchange->easy, numbers[i].option, numbers[i].number);
+}
+
+/* libcurl compares whole seconds; so that none is taken that is too old, one less. */
+static void set_age(tdg__web_exchange_t *exchange) {
+    const tdg__web_t *web = exchange->web;
+    uint64_t age_s = (uv_now(web->loop) - web->trusted_since_ms) / 1000;
+
+    if (!web->distrusts)
+        return;
+    if (age_s < 2)
+        curl_easy_setopt(exchange->easy, CURLOPT_FRESH_CONNECT, 1L);
+    else
+        curl_easy_setopt(exchange->easy, CURLOPT_MAXLIFETIME_CONN, (long)(age_s - 1));
+}
+
+static void set_calls(tdg__web_exchange_t *exchange) {
+    CURL *easy = exchange->easy;
+
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+    if (exchange->method != TDG__WEB_POST)
+        return;
+    /* Given as a whole, a body goes out with the head. Where the server answers at the
+     * head and closes, there is nothing left to send that could fail before that is read.
+     */
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body_len);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                     exchange->body != NULL ? exchange->body : "");
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+}
+
+int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
+                              const tdg__web_request_t *request) {
+    int rv = set_target(exchange);
+
+    if (rv == 0)
+        rv = check_secrets(exchange);
+    if (rv == 0)
+        rv = add_lines(exchange, request);
+    if (rv == 0)
+        rv = set_texts(exchange);
+    if (rv < 0)
+        return rv;
+    set_numbers(exchange);
+    set_age(exchange);
+    set_calls(exchange);
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The URLs that the client goes to: read once, by libcurl's own parser, so that what is
+ * checked is what is used. Secrets in them are taken out at once. */
+#ifndef TDG_WEB_URL_H
+#define TDG_WEB_URL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TDG__WEB_MAX_URL = 8192 };
+
+typedef struct tdg__web_url {
+    char *url;             /* without user, password and fragment */
+    char *host;            /* an IPv6 address has its brackets */
+    char *user, *password; /* decoded; NULL: none */
+    uint16_t port;
+    bool secure; /* https */
+} tdg__web_url_t;
+
+/* `base`: what a relative one starts from; NULL: it has to be complete. On failure *ret
+ * is empty and *ret_why says what is wrong, without the URL. Returns 0, TDG_EINVAL or
+ * TDG_ENOMEM. */
+int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
+                      const char **ret_why);
+void tdg__web_url_done(tdg__web_url_t *url); /* of an empty one, too */
+
+/* Whether secrets that were meant for `from` may go to `to`: the same scheme, host and
+ * port, or from http to https of the same host. */
+bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to);
+
+/* Whether the host is this machine: localhost, 127.0.0.0/8, ::1. */
+bool tdg__web_url_is_here(const tdg__web_url_t *url);
+
+#endif

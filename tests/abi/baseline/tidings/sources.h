@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A server over files, databases, web servers and programs, as a config file describes
+ * it: what `tidings serve` does, for programs of your own. In libtidings-sources; link
+ * with `pkg-config --cflags --libs tidings-sources`. */
+#ifndef TIDINGS_SOURCES_H
+#define TIDINGS_SOURCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tidings/error.h>
+#include <tidings/export.h>
+#include <tidings/server.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NULL or false in any field is what the comment says in brackets. */
+typedef struct tdg_sources_opts {
+    const char *config_file;   /* docs/config.md describes it [none] */
+    const char *const *paths;  /* files and folders to serve as well; ends with NULL */
+    const char *const *listen; /* URLs such as "http://127.0.0.1:8808", instead of those
+                                  in the config; ends with NULL [as the config says] */
+    bool
+        stdio; /* serve one client on standard input and output; HTTP only with `listen` */
+
+    tdg_log_fn log; /* what the operator should know [nothing] */
+
+    /* The server runs: resources, tools and prompts of your own can be added to it.
+     * Called once, on the thread that serves. The server is borrowed until
+     * tdg_sources_serve() returns. */
+    void (*started)(void *user, tdg_server_t *server);
+    void *user; /* handed to both */
+} tdg_sources_opts_t;
+
+/* Serves until SIGINT, SIGTERM, the end of standard input (`stdio`) or
+ * tdg_server_stop_soon(); SIGHUP reads the config again. One at a time in a process, whose
+ * signal handlers it uses meanwhile. Returns 0, or, once the reason is logged:
+ *
+ *   TDG_EINVAL   a config or path is wrong (each problem is a line of the log), or `opts`
+ *                is NULL
+ *   TDG_ENOMEM   out of memory
+ *   TDG_ESYSTEM  an address cannot be bound, or the process is out of descriptors
+ *   TDG_ENOTSUP  `opts` sets a field that this release of the library does not know */
+TDG_API int tdg_sources_serve_sized(const tdg_sources_opts_t *opts, size_t opts_size);
+
+static inline int tdg_sources_serve(const tdg_sources_opts_t *opts) {
+    return tdg_sources_serve_sized(opts, sizeof(*opts));
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
