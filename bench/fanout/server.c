@@ -64,11 +64,12 @@ static void obey(tdg_server_t *server, const char *line) {
 }
 
 int main(int argc, char **argv) {
+    tdg_settings_t settings = {.timing = TDG_TIMING_IMMEDIATE,
+                               .rate_limit_ms = TDG_RATE_OFF};
     tdg_server_opts_t opts = {
         .name = "bench",
         .workers = 1,
-        .settings = &(tdg_settings_t){.timing = TDG_TIMING_IMMEDIATE,
-                                      .rate_limit_ms = TDG_RATE_OFF},
+        .settings = &settings,
         .keepalive_ms = NEVER_MS, /* the peers send no signs of life either */
         .max_connections = MAX_STREAMS,
         .max_sessions = MAX_STREAMS,
@@ -77,10 +78,10 @@ int main(int argc, char **argv) {
     tdg_server_t *server;
     char line[256], uri[64];
 
-    if (argc > 1 && strcmp(argv[1], "--burst") == 0)
-        opts.settings = &(tdg_settings_t){.timing = TDG_TIMING_BATCH,
-                                          .window_ms = FANOUT_BURST_WINDOW_MS,
-                                          .rate_limit_ms = TDG_RATE_OFF};
+    if (argc > 1 && strcmp(argv[1], "--burst") == 0) {
+        settings.timing = TDG_TIMING_BATCH;
+        settings.window_ms = FANOUT_BURST_WINDOW_MS;
+    }
     check(tdg_server_create(&opts, &server), "create");
     for (unsigned i = 0; i < FANOUT_BURST; i++) {
         tdg_resource_t resource = {.uri = uri, .name = uri, .read = read_resource};
