@@ -60,7 +60,7 @@ def cut_events(driver, era, ours, closing, positions):
             told.append(number)
             client.updated(A, version=number)
         else:
-            client.updated(A, maybe=True)
+            client.doubted(A)
     if ours:
         versions = [e.get('version') for e in client.events if e['event'] == 'updated']
         tap.same(versions, told, 'every change is told once, in its order')

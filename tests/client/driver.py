@@ -179,6 +179,13 @@ class Client:
         else:
             tap.check(event.get('merged', 0) >= 1, f'it was never down: {event}')
 
+    def doubted(self, uri):
+        """After a gap of which the server knows nothing: an update with `maybe`. Where nobody
+        has fetched a certain one from before the gap in time, one without stands for both."""
+        event = self.updated(uri)
+        while not event.get('maybe') and not event.get('merged'):
+            event = self.updated(uri)
+
     def none(self, kind, since=None, **fields):
         """No such event has come since the last that was looked for."""
         if since is not None:
