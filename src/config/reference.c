@@ -258,8 +258,8 @@ void tdg__reference_write(tdg__reference_format_t format, const tdg__option_t *c
     for (const tdg__section_t *part = tdg__config_sections; part->name != NULL; part++)
         write_section(writer, part->name, part->help, part->options, out);
     write_section(writer, "resources",
-                  "A list: what is served. Each entry begins with a dash, names one kind "
-                  "with its value, and may have the options of that kind and these.",
+                  "The list of what is served. Each entry begins with a dash, names one "
+                  "kind with its value, and may have the options of that kind and these.",
                   common, out);
     for (; kinds->name != NULL; kinds++) {
         char heading[64] = "resources: ";

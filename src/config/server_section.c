@@ -70,7 +70,7 @@ static const tdg__option_t server_options[] = {
            "The header in which the trusted proxies pass the address of the caller: "
            "x-forwarded-for, or forwarded (RFC 7239). The other header is ignored."),
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
-           "What is spoken to legacy clients: mcp, or erlmcp with its other names and "
+           "The dialect for legacy clients: mcp, or erlmcp with different names and "
            "codes. An entry of `listen` may choose another."),
     {"workers", TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
      "Threads that serve clients. Default: one per core."},
@@ -158,14 +158,14 @@ static const tdg__option_t server_options[] = {
     COUNT(max_total_subscriptions, "max-total-subscriptions", "1000000", 10000000,
           "Subscriptions of all streams, in the whole server."),
     SIZE(max_subscribed_size, "max-subscribed-size", "64MiB", 4096, 1 << 30,
-         "Of the URIs that are subscribed to in the whole server, and the memory of "
-         "their filters, each counted once in every worker that has it."),
+         "Maximum size of the subscribed URIs and of the memory of their filters, in the "
+         "whole server; each counts once per worker that has it."),
     COUNT(max_pending, "max-pending", "10000", 1000000,
           "URIs that may wait on one stream through templates."),
     COUNT(max_history, "max-history", "65536", 16 << 20,
           "Changes remembered for clients that reconnect."),
     SIZE(stale_size, "stale-size", "16MiB", 0, 1 << 30,
-         "How much of what clients read last is kept, of all sources together, to be "
+         "Maximum size of the last known contents of all sources together, which are "
          "served as stale while a source is unreachable: at most 10000 contents, none "
          "larger than a quarter of this. 0 keeps nothing."),
     {.name = NULL},
@@ -190,12 +190,12 @@ static const tdg__option_t top_options[] = {
 
 const tdg__section_t tdg__config_sections[] = {
     {.name = "top of the file",
-     .help = "Beside server, publish and resources.",
+     .help = "Options at the top of the file, in addition to server, publish and "
+             "resources.",
      .options = top_options},
     {.name = "server",
-     .help =
-         "How clients reach the server, when they are notified of changes, and what they "
-         "may use up. None of it is required.",
+     .help = "How clients reach the server, when they are notified of changes, "
+             "and its limits. All options are optional.",
      .options = server_options},
     {.name = "publish",
      .help = "Who may publish changes over HTTP, at /publish, and with tidings publish.",

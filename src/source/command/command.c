@@ -23,7 +23,7 @@ static const tdg__option_t options[] = {
      .offset = AT(argv),
      .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
      .example = "[df, -h, /]",
-     .help = "The program and its arguments, one text each; no shell looks at them. "
+     .help = "The program and its arguments, one text each; no shell interprets them. "
              "{name} in an argument is the variable of that name of the `uri`."},
     {.name = "shell",
      .type = TDG__OPTION_BOOL,
@@ -36,9 +36,10 @@ static const tdg__option_t options[] = {
      .offset = AT(mode),
      .fallback = "interval",
      .choices = modes,
-     .help = "`interval`: it runs now and then, and all of its output is the content. "
-             "`lines`: it keeps running while somebody watches, and its last line is. "
-             "`nul`: the same with NUL bytes in the place of line ends."},
+     .help = "`interval`: the program runs at an interval, and its whole output is the "
+             "content. `lines`: it keeps running while somebody is subscribed, and its "
+             "last line is the content. `nul`: the same with NUL bytes instead of line "
+             "ends."},
     {.name = "every",
      .type = TDG__OPTION_DURATION,
      .offset = AT(every_ms),
@@ -46,8 +47,8 @@ static const tdg__option_t options[] = {
      .min = 10,
      .max = (int64_t)7 * 24 * 3600 * 1000,
      .example = "30s",
-     .help = "How often it runs while somebody watches, give or take a tenth; a read "
-             "runs it at once. With `mode: interval` only."},
+     .help = "How often the program runs while somebody is subscribed; it varies by 10 "
+             "%. A read runs it at once. With `mode: interval` only."},
     {.name = "max-programs",
      .type = TDG__OPTION_NUMBER,
      .offset = AT(max_programs),
@@ -55,20 +56,20 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 1000,
      .help = "How many programs of this entry run at the same time. With `lines` and "
-             "`nul`, what needs one more is refused; with `interval` it waits, and more "
-             "than 16 never run."},
+             "`nul`, a subscription or read that needs one more is refused; with "
+             "`interval`, it waits, and at most 16 run."},
     {.name = "cwd",
      .type = TDG__OPTION_PATH,
      .offset = AT(cwd),
      .fallback = ".",
-     .help = "The folder that it runs in."},
+     .help = "The working directory of the program."},
     {.name = "env",
      .type = TDG__OPTION_MAP,
      .offset = AT(env),
      .flags = TDG__OPTION_SECRET,
      .example = "{LC_ALL: C}",
-     .help = "What its environment has beside our own. The place for secrets: arguments "
-             "can be seen by every user of the machine."},
+     .help = "Additional environment variables. Pass secrets here: every user of the "
+             "machine can see arguments."},
     {.name = NULL},
 };
 
@@ -392,7 +393,8 @@ static void close_(tdg__source_t *source) {
 
 const tdg__source_kind_t tdg__source_command = {
     .name = "command",
-    .help = "The output of a program: run now and then, or kept running for its lines.",
+    .help = "The output of a program that runs at an interval, or keeps running and "
+            "prints lines.",
     .options = options,
     .uri_example = "host://disk",
     .size = sizeof(tdg__command_source_t),

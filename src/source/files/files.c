@@ -22,7 +22,7 @@ static const tdg__option_t options[] = {
      .offset = FIELD(path),
      .flags = TDG__OPTION_REQUIRED,
      .example = "docs",
-     .help = "A file, or a folder with all that is in it."},
+     .help = "A file, or a folder with everything in it."},
     {.name = "include",
      .type = TDG__OPTION_STRINGS,
      .offset = FIELD(include),
@@ -38,8 +38,8 @@ static const tdg__option_t options[] = {
      .offset = FIELD(hidden),
      .fallback = "false",
      .example = "true",
-     .help = "Serve names that begin with a dot and what editors leave behind (x~, #x#, "
-             "x.bak, x.orig, 4913), too."},
+     .help = "Also serve names that begin with a dot, and leftovers of editors (x~, #x#, "
+             "x.bak, x.orig, 4913)."},
     {.name = "max-files",
      .type = TDG__OPTION_NUMBER,
      .offset = FIELD(max_files),
@@ -47,25 +47,25 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 10000000,
      .example = "10000",
-     .help = "How many files and folders are served; what is beyond is left out."},
+     .help = "Maximum number of served files and folders; further ones are left out."},
     {.name = "poll",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(poll_ms),
      .fallback = "0s",
      .max = DAY_MS,
      .example = "5s",
-     .help = "Walk the folder this often instead of listening to the kernel. For network "
-             "file systems, where the kernel does not hear of others' changes."},
+     .help = "Walk the folder at this interval instead of using inotify. For network "
+             "file systems, where the kernel does not report changes of other machines."},
     {.name = "settle",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(settle_ms),
      .fallback = "500ms",
      .max = 60 * 1000,
      .example = "2s",
-     .help =
-         "How long to wait for the rest of a file whose writer has not closed it, and "
-         "for a deleted file to be created again, as in a save by an editor. A writer "
-         "that never pauses is waited for four times as long; 0 is no wait."},
+     .help = "How long to wait for the rest of a file that its writer has not "
+             "closed, and for a deleted file to be recreated, as in a save by "
+             "an editor. If the writer never pauses, tidings waits four times "
+             "as long; 0 is no wait."},
     {.name = NULL},
 };
 

@@ -29,8 +29,8 @@ static const tdg__option_t options[] = {
      .offset = AT(url),
      .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
      .example = "https://status.example/api/v1/health",
-     .help = "The URL to poll, http or https. {name} stands for a variable of the `uri` "
-             "template, behind the host only."},
+     .help = "The URL to poll, http or https. {name} is a variable of the `uri` "
+             "template, only after the host."},
     {.name = "every",
      .type = TDG__OPTION_DURATION,
      .offset = AT(every_ms),
@@ -38,7 +38,7 @@ static const tdg__option_t options[] = {
      .min = 100,
      .max = TDG__HTTP_DAY_MS,
      .example = "30s",
-     .help = "How often to ask while somebody is subscribed; it varies by 10 %."},
+     .help = "How often to poll while somebody is subscribed; it varies by 10 %."},
     {.name = "headers",
      .type = TDG__OPTION_MAP,
      .offset = AT(headers),
@@ -51,7 +51,7 @@ static const tdg__option_t options[] = {
      .offset = AT(pointer),
      .flags = TDG__OPTION_RAW,
      .example = "/components/0",
-     .help = "A JSON Pointer (RFC 6901): only this part of the answer is the content."},
+     .help = "A JSON Pointer (RFC 6901): only this part of the response is the content."},
     {.name = "follow-redirects",
      .type = TDG__OPTION_CHOICE,
      .offset = AT(follow),
@@ -63,13 +63,14 @@ static const tdg__option_t options[] = {
      .type = TDG__OPTION_PATH,
      .offset = AT(ca_file),
      .example = "company-ca.pem",
-     .help = "Certificates to trust, in PEM, in place of the system's."},
+     .help = "Certificates to trust, in PEM, instead of the system's."},
     {.name = "proxy",
      .type = TDG__OPTION_STRING,
      .offset = AT(proxy),
      .flags = TDG__OPTION_SECRET,
      .example = "http://proxy.example:3128",
-     .help = "The proxy to ask through. Those of the environment are not used."},
+     .help = "The HTTP proxy for requests. Proxy variables of the environment are "
+             "ignored."},
     {.name = NULL},
 };
 

@@ -51,7 +51,7 @@ static const tdg__option_t options[] = {
      .offset = AT(path),
      .flags = TDG__OPTION_REQUIRED,
      .example = "/var/log/syslog",
-     .help = "The file. It need not be there yet, and may be rotated."},
+     .help = "The file. It need not exist yet, and may be rotated."},
     {.name = "lines",
      .type = TDG__OPTION_NUMBER,
      .offset = AT(lines),
@@ -59,8 +59,8 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 10000,
      .example = "500",
-     .help = "How many lines from its end are the content; fewer where those are larger "
-             "than `max-size`."},
+     .help = "How many lines from its end are the content; fewer if they are larger than "
+             "`max-size`."},
     {.name = NULL},
 };
 
@@ -308,7 +308,7 @@ static void close_(tdg__source_t *source) {
 /* Not tdg__source_log, which is a function. */
 const tdg__source_kind_t tdg__source_logs = {
     .name = "log",
-    .help = "The last lines of a file that grows, through its rotations.",
+    .help = "The last lines of a growing file, also across rotations.",
     .options = options,
     .uri_example = "logs://system",
     .size = sizeof(struct log),

@@ -32,40 +32,40 @@ static const tdg__option_t options[] = {
      .offset = FIELD(conninfo),
      .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
      .example = "postgresql://reader@db.example/shop",
-     .help = "How to connect: a URI or keywords as libpq takes them. What it leaves out "
-             "comes from the environment (PGHOST, PGPASSWORD, ...) and ~/.pgpass."},
+     .help = "The connection string: a URI or keywords, as for libpq. Missing values "
+             "come from the environment (PGHOST, PGPASSWORD, ...) and ~/.pgpass."},
     {.name = "table",
      .type = TDG__OPTION_STRING,
      .offset = FIELD(table),
      .example = "shop.orders",
-     .help = "The table to show; without a schema it is one of public."},
+     .help = "The table to serve; without a schema it is in public."},
     {.name = "key",
      .type = TDG__OPTION_STRINGS,
      .offset = FIELD(keys),
      .example = "id",
-     .help =
-         "With `table`: the column or columns that name a row. They are the variables "
-         "of a template, and the order of the rows."},
+     .help = "With `table`: the column or columns that identify a row. They are "
+             "the variables of a template, and the order of the rows."},
     {.name = "query",
      .type = TDG__OPTION_STRING,
      .offset = FIELD(query),
      .flags = TDG__OPTION_RAW,
-     .help = "Instead of `table`: the query to show, such as SELECT * FROM orders WHERE "
+     .help = "Instead of `table`: the query to serve, such as SELECT * FROM orders WHERE "
              "customer = :customer. :name is the value of a variable of the template, "
              "bound as a parameter."},
     {.name = "channel",
      .type = TDG__OPTION_STRING,
      .offset = FIELD(channel),
      .example = "orders_changed",
-     .help = "The channel on which changes are notified. Without it, a table has that of "
-             "its trigger (see tidings postgres install), and a query is polled."},
+     .help = "The channel on which changes are notified. Without it, a table uses the "
+             "channel of its trigger (see tidings postgres install), and a query is "
+             "polled."},
     {.name = "every",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(every_ms),
      .min = 100,
      .max = DAY_MS,
      .example = "30s",
-     .help = "Looks again at this interval while somebody watches. Default: every 10s "
+     .help = "Polls at this interval while somebody is subscribed. Default: every 10s "
              "for a query without `channel`, else only when notified."},
     {.name = "format",
      .type = TDG__OPTION_CHOICE,
@@ -73,16 +73,16 @@ static const tdg__option_t options[] = {
      .fallback = "json",
      .choices = formats,
      .example = "csv",
-     .help = "JSON, or CSV as in RFC 4180 with a line of names."},
+     .help = "JSON, or CSV as in RFC 4180 with a header line."},
     {.name = "result",
      .type = TDG__OPTION_CHOICE,
      .offset = FIELD(shape),
      .fallback = "auto",
      .choices = shapes,
      .example = "rows",
-     .help =
-         "In JSON, whether a URI is one object or a list of them. auto: an object where "
-         "a template names all of `key`, else a list."},
+     .help = "In JSON, whether the content of a URI is one object or a list. "
+             "auto: an object if a template has all columns of `key`, else a "
+             "list."},
     {.name = "max-rows",
      .type = TDG__OPTION_NUMBER,
      .offset = FIELD(max_rows),
@@ -90,7 +90,7 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 1000000,
      .example = "100",
-     .help = "More rows are not served; reads fail with an error."},
+     .help = "Maximum number of rows; reads of more rows fail with an error."},
     {.name = "max-keys",
      .type = TDG__OPTION_NUMBER,
      .offset = FIELD(max_keys),
@@ -98,9 +98,8 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 10000000,
      .example = "10000",
-     .help =
-         "While a template is watched, so many rows are remembered by a digest, so that "
-         "changes during an outage are found."},
+     .help = "How many rows are remembered by a digest while a template is "
+             "subscribed to, to find the changes of an outage."},
     {.name = "idle",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(idle_ms),
@@ -108,8 +107,8 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = DAY_MS,
      .example = "10s",
-     .help =
-         "How long the connection stays open after the last read when nobody watches."},
+     .help = "How long the connection stays open after the last read if nobody "
+             "is subscribed."},
     {.name = "connect-timeout",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(connect_ms),
@@ -117,7 +116,7 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = DAY_MS,
      .example = "5s",
-     .help = "How long connecting may take."},
+     .help = "Time limit for connecting."},
     {.name = "probe",
      .type = TDG__OPTION_DURATION,
      .offset = FIELD(probe_ms),
@@ -125,9 +124,9 @@ static const tdg__option_t options[] = {
      .min = 100,
      .max = DAY_MS,
      .example = "10s",
-     .help = "While somebody watches, the server is asked this often for a sign of life, "
-             "and whether `table` has changed in a way that fires no trigger; it has the "
-             "same time to answer."},
+     .help = "Interval of the probe while somebody is subscribed: whether the server "
+             "answers, and whether `table` has changed in a way that fires no trigger. "
+             "It is also the time limit for the answer."},
     {.name = NULL},
 };
 

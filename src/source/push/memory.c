@@ -25,7 +25,7 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 1000000,
      .example = "1000",
-     .help = "How many resources a template may come to stand for."},
+     .help = "Maximum number of resources of a template."},
     {.name = "max-total",
      .type = TDG__OPTION_SIZE,
      .offset = offsetof(struct memory, max_total),
@@ -33,7 +33,7 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = (int64_t)1 << 40,
      .example = "16MiB",
-     .help = "How much content they may hold in all."},
+     .help = "Maximum size of all their contents together."},
     {.name = NULL},
 };
 
@@ -56,7 +56,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 const tdg__source_kind_t tdg__source_memory = {
     .name = "memory",
-    .help = "Holds what is published to it, in memory.",
+    .help = "Keeps published content in memory.",
     .options = options,
     .flags = TDG__SOURCE_NO_URI | TDG__SOURCE_PUSHED | TDG__SOURCE_PUBLISH,
     .size = sizeof(struct memory),

@@ -64,30 +64,30 @@ static const tdg__option_t options[] = {
      .offset = offsetof(struct webhook, secret),
      .flags = TDG__OPTION_SECRET,
      .example = "${DEPLOYS_SECRET}",
-     .help = "What the callers know. Required unless `open` is true. Keep it out of the "
-             "file: ${NAME} takes it from the environment."},
+     .help = "The secret that callers use. Required unless `open` is true. Keep it out "
+             "of the file: ${NAME} takes it from the environment."},
     {.name = "signature",
      .type = TDG__OPTION_CHOICE,
      .offset = offsetof(struct webhook, signature),
      .fallback = "github",
      .choices = signatures,
      .example = "github",
-     .help = "How callers prove that they know it: an HMAC of the body in "
-             "X-Hub-Signature-256, or the secret itself in `Authorization: Bearer`. "
-             "none goes with `open: true` only."},
+     .help = "How callers prove that they know the secret: github, an HMAC of the body "
+             "in X-Hub-Signature-256; bearer, the secret itself in `Authorization: "
+             "Bearer`. none requires `open: true`."},
     {.name = "open",
      .type = TDG__OPTION_BOOL,
      .offset = offsetof(struct webhook, open),
      .fallback = "false",
-     .help = "Anybody may call, without a secret. Think twice."},
+     .help = "Accept calls without a secret, from anybody who reaches the server."},
     {.name = "content",
      .type = TDG__OPTION_CHOICE,
      .offset = offsetof(struct webhook, content),
      .fallback = "body",
      .choices = contents,
      .example = "body",
-     .help = "What a call means: its body is what the resource holds from now on, or it "
-             "only signals a change, and the resource says when and what it was."},
+     .help = "The effect of a call: its body becomes the content of the resource, or it "
+             "only signals a change, and the content describes the last call."},
     {.name = "events",
      .type = TDG__OPTION_STRINGS,
      .offset = offsetof(struct webhook, events),

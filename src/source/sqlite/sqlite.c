@@ -64,15 +64,14 @@ static const tdg__option_t options[] = {
      .offset = AT(query),
      .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
      .example = "SELECT id, state FROM orders ORDER BY id",
-     .help = "One SELECT. :name is the variable of that name of the `uri`; it is bound, "
-             "never pasted."},
+     .help = "One SELECT. :name is the variable of that name of the `uri`, bound as a "
+             "parameter."},
     {.name = "format",
      .type = TDG__OPTION_CHOICE,
      .offset = AT(format),
      .fallback = "json",
      .choices = formats,
-     .help = "How rows are served: a JSON array of objects, or CSV with a line of "
-             "names."},
+     .help = "How rows are served: a JSON array of objects, or CSV with a header line."},
     {.name = "max-rows",
      .type = TDG__OPTION_NUMBER,
      .offset = AT(max_rows),
@@ -80,7 +79,7 @@ static const tdg__option_t options[] = {
      .min = 1,
      .max = 1000000,
      .example = "100",
-     .help = "A query with more rows is not served; reads fail with an error."},
+     .help = "Maximum number of rows; reads of more rows fail with an error."},
     {.name = "every",
      .type = TDG__OPTION_DURATION,
      .offset = AT(every_ms),
@@ -88,8 +87,8 @@ static const tdg__option_t options[] = {
      .min = 10,
      .max = 24 * 3600 * 1000,
      .example = "2s",
-     .help = "How often SQLite is asked whether somebody has written, while somebody "
-             "watches. Changes of the file are seen at once anyhow."},
+     .help = "How often tidings checks for writes by other programs, while somebody is "
+             "subscribed. Changes of the file are noticed at once in any case."},
     {.name = NULL},
 };
 
