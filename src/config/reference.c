@@ -62,7 +62,7 @@ static void put_type(const tdg__option_t *option, tdg__text_t *out) {
     if (option->flags & TDG__OPTION_SECRET)
         tdg__text_put(out, ", never shown");
     if (option->flags & TDG__OPTION_RAW)
-        tdg__text_put(out, ", ${NAME} is left as it is");
+        tdg__text_put(out, ", ${NAME} is not replaced");
 }
 
 /* ---- Plain text ---------------------------------------------------------- */

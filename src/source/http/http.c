@@ -201,7 +201,7 @@ static void free_(tdg__source_t *source) {
 
 const tdg__source_kind_t tdg__source_http = {
     .name = "http",
-    .help = "Polls a URL, with ETag and Last-Modified where the server has them.",
+    .help = "Polls a URL, with ETag and Last-Modified if the server sends them.",
     .options = options,
     .uri_example = "shop://health",
     .size = sizeof(struct http),

@@ -109,7 +109,7 @@ static void as_plain_text(void **state) {
     assert_has(text, "\nresources: sql\n  Rows.\n"
                      "\n  sql: text, never shown (required)\n      Where.\n"
                      "      Example: host: x # y\n"
-                     "\n  query: text, ${NAME} is left as it is\n");
+                     "\n  query: text, ${NAME} is not replaced\n");
     assert_has(text, "\n  every: duration, at least 1s (default 30s)\n      How often.\n"
                      "\n  count: number, 1 to 9 (default 3)\n      How many.\n"
                      "\n  format: json or csv (default csv)\n");
