@@ -44,7 +44,7 @@ static void read_weather(void *user, tdg_request_t *request, const char *uri) {
     json_decref(weather);
 }
 
-/* Stands for the thermometer outside. */
+/* Simulates a sensor. */
 static void weather_changes(void) {
     static const char *const conditions[] = {"Sunny", "Partly Cloudy", "Foggy", "Rain"};
 

@@ -44,27 +44,28 @@ static const tdg__option_t server_options[] = {
     {"name", TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
     TEXT(title, "title", "The shop, live", "The display name for people."),
-    TEXT(instructions, "instructions", "Subscribe to shop://orders to hear of new ones",
+    TEXT(instructions, "instructions", "Subscribe to shop://orders to get new orders",
          "Instructions about this server for language models."),
 
-    TEXTS(
-        listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
-        "Where to listen, as one URL or a list: http://HOST:PORT. HOST is an IP address "
-        "or localhost; 0.0.0.0 and [::] are every address of the machine. Port 0 is any "
-        "free one. erlmcp+http://HOST:PORT speaks that dialect there, mcp+http:// the "
-        "protocol as it is; else `dialect` holds."),
+    TEXTS(listen, "listen", TDG__LISTEN_DEFAULT, "[\"http://127.0.0.1:8808\"]",
+          "The address to listen on, as a URL http://HOST:PORT or a list of them. HOST "
+          "is an "
+          "IP address or localhost; 0.0.0.0 and [::] are all addresses of the machine. "
+          "Port "
+          "0 is any free port. erlmcp+http://HOST:PORT speaks the erlmcp dialect, "
+          "mcp+http://HOST:PORT plain MCP; http:// uses the option `dialect`."),
     TEXTS(allowed_hosts, "allowed-hosts", NULL, "[localhost, 127.0.0.1, tidings.example]",
           "Names by which clients may call this server; a name without a port means any "
-          "port, \"*\" any name. Default: loopback names where it listens on loopback, "
+          "port, \"*\" any name. Default: loopback names for a loopback address, "
           "else localhost, any address, and the machine's own name."),
     TEXTS(allowed_origins, "allowed-origins", NULL, "[\"https://app.example\"]",
-          "Web pages that may call this server, as their origin; \"*\" is any. Default: "
-          "loopback pages where it listens on loopback, else none."),
+          "Web pages that may call this server, by their origin; \"*\" is any. Default: "
+          "loopback pages for a loopback address, else none."),
     TEXTS(
         trusted_proxies, "trusted-proxies", NULL, "[127.0.0.1, 10.0.0.0/8]",
-        "Proxies in front of this server, as addresses or networks. Of a request that "
-        "comes through them, the caller is the last address in their `proxy-header` that "
-        "is no such proxy: for max-sessions-per-address, for turns between clients, and "
+        "Proxies in front of this server, as addresses or networks. If a request comes "
+        "through a proxy, the client's address is the last one in `proxy-header` that is "
+        "not such a proxy: for max-sessions-per-address, for turns between clients, and "
         "in the log."),
     CHOICE(proxy_header, "proxy-header", "x-forwarded-for", proxy_headers,
            "The header in which the trusted proxies pass the address of the caller: "
@@ -78,25 +79,25 @@ static const tdg__option_t server_options[] = {
     CHOICE(
         timing, "timing", "batch", timings,
         "When subscribers are notified: at once (immediate), once at the end of a window "
-        "(batch), after a window of quiet (debounce), or at once and then at most once "
-        "per window (throttle). A resource may override this."),
+        "(batch), after a window without changes (debounce), or at once and then at most "
+        "once per window (throttle). A resource may override this."),
     TIME(window, "window", NULL, 0, DAY, "100ms",
          "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s for "
          "throttle."),
     TIME(longest_wait, "longest-wait", NULL, 1, DAY, "5s",
-         "With debounce, how long a resource that is never quiet may wait. Default: "
-         "ten windows."),
+         "With debounce, the longest wait for a window without changes. Default: ten "
+         "windows."),
     TIME(rate_limit, "rate-limit", "1s", 0, DAY, NULL,
          "At most one notification per this time, subscription and resource; 0 is no "
          "limit."),
     TIME(min_window, "min-window", "0", 0, DAY, "50ms",
-         "The minimum window, whatever a client or an entry asks for: \"at "
-         "once\" waits for this window, too. An entry may have a floor of its own."),
+         "The minimum window, whatever a client or an entry sets: \"at once\" waits for "
+         "this window, too. An entry may set its own minimum."),
     TIME(min_rate_limit, "min-rate-limit", "0", 0, DAY, "200ms",
-         "The minimum rate limit, whatever a client or an entry asks for. An "
-         "entry may have a floor of its own."),
+         "The minimum rate limit, whatever a client or an entry sets. An entry may set "
+         "its own minimum."),
     TIME(linger, "linger", "5s", 1, DAY, NULL,
-         "How long a source is still watched after its last subscriber has left."),
+         "How long a source is still watched after its last subscription has ended."),
 
     SWITCH(legacy, "legacy", "true",
            "Speak the versions of the protocol before 2026-07-28."),

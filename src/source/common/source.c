@@ -98,7 +98,7 @@ const tdg__option_t tdg__source_options[] = {
      .example = "debounce",
      .help = "When subscribers are notified: the server's setting, at once, "
              "collected "
-             "for a window, after a window of quiet, or at most once per window."},
+             "for a window, after a window without changes, or at most once per window."},
     {.name = "window",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(window_ms),
@@ -112,7 +112,7 @@ const tdg__option_t tdg__source_options[] = {
      .min = 1,
      .max = DAY_MS,
      .example = "5s",
-     .help = "With `timing: debounce`, how long a resource that is never quiet may wait. "
+     .help = "With `timing: debounce`, the longest wait for a window without changes. "
              "Default: ten windows."},
     {.name = "rate-limit",
      .type = TDG__OPTION_DURATION,
@@ -126,14 +126,14 @@ const tdg__option_t tdg__source_options[] = {
      .offset = ENTRY(min_window_ms),
      .max = DAY_MS,
      .example = "50ms",
-     .help = "The minimum window, whatever a client asks for; 0 is none. "
+     .help = "The minimum window, whatever a client sets; 0 is none. "
              "Default: the server's setting."},
     {.name = "min-rate-limit",
      .type = TDG__OPTION_DURATION,
      .offset = ENTRY(min_rate_limit_ms),
      .max = DAY_MS,
      .example = "200ms",
-     .help = "The minimum rate limit, whatever a client asks for; 0 is none. "
+     .help = "The minimum rate limit, whatever a client sets; 0 is none. "
              "Default: the server's setting."},
     {.name = NULL},
 };
