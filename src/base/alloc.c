@@ -85,3 +85,29 @@ bool tdg__copy(const char *text, char **ret) {
     *ret = tdg__strdup(text);
     return text == NULL || *ret != NULL;
 }
+
+bool tdg__copy_strings(const char *const *strings, char ***ret) {
+    size_t count = 0;
+    char **copies;
+
+    *ret = NULL;
+    if (strings == NULL)
+        return true;
+    while (strings[count] != NULL)
+        count++;
+    copies = tdg__calloc(count + 1, sizeof(*copies));
+    for (size_t i = 0; copies != NULL && i < count; i++) {
+        if (!tdg__copy(strings[i], &copies[i])) {
+            tdg__free_strings(copies);
+            return false;
+        }
+    }
+    *ret = copies;
+    return copies != NULL;
+}
+
+void tdg__free_strings(char **strings) {
+    for (char **at = strings; at != NULL && *at != NULL; at++)
+        tdg__free(*at);
+    tdg__free(strings);
+}

@@ -27,4 +27,9 @@ char *tdg__strndup(const char *text, size_t len);
 /* The same into *ret, for a text that may be NULL. False: memory is out. */
 bool tdg__copy(const char *text, char **ret);
 
+/* A list of texts that ends in NULL, for tdg__free_strings(); NULL gives NULL. False:
+ * memory is out, and *ret is NULL. */
+bool tdg__copy_strings(const char *const *strings, char ***ret);
+void tdg__free_strings(char **strings); /* NULL is accepted */
+
 #endif

@@ -9,10 +9,6 @@
 
 enum { BITS = 6, MIN_ROOM = 1 << 10 };
 
-void tdg__bitset_init(tdg__bitset_t *set) {
-    *set = (tdg__bitset_t){0};
-}
-
 void tdg__bitset_done(tdg__bitset_t *set) {
     tdg__free(set->levels[0]);
     *set = (tdg__bitset_t){0};

@@ -14,10 +14,9 @@ enum { TDG__BITSET_LEVELS = 4, TDG__BITSET_MAX = 1 << 24 };
 typedef struct tdg__bitset {
     uint64_t *levels[TDG__BITSET_LEVELS]; /* levels[0] holds the set itself */
     uint32_t room;                        /* numbers below this fit */
-} tdg__bitset_t;
+} tdg__bitset_t;                          /* all zero at first */
 
-void tdg__bitset_init(tdg__bitset_t *set);
-void tdg__bitset_done(tdg__bitset_t *set);
+void tdg__bitset_done(tdg__bitset_t *set); /* all zero again */
 
 /* Makes room for the numbers below `room` (at most TDG__BITSET_MAX). Returns 0,
  * TDG_EINVAL or TDG_ENOMEM. */

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * URIs by RFC 3986, on uriparser. The engine takes a URI as the string it is; this module
- * is for those who must refuse malformed ones (the protocol) or compare by meaning (the
- * sources). */
+ * URIs by RFC 3986, on uriparser. The engine takes a URI as the string it is; the protocol
+ * refuses malformed ones with this module. */
 #ifndef TDG_BASE_URI_H
 #define TDG_BASE_URI_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
 #include "base/parse_error.h"
 
 /* Whether the bytes are an absolute URI: a scheme, only characters RFC 3986 allows, every
  * '%' followed by two hex digits. A NUL inside is an error like any other bad byte.
  * Returns 0, TDG_EURI (with *error filled where not NULL) or TDG_ENOMEM. */
 int tdg__uri_check(const char *uri, size_t len, tdg__parse_error_t *error);
-
-/* Stores a new buffer in *ret with the normal form: scheme and host in lower case,
- * percent-encodings in upper case and undone where not needed, dot segments resolved.
- * Never reaches above the root of the path. Returns 0, TDG_EURI or TDG_ENOMEM. */
-int tdg__uri_normalize(const char *uri, size_t len, tdg__buf_t **ret,
-                       tdg__parse_error_t *error);
 
 /* Writes a piece of a URI with its percent-encodings undone; `out` has room for `len`
  * bytes and gets no NUL. A '%' without two hex digits stays as it is. What comes out may

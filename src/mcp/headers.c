@@ -61,19 +61,14 @@ static bool is_encoded(const char *value, size_t len) {
 
 int tdg__mcp_header_text(const char *value, char **ret) {
     size_t len = strlen(value);
-    char *copy;
 
     if (!is_plain(value))
         return TDG_EINVAL;
     if (is_encoded(value, len))
         return decode(value + OPENING_LEN, len - OPENING_LEN - CLOSING_LEN, ret);
 
-    copy = tdg__malloc(len + 1);
-    if (copy == NULL)
-        return TDG_ENOMEM;
-    memcpy(copy, value, len + 1);
-    *ret = copy;
-    return 0;
+    *ret = tdg__strdup(value);
+    return *ret != NULL ? 0 : TDG_ENOMEM;
 }
 
 /* Spaces at either end would be lost on the way, and so would a header without value. */

@@ -59,39 +59,6 @@ static void fill_in(tdg_server_opts_t *opts) {
         opts->version = tdg_version();
 }
 
-int tdg__copy_string(const char *string, char **ret) {
-    size_t len = string != NULL ? strlen(string) + 1 : 0;
-    char *copy = NULL;
-
-    if (string != NULL) {
-        copy = tdg__malloc(len);
-        if (copy == NULL)
-            return TDG_ENOMEM;
-        memcpy(copy, string, len);
-    }
-    *ret = copy;
-    return 0;
-}
-
-int tdg__copy_strings(const char *const *strings, char ***ret) {
-    size_t count = 0;
-
-    *ret = NULL;
-    if (strings == NULL)
-        return 0;
-    while (strings[count] != NULL)
-        count++;
-    *ret = tdg__calloc(count + 1, sizeof(char *));
-    if (*ret == NULL)
-        return TDG_ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        int rv = tdg__copy_string(strings[i], &(*ret)[i]);
-        if (rv < 0)
-            return rv; /* what is there is freed with the list */
-    }
-    return 0;
-}
-
 static const char **const_strings(tdg_server_opts_t *opts, size_t i) {
     const char **strings[] = {&opts->name, &opts->title, &opts->version,
                               &opts->instructions};
@@ -140,9 +107,8 @@ int tdg__options_copy(const tdg__given_opts_t *sizes, tdg_server_opts_t *ret) {
     for (size_t i = 0; rv == 0 && const_strings(ret, i) != NULL; i++) {
         char *copy;
 
-        rv = tdg__copy_string(*const_strings(&given, i), &copy);
-        if (rv == 0)
-            *const_strings(ret, i) = copy;
+        rv = tdg__copy(*const_strings(&given, i), &copy) ? 0 : TDG_ENOMEM;
+        *const_strings(ret, i) = copy;
     }
     return rv;
 }

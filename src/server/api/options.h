@@ -20,8 +20,4 @@ typedef struct tdg__given_opts {
 int tdg__options_copy(const tdg__given_opts_t *given, tdg_server_opts_t *ret);
 void tdg__options_free(tdg_server_opts_t *opts);
 
-/* NULL gives NULL. Return 0 or TDG_ENOMEM. */
-int tdg__copy_string(const char *string, char **ret);
-int tdg__copy_strings(const char *const *strings, char ***ret);
-
 #endif

@@ -230,17 +230,11 @@ int tdg_server_create_sized(const tdg_server_opts_t *opts, size_t opts_size,
     return 0;
 }
 
-static void free_strings(char **strings) {
-    for (char **at = strings; at != NULL && *at != NULL; at++)
-        tdg__free(*at);
-    tdg__free(strings);
-}
-
 static void free_listening(struct listening *listening) {
     if (listening->fd >= 0)
         close(listening->fd);
-    free_strings(listening->listener.hosts);
-    free_strings(listening->listener.origins);
+    tdg__free_strings(listening->listener.hosts);
+    tdg__free_strings(listening->listener.origins);
     tdg__networks_destroy(listening->listener.proxies.networks);
     tdg__free(listening->host);
 }
@@ -306,11 +300,12 @@ static int start_listening(tdg_server_t *server, const tdg_listen_opts_t *opts) 
     *listening = (struct listening){.fd = -1};
     listening->listener.erlmcp = opts->erlmcp;
     listening->listener.proxies.forwarded = opts->forwarded;
-    int rv = tdg__copy_string(host, &listening->host);
-    if (rv == 0)
-        rv = tdg__copy_strings(opts->allowed_hosts, &listening->listener.hosts);
-    if (rv == 0)
-        rv = tdg__copy_strings(opts->allowed_origins, &listening->listener.origins);
+    int rv =
+        tdg__copy(host, &listening->host) &&
+                tdg__copy_strings(opts->allowed_hosts, &listening->listener.hosts) &&
+                tdg__copy_strings(opts->allowed_origins, &listening->listener.origins)
+            ? 0
+            : TDG_ENOMEM;
     if (rv == 0)
         rv = tdg__networks_create(opts->trusted_proxies,
                                   &listening->listener.proxies.networks);
@@ -733,7 +728,6 @@ int tdg_server_add_resource_sized(tdg_server_t *server, const tdg_resource_t *gi
         rv = configure_new(server, TDG__RESOURCE, resource.uri, &settings, &before);
     if (rv < 0)
         return rv;
-    resource.settings = &settings;
     return added(server, TDG__RESOURCE, resource.uri, &settings, &before,
                  tdg__catalogue_add_resource(server->catalogue, &resource));
 }
@@ -755,7 +749,6 @@ int tdg_server_add_template_sized(tdg_server_t *server, const tdg_template_t *gi
                            &before);
     if (rv < 0)
         return rv;
-    template_.settings = &settings;
     return added(server, TDG__TEMPLATE, template_.uri_template, &settings, &before,
                  tdg__catalogue_add_template(server->catalogue, &template_));
 }

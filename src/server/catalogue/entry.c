@@ -16,12 +16,18 @@ struct draft {
     const char *title, *description, *mime_type;
     uint64_t size;
     const json_t *input_schema, *arguments, *extra;
-    bool answers; /* has the callback that is required */
+    tdg_read_fn read; /* one of these two is required */
+    tdg_call_fn call;
+    tdg_complete_fn complete;
+    void *user;
+    tdg_user_free_fn user_free;
+    bool not_subscribable;
+    tdg__caching_t caching;
 };
 
 /* ---- The definition ----------------------------------------------------- */
 
-/* jansson would not tell text that is not UTF-8 from memory that is out. */
+/* jansson returns the same for text that is not UTF-8 and for memory that is out. */
 static int put_text(json_t *object, const char *field, const char *text) {
     if (text == NULL)
         return 0;
@@ -57,7 +63,7 @@ static int put_size(json_t *object, const struct draft *draft) {
                : 0;
 }
 
-/* The protocol wants an object that says that it is about objects. */
+/* The protocol requires a schema of type "object". */
 static int put_schema(json_t *object, const struct draft *draft) {
     const json_t *type = json_object_get(draft->input_schema, "type");
     const char *name = json_string_value(type);
@@ -141,7 +147,8 @@ static int check_key(const struct draft *draft, size_t *ret_len) {
     bool is_uri = draft->kind == TDG__RESOURCE || draft->kind == TDG__TEMPLATE;
     size_t len;
 
-    if (draft->key == NULL || draft->name == NULL || !draft->answers)
+    if (draft->key == NULL || draft->name == NULL ||
+        (draft->read == NULL && draft->call == NULL))
         return TDG_EINVAL;
 
     len = strlen(draft->key);
@@ -154,7 +161,6 @@ static int check_key(const struct draft *draft, size_t *ret_len) {
     return draft->kind == TDG__RESOURCE ? tdg__uri_check(draft->key, len, NULL) : 0;
 }
 
-/* Without callbacks, which the caller adds. */
 static int create(const struct draft *draft, tdg__entry_t **ret) {
     tdg__entry_t *entry;
     size_t len;
@@ -175,99 +181,94 @@ static int create(const struct draft *draft, tdg__entry_t **ret) {
     if (rv == 0)
         rv = define(draft, &entry->definition);
     if (rv < 0) {
-        tdg__entry_unref(entry);
+        tdg__entry_unref(entry); /* without user_free: `user` stays the caller's */
         return rv;
     }
 
+    entry->read = draft->read;
+    entry->call = draft->call;
+    entry->complete = draft->complete;
+    entry->user = draft->user;
+    entry->user_free = draft->user_free;
+    entry->not_subscribable = draft->not_subscribable;
+    entry->caching = draft->caching;
     *ret = entry;
     return 0;
 }
 
 int tdg__entry_from_resource(const tdg_resource_t *resource, tdg__entry_t **ret) {
-    const struct draft draft = {.kind = TDG__RESOURCE,
-                                .key = resource->uri,
-                                .name = resource->name,
-                                .title = resource->title,
-                                .description = resource->description,
-                                .mime_type = resource->mime_type,
-                                .size = resource->size,
-                                .extra = resource->extra,
-                                .answers = resource->read != NULL};
-    int rv = create(&draft, ret);
-    if (rv < 0)
-        return rv;
+    const struct draft draft = {
+        .kind = TDG__RESOURCE,
+        .key = resource->uri,
+        .name = resource->name,
+        .title = resource->title,
+        .description = resource->description,
+        .mime_type = resource->mime_type,
+        .size = resource->size,
+        .extra = resource->extra,
+        .read = resource->read,
+        .user = resource->user,
+        .user_free = resource->user_free,
+        .not_subscribable = resource->not_subscribable,
+        .caching = {resource->ttl_ms, resource->private_content},
+    };
 
-    (*ret)->read = resource->read;
-    (*ret)->user = resource->user;
-    (*ret)->user_free = resource->user_free;
-    (*ret)->not_subscribable = resource->not_subscribable;
-    (*ret)->caching = (tdg__caching_t){resource->ttl_ms, resource->private_content};
-    if (resource->settings != NULL)
-        (*ret)->settings = *resource->settings;
-    return 0;
+    return create(&draft, ret);
 }
 
 int tdg__entry_from_template(const tdg_template_t *template_, tdg__entry_t **ret) {
-    const struct draft draft = {.kind = TDG__TEMPLATE,
-                                .key = template_->uri_template,
-                                .name = template_->name,
-                                .title = template_->title,
-                                .description = template_->description,
-                                .mime_type = template_->mime_type,
-                                .extra = template_->extra,
-                                .answers = template_->read != NULL};
-    int rv = create(&draft, ret);
-    if (rv < 0)
-        return rv;
+    const struct draft draft = {
+        .kind = TDG__TEMPLATE,
+        .key = template_->uri_template,
+        .name = template_->name,
+        .title = template_->title,
+        .description = template_->description,
+        .mime_type = template_->mime_type,
+        .extra = template_->extra,
+        .read = template_->read,
+        .complete = template_->complete,
+        .user = template_->user,
+        .user_free = template_->user_free,
+        .not_subscribable = template_->not_subscribable,
+        .caching = {template_->ttl_ms, template_->private_content},
+    };
 
-    (*ret)->read = template_->read;
-    (*ret)->complete = template_->complete;
-    (*ret)->user = template_->user;
-    (*ret)->user_free = template_->user_free;
-    (*ret)->not_subscribable = template_->not_subscribable;
-    (*ret)->caching = (tdg__caching_t){template_->ttl_ms, template_->private_content};
-    if (template_->settings != NULL)
-        (*ret)->settings = *template_->settings;
-    return 0;
+    return create(&draft, ret);
 }
 
 int tdg__entry_from_tool(const tdg_tool_t *tool, tdg__entry_t **ret) {
-    const struct draft draft = {.kind = TDG__TOOL,
-                                .key = tool->name,
-                                .name = tool->name,
-                                .title = tool->title,
-                                .description = tool->description,
-                                .input_schema = tool->input_schema,
-                                .extra = tool->extra,
-                                .answers = tool->call != NULL};
-    int rv = create(&draft, ret);
-    if (rv < 0)
-        return rv;
+    const struct draft draft = {
+        .kind = TDG__TOOL,
+        .key = tool->name,
+        .name = tool->name,
+        .title = tool->title,
+        .description = tool->description,
+        .input_schema = tool->input_schema,
+        .extra = tool->extra,
+        .call = tool->call,
+        .user = tool->user,
+        .user_free = tool->user_free,
+    };
 
-    (*ret)->call = tool->call;
-    (*ret)->user = tool->user;
-    (*ret)->user_free = tool->user_free;
-    return 0;
+    return create(&draft, ret);
 }
 
 int tdg__entry_from_prompt(const tdg_prompt_t *prompt, tdg__entry_t **ret) {
-    const struct draft draft = {.kind = TDG__PROMPT,
-                                .key = prompt->name,
-                                .name = prompt->name,
-                                .title = prompt->title,
-                                .description = prompt->description,
-                                .arguments = prompt->arguments,
-                                .extra = prompt->extra,
-                                .answers = prompt->get != NULL};
-    int rv = create(&draft, ret);
-    if (rv < 0)
-        return rv;
+    const struct draft draft = {
+        .kind = TDG__PROMPT,
+        .key = prompt->name,
+        .name = prompt->name,
+        .title = prompt->title,
+        .description = prompt->description,
+        .arguments = prompt->arguments,
+        .extra = prompt->extra,
+        .call = prompt->get,
+        .complete = prompt->complete,
+        .user = prompt->user,
+        .user_free = prompt->user_free,
+    };
 
-    (*ret)->call = prompt->get;
-    (*ret)->complete = prompt->complete;
-    (*ret)->user = prompt->user;
-    (*ret)->user_free = prompt->user_free;
-    return 0;
+    return create(&draft, ret);
 }
 
 /* ---- References --------------------------------------------------------- */
@@ -278,7 +279,7 @@ tdg__entry_t *tdg__entry_ref(tdg__entry_t *entry) {
 }
 
 void tdg__entry_unref(tdg__entry_t *entry) {
-    /* acq_rel: whoever frees must come after every other holder's last use. */
+    /* acq_rel: the free follows every other holder's last use. */
     if (entry == NULL ||
         atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) != 1)
         return;

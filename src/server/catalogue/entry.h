@@ -2,9 +2,9 @@
  *
  * One resource, template, tool or prompt that the server offers: its definition as the
  * protocol lists it, and the callbacks that answer for it. Immutable once made and
- * counted atomically: who uses one holds a reference, though it may be changed or removed
- * in the catalogue meanwhile. The last reference that goes calls user_free, on whatever
- * thread that happens; so never drop one while holding a lock. */
+ * counted atomically: a user holds a reference, though the catalogue may change or remove
+ * the entry meanwhile. Dropping the last reference calls user_free, on the thread that
+ * drops it; so never drop one while holding a lock. */
 #ifndef TDG_SERVER_ENTRY_H
 #define TDG_SERVER_ENTRY_H
 
@@ -43,10 +43,9 @@ typedef struct tdg__entry {
     tdg__template_t *parsed; /* templates; NULL otherwise */
     bool not_subscribable;   /* resources and templates, as the rest */
     tdg__caching_t caching;
-    tdg_settings_t settings;
 
-    /* Tools and prompts, the one thing that changes: how large the next answer may be, by
-     * those before it; 0: small, or not known. */
+    /* Tools and prompts, the only field that changes: the expected size of the next
+     * answer, from those before it; 0: small, or not known. */
     atomic_size_t answer_bytes;
 
     size_t len;

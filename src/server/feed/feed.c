@@ -16,6 +16,9 @@ enum {
     FEEDS_AT_ONCE = 128, /* about a millisecond */
 };
 
+_Static_assert(TDG__FORM_COUNT <= (int)TDG__CHANGE_FORMS,
+               "a change has room for each of its forms");
+
 int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops_t *ops) {
     assert(feed->stream == 0 && ops->ended != NULL && ops->settled != NULL &&
            ops->failed != NULL);

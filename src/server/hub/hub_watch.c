@@ -78,7 +78,7 @@ static struct watch *find_watch(const tdg__hub_t *hub, const tdg__target_t *targ
 }
 
 static struct watch *create_watch(tdg__hub_t *hub, const tdg__target_t *target) {
-    char *name = tdg__malloc(target->len + 1);
+    char *name = tdg__strndup(target->name, target->len);
     struct watch *watch;
     uint32_t id;
 
@@ -88,8 +88,6 @@ static struct watch *create_watch(tdg__hub_t *hub, const tdg__target_t *target) 
     if (watch == NULL)
         goto fail_name;
 
-    memcpy(name, target->name, target->len);
-    name[target->len] = '\0';
     watch->id = id;
     watch->hash = hash_of(hub, target);
     watch->target = (tdg__target_t){target->kind, name, target->len};

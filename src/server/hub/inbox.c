@@ -417,7 +417,7 @@ int tdg__inbox_put_change(tdg__inbox_t *inbox, tdg__change_t *change, bool unfil
 
 int tdg__inbox_prepare_answer(const tdg__target_t *target, tdg__answer_t **ret) {
     tdg__answer_t *answer = tdg__calloc(1, sizeof(*answer));
-    char *name = tdg__malloc(target->len + 1);
+    char *name = tdg__strndup(target->name, target->len);
 
     if (answer == NULL || name == NULL) {
         tdg__free(answer);
@@ -425,8 +425,6 @@ int tdg__inbox_prepare_answer(const tdg__target_t *target, tdg__answer_t **ret) 
         return TDG_ENOMEM;
     }
 
-    memcpy(name, target->name, target->len);
-    name[target->len] = '\0';
     answer->target = (tdg__target_t){target->kind, name, target->len};
     *ret = answer;
     return 0;

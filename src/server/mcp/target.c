@@ -11,11 +11,9 @@
 /* ---- Names ------------------------------------------------------------- */
 
 static int set_template(tdg__resolved_t *ret, const char *text, size_t len) {
-    ret->owned = tdg__malloc(len + 1);
+    ret->owned = tdg__strndup(text, len);
     if (ret->owned == NULL)
         return TDG_ENOMEM;
-    memcpy(ret->owned, text, len);
-    ret->owned[len] = '\0';
     ret->target = tdg__target_template(ret->owned);
     return 0;
 }

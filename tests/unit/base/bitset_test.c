@@ -21,7 +21,6 @@ static int setup(void **state) {
     f->in = calloc(LARGEST, sizeof(*f->in));
     f->next = calloc(LARGEST, sizeof(*f->next));
     f->dice = dice_from_env();
-    tdg__bitset_init(&f->set);
     return f->in == NULL || f->next == NULL ? -1 : 0;
 }
 

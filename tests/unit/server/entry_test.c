@@ -76,7 +76,6 @@ static void a_resource_has_all_its_fields(void **state) {
     all.not_subscribable = true;
     all.private_content = true;
     all.ttl_ms = 9;
-    all.settings = &(tdg_settings_t){.window_ms = 3};
     entry = from_resource(all);
     json_decref(extra);
 
@@ -87,7 +86,6 @@ static void a_resource_has_all_its_fields(void **state) {
     assert_true(entry->not_subscribable);
     assert_true(entry->caching.private_scope);
     assert_int_equal(entry->caching.ttl_ms, 9);
-    assert_int_equal(entry->settings.window_ms, 3);
     assert_defined(entry, "{'uri': 'a:1', 'name': 'n', 'title': 'T', 'description': 'D', "
                           "'mimeType': 'text/plain', 'size': 5, "
                           "'annotations': {'priority': 1}}");
