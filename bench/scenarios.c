@@ -194,7 +194,8 @@ static void map_remove_pair(struct world *world, tdg__stream_t stream, uint32_t 
 static uint64_t changed(struct world *world, const tdg__target_t *target) {
     uint64_t number;
 
-    bench_check(tdg__engine_changed(world->engine, target, NULL, &number), "changed");
+    bench_check(tdg__engine_publish(world->engine, target, NULL, false, &number),
+                "changed");
     return number;
 }
 

@@ -219,7 +219,7 @@ static int play(demo_t *demo, tdg__engine_t *engine) {
             return rv;
 
         for (; next < demo->change_count && demo->changes[next] == now; next++) {
-            rv = tdg__engine_changed(engine, &target, NULL, NULL);
+            rv = tdg__engine_publish(engine, &target, NULL, false, NULL);
             if (rv < 0)
                 return rv;
             rv = drain(engine, now);

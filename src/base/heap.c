@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/heap.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include <tidings/error.h>
@@ -43,6 +44,7 @@ int tdg__heap_add(tdg__heap_t *heap, tdg__timer_t *timer, uint32_t kind) {
 }
 
 void tdg__heap_remove(tdg__heap_t *heap, tdg__timer_t *timer) {
+    assert(heap->timers > 0);
     tdg__heap_disarm(heap, timer);
     heap->timers--;
 
@@ -101,6 +103,7 @@ static void settle(tdg__heap_t *heap, size_t i, tdg__heap_entry_t entry) {
 void tdg__heap_arm(tdg__heap_t *heap, tdg__timer_t *timer, int64_t at) {
     size_t i = timer->pos != 0 ? timer->pos - 1 : heap->count++;
 
+    assert(heap->count <= heap->timers);
     settle(heap, i, (tdg__heap_entry_t){at, heap->order++, timer});
 }
 

@@ -153,6 +153,7 @@ void tdg__pool_free(tdg__pool_t *pool, uint32_t id) {
     uint32_t slot = (id - 1) & (TDG__POOL_CHUNK - 1);
     void *record = record_at(pool, chunk, slot);
 
+    assert(chunk->used > 0 && pool->count > 0);
     memset(record, 0, pool->size);
     memcpy(record, &chunk->free, sizeof(chunk->free));
     if (chunk->free == 0)

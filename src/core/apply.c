@@ -4,6 +4,8 @@
  * then leaves no trace; then the change takes effect, which cannot fail. */
 #include "core/internal.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 /* ---- Through templates -------------------------------------------------- */
@@ -31,8 +33,7 @@ int tdg__derived_get(tdg__engine_t *engine, uint32_t parent_id, uint32_t resourc
 /* Gives every member of a template's group its derived sub on the resource. A member has
  * at most one, so where there are as many of these as members, all have one. */
 static int derive_group(tdg__engine_t *engine, uint32_t resource, struct group *source) {
-    uint32_t id = tdg__group_get(engine, resource, false, source->id, &source->wishes,
-                                 source->filter);
+    uint32_t id = tdg__group_get_derived(engine, resource, source->id);
     uint32_t derived;
 
     if (id == 0)
@@ -91,8 +92,8 @@ static int prepare(tdg__engine_t *engine, struct resource *resource,
          g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
-        group->passes = group->source == 0 && passes(&match, group->filter);
-        if (group->source == 0 && !group->passes)
+        group->passes = group->kind == GROUP_DIRECT && passes(&match, group->filter);
+        if (group->kind == GROUP_DIRECT && !group->passes)
             match.filtered += group->count;
     }
     if (resource->subject.kind == TDG__TARGET_URI)
@@ -124,7 +125,7 @@ static void sweep(tdg__engine_t *engine, const struct resource *resource) {
         struct group *group = group_at(engine, g);
 
         next = group->by_owner.next;
-        if (group->source == 0)
+        if (group->kind != GROUP_DERIVED)
             continue;
         if (group->count == 0)
             tdg__group_release(engine, g);
@@ -139,6 +140,7 @@ static void commit(tdg__engine_t *engine, struct resource *resource,
                    tdg__change_t *change) {
     uint32_t next;
 
+    assert(change->number > engine->last_number && engine->first_doomed == 0);
     engine->last_number = change->number;
     engine->reached = false;
     engine->counters.changes++;
@@ -208,8 +210,8 @@ int tdg__engine_apply_unfiltered(tdg__engine_t *engine, tdg__change_t *change) {
     return apply(engine, change, true);
 }
 
-static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
-                           json_t *metadata, bool deleted, uint64_t *ret_number) {
+int tdg__engine_publish(tdg__engine_t *engine, const tdg__target_t *target,
+                        json_t *metadata, bool deleted, uint64_t *ret_number) {
     uint64_t number = engine->last_number + 1;
     tdg__change_t *change;
     int rv;
@@ -228,25 +230,4 @@ static int stamp_and_apply(tdg__engine_t *engine, const tdg__target_t *target,
     if (rv == 0 && ret_number != NULL)
         *ret_number = number;
     return rv;
-}
-
-int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
-                        uint64_t *ret_number) {
-    if (uri == NULL || uri->kind != TDG__TARGET_URI)
-        return TDG_EINVAL;
-    return stamp_and_apply(engine, uri, metadata, false, ret_number);
-}
-
-int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
-                        uint64_t *ret_number) {
-    if (uri == NULL || uri->kind != TDG__TARGET_URI)
-        return TDG_EINVAL;
-    return stamp_and_apply(engine, uri, metadata, true, ret_number);
-}
-
-int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
-                             uint64_t *ret_number) {
-    if (list == NULL || list->kind != TDG__TARGET_LIST)
-        return TDG_EINVAL;
-    return stamp_and_apply(engine, list, NULL, false, ret_number);
 }

@@ -5,6 +5,8 @@
  * back. Where that is not enough, the answer is "it may have changed". */
 #include "core/internal.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 /* ---- Assumed changes ---------------------------------------------------- */
@@ -152,9 +154,7 @@ static int report(struct search *search, struct resource *resource, uint32_t gro
 static bool found(struct search *search, struct resource *resource) {
     tdg__engine_t *engine = search->engine;
     uint32_t source_id = sub_at(engine, search->sub)->group;
-    const struct group *source = group_at(engine, source_id);
-    uint32_t group = tdg__group_get(engine, resource->subject.id, false, source_id,
-                                    &source->wishes, source->filter);
+    uint32_t group = tdg__group_get_derived(engine, resource->subject.id, source_id);
 
     search->rv = TDG_ENOMEM;
     if (group == 0)
@@ -318,6 +318,7 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     struct comeback from = {sub->flags & SUB_COMEBACK, sub->resume};
     struct search search = {.engine = engine, .sub = id};
 
+    assert(sub->kind != SUB_DERIVED && sub->state != TDG__SUBSCRIBING);
     if (compare(&search, &from) < 0)
         return search.rv;
 
@@ -339,6 +340,7 @@ int tdg__catch_up_again(tdg__engine_t *engine, uint32_t id, const struct comebac
     struct search search = {.engine = engine, .sub = id};
     bool told;
 
+    assert(sub->kind != SUB_DERIVED && sub->state != TDG__SUBSCRIBING);
     sub->flags &= (uint8_t)~SUB_TOLD;
     compare(&search, from);
     told = search.oldest != 0 || (sub->flags & SUB_TOLD) != 0;

@@ -245,7 +245,7 @@ void tdg__engine_end_windows(tdg__engine_t *engine) {
     for (uint32_t id = 1; id < tdg__pool_end(&engine->groups); id++) {
         struct group *group = group_at(engine, id);
 
-        if (group != NULL && group->id != 0 && !group->of_template)
+        if (group != NULL && group->id != 0 && group->kind != GROUP_TEMPLATE)
             tdg__group_end_windows(engine, group);
     }
 }

@@ -6,7 +6,7 @@
  * thread.
  *
  *     advance(now) ─┐                                          ┌─▶ next_ready() ─▶ take()
- *     changed(…)   ─┼─▶ filter ▶ timing ▶ rate limit ▶ pending ┤
+ *     publish(…)   ─┼─▶ filter ▶ timing ▶ rate limit ▶ pending ┤
  *     subscribe(…) ─┘                                          └─▶ next_deadline()
  *
  * All calls happen "at" the time of the last tdg__engine_advance(). After any call that
@@ -334,17 +334,13 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
 
 /* ---- Changes ------------------------------------------------------------ */
 
-/* A resource changed; a resource is gone; a list changed. `metadata` is an object, or
- * NULL for none; a reference is taken, and nobody may modify it from now on. The number
- * given to the change goes to *ret_number (may be NULL). Returns 0, TDG_EINVAL,
- * TDG_EURILEN, TDG_EMETADATA or TDG_ENOMEM. On failure the change did not happen: no
- * number is used up, nobody is told. */
-int tdg__engine_changed(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
-                        uint64_t *ret_number);
-int tdg__engine_deleted(tdg__engine_t *engine, const tdg__target_t *uri, json_t *metadata,
-                        uint64_t *ret_number);
-int tdg__engine_list_changed(tdg__engine_t *engine, const tdg__target_t *list,
-                             uint64_t *ret_number);
+/* A resource changed or was deleted, or a list changed. `metadata` is an object, or NULL
+ * for none, as it is for a list; a reference is taken, and nobody may modify it from now
+ * on. The number given to the change goes to *ret_number (may be NULL). Returns 0,
+ * TDG_EINVAL, TDG_EURILEN, TDG_EMETADATA, TDG_ENOMEM or TDG_ENOTSUP (shared_numbers). On
+ * failure the change did not happen: no number is used up, nobody is notified. */
+int tdg__engine_publish(tdg__engine_t *engine, const tdg__target_t *target,
+                        json_t *metadata, bool deleted, uint64_t *ret_number);
 
 /* A change that was stamped elsewhere, so that several engines share one numbering. Takes
  * its own reference. Returns 0, TDG_EORDER (its number is not above the last one),

@@ -12,6 +12,7 @@
  * order of the list of recent ones. */
 #include "core/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -23,8 +24,8 @@
 enum { MAX_VACANT = 8192 };
 
 struct group_key {
+    uint32_t kind;
     uint32_t owner;
-    uint32_t of_template;
     uint32_t source;
     int32_t rate_limit_ms;
     uint32_t mode;
@@ -33,13 +34,15 @@ struct group_key {
     uint32_t filter;
 };
 
-static struct group_key key_of(uint32_t owner, bool of_template, uint32_t source,
-                               const tdg__settings_t *wishes,
-                               const tdg__shared_filter_t *filter) {
-    struct group_key key = {.owner = owner, .of_template = of_template, .source = source};
+/* A derived group has the wishes and the filter of its source. */
+static struct group_key derived_key(uint32_t resource, uint32_t source) {
+    return (struct group_key){.kind = GROUP_DERIVED, .owner = resource, .source = source};
+}
 
-    if (source != 0)
-        return key; /* the source has said the rest */
+static struct group_key own_key(enum group_kind kind, uint32_t owner,
+                                const tdg__settings_t *wishes,
+                                const tdg__shared_filter_t *filter) {
+    struct group_key key = {.kind = kind, .owner = owner};
 
     key.rate_limit_ms = wishes->rate_limit_ms;
     key.mode = (uint32_t)wishes->timing.mode;
@@ -51,8 +54,10 @@ static struct group_key key_of(uint32_t owner, bool of_template, uint32_t source
 
 static bool has_key(const void *engine, uint32_t id, const void *key) {
     const struct group *group = group_at(engine, id);
-    struct group_key own = key_of(group->owner, group->of_template, group->source,
-                                  &group->wishes, group->filter);
+    struct group_key own = group->kind == GROUP_DERIVED
+                               ? derived_key(group->owner, group->source)
+                               : own_key((enum group_kind)group->kind, group->owner,
+                                         &group->wishes, group->filter);
 
     return memcmp(&own, key, sizeof(own)) == 0;
 }
@@ -78,13 +83,14 @@ static uint32_t create_group(tdg__engine_t *engine, const struct group_key *key,
 
     group->id = id;
     group->owner = key->owner;
-    group->of_template = key->of_template != 0;
+    group->kind = (uint8_t)key->kind;
     group->source = key->source;
+    group->fired_ms = NEVER_FIRED;
     group->hash = hash;
     group->room = FEW_MEMBERS;
     tdg__map_insert(&engine->group_map, hash, id);
     tdg__list_append(&subject_of(engine, group)->groups, &engine->groups, BY_OWNER, id);
-    if (group->source != 0)
+    if (group->kind == GROUP_DERIVED)
         tdg__list_append(&group_at(engine, group->source)->derived, &engine->groups,
                          BY_SOURCE, id);
     return id;
@@ -96,24 +102,22 @@ fail_group:
     return 0;
 }
 
-uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
-                        uint32_t source, const tdg__settings_t *wishes,
-                        tdg__shared_filter_t *filter) {
-    struct group_key key = key_of(owner, of_template, source, wishes, filter);
-    struct subject *subject =
-        tdg__pool_get(of_template ? &engine->templates : &engine->resources, owner);
+/* The group of this key on the subject, made where it is missing. */
+static uint32_t get(tdg__engine_t *engine, const struct subject *subject,
+                    const struct group_key *key, const tdg__settings_t *wishes,
+                    tdg__shared_filter_t *filter) {
     uint32_t first = subject->groups.first;
     uint32_t hash, id;
 
-    if (first != 0 && has_key(engine, first, &key))
+    if (first != 0 && has_key(engine, first, key))
         return first; /* nearly always: most resources have one group */
 
-    hash = hash_key(engine, &key);
-    id = first == 0 ? 0 : tdg__map_find(&engine->group_map, hash, has_key, engine, &key);
+    hash = hash_key(engine, key);
+    id = first == 0 ? 0 : tdg__map_find(&engine->group_map, hash, has_key, engine, key);
     if (id != 0)
         return id;
 
-    id = create_group(engine, &key, hash);
+    id = create_group(engine, key, hash);
     if (id != 0) {
         group_at(engine, id)->wishes = *wishes;
         group_at(engine, id)->filter = tdg__shared_filter_ref(filter);
@@ -121,9 +125,28 @@ uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
     return id;
 }
 
+uint32_t tdg__group_get(tdg__engine_t *engine, const struct subject *subject,
+                        const tdg__settings_t *wishes, tdg__shared_filter_t *filter) {
+    enum group_kind kind =
+        subject->kind == TDG__TARGET_TEMPLATE ? GROUP_TEMPLATE : GROUP_DIRECT;
+    struct group_key key = own_key(kind, subject->id, wishes, filter);
+
+    return get(engine, subject, &key, wishes, filter);
+}
+
+uint32_t tdg__group_get_derived(tdg__engine_t *engine, uint32_t resource,
+                                uint32_t source) {
+    const struct group *from = group_at(engine, source);
+    struct group_key key = derived_key(resource, source);
+
+    assert(from->kind == GROUP_TEMPLATE);
+    return get(engine, &resource_at(engine, resource)->subject, &key, &from->wishes,
+               from->filter);
+}
+
 uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
                                  uint32_t source) {
-    struct group_key key = key_of(resource, false, source, NULL, NULL);
+    struct group_key key = derived_key(resource, source);
 
     return tdg__map_find(&engine->group_map, hash_key(engine, &key), has_key, engine,
                          &key);
@@ -131,21 +154,27 @@ uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
 
 /* ---- The end of a group ------------------------------------------------- */
 
+static bool is_vacant(const struct group *group) {
+    return group->state == GROUP_VACANT || group->state == GROUP_VACANT_OPEN;
+}
+
 static void leave_vacant(tdg__engine_t *engine, struct group *group) {
-    if (!group->vacant)
+    if (!is_vacant(group))
         return;
-    group->vacant = false;
+    assert(engine->vacant_count > 0);
+    group->state = group->state == GROUP_VACANT ? GROUP_CALM : GROUP_OPEN;
     tdg__list_remove(&engine->vacant, &engine->groups, BY_AGE, group->id);
-    engine->n_vacant--;
+    engine->vacant_count--;
 }
 
 static void free_group(tdg__engine_t *engine, struct group *group) {
     struct subject *subject = subject_of(engine, group);
 
+    assert(group->count == 0 && group->in_flight == 0 && group->derived.first == 0);
     leave_vacant(engine, group);
 
     tdg__list_remove(&subject->groups, &engine->groups, BY_OWNER, group->id);
-    if (group->source != 0)
+    if (group->kind == GROUP_DERIVED)
         tdg__list_remove(&group_at(engine, group->source)->derived, &engine->groups,
                          BY_SOURCE, group->id);
     tdg__heap_remove(&engine->timers, &group->window_timer);
@@ -173,7 +202,8 @@ static int64_t deadline_of(const tdg__engine_t *engine, const struct group *grou
         longest = group->first_ms + timing.longest_ms;
         return quiet < longest ? quiet : longest;
     case TDG__TIMING_THROTTLE:
-        return group->fired ? group->fired_ms + timing.window_ms : group->first_ms;
+        return group->fired_ms != NEVER_FIRED ? group->fired_ms + timing.window_ms
+                                              : group->first_ms;
     default:
         return group->first_ms;
     }
@@ -183,7 +213,7 @@ static int64_t deadline_of(const tdg__engine_t *engine, const struct group *grou
 static bool cools_down(const tdg__engine_t *engine, const struct group *group) {
     tdg__timing_t timing = tdg__timing_of(engine, group);
 
-    return group->fired && timing.mode == TDG__TIMING_THROTTLE &&
+    return group->fired_ms != NEVER_FIRED && timing.mode == TDG__TIMING_THROTTLE &&
            group->fired_ms + timing.window_ms > engine->now_ms;
 }
 
@@ -191,13 +221,14 @@ static bool cools_down(const tdg__engine_t *engine, const struct group *group) {
  * windows on a template that matches without end, so only so many are kept: the URI whose
  * window is forgotten may be reported sooner. */
 static void keep_vacant(tdg__engine_t *engine, struct group *group) {
-    if (group->vacant)
+    assert(group->kind == GROUP_DERIVED && group->count == 0);
+    if (is_vacant(group))
         return;
-    if (engine->n_vacant == MAX_VACANT)
+    if (engine->vacant_count == MAX_VACANT)
         free_group(engine, group_at(engine, engine->vacant.first));
-    group->vacant = true;
+    group->state = group->state == GROUP_OPEN ? GROUP_VACANT_OPEN : GROUP_VACANT;
     tdg__list_append(&engine->vacant, &engine->groups, BY_AGE, group->id);
-    engine->n_vacant++;
+    engine->vacant_count++;
 }
 
 void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
@@ -206,15 +237,16 @@ void tdg__group_release(tdg__engine_t *engine, uint32_t id) {
     if (group->count != 0)
         return;
 
-    if (group->of_template) {
+    if (group->kind == GROUP_TEMPLATE) {
         while (group->derived.first != 0)
             free_group(engine, group_at(engine, group->derived.first));
-    } else if (group->source != 0 && group_at(engine, group->source)->count != 0) {
-        /* Those who subscribed to the template are still there, and their window runs. */
-        if (!group->open && cools_down(engine, group))
+    } else if (group->kind == GROUP_DERIVED &&
+               group_at(engine, group->source)->count != 0) {
+        /* The template still has subscribers, and their window runs. */
+        if (!tdg__group_is_open(group) && cools_down(engine, group))
             tdg__heap_arm(&engine->timers, &group->window_timer,
                           deadline_of(engine, group));
-        if (group->open || cools_down(engine, group)) {
+        if (tdg__group_is_open(group) || cools_down(engine, group)) {
             keep_vacant(engine, group);
             return;
         }
@@ -250,7 +282,7 @@ static inline void put_member(tdg__engine_t *engine, struct group *group, uint32
 int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id) {
     struct group *group = group_at(engine, group_id);
 
-    if (group->of_template || group->count < group->room)
+    if (group->kind == GROUP_TEMPLATE || group->count < group->room)
         return 0;
     return set_room(engine, group, group->room * 2);
 }
@@ -258,9 +290,10 @@ int tdg__group_reserve(tdg__engine_t *engine, uint32_t group_id) {
 void tdg__group_join(tdg__engine_t *engine, uint32_t group_id, uint32_t sub_id) {
     struct group *group = group_at(engine, group_id);
 
+    assert(group->kind == GROUP_TEMPLATE || group->count < group->room);
     sub_at(engine, sub_id)->group = group_id;
     leave_vacant(engine, group);
-    if (group->of_template) /* a list: its members are walked, never picked out */
+    if (group->kind == GROUP_TEMPLATE) /* its members are walked, never picked out */
         tdg__list_append(&group->recent, &engine->subs, FLIGHT, sub_id);
     else
         put_member(engine, group, group->count, sub_id);
@@ -290,7 +323,7 @@ void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub) {
 void tdg__group_prefetch_leave(const tdg__engine_t *engine, const struct sub *sub) {
     struct group *group = group_at(engine, sub->group);
 
-    if (group->of_template || group->room <= FEW_MEMBERS)
+    if (group->kind == GROUP_TEMPLATE || group->room <= FEW_MEMBERS)
         return;
     __builtin_prefetch(&group->many[sub->slot], 1);
     prefetch(sub_at(engine, group->many[group->count - 1]), sizeof(struct sub));
@@ -300,7 +333,8 @@ void tdg__group_leave(tdg__engine_t *engine, uint32_t sub_id) {
     struct sub *sub = sub_at(engine, sub_id);
     struct group *group = group_at(engine, sub->group);
 
-    if (group->of_template) {
+    assert(group->count > 0);
+    if (group->kind == GROUP_TEMPLATE) {
         tdg__list_remove(&group->recent, &engine->subs, FLIGHT, sub_id);
         group->count--;
     } else {
@@ -334,7 +368,8 @@ static bool limit_runs(const tdg__engine_t *engine, const struct group *group,
 static void arm_limit(tdg__engine_t *engine, struct group *group) {
     struct sub *oldest;
 
-    if (group->recent.first == 0 || (group->limited == 0 && group->source == 0)) {
+    if (group->recent.first == 0 ||
+        (group->limited == 0 && group->kind != GROUP_DERIVED)) {
         tdg__heap_disarm(&engine->timers, &group->limit_timer);
         return;
     }
@@ -419,7 +454,7 @@ static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number)
         prefetch_ahead(engine, members, i, group->count);
         if (sub->wait != IDLE)
             continue;
-        if (group->source != 0 &&
+        if (group->kind == GROUP_DERIVED &&
             stream_at(engine, sub->stream)->derived_in_flight >= engine->opts.max_pending)
             tdg__stream_doom(engine, sub->stream, number);
         else
@@ -434,8 +469,8 @@ static void fire(tdg__engine_t *engine, struct group *group, bool skip_limit) {
     uint32_t *members = tdg__group_members(group);
     uint32_t n = group->waiting;
 
-    group->open = false;
-    group->fired = true;
+    assert(tdg__group_is_open(group));
+    group->state = group->state == GROUP_OPEN ? GROUP_CALM : GROUP_VACANT;
     group->fired_ms = engine->now_ms;
     group->waiting = 0;
     tdg__heap_disarm(&engine->timers, &group->window_timer);
@@ -458,8 +493,8 @@ void tdg__group_change(tdg__engine_t *engine, uint32_t id, tdg__change_t *change
     group->passed++;
     call_in(engine, group, change->number);
 
-    if (!group->open) {
-        group->open = true;
+    if (!tdg__group_is_open(group)) {
+        group->state = group->state == GROUP_CALM ? GROUP_OPEN : GROUP_VACANT_OPEN;
         group->first_ms = engine->now_ms;
     }
     group->last_ms = engine->now_ms;
@@ -473,7 +508,7 @@ void tdg__group_change(tdg__engine_t *engine, uint32_t id, tdg__change_t *change
 }
 
 void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
-    if (group->open)
+    if (tdg__group_is_open(group))
         fire(engine, group, false);
     tdg__group_release(engine, group->id);
 }
@@ -482,7 +517,7 @@ void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
 void tdg__group_end_windows(tdg__engine_t *engine, struct group *group) {
     uint32_t next;
 
-    if (group->open)
+    if (tdg__group_is_open(group))
         fire(engine, group, true);
     for (uint32_t id = group->recent.first; group->limited > 0 && id != 0; id = next) {
         next = sub_at(engine, id)->queue.next;
@@ -516,7 +551,7 @@ void tdg__group_taken(tdg__engine_t *engine, uint32_t id, bool keep) {
 
 void tdg__group_on_limit(tdg__engine_t *engine, struct group *group) {
     int64_t limit = tdg__limit_of(engine, group);
-    bool derived = group->source != 0;
+    bool derived = group->kind == GROUP_DERIVED;
 
     while (group->recent.first != 0) {
         uint32_t id = group->recent.first;
@@ -547,6 +582,8 @@ void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
     bool in_flight = sub->wait != IDLE;
     bool due = sub->wait == WAIT_WINDOW || sub->wait == WAIT_LIMIT;
 
+    assert(to != from && group->kind != GROUP_TEMPLATE);
+    assert(group_at(engine, to)->kind == group->kind);
     if (in_flight) {
         tdg__change_t *newest = tdg__change_ref(tdg__flight_newest(engine, sub));
 
@@ -578,9 +615,9 @@ void tdg__group_move(tdg__engine_t *engine, uint32_t id, uint32_t to) {
 void tdg__group_rearm(tdg__engine_t *engine, uint32_t id) {
     struct group *group = group_at(engine, id);
 
-    if (group->of_template)
+    if (group->kind == GROUP_TEMPLATE)
         return;
-    if (group->open || group->window_timer.pos != 0)
+    if (tdg__group_is_open(group) || group->window_timer.pos != 0)
         tdg__heap_arm(&engine->timers, &group->window_timer, deadline_of(engine, group));
     arm_limit(engine, group);
 }

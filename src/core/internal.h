@@ -127,23 +127,45 @@ struct sub {
 
 /* ---- Groups ------------------------------------------------------------- */
 
-enum { FEW_MEMBERS = 2 };
+enum { FEW_MEMBERS = 2, NEVER_FIRED = -1 };
+
+/* The kind of its members. */
+enum group_kind { GROUP_DIRECT, GROUP_TEMPLATE, GROUP_DERIVED };
+
+/* A window runs while the group is OPEN or VACANT_OPEN. A derived group without members
+ * stays, VACANT, while a window or a throttle runs: members that come back find it.
+ *
+ *                       a change that is not due yet
+ *      ┌──────▶ CALM ────────────────────────────────▶ OPEN ◀──────┐
+ *      │         │ ▲              the group fires        │         │
+ *      │         │ └─────────────────────────────────────┘         │
+ *  a member      │ the last member leaves, and       the last      │ a member
+ *    joins       │ the throttle still runs        member leaves    │  joins
+ *      │         ▼             a change                  ▼         │
+ *      └────── VACANT ◀──────────────────────────▶ VACANT_OPEN ────┘
+ *                │             the group fires
+ *                ▼
+ *              freed, when the throttle is over, or for another group (MAX_VACANT)
+ *
+ * A direct group and a template's are CALM or OPEN, and freed with their last member. */
+enum group_state { GROUP_CALM, GROUP_OPEN, GROUP_VACANT, GROUP_VACANT_OPEN };
 
 struct group {
-    uint32_t owner; /* resource, or template where of_template */
+    uint32_t owner; /* resource; of a template's group: the template */
     uint32_t id;
     uint32_t hash;
-    uint32_t source;       /* of a derived group: the template's group */
+    uint32_t source;       /* of a derived group: the template's group; else 0 */
     tdg__link_t by_owner;  /* groups of one subject */
     tdg__link_t by_source; /* derived groups of one source */
     tdg__list_t derived;   /* of a template's group: these */
     tdg__link_t by_age;    /* vacant groups */
     tdg__settings_t wishes;
     tdg__shared_filter_t *filter;
-    tdg__change_t *newest; /* held while a member is in flight */
-    uint32_t passed;       /* changes that passed, counted round */
-    uint32_t in_flight;    /* members */
-    int64_t first_ms, last_ms, fired_ms;
+    tdg__change_t *newest;     /* held while a member is in flight */
+    uint32_t passed;           /* changes that passed, counted round */
+    uint32_t in_flight;        /* members */
+    int64_t first_ms, last_ms; /* of the changes in the window */
+    int64_t fired_ms;          /* or NEVER_FIRED */
     tdg__timer_t window_timer, limit_timer;
     tdg__list_t recent; /* members by taken_ms; of a template's group: all members in the
                            order they came */
@@ -154,11 +176,8 @@ struct group {
         uint32_t few[FEW_MEMBERS];
         uint32_t *many;
     };
-    bool of_template;
-    bool passes; /* the change at hand passed the filter */
-    bool open;   /* a window runs */
-    bool fired;  /* fired_ms is valid */
-    bool vacant; /* derived and without members; its window or throttle still runs */
+    uint8_t kind, state;
+    bool passes; /* prepare()'s verdict on the change at hand, for commit() */
 };
 
 #define BY_OWNER offsetof(struct group, by_owner)
@@ -274,7 +293,7 @@ struct tdg__engine {
         uint32_t count;
     } lingering[2];     /* resources, templates */
     tdg__list_t vacant; /* groups, the oldest first */
-    uint32_t n_vacant;
+    uint32_t vacant_count;
 
     struct past *history; /* a ring of opts.history */
     uint32_t past_first, past_count;
@@ -313,8 +332,13 @@ static inline struct template_ *template_at(const tdg__engine_t *engine, uint32_
 
 static inline struct subject *subject_of(const tdg__engine_t *engine,
                                          const struct group *group) {
-    return tdg__pool_get(group->of_template ? &engine->templates : &engine->resources,
+    return tdg__pool_get(group->kind == GROUP_TEMPLATE ? &engine->templates
+                                                       : &engine->resources,
                          group->owner);
+}
+
+static inline bool tdg__group_is_open(const struct group *group) {
+    return group->state == GROUP_OPEN || group->state == GROUP_VACANT_OPEN;
 }
 
 /* Whether a cursor is not one of this engine's: of another epoch, or with a number that
@@ -379,11 +403,14 @@ void tdg__queue_leave(tdg__engine_t *engine, uint32_t sub_id);
 
 /* ---- group.c: members, windows, limits ---------------------------------- */
 
-/* The group of these wishes, made where it is missing; 0 when memory is out. `filter`
- * is borrowed. For a derived group `source` names the template's one. */
-uint32_t tdg__group_get(tdg__engine_t *engine, uint32_t owner, bool of_template,
-                        uint32_t source, const tdg__settings_t *wishes,
-                        tdg__shared_filter_t *filter);
+/* The group of those who subscribe to `subject` itself with these wishes, made where it is
+ * missing; 0 when memory is out. `filter` is borrowed. */
+uint32_t tdg__group_get(tdg__engine_t *engine, const struct subject *subject,
+                        const tdg__settings_t *wishes, tdg__shared_filter_t *filter);
+/* The same for the derived group of a template's group, `source`, on a resource; and that
+ * group where there is one, else 0. */
+uint32_t tdg__group_get_derived(tdg__engine_t *engine, uint32_t resource,
+                                uint32_t source);
 uint32_t tdg__group_find_derived(const tdg__engine_t *engine, uint32_t resource,
                                  uint32_t source);
 /* Makes room for one more member, so that joining cannot fail. */

@@ -77,11 +77,11 @@ static void visit_subject(struct visitor *visitor, const struct subject *subject
          g = group_at(engine, g)->by_owner.next) {
         struct group *group = group_at(engine, g);
 
-        if (group->of_template) {
+        if (group->kind == GROUP_TEMPLATE) {
             for (uint32_t id = group->recent.first; id != 0 && may_go_on(visitor);
                  id = sub_at(engine, id)->flight.next)
                 visit_sub(visitor, id);
-        } else if (group->source == 0) {
+        } else if (group->kind == GROUP_DIRECT) {
             const uint32_t *members = tdg__group_members(group);
 
             for (uint32_t i = 0; i < group->count && may_go_on(visitor); i++)
@@ -124,7 +124,7 @@ static void tally_subject(struct tally *tally, const struct subject *subject) {
          g = group_at(tally->engine, g)->by_owner.next) {
         const struct group *group = group_at(tally->engine, g);
 
-        if (group->source == 0) /* else its members are derived */
+        if (group->kind != GROUP_DERIVED)
             tally->count += group->count;
     }
 }
@@ -203,7 +203,7 @@ static bool is_meant(const tdg__engine_t *engine, const struct sub *sub,
         return true;
     group = group_at(engine, sub->group);
     return subject_of(engine, group) == meant->subject ||
-           (group->of_template &&
+           (group->kind == GROUP_TEMPLATE &&
             template_at(engine, group->owner)->marked == engine->looks);
 }
 

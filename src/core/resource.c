@@ -6,6 +6,7 @@
  * ring of numbers, so what is remembered is bounded by its size. */
 #include "core/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -169,6 +170,7 @@ void tdg__resource_free_name(struct resource *resource) {
 static void free_resource(tdg__engine_t *engine, struct resource *resource) {
     uint32_t id = resource->subject.id;
 
+    assert(!resource->subject.lingers);
     if (resource->last_number > engine->floor)
         engine->floor = resource->last_number;
     tdg__map_remove(&engine->resource_map, resource->subject.hash, id);

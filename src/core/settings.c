@@ -5,6 +5,7 @@
  */
 #include "core/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -262,6 +263,7 @@ fail_config:
 static void destroy_config(tdg__engine_t *engine, uint32_t id) {
     struct config *config = config_at(engine, id);
 
+    assert(config->name != NULL);
     if (config->parsed != NULL)
         tdg__template_index_remove(engine->config_index, config->parsed, id);
     tdg__map_remove(&engine->config_map, config->hash, id);

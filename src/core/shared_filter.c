@@ -3,6 +3,7 @@
  * Filters that several groups share: one per distinct text, asked once per change. */
 #include "core/internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -85,6 +86,7 @@ tdg__shared_filter_t *tdg__shared_filter_ref(tdg__shared_filter_t *filter) {
 }
 
 void tdg__engine_filter_unref(tdg__engine_t *engine, tdg__shared_filter_t *filter) {
+    assert(filter == NULL || filter->refs > 0);
     if (filter == NULL || --filter->refs > 0)
         return;
     tdg__map_remove(&engine->filter_map, hash_filter(engine, filter->parsed), filter->id);

@@ -10,6 +10,8 @@
  * often, never too little. */
 #include "core/internal.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 /* ---- Handles ------------------------------------------------------------ */
@@ -225,6 +227,8 @@ int tdg__engine_open(tdg__engine_t *engine, void *user, tdg__stream_t *ret) {
 static void drop_subs(tdg__engine_t *engine, struct stream *stream) {
     while (stream->own.first != 0)
         tdg__sub_remove(engine, stream->own.first);
+    assert(stream->subs == 0 && stream->derived == 0 && stream->flight.first == 0);
+    assert(stream->holds == 0 && stream->templates == 0);
 }
 
 void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t handle) {
@@ -241,6 +245,7 @@ void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t handle) {
 static void end_stream(tdg__engine_t *engine, uint32_t id, int reason, uint64_t first) {
     struct stream *stream = stream_at(engine, id);
 
+    assert(!stream->ended);
     drop_subs(engine, stream);
     stream->ended = true;
     stream->end_reason = reason;

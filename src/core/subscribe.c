@@ -4,6 +4,8 @@
  * found from both sides: by their stream's list, and by (stream, target). */
 #include "core/internal.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 /* ---- Finding ------------------------------------------------------------ */
@@ -25,7 +27,7 @@ struct place {
 static uint32_t target_of(const tdg__engine_t *engine, const struct sub *sub) {
     const struct group *group = group_at(engine, sub->group);
 
-    return group->of_template ? group->owner | TEMPLATE_TARGET : group->owner;
+    return group->kind == GROUP_TEMPLATE ? group->owner | TEMPLATE_TARGET : group->owner;
 }
 
 static bool has_pair(const void *engine, uint32_t id, const void *key) {
@@ -153,6 +155,8 @@ static uint32_t create_sub(tdg__engine_t *engine, enum sub_kind kind, uint32_t s
     struct sub *sub;
     uint32_t id;
 
+    assert((kind == SUB_DERIVED) == (group->kind == GROUP_DERIVED));
+    assert((kind == SUB_DERIVED) == (parent != 0) && !stream->ended);
     if (tdg__group_reserve(engine, group_id) < 0 ||
         tdg__map_reserve(&engine->pair_map) < 0)
         return 0;
@@ -196,6 +200,7 @@ uint32_t tdg__derived_create(tdg__engine_t *engine, uint32_t parent_id, uint32_t
 void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub) {
     if ((sub->flags & SUB_HOLDS) == 0)
         return;
+    assert(stream_at(engine, sub->stream)->holds > 0);
     sub->flags &= (uint8_t)~SUB_HOLDS;
     stream_at(engine, sub->stream)->holds--;
 }
@@ -203,6 +208,7 @@ void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub) {
 static void count_out(tdg__engine_t *engine, const struct sub *sub) {
     struct stream *stream = stream_at(engine, sub->stream);
 
+    assert((sub->kind == SUB_DERIVED ? stream->derived : stream->subs) > 0);
     if (sub->kind == SUB_DERIVED) {
         stream->derived--;
     } else {
@@ -229,6 +235,7 @@ void tdg__sub_remove(tdg__engine_t *engine, uint32_t id) {
     bool watches = sub->kind != SUB_DERIVED;
     struct subject *subject = subject_of(engine, group_at(engine, group_id));
 
+    assert(sub->kind != SUB_FREE);
     /* Far apart in memory, and all needed below: have them on their way. */
     prefetch(stream_at(engine, sub->stream), sizeof(struct stream));
     tdg__group_prefetch_leave(engine, sub);
@@ -360,13 +367,13 @@ static int subscribe_new(tdg__engine_t *engine, uint32_t stream_id,
                          struct subject *subject, const struct place *place,
                          const tdg__sub_opts_t *opts, tdg__shared_filter_t *filter,
                          tdg__subscribed_t *ret) {
-    bool of_template = subject->kind == TDG__TARGET_TEMPLATE;
-    enum sub_kind kind = of_template ? SUB_TEMPLATE : SUB_DIRECT;
+    enum sub_kind kind =
+        subject->kind == TDG__TARGET_TEMPLATE ? SUB_TEMPLATE : SUB_DIRECT;
     struct comeback from = comeback_of(engine, opts);
     uint32_t group, id;
     int rv;
 
-    group = tdg__group_get(engine, subject->id, of_template, 0, &opts->settings, filter);
+    group = tdg__group_get(engine, subject, &opts->settings, filter);
     id = group != 0 ? create_sub(engine, kind, stream_id, group, 0, place) : 0;
     if (id == 0) {
         tdg__tally_give(engine, 1, added_bytes(subject));
@@ -402,9 +409,8 @@ static void set_priority(tdg__engine_t *engine, uint32_t id, int priority) {
 /* Where a derived sub goes when its parent moves to another group. */
 static uint32_t derived_target(tdg__engine_t *engine, uint32_t id, uint32_t source) {
     const struct group *from = group_at(engine, sub_at(engine, id)->group);
-    const struct group *to = group_at(engine, source);
 
-    return tdg__group_get(engine, from->owner, false, source, &to->wishes, to->filter);
+    return tdg__group_get_derived(engine, from->owner, source);
 }
 
 static int reserve_derived(tdg__engine_t *engine, const struct sub *sub,
@@ -468,8 +474,8 @@ static int rewish(tdg__engine_t *engine, uint32_t id, const tdg__sub_opts_t *opt
                   tdg__shared_filter_t *filter) {
     struct sub *sub = sub_at(engine, id);
     const struct group *group = group_at(engine, sub->group);
-    uint32_t to = tdg__group_get(engine, group->owner, group->of_template, 0,
-                                 &opts->settings, filter);
+    uint32_t to =
+        tdg__group_get(engine, subject_of(engine, group), &opts->settings, filter);
     int rv;
 
     if (to == 0)
@@ -590,6 +596,7 @@ static void release_kept(tdg__engine_t *engine, uint32_t id) {
 static void acknowledge_one(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
 
+    assert(sub->state == TDG__ARMED || sub->state == TDG__SUBSCRIBED);
     sub->state = TDG__SUBSCRIBED;
     if (sub->kind == SUB_DIRECT)
         release_kept(engine, id);

@@ -5,6 +5,8 @@
  * when something is delivered. */
 #include "core/internal.h"
 
+#include <assert.h>
+
 /* Adds so many unless that would be more than `max`: exact, whoever else adds. */
 static bool add_within(atomic_uint_fast64_t *count, uint64_t more, uint64_t max) {
     uint_fast64_t before = atomic_load_explicit(count, memory_order_relaxed);
@@ -37,6 +39,7 @@ bool tdg__tally_take(tdg__engine_t *engine, uint32_t subscriptions, size_t bytes
 }
 
 void tdg__tally_give(tdg__engine_t *engine, uint64_t subscriptions, size_t bytes) {
+    assert(bytes <= engine->subscribed_bytes);
     if (subscriptions > 0)
         subtract(&engine->tally->subscriptions, subscriptions);
     if (bytes > 0)

@@ -4,6 +4,8 @@
  * armed; some time after the last one it stops. */
 #include "core/internal.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 /* ---- Starting and stopping ---------------------------------------------- */
@@ -11,6 +13,7 @@
 /* Arming takes a number of its own: whoever comes back with a smaller one was last told
  * of the target before it was watched, even if nothing else has changed since. */
 static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged) {
+    assert(watch->state != WATCH_ARMED);
     watch->state = WATCH_ARMED;
     if (!unchanged || !watch->known)
         watch->known_from = tdg__arming_number(engine);
@@ -40,6 +43,7 @@ static int start(tdg__engine_t *engine, struct subject *subject) {
     tdg__target_t target = tdg__subject_target(subject);
     int rv = engine->opts.calls.watch(engine->opts.user, &target);
 
+    assert(watch->state == WATCH_NONE);
     if (rv < 0 && rv != TDG_EAGAIN)
         return rv;
 
@@ -85,6 +89,8 @@ int tdg__watch_join(tdg__engine_t *engine, struct subject *subject,
 }
 
 void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t id) {
+    assert(sub_at(engine, id)->state == TDG__SUBSCRIBING);
+    assert(sub_at(engine, id)->queued == QUEUE_NONE);
     sub_at(engine, id)->queued = QUEUE_ARMING;
     tdg__list_append(&watch->waiting, &engine->subs, QUEUE, id);
 }
@@ -92,6 +98,7 @@ void tdg__watch_wait(tdg__engine_t *engine, struct watch *watch, uint32_t id) {
 static void forget(tdg__engine_t *engine, struct subject *subject) {
     struct watch *watch = &subject->watch;
 
+    assert(watch->state != WATCH_NONE && engine->counters.watchers > 0);
     stop_lingering(engine, subject);
     watch->state = WATCH_NONE;
     tdg__heap_disarm(&engine->timers, &watch->timer);
@@ -117,6 +124,7 @@ static void linger(tdg__engine_t *engine, struct subject *subject) {
         stop(engine, oldest);
         tdg__subject_release(engine, oldest);
     }
+    assert(!subject->lingers && subject->watch.users == 0);
     subject->lingers = true;
     tdg__list_append(&all->list, pool_of(engine, subject), LINGERER, subject->id);
     all->count++;
@@ -127,6 +135,7 @@ static void linger(tdg__engine_t *engine, struct subject *subject) {
 void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
     struct watch *watch = &subject->watch;
 
+    assert(watch->users > 0);
     watch->users--;
     if (watch->users != 0)
         return;
@@ -158,6 +167,7 @@ static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int st
     struct watch *watch = &subject->watch;
     uint8_t state = watch->state;
 
+    assert(state == WATCH_ARMED || state == WATCH_LATE);
     while (watch->state == state && watch->waiting.first != 0) {
         uint32_t id = watch->waiting.first;
         struct sub *sub = sub_at(engine, id);
@@ -188,12 +198,12 @@ static int each_user(tdg__engine_t *engine, const struct subject *subject,
         uint32_t next;
         int rv = 0;
 
-        if (group->of_template) {
+        if (group->kind == GROUP_TEMPLATE) {
             for (uint32_t id = group->recent.last; id != 0 && rv == 0; id = next) {
                 next = sub_at(engine, id)->flight.prev;
                 rv = act(engine, id);
             }
-        } else if (group->source == 0) {
+        } else if (group->kind == GROUP_DIRECT) {
             const uint32_t *members = tdg__group_members(group);
 
             for (uint32_t i = group->count; i-- > 0 && rv == 0;)
@@ -307,6 +317,7 @@ int tdg__engine_watch_done(tdg__engine_t *engine, const tdg__target_t *target,
 void tdg__watch_on_timer(tdg__engine_t *engine, struct subject *subject) {
     struct watch *watch = &subject->watch;
 
+    assert(watch->users == 0 ? subject->lingers : watch->state == WATCH_ARMING);
     subject->pins++;
     if (watch->users == 0) {
         stop(engine, subject);

@@ -289,7 +289,7 @@ void run__op_mistake(struct run *run, const struct op *op) {
     case 2:
         run__check_code(run, "mistake: bad metadata",
                         run->world->opts.shared_numbers ? TDG_ENOTSUP : TDG_EINVAL,
-                        tdg__engine_changed(run->engine, &uri, metadata, NULL));
+                        tdg__engine_publish(run->engine, &uri, metadata, false, NULL));
         break;
     case 3:
         run__check_code(run, "mistake: bad settings", TDG_EINVAL,

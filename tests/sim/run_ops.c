@@ -292,12 +292,9 @@ static int tell_engine(struct run *run, const struct cast_news *news, bool stamp
                             tdg__engine_apply(run->engine, change));
         *ret_number = expected;
         tdg__change_unref(change);
-    } else if (list) {
-        rv = tdg__engine_list_changed(run->engine, &target, ret_number);
-    } else if (news->deleted) {
-        rv = tdg__engine_deleted(run->engine, &target, metadata, ret_number);
     } else {
-        rv = tdg__engine_changed(run->engine, &target, metadata, ret_number);
+        rv = tdg__engine_publish(run->engine, &target, list ? NULL : metadata,
+                                 !list && news->deleted, ret_number);
     }
     json_decref(metadata);
     return rv;

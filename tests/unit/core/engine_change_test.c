@@ -26,7 +26,8 @@ static void a_deletion_carries_its_metadata(void **state) {
     uint64_t number;
 
     subscribe(f, s, "a:1");
-    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), metadata, &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, true, &number),
+                     0);
     json_decref(metadata);
     note = take(f, s);
     assert_int_equal(note.change->number, number);
@@ -88,9 +89,9 @@ static void numbers_grow_by_one_over_all_resources_and_lists(void **state) {
 static void the_number_of_a_change_may_be_left_out(void **state) {
     struct fixture *f = *state;
 
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), NULL, NULL), 0);
-    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), NULL, NULL), 0);
-    assert_int_equal(tdg__engine_list_changed(f->engine, LIST("tools"), NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), NULL, false, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), NULL, true, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("tools"), NULL, false, NULL), 0);
     assert_int_equal(counters(f).last_number, 3);
 }
 
@@ -118,15 +119,18 @@ static void a_change_refused_uses_up_no_number_and_tells_nobody(void **state) {
     uint64_t number = 77;
 
     subscribe(f, s, "a:1");
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), bad, &number),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), bad, false, &number),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), bad, &number),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), bad, true, &number),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_changed(f->engine, TEMPLATE("a:{x}"), NULL, &number),
+    assert_int_equal(
+        tdg__engine_publish(f->engine, TEMPLATE("a:{x}"), NULL, false, &number),
+        TDG_EINVAL);
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("no"), NULL, false, &number),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_changed(f->engine, LIST("tools"), NULL, &number),
+    assert_int_equal(tdg__engine_publish(f->engine, NULL, NULL, false, &number),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_deleted(f->engine, LIST("tools"), NULL, &number),
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("tools"), NULL, true, &number),
                      TDG_EINVAL);
     assert_int_equal(number, 77);
     expect_silence(f);
@@ -210,9 +214,11 @@ static void apply(struct fixture *f, const char *uri, uint64_t number) {
 static void with_shared_numbers_an_engine_makes_none_itself(void **state) {
     struct fixture *f = *state;
 
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), NULL, NULL), TDG_ENOTSUP);
-    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), NULL, NULL), TDG_ENOTSUP);
-    assert_int_equal(tdg__engine_list_changed(f->engine, LIST("tools"), NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), NULL, false, NULL),
+                     TDG_ENOTSUP);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), NULL, true, NULL),
+                     TDG_ENOTSUP);
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("tools"), NULL, false, NULL),
                      TDG_ENOTSUP);
     assert_int_equal(counters(f).last_number, 0);
 }

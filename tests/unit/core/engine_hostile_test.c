@@ -25,7 +25,7 @@ static void delete_it(struct fixture *f, tdg__stream_t stream,
     (void)stream;
     (void)status;
     f->on_settled = NULL;
-    assert_int_equal(tdg__engine_deleted(f->engine, target, NULL, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, target, NULL, true, NULL), 0);
 }
 
 static void change_it(struct fixture *f, tdg__stream_t stream,
@@ -33,7 +33,7 @@ static void change_it(struct fixture *f, tdg__stream_t stream,
     (void)stream;
     (void)status;
     f->on_settled = NULL;
-    assert_int_equal(tdg__engine_changed(f->engine, target, NULL, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, target, NULL, false, NULL), 0);
 }
 
 /* Four that are settled by time-out and acknowledged; then their watcher fails. */
@@ -221,7 +221,7 @@ static void metadata_of_many_small_values_is_too_large(void **state) {
     for (int i = 0; i < 5000; i++)
         json_array_append_new(many, json_object());
     json_object_set_new(metadata, "a", many);
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), metadata, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, false, NULL),
                      TDG_EMETADATA);
     json_decref(metadata);
 }
@@ -236,7 +236,7 @@ static void metadata_nested_too_deeply_is_too_large(void **state) {
         json_object_set_new(outer, "a", metadata);
         metadata = outer;
     }
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), metadata, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, false, NULL),
                      TDG_EMETADATA);
     json_decref(metadata);
 }
@@ -246,7 +246,7 @@ static void metadata_that_is_no_text_is_refused_for_good(void **state) {
     json_t *metadata = json_object();
 
     json_object_set_new(metadata, "a", json_stringn_nocheck("\xff\xfe", 2));
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), metadata, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, false, NULL),
                      TDG_EINVAL);
     json_decref(metadata);
 }

@@ -130,8 +130,10 @@ static void a_name_one_byte_longer_is_refused_everywhere(void **state) {
 
     assert_int_equal(subscribe_rv(f, s, uri), TDG_EURILEN);
     assert_int_equal(subscribe_rv(f, s, template_), TDG_EURILEN);
-    assert_int_equal(tdg__engine_changed(f->engine, uri, NULL, &number), TDG_EURILEN);
-    assert_int_equal(tdg__engine_deleted(f->engine, uri, NULL, &number), TDG_EURILEN);
+    assert_int_equal(tdg__engine_publish(f->engine, uri, NULL, false, &number),
+                     TDG_EURILEN);
+    assert_int_equal(tdg__engine_publish(f->engine, uri, NULL, true, &number),
+                     TDG_EURILEN);
     assert_int_equal(tdg__engine_configure(f->engine, uri, &settings), TDG_EURILEN);
     assert_int_equal(tdg__engine_configure(f->engine, template_, &settings), TDG_EURILEN);
     assert_int_equal(tdg__engine_set_rate_limit(f->engine, uri, 5), TDG_EURILEN);
@@ -160,13 +162,13 @@ static void metadata_too_large_is_refused_and_tells_nobody(void **state) {
     tdg__stream_t s = open_stream(f);
 
     subscribe(f, s, "a:1");
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), large, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), large, false, NULL),
                      TDG_EMETADATA);
-    assert_int_equal(tdg__engine_deleted(f->engine, URI("a:1"), large, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), large, true, NULL),
                      TDG_EMETADATA);
     expect_silence(f);
     assert_int_equal(counters(f).last_number, 0);
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), fits, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), fits, false, NULL), 0);
     expect_note(f, s, "a:1", 1, 0);
     json_decref(fits);
     json_decref(large);
@@ -221,12 +223,13 @@ static void the_built_in_limits_are_as_documented(void **state) {
     assert_non_null(text);
     memset(text, 'x', 16384 - strlen("{\"t\":\"\"}"));
     json_object_set_new(metadata, "t", json_string(text));
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), metadata, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, false, NULL),
+                     0);
     json_decref(metadata);
     metadata = json_object();
     strcat(text, "x");
     json_object_set_new(metadata, "t", json_string(text));
-    assert_int_equal(tdg__engine_changed(f->engine, URI("a:1"), metadata, NULL),
+    assert_int_equal(tdg__engine_publish(f->engine, URI("a:1"), metadata, false, NULL),
                      TDG_EMETADATA);
     json_decref(metadata);
     free(text);

@@ -124,9 +124,9 @@ static void a_list_that_does_not_exist_is_refused(void **state) {
                      TDG_EINVAL);
     assert_int_equal(tdg__engine_subscribe(f->engine, s, LIST(""), NULL, NULL),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_list_changed(f->engine, LIST("things"), &number),
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("things"), NULL, false, &number),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_list_changed(f->engine, URI("tools"), &number),
+    assert_int_equal(tdg__engine_publish(f->engine, LIST("things"), NULL, true, &number),
                      TDG_EINVAL);
     assert_int_equal(tdg__engine_unsubscribe(f->engine, s, LIST("things")),
                      TDG_ENOTFOUND);

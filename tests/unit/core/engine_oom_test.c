@@ -249,19 +249,19 @@ static void change_all(struct run *run) {
     static const char *const uris[] = {"b:1", "b:2", "b:3", "b:4", "b:5",
                                        "b:6", "b:7", "b:8", "b:9"};
 
-    DO(run, tdg__engine_changed(engine, URI("a:1"), input.small, NULL));
-    DO(run, tdg__engine_changed(engine, URI("a:1"), input.big, NULL));
-    DO(run, tdg__engine_changed(engine, URI("a:2"), NULL, NULL));
-    DO(run, tdg__engine_changed(engine, URI("a:3"), input.big, NULL));
-    DO(run, tdg__engine_list_changed(engine, LIST("tools"), NULL));
-    DO(run, tdg__engine_deleted(engine, URI("c:1"), NULL, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:1"), input.small, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:1"), input.big, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:2"), NULL, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:3"), input.big, false, NULL));
+    DO(run, tdg__engine_publish(engine, LIST("tools"), NULL, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("c:1"), NULL, true, NULL));
     tell(run);
     wait_ms(run, 100);
-    DO(run, tdg__engine_changed(engine, URI("a:2"), input.big, NULL));
-    DO(run, tdg__engine_deleted(engine, URI("a:1"), input.small, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:2"), input.big, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:1"), input.small, true, NULL));
     wait_ms(run, 100);
     for (size_t i = 0; i < 9; i++) /* the history wraps */
-        DO(run, tdg__engine_changed(engine, URI(uris[i]), NULL, NULL));
+        DO(run, tdg__engine_publish(engine, URI(uris[i]), NULL, false, NULL));
     DO(run, tdg__engine_apply(engine, input.change));
     wait_ms(run, 2000);
 }
@@ -272,14 +272,14 @@ static void change_wishes(struct run *run) {
     tdg__settings_t settings = debounce(200, 1000);
     tdg__sub_opts_t other = {.settings = batch(70), .filter = input.other_large};
 
-    DO(run, tdg__engine_changed(engine, URI("a:1"), input.big, NULL));
-    DO(run, tdg__engine_changed(engine, URI("a:2"), input.big, NULL));
-    DO(run, tdg__engine_changed(engine, URI("a:3"), input.big, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:1"), input.big, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:2"), input.big, false, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:3"), input.big, false, NULL));
     DO(run, tdg__engine_subscribe(engine, s[0], URI("a:1"), &other, NULL));
     DO(run, tdg__engine_subscribe(engine, s[1], TEMPLATE("a:{x}"), &other, NULL));
     DO(run, tdg__engine_subscribe(engine, s[2], URI("a:2"), &other, NULL));
     tell(run);
-    DO(run, tdg__engine_changed(engine, URI("a:3"), input.big, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:3"), input.big, false, NULL));
     DO(run, tdg__engine_set_defaults(engine, &settings));
     DO(run, tdg__engine_configure(engine, TEMPLATE("a:{x}"), &settings));
     DO(run, tdg__engine_configure(engine, URI("c:1"), &(tdg__settings_t){0}));
@@ -298,7 +298,7 @@ static void watch_all(struct run *run) {
     DO(run, tdg__engine_subscribe(engine, s[3], URI("w:2"), NULL, NULL));
     DO(run, tdg__engine_subscribe(engine, s[3], TEMPLATE("w:{x}"), &old, NULL));
     DO(run, tdg__engine_subscribe(engine, s[4], URI("w:3"), NULL, NULL));
-    DO(run, tdg__engine_changed(engine, URI("w:1"), NULL, NULL));
+    DO(run, tdg__engine_publish(engine, URI("w:1"), NULL, false, NULL));
     settle(run, URI("w:1"), TDG__WATCH_ARMED, 0);
     settle(run, URI("w:3"), TDG__WATCH_FAILED, TDG_ESYSTEM);
     tell(run);
@@ -340,7 +340,7 @@ static void leave(struct run *run) {
     tdg__engine_t *engine = run->f->engine;
     const tdg__stream_t *s = run->stream;
 
-    DO(run, tdg__engine_changed(engine, URI("a:2"), NULL, NULL));
+    DO(run, tdg__engine_publish(engine, URI("a:2"), NULL, false, NULL));
     (void)tdg__engine_unsubscribe(engine, s[0], URI("a:1"));
     (void)tdg__engine_end(engine, s[1], 42);
     tell(run);
@@ -363,9 +363,11 @@ static void expect_that_it_works(struct fixture *f) {
     f->watch_answer = 0;
     subscribe_settings(f, s, "fresh:1", at_once);
     subscribe_with(f, s, TEMPLATE("fresh:{x}"), &(tdg__sub_opts_t){.settings = at_once});
-    assert_int_equal(tdg__engine_changed(f->engine, URI("fresh:1"), NULL, &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("fresh:1"), NULL, false, &number),
+                     0);
     expect_note(f, s, "fresh:1", number, 0);
-    assert_int_equal(tdg__engine_changed(f->engine, URI("fresh:2"), NULL, &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI("fresh:2"), NULL, false, &number),
+                     0);
     expect_note(f, s, "fresh:2", number, 0);
     expect_nothing(f, s);
     tdg__engine_close(f->engine, s);
@@ -376,7 +378,8 @@ static void expect_that_it_works(struct fixture *f) {
     assert_int_equal(counters(f).pending, 0);
     assert_int_equal(counters(f).templates, 0);
     for (int i = 0; i < 8; i++) /* the history holds nothing else any more */
-        assert_int_equal(tdg__engine_changed(f->engine, URI("fresh:1"), NULL, NULL), 0);
+        assert_int_equal(
+            tdg__engine_publish(f->engine, URI("fresh:1"), NULL, false, NULL), 0);
     assert_int_equal(counters(f).resources, 1);
     assert_true(tdg__engine_next_deadline(f->engine) == INT64_MAX);
 }
@@ -484,7 +487,7 @@ static void a_change_without_memory_uses_up_no_number_and_tells_nobody(void **st
     }
     for (;; nth++) {
         memory_fail(nth, MEMORY_ONCE);
-        rv = tdg__engine_changed(f->engine, URI("a:1"), NULL, &number);
+        rv = tdg__engine_publish(f->engine, URI("a:1"), NULL, false, &number);
         memory_fail(0, MEMORY_ONCE);
         if (rv == 0)
             break;
@@ -540,9 +543,9 @@ static void the_engine_grows_though_memory_fails_at_every_step(void **state) {
     assert_int_equal(counters(f).resources, MANY + 1);
     assert_int_equal(counters(f).templates, MANY / 10);
 
-    UNTIL_IT_SUCCEEDS(tdg__engine_changed(f->engine, URI("shared:1"), NULL, NULL));
-    UNTIL_IT_SUCCEEDS(tdg__engine_changed(f->engine, URI("own:77"), NULL, NULL));
-    UNTIL_IT_SUCCEEDS(tdg__engine_changed(f->engine, URI("t70:1"), NULL, NULL));
+    UNTIL_IT_SUCCEEDS(tdg__engine_publish(f->engine, URI("shared:1"), NULL, false, NULL));
+    UNTIL_IT_SUCCEEDS(tdg__engine_publish(f->engine, URI("own:77"), NULL, false, NULL));
+    UNTIL_IT_SUCCEEDS(tdg__engine_publish(f->engine, URI("t70:1"), NULL, false, NULL));
     assert_int_equal(drain(f), MANY + 2);
 }
 

@@ -195,7 +195,7 @@ static void change_it(struct fixture *f, tdg__stream_t stream,
                       const tdg__target_t *target, int status) {
     (void)stream;
     (void)status;
-    assert_int_equal(tdg__engine_changed(f->engine, target, NULL, NULL), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, target, NULL, false, NULL), 0);
 }
 
 static void it_may_change_from_inside_settled(void **state) {

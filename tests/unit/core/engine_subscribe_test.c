@@ -284,8 +284,10 @@ static void an_empty_uri_is_refused_and_changes_nothing(void **state) {
 
     assert_int_equal(tdg__engine_subscribe(f->engine, s, URI(""), NULL, NULL),
                      TDG_EINVAL);
-    assert_int_equal(tdg__engine_changed(f->engine, URI(""), NULL, NULL), TDG_EINVAL);
-    assert_int_equal(tdg__engine_deleted(f->engine, URI(""), NULL, NULL), TDG_EINVAL);
+    assert_int_equal(tdg__engine_publish(f->engine, URI(""), NULL, false, NULL),
+                     TDG_EINVAL);
+    assert_int_equal(tdg__engine_publish(f->engine, URI(""), NULL, true, NULL),
+                     TDG_EINVAL);
     assert_int_equal(tdg__engine_unsubscribe(f->engine, s, URI("")), TDG_ENOTFOUND);
     assert_int_equal(counters(f).subscriptions, 0);
     assert_int_equal(counters(f).resources, 0);

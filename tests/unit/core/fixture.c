@@ -236,7 +236,7 @@ uint64_t changed(struct fixture *f, const char *uri, const char *metadata) {
     json_t *json = json_from(metadata);
     uint64_t number = 0;
 
-    assert_int_equal(tdg__engine_changed(f->engine, URI(uri), json, &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI(uri), json, false, &number), 0);
     json_decref(json);
     return number;
 }
@@ -244,14 +244,14 @@ uint64_t changed(struct fixture *f, const char *uri, const char *metadata) {
 uint64_t deleted(struct fixture *f, const char *uri) {
     uint64_t number = 0;
 
-    assert_int_equal(tdg__engine_deleted(f->engine, URI(uri), NULL, &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, URI(uri), NULL, true, &number), 0);
     return number;
 }
 
 uint64_t list_changed(struct fixture *f, const char *list) {
     uint64_t number = 0;
 
-    assert_int_equal(tdg__engine_list_changed(f->engine, LIST(list), &number), 0);
+    assert_int_equal(tdg__engine_publish(f->engine, LIST(list), NULL, false, &number), 0);
     return number;
 }
 

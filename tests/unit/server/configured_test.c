@@ -96,7 +96,7 @@ static void engines_are_told_of_all(void **state) {
         assert_int_equal(tdg__engine_open(engine, NULL, &stream), 0);
         assert_int_equal(tdg__engine_subscribe(engine, stream, &a, NULL, NULL), 0);
         assert_int_equal(tdg__engine_acknowledge(engine, stream, &a), 0);
-        assert_int_equal(tdg__engine_changed(engine, &a, NULL, NULL), 0);
+        assert_int_equal(tdg__engine_publish(engine, &a, NULL, false, NULL), 0);
         assert_int_equal(tdg__engine_next_ready(engine, 0) == 0, told);
         tdg__engine_destroy(engine);
     }
