@@ -453,7 +453,7 @@ static void late(tdg__occupant_t *occupant) {
  * the application's. */
 static void give_up(tdg__occupant_t *occupant) {
     tdg__post_channel_t *post = occupies(occupant);
-    const tdg__call_t *call = post->batch ? NULL : post->channel.calls;
+    const tdg__call_t *call = post->batch ? NULL : tdg__channel_newest(&post->channel);
     tdg__rpc_error_t error = {0};
     tdg__rope_t message;
 

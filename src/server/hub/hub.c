@@ -113,6 +113,7 @@ int tdg__hub_join(tdg__hub_t *hub, tdg__inbox_t *inbox, uint64_t *ret_number) {
     if (member == NULL)
         return TDG_ENOMEM;
 
+    tdg__queue_init(&member->failed);
     lock_both(hub);
     fits = hub->n_members < MAX_MEMBERS && tdg__hub_member(hub, inbox) == NULL;
     if (fits) {

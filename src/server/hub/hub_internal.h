@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/pool.h"
+#include "base/queue.h"
 #include "server/hub/hub.h"
 
 enum { MAX_MEMBERS = 64 };
@@ -20,8 +21,8 @@ struct member {
     tdg__inbox_t *inbox; /* a reference */
     size_t room; /* at least so many changes fit in: only the hub makes it less, so there
                     is no need to ask before every change */
-    uint64_t joined_at;                      /* it has seen every change after this one */
-    struct want *first_failed, *last_failed; /* oldest first, see hub_watch.c */
+    uint64_t joined_at;  /* it has seen every change after this one */
+    tdg__queue_t failed; /* wants that were answered with an error, oldest first */
 };
 
 struct tdg__hub {

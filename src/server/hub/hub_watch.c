@@ -28,13 +28,13 @@ enum state { IDLE, STARTING, WAITING, ARMED, STOPPING };
  * the answer was taken, so that the worker can still take back its wish and not get it.
  */
 struct want {
-    struct want *next; /* of the same watch */
+    tdg__queue_t link; /* in the watch's `wants` */
     struct watch *watch;
     struct member *member;
     tdg__answer_t *answer;
     bool answered;
-    int error;                              /* as answered; below 0: it has failed */
-    struct want *next_failed, *prev_failed; /* of the same member */
+    int error;           /* as answered; below 0: it has failed */
+    tdg__queue_t failed; /* in the member's list of that name, while it has */
 };
 
 struct watch {
@@ -42,8 +42,8 @@ struct watch {
     uint32_t hash;
     enum state state;
     tdg__target_t target; /* owns the name; NULL: the record is not in use */
-    struct want *wants;
-    bool answered; /* while STARTING: tdg__hub_watch_done() was faster */
+    tdg__queue_t wants;   /* newest first */
+    bool answered;        /* while STARTING: tdg__hub_watch_done() was faster */
     int answer;
     int existence; /* TDG_WATCH_…; 0: its watcher says nothing about that */
     int meanwhile; /* while STARTING: the same as published or said since; 0: nothing */
@@ -89,6 +89,7 @@ static struct watch *create_watch(tdg__hub_t *hub, const tdg__target_t *target) 
         goto fail_name;
 
     watch->id = id;
+    tdg__queue_init(&watch->wants);
     watch->hash = hash_of(hub, target);
     watch->target = (tdg__target_t){target->kind, name, target->len};
     tdg__map_insert(&hub->watch_map, watch->hash, id);
@@ -108,7 +109,7 @@ static void set_existence(tdg__hub_t *hub, struct watch *watch, int existence) {
 }
 
 static void free_if_unused(tdg__hub_t *hub, struct watch *watch) {
-    if (watch->state != IDLE || watch->wants != NULL)
+    if (watch->state != IDLE || !tdg__queue_is_empty(&watch->wants))
         return;
     set_existence(hub, watch, 0);
     tdg__map_remove(&hub->watch_map, watch->hash, watch->id);
@@ -117,11 +118,13 @@ static void free_if_unused(tdg__hub_t *hub, struct watch *watch) {
 }
 
 static struct want *find_want(const struct watch *watch, const struct member *member) {
-    struct want *want = watch->wants;
+    for (tdg__queue_t *at = watch->wants.next; at != &watch->wants; at = at->next) {
+        struct want *want = TDG__RECORD(struct want, link, at);
 
-    while (want != NULL && want->member != member)
-        want = want->next;
-    return want;
+        if (want->member == member)
+            return want;
+    }
+    return NULL;
 }
 
 static struct want *create_want(struct watch *watch, struct member *member) {
@@ -133,46 +136,16 @@ static struct want *create_want(struct watch *watch, struct member *member) {
     }
     want->watch = watch;
     want->member = member;
-    want->next = watch->wants;
-    watch->wants = want;
+    tdg__queue_prepend(&watch->wants, &want->link);
     return want;
-}
-
-static void set_failed(struct want *want, int error) {
-    struct member *member = want->member;
-
-    assert(error < 0 && want->error == 0);
-    want->error = error;
-    want->prev_failed = member->last_failed;
-    if (member->last_failed != NULL)
-        member->last_failed->next_failed = want;
-    else
-        member->first_failed = want;
-    member->last_failed = want;
-}
-
-static void leave_failed(struct want *want) {
-    struct member *member = want->member;
-
-    if (want->prev_failed != NULL)
-        want->prev_failed->next_failed = want->next_failed;
-    else
-        member->first_failed = want->next_failed;
-    if (want->next_failed != NULL)
-        want->next_failed->prev_failed = want->prev_failed;
-    else
-        member->last_failed = want->prev_failed;
 }
 
 /* The watch stays, even if it is not needed any more. */
 static void drop_want(struct want *want) {
-    struct want **at = &want->watch->wants;
-
-    while (*at != want)
-        at = &(*at)->next;
-    *at = want->next;
+    assert((want->error < 0) == tdg__queue_has(&want->failed));
+    tdg__queue_remove(&want->link);
     if (want->error < 0)
-        leave_failed(want);
+        tdg__queue_remove(&want->failed);
     tdg__inbox_drop_answer(want->member->inbox, want->answer);
     tdg__free(want);
 }
@@ -180,12 +153,12 @@ static void drop_want(struct want *want) {
 /* Forgets the wants of a member whose errors it has taken. Answers are taken in the order
  * in which they were given, so whatever still waits is at the end. */
 static void sweep(tdg__hub_t *hub, struct member *member) {
-    struct want *want;
-
-    while ((want = member->first_failed) != NULL &&
-           !tdg__inbox_answer_waits(member->inbox, want->answer)) {
+    while (!tdg__queue_is_empty(&member->failed)) {
+        struct want *want = TDG__RECORD(struct want, failed, member->failed.next);
         struct watch *watch = want->watch;
 
+        if (tdg__inbox_answer_waits(member->inbox, want->answer))
+            return;
         drop_want(want);
         free_if_unused(hub, watch);
     }
@@ -194,15 +167,15 @@ static void sweep(tdg__hub_t *hub, struct member *member) {
 /* ---- Answering ---------------------------------------------------------- */
 
 static bool is_wanted(const struct watch *watch) {
-    for (const struct want *want = watch->wants; want != NULL; want = want->next)
-        if (want->error == 0)
+    for (tdg__queue_t *at = watch->wants.next; at != &watch->wants; at = at->next)
+        if (TDG__RECORD(struct want, link, at)->error == 0)
             return true;
     return false;
 }
 
 static bool somebody_waits(const struct watch *watch) {
-    for (const struct want *want = watch->wants; want != NULL; want = want->next)
-        if (!want->answered)
+    for (tdg__queue_t *at = watch->wants.next; at != &watch->wants; at = at->next)
+        if (!TDG__RECORD(struct want, link, at)->answered)
             return true;
     return false;
 }
@@ -231,7 +204,8 @@ static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
     pthread_mutex_lock(&hub->lock);
     if (error == 0 && !armed_before)
         watch->armed_at = ++hub->last_number;
-    for (struct want *want = watch->wants; want != NULL; want = want->next) {
+    for (tdg__queue_t *at = watch->wants.next; at != &watch->wants; at = at->next) {
+        struct want *want = TDG__RECORD(struct want, link, at);
         int rv;
 
         if (want->answered)
@@ -240,8 +214,9 @@ static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
         rv = tdg__inbox_put_answer(want->member->inbox, want->answer, error,
                                    armed_since(hub, watch, want->member));
         tdg__hub_note_wake(wakes, want->member->inbox, rv);
+        want->error = error;
         if (error < 0)
-            set_failed(want, error);
+            tdg__queue_append(&want->member->failed, &want->failed);
     }
     pthread_mutex_unlock(&hub->lock);
 }
@@ -483,8 +458,8 @@ void tdg__hub_stop_all(tdg__hub_t *hub) {
                 hub->opts.stop(hub->opts.user, &watch->target);
             watch->state = IDLE;
         }
-        while (watch->wants != NULL)
-            drop_want(watch->wants);
+        while (!tdg__queue_is_empty(&watch->wants))
+            drop_want(TDG__RECORD(struct want, link, watch->wants.next));
         free_if_unused(hub, watch);
     }
     tdg__pool_done(&hub->watches);

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/queue.h"
 
 enum {
     FIRST_ROOM = 64,
@@ -42,8 +43,7 @@ struct item {
 };
 
 struct tdg__answer {
-    tdg__answer_t *next, *prev;
-    bool waits;
+    tdg__queue_t link;    /* in `answers` from put to take */
     tdg__target_t target; /* its name is NULL once it was taken */
     int error;
     uint64_t number;
@@ -68,7 +68,7 @@ struct tdg__inbox {
         uint64_t since;
     } lists[LISTS];
 
-    tdg__answer_t *first_answer, *last_answer;
+    tdg__queue_t answers; /* of watchers, oldest first */
     tdg__task_t *first_task, *last_task;
 
     pthread_mutex_t wake_lock; /* around `wake`, and this: */
@@ -98,6 +98,7 @@ int tdg__inbox_create(size_t max_changes, void (*wake)(void *user), void *user,
 
     atomic_init(&inbox->refs, 1);
     tdg__map_init(&inbox->index);
+    tdg__queue_init(&inbox->answers);
     inbox->max = (uint32_t)max_changes;
     inbox->wake = wake;
     inbox->user = user;
@@ -354,7 +355,7 @@ static void merge(tdg__inbox_t *inbox, uint32_t id, tdg__change_t *change) {
 }
 
 static bool is_empty(const tdg__inbox_t *inbox) {
-    return inbox->count == 0 && inbox->first_answer == NULL;
+    return inbox->count == 0 && tdg__queue_is_empty(&inbox->answers);
 }
 
 /* How many changes fit in without growing, within the bound. */
@@ -430,18 +431,6 @@ int tdg__inbox_prepare_answer(const tdg__target_t *target, tdg__answer_t **ret) 
     return 0;
 }
 
-static void unlink_answer(tdg__inbox_t *inbox, tdg__answer_t *answer) {
-    if (answer->prev != NULL)
-        answer->prev->next = answer->next;
-    else
-        inbox->first_answer = answer->next;
-    if (answer->next != NULL)
-        answer->next->prev = answer->prev;
-    else
-        inbox->last_answer = answer->prev;
-    answer->waits = false;
-}
-
 int tdg__inbox_put_answer(tdg__inbox_t *inbox, tdg__answer_t *answer, int error,
                           uint64_t number) {
     int rv = TDG_EENDED;
@@ -451,14 +440,7 @@ int tdg__inbox_put_answer(tdg__inbox_t *inbox, tdg__answer_t *answer, int error,
         rv = is_empty(inbox) ? 1 : 0;
         answer->error = error;
         answer->number = number;
-        answer->waits = true;
-        answer->next = NULL;
-        answer->prev = inbox->last_answer;
-        if (inbox->last_answer != NULL)
-            inbox->last_answer->next = answer;
-        else
-            inbox->first_answer = answer;
-        inbox->last_answer = answer;
+        tdg__queue_append(&inbox->answers, &answer->link);
     }
     pthread_mutex_unlock(&inbox->lock);
     return rv;
@@ -468,7 +450,7 @@ bool tdg__inbox_answer_waits(tdg__inbox_t *inbox, const tdg__answer_t *answer) {
     bool waits;
 
     pthread_mutex_lock(&inbox->lock);
-    waits = answer->waits;
+    waits = tdg__queue_has(&answer->link);
     pthread_mutex_unlock(&inbox->lock);
     return waits;
 }
@@ -478,8 +460,8 @@ void tdg__inbox_drop_answer(tdg__inbox_t *inbox, tdg__answer_t *answer) {
         return;
 
     pthread_mutex_lock(&inbox->lock);
-    if (answer->waits)
-        unlink_answer(inbox, answer);
+    if (tdg__queue_has(&answer->link))
+        tdg__queue_remove(&answer->link);
     pthread_mutex_unlock(&inbox->lock);
     tdg__free((char *)(uintptr_t)answer->target.name);
     tdg__free(answer);
@@ -488,15 +470,17 @@ void tdg__inbox_drop_answer(tdg__inbox_t *inbox, tdg__answer_t *answer) {
 /* ---- Taking ------------------------------------------------------------- */
 
 static bool answer_is_next(const tdg__inbox_t *inbox) {
-    return inbox->first_answer != NULL &&
+    const tdg__answer_t *answer = TDG__RECORD(tdg__answer_t, link, inbox->answers.next);
+
+    return !tdg__queue_is_empty(&inbox->answers) &&
            (inbox->first == 0 ||
-            inbox->first_answer->number <= inbox->items[inbox->first].change->number);
+            answer->number <= inbox->items[inbox->first].change->number);
 }
 
 static void take_answer(tdg__inbox_t *inbox, tdg__inbox_entry_t *ret) {
-    tdg__answer_t *answer = inbox->first_answer;
+    tdg__answer_t *answer =
+        TDG__RECORD(tdg__answer_t, link, tdg__queue_take(&inbox->answers));
 
-    unlink_answer(inbox, answer);
     *ret = (tdg__inbox_entry_t){
         .target = answer->target, .error = answer->error, .number = answer->number};
     answer->target.name = NULL;

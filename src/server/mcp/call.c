@@ -23,6 +23,7 @@ void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
                                 .erlmcp = erlmcp,
                                 .log_level = -1,
                                 .client = (uintptr_t)channel};
+    tdg__queue_init(&channel->calls);
 }
 
 /* A client without a session says with every request how it is called. */
@@ -49,38 +50,37 @@ uint64_t tdg__request_client(const tdg_request_t *request) {
 static void join(tdg__call_t *call, tdg__channel_t *channel) {
     assert(channel->ops != NULL); /* else nobody would get the answer */
     call->channel = channel;
-    call->next = channel->calls;
-    if (call->next != NULL)
-        call->next->prev = call;
-    channel->calls = call;
+    tdg__queue_prepend(&channel->calls, &call->link);
     channel->call_count++;
 }
 
 static void leave(tdg__call_t *call) {
     assert(call->channel != NULL && call->channel->call_count > 0);
-    if (call->prev != NULL)
-        call->prev->next = call->next;
-    else
-        call->channel->calls = call->next;
-    if (call->next != NULL)
-        call->next->prev = call->prev;
+    tdg__queue_remove(&call->link);
     call->channel->call_count--;
     call->channel = NULL;
-    call->next = call->prev = NULL;
 }
 
 void tdg__channel_done(tdg__channel_t *channel) {
-    while (channel->calls != NULL)
-        tdg__call_cancel(channel->calls);
+    while (!tdg__queue_is_empty(&channel->calls))
+        tdg__call_cancel(tdg__channel_newest(channel));
     assert(channel->call_count == 0);
 }
 
 tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id) {
-    tdg__call_t *call = channel->calls;
+    for (tdg__queue_t *at = channel->calls.next; at != &channel->calls; at = at->next) {
+        tdg__call_t *call = TDG__RECORD(tdg__call_t, link, at);
 
-    while (call != NULL && strcmp(call->id, id) != 0)
-        call = call->next;
-    return call;
+        if (strcmp(call->id, id) == 0)
+            return call;
+    }
+    return NULL;
+}
+
+tdg__call_t *tdg__channel_newest(const tdg__channel_t *channel) {
+    return tdg__queue_is_empty(&channel->calls)
+               ? NULL
+               : TDG__RECORD(tdg__call_t, link, channel->calls.next);
 }
 
 size_t tdg__out_of_memory(const char *id, char ret[TDG__OUT_OF_MEMORY_MAX]) {

@@ -15,6 +15,7 @@
 
 #include <tidings/server.h>
 
+#include "base/queue.h"
 #include "base/rope.h"
 #include "mcp/request.h"
 #include "mcp/rpc.h"
@@ -61,7 +62,7 @@ typedef struct tdg__channel_ops {
 struct tdg__channel {
     const tdg__channel_ops_t *ops;
     tdg__worker_t *worker;
-    tdg__call_t *calls; /* unanswered, newest first */
+    tdg__queue_t calls; /* unanswered, newest first */
     unsigned call_count;
     bool erlmcp;
     int log_level;   /* legacy: what logging/setLevel said; -1: nothing yet, so all from
@@ -101,8 +102,9 @@ tdg__channel_t *tdg__call_channel(const tdg__call_t *call); /* NULL: nobody wait
 void tdg__call_set_mark(tdg__call_t *call, void *mark);
 void *tdg__call_mark(const tdg__call_t *call);
 
-/* The unanswered call of that id (JSON text), or NULL. */
+/* The unanswered call of that id (JSON text), or NULL; the newest one, or NULL. */
 tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id);
+tdg__call_t *tdg__channel_newest(const tdg__channel_t *channel);
 
 /* The client does not want the answer any more: the call leaves the channel without one,
  * tdg_request_cancelled() says so. */

@@ -21,7 +21,7 @@ struct tdg_request {
 
     /* Worker's thread only. */
     tdg__channel_t *channel; /* NULL: nobody waits for the answer any more */
-    tdg__call_t *next, *prev;
+    tdg__queue_t link;       /* in the channel's `calls` */
     void *mark;
     double progress; /* the last that was sent */
 

@@ -20,12 +20,12 @@ struct tdg__listen_stream {
     tdg__feed_t feed;
     const tdg__listen_ops_t *ops;
     void *owner;
-    tdg__listen_stream_t *next, **place; /* where it shares its outlet */
-    json_t *honoured; /* URIs as they were asked for, by the key of their target; NULL
+    tdg__queue_t link; /* in the owner's list, where it shares its outlet */
+    json_t *honoured;  /* URIs as they were asked for, by the key of their target; NULL
                            once acknowledged, as the next */
-    json_t *waiting;  /* keys of targets whose watchers have not answered */
-    json_t *refused;  /* reasons by the URIs that are left out */
-    size_t charged;   /* bytes taken for the acknowledgement among the large answers */
+    json_t *waiting;   /* keys of targets whose watchers have not answered */
+    json_t *refused;   /* reasons by the URIs that are left out */
+    size_t charged;    /* bytes taken for the acknowledgement among the large answers */
     enum state state;
     bool tools, prompts, resources;
     bool asked_uris, had_cursor, resumed;
@@ -53,11 +53,8 @@ static void forget_asked(tdg__listen_stream_t *listen) {
 
 static void destroy(tdg__listen_stream_t *listen) {
     tdg__feed_close(&listen->feed);
-    if (listen->place != NULL) {
-        *listen->place = listen->next;
-        if (listen->next != NULL)
-            listen->next->place = listen->place;
-    }
+    if (tdg__queue_has(&listen->link))
+        tdg__queue_remove(&listen->link);
     forget_asked(listen);
     tdg__free(listen);
 }
@@ -540,13 +537,8 @@ static tdg__listen_stream_t *create(const tdg__listen_opts_t *opts,
 static void begin(tdg__listen_stream_t *listen, const tdg__listen_opts_t *opts) {
     assert(listen->state == OPENING);
     assert(opts->outlet != NULL && opts->ops->shares_outlet == (opts->list != NULL));
-    if (opts->list != NULL) {
-        listen->next = *opts->list;
-        listen->place = opts->list;
-        if (listen->next != NULL)
-            listen->next->place = &listen->next;
-        *opts->list = listen;
-    }
+    if (opts->list != NULL)
+        tdg__queue_prepend(opts->list, &listen->link);
     if (opts->ops->begun != NULL)
         opts->ops->begun(opts->owner, listen);
     tdg__feed_attach(&listen->feed, opts->outlet);
@@ -612,31 +604,41 @@ int tdg__listen_open(const tdg__listen_opts_t *opts, const tdg__mcp_request_t *r
 
 /* ---- Those of one owner ------------------------------------------------- */
 
-tdg__listen_stream_t *tdg__listen_find(tdg__listen_stream_t *first, const char *id) {
-    while (first != NULL && strcmp(first->id, id) != 0)
-        first = first->next;
-    return first;
+static tdg__listen_stream_t *listen_at(tdg__queue_t *link) {
+    return TDG__RECORD(tdg__listen_stream_t, link, link);
 }
 
-size_t tdg__listen_count(const tdg__listen_stream_t *first) {
+tdg__listen_stream_t *tdg__listen_find(const tdg__queue_t *listens, const char *id) {
+    for (tdg__queue_t *at = listens->next; at != listens; at = at->next)
+        if (strcmp(listen_at(at)->id, id) == 0)
+            return listen_at(at);
+    return NULL;
+}
+
+size_t tdg__listen_count(const tdg__queue_t *listens) {
     size_t count = 0;
 
-    for (; first != NULL; first = first->next)
+    for (const tdg__queue_t *at = listens->next; at != listens; at = at->next)
         count++;
     return count;
 }
 
-void tdg__listens_finish(tdg__listen_stream_t *first) {
-    tdg__listen_stream_t *next;
+void tdg__listens_finish(const tdg__queue_t *listens) {
+    tdg__queue_t *next;
 
-    for (; first != NULL; first = next) {
-        next = first->next;
-        if (!tdg__feed_has_more(&first->feed))
-            tdg__listen_complete(first);
+    for (tdg__queue_t *at = listens->next; at != listens; at = next) {
+        next = at->next;
+        if (!tdg__feed_has_more(&listen_at(at)->feed))
+            tdg__listen_complete(listen_at(at));
     }
 }
 
-void tdg__listens_drained(tdg__listen_stream_t *first) {
-    for (; first != NULL; first = first->next)
-        tdg__feed_drained(&first->feed);
+void tdg__listens_drained(const tdg__queue_t *listens) {
+    for (tdg__queue_t *at = listens->next; at != listens; at = at->next)
+        tdg__feed_drained(&listen_at(at)->feed);
+}
+
+void tdg__listens_cancel(const tdg__queue_t *listens) {
+    while (!tdg__queue_is_empty(listens))
+        tdg__listen_cancel(listen_at(listens->next));
 }

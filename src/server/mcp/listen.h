@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "base/queue.h"
 #include "mcp/request.h"
 #include "server/feed/feed.h"
 
@@ -42,7 +43,7 @@ typedef struct tdg__listen_opts {
     void *owner;
     tdg__worker_t *worker;
     tdg__outlet_t *outlet;
-    tdg__listen_stream_t **list;  /* where it shares its outlet: those of the owner */
+    tdg__queue_t *list; /* where it shares its outlet: the owner's list, else NULL */
     const tdg__address_t *caller; /* whom it comes from; NULL: nobody knows */
 } tdg__listen_opts_t;
 
@@ -65,11 +66,12 @@ void tdg__listen_complete(tdg__listen_stream_t *listen);
 
 /* ---- Those of one owner ------------------------------------------------- */
 
-tdg__listen_stream_t *tdg__listen_find(tdg__listen_stream_t *first, const char *id);
-size_t tdg__listen_count(const tdg__listen_stream_t *first);
-void tdg__listens_drained(tdg__listen_stream_t *first);
+tdg__listen_stream_t *tdg__listen_find(const tdg__queue_t *listens, const char *id);
+size_t tdg__listen_count(const tdg__queue_t *listens);
+void tdg__listens_drained(const tdg__queue_t *listens);
+void tdg__listens_cancel(const tdg__queue_t *listens);
 
 /* Completes those that have nothing more to write. */
-void tdg__listens_finish(tdg__listen_stream_t *first);
+void tdg__listens_finish(const tdg__queue_t *listens);
 
 #endif

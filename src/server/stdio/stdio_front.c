@@ -22,7 +22,7 @@ enum { MAX_QUEUED = 1024 * 1024 };
 
 /* Answers of a JSON-RPC batch (2025-03-26) are gathered, and leave together. */
 struct batch {
-    struct batch *next, **place;
+    tdg__queue_t link;
     unsigned expected;
     tdg__rope_t answers;
     tdg__acked_t *acks; /* for when they have left */
@@ -33,8 +33,7 @@ struct stdio {
     tdg__channel_t channel; /* its mark is the batch that is being read, or NULL */
     tdg__line_t *line;
     tdg__session_t *session; /* NULL: no legacy client has spoken yet */
-    tdg__listen_stream_t *listens;
-    struct batch *batches;
+    tdg__queue_t listens, batches;
     bool finishing;
     void (*done)(void *arg);
     void *done_arg;
@@ -87,19 +86,13 @@ static struct batch *create_batch(struct stdio *stdio, unsigned expected) {
     if (batch == NULL)
         return NULL;
     batch->expected = expected;
-    batch->next = stdio->batches;
-    batch->place = &stdio->batches;
-    if (batch->next != NULL)
-        batch->next->place = &batch->next;
-    stdio->batches = batch;
+    tdg__queue_prepend(&stdio->batches, &batch->link);
     tdg__rope_init(&batch->answers, SIZE_MAX);
     return batch;
 }
 
 static void destroy_batch(struct batch *batch) {
-    *batch->place = batch->next;
-    if (batch->next != NULL)
-        batch->next->place = batch->place;
+    tdg__queue_remove(&batch->link);
     tdg__acks_drop(&batch->acks);
     tdg__rope_done(&batch->answers);
     tdg__free(batch);
@@ -191,7 +184,7 @@ static bool era_is_off(const struct stdio *stdio, unsigned flag) {
 
 static bool in_flight(const struct stdio *stdio, const char *id) {
     return tdg__channel_find(&stdio->channel, id) != NULL ||
-           tdg__listen_find(stdio->listens, id) != NULL;
+           tdg__listen_find(&stdio->listens, id) != NULL;
 }
 
 static void listen_over(void *owner, bool broken) {
@@ -226,7 +219,7 @@ static void cancel_modern(struct stdio *stdio, tdg__call_t *call) {
 }
 
 static void cancel(struct stdio *stdio, const char *id) {
-    tdg__listen_stream_t *listen = tdg__listen_find(stdio->listens, id);
+    tdg__listen_stream_t *listen = tdg__listen_find(&stdio->listens, id);
     tdg__call_t *call = tdg__channel_find(&stdio->channel, id);
 
     if (listen != NULL)
@@ -264,7 +257,7 @@ static void serve_modern(struct stdio *stdio, const tdg__rpc_message_t *message)
     } else if (stdio->channel.mark != NULL) { /* the others would wait for its end */
         refuse(stdio, request.id, TDG__RPC_INVALID_REQUEST,
                "subscriptions/listen must not be part of a batch");
-    } else if (tdg__listen_count(stdio->listens) >= opts->max_streams) {
+    } else if (tdg__listen_count(&stdio->listens) >= opts->max_streams) {
         tdg__server_log_event(server, TDG__EVENT_STREAM_REFUSED, NULL);
         refuse(stdio, request.id, TDG__RPC_INTERNAL,
                "Too many streams on this connection");
@@ -304,7 +297,7 @@ static void serve_legacy(struct stdio *stdio, const tdg__rpc_message_t *message)
         tdg__feed_attach(&stdio->session->feed, tdg__line_outlet(stdio->line));
     }
     if (message->kind == TDG__RPC_REQUEST &&
-        tdg__listen_find(stdio->listens, message->id) != NULL)
+        tdg__listen_find(&stdio->listens, message->id) != NULL)
         refuse(stdio, message->id, TDG__RPC_INVALID_REQUEST,
                "A request with this id is being answered already");
     else
@@ -315,14 +308,14 @@ static bool cancels_listen(struct stdio *stdio, const tdg__rpc_message_t *messag
     tdg__rpc_error_t error = {0};
     tdg__mcp_request_t request;
 
-    if (message->kind != TDG__RPC_NOTIFICATION || stdio->listens == NULL)
+    if (message->kind != TDG__RPC_NOTIFICATION || tdg__queue_is_empty(&stdio->listens))
         return false;
     if (tdg__mcp_read_legacy(message, TDG__V_LATEST_LEGACY, &request, &error) < 0) {
         tdg__rpc_error_done(&error);
         return false;
     }
     if (request.method != TDG__M_CANCELLED || request.cancels == NULL ||
-        tdg__listen_find(stdio->listens, request.cancels) == NULL)
+        tdg__listen_find(&stdio->listens, request.cancels) == NULL)
         return false;
     cancel(stdio, request.cancels);
     return true;
@@ -421,7 +414,7 @@ static void on_drained(void *user) {
     tdg__line_pause(stdio->line, false);
     if (stdio->session != NULL)
         tdg__feed_drained(&stdio->session->feed);
-    tdg__listens_drained(stdio->listens);
+    tdg__listens_drained(&stdio->listens);
 }
 
 static void on_ended(void *user) {
@@ -435,7 +428,7 @@ static void stop(tdg__front_t *front) {
 }
 
 static void finish(tdg__front_t *front) {
-    tdg__listens_finish(((struct stdio *)front)->listens);
+    tdg__listens_finish(&((struct stdio *)front)->listens);
 }
 
 static size_t busy(const tdg__front_t *front) {
@@ -444,7 +437,7 @@ static size_t busy(const tdg__front_t *front) {
 
     return !outlet->broken &&
            (stdio->channel.call_count > 0 || outlet->queued > 0 ||
-            stdio->listens != NULL ||
+            !tdg__queue_is_empty(&stdio->listens) ||
             (stdio->session != NULL && tdg__feed_has_more(&stdio->session->feed)));
 }
 
@@ -458,10 +451,9 @@ static void on_closed(void *arg) {
 static void close_front(tdg__front_t *front, void (*done)(void *arg), void *arg) {
     struct stdio *stdio = (struct stdio *)front;
 
-    while (stdio->listens != NULL)
-        tdg__listen_cancel(stdio->listens);
-    while (stdio->batches != NULL)
-        destroy_batch(stdio->batches);
+    tdg__listens_cancel(&stdio->listens);
+    while (!tdg__queue_is_empty(&stdio->batches))
+        destroy_batch(TDG__RECORD(struct batch, link, stdio->batches.next));
     tdg__channel_done(&stdio->channel);
     if (stdio->session != NULL) {
         stdio->session->home = NULL;
@@ -488,6 +480,8 @@ int tdg__stdio_open(tdg__worker_t *worker, int input, int output, bool erlmcp) {
     if (stdio == NULL)
         return TDG_ENOMEM;
 
+    tdg__queue_init(&stdio->listens);
+    tdg__queue_init(&stdio->batches);
     tdg__channel_init(&stdio->channel, &ops, worker, erlmcp);
     int rv = tdg__line_open(worker->net, input, output, opts->max_message_bytes, &calls,
                             stdio, &stdio->line);

@@ -30,7 +30,7 @@ static void a_channel_knows_its_unanswered_calls(void **state) {
     text = fake_begin(f, &text_id);
 
     assert_int_equal(f->channel.call_count, 2);
-    assert_ptr_equal(f->channel.calls, text);
+    assert_ptr_equal(tdg__channel_newest(&f->channel), text);
     assert_ptr_equal(tdg__channel_find(&f->channel, "7"), number);
     assert_ptr_equal(tdg__channel_find(&f->channel, "\"7\""), text);
     assert_null(tdg__channel_find(&f->channel, "8"));
@@ -43,7 +43,7 @@ static void a_channel_knows_its_unanswered_calls(void **state) {
     assert_int_equal(f->channel.call_count, 1);
     assert_null(tdg__channel_find(&f->channel, "7"));
     tdg_request_reply(text, json_object());
-    assert_null(f->channel.calls);
+    assert_null(tdg__channel_newest(&f->channel));
     assert_said(f, 1, SAID_ANSWER, 0, RESULT("'7'", "{}"));
 }
 
@@ -69,7 +69,8 @@ static void requests_of_one_client_are_known_as_such(void **state) {
     uint64_t one = client_of(f, &f->channel, json_pack("{s:s}", "name", "one"));
 
     other.client++;
-    same.calls = other.calls = NULL;
+    tdg__queue_init(&same.calls);
+    tdg__queue_init(&other.calls);
     assert_true(one != 0);
     assert_true(client_of(f, &same, json_pack("{s:s}", "name", "one")) == one);
     assert_true(client_of(f, &same, json_pack("{s:s}", "name", "two")) != one);
@@ -90,7 +91,7 @@ static void a_call_leaves_from_anywhere_in_the_list(void **state) {
             assert_int_equal(f->channel.call_count, 3 - j);
             tdg_request_reply(calls[orders[i][j]], json_object());
         }
-        assert_null(f->channel.calls);
+        assert_null(tdg__channel_newest(&f->channel));
     }
     assert_int_equal(f->count, 12);
 }
