@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes that several threads may hold together, and no more. Whoever allocates something
- * large takes them first and gives them back when it is freed. Counted, because what was
- * taken may be freed after whoever made the budget has gone. */
+ * Bytes that several threads may hold together, and no more. A caller takes them before
+ * it allocates something large, and gives them back when that is freed. Counted, because
+ * what was taken may be freed after the owner of the budget has released it. */
 #ifndef TDG_BASE_BUDGET_H
 #define TDG_BASE_BUDGET_H
 
@@ -32,15 +32,15 @@ size_t tdg__budget_used(tdg__budget_t *budget);
 /* Reserves room for what will perhaps exist, at a time that nobody knows. Together with
  * what is used, reservations stay within the budget when they are made. They only keep
  * other reservations away: taking does not count them, so that one which is held for ever
- * refuses nobody who needs the room now. Whoever reserves nothing only asks whether the
- * budget is used up. False: there is no room. */
+ * refuses no caller that needs the room now. A reservation of 0 bytes only asks whether
+ * the budget is used up. False: there is no room. */
 bool tdg__budget_reserve(tdg__budget_t *budget, size_t bytes);
 void tdg__budget_unreserve(tdg__budget_t *budget, size_t bytes);
 
 size_t tdg__budget_reserved(tdg__budget_t *budget);
 
-/* How often there was no room. Whoever waits asks again and again: where the number does
- * not change, nobody waits. */
+/* How often there was no room. A waiter retries: where the number does not change, there
+ * is none. */
 unsigned tdg__budget_refusals(tdg__budget_t *budget);
 
 #endif

@@ -32,7 +32,7 @@ tdg__buf_t *tdg__buf_ref(tdg__buf_t *buf) {
 }
 
 void tdg__buf_unref(tdg__buf_t *buf) {
-    /* acq_rel: whoever frees must come after every other holder's last read. */
+    /* acq_rel: the free follows every other holder's last read. */
     if (buf == NULL ||
         atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) != 1)
         return;

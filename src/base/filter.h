@@ -29,8 +29,8 @@
  *
  * A dot in a field's name always goes one object deeper: keys of metadata that hold a dot
  * themselves cannot be addressed, nor can an empty key or the elements of an array. A
- * json_t has no key twice, so whoever loads a filter from text refuses duplicates there
- * (JSON_REJECT_DUPLICATES).
+ * json_t has no key twice, so a caller that loads a filter from text refuses duplicates
+ * there (JSON_REJECT_DUPLICATES).
  *
  * The empty filter passes everything; an empty condition, `all`, `any`, `in` or `nin` is
  * an error. Parsing checks everything once; evaluation neither allocates nor fails. It

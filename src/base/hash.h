@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A keyed hash (SipHash-1-3), so that whoever chooses the URIs cannot choose collisions,
- * and the randomness for its key. */
+ * A keyed hash (SipHash-1-3), so that a client that chooses URIs cannot choose
+ * collisions, and the randomness for its key. */
 #ifndef TDG_BASE_HASH_H
 #define TDG_BASE_HASH_H
 

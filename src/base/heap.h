@@ -11,7 +11,7 @@
 
 typedef struct tdg__timer {
     uint32_t pos;  /* place in the heap, counted from 1; 0: not armed */
-    uint32_t kind; /* the owner's, to tell its timers apart */
+    uint32_t kind; /* the owner's, to distinguish its timers */
 } tdg__timer_t;
 
 typedef struct tdg__heap_entry {

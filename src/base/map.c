@@ -68,8 +68,8 @@ static tdg__map_slot_t *find_value(const tdg__map_t *map, uint32_t hash, uint32_
     return NULL;
 }
 
-/* Closes the hole at `hole`: whatever follows and would not be found any more, because
- * the hole lies between its home and its place, moves into the hole, which moves on. */
+/* Closes the hole at `hole`: a following slot that could no longer be found, because the
+ * hole lies between its home and its place, moves into the hole, which moves on. */
 static void close_hole(tdg__map_t *map, size_t hole) {
     for (size_t i = (hole + 1) & map->mask; map->slots[i].value != 0;
          i = (i + 1) & map->mask) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * URI templates (RFC 6570), used the other way round: not to make URIs but to tell which
- * URIs a template stands for. */
+ * URI templates (RFC 6570), used in the other direction: not to make URIs but to find out
+ * which URIs a template matches. */
 #ifndef TDG_BASE_TEMPLATE_H
 #define TDG_BASE_TEMPLATE_H
 

@@ -17,7 +17,7 @@ static bool is_absent(const tdg__engine_t *engine, const tdg__target_t *target) 
 }
 
 /* A new change that stands for what happened meanwhile. It carries the last number there
- * is, not that of the resource's last change: a stream may have been told of this one
+ * is, not that of the resource's last change: a stream may have been notified of this one
  * with an assumed number already, and versions never go back. Its metadata says when the
  * last change was where that is known (`last` is not NULL), and no more. */
 static int make_assumed(tdg__engine_t *engine, const tdg__target_t *target,
@@ -71,7 +71,7 @@ static uint64_t known_from(const tdg__engine_t *engine, const struct watch *watc
 }
 
 /* The cursor that a subscription came with. Where numbers are shared it may be ahead of
- * this engine, which then will see, and tell, what is in between. */
+ * this engine, which then will see, and notify, what is in between. */
 static uint64_t cursor_of(const tdg__engine_t *engine, const struct comeback *from) {
     uint64_t cursor = (uint64_t)from->at;
 
@@ -89,14 +89,14 @@ static int catch_up_resource(tdg__engine_t *engine, uint32_t id,
 
     if ((from->flags & SUB_FOREIGN) != 0) {
         *ret_known = false;
-        sub->flags |= SUB_TOLD;
+        sub->flags |= SUB_ASSUMED;
         return assume(engine, id, 0, 0);
     }
     *ret_known = changed || (cursor >= known_from(engine, &resource->subject.watch) &&
                              (resource->last_number != 0 || cursor >= engine->floor));
     if (*ret_known && !changed)
         return 0;
-    sub->flags |= SUB_TOLD;
+    sub->flags |= SUB_ASSUMED;
     return assume(engine, id, cursor, cursor + 1);
 }
 
@@ -106,7 +106,7 @@ static int since_resource(tdg__engine_t *engine, uint32_t id, int64_t from_ms) {
 
     if (resource->last_number == 0 || resource->last_ms < from_ms)
         return 0;
-    sub_at(engine, id)->flags |= SUB_TOLD;
+    sub_at(engine, id)->flags |= SUB_ASSUMED;
     return assume(engine, id, 0, resource->last_number);
 }
 
@@ -180,8 +180,8 @@ static bool matches(const struct search *search, const struct resource *resource
                                resource->subject.name, resource->subject.len);
 }
 
-/* Matching a template costs its length times that of the URI, and anybody may come back
- * with a cursor of long ago: past a bound, the rest counts as not in the history. */
+/* Matching a template costs its length times that of the URI, and any client may resume
+ * from a cursor of long ago: beyond a bound, the rest counts as not in the history. */
 static bool may_go_on(struct search *search, const struct resource *resource) {
     enum { MAX_WORK = 1 << 24, PER_URI = 32 };
     const struct group *group =
@@ -267,22 +267,21 @@ static void catch_up_template(struct search *search, const struct comeback *from
     if (foreign || cursor < engine->dropped ||
         cursor < known_from(engine, &subject->watch)) {
         search->complete = false;
-        sub->flags |= SUB_TOLD;
+        sub->flags |= SUB_ASSUMED;
         if (search->rv == 0)
             search_listed(search);
     }
 }
 
-/* From where on it is told again when its stream goes back: where its changes began to
- * count, or the oldest that it was told of, if that is older. */
+/* From where on its stream is notified again after a rewind: where its changes began to
+ * count, or the oldest that it was notified of, if that is older. */
 static uint64_t base_of(uint64_t before, uint64_t oldest) {
     return oldest != 0 && oldest <= before ? oldest - 1 : before;
 }
 
 /* ---- The calls ---------------------------------------------------------- */
 
-/* Puts in flight what a subscription missed, and marks it as told where no number shows
- * that. */
+/* Puts in flight what a subscription missed, and marks it where no number shows that. */
 static int compare(struct search *search, const struct comeback *from) {
     tdg__engine_t *engine = search->engine;
     bool of_template = sub_at(engine, search->sub)->kind == SUB_TEMPLATE;
@@ -325,7 +324,7 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
     sub->resume = 0;
     if (sub->kind == SUB_TEMPLATE)
         sub->resume = (int64_t)base_of(tdg__sub_began(engine, sub), search.oldest);
-    if (search.oldest != 0 || (sub->flags & SUB_TOLD) != 0)
+    if (search.oldest != 0 || (sub->flags & SUB_ASSUMED) != 0)
         tdg__sub_begin(engine, sub);
     sub->flags &= (uint8_t) ~(SUB_CURSOR | SUB_SINCE);
     tdg__sub_release_hold(engine, sub);
@@ -336,20 +335,20 @@ int tdg__catch_up(tdg__engine_t *engine, uint32_t id, bool *ret_resumed) {
 int tdg__catch_up_again(tdg__engine_t *engine, uint32_t id, const struct comeback *from,
                         bool *ret_resumed) {
     struct sub *sub = sub_at(engine, id);
-    uint8_t told_before = sub->flags & SUB_TOLD;
+    uint8_t assumed_before = sub->flags & SUB_ASSUMED;
     struct search search = {.engine = engine, .sub = id};
-    bool told;
+    bool notified;
 
     assert(sub->kind != SUB_DERIVED && sub->state != TDG__SUBSCRIBING);
-    sub->flags &= (uint8_t)~SUB_TOLD;
+    sub->flags &= (uint8_t)~SUB_ASSUMED;
     compare(&search, from);
-    told = search.oldest != 0 || (sub->flags & SUB_TOLD) != 0;
-    sub->flags |= told_before | (from->flags & SUB_FOREIGN);
+    notified = search.oldest != 0 || (sub->flags & SUB_ASSUMED) != 0;
+    sub->flags |= assumed_before | (from->flags & SUB_FOREIGN);
 
     /* What memory was left for is in flight and may be lost like the rest. */
     if (sub->kind == SUB_TEMPLATE)
         sub->resume = (int64_t)base_of((uint64_t)sub->resume, search.oldest);
-    if (told)
+    if (notified)
         tdg__sub_begin(engine, sub);
     if (search.rv == 0)
         *ret_resumed = is_resumed(&search);
@@ -374,17 +373,17 @@ struct back {
     bool foreign;
 };
 
-/* Whether a sub has been told after the cursor of an assumed change that no number shows:
- * when it caught up, or when its watcher was armed after all. */
-static bool was_told(const struct sub *sub, const struct watch *watch, uint64_t began,
-                     uint64_t cursor) {
-    return (sub->flags & SUB_TOLD) != 0 &&
+/* Whether a sub was notified, after the cursor, of an assumed change that no number
+ * shows: when it caught up, or when its watcher was armed after all. */
+static bool was_assumed(const struct sub *sub, const struct watch *watch, uint64_t began,
+                        uint64_t cursor) {
+    return (sub->flags & SUB_ASSUMED) != 0 &&
            (cursor <= began ||
             (watch->state == WATCH_ARMED && cursor < watch->known_from));
 }
 
-/* The smallest `first` that a sub may have had, where what it caught up from is not known
- * any more: no cursor given out meanwhile may claim that it was told. */
+/* The smallest `first` that a sub may have had, where what it caught up from is no longer
+ * known: no cursor given out meanwhile may claim that it was notified. */
 static uint64_t first_ever(const struct sub *sub) {
     return (sub->flags & SUB_FOREIGN) != 0 ? 0 : 1;
 }
@@ -398,7 +397,7 @@ static int rewind_resource(tdg__engine_t *engine, uint32_t id, const struct back
 
     if (back->foreign)
         return assume(engine, id, 0, 0);
-    if (was_told(sub, &resource->subject.watch, began, back->cursor))
+    if (was_assumed(sub, &resource->subject.watch, began, back->cursor))
         return assume(engine, id, 0,
                       back->cursor <= began ? first_ever(sub) : back->cursor + 1);
     return resource->last_number > after ? assume(engine, id, after, after + 1) : 0;
@@ -410,25 +409,25 @@ static int rewind_template(tdg__engine_t *engine, uint32_t id, const struct back
     const struct subject *subject = subject_of(engine, group_at(engine, sub->group));
     bool waits = sub->state == TDG__SUBSCRIBING;
     uint64_t began = tdg__sub_began(engine, sub);
-    bool told = was_told(sub, &subject->watch, began, back->cursor);
+    bool notified = was_assumed(sub, &subject->watch, began, back->cursor);
     struct search search = {.engine = engine, .sub = id, .complete = true};
 
     if (sub->state != TDG__SUBSCRIBED && (sub->flags & SUB_SERVED) == 0)
         return 0; /* all that it has is still in flight */
 
-    /* One that has yet to catch up has been told of nothing before it began. */
+    /* One that has yet to catch up was notified of nothing before it began. */
     search.after = back->cursor > began ? back->cursor
                    : waits              ? began
                                         : (uint64_t)sub->resume;
-    search.first = told && back->cursor <= began ? first_ever(sub) : search.after + 1;
+    search.first = notified && back->cursor <= began ? first_ever(sub) : search.after + 1;
     if (search.after < engine->dropped)
         *complete = false;
-    told = told || back->foreign || search.after < engine->dropped;
+    notified = notified || back->foreign || search.after < engine->dropped;
     if (back->foreign)
         search.after = search.first = 0;
 
     search_history(&search, search.after, INT64_MIN);
-    if (search.rv == 0 && told)
+    if (search.rv == 0 && notified)
         search_listed(&search);
     *complete = *complete && search.complete;
     return search.rv;

@@ -175,7 +175,7 @@ int tdg__change_metadata(const tdg__change_t *change, json_t **ret) {
     return 0;
 }
 
-/* Acquire and release: whoever finds a form also sees its bytes. */
+/* Acquire and release: a thread that finds a form also sees its bytes. */
 tdg__buf_t *tdg__change_form(tdg__change_t *change, unsigned index) {
     assert(index < TDG__CHANGE_FORMS);
     return atomic_load_explicit(&change->forms[index], memory_order_acquire);
@@ -200,7 +200,7 @@ tdg__change_t *tdg__change_ref(tdg__change_t *change) {
 }
 
 void tdg__change_unref(tdg__change_t *change) {
-    /* acq_rel: whoever frees must come after every other holder's last read. */
+    /* acq_rel: the free follows every other holder's last read. */
     if (change == NULL ||
         atomic_fetch_sub_explicit(&change->refs, 1, memory_order_acq_rel) != 1)
         return;

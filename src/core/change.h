@@ -2,7 +2,7 @@
  *
  * One change of one resource (or of one list), immutable and counted once it is stamped:
  * every engine and every stream that it concerns shares the same object. Only its encoded
- * forms come later: whoever needs one first makes it, for all. */
+ * forms are added later, by the first that needs one, for all. */
 #ifndef TDG_CORE_CHANGE_H
 #define TDG_CORE_CHANGE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine decides who is told what, and when. It does no I/O, starts no thread and has
- * no clock: events and the time go in; out come streams that are ready, and from each the
- * notifications to write. Several engines may live in one process; drive each from one
- * thread.
+ * The engine decides which stream is notified of which change, and when. It does no I/O,
+ * starts no thread and has no clock: events and the time go in; out come streams that are
+ * ready, and from each the notifications to write. Several engines may live in one
+ * process; drive each from one thread.
  *
  *     advance(now) ─┐                                          ┌─▶ next_ready() ─▶ take()
  *     publish(…)   ─┼─▶ filter ▶ timing ▶ rate limit ▶ pending ┤
@@ -218,7 +218,7 @@ void tdg__engine_close(tdg__engine_t *engine, tdg__stream_t stream);
 
 /* Ends a stream the graceful way: its subscriptions go, what was pending goes, and the
  * one thing left to take is a note of kind TDG__NOTE_END with `reason` and the cursor to
- * come back with. Ending twice keeps the first reason. Returns 0 or TDG_ENOTFOUND. */
+ * resume from. Ending twice keeps the first reason. Returns 0 or TDG_ENOTFOUND. */
 int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t stream, int reason);
 
 /* Whether a stream has ended: it is open only for the note that says so. */
@@ -305,15 +305,15 @@ int tdg__engine_acknowledge(tdg__engine_t *engine, tdg__stream_t stream,
 int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t stream,
                             const tdg__target_t *target);
 
-/* Takes a stream back to a cursor that it had: whatever it was told after that counts as
- * not told, and waits to be taken again as after a subscribe with a cursor, past filter,
- * window and limit. What waits already waits on. Each subscription goes back no further
+/* Rewinds a stream to a cursor that it had: what was taken after that counts as not
+ * taken, and waits to be taken again as after a subscribe with a cursor, without filter,
+ * window or limit. What waits already waits on. Each subscription goes back no further
  * than to where it began, or to what it caught up from then; so do those that are not
  * acknowledged yet. With a cursor of another epoch everything counts as changed.
- * *ret_complete is false where what a template was told of cannot all be named again: the
- * history has dropped it, or max_pending is reached. Returns 0, TDG_ENOTFOUND, TDG_EENDED
- * or TDG_ENOMEM: then some of it waits already, nothing is lost that was not lost before,
- * and calling again does the rest. */
+ * *ret_complete is false where what a template was notified of cannot all be named again:
+ * the history has dropped it, or max_pending is reached. Returns 0, TDG_ENOTFOUND,
+ * TDG_EENDED or TDG_ENOMEM: then some of it waits already, nothing is lost that was not
+ * lost before, and calling again does the rest. */
 int tdg__engine_rewind(tdg__engine_t *engine, tdg__stream_t stream, tdg__cursor_t cursor,
                        bool *ret_complete);
 
@@ -355,9 +355,9 @@ int tdg__engine_apply_unfiltered(tdg__engine_t *engine, tdg__change_t *change);
  * has been applied here. The last number moves on to it, and with it the cursors of
  * streams that have nothing in flight. Arming takes a number, so before
  * tdg__engine_watch_done() with ARMED take one from the numbering, apply what is below
- * it, and say so here (therefore `watch` should answer TDG_EAGAIN). Without that, whoever
- * comes back before the next change is told once too often. A number that is not above
- * the last one is ignored. */
+ * it, and say so here (therefore `watch` should answer TDG_EAGAIN). Without that, a
+ * client that resumes before the next change is notified once too often. A number that is
+ * not above the last one is ignored. */
 void tdg__engine_reach(tdg__engine_t *engine, uint64_t number);
 
 /* The same for an answer with ARMED that follows, where the watcher has been armed since

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups: those who asked for the same, on one resource. A group has one window and one
- * newest change, so that a change costs the same whatever the number of members until the
- * group fires.
+ * Groups: the subscriptions of one resource with the same wishes. A group has one window
+ * and one newest change, so that a change costs the same whatever the number of members
+ * until the group fires.
  *
- * The first `waiting` members take part in the open window; who joins, or is served
- * early, stands behind them. The next change calls only those in.
+ * The first `waiting` members take part in the open window; a member that joins, or is
+ * served early, stands behind them. The next change calls only those in.
  *
  * A limit costs a timer per group, not per member: all members have the same limit, so
  * their windows end in the order in which their notifications were taken, and that is the
@@ -319,7 +319,7 @@ void tdg__group_unwait(tdg__engine_t *engine, struct sub *sub) {
     }
 }
 
-/* Who leaves gives its place to the last member. */
+/* A member that leaves gives its place to the last one. */
 void tdg__group_prefetch_leave(const tdg__engine_t *engine, const struct sub *sub) {
     struct group *group = group_at(engine, sub->group);
 
@@ -443,8 +443,8 @@ prefetch_ahead(const tdg__engine_t *engine, const uint32_t *members, uint32_t i,
     }
 }
 
-/* Calls in the members that do not take part in the window yet. A stream that has too
- * much waiting through templates is doomed instead. */
+/* Calls in the members that do not take part in the window yet. A stream on which too
+ * much waits through templates is doomed instead. */
 static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number) {
     uint32_t *members = tdg__group_members(group);
 
@@ -463,8 +463,8 @@ static void call_in(tdg__engine_t *engine, struct group *group, uint64_t number)
     group->waiting = group->count;
 }
 
-/* Ends the window. Who waited for it goes on; the others have more to wait for, or are
- * ready already. */
+/* Ends the window. The members that waited for it go on; the others wait for something
+ * else, or are ready already. */
 static void fire(tdg__engine_t *engine, struct group *group, bool skip_limit) {
     uint32_t *members = tdg__group_members(group);
     uint32_t n = group->waiting;
@@ -513,7 +513,7 @@ void tdg__group_on_window(tdg__engine_t *engine, struct group *group) {
     tdg__group_release(engine, group->id);
 }
 
-/* Who waited for its limit, and did not take part in the window, is still there. */
+/* Members that waited for their limit, and did not take part in the window, are left. */
 void tdg__group_end_windows(tdg__engine_t *engine, struct group *group) {
     uint32_t next;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine's records, and what its files owe each other. docs/engine.md has the rules
- * that they carry out.
+ * The engine's records, and the functions that its files share. docs/engine.md has the
+ * rules that they implement.
  *
  *     stream ──owns──▶ sub ──member of──▶ group ──of──▶ resource
  *                       │                   ▲
@@ -11,7 +11,7 @@
  *
  * All records live in pools and name each other by identifier; 0 is nobody. A pool keeps
  * its own link in the first four bytes of a free record, so no record begins with a field
- * that tells whether it is in use. */
+ * that shows whether it is in use. */
 #ifndef TDG_CORE_INTERNAL_H
 #define TDG_CORE_INTERNAL_H
 
@@ -35,14 +35,14 @@ enum timer_kind { TIMER_WINDOW, TIMER_LIMIT, TIMER_WATCH };
 enum watch_state {
     WATCH_NONE,
     WATCH_ARMING,
-    WATCH_LATE, /* arming, but those who waited were told of the time-out */
+    WATCH_LATE, /* arming, but those that waited were notified of the time-out */
     WATCH_ARMED,
 };
 
 struct watch {
     uint8_t state;
     bool known;         /* known_from was valid when watching last ended */
-    bool unsettled;     /* armed, but memory was out before all were told */
+    bool unsettled;     /* armed, but memory was out before all were notified */
     tdg__timer_t timer; /* arming time-out, or linger */
     int64_t since_ms;   /* when arming began */
     uint64_t known_from;
@@ -75,8 +75,9 @@ enum sub_flags {
     SUB_LATE = 1 << 4,    /* settled by time-out: may have missed something */
     SUB_FAILED = 1 << 5,  /* its watcher failed */
     SUB_HOLDS = 1 << 6,   /* its stream's cursor is held back until it is settled */
-    SUB_TOLD = 1 << 7,    /* was told of an assumed change that no number shows; of a
-                             template: of its listed matches. A rewind does so again */
+    SUB_ASSUMED =
+        1
+        << 7, /* was notified of an assumed change that no number shows; a template: of its listed matches. A rewind repeats that */
 };
 
 /* What a subscription came with to be compared with what has happened since. */
@@ -107,9 +108,8 @@ struct sub {
     };
     union {
         int64_t taken_ms; /* when the last notification was taken */
-        int64_t resume;   /* while SUBSCRIBING: a cursor's number or a time; of a
-                             template's sub then: one less than the first number that it
-                             was told of, or could have been */
+        int64_t
+            resume; /* while SUBSCRIBING: a cursor's number or a time; of a template's sub then: one less than the first number that it was notified of, or could have been */
     };
     tdg__change_t *held; /* an assumed change, or one from a group it has left */
     uint8_t kind;
@@ -133,7 +133,7 @@ enum { FEW_MEMBERS = 2, NEVER_FIRED = -1 };
 enum group_kind { GROUP_DIRECT, GROUP_TEMPLATE, GROUP_DERIVED };
 
 /* A window runs while the group is OPEN or VACANT_OPEN. A derived group without members
- * stays, VACANT, while a window or a throttle runs: members that come back find it.
+ * stays, VACANT, while a window or a throttle runs: members that join again find it.
  *
  *                       a change that is not due yet
  *      ┌──────▶ CALM ────────────────────────────────▶ OPEN ◀──────┐
@@ -350,7 +350,7 @@ static inline bool tdg__cursor_is_foreign(const tdg__engine_t *engine,
 }
 
 /* The last number when a subscription was made, or when it caught up, if later: a cursor
- * up to there is older than whatever catch-up has told it. Kept as 48 bits above the
+ * up to there is older than what catch-up has notified it of. Kept as 48 bits above the
  * first number, which last for 89 years of 100,000 changes a second, so that records do
  * not grow. */
 static inline uint64_t tdg__sub_began(const tdg__engine_t *engine,
@@ -388,7 +388,7 @@ tdg__stream_t tdg__stream_handle(const tdg__engine_t *engine, uint32_t id);
  * them, where `first` may be older, even if it is in flight already. */
 void tdg__flight_append(tdg__engine_t *engine, uint32_t id, uint64_t first);
 void tdg__flight_prepend(tdg__engine_t *engine, uint32_t id, uint64_t first);
-/* Takes it out, wherever it waits, and lets go of what it held. */
+/* Takes it out, wherever it waits, and releases what it held. */
 void tdg__flight_leave(tdg__engine_t *engine, uint32_t id);
 
 /* The newest change that passed a sub in flight. Borrowed. */
@@ -439,14 +439,14 @@ void tdg__group_on_limit(tdg__engine_t *engine, struct group *group);
 void tdg__group_end_windows(tdg__engine_t *engine, struct group *group);
 /* Settings changed: windows and limits are measured anew. */
 void tdg__group_rearm(tdg__engine_t *engine, uint32_t group_id);
-/* Lets go of the newest change once nobody waits for it. */
+/* Releases the newest change once no member waits for it. */
 void tdg__group_forget_newest(struct group *group);
 
 /* ---- subscribe.c -------------------------------------------------------- */
 
 /* Takes out of flight what a subscription has there, itself or derived from it. */
 void tdg__sub_ground(tdg__engine_t *engine, uint32_t id);
-/* Its stream's cursor need not wait for it any more. */
+/* Its stream's cursor no longer waits for it. */
 void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub);
 /* Removes a subscription, of whatever kind, with everything it had. */
 void tdg__sub_remove(tdg__engine_t *engine, uint32_t id);
@@ -470,7 +470,7 @@ struct subject *tdg__subject_find(const tdg__engine_t *engine,
  * TDG_EAMBIGUOUS. */
 int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
                      tdg__parse_error_t *error, struct subject **ret);
-/* Frees it if nobody needs it any more. */
+/* Frees it if it is no longer needed. */
 void tdg__subject_release(tdg__engine_t *engine, struct subject *subject);
 tdg__target_t tdg__subject_target(const struct subject *subject);
 /* Frees a name that is not short. */

@@ -69,7 +69,7 @@ static void visit_sub(struct visitor *visitor, uint32_t id) {
     visitor->stopped = !visitor->visit(visitor->arg, &info);
 }
 
-/* Those who subscribed to the subject itself, not the derived ones. */
+/* The subscriptions to the subject itself, not the derived ones. */
 static void visit_subject(struct visitor *visitor, const struct subject *subject) {
     tdg__engine_t *engine = visitor->engine;
 

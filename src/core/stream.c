@@ -6,8 +6,8 @@
  * in flight is the newest there is, so it goes to the end, and the stream's cursor is one
  * less than the head's `first`, without looking further. Only catch-up puts something
  * older in flight; that goes to the head with a `first` no larger than the head's, which
- * keeps the order and makes the cursor at worst too small: the client is told once too
- * often, never too little. */
+ * keeps the order and makes the cursor at worst too small: the client is notified once
+ * too often, never too little. */
 #include "core/internal.h"
 
 #include <assert.h>
@@ -42,8 +42,9 @@ static uint64_t oldest_in_flight(const tdg__engine_t *engine,
     return sub_at(engine, stream->flight.first)->first;
 }
 
-/* The number of the oldest change that the stream may not have been told of. */
-static uint64_t first_untold(const tdg__engine_t *engine, const struct stream *stream) {
+/* The number of the oldest change that the stream may not have been notified of. */
+static uint64_t first_unnotified(const tdg__engine_t *engine,
+                                 const struct stream *stream) {
     uint64_t first = oldest_in_flight(engine, stream);
 
     if (stream->ended)
@@ -116,7 +117,7 @@ void tdg__flight_leave(tdg__engine_t *engine, uint32_t id) {
 
 /* `first` 0 stands for a change before this epoch. */
 static tdg__cursor_t cursor_of(const tdg__engine_t *engine, const struct stream *stream) {
-    uint64_t first = first_untold(engine, stream);
+    uint64_t first = first_unnotified(engine, stream);
 
     if (first == 0)
         return (tdg__cursor_t){0, 0};
@@ -262,7 +263,7 @@ int tdg__engine_end(tdg__engine_t *engine, tdg__stream_t handle, int reason) {
 
     stream = stream_at(engine, id);
     if (!stream->ended)
-        end_stream(engine, id, reason, first_untold(engine, stream));
+        end_stream(engine, id, reason, first_unnotified(engine, stream));
     return 0;
 }
 
@@ -273,7 +274,7 @@ void tdg__stream_doom(tdg__engine_t *engine, uint32_t id, uint64_t number) {
         return;
 
     stream->end_reason = TDG_EPENDING;
-    stream->end_first = first_untold(engine, stream);
+    stream->end_first = first_unnotified(engine, stream);
     if (number < stream->end_first)
         stream->end_first = number;
     stream->next_doomed = engine->first_doomed;
@@ -426,7 +427,7 @@ static void serve_siblings(tdg__engine_t *engine, uint32_t id, uint64_t number) 
     tdg__group_taken(engine, id, keep);
 }
 
-/* What templates have on a URI that the stream may not read any more: all of it goes. */
+/* Removes what templates have on a URI that the stream may no longer read. */
 static void remove_derived(tdg__engine_t *engine, uint32_t id) {
     uint32_t next = sub_at(engine, id)->sibling;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * How many subscriptions there are, and the bytes of what they name: of this engine, or
- * of several on threads of their own. Touched when somebody subscribes or leaves, never
- * when something is delivered. */
+ * of several on threads of their own. Touched by a subscribe or unsubscribe, never by a
+ * delivery. */
 #include "core/internal.h"
 
 #include <assert.h>
 
-/* Adds so many unless that would be more than `max`: exact, whoever else adds. */
+/* Adds so many unless that would exceed `max`: exact, whichever threads add. */
 static bool add_within(atomic_uint_fast64_t *count, uint64_t more, uint64_t max) {
     uint_fast64_t before = atomic_load_explicit(count, memory_order_relaxed);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Watchers: the first subscription of a target starts one, and is settled when it is
- * armed; some time after the last one it stops. */
+ * armed; the watcher stops some time after the last subscription. */
 #include "core/internal.h"
 
 #include <assert.h>
@@ -10,8 +10,9 @@
 
 /* ---- Starting and stopping ---------------------------------------------- */
 
-/* Arming takes a number of its own: whoever comes back with a smaller one was last told
- * of the target before it was watched, even if nothing else has changed since. */
+/* Arming takes a number of its own: a client that resumes from a smaller one was last
+ * notified of the target before it was watched, even if nothing else has changed since.
+ */
 static void set_armed(tdg__engine_t *engine, struct watch *watch, bool unchanged) {
     assert(watch->state != WATCH_ARMED);
     watch->state = WATCH_ARMED;
@@ -152,7 +153,7 @@ void tdg__watch_leave(tdg__engine_t *engine, struct subject *subject) {
 
 /* ---- Settling ----------------------------------------------------------- */
 
-static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
+static void call_settled(tdg__engine_t *engine, tdg__stream_t stream,
                          const struct subject *subject, int status, bool resumed) {
     tdg__target_t target = tdg__subject_target(subject);
 
@@ -160,7 +161,7 @@ static void tell_settled(tdg__engine_t *engine, tdg__stream_t stream,
         engine->opts.calls.settled(engine->opts.user, stream, &target, status, resumed);
 }
 
-/* Settles those who wait, one by one: after each call the list may be another, and where
+/* Settles those that wait, one by one: after each call the list may be another, and where
  * the last one left and somebody else came, even the watcher. Stops with TDG_ENOMEM where
  * one cannot catch up; it and those behind it wait on. */
 static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int status) {
@@ -183,7 +184,7 @@ static int settle_waiting(tdg__engine_t *engine, struct subject *subject, int st
         }
         if (status == TDG_ETIMEDOUT)
             sub->flags |= SUB_LATE;
-        tell_settled(engine, stream, subject, status, resumed);
+        call_settled(engine, stream, subject, status, resumed);
     }
     return 0;
 }
@@ -223,7 +224,7 @@ static int assume_if_late(tdg__engine_t *engine, uint32_t id) {
     if (tdg__assume_changed(engine, id, engine->last_number) < 0)
         return TDG_ENOMEM;
     sub->flags &= (uint8_t)~SUB_LATE;
-    sub->flags |= SUB_TOLD;
+    sub->flags |= SUB_ASSUMED;
     return 0;
 }
 
@@ -232,7 +233,7 @@ static int forgive_late(tdg__engine_t *engine, uint32_t id) {
     return 0;
 }
 
-/* Puts a sub in front of those who wait, with nothing in flight. As it waits, no change
+/* Puts a sub in front of those that wait, with nothing in flight. As it waits, no change
  * that comes meanwhile can make it ready and take it out of that list. */
 static int doom(tdg__engine_t *engine, uint32_t id) {
     struct sub *sub = sub_at(engine, id);
@@ -248,8 +249,8 @@ static int doom(tdg__engine_t *engine, uint32_t id) {
     return 0;
 }
 
-/* Ends all subscriptions of a target. Whoever is told of one may subscribe anew: the list
- * is made first, and who comes meanwhile stands behind the doomed ones. */
+/* Ends all subscriptions of a target. A stream may subscribe anew when `settled` is
+ * called: the list is made first, and new subscriptions stand behind the doomed ones. */
 static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
     struct watch *watch = &subject->watch;
     uint32_t id;
@@ -262,7 +263,7 @@ static void fail(tdg__engine_t *engine, struct subject *subject, int error) {
         tdg__stream_t stream = tdg__stream_handle(engine, sub_at(engine, id)->stream);
 
         tdg__sub_remove(engine, id);
-        tell_settled(engine, stream, subject, error, true);
+        call_settled(engine, stream, subject, error, true);
     }
 }
 

@@ -3,10 +3,10 @@
  * HTTP headers that mirror fields of a modern request, so that proxies can route without
  * parsing bodies. A header that says something else than the body would let a request
  * pass a proxy as what it is not: it is refused with -32020, as is one that is missing.
- * What is wrong with the body itself is not said here, but by whoever reads the request.
- */
+ * What is wrong with the body itself is reported by the reader of the request. */
 #include "mcp/request.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +181,7 @@ int tdg__mcp_check_headers(const tdg__mcp_headers_t *headers,
         json_object_get(meta, "io.modelcontextprotocol/protocolVersion"));
     const char *field = tdg__mcp_name_field(message->method);
 
+    assert(message->kind == TDG__RPC_REQUEST);
     if (headers->protocol_version == NULL ||
         (version != NULL && strcmp(headers->protocol_version, version) != 0))
         return mismatch(error, "MCP-Protocol-Version", headers->protocol_version,

@@ -5,6 +5,7 @@
  * out. */
 #include "mcp/request.h"
 
+#include <assert.h>
 #include <tidings/error.h>
 
 #include "mcp/request_params.h"
@@ -63,6 +64,7 @@ int tdg__mcp_read_legacy(const tdg__rpc_message_t *message, tdg__version_t versi
     json_t *meta;
     int rv;
 
+    assert(message->kind != TDG__RPC_RESPONSE && !tdg__version_modern(version));
     tdg__request_init(ret, message, version);
     if (message->kind == TDG__RPC_NOTIFICATION) {
         tdg__read_notification(message, ret);

@@ -4,6 +4,7 @@
  * Checked in this order: the required fields, the version, the method, its parameters. */
 #include "mcp/request.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -48,7 +49,8 @@ bool tdg__mcp_is_modern(const tdg__rpc_message_t *message) {
     if (method == NULL)
         return false;
 
-    /* A request that lacks one of its fields is a modern one still, and is told so. */
+    /* A request that lacks one of its fields is a modern one still, and is refused as
+     * one. */
     return json_object_get(meta, META "protocolVersion") != NULL ||
            json_object_get(meta, META "clientCapabilities") != NULL ||
            json_object_get(meta, META "clientInfo") != NULL ||
@@ -116,6 +118,7 @@ int tdg__mcp_read_modern(const tdg__rpc_message_t *message, bool legacy_too,
     const tdg__method_row_t *row;
     int rv;
 
+    assert(message->kind != TDG__RPC_RESPONSE);
     tdg__request_init(ret, message, TDG__V_MODERN);
     if (message->kind == TDG__RPC_NOTIFICATION) {
         tdg__read_notification(message, ret);

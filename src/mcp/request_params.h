@@ -41,8 +41,8 @@ int tdg__method_unknown(const char *name, tdg__rpc_error_t *error);
 void tdg__request_init(tdg__mcp_request_t *ret, const tdg__rpc_message_t *message,
                        tdg__version_t version);
 
-/* A notification is never refused: nobody would hear it. A request's method without an id
- * is one that we do not act on. */
+/* A notification is never refused, as there is no reply to one. A request's method
+ * without an id is ignored. */
 void tdg__read_notification(const tdg__rpc_message_t *message, tdg__mcp_request_t *ret);
 
 /* ---- Values ------------------------------------------------------------- */

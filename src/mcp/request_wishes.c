@@ -10,7 +10,7 @@
  * `fresh` has the form of the listen's own `notifications`.
  *
  * A wish that is not understood is refused: a subscription that behaves otherwise than
- * was asked for helps nobody. */
+ * requested helps nobody. */
 #include "mcp/request_params.h"
 
 #include <string.h>

@@ -156,7 +156,7 @@ static int set_default(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) < 0 ? TDG_ENOMEM : 0;
 }
 
-/* A copy of `_meta` is extended, because whoever answered may still use theirs. */
+/* A copy of `_meta` is extended, because the application may still use the original. */
 static int add_server_info(json_t *result, json_t *server_info) {
     json_t *meta = json_object_get(result, "_meta");
     json_t *copy = json_is_object(meta) ? json_copy(meta) : json_object();

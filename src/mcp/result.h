@@ -48,7 +48,7 @@ typedef struct tdg__caching {
  * ttlMs and cacheScope unless they are there. `caching` NULL: not fresh, private. Legacy
  * results stay as they are. `result` is modified, so nobody else may look at it; its
  * `_meta` is replaced, not modified. `server_info` may be NULL; a reference is taken, and
- * it must not change any more. Returns 0 or TDG_ENOMEM. */
+ * it must not change from then on. Returns 0 or TDG_ENOMEM. */
 int tdg__result_finish(json_t *result, tdg__method_t method, tdg__version_t version,
                        const tdg__caching_t *caching, json_t *server_info);
 

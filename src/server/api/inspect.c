@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who is subscribed: each worker looks for itself, on its own thread, some at a time, so
- * that its clients are served in between. Who asks waits for it, but not for a server
- * that stops, and not for ever: then the worker that comes to it, or drops it, finds
- * nobody there. */
+ * Lists subscriptions: each worker looks at its own, on its own thread, some at a time,
+ * so that its clients are served in between. The caller waits for it, but not for a
+ * server that stops, and not beyond its time-out: then the worker that runs the task, or
+ * drops it, frees it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 
 enum { PAGE = 64, PAGES_PER_TURN = 16, PER_TURN = PAGE * PAGES_PER_TURN };
 
-/* Belongs to the worker until that has finished, and then to whoever asked. */
+/* Belongs to the worker until that has finished, and then to the caller. */
 struct look {
     tdg__task_t task;
     tdg_server_t *server;
@@ -170,7 +170,7 @@ static const char *keep(const char *text, char **at) {
     return kept;
 }
 
-/* A copy of the query, as who asked may not wait until the worker comes to it. */
+/* A copy of the query, as the caller may give up before the worker runs it. */
 static struct look *create_look(tdg__worker_t *worker,
                                 const tdg_subscription_query_t *query, size_t max) {
     const char *name = query->target != NULL ? query->target->name : NULL;

@@ -53,7 +53,7 @@ struct server {
     int pipe_in, pipe_out; /* -1: none */
     bool pipe_erlmcp;
 
-    pthread_mutex_t life; /* held while workers are created, or hear of settings */
+    pthread_mutex_t life; /* held while workers are created, or get settings */
     atomic_bool attached;
 
     pthread_mutex_t lock; /* for what follows, and for waking workers */
@@ -69,7 +69,7 @@ static struct server *own(const tdg_server_t *server) {
 
 /* ---- The end of a worker ------------------------------------------------ */
 
-/* Marks it as closed: nobody wakes it any more. *ret_last: the others are, too. Returns
+/* Marks it as closed, so that it is not woken. *ret_last: the others are, too. Returns
  * whether it was open. */
 static bool mark_closed(struct server *server, const tdg__worker_t *worker,
                         bool *ret_last) {
@@ -94,7 +94,8 @@ static void worker_closed(tdg__worker_t *worker) {
     uint64_t one = 1;
     bool last, was_open = mark_closed(server, worker, &last);
 
-    /* Said before whoever waits for the end hears of it: the server may go then. */
+    /* Logged before those that wait for the end are woken: they may destroy the server.
+     */
     if (was_open && last) {
         tdg__log_settle(&server->log, INT64_MAX);
         tdg__server_log(&server->shared, TDG_LOG_INFO, "stopped");
@@ -279,7 +280,8 @@ static int bind_first(const char *host, uint16_t port, bool shared, int *ret_fd,
     return tdg__net_bind(host, *ret_port, true, ret_fd, ret_port);
 }
 
-/* Who may call depends on where the socket is, not on how that was written. */
+/* Which callers are allowed depends on the address of the socket, not on how it was
+ * written. */
 static void look_at_address(struct listening *listening) {
     tdg__listener_t *listener = &listening->listener;
 
@@ -541,7 +543,7 @@ void tdg_server_wait(tdg_server_t *server) {
     pthread_mutex_lock(&own(server)->lock);
     while (own(server)->open_workers > 0)
         pthread_cond_wait(&own(server)->changed, &own(server)->lock);
-    /* Under the lock, since several may wait; the threads do not need it any more. */
+    /* Under the lock, since several may wait; the threads no longer need it. */
     for (unsigned i = 0; i < server->worker_count; i++)
         tdg__worker_join(server->workers[i]);
     pthread_mutex_unlock(&own(server)->lock);
@@ -636,8 +638,8 @@ static const char *const lists[TDG__KIND_COUNT] = {
     [TDG__PROMPT] = "prompts",
 };
 
-/* A list change always fits in. Without memory it is lost, as the next one tells the
- * same. */
+/* A list change always fits in. Without memory it is lost; the next one means the same.
+ */
 static void list_changed(tdg_server_t *server, tdg__kind_t kind) {
     tdg__target_t list = tdg__target_list(lists[kind]);
 
@@ -795,8 +797,8 @@ static int commit_removal(void *arg) {
                                &removal->entry, &removal->taken_back);
 }
 
-/* Removing and notifying are one: a notified client does not find the resource any more,
- * without a notification the resource stays, and of two removers one notifies. */
+/* Removing and notifying are one: a notified client no longer finds the resource, without
+ * a notification the resource stays, and of two removers one notifies. */
 int tdg_server_remove_resource(tdg_server_t *server, const char *uri) {
     if (server == NULL || uri == NULL)
         return TDG_EINVAL;
@@ -904,27 +906,27 @@ void tdg_server_counters_sized(const tdg_server_t *server, tdg_server_counters_t
 int tdg_server_subscriptions_sized(tdg_server_t *server,
                                    const tdg_subscription_query_t *query,
                                    size_t query_size, json_t **ret) {
-    tdg_subscription_query_t asked;
+    tdg_subscription_query_t full;
 
     if (server == NULL || ret == NULL)
         return TDG_EINVAL;
 
-    int rv = tdg__sized_read(&asked, sizeof(asked), query, query_size);
+    int rv = tdg__sized_read(&full, sizeof(full), query, query_size);
     if (rv < 0)
         return rv;
     if (server->worker_count == 0)
         return TDG_EENDED;
-    if (asked.max == 0)
-        asked.max = DEFAULT_MAX_SUBSCRIPTIONS;
-    if (asked.timeout_ms == 0)
-        asked.timeout_ms = DEFAULT_INSPECT_MS;
+    if (full.max == 0)
+        full.max = DEFAULT_MAX_SUBSCRIPTIONS;
+    if (full.timeout_ms == 0)
+        full.timeout_ms = DEFAULT_INSPECT_MS;
 
-    uint64_t until_ns = uv_hrtime() + asked.timeout_ms * UINT64_C(1000000);
+    uint64_t until_ns = uv_hrtime() + full.timeout_ms * UINT64_C(1000000);
     json_t *all = json_array();
 
     rv = all != NULL ? 0 : TDG_ENOMEM;
     for (unsigned i = 0; rv == 0 && i < server->worker_count; i++)
-        rv = tdg__inspect_worker(server->workers[i], &asked, until_ns, all);
+        rv = tdg__inspect_worker(server->workers[i], &full, until_ns, all);
     if (rv < 0)
         json_decref(all);
     else

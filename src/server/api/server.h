@@ -23,7 +23,7 @@ typedef struct tdg__awaited {
 
 /* Waits until it is finished, the server is to stop, or uv_hrtime() is `until_ns`.
  * Returns 0; TDG_EENDED (it stops) or TDG_ETIMEDOUT: then it is not finished, and belongs
- * to whoever finishes it. */
+ * to the worker that finishes it. */
 int tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited, uint64_t until_ns);
 
 /* Whether somebody still waits for it, or will. */

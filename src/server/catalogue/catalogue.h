@@ -23,8 +23,8 @@
 typedef struct tdg__catalogue tdg__catalogue_t;
 
 /* `taken_back` is called, without the lock, after something was added or removed that
- * makes URIs or a template not subscribable which may have been so before; NULL: nobody
- * asks. Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
+ * makes URIs or a template not subscribable which may have been so before; NULL: none.
+ * Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */
 int tdg__catalogue_create(void (*taken_back)(void *user), void *user,
                           tdg__catalogue_t **ret);
 void tdg__catalogue_destroy(tdg__catalogue_t *catalogue); /* NULL is accepted */

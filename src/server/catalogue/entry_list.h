@@ -3,7 +3,7 @@
  * The entries of one kind, by key and in the order in which they came. Every place has a
  * sequence number that only grows, so "what comes behind number N" has an answer even
  * when the entry with that number has gone. Adding, removing and seeking take O(log n),
- * going on takes O(1). Not safe for threads: whoever has a list has a lock. */
+ * going on takes O(1). Not safe for threads: the owner of a list has a lock. */
 #ifndef TDG_SERVER_ENTRY_LIST_H
 #define TDG_SERVER_ENTRY_LIST_H
 

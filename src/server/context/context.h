@@ -57,7 +57,7 @@ static inline bool tdg__server_stopping(const tdg_server_t *server) {
     return atomic_load(&server->stopping);
 }
 
-/* What clients are told of the interval; 0: there are no keep-alives. */
+/* The interval that clients are given; 0: there are no keep-alives. */
 static inline uint32_t tdg__options_keepalive(const tdg_server_opts_t *opts) {
     return opts->keepalive_ms != TDG_NONE ? opts->keepalive_ms : 0;
 }
@@ -85,7 +85,7 @@ struct tdg__worker {
     json_t *info;        /* name, version, title; one per worker, since threads should
                              not share a count */
     uint64_t requests;   /* that have come so far */
-    size_t kept_bytes;   /* of messages that are kept for clients that come back */
+    size_t kept_bytes;   /* of messages that are kept for clients that resume */
     int64_t advanced_ms; /* the engine's time */
 };
 
@@ -99,7 +99,7 @@ static inline int64_t tdg__worker_now(const tdg__worker_t *worker) {
     return (int64_t)uv_now(worker->loop);
 }
 
-/* Brings the engine's time up to date. Whoever is called by the loop calls this first. */
+/* Brings the engine's time up to date. Each callback of the loop calls this first. */
 void tdg__worker_refresh(tdg__worker_t *worker);
 
 #endif

@@ -29,7 +29,7 @@ typedef struct tdg__front_ops {
     void (*stop)(tdg__front_t *front);
 
     /* Whether a request is being answered that may still publish something. Once the
-     * server stops, none comes any more. */
+     * server stops, no new one comes. */
     bool (*may_publish)(const tdg__front_t *front);
 
     /* Ends the streams that have nothing more to write. Requests that were on their way

@@ -7,11 +7,11 @@
 #include "server/context/context.h"
 
 /* Counts the subscriptions that match each URI, directly or through a template, on all
- * workers. Subscriptions, not clients: who asked for a URI twice counts twice, though it
- * is notified once; filters are not asked. Never blocks: `done` is called
- * once, on any thread, perhaps before this returns. When the server stops meanwhile it is
- * called with what is known; `counts` is borrowed for the call. Returns 0 or TDG_ENOMEM
- * (`done` is not called). */
+ * workers. Subscriptions, not clients: a client that subscribes to a URI twice counts
+ * twice, though it is notified once; filters are not applied. Never blocks: `done` is
+ * called once, on any thread, perhaps before this returns. When the server stops
+ * meanwhile it is called with what is known; `counts` is borrowed for the call. Returns 0
+ * or TDG_ENOMEM (`done` is not called). */
 typedef void (*tdg__matches_fn)(void *arg, const uint64_t *counts, size_t count);
 int tdg__server_count_matches(tdg_server_t *server, const char *const *uris, size_t count,
                               tdg__matches_fn done, void *arg);

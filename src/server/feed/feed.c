@@ -46,6 +46,7 @@ void tdg__feed_close(tdg__feed_t *feed) {
 
 int tdg__feed_subscribe(tdg__feed_t *feed, const tdg__target_t *target,
                         const tdg__sub_opts_t *opts, tdg__subscribed_t *ret) {
+    assert(feed->stream != 0);
     int rv = tdg__engine_subscribe(feed->worker->engine, feed->stream, target, opts, ret);
 
     if (rv < 0)
@@ -72,6 +73,7 @@ static void set_blocked(tdg__feed_t *feed, bool blocked) {
 }
 
 void tdg__feed_attach(tdg__feed_t *feed, tdg__outlet_t *outlet) {
+    assert(feed->stream != 0 || outlet == NULL);
     feed->outlet = outlet;
     set_blocked(feed, outlet == NULL || outlet->queued > 0);
 }
@@ -93,7 +95,8 @@ tdg__cursor_t tdg__feed_cursor(const tdg__feed_t *feed) {
 
 /* ---- One notification --------------------------------------------------- */
 
-/* The head of a change in the wording of the feed, encoded by whoever needs it first. */
+/* The head of a change in the form of the feed, encoded by the first feed that needs it.
+ */
 static tdg__buf_t *head_of(const tdg__feed_t *feed, tdg__change_t *change) {
     tdg__buf_t *head = tdg__change_form(change, feed->form);
     if (head != NULL)
@@ -187,7 +190,7 @@ static int flush_scratch(tdg__feed_t *feed, size_t *len) {
 }
 
 /* Takes and writes what one stream has ready, as much as the outlet takes. Returns 0,
- * TDG_EAGAIN (the outlet is full), TDG_EENDED (the outlet is broken; whoever owns it will
+ * TDG_EAGAIN (the outlet is full), TDG_EENDED (the outlet is broken; its owner will
  * notice), TDG_ENOMEM; *ret_end is set when the stream has ended. */
 static int flush_feed(tdg__feed_t *feed, tdg__engine_t *engine, char *scratch,
                       tdg__note_t *ret_end) {

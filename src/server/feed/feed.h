@@ -27,16 +27,16 @@ typedef enum tdg__frame {
 typedef struct tdg__feed tdg__feed_t;
 
 typedef struct tdg__feed_ops {
-    /* The engine has ended the stream (too much waits): end it in the way of its
-     * protocol. The feed may be freed in here. */
+    /* The engine has ended the stream (max_pending): end it in the way of its protocol.
+     * The feed may be freed in here. */
     void (*ended)(tdg__feed_t *feed, int reason);
 
-    /* What became of a subscription that was SUBSCRIBING; see the engine's `settled`. */
+    /* The result of a subscription that was SUBSCRIBING; see the engine's `settled`. */
     void (*settled)(tdg__feed_t *feed, const tdg__target_t *target, int status,
                     bool resumed);
 
     /* Memory ran out while a notification was written: cut the connection, so that the
-     * client comes back with its cursor. The feed may be freed in here. */
+     * client resumes from its cursor. The feed may be freed in here. */
     void (*failed)(tdg__feed_t *feed);
 } tdg__feed_ops_t;
 
@@ -60,7 +60,7 @@ struct tdg__feed {
  * or the engine's error. */
 int tdg__feed_open(tdg__feed_t *feed, tdg__worker_t *worker, const tdg__feed_ops_t *ops);
 
-/* Closes the stream; nothing of it is written any more. */
+/* Closes the stream; nothing of it is written from now on. */
 void tdg__feed_close(tdg__feed_t *feed);
 
 /* As the functions of the engine, for this stream; `debug` logs them. A subscription is

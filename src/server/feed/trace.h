@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each step of the server, at debug level, for whoever looks for a mistake: who comes and
- * goes, subscribes and is refused, what changes and what is watched. Which parts is
+ * Each step of the server, at debug level: clients that connect and disconnect,
+ * subscriptions that are accepted and refused, changes, watchers. Which parts is
  * tdg_server_opts_t.debug. Where a part is off, a call costs one branch and formats
  * nothing. */
 #ifndef TDG_SERVER_TRACE_H

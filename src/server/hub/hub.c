@@ -110,6 +110,7 @@ int tdg__hub_join(tdg__hub_t *hub, tdg__inbox_t *inbox, uint64_t *ret_number) {
     struct member *member = tdg__calloc(1, sizeof(*member));
     bool fits;
 
+    assert(inbox != NULL);
     if (member == NULL)
         return TDG_ENOMEM;
 
@@ -135,6 +136,7 @@ void tdg__hub_leave(tdg__hub_t *hub, tdg__inbox_t *inbox) {
     member = tdg__hub_member(hub, inbox);
     if (member != NULL) {
         tdg__hub_give_up(hub, member, &wakes);
+        assert(tdg__queue_is_empty(&member->failed));
 
         pthread_mutex_lock(&hub->lock);
         for (size_t i = 0; i < hub->n_members; i++)
@@ -294,12 +296,13 @@ int tdg__hub_has_room(tdg__hub_t *hub, size_t count) {
 
 int tdg__hub_publish_all(tdg__hub_t *hub, tdg__change_t *const *changes, size_t count) {
     struct wakes wakes;
-
     bool deletes = false;
 
     wakes.count = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        assert(changes[i]->number == 0); /* stamped once, below */
         deletes = deletes || changes[i]->deleted;
+    }
     bool both = lock_to_publish(hub, deletes);
     int rv = reserve_more(hub, count);
     for (size_t i = 0; rv == 0 && i < count; i++) {

@@ -17,10 +17,10 @@
 
 typedef struct tdg__hub tdg__hub_t;
 
-/* start() and stop() are called without a lock, on the thread that brings them about (of
- * a worker, or of whoever calls tdg__hub_watch_done()), for one target never two at a
- * time. They may call tdg__hub_publish() and tdg__hub_watch_done(). Names in targets end
- * in NUL and are borrowed for the call. */
+/* start() and stop() are called without a lock, on the thread that causes them (of a
+ * worker, or of the caller of tdg__hub_watch_done()), for one target never two at a time.
+ * They may call tdg__hub_publish() and tdg__hub_watch_done(). Names in targets end in NUL
+ * and are borrowed for the call. */
 typedef struct tdg__hub_opts {
     /* As tdg_watcher_t, with targets of the engine. `start` NULL: nothing needs watching,
      * every watch is armed at once. */
@@ -56,15 +56,15 @@ void tdg__hub_leave(tdg__hub_t *hub, tdg__inbox_t *inbox);
 /* Stamps and distributes a change of a URI or list, from any thread. `metadata` is
  * borrowed (a reference is taken, and nobody may modify it from now on). Returns 0 or as
  * tdg_server_notify_updated(): where one inbox has no room, nobody gets it. Where one
- * inbox merges it, it is unfiltered for all: a client that has met its successor in one
- * worker may come back to another. */
+ * inbox merges it, it is unfiltered for all: a client that was notified of its successor
+ * by one worker may reconnect to another. */
 int tdg__hub_publish(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                      bool deleted);
 
 /* The same with something that happens together with the change: `commit` is called once
- * nothing can fail any more, and before any worker can see the change. Where it returns
- * an error, that is returned and there is no change. It runs under the hub's lock: it
- * must be short, and call nobody who might come back here. */
+ * nothing else can fail, and before any worker can see the change. Where it returns an
+ * error, that is returned and there is no change. It runs under the hub's lock: it must
+ * be short, and must not call the hub. */
 int tdg__hub_publish_with(tdg__hub_t *hub, const tdg__target_t *target, json_t *metadata,
                           bool deleted, int (*commit)(void *arg), void *arg);
 
@@ -92,9 +92,9 @@ int tdg__hub_has_room(tdg__hub_t *hub, size_t count);
  * TDG_EINVAL (not joined). After an answer with an error the worker watches no more. */
 int tdg__hub_watch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t *target);
 
-/* The engine's unwatch call-out; an answer that waits does not come any more. stop() is
- * called when no worker wants it any more; where a start is under way, once that has
- * answered. */
+/* The engine's unwatch call-out; an answer that waits is dropped. stop() is called when
+ * no worker wants the target watched; where a start is under way, once that has answered.
+ */
 void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t *target);
 
 /* The answer to a start() that returned TDG_EAGAIN, or is about to: 0, TDG_WATCH_…, or an

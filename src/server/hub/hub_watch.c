@@ -24,9 +24,9 @@
 
 enum state { IDLE, STARTING, WAITING, ARMED, STOPPING };
 
-/* That a worker wants a target watched. One that was answered with an error is kept until
- * the answer was taken, so that the worker can still take back its wish and not get it.
- */
+/* That a worker wants a target watched. A want that was answered with an error is kept
+ * until the answer was taken, so that the worker can still withdraw it and not get the
+ * answer. */
 struct want {
     tdg__queue_t link; /* in the watch's `wants` */
     struct watch *watch;
@@ -101,6 +101,7 @@ fail_name:
 }
 
 static void set_existence(tdg__hub_t *hub, struct watch *watch, int existence) {
+    assert(existence >= 0 && existence <= TDG_WATCH_ABSENT);
     if (watch->existence == TDG_WATCH_ABSENT)
         atomic_fetch_sub(&hub->unsettled, 1);
     if (existence == TDG_WATCH_ABSENT)
@@ -111,6 +112,7 @@ static void set_existence(tdg__hub_t *hub, struct watch *watch, int existence) {
 static void free_if_unused(tdg__hub_t *hub, struct watch *watch) {
     if (watch->state != IDLE || !tdg__queue_is_empty(&watch->wants))
         return;
+    assert(watch->target.name != NULL);
     set_existence(hub, watch, 0);
     tdg__map_remove(&hub->watch_map, watch->hash, watch->id);
     tdg__free((char *)(uintptr_t)watch->target.name);
@@ -140,7 +142,7 @@ static struct want *create_want(struct watch *watch, struct member *member) {
     return want;
 }
 
-/* The watch stays, even if it is not needed any more. */
+/* The watch stays, even if it is no longer needed. */
 static void drop_want(struct want *want) {
     assert((want->error < 0) == tdg__queue_has(&want->failed));
     tdg__queue_remove(&want->link);
@@ -189,8 +191,8 @@ static uint64_t armed_since(tdg__hub_t *hub, const struct watch *watch,
     return member->joined_at <= watch->armed_at ? watch->armed_at : ++hub->last_number;
 }
 
-/* Answers those who wait. The number of an arming is taken where changes get theirs, and
- * the answers are put in before the next change is. */
+/* Answers the members that wait. The number of an arming is taken where changes get
+ * theirs, and the answers are put in before the next change is. */
 static void answer_all(tdg__hub_t *hub, struct watch *watch, int error,
                        struct wakes *wakes) {
     bool armed_before = watch->state == ARMED;
@@ -238,8 +240,8 @@ static int call_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes)
     return rv;
 }
 
-/* Nobody knows when start() looked: what was published or said while it ran is newer
- * than what it returns. */
+/* It is not known when start() looked: what was published or answered while it ran is
+ * newer than what it returns. */
 static void run_start(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes) {
     int rv;
 
@@ -365,6 +367,7 @@ void tdg__hub_unwatch(tdg__hub_t *hub, tdg__inbox_t *inbox, const tdg__target_t 
 static bool answer_early(tdg__hub_t *hub, struct watch *watch, int answer) {
     bool first = !watch->answered;
 
+    assert(watch->state == STARTING);
     if (first) {
         watch->answered = true;
         watch->answer = answer < 0 ? answer : 0;

@@ -124,6 +124,7 @@ void tdg__inbox_unref(tdg__inbox_t *inbox) {
         atomic_fetch_sub_explicit(&inbox->refs, 1, memory_order_acq_rel) != 1)
         return;
 
+    assert(tdg__queue_is_empty(&inbox->answers)); /* their makers have dropped them */
     for (uint32_t id = inbox->first; id != 0; id = inbox->items[id].next)
         tdg__change_unref(inbox->items[id].change);
     for (task = inbox->first_task; task != NULL; task = next) {
@@ -497,6 +498,7 @@ static void take_change(tdg__inbox_t *inbox, tdg__inbox_entry_t *ret) {
         tdg__map_remove(&inbox->index, item->hash, id);
     unlink_item(inbox, id);
     item_has_gone(inbox, id);
+    assert(inbox->count > 0);
     inbox->count--;
     item->next = inbox->free;
     inbox->free = id;
@@ -520,6 +522,7 @@ size_t tdg__inbox_take(tdg__inbox_t *inbox, tdg__inbox_entry_t *entries, size_t 
 void tdg__inbox_post(tdg__inbox_t *inbox, tdg__task_t *task) {
     bool closed, was_empty = false;
 
+    assert(task->run != NULL);
     task->next = NULL;
     pthread_mutex_lock(&inbox->lock);
     closed = inbox->closed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What has come for a worker: changes and answers of watchers, in the order of their
+ * What waits for a worker: changes and answers of watchers, in the order of their
  * numbers, and tasks of other threads. Any thread puts in, the worker takes.
  *
  * Changes are bounded. When the bound is reached, a change takes the place of an earlier
@@ -34,7 +34,7 @@ tdg__inbox_t *tdg__inbox_ref(tdg__inbox_t *inbox);
 void tdg__inbox_unref(tdg__inbox_t *inbox);
 
 /* Nothing comes in from now on; what is there can still be taken. `wake` is not called
- * any more once this has returned. */
+ * after this has returned. */
 void tdg__inbox_close(tdg__inbox_t *inbox);
 
 /* ---- For the worker ----------------------------------------------------- */
@@ -71,9 +71,9 @@ tdg__task_t *tdg__inbox_take_tasks(tdg__inbox_t *inbox);
 
 /* ---- For the hub -------------------------------------------------------- */
 
-/* Whoever puts entries in does so in the order of their numbers, one thread at a time.
- * What returns 1 has met an inbox without entries: call tdg__inbox_wake() soon, best when
- * no lock is held. */
+/* Entries are put in in the order of their numbers, by one thread at a time. A return
+ * value of 1 means that the inbox was empty: call tdg__inbox_wake() soon, best when no
+ * lock is held. */
 void tdg__inbox_wake(tdg__inbox_t *inbox);
 
 /* Makes sure that a change of `target` can be put in. Returns 0 where there is room: for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/log/log.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,15 +50,15 @@ void tdg__log_done(tdg__log_t *log) {
 
 /* ---- Lines -------------------------------------------------------------- */
 
-/* A character that was cut leaves at most three bytes behind. */
-static void mend_cut(char *line) {
+/* A character that was cut leaves at most three bytes. */
+static void trim_cut(char *line) {
     size_t len = strlen(line);
 
     for (int i = 0; i < 3 && len > 0 && !tdg__utf8_is_valid(line, len); i++)
         line[--len] = '\0';
 }
 
-/* What others have written may neither begin a line of its own nor move the cursor of a
+/* Text from outside may neither begin a line of its own nor move the cursor of a
  * terminal. */
 static void clean(char *line) {
     bool valid = tdg__utf8_is_valid(line, strlen(line));
@@ -76,7 +77,7 @@ void tdg__log_line(tdg__log_t *log, tdg_log_level_t level, const char *format,
     if (log->call == NULL)
         return;
     if (vsnprintf(line, sizeof(line), format, args) >= (int)sizeof(line))
-        mend_cut(line);
+        trim_cut(line);
     clean(line);
     log->call(log->user, level, line);
 }
@@ -85,7 +86,7 @@ void tdg__log_line(tdg__log_t *log, tdg_log_level_t level, const char *format,
 __attribute__((format(printf, 3, 4)))
 #endif
 static void
-say(tdg__log_t *log, tdg_log_level_t level, const char *format, ...) {
+write_line(tdg__log_t *log, tdg_log_level_t level, const char *format, ...) {
     va_list args;
 
     va_start(args, format);
@@ -99,6 +100,7 @@ say(tdg__log_t *log, tdg_log_level_t level, const char *format, ...) {
 static bool count_event(tdg__log_t *log, tdg__event_t event, int64_t now_ms) {
     bool quiet;
 
+    assert(event >= 0 && event < TDG__EVENT_COUNT);
     pthread_mutex_lock(&log->lock);
     quiet = now_ms < log->events[event].quiet_until_ms;
     if (quiet) {
@@ -119,11 +121,11 @@ void tdg__log_event(tdg__log_t *log, tdg__event_t event, const char *detail,
     tdg__log_settle(log, now_ms); /* what was left out comes first */
     if (!count_event(log, event, now_ms))
         return;
-    say(log, events[event].level, "%s%s%s", events[event].text,
-        detail != NULL ? ": " : "", detail != NULL ? detail : "");
+    write_line(log, events[event].level, "%s%s%s", events[event].text,
+               detail != NULL ? ": " : "", detail != NULL ? detail : "");
 }
 
-/* Takes the count of one event that is due; 0: none. Telling it begins a quiet second as
+/* Takes the count of one event that is due; 0: none. Logging it begins a quiet second as
  * well, or a flood would be logged twice in a moment. */
 static unsigned take_count(tdg__log_t *log, int event, int64_t now_ms) {
     unsigned count = 0;
@@ -148,7 +150,7 @@ void tdg__log_settle(tdg__log_t *log, int64_t now_ms) {
         unsigned count = take_count(log, i, now_ms);
 
         if (count > 0)
-            say(log, events[i].level, "%s (%u more)", events[i].text, count);
+            write_line(log, events[i].level, "%s (%u more)", events[i].text, count);
     }
 }
 

@@ -50,7 +50,7 @@ void tdg__server_log_settle(tdg_server_t *server);
 /* ---- For the server itself ---------------------------------------------- */
 
 typedef struct tdg__log {
-    tdg_log_fn call; /* NULL: nobody listens */
+    tdg_log_fn call; /* NULL: nothing is logged */
     void *user;
     atomic_bool owes; /* some count is not logged yet */
     pthread_mutex_t lock;

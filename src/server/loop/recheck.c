@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/loop/recheck.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -46,8 +47,7 @@ static void end_subscription(tdg__recheck_t *recheck, const tdg__sub_info_t *inf
     tdg__target_t target = {info->target.kind, name, info->target.len};
     tdg__feed_t *feed;
 
-    if (target.len >= sizeof(name))
-        return;
+    assert(target.len < sizeof(name));
     memcpy(name, info->target.name, target.len);
     name[target.len] = '\0';
     feed = flushed_feed(recheck, info->stream);

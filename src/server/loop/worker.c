@@ -36,10 +36,11 @@ typedef enum worker_state {
     CLOSED,
 } worker_state_t;
 
-struct counters {
-    atomic_uint_fast64_t connections, sessions, streams, subscriptions, pending, requests,
-        delivered, merged, filtered, rate_limited, ended, changes;
-};
+/* The fields of tdg_server_counters_t in their order, for other threads to read. */
+enum { COUNTERS = sizeof(tdg_server_counters_t) / sizeof(uint64_t) };
+
+_Static_assert(sizeof(tdg_server_counters_t) == COUNTERS * sizeof(uint64_t),
+               "the counters are numbers of 64 bits and nothing else");
 
 struct worker {
     tdg__worker_t shared; /* first: what the other rooms see of it */
@@ -66,7 +67,7 @@ struct worker {
     uv_idle_t hurry;       /* runs while more is ready than was written */
     tdg__stream_t flushed; /* the last one that was written to; 0: begin with the first */
     unsigned handles;      /* open ones of these six, and jobs that run */
-    struct counters counters;
+    atomic_uint_fast64_t counters[COUNTERS];
     tdg__recheck_t recheck;
     tdg__trim_t trim; /* of the first worker, for the whole process */
 };
@@ -344,7 +345,7 @@ static void on_tick(uv_timer_t *timer) {
         take_inbox(worker);
 }
 
-/* Often enough for the shortest of the times that it looks after. */
+/* Often enough for the shortest of the time-outs that a tick checks. */
 static uint64_t tick_period(const tdg_server_opts_t *opts) {
     uint64_t shortest = opts->keepalive_ms;
 
@@ -360,27 +361,31 @@ static uint64_t tick_period(const tdg_server_opts_t *opts) {
 
 /* ---- Turns -------------------------------------------------------------- */
 
-static void set(atomic_uint_fast64_t *counter, uint64_t value) {
-    atomic_store_explicit(counter, value, memory_order_relaxed);
-}
-
 static void publish_counters(struct worker *worker) {
-    struct counters *counters = &worker->counters;
     tdg__counters_t now;
 
     tdg__engine_counters(worker->shared.engine, &now);
-    set(&counters->connections, tdg__net_connections(worker->shared.net));
-    set(&counters->sessions, tdg__sessions_count(worker->shared.sessions));
-    set(&counters->streams, now.streams);
-    set(&counters->subscriptions, now.subscriptions);
-    set(&counters->pending, now.pending);
-    set(&counters->requests, worker->shared.requests);
-    set(&counters->changes, now.changes);
-    set(&counters->delivered, now.delivered);
-    set(&counters->merged, now.merged);
-    set(&counters->filtered, now.filtered);
-    set(&counters->rate_limited, now.rate_limited);
-    set(&counters->ended, now.ended);
+    const union {
+        tdg_server_counters_t fields;
+        uint64_t numbers[COUNTERS];
+    } counters = {{
+        .connections = tdg__net_connections(worker->shared.net),
+        .sessions = tdg__sessions_count(worker->shared.sessions),
+        .streams = now.streams,
+        .subscriptions = now.subscriptions,
+        .pending = now.pending,
+        .requests = worker->shared.requests,
+        .changes = now.changes,
+        .delivered = now.delivered,
+        .merged = now.merged,
+        .filtered = now.filtered,
+        .rate_limited = now.rate_limited,
+        .ended = now.ended,
+    }};
+
+    for (size_t i = 0; i < COUNTERS; i++)
+        atomic_store_explicit(&worker->counters[i], counters.numbers[i],
+                              memory_order_relaxed);
 }
 
 static void go_on_stopping(struct worker *worker);
@@ -398,8 +403,8 @@ static void flush(struct worker *worker) {
 }
 
 /* A loop that has more to do than its core can would leave other threads waiting for that
- * core, those that fetch what somebody reads among them, until the scheduler takes it
- * away. It offers it once per turn instead. */
+ * core, those that fetch content for reads among them, until the scheduler takes it away.
+ * It offers it once per turn instead. */
 static void offer_core(const struct worker *worker) {
     if (uv_is_active((const uv_handle_t *)&worker->hurry) ||
         tdg__net_has_more(worker->shared.net))
@@ -475,6 +480,7 @@ static void job_done(uv_work_t *work, int status) {
 }
 
 void tdg__worker_do(tdg__worker_t *worker, tdg__job_t *job) {
+    assert(tdg__worker_is_here(worker) && own(worker)->state != CLOSED);
     job->work.data = job;
     job->worker = worker;
     own(worker)->handles++;
@@ -518,6 +524,7 @@ static void close_fronts(void *arg) {
     struct worker *worker = arg;
     tdg__front_t *front = worker->shared.fronts;
 
+    assert(worker->state == CLOSING);
     if (front == NULL) {
         close_rest(worker);
         return;
@@ -700,7 +707,7 @@ int tdg__worker_create(const tdg__worker_opts_t *opts, tdg__worker_t **ret) {
     return 0;
 }
 
-/* Signals are the business of the program's own threads, but for those that tell of a
+/* Signals are the business of the program's own threads, but for those that report a
  * fault in this one. */
 static const int faults[] = {SIGABRT, SIGBUS,  SIGFPE, SIGILL,
                              SIGPROF, SIGSEGV, SIGSYS, SIGTRAP};
@@ -717,6 +724,7 @@ int tdg__worker_start(tdg__worker_t *shared) {
     struct worker *worker = own(shared);
     sigset_t all, before;
 
+    assert(worker->state == RUNNING && !worker->has_thread);
     if (!worker->owns_loop)
         return 0;
     sigfillset(&all);
@@ -737,8 +745,8 @@ void tdg__worker_join(tdg__worker_t *shared) {
     worker->has_thread = false;
 }
 
-/* A worker that never ran, or whose loop nobody runs any more, is closed the ordinary
- * way, by running its loop a little. */
+/* A worker that never ran, or whose loop has stopped running, is closed the ordinary way,
+ * by running its loop a little. */
 void tdg__worker_close(tdg__worker_t *shared) {
     struct worker *worker = own(shared);
 
@@ -766,30 +774,22 @@ void tdg__worker_destroy(tdg__worker_t *shared) {
     tdg__free(worker);
 }
 
-static uint64_t get(const atomic_uint_fast64_t *counter) {
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void add_counters(const struct counters *counters, tdg_server_counters_t *sum) {
-
-    sum->connections += get(&counters->connections);
-    sum->sessions += get(&counters->sessions);
-    sum->streams += get(&counters->streams);
-    sum->subscriptions += get(&counters->subscriptions);
-    sum->pending += get(&counters->pending);
-    sum->requests += get(&counters->requests);
-    sum->delivered += get(&counters->delivered);
-    sum->merged += get(&counters->merged);
-    sum->filtered += get(&counters->filtered);
-    sum->rate_limited += get(&counters->rate_limited);
-    sum->ended += get(&counters->ended);
-    /* Every worker sees every change. */
-    if (get(&counters->changes) > sum->changes)
-        sum->changes = get(&counters->changes);
-}
-
 void tdg__workers_count(const tdg_server_t *server, tdg_server_counters_t *ret) {
-    *ret = (tdg_server_counters_t){0};
-    for (unsigned i = 0; i < server->worker_count; i++)
-        add_counters(&own(server->workers[i])->counters, ret);
+    union {
+        uint64_t numbers[COUNTERS];
+        tdg_server_counters_t fields;
+    } sum = {{0}};
+    uint64_t changes = 0;
+
+    for (unsigned w = 0; w < server->worker_count; w++) {
+        const atomic_uint_fast64_t *counters = own(server->workers[w])->counters;
+
+        sum.fields.changes = 0;
+        for (size_t i = 0; i < COUNTERS; i++)
+            sum.numbers[i] += atomic_load_explicit(&counters[i], memory_order_relaxed);
+        if (sum.fields.changes > changes) /* every worker sees every change */
+            changes = sum.fields.changes;
+    }
+    *ret = sum.fields;
+    ret->changes = changes;
 }

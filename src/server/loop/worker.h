@@ -27,8 +27,8 @@ int tdg__worker_start(tdg__worker_t *worker);
 /* Wakes it, from any thread: it looks whether the server stops, and into its inbox. */
 void tdg__worker_wake(tdg__worker_t *worker);
 
-/* Some resource or template is not subscribable any more: subscriptions to it end. From
- * any thread. */
+/* Some resource or template is no longer subscribable: subscriptions to it end. From any
+ * thread. */
 void tdg__worker_recheck(tdg__worker_t *worker);
 
 void tdg__worker_join(tdg__worker_t *worker); /* waits for its thread */

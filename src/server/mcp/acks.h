@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Subscriptions whose acknowledgement has been answered, and has not left yet: the engine
- * hears of them afterwards, so that no notification comes before. A list of them is
- * NULL where it is empty. */
+ * gets them afterwards, so that no notification comes before. A list of them is NULL
+ * where it is empty. */
 #ifndef TDG_SERVER_ACKS_H
 #define TDG_SERVER_ACKS_H
 
@@ -15,10 +15,10 @@ typedef struct tdg__acked tdg__acked_t;
 /* Adds a copy of the target; false: memory is out. */
 bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target);
 
-/* The acknowledgements have left: the engine hears of them, and the list is empty. */
+/* The acknowledgements have left: passes them to the engine, and empties the list. */
 void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream);
 
-/* Empties the list, and nobody hears of it. */
+/* Empties the list without passing them on. */
 void tdg__acks_drop(tdg__acked_t **acks);
 
 #endif

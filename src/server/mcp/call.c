@@ -153,6 +153,7 @@ static int copy_token(const json_t *token, json_t **ret) {
 
 tdg__call_t *tdg__call_create(tdg__channel_t *channel,
                               const tdg__mcp_request_t *request) {
+    assert(request->id[0] != '\0'); /* a notification gets no answer */
     const char *target = target_of(request);
     size_t id_size = strlen(request->id) + 1, target_size = strlen(target) + 1;
     tdg__call_t *call = tdg__calloc(1, sizeof(*call) + id_size + target_size);
@@ -503,7 +504,7 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
         if (call->error != NULL)
             *call->error = *error;
         else
-            tdg__rpc_error_done(error); /* and the client hears of memory instead */
+            tdg__rpc_error_done(error); /* and the client gets "Out of memory" instead */
     }
     call->task.run = run_answer;
     tdg__inbox_post(call->inbox, &call->task);
@@ -512,6 +513,7 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
 /* ---- Large answers ------------------------------------------------------ */
 
 bool tdg__call_admit(tdg__call_t *call) {
+    assert(call->entry != NULL && call->channel != NULL);
     tdg__budget_t *budget = call->server->answers;
     size_t bytes = atomic_load_explicit(&call->entry->answer_bytes, memory_order_relaxed);
 
@@ -526,6 +528,7 @@ bool tdg__call_admit(tdg__call_t *call) {
 bool tdg__call_admit_read(tdg__call_t *call) {
     tdg__budget_t *reads = call->server->parallel_reads;
 
+    assert(call->channel != NULL && call->parallel == NULL);
     if (call->channel->ops->uncounted == NULL ||
         call->channel->call_count <= TDG__FREE_READS)
         return true;
@@ -552,6 +555,7 @@ void tdg__request_fail_busy(tdg_request_t *request) {
 
 void tdg__request_reply_contents(tdg_request_t *request, json_t *item,
                                  tdg__buf_t *member) {
+    assert(member != NULL && request->member == NULL);
     request->member = tdg__buf_ref(member);
     tdg__call_conclude(request, item, NULL);
 }

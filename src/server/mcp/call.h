@@ -41,9 +41,9 @@ typedef struct tdg__channel_ops {
     void (*release)(tdg__channel_t *channel, tdg__call_t *call);
 
     /* The answer to this call, which comes next, acknowledges a subscription: returns
-     * true where the engine will hear of it once that has left. False: it has to hear at
-     * once, because notifications stay behind the answer anyway, or memory is out. May be
-     * NULL: always at once. */
+     * true where the channel will acknowledge it to the engine once that has left. False:
+     * the caller does so at once, because notifications stay behind the answer anyway, or
+     * memory is out. May be NULL: always at once. */
     bool (*acknowledges)(tdg__channel_t *channel, const tdg__call_t *call,
                          const tdg__target_t *target);
 
@@ -71,7 +71,7 @@ struct tdg__channel {
     uint64_t client; /* the same for all channels of one client, as far as can be known */
 };
 
-/* Folds bytes into a number (not against whoever looks for collisions). */
+/* Folds bytes into a number (not collision-resistant). */
 uint64_t tdg__number_of_bytes(uint64_t number, const void *bytes, size_t len);
 
 void tdg__channel_init(tdg__channel_t *channel, const tdg__channel_ops_t *ops,
@@ -106,7 +106,7 @@ void *tdg__call_mark(const tdg__call_t *call);
 tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id);
 tdg__call_t *tdg__channel_newest(const tdg__channel_t *channel);
 
-/* The client does not want the answer any more: the call leaves the channel without one,
+/* The client has cancelled the request: the call leaves the channel without an answer,
  * tdg_request_cancelled() says so. */
 void tdg__call_cancel(tdg__call_t *call);
 
@@ -125,13 +125,13 @@ void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error);
 void tdg__request_reply_contents(tdg_request_t *request, json_t *item,
                                  tdg__buf_t *member);
 
-/* There is no room for the answer now: an error that says when to try again. */
+/* There is no room for the answer now: an error that says when to retry. */
 void tdg__request_fail_busy(tdg_request_t *request);
 
-/* What is known of the size of a resource that is being read; 0: nothing. */
+/* The listed size of a resource that is being read; 0: not known. */
 uint64_t tdg__request_size(const tdg_request_t *request);
 
-/* Who asks, as a number: the same for requests of one client, and not 0. Over HTTP that
+/* The client, as a number: the same for requests of one client, and not 0. Over HTTP that
  * is a session, or what comes from one address under one name. For taking turns, not for
  * rights. */
 uint64_t tdg__request_client(const tdg_request_t *request);

@@ -20,7 +20,7 @@ struct tdg_request {
     tdg__task_t task; /* the answer, when it comes from another thread */
 
     /* Worker's thread only. */
-    tdg__channel_t *channel; /* NULL: nobody waits for the answer any more */
+    tdg__channel_t *channel; /* NULL: the client has cancelled or left */
     tdg__queue_t link;       /* in the channel's `calls` */
     void *mark;
     double progress; /* the last that was sent */
@@ -68,9 +68,10 @@ void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *err
 void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
 
 /* Whether the callback of a tool or prompt may run. What has run may have had an effect,
- * so its answer is never refused for want of room, and whoever comes when there is none
- * is refused before. Room is reserved for as much as answers before it have needed. That
- * keeps away other callbacks only, not reads: it may run for ever, and answer little. */
+ * so its answer is never refused for want of room; a request that arrives when there is
+ * none is refused before. Room is reserved for as much as answers before it have needed.
+ * That keeps away other callbacks only, not reads: it may run for ever, and answer
+ * little. */
 bool tdg__call_admit(tdg__call_t *call);
 
 /* Whether a read may run beside other requests of its batch or old stream. A few always

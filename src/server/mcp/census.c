@@ -32,7 +32,7 @@ struct resident {
 struct origin {
     uint32_t hash;
     uint32_t sessions; /* that count */
-    uint32_t leaving;  /* that do not any more */
+    uint32_t leaving;  /* that are leaving */
     tdg__address_t address;
     struct yielding yielding;
     uint32_t unused; /* the size is a multiple of eight */
@@ -301,6 +301,7 @@ void tdg__census_settle(tdg__census_t *census, uint32_t id, tdg__standing_t stan
 }
 
 uint32_t tdg__census_leaving(tdg__census_t *census, unsigned worker) {
+    assert(worker < TDG__CENSUS_WORKERS);
     pthread_mutex_lock(&census->lock);
     uint32_t id = census->leaving_of[worker].first;
     uint32_t session = id != 0 ? resident_of(census, id)->session : 0;

@@ -16,7 +16,7 @@
 enum { MAX_CLIENT_INFO = 4096 };
 
 /* What the answer to a subscribe depends on. */
-struct asked {
+struct requested {
     bool wished; /* it brought wishes of its own: its answer is not {} */
     bool cursor; /* a cursor among them: the answer says whether it is resumed */
     bool awaits; /* it takes what does not exist yet */
@@ -25,7 +25,7 @@ struct asked {
 struct tdg__waiting {
     tdg__waiting_t *next;
     tdg__call_t *call;
-    struct asked asked;
+    struct requested requested;
     tdg__target_t target;
     char name[];
 };
@@ -128,21 +128,21 @@ static void on_set_level(tdg__session_t *session, tdg__call_t *call,
 /* ---- Subscribing -------------------------------------------------------- */
 
 /* The answer to a subscribe: {} unless the client speaks our additions. */
-static json_t *subscribed_result(const tdg__session_t *session, const struct asked *asked,
-                                 bool resumed) {
+static json_t *subscribed_result(const tdg__session_t *session,
+                                 const struct requested *requested, bool resumed) {
     char cursor[TDG__CURSOR_MAX + 1];
     tdg__cursor_t now = tdg__feed_cursor(&session->feed);
 
-    if (!asked->wished)
+    if (!requested->wished)
         return json_object();
     cursor[tdg__cursor_put(cursor, now.epoch, now.number)] = '\0';
-    if (!asked->cursor)
+    if (!requested->cursor)
         return json_pack("{s:{s:s}}", "_meta", "dev.tidings/cursor", cursor);
     return json_pack("{s:{s:s, s:b}}", "_meta", "dev.tidings/cursor", cursor,
                      "dev.tidings/resumed", resumed);
 }
 
-/* Whether the engine hears of the acknowledgement when that is out. */
+/* Whether the channel acknowledges to the engine when the answer has left. */
 static bool acknowledges_later(const tdg__call_t *call, const tdg__target_t *target) {
     tdg__channel_t *channel = tdg__call_channel(call);
 
@@ -150,12 +150,12 @@ static bool acknowledges_later(const tdg__call_t *call, const tdg__target_t *tar
            channel->ops->acknowledges(channel, call, target);
 }
 
-/* Answers, and sees to it that the engine hears of it once the answer is out. */
+/* Answers, and acknowledges to the engine once the answer has left. */
 static void answer_subscribed(tdg__session_t *session, tdg__call_t *call,
-                              const tdg__target_t *target, const struct asked *asked,
-                              bool resumed) {
+                              const tdg__target_t *target,
+                              const struct requested *requested, bool resumed) {
     tdg__engine_t *engine = session->feed.worker->engine;
-    json_t *result = subscribed_result(session, asked, resumed);
+    json_t *result = subscribed_result(session, requested, resumed);
     tdg__stream_t stream = session->feed.stream;
 
     tdg__trace_subscribed(&session->feed, target);
@@ -189,7 +189,8 @@ static bool waits_for(tdg__session_t *session, const tdg__target_t *target) {
 
 /* Where memory is out, another subscribe may wait for the same subscription: it stays. */
 static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
-                             const tdg__target_t *target, const struct asked *asked) {
+                             const tdg__target_t *target,
+                             const struct requested *requested) {
     tdg__waiting_t *waiting = tdg__malloc(sizeof(*waiting) + target->len + 1);
 
     if (waiting == NULL) {
@@ -203,7 +204,8 @@ static void wait_for_watcher(tdg__session_t *session, tdg__call_t *call,
     waiting->name[target->len] = '\0';
     waiting->target = (tdg__target_t){target->kind, waiting->name, target->len};
     waiting->call = call;
-    waiting->asked = *asked;
+    waiting->requested = *requested;
+    assert(!session->ending);
     waiting->next = session->waiting;
     session->waiting = waiting;
 }
@@ -222,8 +224,8 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
                       const tdg__mcp_request_t *request, const tdg__target_t *target) {
     tdg__engine_t *engine = session->feed.worker->engine;
     const tdg__wishes_t *wishes = &request->wishes;
-    const struct asked asked = {wishes->any, wishes->cursor != NULL,
-                                wishes->await_creation};
+    const struct requested requested = {wishes->any, wishes->cursor != NULL,
+                                        wishes->await_creation};
     tdg__parse_error_t why = {0};
     tdg__subscribed_t subscribed;
     tdg__sub_opts_t opts;
@@ -237,12 +239,12 @@ static void subscribe(tdg__session_t *session, tdg__call_t *call,
     if (rv < 0) {
         subscribe_failed(session, call, request->uri, rv, &why);
     } else if (subscribed.state == TDG__SUBSCRIBING) {
-        wait_for_watcher(session, call, target, &asked);
-    } else if (!again && !asked.awaits && is_absent(session, target)) {
+        wait_for_watcher(session, call, target, &requested);
+    } else if (!again && !requested.awaits && is_absent(session, target)) {
         tdg__feed_withdraw(&session->feed, target, TDG_ENOTFOUND);
         refuse(call, session, TDG__FAULT_NOT_FOUND, request->uri, NULL);
     } else {
-        answer_subscribed(session, call, target, &asked, subscribed.resumed);
+        answer_subscribed(session, call, target, &requested, subscribed.resumed);
     }
 }
 
@@ -353,9 +355,9 @@ static void log_settled(tdg__session_t *session, const tdg__target_t *target,
     json_decref(data);
 }
 
-/* An acknowledged subscription is not what its client believes: its watcher has failed
- * after all, or what it missed cannot be named. The session ends, so that the client gets
- * 404 and begins anew. The end of a pipe would be the end of the program. */
+/* An acknowledged subscription is not in effect: its watcher has failed after all, or
+ * what it missed cannot be named. The session ends, so that the client gets 404 and
+ * begins anew. The end of a pipe would be the end of the program. */
 static void feed_broken(tdg__feed_t *feed, const tdg__target_t *target, int status) {
     tdg__session_t *session = session_of(feed);
 
@@ -365,19 +367,21 @@ static void feed_broken(tdg__feed_t *feed, const tdg__target_t *target, int stat
         session->ops->fail(session);
 }
 
-/* Answers those who wait for a target that is watched now. Who does not take what does
- * not exist is refused, and where that is everybody, nothing is subscribed. */
+/* Answers the requests that wait for a target that is watched now. A request that does
+ * not accept a missing resource is refused, and where all are, the subscription is
+ * withdrawn. */
 static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
                            bool resumed) {
     bool absent = is_absent(session, target), kept = false;
     tdg__waiting_t *waiting;
 
+    assert(waits_for(session, target));
     while ((waiting = take_waiting(session, target)) != NULL) {
-        if (absent && !waiting->asked.awaits) {
+        if (absent && !waiting->requested.awaits) {
             refuse(waiting->call, session, TDG__FAULT_NOT_FOUND, waiting->name, NULL);
         } else {
-            answer_subscribed(session, waiting->call, &waiting->target, &waiting->asked,
-                              resumed);
+            answer_subscribed(session, waiting->call, &waiting->target,
+                              &waiting->requested, resumed);
             kept = true;
         }
         tdg__free(waiting);
@@ -386,8 +390,8 @@ static void settle_waiting(tdg__session_t *session, const tdg__target_t *target,
         tdg__feed_withdraw(&session->feed, target, TDG_ENOTFOUND);
 }
 
-/* Those who wait are answered. Where nobody does, it is a list (of which a client misses
- * only a hint), or one that was acknowledged when its watcher was late. */
+/* Answers the requests that wait. Where none does, it is a list (of which a client misses
+ * only a hint), or a subscription that was acknowledged when its watcher was late. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__session_t *session = session_of(feed);
@@ -409,7 +413,7 @@ static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int sta
 }
 
 /* Too much waits, or memory is out: the session ends. Its client gets 404 (or the end of
- * its stream), initialises again, and its cursor says what it has missed. */
+ * its stream), initialises again, and its cursor shows what it has missed. */
 static void feed_ended(tdg__feed_t *feed, int reason) {
     tdg__session_t *session = session_of(feed);
 

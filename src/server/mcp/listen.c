@@ -28,7 +28,7 @@ struct tdg__listen_stream {
     size_t charged;    /* bytes taken for the acknowledgement among the large answers */
     enum state state;
     bool tools, prompts, resources;
-    bool asked_uris, had_cursor, resumed;
+    bool requested_uris, had_cursor, resumed;
     char id[]; /* JSON text */
 };
 
@@ -41,7 +41,7 @@ static tdg__budget_t *answers_of(const tdg__listen_stream_t *listen) {
 }
 
 /* What only the acknowledgement needs. */
-static void forget_asked(tdg__listen_stream_t *listen) {
+static void forget_requested(tdg__listen_stream_t *listen) {
     if (listen->charged > 0)
         tdg__budget_give(answers_of(listen), listen->charged);
     listen->charged = 0;
@@ -55,7 +55,7 @@ static void destroy(tdg__listen_stream_t *listen) {
     tdg__feed_close(&listen->feed);
     if (tdg__queue_has(&listen->link))
         tdg__queue_remove(&listen->link);
-    forget_asked(listen);
+    forget_requested(listen);
     tdg__free(listen);
 }
 
@@ -127,7 +127,7 @@ static int write_message(tdg__listen_stream_t *listen, const tdg__text_t *messag
     return rv;
 }
 
-/* It is gone, and whoever has it hears of that. */
+/* Frees it, and notifies its owner. */
 static void end(tdg__listen_stream_t *listen, bool broken) {
     const tdg__listen_ops_t *ops = listen->ops;
     void *owner = listen->owner;
@@ -138,7 +138,7 @@ static void end(tdg__listen_stream_t *listen, bool broken) {
 
 /* The URIs that are honoured; new. NULL: none was asked for, or memory is out. */
 static json_t *honoured_uris(const tdg__listen_stream_t *listen) {
-    json_t *uris = listen->asked_uris ? json_array() : NULL;
+    json_t *uris = listen->requested_uris ? json_array() : NULL;
     const char *name;
     json_t *uri;
 
@@ -176,8 +176,8 @@ static void acknowledge(tdg__listen_stream_t *listen) {
 
     tdg__text_init(&text, SIZE_MAX);
     tdg__put_acknowledged(&text, &ack);
-    int rv =
-        listen->asked_uris && uris == NULL ? TDG_ENOMEM : write_message(listen, &text);
+    int rv = listen->requested_uris && uris == NULL ? TDG_ENOMEM
+                                                    : write_message(listen, &text);
     tdg__text_done(&text);
     json_decref(uris);
     if (rv < 0 && rv != TDG_EAGAIN) {
@@ -185,7 +185,7 @@ static void acknowledge(tdg__listen_stream_t *listen) {
         return;
     }
 
-    forget_asked(listen);
+    forget_requested(listen);
     listen->state = ACKNOWLEDGED;
     tdg__engine_acknowledge(listen->feed.worker->engine, listen->feed.stream, NULL);
     tdg__feed_attach(&listen->feed, listen->feed.outlet);
@@ -228,7 +228,7 @@ static const char *honoured_as(const tdg__listen_stream_t *listen,
 }
 
 /* What a listen asks for, with its wishes. */
-struct asked {
+struct requested {
     tdg__sub_opts_t opts;
     int filter_status; /* what is wrong with the filter, for every URI; 0: nothing */
     json_t *fresh; /* an object whose keys are URIs that the cursor does not hold for, or
@@ -238,12 +238,12 @@ struct asked {
 /* Of the wishes only those about what was missed are for lists, the cursor unless it does
  * not hold (`fresh`). */
 static int honour_list(tdg__listen_stream_t *listen, tdg__target_t list, bool fresh,
-                       const struct asked *asked, bool *ret) {
-    tdg__sub_opts_t opts = {.cursor = asked->opts.cursor,
-                            .since_ms = asked->opts.since_ms};
+                       const struct requested *requested, bool *ret) {
+    tdg__sub_opts_t opts = {.cursor = requested->opts.cursor,
+                            .since_ms = requested->opts.since_ms};
     tdg__subscribed_t subscribed;
 
-    opts.has_cursor = asked->opts.has_cursor && !fresh;
+    opts.has_cursor = requested->opts.has_cursor && !fresh;
     if (tdg__feed_subscribe(&listen->feed, &list, &opts, &subscribed) < 0)
         return 0;
     tdg__trace_subscribed(&listen->feed, &list);
@@ -264,10 +264,10 @@ static int leave_out_uri(tdg__listen_stream_t *listen, const char *uri, int code
 /* Subscribes to one URI, or leaves it out. Returns 0, or an error that is the client's
  * fault or ours. */
 static int honour_uri(tdg__listen_stream_t *listen, json_t *uri,
-                      const struct asked *asked) {
+                      const struct requested *requested) {
     tdg__worker_t *worker = listen->feed.worker;
     tdg__engine_t *engine = worker->engine;
-    tdg__sub_opts_t opts = asked->opts;
+    tdg__sub_opts_t opts = requested->opts;
     tdg__subscribed_t subscribed = {TDG__NOT_SUBSCRIBED, true};
     tdg__resolved_t resolved;
 
@@ -277,12 +277,12 @@ static int honour_uri(tdg__listen_stream_t *listen, json_t *uri,
         return rv == TDG_ENOMEM ? rv : leave_out_uri(listen, json_string_value(uri), rv);
     }
 
-    opts.has_cursor = asked->opts.has_cursor &&
-                      json_object_get(asked->fresh, json_string_value(uri)) == NULL;
+    opts.has_cursor = requested->opts.has_cursor &&
+                      json_object_get(requested->fresh, json_string_value(uri)) == NULL;
     bool again = tdg__engine_state(engine, listen->feed.stream, &resolved.target) !=
                  TDG__NOT_SUBSCRIBED;
-    if (!again && asked->filter_status < 0) {
-        rv = asked->filter_status;
+    if (!again && requested->filter_status < 0) {
+        rv = requested->filter_status;
         tdg__trace_refused(&listen->feed, &resolved.target, rv);
     } else if (!again) {
         rv = tdg__feed_subscribe(&listen->feed, &resolved.target, &opts, &subscribed);
@@ -305,7 +305,7 @@ static int honour_uri(tdg__listen_stream_t *listen, json_t *uri,
 
 /* Of the lists those that the server advertises. */
 static int honour_lists(tdg__listen_stream_t *listen, const tdg__mcp_request_t *request,
-                        const struct asked *asked) {
+                        const struct requested *requested) {
     const tdg__listen_filter_t *wanted = &request->listen,
                                *fresh = &request->wishes.fresh;
     tdg__server_info_t info;
@@ -328,7 +328,7 @@ static int honour_lists(tdg__listen_stream_t *listen, const tdg__mcp_request_t *
         if (!lists[i].wanted)
             continue;
         if (info.list_changed && lists[i].offered)
-            rv = honour_list(listen, list, lists[i].fresh, asked, lists[i].honoured);
+            rv = honour_list(listen, list, lists[i].fresh, requested, lists[i].honoured);
         else
             tdg__trace_refused_why(&listen->feed, &list,
                                    info.list_changed ? "the server has none"
@@ -337,22 +337,23 @@ static int honour_lists(tdg__listen_stream_t *listen, const tdg__mcp_request_t *
     return rv;
 }
 
-static int honour_asked(tdg__listen_stream_t *listen, const tdg__mcp_request_t *request,
-                        const struct asked *asked) {
+static int honour_requested(tdg__listen_stream_t *listen,
+                            const tdg__mcp_request_t *request,
+                            const struct requested *requested) {
     const json_t *uris = request->listen.uris;
     tdg__server_info_t info;
     json_t *uri;
     size_t i;
 
-    int rv = honour_lists(listen, request, asked);
+    int rv = honour_lists(listen, request, requested);
     tdg__server_describe(listen->feed.worker->server, &info);
     if (rv == 0 && !info.subscribe)
         tdg__trace_refused_uris(&listen->feed, uris, "subscriptions are off");
     if (rv < 0 || uris == NULL || !info.subscribe)
         return rv;
-    listen->asked_uris = true;
+    listen->requested_uris = true;
     json_array_foreach(uris, i, uri) {
-        rv = honour_uri(listen, uri, asked);
+        rv = honour_uri(listen, uri, requested);
         if (rv < 0)
             break;
     }
@@ -379,21 +380,21 @@ static int honour_all(tdg__listen_stream_t *listen, const tdg__mcp_request_t *re
                       tdg__parse_error_t *why) {
     tdg__hub_t *hub = listen->feed.worker->server->hub;
     tdg__engine_t *engine = listen->feed.worker->engine;
-    struct asked asked;
+    struct requested requested;
 
     listen->had_cursor = request->wishes.cursor != NULL;
-    tdg__wishes_to_opts(&request->wishes, why, &asked.opts);
-    asked.opts.cursor = tdg__hub_known_cursor(hub, asked.opts.cursor);
-    listen->resumed = asked.opts.cursor.epoch == tdg__hub_epoch(hub);
+    tdg__wishes_to_opts(&request->wishes, why, &requested.opts);
+    requested.opts.cursor = tdg__hub_known_cursor(hub, requested.opts.cursor);
+    listen->resumed = requested.opts.cursor.epoch == tdg__hub_epoch(hub);
     /* Parsed once, whatever the number of URIs: a filter may cost as much as hundreds. */
-    asked.filter_status =
-        tdg__engine_filter_get(engine, asked.opts.filter, why, &asked.opts.shared);
-    asked.opts.filter = NULL;
-    int rv = make_set(request->wishes.fresh.uris, &asked.fresh);
+    requested.filter_status = tdg__engine_filter_get(engine, requested.opts.filter, why,
+                                                     &requested.opts.shared);
+    requested.opts.filter = NULL;
+    int rv = make_set(request->wishes.fresh.uris, &requested.fresh);
     if (rv == 0)
-        rv = honour_asked(listen, request, &asked);
-    json_decref(asked.fresh);
-    tdg__engine_filter_unref(engine, asked.opts.shared);
+        rv = honour_requested(listen, request, &requested);
+    json_decref(requested.fresh);
+    tdg__engine_filter_unref(engine, requested.opts.shared);
     return rv;
 }
 
@@ -422,7 +423,7 @@ static void leave_out(tdg__listen_stream_t *listen, const tdg__target_t *target,
 
 /* A subscription may settle twice: first its watcher takes too long, which counts as
  * armed, later it fails. Before the acknowledgement such a target is left out; after it
- * the listen ends, so that the client comes back and learns what it can have. */
+ * the listen ends, so that the client reconnects and gets a new acknowledgement. */
 static void feed_settled(tdg__feed_t *feed, const tdg__target_t *target, int status,
                          bool resumed) {
     tdg__listen_stream_t *listen = listen_of(feed);
@@ -514,7 +515,7 @@ static tdg__listen_stream_t *create(const tdg__listen_opts_t *opts,
     listen->refused = json_object();
     if (listen->honoured == NULL || listen->waiting == NULL || listen->refused == NULL ||
         tdg__feed_open(&listen->feed, opts->worker, &feed_ops) < 0) {
-        forget_asked(listen);
+        forget_requested(listen);
         tdg__free(listen);
         return NULL;
     }

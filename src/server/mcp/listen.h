@@ -58,10 +58,11 @@ void tdg__listen_refuse(tdg__rpc_error_t *error);
 void tdg__listen_drained(tdg__listen_stream_t *listen);
 bool tdg__listen_has_more(const tdg__listen_stream_t *listen);
 
-/* The client has cancelled, or left: silence from now on, and `over` is not called. */
+/* The client has cancelled, or disconnected: nothing more is written, and `over` is not
+ * called. */
 void tdg__listen_cancel(tdg__listen_stream_t *listen);
 
-/* Ends it from our side, with the result that completes it. */
+/* Ends it from the server's side, with the result that completes it. */
 void tdg__listen_complete(tdg__listen_stream_t *listen);
 
 /* ---- Those of one owner ------------------------------------------------- */

@@ -3,6 +3,7 @@
  * The methods that only need the catalogue. Each handler answers the call, or hands it to
  * a callback of the application, which answers now or later: after that the call must not
  * be touched. Callbacks run without a lock. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -335,6 +336,7 @@ static bool is_advertised(const tdg__call_t *call, enum needs needs) {
 bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
                       const char *(*find_header)(void *user, const char *name),
                       void *user) {
+    assert(request->method < TDG__M_COUNT && tdg__call_channel(call) != NULL);
     const struct handler *handler = &handlers[request->method];
     const struct headers headers = {find_header, user};
     tdg__rpc_error_t error;

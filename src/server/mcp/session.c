@@ -45,6 +45,7 @@ void tdg__sessions_destroy(tdg__sessions_t *sessions) {
         return;
     while (sessions->by_age.first != 0)
         tdg__session_destroy(tdg__pool_get(&sessions->pool, sessions->by_age.first));
+    assert(sessions->pool.count == 0 && sessions->fresh.first == 0);
     tdg__map_done(&sessions->by_id);
     tdg__pool_done(&sessions->pool);
     tdg__free(sessions);
@@ -119,7 +120,7 @@ static tdg__census_t *census_of(const tdg__sessions_t *sessions) {
     return sessions->worker->server->census;
 }
 
-/* An honest client says notifications/initialized as soon as initialize is answered; a
+/* An honest client sends notifications/initialized as soon as initialize is answered; a
  * stream or a request before that proves nothing. */
 static tdg__standing_t standing_of(const tdg__session_t *session) {
     if (!session->initialised)
@@ -150,6 +151,7 @@ static void remove_fresh(tdg__sessions_t *sessions, tdg__session_t *session) {
 }
 
 void tdg__session_initialised(tdg__session_t *session) {
+    assert(!session->initialised && session->version != TDG__V_UNKNOWN);
     session->initialised = true;
     remove_fresh(session->feed.worker->sessions, session);
     update_standing(session);
@@ -296,7 +298,7 @@ void tdg__session_destroy(tdg__session_t *session) {
 
     if (session->ending)
         return;
-    session->ending = true; /* what is closed below must not come back here */
+    session->ending = true; /* what is closed below must not get here again */
     tdg__map_remove(&sessions->by_id, hash_id(sessions, session->id), session->number);
     tdg__list_remove(&sessions->by_age, &sessions->pool, offsetof(tdg__session_t, by_age),
                      session->number);
@@ -316,7 +318,7 @@ void tdg__session_touch(tdg__session_t *session) {
     tdg__sessions_t *sessions = session->feed.worker->sessions;
     size_t offset = offsetof(tdg__session_t, by_age);
 
-    if (session->ending) /* it is in no list any more */
+    if (session->ending) /* it is in no list */
         return;
     session->used_ms = tdg__worker_now(session->feed.worker);
     if (sessions->by_age.last == session->number)
@@ -329,9 +331,9 @@ static bool in_use(const tdg__session_t *session) {
     return session->ops->in_use == NULL || session->ops->in_use(session);
 }
 
-/* Some clients never say notifications/initialized and go on all the same: they stay as
- * long as they do something and nobody needs their place. Each is looked at once per
- * time-out. */
+/* Some clients never send notifications/initialized and go on all the same: they stay as
+ * long as they do something and no new session needs their place. Each is looked at once
+ * per time-out. */
 static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
     int64_t patience_ms = sessions->worker->server->opts.handshake_timeout_ms;
 
@@ -351,7 +353,7 @@ static void expire_fresh(tdg__sessions_t *sessions, int64_t now_ms) {
 }
 
 /* The engine drops the subscriptions of a stream that it ends, also those that are not
- * settled. A session without an open stream does not hear of it; the subscribes that wait
+ * settled. A session without an open stream does not notice; the subscribes that wait
  * would keep it in use for ever. */
 static void refuse_ended(tdg__sessions_t *sessions) {
     tdg__engine_t *engine = sessions->worker->engine;
@@ -413,6 +415,7 @@ void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
     bool complete;
 
+    assert(!session->ending && session->feed.stream != 0);
     if (session->owes)
         cursor = tdg__cursor_lower(cursor, session->owed);
 

@@ -118,10 +118,10 @@ void tdg__session_destroy(tdg__session_t *session);
 
 tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id);
 
-/* Its client has made a request other than initialize, or opened a stream. */
+/* The client has made a request other than initialize, or opened a stream. */
 void tdg__session_came_back(tdg__session_t *session);
 
-/* Its client has said notifications/initialized. */
+/* The client has sent notifications/initialized. */
 void tdg__session_initialised(tdg__session_t *session);
 
 /* It is in use: its idle time begins anew. */
@@ -131,9 +131,8 @@ void tdg__session_touch(tdg__session_t *session);
  * the handshake in time. */
 void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms);
 
-/* Goes back to an older cursor: what was written after it is reported again. Returns 0 or
- * an error (TDG_EENDED: not all of it can be named any more), and the session has to go
- * then. */
+/* Rewinds to an older cursor: what was written after it is notified again. Returns 0 or
+ * an error (TDG_EENDED: not all of it can be named), and the session has to go then. */
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor);
 
 /* ---- legacy.c ----------------------------------------------------------- */
@@ -145,7 +144,7 @@ void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,
 /* The unanswered call of this id, anywhere in the session. */
 tdg__call_t *tdg__session_call(tdg__session_t *session, const char *id);
 
-/* The client does not want the answer of this call any more. */
+/* The client has cancelled this call. */
 void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call);
 
 /* Frees what waits; the session goes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a client may subscribe to: from the text it sent to a target of the engine, and
- * from its wishes to the engine's options. Used by both eras. */
+ * From the text that a client sends to a target of the engine, and from its wishes to the
+ * engine's options. Used by both eras. */
 #ifndef TDG_SERVER_TARGET_H
 #define TDG_SERVER_TARGET_H
 
@@ -38,8 +38,8 @@ void tdg__resolved_done(tdg__resolved_t *resolved);
 void tdg__wishes_to_opts(const tdg__wishes_t *wishes, tdg__parse_error_t *error,
                          tdg__sub_opts_t *ret);
 
-/* Whether the client's own wishes are to blame for an error of tdg__engine_subscribe(),
- * so that it gets -32602: fills in *error then, unless NULL. */
+/* Whether the client's own wishes caused an error of tdg__engine_subscribe(), so that it
+ * gets -32602: fills in *error then, unless NULL. */
 bool tdg__wishes_blamed(int code, const tdg__parse_error_t *why, tdg__rpc_error_t *error);
 
 #endif
