@@ -23,7 +23,7 @@ export function test(name, problem) {
     appendFileSync(process.env.TDG_TALLY, problem ? '0 1 0\n' : '1 0 0\n');
   }
   if (problem) failures++;
-  console.log(problem ? `not ok - ${name}\n  ${problem}` : `ok - ${name}`);
+  console.log(problem ? `not ok - ${name}\n${String(problem).replace(/^/gm, '# ')}` : `ok - ${name}`);
 }
 
 // Runs the suite. Returns its exit code and what it printed.

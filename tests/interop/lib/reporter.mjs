@@ -10,10 +10,10 @@ function count(passed, failed, skipped) {
   if (tally) appendFileSync(tally, `${passed} ${failed} ${skipped}\n`);
 }
 
-// What went wrong, in as few lines as say it.
+// What went wrong, in as few lines as say it; scripts/test shows those that begin with "# ".
 function reason(error) {
   const cause = error?.cause ?? error;
-  return String(cause?.stack ?? cause?.message ?? cause).replace(/^/gm, '  ');
+  return String(cause?.stack ?? cause?.message ?? cause).replace(/^/gm, '# ');
 }
 
 export default async function* report(events) {
