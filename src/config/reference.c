@@ -110,7 +110,7 @@ static void markdown_heading(const char *name, const char *help, tdg__text_t *ou
 }
 
 static void markdown_begin(tdg__text_t *out) {
-    tdg__text_put(out, "\n| option | value | default | what it is for |\n"
+    tdg__text_put(out, "\n| option | value | default | purpose |\n"
                        "|---|---|---|---|\n");
 }
 

@@ -121,7 +121,7 @@ static void as_markdown(void **state) {
 
     (void)state;
     assert_has(text, "\n### resources: files\n\nFolders.\n\n"
-                     "| option | value | default | what it is for |\n|---|---|---|---|\n"
+                     "| option | value | default | purpose |\n|---|---|---|---|\n"
                      "| `files` | path | required | A folder. Example: `docs` |\n"
                      "| `include` | text or list of texts |  | Only these. `*` is any "
                      "\\| all. Example: `[\"*.md\"]` |\n");
