@@ -111,14 +111,13 @@ static void put_example_entry(const tdg__section_t *kind, tdg__text_t *out) {
 
 void tdg__starter_write(const tdg__option_t *common, const tdg__section_t *kinds,
                         tdg__text_t *out) {
-    static const char begin[] = "# What tidings serves. `tidings check` shows whether "
-                                "this file is right and what\n"
-                                "# it would serve; `tidings help config` and "
-                                "tidings.yaml(5) explain everything.\n"
-                                "#\n"
-                                "# A # directly before a name switches an option off: "
-                                "take it away to use it. What\n"
-                                "# is written there is an example, or the default.\n";
+    static const char begin[] =
+        "# The config of tidings. `tidings check` lists mistakes in this file and shows\n"
+        "# what it would serve; `tidings help config` and tidings.yaml(5) describe all\n"
+        "# options.\n"
+        "#\n"
+        "# A # directly before a name switches an option off: remove it to set the\n"
+        "# option. The value is an example, or the default.\n";
 
     tdg__text_put(out, begin);
     for (const tdg__section_t *part = tdg__config_sections; part->name != NULL; part++)
