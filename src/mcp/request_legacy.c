@@ -10,36 +10,28 @@
 
 #include "mcp/request_params.h"
 
-static int read_initialize(json_t *params, tdg__mcp_request_t *ret,
+static void read_initialize(json_t *params, tdg__mcp_request_t *ret,
+                            tdg__rpc_error_t *error) {
+    const tdg__place_t place = {params, "params"};
+
+    ret->requested_version =
+        tdg__param_string(&place, "protocolVersion", TDG__REQUIRED, error);
+    ret->client_capabilities =
+        tdg__param_object(&place, "capabilities", TDG__REQUIRED, error).object;
+    tdg__param_client(&place, "clientInfo", TDG__REQUIRED, ret, error);
+}
+
+static void read_subscribe(json_t *params, tdg__mcp_request_t *ret,
+                           tdg__rpc_error_t *error) {
+    tdg__read_uri(params, ret, error);
+    tdg__read_wishes(params, ret, error);
+}
+
+static void read_set_level(json_t *params, tdg__mcp_request_t *ret,
                            tdg__rpc_error_t *error) {
     const tdg__place_t place = {params, "params"};
-    json_t *capabilities = NULL;
-    int rv;
 
-    rv = tdg__param_string(&place, "protocolVersion", TDG__REQUIRED,
-                           &ret->requested_version, error);
-    if (rv < 0)
-        return rv;
-
-    rv = tdg__param_object(&place, "capabilities", TDG__REQUIRED, &capabilities, error);
-    if (rv < 0)
-        return rv;
-    ret->client_capabilities = capabilities;
-    return tdg__param_client(&place, "clientInfo", TDG__REQUIRED, ret, error);
-}
-
-static int read_subscribe(json_t *params, tdg__mcp_request_t *ret,
-                          tdg__rpc_error_t *error) {
-    int rv = tdg__read_uri(params, ret, error);
-
-    return rv < 0 ? rv : tdg__read_wishes(params, ret, error);
-}
-
-static int read_set_level(json_t *params, tdg__mcp_request_t *ret,
-                          tdg__rpc_error_t *error) {
-    const tdg__place_t place = {params, "params"};
-
-    return tdg__param_level(&place, "level", TDG__REQUIRED, &ret->level, error);
+    ret->level = tdg__param_level(&place, "level", TDG__REQUIRED, error);
 }
 
 static const tdg__method_row_t methods[] = {
@@ -61,10 +53,9 @@ static const tdg__method_row_t methods[] = {
 int tdg__mcp_read_legacy(const tdg__rpc_message_t *message, tdg__version_t version,
                          tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
     const tdg__method_row_t *row;
-    json_t *meta;
-    int rv;
 
     assert(message->kind != TDG__RPC_RESPONSE && !tdg__version_modern(version));
+    *error = (tdg__rpc_error_t){0};
     tdg__request_init(ret, message, version);
     if (message->kind == TDG__RPC_NOTIFICATION) {
         tdg__read_notification(message, ret);
@@ -73,18 +64,20 @@ int tdg__mcp_read_legacy(const tdg__rpc_message_t *message, tdg__version_t versi
 
     row =
         tdg__method_find(methods, sizeof(methods) / sizeof(methods[0]), message->method);
-    if (row == NULL)
-        return tdg__method_unknown(message->method, error);
+    if (row == NULL) {
+        tdg__method_unknown(message->method, error);
+        return TDG_EINVAL;
+    }
     if (version == TDG__V_UNKNOWN && !(row->flags & TDG__EARLY)) {
         tdg__rpc_error_set(error, TDG__RPC_NOT_INITIALISED, NULL,
                            "Not initialized: send initialize first");
         return TDG_EINVAL;
     }
 
-    rv = tdg__read_meta(message->params, ret, &meta, error);
-    if (rv < 0)
-        return rv;
-
-    ret->method = row->method;
-    return row->read != NULL ? row->read(message->params, ret, error) : 0;
+    tdg__read_meta(message->params, ret, error);
+    if (error->code == 0)
+        ret->method = row->method;
+    if (row->read != NULL)
+        row->read(message->params, ret, error);
+    return error->code != 0 ? TDG_EINVAL : 0;
 }

@@ -13,20 +13,14 @@
 
 #define META "io.modelcontextprotocol/"
 
-static int read_listen(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
+static void read_listen(json_t *params, tdg__mcp_request_t *ret,
+                        tdg__rpc_error_t *error) {
     const tdg__place_t place = {params, "params"};
-    tdg__place_t wanted = {.name = "notifications"};
-    json_t *object = NULL;
-    int rv;
+    const tdg__place_t wanted =
+        tdg__param_object(&place, "notifications", TDG__REQUIRED, error);
 
-    rv = tdg__param_object(&place, "notifications", TDG__REQUIRED, &object, error);
-    if (rv < 0)
-        return rv;
-    wanted.object = object;
-    rv = tdg__param_filter(&wanted, &ret->listen, error);
-    if (rv < 0)
-        return rv;
-    return tdg__read_wishes(params, ret, error);
+    ret->listen = tdg__param_filter(&wanted, error);
+    tdg__read_wishes(params, ret, error);
 }
 
 static const tdg__method_row_t methods[] = {
@@ -58,8 +52,8 @@ bool tdg__mcp_is_modern(const tdg__rpc_message_t *message) {
            strcmp(method, tdg__method_name(TDG__M_LISTEN)) == 0;
 }
 
-static int refuse_version(const char *requested, bool legacy_too,
-                          tdg__rpc_error_t *error) {
+static void refuse_version(const char *requested, bool legacy_too,
+                           tdg__rpc_error_t *error) {
     int oldest = legacy_too ? TDG__V_UNKNOWN + 1 : TDG__V_MODERN;
     json_t *supported = json_array(), *data;
 
@@ -77,63 +71,48 @@ static int refuse_version(const char *requested, bool legacy_too,
     else
         tdg__rpc_error_set(error, TDG__RPC_UNSUPPORTED_VERSION, data,
                            "Unsupported protocol version");
-    return TDG_EINVAL;
 }
 
 /* The fields that every request has. */
-static int read_fields(json_t *params, bool legacy_too, tdg__mcp_request_t *ret,
-                       tdg__rpc_error_t *error) {
-    tdg__place_t place = {.name = "_meta"};
-    json_t *meta = NULL, *capabilities = NULL;
-    const char *version = NULL;
-    int rv;
+static void read_fields(json_t *params, bool legacy_too, tdg__mcp_request_t *ret,
+                        tdg__rpc_error_t *error) {
+    const tdg__place_t meta = tdg__read_meta(params, ret, error);
+    const char *version =
+        tdg__param_string(&meta, META "protocolVersion", TDG__REQUIRED, error);
 
-    rv = tdg__read_meta(params, ret, &meta, error);
-    if (rv < 0)
-        return rv;
-    place.object = meta;
-
-    rv =
-        tdg__param_string(&place, META "protocolVersion", TDG__REQUIRED, &version, error);
-    if (rv < 0)
-        return rv;
-    if (tdg__version_from_text(version) != TDG__V_MODERN)
-        return refuse_version(version, legacy_too, error);
-
-    rv = tdg__param_object(&place, META "clientCapabilities", TDG__REQUIRED,
-                           &capabilities, error);
-    if (rv < 0)
-        return rv;
-    ret->client_capabilities = capabilities;
-
-    rv = tdg__param_client(&place, META "clientInfo", TDG__OPTIONAL, ret, error);
-    if (rv < 0)
-        return rv;
-    return tdg__param_level(&place, META "logLevel", TDG__OPTIONAL, &ret->log_level,
-                            error);
+    if (error->code == 0 && tdg__version_from_text(version) != TDG__V_MODERN)
+        refuse_version(version, legacy_too, error);
+    ret->client_capabilities =
+        tdg__param_object(&meta, META "clientCapabilities", TDG__REQUIRED, error).object;
+    tdg__param_client(&meta, META "clientInfo", TDG__OPTIONAL, ret, error);
+    ret->log_level = tdg__param_level(&meta, META "logLevel", TDG__OPTIONAL, error);
 }
 
 int tdg__mcp_read_modern(const tdg__rpc_message_t *message, bool legacy_too,
                          tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
     const tdg__method_row_t *row;
-    int rv;
 
     assert(message->kind != TDG__RPC_RESPONSE);
+    *error = (tdg__rpc_error_t){0};
     tdg__request_init(ret, message, TDG__V_MODERN);
     if (message->kind == TDG__RPC_NOTIFICATION) {
         tdg__read_notification(message, ret);
         return 0;
     }
 
-    rv = read_fields(message->params, legacy_too, ret, error);
-    if (rv < 0)
-        return rv;
+    read_fields(message->params, legacy_too, ret, error);
+    if (error->code != 0)
+        return TDG_EINVAL;
 
     row =
         tdg__method_find(methods, sizeof(methods) / sizeof(methods[0]), message->method);
-    if (row == NULL)
-        return tdg__method_unknown(message->method, error);
+    if (row == NULL) {
+        tdg__method_unknown(message->method, error);
+        return TDG_EINVAL;
+    }
 
     ret->method = row->method;
-    return row->read != NULL ? row->read(message->params, ret, error) : 0;
+    if (row->read != NULL)
+        row->read(message->params, ret, error);
+    return error->code != 0 ? TDG_EINVAL : 0;
 }

@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-#include <tidings/error.h>
-
 enum { MAX_CURSOR = 64, MAX_MS = 24 * 60 * 60 * 1000 };
 
 static const char prefix[] = "dev.tidings/";
@@ -33,69 +31,51 @@ static const struct time_option {
     {"rateLimitMs", offsetof(tdg__wishes_t, rate_limit_ms), false},
 };
 
-static int read_ms(const json_t *value, const char *where, const char *name, int64_t *ret,
-                   tdg__rpc_error_t *error) {
+static void read_ms(const json_t *value, const char *where, const char *name,
+                    int64_t *ret, tdg__rpc_error_t *error) {
     json_int_t ms = json_integer_value(value);
 
     if (!json_is_integer(value) || ms < 0 || ms > MAX_MS)
-        return tdg__param_fail(error, "%s%s must be a whole number from 0 to %d", where,
-                               name, MAX_MS);
-    *ret = ms;
-    return 0;
+        tdg__param_fail(error, "%s%s must be a whole number from 0 to %d", where, name,
+                        MAX_MS);
+    else
+        *ret = ms;
 }
 
-static int read_priority(const json_t *value, int *ret, tdg__rpc_error_t *error) {
-    json_int_t priority = json_integer_value(value);
-
-    if (!json_is_integer(value) || priority < -1 || priority > 1)
-        return tdg__param_fail(error, "priority must be -1, 0 or 1");
-    *ret = (int)priority;
-    return 0;
-}
-
-static int read_filter(const json_t *value, const json_t **ret, tdg__rpc_error_t *error) {
-    if (!json_is_object(value))
-        return tdg__param_fail(error, "filter must be an object");
-    *ret = value;
-    return 0;
-}
-
-static int read_await_creation(const json_t *value, bool *ret, tdg__rpc_error_t *error) {
-    if (!json_is_boolean(value))
-        return tdg__param_fail(error, "awaitCreation must be true or false");
-    *ret = json_is_true(value);
-    return 0;
-}
-
-static int read_option(const char *name, const json_t *value, tdg__wishes_t *ret,
-                       tdg__rpc_error_t *error) {
-    int64_t *ms;
+static void read_option(const char *name, const json_t *value, tdg__wishes_t *ret,
+                        tdg__rpc_error_t *error) {
+    json_int_t number = json_integer_value(value);
 
     for (size_t i = 0; i < sizeof(time_options) / sizeof(time_options[0]); i++) {
         if (strcmp(name, time_options[i].name) == 0) {
-            ms = (int64_t *)(void *)((char *)ret + time_options[i].offset);
-            return read_ms(value, "", name, ms, error);
+            read_ms(value, "", name,
+                    (int64_t *)(void *)((char *)ret + time_options[i].offset), error);
+            return;
         }
     }
-    if (strcmp(name, "filter") == 0)
-        return read_filter(value, &ret->filter, error);
-    if (strcmp(name, "priority") == 0)
-        return read_priority(value, &ret->priority, error);
-    if (strcmp(name, "awaitCreation") == 0)
-        return read_await_creation(value, &ret->await_creation, error);
-    return tdg__param_fail(error, "unknown option: %s", name);
+    if (strcmp(name, "filter") == 0) {
+        if (!json_is_object(value))
+            tdg__param_fail(error, "filter must be an object");
+        ret->filter = value;
+    } else if (strcmp(name, "priority") == 0) {
+        if (!json_is_integer(value) || number < -1 || number > 1)
+            tdg__param_fail(error, "priority must be -1, 0 or 1");
+        ret->priority = (int)number;
+    } else if (strcmp(name, "awaitCreation") == 0) {
+        if (!json_is_boolean(value))
+            tdg__param_fail(error, "awaitCreation must be true or false");
+        ret->await_creation = json_is_true(value);
+    } else {
+        tdg__param_fail(error, "unknown option: %s", name);
+    }
 }
 
-static int read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *error) {
+static void read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *error) {
     const json_t *value;
     const char *name;
-    int rv, windows = 0;
+    int windows = 0;
 
-    json_object_foreach(options, name, value) {
-        rv = read_option(name, value, ret, error);
-        if (rv < 0)
-            return rv;
-    }
+    json_object_foreach(options, name, value) read_option(name, value, ret, error);
 
     for (size_t i = 0; i < sizeof(time_options) / sizeof(time_options[0]); i++) {
         if (time_options[i].window &&
@@ -103,54 +83,27 @@ static int read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *e
             windows++;
     }
     if (windows > 1)
-        return tdg__param_fail(error,
-                               "only one of batchMs, debounceMs and throttleMs can "
+        tdg__param_fail(error, "only one of batchMs, debounceMs and throttleMs can "
                                "be chosen");
-    return 0;
 }
 
-static int read_fresh(const tdg__place_t *meta, tdg__listen_filter_t *ret,
-                      tdg__rpc_error_t *error) {
-    tdg__place_t fresh = {.name = "dev.tidings/fresh"};
-    json_t *object = NULL;
-    int rv;
-
-    rv = tdg__param_object(meta, fresh.name, TDG__OPTIONAL, &object, error);
-    if (rv < 0 || object == NULL)
-        return rv;
-    fresh.object = object;
-    return tdg__param_filter(&fresh, ret, error);
-}
-
-int tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
+void tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
     const tdg__place_t meta = {json_object_get(params, "_meta"), "_meta"};
     const json_t *since = json_object_get(meta.object, "dev.tidings/sinceMs");
     tdg__wishes_t *wishes = &ret->wishes;
-    json_t *options = NULL;
-    int rv;
 
-    rv = tdg__param_string(&meta, "dev.tidings/cursor", TDG__OPTIONAL, &wishes->cursor,
-                           error);
-    if (rv < 0)
-        return rv;
+    wishes->cursor = tdg__param_string(&meta, "dev.tidings/cursor", TDG__OPTIONAL, error);
     if (wishes->cursor != NULL && strlen(wishes->cursor) > MAX_CURSOR)
-        return tdg__param_fail(error, "%scursor is longer than %d bytes", prefix,
-                               MAX_CURSOR);
+        tdg__param_fail(error, "%scursor is longer than %d bytes", prefix, MAX_CURSOR);
 
-    rv = read_fresh(&meta, &wishes->fresh, error);
-    if (rv < 0)
-        return rv;
+    const tdg__place_t fresh =
+        tdg__param_object(&meta, "dev.tidings/fresh", TDG__OPTIONAL, error);
+    wishes->fresh = tdg__param_filter(&fresh, error);
+    if (since != NULL)
+        read_ms(since, prefix, "sinceMs", &wishes->since_ms, error);
 
-    if (since != NULL) {
-        rv = read_ms(since, prefix, "sinceMs", &wishes->since_ms, error);
-        if (rv < 0)
-            return rv;
-    }
-
-    rv = tdg__param_object(&meta, "dev.tidings/options", TDG__OPTIONAL, &options, error);
-    if (rv < 0)
-        return rv;
-
-    wishes->any = wishes->cursor != NULL || since != NULL || options != NULL;
-    return read_options(options, wishes, error);
+    const tdg__place_t options =
+        tdg__param_object(&meta, "dev.tidings/options", TDG__OPTIONAL, error);
+    wishes->any = wishes->cursor != NULL || since != NULL || options.object != NULL;
+    read_options(options.object, wishes, error);
 }
