@@ -384,9 +384,10 @@ static void hot_change(const bench_round_t *round, struct world *world,
 
 static void hot_limited(const bench_round_t *round, struct world *world,
                         const tdg__target_t *uri) {
+    const tdg__settings_t limited = {.rate_limit_ms = LIMIT_MS}, none = {0};
     struct watch watch = {0};
 
-    bench_check(tdg__engine_set_rate_limit(world->engine, uri, LIMIT_MS), "rate limit");
+    bench_check(tdg__engine_configure(world->engine, uri, &limited), "rate limit");
     for (size_t i = 0; i < cycles(round, world->n); i++) {
         uint64_t number;
 
@@ -406,8 +407,7 @@ static void hot_limited(const bench_round_t *round, struct world *world,
         map_drain(world);
         stop_map(&watch);
     }
-    bench_check(tdg__engine_set_rate_limit(world->engine, uri, TDG__RATE_INHERIT),
-                "rate limit");
+    bench_check(tdg__engine_configure(world->engine, uri, &none), "rate limit");
     add_sample(round, HOT_LIMITED, &watch);
 }
 

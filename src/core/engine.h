@@ -415,9 +415,13 @@ int tdg__engine_set_defaults(tdg__engine_t *engine, const tdg__settings_t *setti
 int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,
                           const tdg__settings_t *settings);
 
-/* As configure, for the rate limit alone: ms, TDG__RATE_OFF or TDG__RATE_INHERIT. */
-int tdg__engine_set_rate_limit(tdg__engine_t *engine, const tdg__target_t *target,
-                               int32_t rate_limit_ms);
+/* What is configured for exactly this target; all zero: nothing. */
+tdg__settings_t tdg__engine_configured(const tdg__engine_t *engine,
+                                       const tdg__target_t *target);
+
+/* Configures every target as in another engine. Returns 0, or as configure: then some are
+ * configured. */
+int tdg__engine_configure_as(tdg__engine_t *engine, const tdg__engine_t *other);
 
 /* ---- Introspection ------------------------------------------------------ */
 

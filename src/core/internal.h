@@ -232,6 +232,7 @@ struct tdg__shared_filter {
 struct config {
     uint32_t hash;
     uint32_t order;
+    tdg__link_t by_order;
     char *name;
     uint32_t len;
     uint8_t kind;
@@ -284,7 +285,8 @@ struct tdg__engine {
     tdg__map_t resource_map, template_map, pair_map, group_map, filter_map, config_map;
     tdg__template_index_t *template_index, *config_index;
     uint32_t config_order;
-    bool has_floor; /* one was configured at some time */
+    tdg__list_t configured; /* by order */
+    bool has_floor;         /* one was configured at some time */
     tdg__heap_t timers;
     tdg__bitset_t ready;
     uint32_t first_doomed; /* streams to be ended for TDG_EPENDING */

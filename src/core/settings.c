@@ -14,6 +14,8 @@
 
 enum { DEFAULT_BATCH_MS = 100, DEFAULT_RATE_LIMIT_MS = 1000, LONGEST_IN_WINDOWS = 10 };
 
+#define BY_ORDER offsetof(struct config, by_order)
+
 static struct config *config_at(const tdg__engine_t *engine, uint32_t id) {
     return tdg__pool_get(&engine->configs, id);
 }
@@ -248,6 +250,7 @@ static int create_config(tdg__engine_t *engine, const tdg__target_t *target,
     config->hash = hash;
     config->order = engine->config_order++;
     tdg__map_insert(&engine->config_map, hash, id);
+    tdg__list_append(&engine->configured, &engine->configs, BY_ORDER, id);
     *ret = id;
     return 0;
 
@@ -267,6 +270,7 @@ static void destroy_config(tdg__engine_t *engine, uint32_t id) {
     if (config->parsed != NULL)
         tdg__template_index_remove(engine->config_index, config->parsed, id);
     tdg__map_remove(&engine->config_map, config->hash, id);
+    tdg__list_remove(&engine->configured, &engine->configs, BY_ORDER, id);
     tdg__template_destroy(config->parsed);
     tdg__free(config->name);
     tdg__pool_free(&engine->configs, id);
@@ -328,18 +332,25 @@ int tdg__engine_configure(tdg__engine_t *engine, const tdg__target_t *target,
     return 0;
 }
 
-int tdg__engine_set_rate_limit(tdg__engine_t *engine, const tdg__target_t *target,
-                               int32_t rate_limit_ms) {
-    tdg__settings_t settings = {0};
-    uint32_t hash, id;
+tdg__settings_t tdg__engine_configured(const tdg__engine_t *engine,
+                                       const tdg__target_t *target) {
+    uint32_t hash;
+    uint32_t id = tdg__target_valid(target) ? find_config(engine, target, &hash) : 0;
 
-    if (!tdg__target_valid(target))
-        return TDG_EINVAL;
-    id = find_config(engine, target, &hash);
-    if (id != 0)
-        settings = config_at(engine, id)->settings;
-    settings.rate_limit_ms = rate_limit_ms;
-    return tdg__engine_configure(engine, target, &settings);
+    return *configured(engine, id);
+}
+
+int tdg__engine_configure_as(tdg__engine_t *engine, const tdg__engine_t *other) {
+    for (uint32_t id = other->configured.first; id != 0;
+         id = config_at(other, id)->by_order.next) {
+        const struct config *config = config_at(other, id);
+        tdg__target_t target = {config->kind, config->name, config->len};
+        int rv = tdg__engine_configure(engine, &target, &config->settings);
+
+        if (rv < 0)
+            return rv;
+    }
+    return 0;
 }
 
 int tdg__engine_set_defaults(tdg__engine_t *engine, const tdg__settings_t *settings) {

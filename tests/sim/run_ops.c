@@ -551,11 +551,12 @@ void run__op_configure(struct run *run, const struct op *op) {
 
 void run__op_set_rate(struct run *run, const struct op *op) {
     tdg__target_t target = cast_target(op->target < 0 ? 0 : op->target);
+    tdg__settings_t settings = tdg__engine_configured(run->engine, &target);
 
     model_set_rate(&run->model, cast_find(&target), op->rate);
-    run__check_code(
-        run, "set_rate_limit", 0,
-        tdg__engine_set_rate_limit(run->engine, &target, cast_rates[op->rate]));
+    settings.rate_limit_ms = cast_rates[op->rate];
+    run__check_code(run, "set_rate_limit", 0,
+                    tdg__engine_configure(run->engine, &target, &settings));
 }
 
 /* Only worlds that ask for rights have any. */

@@ -136,7 +136,9 @@ static void a_name_one_byte_longer_is_refused_everywhere(void **state) {
                      TDG_EURILEN);
     assert_int_equal(tdg__engine_configure(f->engine, uri, &settings), TDG_EURILEN);
     assert_int_equal(tdg__engine_configure(f->engine, template_, &settings), TDG_EURILEN);
-    assert_int_equal(tdg__engine_set_rate_limit(f->engine, uri, 5), TDG_EURILEN);
+    assert_int_equal(
+        tdg__engine_configure(f->engine, uri, &(tdg__settings_t){.rate_limit_ms = 5}),
+        TDG_EURILEN);
     assert_int_equal(tdg__change_create(uri, NULL, false, 0, 32, &change), 0);
     assert_int_equal(tdg__change_stamp(change, 5), 0);
     assert_int_equal(tdg__engine_apply(f->engine, change), TDG_EURILEN);

@@ -215,14 +215,14 @@ static void wait_ms(struct run *run, int64_t ms) {
 
 static void open_and_configure(struct run *run) {
     tdg__engine_t *engine = run->f->engine;
-    tdg__settings_t settings = batch(50);
+    tdg__settings_t settings = batch(50), slow = {.rate_limit_ms = 300};
 
     for (int i = 0; i < STREAMS; i++)
         DO(run, tdg__engine_open(engine, NULL, &run->stream[i]));
     DO(run, tdg__engine_configure(engine, URI("c:1"), &settings));
     DO(run, tdg__engine_configure(engine, TEMPLATE("c:{x}"), &settings));
     DO(run, tdg__engine_configure(engine, TEMPLATE("a:{+x}"), &settings));
-    DO(run, tdg__engine_set_rate_limit(engine, URI("a:2"), 300));
+    DO(run, tdg__engine_configure(engine, URI("a:2"), &slow));
 }
 
 static void subscribe_all(struct run *run) {

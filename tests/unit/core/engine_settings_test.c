@@ -8,8 +8,12 @@ static void set_defaults(struct fixture *f, tdg__settings_t settings) {
     assert_int_equal(tdg__engine_set_defaults(f->engine, &settings), 0);
 }
 
+/* Leaves the rest of what is configured as it is. */
 static void set_rate_limit(struct fixture *f, const tdg__target_t *target, int32_t ms) {
-    assert_int_equal(tdg__engine_set_rate_limit(f->engine, target, ms), 0);
+    tdg__settings_t settings = tdg__engine_configured(f->engine, target);
+
+    settings.rate_limit_ms = ms;
+    assert_int_equal(tdg__engine_configure(f->engine, target, &settings), 0);
 }
 
 /* How long after a change a resource is told of, with everything drained before. */
@@ -279,7 +283,7 @@ static void a_subscription_can_turn_on_what_is_off(void **state) {
     assert_int_equal(limit_of(f, "a:1"), 300);
 }
 
-/* ---- set_rate_limit ----------------------------------------------------- */
+/* ---- The rate limit of a target ----------------------------------------- */
 
 /* Defect 4 of erlmcp: it changes every subscription. */
 static void a_rate_limit_set_for_one_resource_leaves_the_others_alone(void **state) {
@@ -687,10 +691,13 @@ static void settings_out_of_range_are_refused_and_change_nothing(void **state) {
                          TDG_EINVAL);
         assert_int_equal(tdg__engine_set_defaults(f->engine, &bad[i]), TDG_EINVAL);
     }
-    assert_int_equal(tdg__engine_set_rate_limit(f->engine, URI("a:1"), -2), TDG_EINVAL);
-    assert_int_equal(
-        tdg__engine_set_rate_limit(f->engine, URI("a:1"), TDG__MAX_WINDOW_MS + 1),
-        TDG_EINVAL);
+    assert_int_equal(tdg__engine_configure(f->engine, URI("a:1"),
+                                           &(tdg__settings_t){.rate_limit_ms = -2}),
+                     TDG_EINVAL);
+    assert_int_equal(tdg__engine_configure(
+                         f->engine, URI("a:1"),
+                         &(tdg__settings_t){.rate_limit_ms = TDG__MAX_WINDOW_MS + 1}),
+                     TDG_EINVAL);
     subscribe(f, s, "a:1");
     subscribe(f, s, "b:1");
     assert_int_equal(delay_of(f, "a:1"), 40);
@@ -742,8 +749,11 @@ static void a_bad_target_cannot_be_configured(void **state) {
                      TDG_ETEMPLATE);
     assert_int_equal(tdg__engine_configure(f->engine, TEMPLATE("a:{x}{y}"), &settings),
                      TDG_EAMBIGUOUS);
-    assert_int_equal(tdg__engine_set_rate_limit(f->engine, URI(""), 5), TDG_EINVAL);
-    assert_int_equal(tdg__engine_set_rate_limit(f->engine, TEMPLATE("a:{"), 5),
+    assert_int_equal(
+        tdg__engine_configure(f->engine, URI(""), &(tdg__settings_t){.rate_limit_ms = 5}),
+        TDG_EINVAL);
+    assert_int_equal(tdg__engine_configure(f->engine, TEMPLATE("a:{"),
+                                           &(tdg__settings_t){.rate_limit_ms = 5}),
                      TDG_ETEMPLATE);
 }
 
