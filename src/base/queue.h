@@ -17,8 +17,7 @@ typedef struct tdg__queue {
 } tdg__queue_t;
 
 /* The record that holds a link. */
-#define TDG__RECORD(type, field, link)                                                   \
-    ((type *)((uintptr_t)(link) - offsetof(type, field)))
+#define TDG__RECORD(type, field, link) ((type *)((uintptr_t)(link)-offsetof(type, field)))
 
 /* An empty list; it must not be moved from then on. */
 static inline void tdg__queue_init(tdg__queue_t *list) {
