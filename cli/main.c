@@ -30,9 +30,9 @@ const cli_command_t *const cli_commands[] = {
 
 static void print_version(void) {
     printf("tidings %s\n", tdg_version());
-    for (size_t i = 0; tdg__left_out[i] != NULL; i++)
-        printf("%s%s%s", i == 0 ? "without: " : ", ", tdg__left_out[i],
-               tdg__left_out[i + 1] == NULL ? "\n" : "");
+    for (const tdg__left_out_t *out = tdg__left_out; out->name != NULL; out++)
+        printf("%s%s%s", out == tdg__left_out ? "without: " : ", ", out->name,
+               out[1].name == NULL ? "\n" : "");
 }
 
 static const char *command_at(const void *table, size_t i) {
@@ -55,7 +55,7 @@ static int unknown_command(const char *name) {
         cli_error("unknown command '%s'; did you mean '%s'?", name, nearest);
     else
         cli_error("unknown command '%s'%s; `tidings --help` lists them", name,
-                  tdg__left_out[0] != NULL ? " in this build" : "");
+                  tdg__left_out[0].name != NULL ? " in this build" : "");
     return CLI_USAGE;
 }
 

@@ -46,7 +46,7 @@ static const tdg__option_t options[] = {
     ROW(DURATION, every, .name = "every", .fallback = "1s", .min = 1),
     ROW(SIZE, max_size, .name = "max-size"),
     ROW(CHOICE, format, .name = "format", .choices = formats, .fallback = "csv"),
-    ROW(STRINGS, include, .name = "include", .fallback = "[a, b]"),
+    ROW(STRINGS, include, .name = "include", .fallback = "a"),
     ROW(MAP, headers, .name = "headers", .flags = TDG__OPTION_SECRET),
     {.name = NULL},
 };

@@ -105,7 +105,8 @@ const cli_command_t cli_check = {
     .operands = "[FILE]",
     .max_operands = 1,
     .description =
-        "Checks a config file (default tidings.yaml; - is standard input). Prints every\n"
+        "Checks a config file (default " CLI_CONFIG_FILE
+        "; - is standard input). Prints every\n"
         "problem on standard error, as file:line:column: text, and exits with 1. If "
         "there\n"
         "is none, lists the resources that the config would serve, and the options that\n"

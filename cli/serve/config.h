@@ -9,7 +9,12 @@
 #include "config/file.h"
 #include "config/reference.h"
 
-#define CLI_CONFIG_FILE "tidings.yaml" /* where none is named */
+/* Where none is named. */
+#ifdef TDG_WITHOUT_YAML
+#define CLI_CONFIG_FILE "tidings.json"
+#else
+#define CLI_CONFIG_FILE "tidings.yaml"
+#endif
 
 /* Says all of them, sorted, one per line: "file:line:column: text". */
 void cli_print_problems(tdg__problems_t *problems, FILE *out);

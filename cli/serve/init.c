@@ -100,9 +100,9 @@ const cli_command_t cli_init = {
     .operands = "[FILE]",
     .max_operands = 1,
     .description =
-        "Writes a config file (default tidings.yaml; - is standard output) that serves\n"
-        "its own folder. Comments show every other option, with an example. An existing\n"
-        "file is not changed unless --force is given.",
+        "Writes a config file (default " CLI_CONFIG_FILE "; - is standard output) that\n"
+        "serves its own folder. In YAML, comments show every other option, with an\n"
+        "example. An existing file is not changed unless --force is given.",
     .options = options,
     .run = run_init,
 };

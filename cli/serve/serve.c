@@ -46,7 +46,7 @@ static const char *const parts[] = {"clients", "subscriptions", "notifications",
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct options, config, "config", "FILE",
                       "serve the sources of this config file; default without\n"
-                      "PATH: ./tidings.yaml"),
+                      "PATH: ./" CLI_CONFIG_FILE),
     CLI_TEXTS_OPTION(struct options, listen, "listen", "URL",
                      "address for HTTP [http://127.0.0.1:8808]; port 0 is any\n"
                      "free port; can be given several times.\n"

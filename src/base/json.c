@@ -29,6 +29,7 @@ enum state {
 struct parser {
     tdg__json_input_t in;
     const tdg__json_limits_t *limits;
+    size_t *places; /* of each value, where somebody wants to know; or NULL */
     size_t values;
     enum state state;
     json_t *root;
@@ -50,6 +51,8 @@ static int count(struct parser *p) {
     if (p->values == p->limits->max_values)
         return tdg__parse_fail(p->in.error, TDG_ETOOLARGE, p->in.at,
                                "more than %zu values", p->limits->max_values);
+    if (p->places != NULL)
+        p->places[p->values] = p->in.at;
     p->values++;
     return 0;
 }
@@ -196,6 +199,11 @@ static int parse(struct parser *p) {
 
 int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limits,
                     json_t **ret, tdg__parse_error_t *error) {
+    return tdg__json_parse_placed(data, len, limits, NULL, ret, error);
+}
+
+int tdg__json_parse_placed(const char *data, size_t len, const tdg__json_limits_t *limits,
+                           size_t *places, json_t **ret, tdg__parse_error_t *error) {
     struct parser p;
     int rv;
 
@@ -207,6 +215,7 @@ int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limi
     /* The stack needs no zeros, and there is a lot of it. */
     p.in = (tdg__json_input_t){.data = data, .len = len, .error = error};
     p.limits = limits;
+    p.places = places;
     p.values = 0;
     p.state = VALUE;
     p.root = NULL;

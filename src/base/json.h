@@ -27,6 +27,11 @@ typedef struct tdg__json_limits {
 int tdg__json_parse(const char *data, size_t len, const tdg__json_limits_t *limits,
                     json_t **ret, tdg__parse_error_t *error);
 
+/* The same, and writes down where each value and key begins, as an offset: in the order of
+ * the text, which is also that of jansson's objects. `places` has room for max_values. */
+int tdg__json_parse_placed(const char *data, size_t len, const tdg__json_limits_t *limits,
+                           size_t *places, json_t **ret, tdg__parse_error_t *error);
+
 /* About the memory that a value takes. As deep as values are that tdg__json_parse()
  * makes; NULL takes none. */
 size_t tdg__json_weigh(const json_t *value);

@@ -5,8 +5,6 @@
  * secrets. */
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,18 +16,6 @@
 #include "config/value.h"
 
 enum { MAX_NAME = 64 }; /* of a variable */
-
-static int fail(tdg__expand_error_t *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int fail(tdg__expand_error_t *error, const char *format, ...) {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(error->text, sizeof(error->text), format, args);
-    va_end(args);
-    return TDG_EINVAL;
-}
 
 static size_t name_length(const char *text) {
     static const char letters[] =
@@ -47,17 +33,19 @@ static bool is_set(const char *name) {
 
 /* Appends what ${…} at `text` stands for; *ret_len is how long it is. */
 static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t *ret_len,
-                        tdg__expand_error_t *error) {
+                        tdg__parse_error_t *error) {
     const char *name = text + 2, *value;
     size_t len = name_length(name), end = strcspn(name, "}");
     bool has_default = strncmp(name + len, ":-", 2) == 0;
     char copy[MAX_NAME + 1];
 
     if (name[end] == '\0')
-        return fail(error, "a ${ has no end; write ${NAME}, or $${ for a literal ${");
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "a ${ has no end; write ${NAME}, or $${ for a literal ${");
     if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default))
-        return fail(error, "a ${…} holds no name of a variable; write ${NAME} or "
-                           "${NAME:-text}, or $${ for a literal ${");
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "a ${…} holds no name of a variable; write ${NAME} or "
+                               "${NAME:-text}, or $${ for a literal ${");
     memcpy(copy, name, len);
     copy[len] = '\0';
 
@@ -67,9 +55,11 @@ static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t 
     else if (value == NULL && no_env)
         tdg__text_put(out, copy);
     else if (value == NULL)
-        return fail(error, "the environment variable %s is not set", copy);
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "the environment variable %s is not set", copy);
     else if (!tdg__utf8_is_valid(value, strlen(value)))
-        return fail(error, "the environment variable %s is not valid UTF-8", copy);
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "the environment variable %s is not valid UTF-8", copy);
     else
         tdg__text_put(out, value);
     *ret_len = 2 + end + 1;
@@ -77,18 +67,20 @@ static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t 
 }
 
 /* Hands the text over; an empty one has no memory yet. */
-static int finish(tdg__text_t *out, char **ret, tdg__expand_error_t *error) {
+static int finish(tdg__text_t *out, char **ret, tdg__parse_error_t *error) {
     tdg__text_put(out, "");
     if (out->error == TDG_ETOOLARGE)
-        return fail(error, "with what the environment puts in it is longer than %d bytes",
-                    TDG__EXPANDED_MAX);
+        return tdg__parse_fail(
+            error, TDG_EINVAL, 0,
+            "with what the environment puts in it is longer than %d bytes",
+            TDG__EXPANDED_MAX);
     if (out->error < 0)
         return out->error;
     *ret = out->data;
     return 0;
 }
 
-int tdg__expand(const char *text, bool no_env, char **ret, tdg__expand_error_t *error) {
+int tdg__expand(const char *text, bool no_env, char **ret, tdg__parse_error_t *error) {
     tdg__text_t out;
     int rv = 0;
 
@@ -157,13 +149,15 @@ static void put_parts(tdg__text_t *out, const char *path, size_t len) {
     }
 }
 
-static int put_folder(tdg__text_t *out, const char *file, tdg__expand_error_t *error) {
+static int put_folder(tdg__text_t *out, const char *file, tdg__parse_error_t *error) {
     const char *slash = file != NULL ? strrchr(file, '/') : NULL;
     char here[PATH_MAX];
 
     if (slash == NULL || file[0] != '/') {
         if (getcwd(here, sizeof(here)) == NULL)
-            return fail(error, "the working directory is not known: %s", strerror(errno));
+            return tdg__parse_fail(error, TDG_EINVAL, 0,
+                                   "the working directory is not known: %s",
+                                   strerror(errno));
         put_parts(out, here, strlen(here));
     }
     if (slash != NULL)
@@ -171,23 +165,24 @@ static int put_folder(tdg__text_t *out, const char *file, tdg__expand_error_t *e
     return 0;
 }
 
-static int put_home(tdg__text_t *out, tdg__expand_error_t *error) {
+static int put_home(tdg__text_t *out, tdg__parse_error_t *error) {
     const char *home = getenv("HOME");
 
     if (home == NULL || home[0] != '/')
-        return fail(error, "~ stands for the home directory, but the environment "
-                           "variable HOME is not set");
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "~ stands for the home directory, but the environment "
+                               "variable HOME is not set");
     put_parts(out, home, strlen(home));
     return 0;
 }
 
 int tdg__path_resolve(const char *path, const char *file, char **ret,
-                      tdg__expand_error_t *error) {
+                      tdg__parse_error_t *error) {
     tdg__text_t out;
     int rv = 0;
 
     if (path[0] == '\0')
-        return fail(error, "a path cannot be empty");
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "a path cannot be empty");
     tdg__text_init(&out, TDG__EXPANDED_MAX);
     if (path[0] == '~' && (path[1] == '/' || path[1] == '\0')) {
         rv = put_home(&out, error);
@@ -200,7 +195,8 @@ int tdg__path_resolve(const char *path, const char *file, char **ret,
         if (out.len == 0)
             tdg__text_put(&out, "/");
         if (out.len >= PATH_MAX || out.error == TDG_ETOOLARGE)
-            rv = fail(error, "the path is longer than %d bytes", PATH_MAX - 1);
+            rv = tdg__parse_fail(error, TDG_EINVAL, 0, "the path is longer than %d bytes",
+                                 PATH_MAX - 1);
         else
             rv = finish(&out, ret, error);
     }

@@ -4,38 +4,28 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *const tdg__left_out[] = {
+const tdg__left_out_t tdg__left_out[] = {
 #ifdef TDG_WITHOUT_CLIENT
-    "client",
+    {"client", NULL},
 #endif
 #ifdef TDG_WITHOUT_HTTP_SOURCE
-    "http-source",
+    {"http-source", "http"},
 #endif
 #ifdef TDG_WITHOUT_POSTGRES
-    "postgres",
+    {"postgres", "postgres"},
 #endif
 #ifdef TDG_WITHOUT_SQLITE
-    "sqlite",
+    {"sqlite", "sqlite"},
 #endif
-    NULL,
-};
-
-static const char *const kinds[] = {
-#ifdef TDG_WITHOUT_HTTP_SOURCE
-    "http",
+#ifdef TDG_WITHOUT_YAML
+    {"yaml", NULL},
 #endif
-#ifdef TDG_WITHOUT_POSTGRES
-    "postgres",
-#endif
-#ifdef TDG_WITHOUT_SQLITE
-    "sqlite",
-#endif
-    NULL,
+    {NULL, NULL},
 };
 
 bool tdg__is_left_out_kind(const char *name) {
-    for (const char *const *kind = kinds; *kind != NULL; kind++)
-        if (strcmp(*kind, name) == 0)
+    for (const tdg__left_out_t *out = tdg__left_out; out->name != NULL; out++)
+        if (out->kind != NULL && strcmp(out->kind, name) == 0)
             return true;
     return false;
 }

@@ -6,8 +6,12 @@
 
 #include <stdbool.h>
 
-/* Options of the build that are off, by their names there; ends with NULL. */
-extern const char *const tdg__left_out[];
+/* Options of the build that are off, by their names there; the last has no name. */
+typedef struct tdg__left_out {
+    const char *name;
+    const char *kind; /* of resources, that is missing for it; may be NULL */
+} tdg__left_out_t;
+extern const tdg__left_out_t tdg__left_out[];
 
 /* Whether `name` is a kind of resource that this build leaves out. */
 bool tdg__is_left_out_kind(const char *name);

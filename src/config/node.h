@@ -3,7 +3,8 @@
  * A YAML file as a tree that remembers where everything stands. Aliases, anchors, tags,
  * duplicate keys, keys that are no strings and more than one document are refused; size,
  * depth and number of nodes are bounded before anything is built. libyaml reads; its own
- * memory does not come from our allocator. */
+ * memory does not come from our allocator. A build without libyaml reads JSON, which is
+ * YAML, too, into the same tree. */
 #ifndef TDG_CONFIG_NODE_H
 #define TDG_CONFIG_NODE_H
 
@@ -46,6 +47,11 @@ int tdg__node_read_file(const char *path, tdg__problems_t *problems, tdg__node_t
 int tdg__node_read_text(const char *text, size_t len, tdg__problems_t *problems,
                         tdg__node_t **ret);
 void tdg__node_destroy(tdg__node_t *node); /* NULL is accepted */
+
+/* For node_read.c, the same of a text that is not too long. It is in node_yaml.c, or, in
+ * a build without libyaml, in node_json.c. */
+int tdg__node_parse(const char *text, size_t len, tdg__problems_t *problems,
+                    tdg__node_t **ret);
 
 /* The child of that name; NULL where there is none or the node is no map. */
 const tdg__node_t *tdg__node_get(const tdg__node_t *map, const char *key);

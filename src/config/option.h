@@ -45,8 +45,9 @@ typedef struct tdg__option {
     tdg__option_type_t type;
     size_t offset; /* of its field in the record */
     unsigned flags;
-    const char *fallback; /* the default as one would write it; NULL: none, and a number,
-                             duration or size that is not given is -1 then */
+    const char *fallback; /* the default as one would write it, of STRINGS the only text,
+                             never of a MAP; NULL: none, and a number, duration or size
+                             that is not given is -1 then */
     int64_t min, max; /* NUMBER, DURATION (ms), SIZE (bytes); a max of 0 where min is not
                          below it: no limit */
     const char *const *choices; /* ends with NULL */

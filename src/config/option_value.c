@@ -33,12 +33,11 @@ static const char *shown(const reading_t *r, const tdg__node_t *node,
     return tdg__quoted(out, node->text);
 }
 
-/* "a, b or c" */
-static void put_choices(const char *const *choices, tdg__text_t *out) {
-    for (size_t i = 0; choices[i] != NULL; i++) {
+void tdg__option_write_choices(const tdg__option_t *option, tdg__text_t *out) {
+    for (size_t i = 0; option->choices[i] != NULL; i++) {
         if (i > 0)
-            tdg__text_put(out, choices[i + 1] == NULL ? " or " : ", ");
-        tdg__text_put(out, choices[i]);
+            tdg__text_put(out, option->choices[i + 1] == NULL ? " or " : ", ");
+        tdg__text_put(out, option->choices[i]);
     }
 }
 
@@ -59,7 +58,7 @@ static int wrong_shape(const reading_t *r, const tdg__node_t *node, const char *
 
 /* The text of a scalar with the environment put in; new. */
 static int read_text(const reading_t *r, const tdg__node_t *node, char **ret) {
-    tdg__expand_error_t error;
+    tdg__parse_error_t error;
     int rv;
 
     if (node->kind != TDG__NODE_SCALAR || tdg__node_is_null(node))
@@ -75,7 +74,7 @@ static int read_text(const reading_t *r, const tdg__node_t *node, char **ret) {
 }
 
 static int read_path(const reading_t *r, const tdg__node_t *node, char **ret) {
-    tdg__expand_error_t error;
+    tdg__parse_error_t error;
     char *text;
     int rv = read_text(r, node, &text);
 
@@ -129,7 +128,7 @@ static int read_choice(const reading_t *r, const char *text, int *ret) {
     }
     nearest = tdg__nearest_of(text, r->option->choices);
     tdg__text_init(&names, 512);
-    put_choices(r->option->choices, &names);
+    tdg__option_write_choices(r->option, &names);
     if (nearest != NULL)
         tdg__node_problem(r->problems, r->node, "%s is not known; did you mean %s?",
                           shown(r, r->node, quoted), nearest);
@@ -330,30 +329,18 @@ int tdg__option_read(const tdg__option_t *option, const tdg__node_t *node, void 
     return read_value(&r, fields);
 }
 
-/* A default of lists and maps is written as in the file; others are the text itself. */
 int tdg__option_fall_back(const tdg__option_t *option, void *fields,
                           tdg__problems_t *problems) {
-    reading_t r = {.option = option, .problems = problems, .is_fallback = true};
-    tdg__node_t scalar = {.kind = TDG__NODE_SCALAR}, *tree = NULL;
-    int rv;
+    tdg__node_t text = {.kind = TDG__NODE_SCALAR};
+    reading_t r = {
+        .option = option, .node = &text, .problems = problems, .is_fallback = true};
 
     if (option->fallback == NULL) {
         if (is_amount(option))
             *(int64_t *)field_of(option, fields) = -1;
         return 0;
     }
-    if (option->type == TDG__OPTION_STRINGS || option->type == TDG__OPTION_MAP) {
-        rv = tdg__node_read_text(option->fallback, strlen(option->fallback), problems,
-                                 &tree);
-        if (rv < 0)
-            return rv;
-        r.node = tree;
-        rv = read_value(&r, fields);
-        tdg__node_destroy(tree);
-        return rv;
-    }
-    scalar.text = (char *)(uintptr_t)option->fallback; /* is only read */
-    r.node = &scalar;
+    text.text = (char *)(uintptr_t)option->fallback; /* is only read */
     return read_value(&r, fields);
 }
 

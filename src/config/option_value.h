@@ -22,6 +22,9 @@ void tdg__option_free(const tdg__option_t *option, void *fields);
 /* The largest value of a number, duration or size. */
 int64_t tdg__option_max(const tdg__option_t *option);
 
+/* The words of a CHOICE: "a, b or c". */
+void tdg__option_write_choices(const tdg__option_t *option, tdg__text_t *out);
+
 /* The amount as one would write it. */
 void tdg__option_write_amount(const tdg__option_t *option, int64_t amount,
                               tdg__text_t *out);

@@ -48,11 +48,7 @@ static void put_range(const tdg__option_t *option, tdg__text_t *out) {
 /* "duration, 1s to 1d" */
 static void put_type(const tdg__option_t *option, tdg__text_t *out) {
     if (option->type == TDG__OPTION_CHOICE) {
-        for (size_t i = 0; option->choices[i] != NULL; i++) {
-            if (i > 0)
-                tdg__text_put(out, option->choices[i + 1] == NULL ? " or " : ", ");
-            tdg__text_put(out, option->choices[i]);
-        }
+        tdg__option_write_choices(option, out);
         return;
     }
     tdg__text_put(out, type_names[option->type]);

@@ -15,32 +15,27 @@
 
 enum { MAX_SOURCES = 10000 };
 
-/* An entry for a path, as if it stood in a config. */
-static char *entry_text(const char *path) {
+/* Hands the text over. */
+static int take(tdg__text_t *text, char **ret) {
+    if (text->error != 0) {
+        tdg__text_done(text);
+        return TDG_ENOMEM;
+    }
+    *ret = text->data;
+    return 0;
+}
+
+/* A path as a config would have it: "${" would be replaced from the environment. */
+static int escape_path(const char *path, char **ret) {
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
-    tdg__text_put(&text, "{\"files\": ");
-
-    /* "${" would be replaced from the environment; a JSON string is a YAML string. */
-    tdg__text_t escaped;
-
-    tdg__text_init(&escaped, SIZE_MAX);
     for (const char *at = path; *at != '\0'; at++) {
         if (at[0] == '$' && at[1] == '{')
-            tdg__text_put(&escaped, "$");
-        tdg__text_add(&escaped, at, 1);
+            tdg__text_put(&text, "$");
+        tdg__text_add(&text, at, 1);
     }
-    if (escaped.error == 0)
-        tdg__text_put_quoted(&text, escaped.data, escaped.len);
-    else
-        text.error = escaped.error;
-    tdg__text_done(&escaped);
-    tdg__text_put(&text, "}");
-    if (text.error == 0)
-        return text.data;
-    tdg__text_done(&text);
-    return NULL;
+    return take(&text, ret);
 }
 
 /* Where an entry of the roster stands. */
@@ -173,12 +168,7 @@ static int absolute_path(const char *path, char **ret) {
     tdg__text_put(&text, folder);
     tdg__text_put(&text, path[0] != '/' ? "/" : "");
     tdg__text_put(&text, path);
-    if (text.error != 0) {
-        tdg__text_done(&text);
-        return TDG_ENOMEM;
-    }
-    *ret = text.data;
-    return 0;
+    return take(&text, ret);
 }
 
 /* A path that does not exist yet is served once it does, as in a config. */
@@ -205,27 +195,28 @@ static int full_path(const char *path, tdg__problems_t *problems, char **ret) {
     return rv;
 }
 
+/* As if "files: PATH" stood in a config. */
 static int add_path(struct loading *loading, const char *path,
                     tdg__problems_t *problems) {
-    tdg__node_t *node = NULL;
+    char key[] = "files", *full;
+    tdg__node_t entry = {.kind = TDG__NODE_MAP, .line = 1, .column = 1};
+    tdg__node_t value = {.kind = TDG__NODE_SCALAR, .key = key, .parent = &entry};
     tdg__problems_t own;
-    char *full, *text;
     int rv = full_path(path, problems, &full);
 
     if (rv < 0)
         return rv;
-    text = entry_text(full);
-    tdg__free(full);
+    entry.first = &value;
     tdg__problems_init(&own, NULL);
-    rv = text != NULL ? tdg__node_read_text(text, strlen(text), &own, &node) : TDG_ENOMEM;
-    tdg__free(text);
+    rv = escape_path(full, &value.text);
+    tdg__free(full);
     if (rv == 0)
-        rv = add_entry(loading, node, &own);
+        rv = add_entry(loading, &entry, &own);
     if (rv == 0) {
         loading->places[loading->place_count - 1].node = NULL;
         loading->places[loading->place_count - 1].path = path;
     }
-    tdg__node_destroy(node);
+    tdg__free(value.text);
     for (size_t i = 0; i < own.count; i++) /* nobody has seen the entry: no places */
         tdg__problems_add(problems, 0, 0, "%s: %s", path, own.list[i].text);
     tdg__problems_done(&own);

@@ -29,7 +29,7 @@ static const tdg__option_t own[] = {
     ROW(DURATION, timeout, .name = "timeout"),
     ROW(DURATION, window, .name = "window", .max = 60000),
     ROW(CHOICE, format, .name = "format", .fallback = "csv", .choices = formats),
-    ROW(STRINGS, include, .name = "include", .fallback = "[a, '*.md']"),
+    ROW(STRINGS, include, .name = "include", .fallback = "*.md"),
     ROW(STRINGS, exclude, .name = "exclude"),
     ROW(MAP, headers, .name = "headers"),
     ROW(MAP, secrets, .name = "secrets", .flags = TDG__OPTION_SECRET),
@@ -105,9 +105,8 @@ static void what_is_not_given_takes_its_default(void **state) {
     assert_int_equal(r.timeout, -1);
     assert_int_equal(r.window, -1);
     assert_int_equal(r.format, 1);
-    assert_string_equal(r.include[0], "a");
-    assert_string_equal(r.include[1], "*.md");
-    assert_null(r.include[2]);
+    assert_string_equal(r.include[0], "*.md");
+    assert_null(r.include[1]);
     assert_null(r.exclude);
     assert_null(r.headers);
     assert_null(r.key);
@@ -287,7 +286,7 @@ static void values_are_written_as_one_would(void **state) {
         {"every", "90s"},
         {"window", ""},
         {"format", "json"},
-        {"include", "[a, *.md]"},
+        {"include", "[*.md]"},
         {"exclude", ""},
         {"headers", "{\"A\":\"b\"}"},
         {"key", "(secret)"},

@@ -225,39 +225,64 @@ static void the_starter_is_right_with_and_without_its_comments(void **state) {
     tdg__free(text);
 }
 
-/* Nothing in the tables is wrong: defaults and examples are values that can be read, no
- * name is there twice, and no option is called like a kind. */
-static void check_table(const tdg__option_t *options) {
+/* Reads the option from `node`, or its default; nothing must be wrong. */
+static void read_alone(const tdg__option_t *option, const tdg__node_t *node) {
     static union {
         char *text;
         int64_t amount;
         void *room[8];
     } field;
+    const tdg__option_t one[2] = {*option, {.name = NULL}};
+    const tdg__option_t *const tables[] = {one, NULL};
+    tdg__problems_t problems;
+    char *what;
 
+    memset(&field, 0, sizeof(field));
+    tdg__problems_init(&problems, NULL);
+    problems.no_env = true;
+    tdg__options_read(tables, node, &field, &problems);
+    what = said(&problems);
+    if (what[0] != '\0')
+        fail_msg("%s: %s", option->name, what);
+    free(what);
+    tdg__options_done(tables, &field);
+    tdg__problems_done(&problems);
+}
+
+/* The example is one text, or a list or map in YAML. */
+static void read_example(const tdg__option_t *option) {
+    char name[64], text[512];
+    tdg__node_t value = {.kind = TDG__NODE_SCALAR, .key = name, .text = text};
+    tdg__node_t map = {.kind = TDG__NODE_MAP, .first = &value};
+    tdg__node_t *tree = NULL;
+
+    assert_true(snprintf(name, sizeof(name), "%s", option->name) < (int)sizeof(name));
+    assert_true(snprintf(text, sizeof(text), "%s", option->example) < (int)sizeof(text));
+    if (option->type == TDG__OPTION_STRINGS || option->type == TDG__OPTION_MAP) {
+        tdg__problems_t problems;
+
+        tdg__problems_init(&problems, NULL);
+        assert_int_equal(tdg__node_read_text(text, strlen(text), &problems, &tree), 0);
+        value = *tree;
+        value.key = name;
+    }
+    read_alone(option, &map);
+    tdg__node_destroy(tree);
+}
+
+/* Nothing in the tables is wrong: defaults and examples are values that can be read, no
+ * name is there twice, and no option is called like a kind. */
+static void check_table(const tdg__option_t *options) {
     for (; options->name != NULL; options++) {
-        tdg__option_t one[2] = {*options, {.name = NULL}};
-        const tdg__option_t *const tables[] = {one, NULL};
-        const char *values[] = {options->fallback, options->example};
+        tdg__option_t optional = *options;
 
-        one[0].offset = 0;
-        one[0].flags &= ~(unsigned)TDG__OPTION_REQUIRED;
+        optional.offset = 0;
+        optional.flags &= ~(unsigned)TDG__OPTION_REQUIRED;
         assert_non_null(options->help);
         assert_true(strlen(options->help) > 0);
-        for (size_t i = 0; i < 2; i++) {
-            tdg__problems_t problems;
-            char *what;
-
-            one[0].fallback = values[i];
-            memset(&field, 0, sizeof(field));
-            tdg__problems_init(&problems, NULL);
-            tdg__options_read(tables, NULL, &field, &problems);
-            what = said(&problems);
-            if (what[0] != '\0')
-                fail_msg("%s: %s", options->name, what);
-            free(what);
-            tdg__options_done(tables, &field);
-            tdg__problems_done(&problems);
-        }
+        read_alone(&optional, NULL);
+        if (options->example != NULL)
+            read_example(&optional);
     }
 }
 

@@ -153,7 +153,7 @@ static void the_environment_is_put_in(void **state) {
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        tdg__expand_error_t error = {""};
+        tdg__parse_error_t error = {0};
         char *out = NULL;
 
         if (tdg__expand(cases[i].text, false, &out, &error) != 0)
@@ -218,7 +218,7 @@ static void what_cannot_be_put_in_is_said(void **state) {
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        tdg__expand_error_t error = {""};
+        tdg__parse_error_t error = {0};
         char *out = NULL;
 
         assert_int_equal(tdg__expand(cases[i].text, false, &out, &error), TDG_EINVAL);
@@ -254,7 +254,7 @@ static void paths_become_absolute(void **state) {
     assert_non_null(getcwd(here, sizeof(here)));
     for (size_t i = 0; i < COUNT(cases); i++) {
         bool from_here = cases[i].expected[0] == '%';
-        tdg__expand_error_t error = {""};
+        tdg__parse_error_t error = {0};
         char *out = NULL;
 
         if (tdg__path_resolve(cases[i].path, cases[i].file, &out, &error) != 0)
@@ -269,7 +269,7 @@ static void paths_become_absolute(void **state) {
 
 static void bad_paths_are_refused(void **state) {
     char long_path[70000], *out = NULL;
-    tdg__expand_error_t error;
+    tdg__parse_error_t error;
 
     (void)state;
     assert_int_equal(tdg__path_resolve("", NULL, &out, &error), TDG_EINVAL);
@@ -294,7 +294,7 @@ static void bad_paths_are_refused(void **state) {
 static void every_allocation_may_fail(void **state) {
     (void)state;
     for (size_t nth = 1; nth < 4; nth++) {
-        tdg__expand_error_t error;
+        tdg__parse_error_t error;
         char *out = NULL;
         int rv;
 
