@@ -172,7 +172,8 @@ enum {
     TDG_CLIENT_INSECURE_TOKEN = 1 << 3,
 };
 
-/* Zero means the default, given in brackets. One of `url` and `argv` is required. */
+/* Zero means the default, given in brackets. One of `url` and `argv` is required. No time
+ * can be switched off: the longest is 49 days (UINT32_MAX). */
 typedef struct tdg_client_opts {
     const char *url;         /* http:// or https://; a path-less one gets /mcp */
     const char *const *argv; /* a program to start, looked up in PATH; ends with NULL */
@@ -244,6 +245,8 @@ TDG_API void tdg_client_close(tdg_client_t *client);
 /* What is known about the server. tdg_server_facts_done() releases all of it. */
 typedef struct tdg_server_facts {
     tdg_era_t era;              /* MODERN or LEGACY */
+    bool subscribe;             /* it supports subscriptions to resources */
+    bool ours;                  /* it has shown cursors: gaps are exact */
     const char *protocol;       /* such as "2025-11-25" */
     const char *transport;      /* "http", "sse" (that of 2024-11-05) or "stdio" */
     const char *name, *version; /* as the server has introduced itself; "" if not */
@@ -251,8 +254,6 @@ typedef struct tdg_server_facts {
     json_t *capabilities;       /* new reference */
     json_t *supported;          /* versions it has named, an array; new reference */
     const char *instructions;   /* NULL: none */
-    bool subscribe;             /* it supports subscriptions to resources */
-    bool ours;                  /* it has shown cursors: gaps are exact */
 } tdg_server_facts_t;
 
 /* Fills *ret with what is known now; a server may have been replaced by another one since
@@ -274,7 +275,7 @@ static inline void tdg_server_facts_done(tdg_server_facts_t *facts) {
     tdg_server_facts_done_sized(facts, sizeof(*facts));
 }
 
-typedef struct tdg_client_counters {
+typedef struct tdg_client_counters_t {
     /* Now. */
     uint64_t subscriptions;
     uint64_t retrying; /* of these: refused for now, and retried later */
@@ -346,8 +347,9 @@ static inline int tdg_client_subscribe(tdg_client_t *client, const char *uri,
 
 /* Subscribes to many resources at once, which costs one request where the era allows.
  * `codes`, of `count` elements, gets the outcome of each; may be NULL. Returns 0 when all
- * were acknowledged, else the first code that is not 0, one of those of
- * tdg_client_subscribe(); the others are subscribed then. */
+ * were acknowledged, else the first code that is not 0; the others are subscribed then.
+ * Besides the codes above that is TDG_ENOTSUP (also), TDG_ESTREAMS, TDG_ESUBSCRIPTIONS or
+ * TDG_EURILEN, for the reasons of tdg_client_subscribe(). */
 TDG_API int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris,
                                            size_t count, const tdg_subscribe_opts_t *opts,
                                            size_t opts_size, int *codes,

@@ -8,13 +8,17 @@
 
 #include <stddef.h>
 
+enum { TDG__SIZED_MAX = 4096 }; /* bytes; none of ours will ever have so many */
+
 /* Copies a struct of the caller, `given_size` bytes as the caller knows it, into ours;
- * fields that the caller does not know are zero. NULL gives all zero. Returns 0, or
- * TDG_ENOTSUP where the caller sets a field that we do not know; *ret is then undefined. */
+ * fields that the caller does not know are zero. NULL gives all zero. Returns 0, or, and
+ * *ret is undefined then, TDG_ENOTSUP where the caller sets a field that we do not know, or
+ * TDG_EINVAL where the size is that of no struct. */
 int tdg__sized_read(void *ret, size_t size, const void *given, size_t given_size);
 
 /* The other way: as much of our struct as the caller has room for. What the caller knows
- * and we do not is zero. */
-void tdg__sized_write(void *ret, size_t ret_size, const void *ours, size_t size);
+ * and we do not is zero. Returns 0, or TDG_EINVAL where the size is that of no struct;
+ * nothing is written then. */
+int tdg__sized_write(void *ret, size_t ret_size, const void *ours, size_t size);
 
 #endif

@@ -57,10 +57,34 @@ def planted(text, name):
 
 def without_last(text, name):
     """The struct without its last field, with the comments before and behind that."""
-    found = re.search(rf"(typedef struct {name} {{\n)(.*?)(\n}} {name}_t;)", text, re.S)
+    found = re.search(rf"(typedef struct {name}(?:_t)? {{\n)(.*?)(\n}} {name}_t;)", text, re.S)
     body = re.sub(r"/\*.*?\*/", lambda c: re.sub(r"[^\n]", " ", c[0]), found[2], flags=re.S)
     fields = [m.end() for m in re.finditer(r";", body)]
     return text[:found.start(2)] + body[:fields[-2]] + text[found.end(2):]
+
+
+def last_field(text, name):
+    body = re.search(rf"typedef struct {name}(?:_t)? {{\n(.*?)\n}} {name}_t;", text, re.S)[1]
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    return re.search(r"(\w+)(\[\w+\])?;\s*$", re.sub(r"\)\([^()]*\);", ";", body))[1]
+
+
+def padded(include, scratch):
+    """Structs with padding at the end. What a program leaves there is anything, and a field
+    that is added later could come to lie there without a larger size."""
+    text = "".join(read(os.path.join(include, "tidings", file))
+                   for file in sorted(os.listdir(os.path.join(include, "tidings"))))
+    source = os.path.join(scratch, "padding.c")
+    with open(source, "w", encoding="utf-8") as out:
+        out.write("#include <tidings/tidings.h>\n")
+        for name in GROW:
+            field = last_field(text, name)
+            out.write(f"_Static_assert(offsetof({name}_t, {field}) + "
+                      f"sizeof((({name}_t *)0)->{field}) == sizeof({name}_t), "
+                      f"\"{name} is padded behind {field}\");\n")
+    built = subprocess.run(["cc", "-std=c11", "-fsyntax-only", f"-I{include}", source],
+                           capture_output=True, text=True, check=False)
+    return [line for line in built.stderr.splitlines() if "error:" in line]
 
 
 def headers(folder, change, names):
@@ -86,7 +110,8 @@ def compile_and_run(include, libraries, scratch):
     for compiler in (["cc", "-std=c11"], ["c++", "-x", "c++", "-std=c++17"]):
         program = os.path.join(scratch, "program")
         built = subprocess.run(
-            [*compiler, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{include}",
+            [*compiler, "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion",
+             "-Werror", f"-I{include}",
              os.path.join(HERE, "program.c"), "-x", "none", "-o", program,
              f"-L{libraries}", *[f"-l{name}" for name in LIBRARIES], *jansson],
             capture_output=True, text=True, check=False)
@@ -143,7 +168,7 @@ def compare_types(include, scratch):
 
 
 def with_inserted(text, name):
-    return re.sub(rf"(typedef struct {name} {{\n)", r"\1    int inserted;\n", text)
+    return re.sub(rf"(typedef struct {name}(?:_t)? {{\n)", r"\1    int inserted;\n", text)
 
 
 def types_tests(scratch, newer):
@@ -175,6 +200,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         check("a program compiled against the baseline's headers runs",
               compile_and_run(BASELINE, libraries, scratch))
+
+        check("no struct that may grow ends in padding",
+              padded(os.path.join(ROOT, "include"), scratch))
 
         newer = os.path.join(scratch, "newer")
         problems = headers(newer, planted, GROW)

@@ -24,7 +24,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/sized.h"
 #include "client/session/event.h"
 
 enum { MAX_TASKS = 100000, CLOSE_MS = 5000 };
@@ -486,10 +485,10 @@ int tdg_client_connect_sized(const tdg_client_opts_t *given, size_t size,
     tdg_client_opts_t own;
     const tdg_client_opts_t *opts = given != NULL ? &own : NULL;
     tdg_client_t *client = NULL;
-    int rv = tdg__sized_read(&own, sizeof(own), given, size);
+    int rv = tdg__client_opts_read(&own, sizeof(own), given, size, failure);
 
     if (rv < 0)
-        return tdg__client_fail(failure, rv, "an option is unknown to this version");
+        return rv;
 
     if (opts == NULL || ret == NULL)
         return tdg__client_fail(failure, TDG_EINVAL, "no options, or nowhere to store");

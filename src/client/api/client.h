@@ -53,6 +53,10 @@ int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *give
                           tdg_failure_t *failure);
 void tdg__client_opts_done(tdg__client_opts_t *own);
 
+/* tdg__sized_read() for options, with *failure filled. */
+int tdg__client_opts_read(void *ret, size_t size, const void *given, size_t given_size,
+                          tdg_failure_t *failure);
+
 /* Fills a failure, which may be NULL, and returns its code. */
 int tdg__client_fail(tdg_failure_t *failure, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

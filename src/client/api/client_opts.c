@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "base/uri.h"
 #include "client/session/backoff.h"
@@ -35,6 +36,17 @@ void tdg_failure_done(tdg_failure_t *failure) {
         return;
     json_decref(failure->data);
     *failure = (tdg_failure_t){0};
+}
+
+int tdg__client_opts_read(void *ret, size_t size, const void *given, size_t given_size,
+                          tdg_failure_t *failure) {
+    int rv = tdg__sized_read(ret, size, given, given_size);
+
+    if (rv < 0)
+        tdg__client_fail(failure, rv,
+                         rv == TDG_ENOTSUP ? "an option is unknown to this version"
+                                           : "no options have this size");
+    return rv;
 }
 
 static int invalid(tdg_failure_t *failure, const char *what) {

@@ -207,10 +207,10 @@ int tdg_client_facts_sized(tdg_client_t *client, tdg_server_facts_t *ret, size_t
     wait_task_t wait = {.start = start_facts, .fill = &facts};
     int rv = ret != NULL ? look(client, &wait) : TDG_EINVAL;
 
-    if (rv == 0) {
-        tdg__sized_write(ret, size, &facts, sizeof(facts));
+    if (rv == 0)
+        rv = tdg__sized_write(ret, size, &facts, sizeof(facts));
+    if (rv == 0)
         memset(&facts, 0, size < sizeof(facts) ? size : sizeof(facts));
-    }
     tdg_server_facts_done(&facts); /* what the caller has no room for */
     return rv;
 }
@@ -231,7 +231,9 @@ void tdg_server_facts_done_sized(tdg_server_facts_t *facts, size_t size) {
     if (facts == NULL)
         return;
 
-    (void)tdg__sized_read(&own, sizeof(own), facts, size); /* the rest was never filled */
+    /* What we do not know was never filled. */
+    if (tdg__sized_read(&own, sizeof(own), facts, size) == TDG_EINVAL)
+        return;
     free_text(own.protocol);
     free_text(own.transport);
     free_text(own.name);
@@ -259,7 +261,7 @@ void tdg_client_counters_sized(tdg_client_t *client, tdg_client_counters_t *ret,
         counts.pending = tdg__client_waiting(client);
         counts.lost = tdg__client_lost(client);
     }
-    tdg__sized_write(ret, size, &counts, sizeof(counts));
+    (void)tdg__sized_write(ret, size, &counts, sizeof(counts));
 }
 
 /* ---- Subscriptions ------------------------------------------------------ */
@@ -305,10 +307,8 @@ int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris
 
     if (codes != NULL)
         memset(codes, 0, count * sizeof(codes[0]));
-    rv = tdg__sized_read(&opts, sizeof(opts), given, opts_size);
-    if (rv < 0)
-        tdg__client_fail(failure, rv, "an option is unknown to this version");
-    else
+    rv = tdg__client_opts_read(&opts, sizeof(opts), given, opts_size, failure);
+    if (rv == 0)
         rv = check_uris(uris, count, failure);
     if (rv == 0)
         rv = wait_for(client, &wait, failure);

@@ -336,7 +336,9 @@ int tdg_server_listen_sized(tdg_server_t *server, const tdg_listen_opts_t *given
 }
 
 uint16_t tdg_server_port(const tdg_server_t *server, size_t index) {
-    return index < own(server)->listening_count ? own(server)->listening[index].port : 0;
+    return server != NULL && index < own(server)->listening_count
+               ? own(server)->listening[index].port
+               : 0;
 }
 
 int tdg_server_pipe(tdg_server_t *server, int input, int output, bool erlmcp) {
@@ -491,6 +493,8 @@ int tdg_server_attach(tdg_server_t *server, uv_loop_t *loop) {
 /* ---- Stopping ----------------------------------------------------------- */
 
 void tdg_server_stop_soon(tdg_server_t *server) {
+    if (server == NULL)
+        return;
     if (!atomic_exchange(&server->stopping, true) && server->worker_count > 0)
         tdg__server_log(server, TDG_LOG_INFO, "stopping");
     pthread_mutex_lock(&own(server)->lock);
@@ -538,7 +542,7 @@ bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited) {
 }
 
 void tdg_server_wait(tdg_server_t *server) {
-    if (own(server)->attached)
+    if (server == NULL || own(server)->attached)
         return;
     pthread_mutex_lock(&own(server)->lock);
     while (own(server)->open_workers > 0)
@@ -550,7 +554,7 @@ void tdg_server_wait(tdg_server_t *server) {
 }
 
 void tdg_server_stop(tdg_server_t *server) {
-    if (server->worker_count == 0)
+    if (server == NULL || server->worker_count == 0)
         return;
     tdg_server_stop_soon(server);
     tdg_server_wait(server);
@@ -897,10 +901,13 @@ int tdg_server_configure_sized(tdg_server_t *server, const tdg_target_t *target,
 
 void tdg_server_counters_sized(const tdg_server_t *server, tdg_server_counters_t *ret,
                                size_t size) {
-    tdg_server_counters_t sum;
+    tdg_server_counters_t sum = {0};
 
-    tdg__workers_count(server, &sum);
-    tdg__sized_write(ret, size, &sum, sizeof(sum));
+    if (ret == NULL)
+        return;
+    if (server != NULL)
+        tdg__workers_count(server, &sum);
+    (void)tdg__sized_write(ret, size, &sum, sizeof(sum));
 }
 
 int tdg_server_subscriptions_sized(tdg_server_t *server,

@@ -68,6 +68,21 @@ static void what_only_the_caller_knows_is_zero(void **state) {
     assert_int_equal(room.b, 0);
 }
 
+static void a_size_of_no_struct_is_refused(void **state) {
+    static const size_t sizes[] = {0, TDG__SIZED_MAX + 1, SIZE_MAX};
+    struct second ours = {7, 7}, given = {1, 2};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        assert_int_equal(tdg__sized_read(&ours, sizeof(ours), &given, sizes[i]),
+                         TDG_EINVAL);
+        assert_int_equal(tdg__sized_read(&ours, sizeof(ours), NULL, sizes[i]), 0);
+        assert_int_equal(tdg__sized_write(&given, sizes[i], &ours, sizeof(ours)),
+                         TDG_EINVAL);
+        assert_int_equal(given.a, 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(older_caller_has_zero_for_newer_fields),
@@ -75,6 +90,7 @@ int main(void) {
         cmocka_unit_test(newer_caller_that_sets_an_unknown_field_is_refused),
         cmocka_unit_test(null_is_all_zero),
         cmocka_unit_test(writes_no_more_than_the_caller_has_room_for),
+        cmocka_unit_test(a_size_of_no_struct_is_refused),
         cmocka_unit_test(what_only_the_caller_knows_is_zero),
     };
 

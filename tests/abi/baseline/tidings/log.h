@@ -4,6 +4,10 @@
 #ifndef TIDINGS_LOG_H
 #define TIDINGS_LOG_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum tdg_log_level {
     TDG_LOG_DEBUG,
     TDG_LOG_INFO,
@@ -20,5 +24,9 @@ typedef enum tdg_log_level {
 typedef void (*tdg_log_fn)(void *user, tdg_log_level_t level, const char *message);
 
 enum { TDG_LOG_MAX = 1000 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

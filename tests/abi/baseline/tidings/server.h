@@ -75,7 +75,9 @@ enum { TDG_FLOOR_INHERIT = 0, TDG_FLOOR_OFF = -1 };
  *
  * The minimum is the operator's: a shorter window or rate limit, or none, is raised to
  * it, also where the client asks for less. That of a resource takes precedence over that
- * of a template, and that over the server's, which has none by default. */
+ * of a template, and that over the server's, which has none by default.
+ *
+ * No time is longer than a day (86,400,000 ms): then the settings are not valid. */
 typedef struct tdg_settings {
     tdg_timing_mode_t timing;
     uint32_t window_ms;        /* 0: immediate */
@@ -170,10 +172,11 @@ enum {
     TDG_DEBUG_ALL = (1 << 4) - 1,
 };
 
-/* For the times that allow it: not the default, but none at all. */
+/* For the times of which the comment says so: not the default, but none at all. For the
+ * others it is a time like any other, of 49 days. */
 #define TDG_NONE UINT32_MAX
 
-/* 0 or NULL in any field takes the default in brackets. */
+/* 0 or NULL in any field takes the default in brackets; of a time, in milliseconds. */
 typedef struct tdg_server_opts {
     const char *name;               /* how the server introduces itself ["tidings"] */
     const char *title;              /* the same for people [none] */
@@ -245,6 +248,10 @@ typedef struct tdg_listen_opts {
     const char *host; /* address to bind; "::" and "0.0.0.0" are all of this machine
                          ["127.0.0.1"] */
     uint16_t port;    /* [any free one, see tdg_server_port()] */
+    bool forwarded;   /* `trusted_proxies` write Forwarded (RFC 7239), which is read
+                         instead of X-Forwarded-For */
+    bool erlmcp; /* speak the erlmcp dialect with legacy clients here: names and error
+                         codes differ */
     /* Names by which clients may call this server (Host) and pages that may (Origin),
      * each a list that ends in NULL; "*" is any. [where `host` is a loopback address:
      * localhost and loopback addresses at any port; else as Host localhost, any numeric
@@ -258,9 +265,6 @@ typedef struct tdg_listen_opts {
      * turns between clients, for the log and for tdg_server_subscriptions(). [none: that
      * header is ignored] */
     const char *const *trusted_proxies;
-    bool forwarded; /* these proxies write Forwarded (RFC 7239), which is read instead */
-    bool erlmcp;    /* speak the erlmcp dialect with legacy clients here: names and error
-                       codes differ */
 } tdg_listen_opts_t;
 
 /* Binds an address for HTTP: /mcp for every protocol version since 2025-03-26, /sse (or
@@ -280,7 +284,7 @@ static inline int tdg_server_listen(tdg_server_t *server, const tdg_listen_opts_
     return tdg_server_listen_sized(server, opts, sizeof(*opts));
 }
 
-/* The port of the index-th tdg_server_listen(), 0 where there is none. */
+/* The port of the index-th tdg_server_listen(), 0 where there is none. NULL is accepted. */
 TDG_API uint16_t tdg_server_port(const tdg_server_t *server, size_t index);
 
 /* Serves one client on two file descriptors, in lines; for stdio 0 and 1. The end of
@@ -305,12 +309,13 @@ TDG_API int tdg_server_attach(tdg_server_t *server, struct uv_loop_s *loop);
  * and closes all connections; a stream that has not taken everything by then is cut
  * without its regular end. tdg_server_stop() returns when that is done
  * (attached: when it has begun; the loop has no handle of ours left when it is done).
- * A server does not start again. Stopping twice does no harm. Not from a callback: there tdg_server_stop_soon(). */
+ * A server does not start again. Stopping twice does no harm. Not from a callback: there
+ * tdg_server_stop_soon(). NULL is accepted. */
 TDG_API void tdg_server_stop(tdg_server_t *server);
 TDG_API void tdg_server_stop_soon(tdg_server_t *server);
 
 /* Waits until the server has stopped: by tdg_server_stop_soon() or the end of its pipe.
- * Not for an attached server. */
+ * Not for an attached server. NULL is accepted. */
 TDG_API void tdg_server_wait(tdg_server_t *server);
 
 /* For programs that only serve: starts, then waits for SIGINT or SIGTERM or the end of
@@ -379,8 +384,9 @@ TDG_API const char *tdg_request_variable(const tdg_request_t *request, const cha
  * 4 KiB at most: more counts as nothing). Borrowed until the request is answered. */
 TDG_API const json_t *tdg_request_client(const tdg_request_t *request);
 
-/* Does what tdg_server_notify_updated() does, for the server of the request, and returns
- * the same codes. */
+/* Does what tdg_server_notify_updated() does, for the server of the request. Returns 0, or,
+ * and nothing is notified, TDG_EAGAIN, TDG_EENDED, TDG_EINVAL, TDG_EMETADATA, TDG_ENOMEM or
+ * TDG_EURILEN for the reasons there. */
 TDG_API int tdg_request_notify_updated(tdg_request_t *request, const char *uri,
                                        json_t *metadata);
 
@@ -451,7 +457,12 @@ static inline int tdg_server_add_resource(tdg_server_t *server,
 
 /* Also notifies its subscribers, as tdg_server_notify_deleted() does. Their subscriptions
  * stay, unless the URI now belongs to a template that is not subscribable: then they end.
- * Returns TDG_EAGAIN, too, where that function does; then nothing was removed. */
+ * Returns 0, or, and nothing is removed then,
+ *
+ *   TDG_EAGAIN     more changes are waiting than the server can hold; try again
+ *   TDG_EINVAL     an argument is NULL
+ *   TDG_ENOMEM     out of memory
+ *   TDG_ENOTFOUND  there is no such resource */
 TDG_API int tdg_server_remove_resource(tdg_server_t *server, const char *uri);
 
 /* Serves every URI that the template (RFC 6570) matches and that is no resource of its
@@ -544,7 +555,8 @@ TDG_API int tdg_server_notify_updated(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
 /* A resource was deleted: its subscribers get an update of change_type "deleted", at
- * once. Returns 0 or the codes of tdg_server_notify_updated(). */
+ * once. Returns 0, or, and nothing is notified, TDG_EAGAIN, TDG_EENDED, TDG_EINVAL,
+ * TDG_EMETADATA, TDG_ENOMEM or TDG_EURILEN for the reasons there. */
 TDG_API int tdg_server_notify_deleted(tdg_server_t *server, const char *uri,
                                       json_t *metadata);
 
@@ -578,7 +590,7 @@ static inline int tdg_server_configure(tdg_server_t *server, const tdg_target_t 
 
 /* ---- Looking inside ----------------------------------------------------- */
 
-typedef struct tdg_server_counters {
+typedef struct tdg_server_counters_t {
     /* Now. */
     uint64_t connections;
     uint64_t sessions; /* of legacy clients */
@@ -596,8 +608,8 @@ typedef struct tdg_server_counters {
     uint64_t ended;        /* streams ended because too much waited */
 } tdg_server_counters_t;
 
-/* Fills *ret with sums over all workers, each as of its last turn (at most a second old).
- */
+/* Fills *ret with sums over all workers, each as of its last turn (at most a second old);
+ * all zero where `server` is NULL. */
 TDG_API void tdg_server_counters_sized(const tdg_server_t *server,
                                        tdg_server_counters_t *ret, size_t size);
 
@@ -609,12 +621,12 @@ static inline void tdg_server_counters(const tdg_server_t *server,
 /* Which subscriptions; NULL or 0 in any field is all of them. */
 typedef struct tdg_subscription_query {
     const tdg_target_t *target; /* to exactly this URI, template or list */
-    bool matching;              /* with a URI: also to templates that match it */
     const char *client;         /* of clients that have introduced themselves so */
     const char *session;        /* of this legacy session */
-    uint64_t stream;            /* of this stream */
     size_t max;                 /* at most so many [1,000] */
+    bool matching;              /* with a URI: also to templates that match it */
     uint32_t timeout_ms;        /* to wait for the workers, in total [10,000] */
+    uint64_t stream;            /* of this stream */
 } tdg_subscription_query_t;
 
 /* Lists subscriptions, those of all workers; `query` NULL is all zero. Stores an array in *ret,
