@@ -233,12 +233,15 @@ void tdg__config_destroy(tdg__config_t *config) {
     tdg__free(config);
 }
 
-/* `tree` is stolen. */
-static int read_tree(tdg__node_t *tree, const tdg__section_t *kinds,
+/* `rv` is what came of reading the tree, which is stolen. */
+static int read_tree(int rv, tdg__node_t *tree, const tdg__section_t *kinds,
                      tdg__problems_t *problems, tdg__config_t **ret) {
-    tdg__config_t *config = tdg__calloc(1, sizeof(*config));
-    int rv;
+    tdg__config_t *config;
 
+    *ret = NULL;
+    if (rv < 0)
+        return rv;
+    config = tdg__calloc(1, sizeof(*config));
     if (config == NULL) {
         tdg__node_destroy(tree);
         return TDG_ENOMEM;
@@ -254,20 +257,16 @@ static int read_tree(tdg__node_t *tree, const tdg__section_t *kinds,
 
 int tdg__config_read_text(const char *text, size_t len, const tdg__section_t *kinds,
                           tdg__problems_t *problems, tdg__config_t **ret) {
-    tdg__node_t *tree;
-    int rv;
+    tdg__node_t *tree = NULL;
+    int rv = tdg__node_read_text(text, len, problems, &tree);
 
-    *ret = NULL;
-    rv = tdg__node_read_text(text, len, problems, &tree);
-    return rv < 0 ? rv : read_tree(tree, kinds, problems, ret);
+    return read_tree(rv, tree, kinds, problems, ret);
 }
 
 int tdg__config_read_file(const char *path, const tdg__section_t *kinds,
                           tdg__problems_t *problems, tdg__config_t **ret) {
-    tdg__node_t *tree;
-    int rv;
+    tdg__node_t *tree = NULL;
+    int rv = tdg__node_read_file(path, problems, &tree);
 
-    *ret = NULL;
-    rv = tdg__node_read_file(path, problems, &tree);
-    return rv < 0 ? rv : read_tree(tree, kinds, problems, ret);
+    return read_tree(rv, tree, kinds, problems, ret);
 }

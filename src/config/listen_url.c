@@ -12,8 +12,10 @@
 #include "base/network.h"
 #include "config/value.h"
 
+/* What follows the host: a port, a slash, both or nothing. */
 static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error) {
-    size_t len = strspn(text, "0123456789");
+    bool has_port = *text == ':';
+    size_t len = has_port ? strspn(++text, "0123456789") : 0;
     char digits[6];
     int64_t port;
 
@@ -21,6 +23,8 @@ static int read_port(const char *text, uint16_t *ret, tdg__parse_error_t *error)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
                                "only a port may follow the host, such as "
                                "http://127.0.0.1:8808");
+    if (!has_port)
+        return 0;
     if (len == 0 || len >= sizeof(digits))
         return tdg__parse_fail(error, TDG_EINVAL, 0, "a port must be from 0 to 65535");
     memcpy(digits, text, len);
@@ -98,15 +102,9 @@ int tdg__listen_url_parse(const char *url, tdg__listen_url_t *ret,
                                "http://127.0.0.1:8808 or http://[::1]:8808");
     memcpy(listen.host, host, len);
 
-    if (*rest == ':') {
-        int rv = read_port(rest + 1, &listen.port, error);
-        if (rv < 0)
-            return rv;
-    } else if (*rest != '\0' && strcmp(rest, "/") != 0) {
-        return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "only a port may follow the host, such as "
-                               "http://127.0.0.1:8808");
-    }
+    int rv = read_port(rest, &listen.port, error);
+    if (rv < 0)
+        return rv;
     if (!is_address(listen.host))
         return tdg__parse_fail(error, TDG_EINVAL, 0,
                                "the host is an IP address of this machine or localhost, "

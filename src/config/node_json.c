@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/json_scalar.h"
 #include "config/node.h"
 
 enum { MAX_VALUES = 2 * TDG__NODE_MAX_NODES }; /* names are counted, too */
@@ -49,36 +50,33 @@ static char *copy_scalar(const reader_t *r, const json_t *value) {
 static int convert(reader_t *r, json_t *value, const char *key, tdg__node_t *parent,
                    tdg__node_t **ret);
 
+/* Of the two loops one has nothing to do. */
 static int convert_children(reader_t *r, json_t *value, tdg__node_t *node) {
     tdg__node_t **end = &node->first;
     json_t *child;
     const char *key;
     size_t i;
-    int rv = 0;
+    int rv;
 
-    if (json_is_array(value)) {
-        json_array_foreach(value, i, child) {
-            if (rv == 0)
-                rv = convert(r, child, NULL, node, end);
-            if (rv == 0) {
-                (*end)->index = i;
-                end = &(*end)->next;
-            }
-        }
-        return rv;
-    }
     if (json_object_size(value) > TDG__NODE_MAX_KEYS) {
         tdg__node_problem(r->problems, node,
                           "there are more than 1,000 names in one place");
         return TDG_EINVAL;
     }
-    json_object_foreach(value, key, child) {
-        if (rv == 0)
-            rv = convert(r, child, key, node, end);
-        if (rv == 0)
-            end = &(*end)->next;
+    json_array_foreach(value, i, child) {
+        rv = convert(r, child, NULL, node, end);
+        if (rv < 0)
+            return rv;
+        (*end)->index = i;
+        end = &(*end)->next;
     }
-    return rv;
+    json_object_foreach(value, key, child) {
+        rv = convert(r, child, key, node, end);
+        if (rv < 0)
+            return rv;
+        end = &(*end)->next;
+    }
+    return 0;
 }
 
 /* Puts the node into the tree at once, so that it is freed with that. */
@@ -119,19 +117,13 @@ static int refused(reader_t *r, int code, const tdg__parse_error_t *error) {
     return TDG_EINVAL;
 }
 
-static bool is_blank(const char *text, size_t len) {
-    for (size_t i = 0; i < len; i++)
-        if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0')
-            return false;
-    return true;
-}
-
 int tdg__node_parse(const char *text, size_t len, tdg__problems_t *problems,
                     tdg__node_t **ret) {
     static const tdg__json_limits_t limits = {TDG__NODE_MAX_BYTES, TDG__NODE_MAX_DEPTH,
                                               MAX_VALUES};
     size_t *places = tdg__calloc(MAX_VALUES, sizeof(*places));
     reader_t r = {problems, text, len, places, 0, 1, 1};
+    tdg__json_input_t in = {.data = text, .len = len};
     tdg__node_t *tree = NULL;
     tdg__parse_error_t error;
     json_t *json = NULL;
@@ -139,7 +131,8 @@ int tdg__node_parse(const char *text, size_t len, tdg__problems_t *problems,
 
     if (places == NULL)
         return TDG_ENOMEM;
-    if (is_blank(text, len)) { /* a map of nothing, as in YAML */
+    tdg__json_skip_blanks(&in);
+    if (in.at == len) { /* a map of nothing, as in YAML */
         text = "{}";
         len = strlen(text);
     }

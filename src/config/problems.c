@@ -52,29 +52,20 @@ static char *format_text(const char *format, va_list args) {
 
 void tdg__problems_add(tdg__problems_t *problems, unsigned line, unsigned column,
                        const char *format, ...) {
-    char *text;
+    char *text = NULL;
     va_list args;
 
-    if (problems->count == TDG__MAX_PROBLEMS) {
-        problems->left_out++;
-        return;
-    }
-    if (problems->list == NULL) {
+    if (problems->list == NULL)
         problems->list = tdg__calloc(TDG__MAX_PROBLEMS, sizeof(*problems->list));
-        if (problems->list == NULL) {
-            problems->left_out++;
-            return;
-        }
+    if (problems->list != NULL && problems->count < TDG__MAX_PROBLEMS) {
+        va_start(args, format);
+        text = format_text(format, args);
+        va_end(args);
     }
-
-    va_start(args, format);
-    text = format_text(format, args);
-    va_end(args);
-    if (text == NULL) {
+    if (text == NULL)
         problems->left_out++;
-        return;
-    }
-    problems->list[problems->count++] = (tdg__problem_t){line, column, text};
+    else
+        problems->list[problems->count++] = (tdg__problem_t){line, column, text};
 }
 
 size_t tdg__problems_total(const tdg__problems_t *problems) {

@@ -177,19 +177,14 @@ static void put_roff(const char *text, tdg__text_t *out) {
     tdg__text_done(&line);
 }
 
-static void put_quoted(const char *text, tdg__text_t *out) {
-    tdg__text_put(out, "`");
-    tdg__text_put(out, text);
-    tdg__text_put(out, "`.");
-}
-
 /* A line of its own, through put_roff(). */
 static void put_roff_value(const char *before, const char *value, tdg__text_t *out) {
     tdg__text_t line;
 
     tdg__text_init(&line, MAX_TEXT);
     tdg__text_put(&line, before);
-    put_quoted(value, &line);
+    tdg__text_put(&line, value);
+    tdg__text_put(&line, "`.");
     if (line.error < 0)
         out->error = line.error;
     else
@@ -218,9 +213,9 @@ static void mdoc_option(const tdg__option_t *option, tdg__text_t *out) {
     if (option->flags & TDG__OPTION_REQUIRED)
         tdg__text_put(out, "It is required.\n");
     else if (option->fallback != NULL)
-        put_roff_value("The default is ", option->fallback, out);
+        put_roff_value("The default is `", option->fallback, out);
     if (option->example != NULL)
-        put_roff_value("Example: ", option->example, out);
+        put_roff_value("Example: `", option->example, out);
 }
 
 static void mdoc_end(tdg__text_t *out) {
