@@ -39,11 +39,14 @@ typedef struct tdg_sources_opts {
  * tdg_server_stop_soon(); SIGHUP reads the config again. One at a time in a process, whose
  * signal handlers it uses meanwhile. Returns 0, or, once the reason is logged:
  *
- *   TDG_EINVAL   a config or path is wrong (each problem is a line of the log), or `opts`
- *                is NULL
+ *   a code of the system, as tdg_system_error() has it
+ *                an address cannot be bound: EADDRINUSE, EACCES, ...
+ *   TDG_EINVAL   a config or path is wrong: each problem is a line of the log
  *   TDG_ENOMEM   out of memory
- *   TDG_ESYSTEM  an address cannot be bound, or the process is out of descriptors
- *   TDG_ENOTSUP  `opts` sets a field that this release of the library does not know */
+ *   TDG_ESYSTEM  a file cannot be read, or there is no thread or descriptor
+ *
+ * or, and nothing is logged, TDG_EINVAL: `opts` is NULL; or TDG_ENOTSUP: it sets a field
+ * that this release of the library does not know. */
 TDG_API int tdg_sources_serve_sized(const tdg_sources_opts_t *opts, size_t opts_size);
 
 static inline int tdg_sources_serve(const tdg_sources_opts_t *opts) {

@@ -31,6 +31,8 @@ static void call_it(void *user, tdg_request_t *request, const json_t *arguments)
 
 static int start(void *user, tdg_server_t *server, const tdg_target_t *target) {
     (void)server;
+    if (strcmp(target->name, "clock://full") == 0)
+        return TDG_EAGAIN;
     if (target->kind == TDG_TARGET_URI)
         ++*(int *)user;
     return 0;
@@ -174,6 +176,13 @@ static void subscribe_and_notify(bool longest, tdg_era_t era) {
     CHECK(event->kind == TDG_EVENT_UPDATED && strcmp(event->uri, "clock://now") == 0);
     CHECK(event->contents != NULL);
     tdg_event_free(event);
+    tdg_client_close(client);
+
+    /* Full is no "later": what a watcher refuses for whatever reason is refused. */
+    opts.flags = TDG_CLIENT_ONE_LIFE;
+    CHECK(tdg_client_connect(&opts, &client, NULL) == 0);
+    CHECK(tdg_client_subscribe(client, "clock://full", NULL, NULL) == TDG_EREFUSED);
+    opts.flags = 0;
 
     tdg_client_close(client);
     tdg_server_stop(server);

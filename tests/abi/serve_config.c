@@ -2,6 +2,7 @@
  *
  * tdg_sources_serve() as a stranger's program calls it: a config with a folder is served, a
  * client sees a file change and what is in it, and the server ends. usage: serve_config */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -141,7 +142,9 @@ static void watch_a_change(tdg_server_t *server) {
 }
 
 int main(void) {
+    static const tdg_listen_opts_t any_port;
     struct sigaction action;
+    char text[128];
     serving_t serving;
     tdg_server_t *server;
 
@@ -164,6 +167,18 @@ int main(void) {
     CHECK(kill(getpid(), SIGTERM) == 0);
     CHECK(end(&serving) == 0);
     CHECK(sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+
+    /* An address that is taken: the reason is that of the system. */
+    CHECK(tdg_server_create(NULL, &server) == 0);
+    CHECK(tdg_server_listen(server, &any_port) == 0);
+    snprintf(text, sizeof(text),
+             "server:\n  listen: http://127.0.0.1:%u\nresources:\n  - files: a.txt\n",
+             (unsigned)tdg_server_port(server, 0));
+    write_file(config, text);
+    CHECK(begin(&serving, config) == NULL);
+    CHECK(tdg_system_error(end(&serving)) == EADDRINUSE);
+    CHECK(strstr(serving.log, "cannot listen on http://127.0.0.1:") != NULL);
+    tdg_server_destroy(server);
 
     /* A config that is wrong is reported with the place. */
     write_file(config, "resources:\n  - files: a.txt\n    uri: nothing\n");
