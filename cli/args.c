@@ -404,7 +404,7 @@ int cli_args_add(json_t *arguments, const json_t *schema, char *const *words,
 
 int cli_args_parse(const char *text, json_t **ret, char why[CLI_ARGS_WHY]) {
     json_t *value = NULL;
-    int rv = parse("--arguments", text, &value, why);
+    int rv = parse("--arguments", text != NULL ? text : "{}", &value, why);
 
     if (rv < 0)
         return rv;

@@ -19,8 +19,8 @@
 
 enum { CLI_ARGS_WHY = 512 }; /* bytes of what is said, with NUL */
 
-/* Parses the text of --arguments: a JSON object, new in *ret. Returns 0, TDG_EINVAL with
- * what is wrong in `why`, or TDG_ENOMEM. */
+/* Parses the text of --arguments: a JSON object, new in *ret; of NULL an empty one.
+ * Returns 0, TDG_EINVAL with what is wrong in `why`, or TDG_ENOMEM. */
 int cli_args_parse(const char *text, json_t **ret, char why[CLI_ARGS_WHY]);
 
 /* Adds the words to `arguments`, an object. `schema` is that of the whole object; NULL:

@@ -31,14 +31,9 @@ static const char *make_line(tdg__text_t *ret, const char *text) {
 
 /* The bytes of the character that comes next in a safe line, and its columns. */
 static size_t measure(const char *text, int *ret_columns) {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t bytes = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    uint32_t character = bytes == 1 ? p[0] : p[0] & (0xffu >> (bytes + 1));
-    int width;
+    size_t bytes;
+    int width = wcwidth((wchar_t)cli_decode(text, strlen(text), &bytes));
 
-    for (size_t i = 1; i < bytes; i++)
-        character = character << 6 | (p[i] & 0x3f);
-    width = wcwidth((wchar_t)character);
     *ret_columns = width >= 0 ? width : 1;
     return bytes;
 }
@@ -105,6 +100,26 @@ void cli_put_content(FILE *out, const char *text, size_t len) {
     if (shown.error == 0)
         fwrite(shown.data, 1, shown.len, out);
     tdg__text_done(&shown);
+}
+
+void cli_put_wrapped(FILE *out, const char *text, int indent, int width) {
+    int column = indent;
+
+    while (*text != '\0') {
+        int bytes = (int)strcspn(text, " "), columns = 0;
+
+        for (int i = 0; i < bytes; i++)
+            columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (column > indent && column + 1 + columns > width) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        }
+        fprintf(out, "%s%.*s", column > indent ? " " : "", bytes, text);
+        column += columns + (column > indent);
+        text += bytes;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
 }
 
 bool cli_is_plain(const char *text) {

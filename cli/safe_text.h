@@ -25,6 +25,10 @@ int cli_columns(const char *text);
  * elsewhere the bytes as they are. */
 void cli_put_content(FILE *out, const char *text, size_t len);
 
+/* Writes words, parted by spaces, into lines of `width` columns. The first one begins in
+ * the column `indent`, where the output has to be already; the others are indented. */
+void cli_put_wrapped(FILE *out, const char *text, int indent, int width);
+
 /* Whether nothing in a text would be shown otherwise than it is. */
 bool cli_is_plain(const char *text);
 

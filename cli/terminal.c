@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "terminal.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 const char *const cli_colors[] = {"auto", "always", "never", NULL};
@@ -16,6 +16,17 @@ bool cli_wants_color(int when, int fd) {
         return when == CLI_COLOR_ALWAYS;
     return isatty(fd) && (no_color == NULL || no_color[0] == '\0') && term != NULL &&
            strcmp(term, "dumb") != 0;
+}
+
+void cli_terminal_size(int fd, int *ret_columns, int *ret_lines) {
+    struct winsize size;
+
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0)
+        return;
+    if (size.ws_col > 0)
+        *ret_columns = size.ws_col;
+    if (size.ws_row > 0)
+        *ret_lines = size.ws_row;
 }
 
 /* Ranges of characters beyond ASCII that do something instead of showing something. */
@@ -36,14 +47,15 @@ static bool is_active(uint32_t character) {
     return false;
 }
 
-/* Decodes the character at the start of valid UTF-8; its length is stored. What is cut
- * off or no UTF-8 at all counts as one byte, which is then active. */
-static uint32_t decode(const unsigned char *text, size_t len, size_t *ret_len) {
+uint32_t cli_decode(const char *data, size_t len, size_t *ret_len) {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *text = (const unsigned char *)data;
     size_t need = text[0] < 0xc0 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
     uint32_t character = text[0] & (0xffu >> (need + 1));
 
     *ret_len = 1;
+    if (text[0] < 0x80)
+        return text[0];
     if (text[0] < 0xc0 || text[0] > 0xf4 || need > len)
         return 0x80;
     for (size_t i = 1; i < need; i++) {
@@ -77,7 +89,7 @@ void cli_put_plain(tdg__text_t *out, const char *text, size_t len, bool lines) {
             }
             snprintf(shown, sizeof(shown), "^%c", at[i] ^ 0x40);
         } else {
-            uint32_t character = decode(at + i, len - i, &width);
+            uint32_t character = cli_decode(text + i, len - i, &width);
 
             if (!is_active(character)) {
                 i += width;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/text.h"
 
@@ -17,6 +18,13 @@ extern const char *const cli_colors[];
 /* Whether to write in colours to this descriptor. AUTO: if it is a terminal that is not
  * "dumb", and NO_COLOR is not set. */
 bool cli_wants_color(int when, int fd);
+
+/* Stores the size of the terminal behind a descriptor; what is not known stays as it is. */
+void cli_terminal_size(int fd, int *ret_columns, int *ret_lines);
+
+/* Decodes the character at the start of a text (UTF-8) and stores its length. What is cut
+ * off or no UTF-8 counts as one byte, and as 0x80, which is no character. */
+uint32_t cli_decode(const char *text, size_t len, size_t *ret_len);
 
 /* Appends a text (UTF-8) so that a terminal only shows it: control characters become
  * visible (^[ for escape, <U+009B> and such), and so do those that turn the direction of

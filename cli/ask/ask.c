@@ -9,8 +9,21 @@
 #include "base/nearest.h"
 #include "interrupt.h"
 
-int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
-            int (*check)(const void *options, char **argv, int count), cli_ask_fn ask) {
+static int check(const cli_asking_t *asking, const void *options, char **argv,
+                 int count) {
+    const char *name = ((const cli_target_t *)options)->command->name;
+
+    if (asking->needs != NULL && count == 0)
+        cli_error("%s: it needs %s", name, asking->needs);
+    else if (asking->needs == NULL && count > 0)
+        cli_error("%s: cannot do anything with '%s'", name, argv[0]);
+    else
+        return asking->check != NULL ? asking->check(options, count) : CLI_OK;
+    return CLI_USAGE;
+}
+
+int cli_ask(const cli_command_t *command, const cli_asking_t *asking, int argc,
+            char **argv, void *options) {
     cli_target_t *target = options;
     tdg_client_t *client;
     int operands, code;
@@ -20,8 +33,8 @@ int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
         goto done;
 
     code = cli_target_take(target, &argv, &operands);
-    if (code == CLI_OK && check != NULL)
-        code = check(options, argv, operands);
+    if (code == CLI_OK)
+        code = check(asking, options, argv, operands);
     if (code != CLI_OK)
         goto done;
 
@@ -31,7 +44,7 @@ int cli_ask(const cli_command_t *command, int argc, char **argv, void *options,
         goto done;
     code = cli_target_connect(target, NULL, &client);
     if (code == CLI_OK)
-        code = ask(options, client, argv, operands);
+        code = asking->ask(options, client, argv, operands);
     cli_target_close(target);
     cli_interrupt_end();
 done:

@@ -203,18 +203,11 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     return code;
 }
 
-static int check(const void *options_, char **argv, int count) {
-    (void)options_;
-    if (count == 0)
-        return CLI_OK;
-    cli_error("info: cannot do anything with '%s'", argv[0]);
-    return CLI_USAGE;
-}
-
 static int run(const cli_command_t *self, int argc, char **argv) {
+    static const cli_asking_t asking = {.ask = ask};
     struct options opts = {0};
 
-    return cli_ask(self, argc, argv, &opts, check, ask);
+    return cli_ask(self, &asking, argc, argv, &opts);
 }
 
 const cli_command_t cli_info = {

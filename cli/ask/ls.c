@@ -4,12 +4,12 @@
  * bare names, for programs. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ask/ask.h"
 #include "base/alloc.h"
 #include "safe_text.h"
+#include "terminal.h"
 
 enum {
     MAX_ALIGNED = 48, /* columns: longer cells stand out instead of widening all */
@@ -162,15 +162,6 @@ static bool is_last(const struct list *list, size_t i) {
     return i + 1 == MAX_CELLS || list->columns[i + 1].title == NULL;
 }
 
-/* Columns of the terminal; 0: it is none, and nothing is cut. */
-static int terminal_width(void) {
-    struct winsize size;
-
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
-        return 0;
-    return size.ws_col;
-}
-
 /* How wide a column is; 0: it is empty throughout, and left out. */
 static int width_of(const struct column *column, const json_t *items) {
     int width = 0;
@@ -237,10 +228,11 @@ static void print_row(const struct list *list, const json_t *item, const int *wi
 }
 
 static void print_table(const struct list *list, const json_t *items) {
-    int widths[MAX_CELLS] = {0}, used = 0, room = terminal_width();
+    int widths[MAX_CELLS] = {0}, used = 0, room = 0, lines;
     const json_t *item;
     size_t i;
 
+    cli_terminal_size(STDOUT_FILENO, &room, &lines); /* elsewhere nothing is cut */
     for (i = 0; i < MAX_CELLS && list->columns[i].title != NULL; i++) {
         widths[i] = width_of(&list->columns[i], items);
         if (widths[i] > 0 && !is_last(list, i))
@@ -314,24 +306,21 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     return code;
 }
 
-static int check(const void *options_, char **argv, int count) {
+static int check(const void *options_, int count) {
     const struct options *opts = options_;
 
-    if (count > 0) {
-        cli_error("ls: cannot do anything with '%s'", argv[0]);
-        return CLI_USAGE;
-    }
-    if (opts->json && opts->names) {
-        cli_error("ls: --json and --names do not go together");
-        return CLI_USAGE;
-    }
-    return CLI_OK;
+    (void)count;
+    if (!opts->json || !opts->names)
+        return CLI_OK;
+    cli_error("ls: --json and --names do not go together");
+    return CLI_USAGE;
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
+    static const cli_asking_t asking = {.ask = ask, .check = check};
     struct options opts = {0};
 
-    return cli_ask(self, argc, argv, &opts, check, ask);
+    return cli_ask(self, &asking, argc, argv, &opts);
 }
 
 const cli_command_t cli_ls = {

@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "safe_text.h"
+#include "terminal.h"
 
 enum { MAX_MESSAGE = 160, MAX_LINE = 512, COLUMNS = 80 };
 
@@ -29,19 +29,12 @@ static struct {
     char message[MAX_MESSAGE];
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
-static int columns(void) {
-    struct winsize size;
-
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                           : COLUMNS;
-}
-
 /* Under the lock. */
 static void show(int64_t seconds) {
     char line[MAX_LINE];
     int len =
         snprintf(line, sizeof(line), "%.100s: %lld s", state.what, (long long)seconds);
-    int room = columns() - 1;
+    int columns = COLUMNS, lines;
 
     if (state.progress >= 0 && state.total > 0)
         len += snprintf(line + len, sizeof(line) - (size_t)len, ", %.0f %%",
@@ -53,8 +46,9 @@ static void show(int64_t seconds) {
 
     is_shown = 1;
     fputs(clear, stderr);
-    if (cli_columns(line) > room)
-        cli_put_cell(stderr, line, room);
+    cli_terminal_size(STDERR_FILENO, &columns, &lines);
+    if (cli_columns(line) >= columns)
+        cli_put_cell(stderr, line, columns - 1);
     else
         cli_put_line(stderr, line);
     fflush(stderr);

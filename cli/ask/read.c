@@ -185,13 +185,10 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     return code;
 }
 
-static int check(const void *options_, char **argv, int count) {
+static int check(const void *options_, int count) {
     const struct options *opts = options_;
 
-    (void)argv;
-    if (count == 0)
-        cli_error("read: it needs the URI of a resource; `tidings ls` lists them");
-    else if (opts->output != NULL && count > 1)
+    if (opts->output != NULL && count > 1)
         cli_error("read: --output takes one resource, not %d", count);
     else if (opts->output != NULL && opts->json)
         cli_error("read: --output and --json do not go together");
@@ -201,9 +198,14 @@ static int check(const void *options_, char **argv, int count) {
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
+    static const cli_asking_t asking = {
+        .ask = ask,
+        .needs = "the URI of a resource; `tidings ls` lists them",
+        .check = check,
+    };
     struct options opts = {0};
 
-    return cli_ask(self, argc, argv, &opts, check, ask);
+    return cli_ask(self, &asking, argc, argv, &opts);
 }
 
 const cli_command_t cli_read = {

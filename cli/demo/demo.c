@@ -95,7 +95,7 @@ static int wanted_width(long width) {
 
     if (width >= 0)
         return (int)width;
-    demo_terminal_size(&columns, &lines);
+    cli_terminal_size(STDOUT_FILENO, &columns, &lines);
     if (columns < DEMO_MIN_WIDTH)
         return DEMO_MIN_WIDTH;
     return columns < MAX_WIDTH ? columns : MAX_WIDTH;
@@ -124,7 +124,7 @@ static bool is_short_terminal(void) {
     enum { WHOLE_PICTURE = 42 };
     int columns = 0, lines = WHOLE_PICTURE;
 
-    demo_terminal_size(&columns, &lines);
+    cli_terminal_size(STDOUT_FILENO, &columns, &lines);
     return lines < WHOLE_PICTURE;
 }
 

@@ -106,7 +106,4 @@ int demo_print_json(const demo_t *demo, FILE *out);
  * that ended it; the terminal is as it was in both cases. */
 int demo_play(const demo_t *demo, const demo_pen_t *pen);
 
-/* The size of the terminal behind stdout; *ret are left as they were if it has none. */
-void demo_terminal_size(int *ret_columns, int *ret_lines);
-
 #endif

@@ -13,6 +13,8 @@
 
 #include <tidings/tidings.h>
 
+#include "safe_text.h"
+
 enum {
     MAX_CELLS = 512,
     FIGURES = 21,  /* columns to the right of the time line: sent, longest wait, last */
@@ -334,24 +336,12 @@ static void draw_row(const layout_t *layout, const demo_row_t *row) {
 
 /* ---- Words -------------------------------------------------------------- */
 
-/* Prints a paragraph with a word in front, wrapped at the width. */
+/* Prints a paragraph with a word in front. */
 static void put_paragraph(const demo_pen_t *pen, const char *term, const char *text) {
-    int width = pen->width < 100 ? pen->width : 100;
-    int indent = term[0] != '\0' ? (int)strlen("debounce  ") : 0, column = indent;
+    int indent = term[0] != '\0' ? (int)strlen("debounce  ") : 0;
 
     put(pen, BOLD, "%-*s", indent, term);
-    while (*text != '\0') {
-        int word = (int)strcspn(text, " ");
-
-        if (column > indent && column + 1 + word > width) {
-            put(pen, PLAIN, "\n%*s", indent, "");
-            column = indent;
-        }
-        put(pen, PLAIN, "%s%.*s", column > indent ? " " : "", word, text);
-        column += word + (column > indent);
-        text += word + (text[word] == ' ');
-    }
-    put(pen, PLAIN, "\n");
+    cli_put_wrapped(pen->out, text, indent, pen->width < 100 ? pen->width : 100);
 }
 
 /* What helps to choose, after the rows that show it. */

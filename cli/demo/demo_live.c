@@ -7,9 +7,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "terminal.h"
 
 enum {
     FRAME_MS = 40,
@@ -21,17 +22,6 @@ static volatile sig_atomic_t caught; /* the signal that wants us to end or to pa
 
 static void on_signal(int number) {
     caught = number;
-}
-
-void demo_terminal_size(int *ret_columns, int *ret_lines) {
-    struct winsize size;
-
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        return;
-    if (size.ws_col > 0)
-        *ret_columns = size.ws_col;
-    if (size.ws_row > 0)
-        *ret_lines = size.ws_row;
 }
 
 static int64_t now_ms(void) {
@@ -90,7 +80,7 @@ static bool draw_frame(const demo_t *demo, demo_pen_t pen, int64_t at_ms) {
     size_t size;
 
     pen.live = true;
-    demo_terminal_size(&columns, &lines);
+    cli_terminal_size(STDOUT_FILENO, &columns, &lines);
     if (columns < pen.width)
         pen.width = columns > DEMO_MIN_WIDTH ? columns : DEMO_MIN_WIDTH;
 

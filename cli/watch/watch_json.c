@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "terminal.h"
 
 static void put_key(watch_t *watch, const char *key) {
     tdg__text_put(&watch->out, ",\"");
@@ -45,19 +46,6 @@ static void begin(watch_t *watch, const char *event, int64_t at_ms) {
     put_number(watch, "at", at_ms);
 }
 
-/* The bytes of the character at `text`, and its number; of what is no UTF-8, one byte. */
-static size_t decode(const char *text, size_t len, uint32_t *ret) {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t bytes = p[0] < 0xc0 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-    if (bytes > len)
-        bytes = 1;
-    *ret = bytes == 1 ? p[0] : p[0] & (0xffu >> (bytes + 1));
-    for (size_t i = 1; i < bytes; i++)
-        *ret = *ret << 6 | (p[i] & 0x3f);
-    return bytes;
-}
-
 /* Nothing but ASCII for a terminal, which may take other characters for commands. They
  * are in strings, so they can be escaped where they stand. */
 static void make_ascii(watch_t *watch) {
@@ -67,7 +55,7 @@ static void make_ascii(watch_t *watch) {
 
     tdg__text_init(&watch->out, SIZE_MAX / 2);
     for (size_t at = 0, bytes; at < given.len; at += bytes) {
-        bytes = decode(given.data + at, given.len - at, &character);
+        character = cli_decode(given.data + at, given.len - at, &bytes);
         if (character < 0x7f) {
             tdg__text_add(&watch->out, given.data + at, 1);
             continue;

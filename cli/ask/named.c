@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `tidings call` and `tidings prompt`: what a server does by name. Its definition is
+ * asked for first, so that arguments get the types that it requires, and a missing one is
+ * reported before anything happens. */
+#include <stdio.h>
+
+#include "args.h"
+#include "ask/ask.h"
+#include "ask/content.h"
+#include "ask/progress.h"
+#include "safe_text.h"
+
+enum { MAX_ARGUMENTS = 1000 };
+
+/* What is called by its name. */
+typedef struct named_kind {
+    tdg_list_kind_t list;
+    const char *noun;
+    bool only_texts;                       /* as arguments */
+    json_t *(*schema)(const json_t *item); /* of the arguments, new; NULL: no memory */
+    int (*request)(tdg_client_t *client, const char *name, json_t *arguments,
+                   json_t **ret, tdg_failure_t *failure);
+    void (*print)(const json_t *result);
+} named_kind_t;
+
+struct options {
+    cli_target_t target; /* first, for cli_ask() */
+    const named_kind_t *kind;
+    const char *arguments;
+    bool json;
+};
+
+#define JSON_OPTION                                                                      \
+    CLI_FLAG_OPTION(struct options, json, "json",                                        \
+                    "print the result as the server sent it, as one line of\n"           \
+                    "JSON")
+
+/* ---- Arguments ---------------------------------------------------------- */
+
+static int check_texts(const json_t *arguments, char why[CLI_ARGS_WHY]) {
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
+        if (json_is_string(value))
+            continue;
+        snprintf(why, CLI_ARGS_WHY,
+                 "%.100s is not a text; arguments of prompts have to be texts", name);
+        return TDG_EINVAL;
+    }
+    return 0;
+}
+
+/* Makes the arguments, new in *ret. Returns an exit code. */
+static int make_arguments(const struct options *opts, const json_t *item, char **argv,
+                          int count, json_t **ret) {
+    json_t *schema = opts->kind->schema(item), *arguments = NULL;
+    char why[CLI_ARGS_WHY] = "";
+    int rv = schema != NULL ? 0 : TDG_ENOMEM;
+
+    if (rv == 0)
+        rv = cli_args_parse(opts->arguments, &arguments, why);
+    if (rv == 0)
+        rv = cli_args_add(arguments, schema, argv + 1, (size_t)count - 1, why);
+    if (rv == 0)
+        rv = cli_args_complete(arguments, schema, why);
+    if (rv == 0 && opts->kind->only_texts)
+        rv = check_texts(arguments, why);
+    json_decref(schema);
+    if (rv == 0) {
+        *ret = arguments;
+        return CLI_OK;
+    }
+    json_decref(arguments);
+    if (rv == TDG_ENOMEM)
+        cli_error("%s: out of memory", opts->target.command->name);
+    else
+        cli_error("%s: %s: %s", opts->target.command->name, argv[0], why);
+    return rv == TDG_ENOMEM ? CLI_FAILED : CLI_USAGE;
+}
+
+/* ---- What both do ------------------------------------------------------- */
+
+static int request(struct options *opts, tdg_client_t *client, const char *name,
+                   json_t *arguments) {
+    tdg_failure_t failure = {0};
+    json_t *result = NULL;
+    int rv, code = CLI_OK;
+
+    cli_progress_begin(&opts->target, name);
+    rv = opts->kind->request(client, name, arguments, &result, &failure);
+    cli_progress_end();
+    if (rv < 0)
+        return cli_target_failed(&opts->target, name, rv, &failure);
+    if (opts->json)
+        cli_print_json(result);
+    else
+        opts->kind->print(result);
+    if (json_is_true(json_object_get(result, "isError"))) {
+        fflush(stdout); /* the output of the tool comes first */
+        cli_error("call: %s reports an error", name);
+        code = CLI_FAILED;
+    }
+    json_decref(result);
+    return code;
+}
+
+static int ask(void *options, tdg_client_t *client, char **argv, int count) {
+    struct options *opts = options;
+    json_t *items, *arguments;
+    const json_t *item;
+    int code = cli_ask_list(&opts->target, client, opts->kind->list, &items);
+
+    if (code != CLI_OK)
+        return code;
+    item = cli_find_named(&opts->target, items, opts->kind->noun, argv[0]);
+    code = item == NULL ? CLI_NOT_FOUND
+                        : make_arguments(opts, item, argv, count, &arguments);
+    json_decref(items);
+    return code == CLI_OK ? request(opts, client, argv[0], arguments) : code;
+}
+
+/* ---- Tools -------------------------------------------------------------- */
+
+static json_t *tool_schema(const json_t *tool) {
+    json_t *schema = json_object_get(tool, "inputSchema");
+
+    return schema != NULL ? json_incref(schema) : json_null();
+}
+
+/* Tools that answer with a structure put it into a text as well; the structure is printed
+ * where they do not. */
+static void print_tool_result(const json_t *result) {
+    const json_t *content = json_object_get(result, "content"), *block;
+    const json_t *structure = json_object_get(result, "structuredContent");
+    size_t i;
+
+    json_array_foreach(content, i, block) {
+        cli_print_block(block);
+    }
+    if (structure != NULL && json_array_size(content) == 0)
+        cli_print_json(structure);
+}
+
+static int run_call(const cli_command_t *self, int argc, char **argv) {
+    static const named_kind_t tool = {.list = TDG_LIST_TOOLS,
+                                      .noun = "tool",
+                                      .schema = tool_schema,
+                                      .request = tdg_client_call,
+                                      .print = print_tool_result};
+    static const cli_asking_t asking = {
+        .ask = ask,
+        .needs = "the name of a tool; `tidings ls --tools` lists them",
+    };
+    struct options opts = {.kind = &tool};
+
+    return cli_ask(self, &asking, argc, argv, &opts);
+}
+
+static const cli_option_t call_options[] = {
+    CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
+                      "arguments as a JSON object; NAME=VALUE adds to them"),
+    JSON_OPTION,
+    CLI_TARGET_OPTIONS(struct options, target),
+    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_END,
+};
+
+const cli_command_t cli_call = {
+    .name = "call",
+    .summary = "call a tool of a server",
+    .operands = "[TARGET] TOOL [NAME=VALUE | NAME:=JSON]...",
+    .max_operands = 2 + MAX_ARGUMENTS,
+    .description =
+        "Calls a tool and prints the texts of its result. A VALUE is converted to the\n"
+        "type in the schema of the tool: a number, true or false, JSON for arrays and\n"
+        "objects, otherwise a text. NAME:=JSON is JSON whatever the schema has. If the\n"
+        "tool reports an error, the exit code is 1."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+    .options = call_options,
+    .run = run_call,
+};
+
+/* ---- Prompts ------------------------------------------------------------ */
+
+static void print_messages(const json_t *result) {
+    const char *description = cli_string(result, "description");
+    const json_t *message;
+    size_t i;
+
+    if (description[0] != '\0') {
+        cli_put_line(stdout, description);
+        fputs("\n\n", stdout);
+    }
+    json_array_foreach(json_object_get(result, "messages"), i, message) {
+        fputs(i > 0 ? "\n==> " : "==> ", stdout);
+        cli_put_line(stdout, cli_string(message, "role"));
+        fputs(" <==\n", stdout);
+        cli_print_block(json_object_get(message, "content"));
+    }
+}
+
+static int run_prompt(const cli_command_t *self, int argc, char **argv) {
+    static const named_kind_t prompt = {.list = TDG_LIST_PROMPTS,
+                                        .noun = "prompt",
+                                        .only_texts = true,
+                                        .schema = cli_args_prompt_schema,
+                                        .request = tdg_client_prompt,
+                                        .print = print_messages};
+    static const cli_asking_t asking = {
+        .ask = ask,
+        .needs = "the name of a prompt; `tidings ls --prompts` lists them",
+    };
+    struct options opts = {.kind = &prompt};
+
+    return cli_ask(self, &asking, argc, argv, &opts);
+}
+
+static const cli_option_t prompt_options[] = {
+    JSON_OPTION,
+    CLI_TARGET_OPTIONS(struct options, target),
+    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_END,
+};
+
+const cli_command_t cli_prompt = {
+    .name = "prompt",
+    .summary = "print a prompt of a server",
+    .operands = "[TARGET] NAME [ARGUMENT=VALUE]...",
+    .max_operands = 2 + MAX_ARGUMENTS,
+    .description =
+        "Prints the messages of a prompt, each below a line ==> ROLE <==. All arguments\n"
+        "of prompts are texts."
+        "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
+    .options = prompt_options,
+    .run = run_prompt,
+};
