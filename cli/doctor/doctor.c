@@ -30,9 +30,9 @@ static const doctor_group_t groups[] = {
     {"Versions", doctor_version_checks},
     {"Capabilities", doctor_capability_checks},
     {"Streams", doctor_stream_checks},
-    {"Heads of streams", doctor_head_checks},
+    {"Response headers", doctor_head_checks},
     {"Updates", doctor_update_checks},
-    {"Requests beside", doctor_load_checks},
+    {"Concurrent requests", doctor_load_checks},
     {"Sessions and headers", doctor_session_checks},
     {"Reconnection", doctor_reconnect_checks},
     {"The program", doctor_program_checks},
@@ -61,7 +61,7 @@ static doctor_result_t *add_result(doctor_t *doctor, const doctor_group_t *group
     *result = (doctor_result_t){.group = group, .check = check};
     tdg__text_init(&result->did, DOCTOR_MAX_TEXT);
     tdg__text_init(&result->saw, DOCTOR_MAX_TEXT);
-    tdg__text_init(&result->mend, DOCTOR_MAX_TEXT);
+    tdg__text_init(&result->fix, DOCTOR_MAX_TEXT);
     return result;
 }
 
@@ -100,6 +100,7 @@ static void run_check(doctor_t *doctor, const doctor_group_t *group,
         doctor_skip(result, "%s", missing);
     else if (doctor_left_ms(doctor) > 0)
         check->run(doctor, era, result);
+    doctor_end_calls(doctor);
     /* What is missing now may only be late. */
     if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {
         doctor->late = true;
@@ -279,7 +280,8 @@ static void leave(doctor_t *doctor) {
         signal_programs(doctor, SIGTERM);
     allow_moment(doctor);
     doctor_held_end(doctor);
-    doctor_end(&doctor->first);
+    doctor_end(doctor->first);
+    doctor_end_calls(doctor);
     for (int i = 0; i < DOCTOR_PROGRAMS; i++)
         doctor_stop(&doctor->own_programs[i], 0);
     doctor_until(doctor, is_alone, doctor, STOP_MS);
@@ -303,15 +305,13 @@ static void doctor_done(doctor_t *doctor) {
     leave(doctor);
     if (is_closed(doctor)) /* else the process ends with it open: closing may take long */
         close_loop(doctor);
-    for (int i = 0; i < DOCTOR_PROGRAMS; i++)
-        doctor_program_done(&doctor->own_programs[i]);
     for (int era = 0; era < DOCTOR_ERAS; era++)
         json_decref(doctor->hello[era]);
     json_decref(doctor->uris);
     for (size_t i = 0; i < doctor->count; i++) {
         tdg__text_done(&doctor->results[i].did);
         tdg__text_done(&doctor->results[i].saw);
-        tdg__text_done(&doctor->results[i].mend);
+        tdg__text_done(&doctor->results[i].fix);
         json_decref(doctor->results[i].facts);
     }
     tdg__free(doctor->results);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * `tidings doctor`: what its files share. doctor.c runs the checks, doctor_report.c shows
- * what came of them, doctor_link.c and doctor_ask.c talk to the server, doctor_hold.c
- * waits; each other doctor_*.c is a group of checks, a table with one row per check.
+ * their results, doctor_call.c sends requests, doctor_record.c records what comes,
+ * doctor_hold.c waits; each other doctor_*.c is a group of checks, a table with one row
+ * per check.
  *
  * It works below the client library, because it must see what that hides: raw heads,
  * times, the order of messages. One loop, one thread; a check asks and waits in one go.
@@ -28,12 +29,12 @@
 #include "web/web.h"
 
 typedef struct doctor doctor_t;
+typedef struct doctor_program doctor_program_t;
 
 typedef enum doctor_era { DOCTOR_MODERN, DOCTOR_LEGACY, DOCTOR_ERAS } doctor_era_t;
 
 enum {
     DOCTOR_MAX_URIS = 20,
-    DOCTOR_MAX_HEARD = 4096,           /* messages and comments of one stream */
     DOCTOR_MAX_BODY = 4 * 1024 * 1024, /* bytes of one answer or message */
     DOCTOR_MAX_TEXT = 4096,            /* bytes of a line of the report */
     DOCTOR_ANSWER_MS = 10000,          /* for an answer; default of --answer-limit */
@@ -88,8 +89,8 @@ struct doctor_result {
     const doctor_check_t *check;
     const char *era; /* NULL: it is not about one */
     doctor_status_t status;
-    tdg__text_t did, saw, mend; /* mend: empty where nothing is bad */
-    json_t *facts;              /* numbers for machines */
+    tdg__text_t did, saw, fix; /* fix: empty where nothing is bad */
+    json_t *facts;             /* numbers for machines */
 };
 
 extern const doctor_check_t doctor_reach_checks[];
@@ -109,8 +110,9 @@ void doctor_did(doctor_result_t *result, const char *format, ...)
 void doctor_saw(doctor_result_t *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* It is bad, and this mends it. The worst of several counts. */
-void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *mend);
+/* It is bad, and this fixes it. The worst of several counts. */
+void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* It cannot be said, and why. */
 void doctor_skip(doctor_result_t *result, const char *format, ...)
@@ -118,150 +120,146 @@ void doctor_skip(doctor_result_t *result, const char *format, ...)
 
 void doctor_fact(doctor_result_t *result, const char *name, json_int_t value);
 
-/* ---- What is heard -------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------- */
+
+/* A request or notification, or a stream. What is not set is as usual in its era. */
+typedef struct doctor_request {
+    doctor_era_t era;
+    const char *method; /* of the message; NULL: there is none, as with GET */
+    json_t *params;     /* stolen; may be NULL */
+    bool notify;        /* the message is a notification */
+    bool stream;        /* stays open: no time limit but that on its head */
+    tdg__web_method_t http;
+    const char *version, *session; /* session "": none */
+    const char *body;              /* instead of the message */
+    const char *content_type;
+    const char *mcp_method;               /* the header Mcp-Method */
+    const char *extra_name, *extra_value; /* one more header */
+} doctor_request_t;
 
 typedef struct doctor_heard {
     uint64_t at_us;
-    json_t *message; /* NULL: a comment, a sign of life */
+    json_t *message; /* NULL: a comment, which only shows that the stream works */
 } doctor_heard_t;
 
-typedef struct doctor_tape {
-    doctor_heard_t *heard;
-    size_t count, room;
-    size_t comments;
-    size_t nonsense; /* what is no JSON, and was dropped */
-    bool full;
-} doctor_tape_t;
-
-/* The first at or after `from` with this method; NULL: none. */
-const doctor_heard_t *doctor_find_method(const doctor_tape_t *tape, size_t from,
-                                         const char *method);
-/* The answer to a request. */
-json_t *doctor_find_answer(const doctor_tape_t *tape, json_int_t id);
-/* The parts of an update; NULL: it is none. */
-const char *doctor_updated_uri(const json_t *message);
-
-/* ---- HTTP ----------------------------------------------------------------- */
-
-typedef struct doctor_request {
-    tdg__web_method_t method;
-    doctor_era_t era;
-    const char *body;                     /* NULL: none */
-    const char *content_type;             /* NULL: application/json */
-    const char *rpc_method;               /* Mcp-Method; NULL: none */
-    const char *rpc_name;                 /* Mcp-Name, plain; NULL: none */
-    const char *version;                  /* MCP-Protocol-Version; NULL: none */
-    const char *session;                  /* Mcp-Session-Id; NULL: none */
-    const char *extra_name, *extra_value; /* one more header; NULL: none */
-    bool stream;                          /* stays open: no limit but that on the head */
-    uint32_t head_ms;                     /* 0: the usual */
-} doctor_request_t;
-
-typedef struct doctor_exchange {
+/* One request and all that is heard because of it: over HTTP what its exchange carries;
+ * from a program its answer and, of a stream, the notifications since. */
+typedef struct doctor_call {
+    struct doctor_call *next;
     doctor_t *doctor;
+    doctor_program_t *program; /* NULL: over HTTP */
+    bool kept;                 /* outlives the check that makes it */
+    bool stream;
+    json_int_t id; /* 0: no answer to this very message can be recognised */
+    uint64_t began_us, over_us;
+    bool over;       /* nothing more can come */
+    int code;        /* why there is no answer; 0: there is, or nothing is known */
+    char error[300]; /* the same for people */
+
+    /* HTTP */
     tdg__web_exchange_t *exchange; /* NULL: it is over, or has not begun */
-    bool begun, over;
-    int code; /* as in tdg__web_end_t */
-    char error[300];
     bool headed;
     int status;
     char type[128], session[TDG__WEB_MAX_SESSION + 1];
     unsigned hops;
-    char url[CLI_TARGET_NAME_MAX]; /* that answered */
     int64_t resolved_us, connected_us, secured_us;
     json_t *fields; /* of the head, by lower-case names */
-    uint64_t began_us, head_us, first_us, over_us;
-    size_t bytes;
-    size_t chunks; /* pieces in which the body came */
+    uint64_t head_us, first_us;
+    size_t bytes; /* of the body */
     tdg__text_t body;
+    bool is_stream; /* of events */
     tdg__sse_reader_t sse;
-    bool is_stream;
     char last_id[TDG__SSE_MAX_ID + 1];
-    doctor_tape_t tape;
-} doctor_exchange_t;
 
-int doctor_begin(doctor_t *doctor, const doctor_request_t *request,
-                 doctor_exchange_t *ret);
-void doctor_end(
-    doctor_exchange_t *exchange); /* breaks it off, and frees; twice is fine */
-const char *doctor_field(const doctor_exchange_t *exchange, const char *name);
+    /* What was heard. */
+    doctor_heard_t *heard;
+    size_t count, room, weight;
+    bool full;             /* more has come than is kept */
+    const json_t *message; /* the answer, and what it has; NULL: nothing */
+    const json_t *result, *trouble;
+    json_int_t rpc_code;
+    uint64_t answered_us;
+} doctor_call_t;
 
-/* ---- Programs -------------------------------------------------------------- */
+/* Sends a request, or opens a stream. Where that fails the call is over and says why;
+ * never NULL. It is borrowed until the running check is over, unless `kept` is set. */
+doctor_call_t *doctor_send(doctor_t *doctor, const doctor_request_t *request);
 
-typedef struct doctor_program {
-    doctor_t *doctor;
-    tdg__child_t *child;
-    bool started, ended, gone, stopped;
-    char why[300];
-    size_t said;
-    char said_first[300];
-    char nonsense_first[120];
-    uint64_t stopped_us, gone_us;
-    doctor_tape_t tape;
-} doctor_program_t;
+/* Sends it and waits for the answer. */
+doctor_call_t *doctor_send_and_wait(doctor_t *doctor, const doctor_request_t *request);
+doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method,
+                          json_t *params);
 
-int doctor_start(doctor_t *doctor, doctor_program_t *program);
-void doctor_stop(doctor_program_t *program, uint32_t wait_ms);
-void doctor_program_done(doctor_program_t *program); /* frees what was heard */
+/* The smallest request of an era. */
+doctor_call_t *doctor_ping(doctor_t *doctor, doctor_era_t era);
 
-/* ---- Asking ----------------------------------------------------------------- */
+/* Opens a modern listen; `uris` NULL: for list changes only. */
+doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor);
+/* Opens the GET stream of a legacy session. */
+doctor_call_t *doctor_get(doctor_t *doctor, const char *session, const char *after);
+/* Hears the notifications of a program from now on. */
+doctor_call_t *doctor_overhear(doctor_t *doctor, doctor_era_t era);
 
-typedef struct doctor_answer {
-    int code; /* 0: there is one; else TDG_E..., with `error` */
-    char error[300];
-    int status;               /* of HTTP; 0: none */
-    json_t *message;          /* new */
-    json_t *result, *trouble; /* borrowed from it; NULL: it has none */
-    json_int_t rpc_code;      /* of trouble; 0: none */
-    uint64_t us;              /* that it took */
-    char session[TDG__WEB_MAX_SESSION + 1];
-} doctor_answer_t;
-
-/* One request and its answer, in the way of the era. `params` is stolen, may be NULL.
- * `version` and `session` NULL: the usual ones. */
-void doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method, json_t *params,
-                doctor_answer_t *ret);
-void doctor_ask_as(doctor_t *doctor, doctor_era_t era, const char *version,
-                   const char *session, const char *method, json_t *params,
-                   doctor_answer_t *ret);
-void doctor_notify(doctor_t *doctor, doctor_era_t era, const char *session,
-                   const char *method);
-void doctor_answer_done(doctor_answer_t *answer);
-
-/* "was answered with ...": for doctor_saw(); in a buffer of the doctor, until the next
- * call. */
-const char *doctor_describe(doctor_t *doctor, const doctor_answer_t *answer);
-const char *doctor_describe_exchange(doctor_t *doctor, const doctor_exchange_t *exchange);
-
-/* The text of a request, new; NULL: no memory. `params` is stolen. */
-char *doctor_compose(doctor_era_t era, const char *version, json_int_t id,
-                     const char *method, json_t *params);
-json_int_t doctor_next_id(doctor_t *doctor);
+/* Breaks it off, and frees it. NULL is accepted. */
+void doctor_end(doctor_call_t *call);
+/* All but those that are kept. */
+void doctor_end_calls(doctor_t *doctor);
 
 /* Begins a legacy session of its own and stores its id ("" where it has none). Returns
  * whether that worked. */
-bool doctor_new_session(doctor_t *doctor, char *ret, size_t size);
-
-/* Ends a legacy session; returns the status, 0 where nothing was said. */
+bool doctor_new_session(doctor_t *doctor, char ret[TDG__WEB_MAX_SESSION + 1]);
+/* Ends a legacy session; returns the status, 0 where there was no answer. */
 int doctor_delete(doctor_t *doctor, const char *session);
 
-/* Opens a modern listen; `uris` NULL: for list changes only. Its id is stored. */
-int doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor, json_int_t *ret_id,
-                  doctor_exchange_t *ret);
-/* Opens the GET stream of a legacy session. */
-int doctor_get(doctor_t *doctor, const char *session, const char *after,
-               doctor_exchange_t *ret);
+/* "HTTP 404 and error -32001 (...)": for doctor_saw(), until the next call of it. */
+const char *doctor_describe(const doctor_call_t *call);
+/* Why there is no answer. */
+const char *doctor_why(const doctor_call_t *call);
+
+const char *doctor_field(const doctor_call_t *call, const char *name);
+/* The first message with this method; NULL: none. */
+const doctor_heard_t *doctor_find_method(const doctor_call_t *call, const char *method);
+/* Of a listen; NULL: it has not come. */
+const doctor_heard_t *doctor_acknowledgement(const doctor_call_t *call);
+
+/* ---- Waiting ---------------------------------------------------------------- */
 
 /* Runs the loop until it is true, or this time or that of the command is over. Returns
  * which. */
 bool doctor_until(doctor_t *doctor, bool (*met)(void *arg), void *arg, int64_t ms);
-bool doctor_headed(void *exchange); /* for it */
-bool doctor_over(void *exchange);
-bool doctor_first_byte(void *exchange); /* or over */
-void doctor_rest(doctor_t *doctor, int64_t ms);
+/* The same for a call, with the time that an answer has. */
+bool doctor_wait(doctor_call_t *call, bool (*met)(void *call));
+bool doctor_is_answered(void *call); /* for it; all are also true when it is over */
+bool doctor_is_headed(void *call);
+bool doctor_has_bytes(void *call);
+bool doctor_is_acknowledged(void *call); /* or cannot be */
+
 uint32_t doctor_patience(const doctor_t *doctor); /* ms, for one answer; never 0 */
 int64_t doctor_left_ms(const doctor_t *doctor);   /* for the command; 0: it is over */
 uint64_t doctor_now_us(void);
+double doctor_ms(uint64_t from_us, uint64_t to_us); /* between them */
+
+/* ---- What is heard ------------------------------------------------------------ */
+
+/* Begins an exchange that is recorded in the call. */
+void doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request);
+/* Frees what was recorded. */
+void doctor_drop_heard(doctor_call_t *call);
+
+/* ---- Programs ----------------------------------------------------------------- */
+
+struct doctor_program {
+    doctor_t *doctor;
+    tdg__child_t *child;
+    bool started, ended, gone, stopped;
+    char why[300];
+    size_t said, nonsense; /* lines: on standard error; that are no messages */
+    char said_first[300], nonsense_first[120];
+    uint64_t stopped_us, gone_us;
+};
+
+int doctor_start(doctor_t *doctor, doctor_program_t *program);
+void doctor_stop(doctor_program_t *program, uint32_t wait_ms);
 
 /* ---- The doctor -------------------------------------------------------------- */
 
@@ -276,15 +274,13 @@ typedef struct doctor_options {
 } doctor_options_t;
 
 /* Streams that are held while we wait: one that nothing is expected on, one for updates.
- */
+ * NULL: it was not opened. */
 typedef struct doctor_held {
-    doctor_exchange_t silent, updates;
+    doctor_call_t *silent, *updates;
     char session[TDG__WEB_MAX_SESSION + 1]; /* legacy: that of `silent` */
-    json_int_t silent_id, updates_id;
-    size_t from; /* where `updates` begins on the tape of a program */
     uint64_t held_us;
     bool subscribed;
-    json_t *before, *after; /* contents by URI */
+    json_t *before, *after; /* hashes of contents, by URI */
 } doctor_held_t;
 
 enum { DOCTOR_PROGRAMS = DOCTOR_ERAS + 1 }; /* the last: for one initialize */
@@ -307,12 +303,14 @@ struct doctor {
     json_int_t last_id;
     char description[DOCTOR_MAX_TEXT / 8];
 
-    doctor_exchange_t first; /* the very first request */
-    bool unreachable;        /* nothing else can be checked */
-    int exit_code;           /* because of that */
+    doctor_call_t *calls;  /* a list */
+    doctor_call_t no_call; /* where there is no memory for one */
+    size_t weight;         /* of all that the calls have heard */
+    doctor_call_t *first;  /* the very first request; NULL: a program */
+    bool unreachable;      /* nothing else can be checked */
+    int exit_code;         /* because of that */
     bool spoken[DOCTOR_ERAS];
-    json_t *capabilities[DOCTOR_ERAS]; /* borrowed from hello */
-    json_t *hello[DOCTOR_ERAS];        /* results of discover and initialize */
+    json_t *hello[DOCTOR_ERAS]; /* results of discover and initialize */
     char session[TDG__WEB_MAX_SESSION + 1];
     char legacy_version[32];
     json_t *uris; /* that are subscribed to */
@@ -343,16 +341,16 @@ int64_t doctor_hold_ms(const doctor_options_t *options);
  * too little time is left for that, and does nothing then. */
 bool doctor_hold(doctor_t *doctor);
 /* After that: the silent stream, or NULL with the result skipped: it did not open. */
-const doctor_exchange_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
-                                       doctor_result_t *result);
+const doctor_call_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
+                                   doctor_result_t *result);
 
 /* After that: whether a modern stream opened and not even its acknowledgement came. Then
  * what is missing in the other era has the same reason. */
 bool doctor_nothing_passes(const doctor_t *doctor);
 
 /* After that: whether an update for it has come, and when the first did. */
-bool doctor_was_told(doctor_t *doctor, doctor_era_t era, const char *uri,
-                     uint64_t *ret_us);
+bool doctor_was_notified(doctor_t *doctor, doctor_era_t era, const char *uri,
+                         uint64_t *ret_us);
 void doctor_held_end(doctor_t *doctor);
 
 /* Shows one result (for people, as it comes) and the end of the report. */

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the heads of streams say: by their fields proxies and caches are told to leave
- * them alone, or show that they do not. */
+ * What the heads of streams say: their fields ask proxies and caches to leave them alone,
+ * or show that these do not. */
 #include <string.h>
 #include <strings.h>
 
-#include "base/alloc.h"
 #include "doctor/doctor.h"
 
+/* Looks at one field of a stream's head; false: there is no stream to look at. */
+static bool look_at(doctor_t *doctor, doctor_era_t era, doctor_result_t *result,
+                    const char *title, const char *name, const doctor_call_t **ret_seen,
+                    const char **ret_value) {
+    *ret_seen = doctor_silent(doctor, era, result);
+    doctor_did(result, "checked %s", title);
+    if (*ret_seen == NULL)
+        return false;
+    *ret_value = doctor_field(*ret_seen, name);
+    return true;
+}
+
 static void check_length(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen;
     const char *length;
 
-    doctor_did(result, "checked Content-Length");
-    if (seen == NULL)
+    if (!look_at(doctor, era, result, "Content-Length", "content-length", &seen, &length))
         return;
-    length = doctor_field(seen, "content-length");
     doctor_saw(result, "%s", length != NULL ? length : "none");
     if (length != NULL)
         doctor_bad(result, DOCTOR_FAILED,
@@ -24,13 +33,11 @@ static void check_length(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
 }
 
 static void check_caching(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen;
     const char *cache;
 
-    doctor_did(result, "checked Cache-Control");
-    if (seen == NULL)
+    if (!look_at(doctor, era, result, "Cache-Control", "cache-control", &seen, &cache))
         return;
-    cache = doctor_field(seen, "cache-control");
     doctor_saw(result, "%s", cache != NULL ? cache : "none");
     if (cache == NULL ||
         (strstr(cache, "no-cache") == NULL && strstr(cache, "no-store") == NULL))
@@ -39,21 +46,15 @@ static void check_caching(doctor_t *doctor, doctor_era_t era, doctor_result_t *r
                    "caches on the way pass them on and do not compress them.");
 }
 
-static bool is_nginx(const doctor_exchange_t *seen) {
-    const char *server = doctor_field(seen, "server");
-
-    return server != NULL && strncasecmp(server, "nginx", 5) == 0;
-}
-
 static void check_accel(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
-    const char *accel;
+    const doctor_call_t *seen;
+    const char *accel, *server;
 
-    doctor_did(result, "checked X-Accel-Buffering");
-    if (seen == NULL)
+    if (!look_at(doctor, era, result, "X-Accel-Buffering", "x-accel-buffering", &seen,
+                 &accel))
         return;
-    accel = doctor_field(seen, "x-accel-buffering");
-    if (accel == NULL && is_nginx(seen)) {
+    server = doctor_field(seen, "server");
+    if (accel == NULL && server != NULL && strncasecmp(server, "nginx", 5) == 0) {
         doctor_saw(result, "none, but nginx answers, and takes it out");
         return;
     }
@@ -73,7 +74,7 @@ static void check_proxy(doctor_t *doctor, doctor_era_t era, doctor_result_t *res
                                         "x-varnish",
                                         "x-envoy-upstream-service-time",
                                         NULL};
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor, era, result);
     const char *server;
 
     doctor_did(result, "looked for signs of a proxy in the headers");
@@ -89,65 +90,60 @@ static void check_proxy(doctor_t *doctor, doctor_era_t era, doctor_result_t *res
         doctor_saw(result, "none");
 }
 
-/* Opens a stream of its own as `request` says, and looks whether it is compressed. */
-static void judge_compression(doctor_t *doctor, const doctor_request_t *request,
-                              doctor_result_t *result) {
-    doctor_exchange_t seen;
-    const char *encoding;
-
-    doctor_begin(doctor, request, &seen);
-    doctor_until(doctor, doctor_headed, &seen, doctor_patience(doctor));
-    encoding = doctor_field(&seen, "content-encoding");
-    if (!seen.headed || seen.status != 200) {
-        doctor_skip(result, "the stream did not open: %s",
-                    doctor_describe_exchange(doctor, &seen));
-    } else if (encoding == NULL || strcasecmp(encoding, "identity") == 0) {
-        doctor_saw(result, "it is not compressed");
-    } else {
-        doctor_until(doctor, doctor_first_byte, &seen, DOCTOR_SOON_MS);
-        doctor_saw(result, "Content-Encoding: %s, %s", encoding,
-                   seen.bytes > 0 ? "though bytes arrive" : "and nothing arrives");
-        /* only the modern era has something that must come */
-        doctor_bad(result,
-                   seen.bytes > 0 || request->era == DOCTOR_LEGACY ? DOCTOR_WARNING
-                                                                   : DOCTOR_FAILED,
-                   "Compression delays events until its buffer is full: switch "
-                   "it off for text/event-stream (nginx: take it out of gzip_types, or "
-                   "gzip off for this location; Apache: SetEnv no-gzip 1), and send "
-                   "Cache-Control: no-transform.");
-    }
-    doctor_end(&seen);
-}
-
-/* Many clients and all browsers say that they take gzip; so the doctor says it, too. */
-static void check_compression(doctor_t *doctor, doctor_era_t era,
-                              doctor_result_t *result) {
-    bool modern = era == DOCTOR_MODERN;
-    char session[TDG__WEB_MAX_SESSION + 1] = "", *text = NULL;
+/* Many clients and all browsers accept gzip, so the doctor offers to. A legacy session of
+ * its own, because some servers have one stream per session. */
+static doctor_call_t *open_compressed(doctor_t *doctor, doctor_era_t era,
+                                      char session[TDG__WEB_MAX_SESSION + 1]) {
     doctor_request_t request = {
-        .method = modern ? TDG__WEB_POST : TDG__WEB_GET,
         .era = era,
-        .rpc_method = modern ? "subscriptions/listen" : NULL,
-        .version = modern ? DOCTOR_MODERN_VERSION : doctor->legacy_version,
-        .session = session,
         .extra_name = "Accept-Encoding",
         .extra_value = "gzip, deflate, br",
         .stream = true,
     };
 
+    if (era == DOCTOR_MODERN) {
+        request.method = "subscriptions/listen";
+        request.params =
+            json_pack("{s:{s:b}}", "notifications", "resourcesListChanged", 1);
+    } else {
+        doctor_new_session(doctor, session);
+        request.http = TDG__WEB_GET;
+        request.session = session;
+    }
+    return doctor_send(doctor, &request);
+}
+
+static void check_compression(doctor_t *doctor, doctor_era_t era,
+                              doctor_result_t *result) {
+    char session[TDG__WEB_MAX_SESSION + 1] = "";
+    const char *encoding;
+    doctor_call_t *seen;
+
     doctor_did(result, "opened a stream with Accept-Encoding: gzip, deflate, br");
     if (doctor_silent(doctor, era, result) == NULL)
         return;
-    if (modern)
-        text = doctor_compose(
-            era, DOCTOR_MODERN_VERSION, doctor_next_id(doctor), "subscriptions/listen",
-            json_pack("{s:{s:b}}", "notifications", "resourcesListChanged", 1));
-    else /* one of its own: some servers have one stream per session */
-        doctor_new_session(doctor, session, sizeof(session));
-    request.body = text;
-    judge_compression(doctor, &request, result);
+    seen = open_compressed(doctor, era, session);
+    doctor_wait(seen, doctor_is_headed);
+    encoding = doctor_field(seen, "content-encoding");
+    if (!seen->headed || seen->status != 200) {
+        doctor_skip(result, "the stream did not open: %s", doctor_describe(seen));
+    } else if (encoding == NULL || strcasecmp(encoding, "identity") == 0) {
+        doctor_saw(result, "it is not compressed");
+    } else {
+        doctor_until(doctor, doctor_has_bytes, seen, DOCTOR_SOON_MS);
+        doctor_saw(result, "Content-Encoding: %s, %s", encoding,
+                   seen->bytes > 0 ? "though bytes arrive" : "and nothing arrives");
+        /* only the modern era has something that must come */
+        doctor_bad(result,
+                   seen->bytes > 0 || era == DOCTOR_LEGACY ? DOCTOR_WARNING
+                                                           : DOCTOR_FAILED,
+                   "Compression delays events until its buffer is full: switch "
+                   "it off for text/event-stream (nginx: take it out of gzip_types, or "
+                   "gzip off for this location; Apache: SetEnv no-gzip 1), and send "
+                   "Cache-Control: no-transform.");
+    }
+    doctor_end(seen); /* before its session */
     doctor_delete(doctor, session);
-    tdg__free(text);
 }
 
 const doctor_check_t doctor_head_checks[] = {

@@ -10,6 +10,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "doctor/doctor.h"
 
 enum { TRIGGER_MS = 60000, GRACE_MS = 3000, TICK_MS = 500, PULSE_MS = 100 };
@@ -17,17 +18,16 @@ enum { TRIGGER_MS = 60000, GRACE_MS = 3000, TICK_MS = 500, PULSE_MS = 100 };
 /* ---- What is subscribed to ---------------------------------------------------- */
 
 static void add_listed(doctor_t *doctor, doctor_era_t era) {
-    doctor_answer_t answer;
+    doctor_call_t *call = doctor_ask(doctor, era, "resources/list", NULL);
     json_t *one, *uri;
     size_t i;
 
-    doctor_ask(doctor, era, "resources/list", NULL, &answer);
-    json_array_foreach(json_object_get(answer.result, "resources"), i, one) {
+    json_array_foreach(json_object_get(call->result, "resources"), i, one) {
         uri = json_object_get(one, "uri");
         if (json_is_string(uri) && json_array_size(doctor->uris) < DOCTOR_MAX_URIS)
             json_array_append(doctor->uris, uri);
     }
-    doctor_answer_done(&answer);
+    doctor_end(call);
 }
 
 json_t *doctor_uris(doctor_t *doctor) {
@@ -41,20 +41,29 @@ json_t *doctor_uris(doctor_t *doctor) {
     return doctor->uris;
 }
 
-/* The contents of all, by URI; new. What cannot be read is left out. */
+/* A hash of contents, new: they may be large, and only differences count. */
+static json_t *hash_of(const json_t *contents) {
+    static const tdg__hash_key_t key = {1, 2};
+    char *text = json_dumps(contents, JSON_COMPACT | JSON_SORT_KEYS);
+    uint64_t hash = text != NULL ? tdg__hash(&key, text, strlen(text)) : 0;
+
+    tdg__free(text);
+    return json_integer((json_int_t)(hash >> 1));
+}
+
+/* What is in all of them, by URI; new. What cannot be read is left out. */
 static json_t *read_all(doctor_t *doctor, doctor_era_t era) {
     json_t *all = json_object(), *uri, *contents;
     size_t i;
 
     json_array_foreach(doctor_uris(doctor), i, uri) {
-        doctor_answer_t answer;
+        doctor_call_t *call =
+            doctor_ask(doctor, era, "resources/read", json_pack("{s:O}", "uri", uri));
 
-        doctor_ask(doctor, era, "resources/read", json_pack("{s:O}", "uri", uri),
-                   &answer);
-        contents = json_object_get(answer.result, "contents");
+        contents = json_object_get(call->result, "contents");
         if (contents != NULL)
-            json_object_set(all, json_string_value(uri), contents);
-        doctor_answer_done(&answer);
+            json_object_set_new(all, json_string_value(uri), hash_of(contents));
+        doctor_end(call);
     }
     return all;
 }
@@ -122,55 +131,41 @@ static void subscribe_all(doctor_t *doctor, doctor_held_t *held, const char *met
     size_t i;
 
     json_array_foreach(doctor_uris(doctor), i, uri) {
-        doctor_answer_t answer;
+        doctor_call_t *call =
+            doctor_ask(doctor, DOCTOR_LEGACY, method, json_pack("{s:O}", "uri", uri));
 
-        doctor_ask(doctor, DOCTOR_LEGACY, method, json_pack("{s:O}", "uri", uri),
-                   &answer);
-        if (answer.result != NULL)
+        if (call->result != NULL)
             held->subscribed = true;
-        doctor_answer_done(&answer);
+        doctor_end(call);
     }
+}
+
+static doctor_call_t *keep(doctor_call_t *call) {
+    call->kept = true;
+    return call;
 }
 
 static void open_modern(doctor_t *doctor, doctor_held_t *held) {
-    bool any = json_array_size(doctor_uris(doctor)) > 0;
-
-    held->from = doctor->own_programs[DOCTOR_MODERN].tape.count;
     if (doctor->url != NULL)
-        doctor_listen(doctor, NULL, NULL, &held->silent_id, &held->silent);
-    if (any)
-        doctor_listen(doctor, doctor_uris(doctor), NULL, &held->updates_id,
-                      &held->updates);
-    held->subscribed = any;
+        held->silent = keep(doctor_listen(doctor, NULL, NULL));
+    if (json_array_size(doctor_uris(doctor)) == 0)
+        return;
+    held->updates = keep(doctor_listen(doctor, doctor_uris(doctor), NULL));
+    held->subscribed = true;
+    doctor_wait(held->updates, doctor_is_acknowledged);
 }
 
 static void open_legacy(doctor_t *doctor, doctor_held_t *held) {
-    held->from = doctor->own_programs[DOCTOR_LEGACY].tape.count;
     if (doctor->url != NULL) {
-        if (doctor_new_session(doctor, held->session, sizeof(held->session)))
-            doctor_get(doctor, held->session, NULL, &held->silent);
-        doctor_get(doctor, doctor->session, NULL, &held->updates);
-        /* what is subscribed to before the stream is there may be told elsewhere */
-        doctor_until(doctor, doctor_headed, &held->updates, doctor_patience(doctor));
+        if (doctor_new_session(doctor, held->session))
+            held->silent = keep(doctor_get(doctor, held->session, NULL));
+        held->updates = keep(doctor_get(doctor, doctor->session, NULL));
+        /* updates of what is subscribed to before the stream is there may go elsewhere */
+        doctor_wait(held->updates, doctor_is_headed);
+    } else {
+        held->updates = keep(doctor_overhear(doctor, DOCTOR_LEGACY));
     }
     subscribe_all(doctor, held, "resources/subscribe");
-}
-
-static const doctor_tape_t *tape_of(doctor_t *doctor, doctor_era_t era) {
-    return doctor->url != NULL ? &doctor->held[era].updates.tape
-                               : &doctor->own_programs[era].tape;
-}
-
-static bool is_acknowledged(void *arg) {
-    doctor_t *doctor = arg;
-    const doctor_held_t *held = &doctor->held[DOCTOR_MODERN];
-
-    return (doctor->url != NULL &&
-            (!held->updates.begun || held->updates.over ||
-             (held->updates.headed && !held->updates.is_stream))) ||
-           doctor_find_method(tape_of(doctor, DOCTOR_MODERN),
-                              doctor->url != NULL ? 0 : held->from,
-                              "notifications/subscriptions/acknowledged") != NULL;
 }
 
 /* ---- Waiting -------------------------------------------------------------------- */
@@ -188,12 +183,12 @@ static void wait_idle(doctor_t *doctor) {
 
         doctor_show_progress(doctor, "Streams are open; waiting, %d s left ...",
                              (int)(left / 1000));
-        doctor_rest(doctor, left < TICK_MS ? left : TICK_MS);
+        doctor_until(doctor, NULL, NULL, left < TICK_MS ? left : TICK_MS);
     }
 }
 
 /* An update for each that has changed has come. */
-static bool all_told(void *arg) {
+static bool all_notified(void *arg) {
     doctor_t *doctor = arg;
 
     for (int era = 0; era < DOCTOR_ERAS; era++) {
@@ -205,7 +200,7 @@ static bool all_told(void *arg) {
             continue;
         json_object_foreach(held->before, uri, contents) {
             if (!json_equal(contents, json_object_get(held->after, uri)) &&
-                !doctor_was_told(doctor, (doctor_era_t)era, uri, NULL))
+                !doctor_was_notified(doctor, (doctor_era_t)era, uri, NULL))
                 return false;
         }
     }
@@ -213,22 +208,32 @@ static bool all_told(void *arg) {
 }
 
 bool doctor_nothing_passes(const doctor_t *doctor) {
-    const doctor_exchange_t *silent = &doctor->held[DOCTOR_MODERN].silent;
+    const doctor_call_t *silent = doctor->held[DOCTOR_MODERN].silent;
 
-    return silent->begun && silent->is_stream && silent->bytes == 0;
+    return silent != NULL && silent->is_stream && silent->bytes == 0;
 }
 
-bool doctor_was_told(doctor_t *doctor, doctor_era_t era, const char *uri,
-                     uint64_t *ret_us) {
-    const doctor_tape_t *tape = tape_of(doctor, era);
+/* The URI of an update; NULL: it is none. */
+static const char *updated_uri(const json_t *message) {
+    const char *method = json_string_value(json_object_get(message, "method"));
 
-    for (size_t i = doctor->url != NULL ? 0 : doctor->held[era].from; i < tape->count;
-         i++) {
-        const char *told = doctor_updated_uri(tape->heard[i].message);
+    /* the second is the name in the erlmcp dialect */
+    if (method == NULL || (strcmp(method, "notifications/resources/updated") != 0 &&
+                           strcmp(method, "resources/updated") != 0))
+        return NULL;
+    return json_string_value(json_object_get(json_object_get(message, "params"), "uri"));
+}
 
-        if (told != NULL && strcmp(told, uri) == 0) {
+bool doctor_was_notified(doctor_t *doctor, doctor_era_t era, const char *uri,
+                         uint64_t *ret_us) {
+    const doctor_call_t *updates = doctor->held[era].updates;
+
+    for (size_t i = 0; updates != NULL && i < updates->count; i++) {
+        const char *updated = updated_uri(updates->heard[i].message);
+
+        if (updated != NULL && strcmp(updated, uri) == 0) {
             if (ret_us != NULL)
-                *ret_us = tape->heard[i].at_us;
+                *ret_us = updates->heard[i].at_us;
             return true;
         }
     }
@@ -255,19 +260,16 @@ static void hold(doctor_t *doctor) {
             doctor->held[era].before = read_all(doctor, (doctor_era_t)era);
             drop_restless(doctor->held[era].before, read_all(doctor, (doctor_era_t)era));
         }
-    if (doctor->spoken[DOCTOR_MODERN]) {
+    if (doctor->spoken[DOCTOR_MODERN])
         open_modern(doctor, &doctor->held[DOCTOR_MODERN]);
-        if (doctor->held[DOCTOR_MODERN].subscribed)
-            doctor_until(doctor, is_acknowledged, doctor, doctor_patience(doctor));
-    }
     if (doctor->spoken[DOCTOR_LEGACY])
         open_legacy(doctor, &doctor->held[DOCTOR_LEGACY]);
     for (int era = 0; era < DOCTOR_ERAS; era++) {
-        doctor_exchange_t *silent = &doctor->held[era].silent;
+        doctor_call_t *silent = doctor->held[era].silent;
 
-        if (silent->begun) /* the legacy one need not say anything */
-            doctor_until(doctor, era == DOCTOR_MODERN ? doctor_first_byte : doctor_headed,
-                         silent, doctor_patience(doctor));
+        if (silent != NULL) /* the legacy one need not carry anything */
+            doctor_wait(silent,
+                        era == DOCTOR_MODERN ? doctor_has_bytes : doctor_is_headed);
     }
     if (doctor->options->trigger != NULL)
         run_trigger(doctor);
@@ -275,7 +277,7 @@ static void hold(doctor_t *doctor) {
     for (int era = 0; era < DOCTOR_ERAS; era++)
         if (doctor->spoken[era])
             doctor->held[era].after = read_all(doctor, (doctor_era_t)era);
-    doctor_until(doctor, all_told, doctor, GRACE_MS);
+    doctor_until(doctor, all_notified, doctor, GRACE_MS);
     uv_timer_stop(&doctor->pulse);
     for (int era = 0; era < DOCTOR_ERAS; era++)
         doctor->held[era].held_us = doctor_now_us();
@@ -289,23 +291,19 @@ bool doctor_hold(doctor_t *doctor) {
     return doctor->held_done;
 }
 
-const doctor_exchange_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
-                                       doctor_result_t *result) {
-    const doctor_exchange_t *seen = &doctor->held[era].silent;
+const doctor_call_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
+                                   doctor_result_t *result) {
+    const doctor_call_t *silent = doctor->held[era].silent;
 
-    if (!seen->begun) {
+    if (silent == NULL)
         doctor_skip(result, "there was no stream to look at");
-        return NULL;
-    }
-    if (!seen->headed) {
+    else if (!silent->headed)
         doctor_skip(result, "the stream did not open, see stream.head");
-        return NULL;
-    }
-    if (seen->status != 200 || !seen->is_stream) {
+    else if (silent->status != 200 || !silent->is_stream)
         doctor_skip(result, "the stream is missing, see stream.open");
-        return NULL;
-    }
-    return seen;
+    else
+        return silent;
+    return NULL;
 }
 
 void doctor_held_end(doctor_t *doctor) {
@@ -317,13 +315,11 @@ void doctor_held_end(doctor_t *doctor) {
     for (int era = 0; era < DOCTOR_ERAS; era++) {
         doctor_held_t *held = &doctor->held[era];
 
-        doctor_end(&held->silent);
-        doctor_end(&held->updates);
+        doctor_end(held->silent);
+        doctor_end(held->updates);
         json_decref(held->before);
         json_decref(held->after);
-        held->before = held->after = NULL;
     }
     doctor_delete(doctor, legacy->session);
     doctor_delete(doctor, doctor->session);
-    legacy->session[0] = doctor->session[0] = '\0';
 }

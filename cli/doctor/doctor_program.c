@@ -8,17 +8,17 @@
 enum { LAST_MS = 2000, STOP_MS = 15000 };
 
 static void check_survives(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_answer_t answer;
+    const doctor_call_t *call;
 
     doctor_did(result, "sent an unknown notification, then a request");
-    doctor_notify(doctor, era, NULL, "notifications/doctor");
-    doctor_ask(doctor, era, era == DOCTOR_MODERN ? "server/discover" : "ping", NULL,
-               &answer);
-    doctor_saw(result, "%s", doctor_describe(doctor, &answer));
-    if (answer.result == NULL)
+    doctor_send(doctor, &(doctor_request_t){.era = era,
+                                            .method = "notifications/doctor",
+                                            .notify = true});
+    call = doctor_ping(doctor, era);
+    doctor_saw(result, "%s", doctor_describe(call));
+    if (call->result == NULL)
         doctor_bad(result, DOCTOR_FAILED,
                    "Ignore notifications that the program does not know.");
-    doctor_answer_done(&answer);
 }
 
 static void check_output(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
@@ -29,8 +29,8 @@ static void check_output(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     for (int i = 0; i < DOCTOR_ERAS; i++) {
         const doctor_program_t *program = &doctor->own_programs[i];
 
-        lines += program->tape.nonsense;
-        if (program->tape.nonsense > 0 && result->saw.len == 0)
+        lines += program->nonsense;
+        if (program->nonsense > 0 && result->saw.len == 0)
             doctor_saw(result, "not a message: %s", program->nonsense_first);
     }
     doctor_saw(result, "%zu line%s that %s no message%s", lines, lines == 1 ? "" : "s",
@@ -63,7 +63,7 @@ static void check_stderr(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
 /* Last of all: its input ends. */
 static void check_end(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
     doctor_program_t *program = doctor->programs[era];
-    double seconds;
+    double ms;
 
     doctor_did(result, "ended its standard input");
     if (!program->started || program->ended) {
@@ -74,12 +74,11 @@ static void check_end(doctor_t *doctor, doctor_era_t era, doctor_result_t *resul
         return;
     }
     doctor_stop(program, STOP_MS);
-    seconds = (double)((program->gone ? program->gone_us : doctor_now_us()) -
-                       program->stopped_us) /
-              1e6;
-    doctor_saw(result, "ended after %.1f s", seconds);
-    doctor_fact(result, "exit_ms", (json_int_t)(seconds * 1000));
-    if (seconds * 1000 > LAST_MS)
+    ms = doctor_ms(program->stopped_us,
+                   program->gone ? program->gone_us : doctor_now_us());
+    doctor_saw(result, "ended after %.1f s", ms / 1000);
+    doctor_fact(result, "exit_ms", (json_int_t)ms);
+    if (ms > LAST_MS)
         doctor_bad(result, DOCTOR_FAILED,
                    "Exit when standard input ends: hosts close it to stop a server, and "
                    "otherwise processes are left behind.");

@@ -7,10 +7,9 @@
 
 #include <tidings/error.h>
 
-#include "base/alloc.h"
 #include "doctor/doctor.h"
 
-static const char *mend_reach(int code, const char *error) {
+static const char *fix_for(int code, const char *error) {
     if (code == TDG_EREFUSED || strstr(error, "certificate") != NULL)
         return "If the certificate is the problem: it has to name this host; send the "
                "whole "
@@ -25,59 +24,55 @@ static const char *mend_reach(int code, const char *error) {
            "own. Behind a proxy: is its upstream right?";
 }
 
-/* Sends the first request of all and tells how long each step took. */
-static void check_connect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+/* The first request of all, in the newer era that is wanted. */
+static doctor_call_t *say_hello(doctor_t *doctor, doctor_result_t *result,
+                                const char *what) {
     bool modern = doctor_wants(doctor, DOCTOR_MODERN);
     const char *method = modern ? "server/discover" : "initialize";
-    char *text = doctor_compose(modern ? DOCTOR_MODERN : DOCTOR_LEGACY,
-                                modern ? DOCTOR_MODERN_VERSION : DOCTOR_LEGACY_VERSION,
-                                doctor_next_id(doctor), method, NULL);
-    const doctor_request_t request = {.method = TDG__WEB_POST,
-                                      .body = text,
-                                      .rpc_method = modern ? method : NULL,
-                                      .version = modern ? DOCTOR_MODERN_VERSION : NULL};
-    doctor_exchange_t *seen = &doctor->first;
+
+    doctor_did(result, "%s %s", what, method);
+    return doctor_ask(doctor, modern ? DOCTOR_MODERN : DOCTOR_LEGACY, method, NULL);
+}
+
+static void check_connect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    doctor_call_t *call = say_hello(doctor, result, "sent");
+    double answer_ms = doctor_ms(call->began_us, call->head_us);
 
     (void)era;
-    doctor_did(result, "sent %s", method);
-    doctor_begin(doctor, &request, seen);
-    doctor_until(doctor, doctor_over, seen, (int64_t)doctor_patience(doctor) + 1000);
-    tdg__free(text);
-    if (!seen->headed) {
-        int code = seen->over ? seen->code : TDG_ETIMEDOUT;
-
-        doctor_saw(result, "%s",
-                   seen->over ? seen->error : "it has not answered in time");
-        doctor_bad(result, DOCTOR_FAILED, mend_reach(code, seen->error));
-        doctor_give_up(doctor, code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
+    doctor->first = call;
+    call->kept = true;
+    if (!call->headed) {
+        doctor_saw(result, "%s", doctor_why(call));
+        doctor_bad(result, DOCTOR_FAILED, "%s", fix_for(call->code, call->error));
+        doctor_give_up(doctor,
+                       call->code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
         return;
     }
     doctor_saw(result, "name %.1f ms, connection %.1f ms",
-               (double)seen->resolved_us / 1000, (double)seen->connected_us / 1000);
-    if (seen->secured_us > 0)
+               (double)call->resolved_us / 1000, (double)call->connected_us / 1000);
+    if (call->secured_us > 0)
         doctor_saw(result, "TLS %.1f ms, the certificate is valid",
-                   (double)seen->secured_us / 1000);
-    doctor_saw(result, "answer (HTTP %d) %.1f ms", seen->status,
-               (double)(seen->head_us - seen->began_us) / 1000);
-    doctor_fact(result, "connect_us", seen->connected_us);
-    doctor_fact(result, "tls_us", seen->secured_us);
-    doctor_fact(result, "answer_us", (json_int_t)(seen->head_us - seen->began_us));
-    doctor_fact(result, "status", seen->status);
-    if (seen->head_us - seen->began_us > (uint64_t)DOCTOR_SOON_MS * 1000)
+                   (double)call->secured_us / 1000);
+    doctor_saw(result, "answer (HTTP %d) %.1f ms", call->status, answer_ms);
+    doctor_fact(result, "connect_us", call->connected_us);
+    doctor_fact(result, "tls_us", call->secured_us);
+    doctor_fact(result, "answer_us", (json_int_t)(call->head_us - call->began_us));
+    doctor_fact(result, "status", call->status);
+    if (answer_ms > DOCTOR_SOON_MS)
         doctor_bad(result, DOCTOR_WARNING,
                    "The first response is slow. A cold start, or a proxy that looks for "
                    "its upstream?");
 }
 
 static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = &doctor->first;
+    const doctor_call_t *seen = doctor->first;
 
     (void)era;
     doctor_did(result, "checked the status of the first response");
     doctor_saw(result, "HTTP %d", seen->status);
     if (seen->status == 401 || seen->status == 403) {
         doctor_bad(
-            result, DOCTOR_FAILED,
+            result, DOCTOR_FAILED, "%s",
             seen->status == 401
                 ? "The server requires authentication: --token-file FILE, or --header "
                   "'Authorization: ...'."
@@ -88,7 +83,7 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
                   "name it there.");
         doctor_give_up(doctor, CLI_DENIED);
     } else if (seen->status >= 500) {
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(result, DOCTOR_FAILED, "%s",
                    seen->status == 502 || seen->status == 504
                        ? "A proxy answers, but its upstream does not: check whether the "
                          "server runs, and the proxy's upstream address."
@@ -98,7 +93,7 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
 }
 
 static void check_redirect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = &doctor->first;
+    const doctor_call_t *seen = doctor->first;
 
     (void)era;
     doctor_did(result, "checked for redirects of the first request");
@@ -119,33 +114,26 @@ static void check_redirect(doctor_t *doctor, doctor_era_t era, doctor_result_t *
     }
 }
 
-/* The program starts and answers. */
+/* The program starts and answers. Where it may know the older era alone, an answer is not
+ * expected yet. */
 static void check_start(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_answer_t answer;
-    doctor_era_t first =
-        doctor_wants(doctor, DOCTOR_MODERN) ? DOCTOR_MODERN : DOCTOR_LEGACY;
+    const doctor_call_t *call = say_hello(doctor, result, "started it and sent");
+    uint64_t took_us = doctor_now_us() - call->began_us;
 
     (void)era;
-    doctor_did(result, "started it and sent %s",
-               first == DOCTOR_MODERN ? "server/discover" : "initialize");
-    doctor_ask_as(doctor, first,
-                  first == DOCTOR_MODERN ? DOCTOR_MODERN_VERSION : DOCTOR_LEGACY_VERSION,
-                  NULL, first == DOCTOR_MODERN ? "server/discover" : "initialize", NULL,
-                  &answer);
-    if (answer.message != NULL ||
-        (first == DOCTOR_MODERN && doctor_wants(doctor, DOCTOR_LEGACY)))
-        doctor_saw(result, "%s after %.1f ms", doctor_describe(doctor, &answer),
-                   (double)answer.us / 1000);
-    else {
-        doctor_saw(result, "%s", answer.error);
+    if (call->message != NULL ||
+        (doctor_wants(doctor, DOCTOR_MODERN) && doctor_wants(doctor, DOCTOR_LEGACY))) {
+        doctor_saw(result, "%s after %.1f ms", doctor_describe(call),
+                   (double)took_us / 1000);
+    } else {
+        doctor_saw(result, "%s", doctor_why(call));
         doctor_bad(result, DOCTOR_FAILED,
                    "Run the command by hand: what does it print? Is it a server that "
                    "speaks over its standard input and output?");
         doctor_give_up(doctor,
-                       answer.code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
+                       call->code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
     }
-    doctor_fact(result, "answer_us", (json_int_t)answer.us);
-    doctor_answer_done(&answer);
+    doctor_fact(result, "answer_us", (json_int_t)took_us);
 }
 
 const doctor_check_t doctor_reach_checks[] = {

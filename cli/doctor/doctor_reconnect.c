@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Coming back: a stream is broken on purpose and opened again, as every network does
+ * Reconnection: a stream is broken on purpose and opened again, as every network does
  * sooner or later. */
 #include <stdio.h>
 #include <string.h>
@@ -11,21 +11,22 @@ enum { RETRIES = 6, RETRY_MS = 500 };
 
 /* ---- Legacy -------------------------------------------------------------------- */
 
-/* Opens it again; some servers need a moment to see that the old one is gone. */
-static void get_again(doctor_t *doctor, const char *session, const char *after,
-                      doctor_exchange_t *ret) {
-    for (int i = 0; i < RETRIES; i++) {
-        doctor_get(doctor, session, after, ret);
-        doctor_until(doctor, doctor_headed, ret, doctor_patience(doctor));
-        if (ret->status != 409 || i == RETRIES - 1)
-            return;
-        doctor_end(ret);
-        doctor_rest(doctor, RETRY_MS);
+/* Opens it again; some servers need a moment to see that the old one has ended. */
+static doctor_call_t *get_again(doctor_t *doctor, const char *session,
+                                const char *after) {
+    for (int i = 1;; i++) {
+        doctor_call_t *call = doctor_get(doctor, session, after);
+
+        doctor_wait(call, doctor_is_headed);
+        if (call->status != 409 || i == RETRIES)
+            return call;
+        doctor_end(call);
+        doctor_until(doctor, NULL, NULL, RETRY_MS);
     }
 }
 
-static void judge_return(doctor_t *doctor, const doctor_exchange_t *seen, bool with_id,
-                         doctor_result_t *result) {
+static void judge_reopened(const doctor_call_t *seen, bool with_id,
+                           doctor_result_t *result) {
     if (seen->status == 200) {
         doctor_saw(result, "reopened%s", with_id ? ", Last-Event-ID was accepted" : "");
         if (!with_id)
@@ -35,9 +36,9 @@ static void judge_return(doctor_t *doctor, const doctor_exchange_t *seen, bool w
                 "client is disconnected are not notified later; clients read again");
         return;
     }
-    doctor_saw(result, "reopening: %s", doctor_describe_exchange(doctor, seen));
+    doctor_saw(result, "reopening: %s", doctor_describe(seen));
     doctor_bad(
-        result, DOCTOR_FAILED,
+        result, DOCTOR_FAILED, "%s",
         seen->status == 404
             ? "The session is lost with its stream. Let sessions outlive their "
               "connections; behind a load balancer, send requests with the same "
@@ -49,135 +50,132 @@ static void judge_return(doctor_t *doctor, const doctor_exchange_t *seen, bool w
               "is not known means that everything may have changed, not an error.");
 }
 
-static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    char session[TDG__WEB_MAX_SESSION + 1] = "", last_id[TDG__SSE_MAX_ID + 1];
-    doctor_exchange_t seen;
-    doctor_answer_t answer;
+/* Breaks the GET stream of this session and opens it again. */
+static void reopen(doctor_t *doctor, const char *session, doctor_result_t *result) {
+    doctor_call_t *stream = doctor_get(doctor, session, NULL);
+    char last_id[TDG__SSE_MAX_ID + 1];
+    const doctor_call_t *ping;
     uint64_t broken_us;
+    bool has_id;
 
-    doctor_did(result, "broke the GET stream of a session and reopened it");
-    if (!doctor_new_session(doctor, session, sizeof(session))) {
-        doctor_skip(result, "no other session could be begun");
-        return;
-    }
-    doctor_get(doctor, session, NULL, &seen);
-    doctor_until(doctor, doctor_headed, &seen, doctor_patience(doctor));
-    if (seen.status != 200 || !seen.is_stream) {
+    doctor_wait(stream, doctor_is_headed);
+    if (stream->status != 200 || !stream->is_stream) {
         doctor_skip(result, "the stream did not open, see stream.head and stream.open");
-        doctor_end(&seen);
-        doctor_delete(doctor, session);
         return;
     }
-    doctor_until(doctor, doctor_first_byte, &seen, 1000); /* ids, where there are any */
-    snprintf(last_id, sizeof(last_id), "%s", seen.last_id);
-    doctor_end(&seen);
+    doctor_until(doctor, doctor_has_bytes, stream, 1000); /* ids, where there are any */
+    snprintf(last_id, sizeof(last_id), "%s", stream->last_id);
+    has_id = last_id[0] != '\0';
+    doctor_end(stream);
 
     broken_us = doctor_now_us();
-    get_again(doctor, session, last_id[0] != '\0' ? last_id : NULL, &seen);
+    stream = get_again(doctor, session, has_id ? last_id : NULL);
     doctor_fact(result, "again_us", (json_int_t)(doctor_now_us() - broken_us));
-    judge_return(doctor, &seen, last_id[0] != '\0', result);
-    doctor_saw(result, "after %.1f ms", (double)(doctor_now_us() - broken_us) / 1000);
-    doctor_ask_as(doctor, era, doctor->legacy_version, session, "ping", NULL, &answer);
-    if (answer.result == NULL && result->status == DOCTOR_OK) {
-        doctor_saw(result, "a ping in the session: %s", doctor_describe(doctor, &answer));
+    judge_reopened(stream, has_id, result);
+    doctor_saw(result, "after %.1f ms", doctor_ms(broken_us, doctor_now_us()));
+    ping = doctor_send_and_wait(
+        doctor,
+        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
+    if (ping->result == NULL && result->status == DOCTOR_OK) {
+        doctor_saw(result, "a ping in the session: %s", doctor_describe(ping));
         doctor_bad(result, DOCTOR_FAILED,
                    "A stream that breaks must not break the session: requests go on.");
     }
-    doctor_answer_done(&answer);
-    doctor_end(&seen);
+}
+
+static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    char session[TDG__WEB_MAX_SESSION + 1] = "";
+
+    (void)era;
+    doctor_did(result, "broke the GET stream of a session and reopened it");
+    if (!doctor_new_session(doctor, session)) {
+        doctor_skip(result, "no other session could be begun");
+        return;
+    }
+    reopen(doctor, session, result);
+    doctor_end_calls(doctor); /* before their session */
     doctor_delete(doctor, session);
 }
 
 /* ---- Modern --------------------------------------------------------------------- */
 
-static const json_t *meta_of(const doctor_exchange_t *seen) {
-    const doctor_heard_t *found =
-        doctor_find_method(&seen->tape, 0, "notifications/subscriptions/acknowledged");
+/* What an acknowledgement says besides, NULL: it has not come. */
+static const json_t *wait_for_meta(doctor_call_t *listen) {
+    const doctor_heard_t *found;
 
+    doctor_wait(listen, doctor_is_acknowledged);
+    found = doctor_acknowledgement(listen);
     return found != NULL
                ? json_object_get(json_object_get(found->message, "params"), "_meta")
                : NULL;
 }
 
-static bool is_acknowledged(void *arg) {
-    const doctor_exchange_t *seen = arg;
-
-    return seen->over || meta_of(seen) != NULL || (seen->headed && !seen->is_stream);
+static void judge_cursor(const json_t *meta, const char *cursor,
+                         doctor_result_t *result) {
+    if (cursor == NULL) {
+        doctor_saw(result, "no cursor: changes while a client is disconnected are not "
+                           "notified later, so clients read again");
+    } else if (json_is_false(json_object_get(meta, "dev.tidings/resumed"))) {
+        doctor_saw(result, "its cursor was no longer known");
+        doctor_bad(result, DOCTOR_WARNING,
+                   "Is the listen answered by another process? A cursor holds where "
+                   "that issued it: behind a load balancer, keep clients at one "
+                   "process.");
+    } else {
+        doctor_saw(result, "its cursor was taken");
+    }
 }
 
 static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_exchange_t seen;
     json_t *uris = json_array_size(doctor_uris(doctor)) > 0 ? doctor_uris(doctor) : NULL;
-    const char *cursor;
-    char kept[256] = "";
+    doctor_call_t *listen = doctor_listen(doctor, uris, NULL);
+    const json_t *meta = wait_for_meta(listen);
+    const char *given = json_string_value(json_object_get(meta, "dev.tidings/cursor"));
+    char kept[256], *cursor = NULL;
     uint64_t broken_us;
-    json_int_t id;
 
     (void)era;
     doctor_did(result, "broke a listen and reopened it");
-    doctor_listen(doctor, uris, NULL, &id, &seen);
-    if (!doctor_until(doctor, is_acknowledged, &seen, doctor_patience(doctor)) ||
-        meta_of(&seen) == NULL) {
+    if (meta == NULL) {
         doctor_skip(result, "the listen was not acknowledged, see stream.acknowledged");
-        doctor_end(&seen);
         return;
     }
-    cursor = json_string_value(json_object_get(meta_of(&seen), "dev.tidings/cursor"));
-    if (cursor != NULL && strlen(cursor) < sizeof(kept))
-        snprintf(kept, sizeof(kept), "%s", cursor);
-    doctor_end(&seen);
+    if (given != NULL && given[0] != '\0' && strlen(given) < sizeof(kept))
+        cursor = strcpy(kept, given);
+    doctor_end(listen);
 
     broken_us = doctor_now_us();
-    doctor_listen(doctor, uris, kept[0] != '\0' ? kept : NULL, &id, &seen);
-    if (!doctor_until(doctor, is_acknowledged, &seen, doctor_patience(doctor)) ||
-        meta_of(&seen) == NULL) {
-        doctor_saw(result, "reopening: %s", doctor_describe_exchange(doctor, &seen));
+    listen = doctor_listen(doctor, uris, cursor);
+    meta = wait_for_meta(listen);
+    if (meta == NULL) {
+        doctor_saw(result, "reopening: %s", doctor_describe(listen));
         doctor_bad(result, DOCTOR_FAILED,
                    "A client that reconnects opens the same listen again: acknowledge "
                    "it, whether the old one was seen to end or not.");
-    } else {
-        doctor_saw(result, "acknowledged again after %.1f ms",
-                   (double)(doctor_now_us() - broken_us) / 1000);
-        doctor_fact(result, "again_us", (json_int_t)(doctor_now_us() - broken_us));
-        if (kept[0] == '\0')
-            doctor_saw(result,
-                       "no cursor: changes while a client is disconnected are not "
-                       "notified later, so clients read again");
-        else if (json_is_false(json_object_get(meta_of(&seen), "dev.tidings/resumed"))) {
-            doctor_saw(result, "its cursor was no longer known");
-            doctor_bad(result, DOCTOR_WARNING,
-                       "Is the listen answered by another process? A cursor holds where "
-                       "that issued it: behind a load balancer, keep clients at one "
-                       "process.");
-        } else {
-            doctor_saw(result, "its cursor was taken");
-        }
+        return;
     }
-    doctor_end(&seen);
+    doctor_saw(result, "acknowledged again after %.1f ms",
+               doctor_ms(broken_us, doctor_now_us()));
+    doctor_fact(result, "again_us", (json_int_t)(doctor_now_us() - broken_us));
+    judge_cursor(meta, cursor, result);
 }
 
 /* ---- Requests -------------------------------------------------------------------- */
 
 static void check_requests(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    bool modern = era == DOCTOR_MODERN;
-    doctor_exchange_t seen;
+    doctor_call_t *stream = era == DOCTOR_MODERN
+                                ? doctor_listen(doctor, NULL, NULL)
+                                : doctor_get(doctor, doctor->session, NULL);
     size_t failed = 0;
-    json_int_t id;
 
     doctor_did(result, "broke a stream and sent three requests at once after it");
-    if (modern)
-        doctor_listen(doctor, NULL, NULL, &id, &seen);
-    else
-        doctor_get(doctor, doctor->session, NULL, &seen);
-    doctor_until(doctor, doctor_headed, &seen, DOCTOR_SOON_MS);
-    doctor_end(&seen);
+    doctor_until(doctor, doctor_is_headed, stream, DOCTOR_SOON_MS);
+    doctor_end(stream);
     for (int i = 0; i < 3; i++) {
-        doctor_answer_t answer;
+        const doctor_call_t *call = doctor_ping(doctor, era);
 
-        doctor_ask(doctor, era, modern ? "server/discover" : "ping", NULL, &answer);
-        if (answer.result == NULL && failed++ == 0)
-            doctor_saw(result, "%s", doctor_describe(doctor, &answer));
-        doctor_answer_done(&answer);
+        if (call->result == NULL && failed++ == 0)
+            doctor_saw(result, "%s", doctor_describe(call));
     }
     doctor_saw(result, "%zu of 3 answered", 3 - failed);
     if (failed > 0)

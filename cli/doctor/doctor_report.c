@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "doctor/doctor.h"
+#include "safe_text.h"
 #include "terminal.h"
 
 enum {
@@ -57,12 +58,17 @@ void doctor_saw(doctor_result_t *result, const char *format, ...) {
     va_end(args);
 }
 
-void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *mend) {
+void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *format,
+                ...) {
+    va_list args;
+
     if (status > result->status)
         result->status = status;
-    if (result->mend.len > 0)
-        tdg__text_put(&result->mend, " ");
-    tdg__text_put(&result->mend, mend);
+    if (result->fix.len > 0)
+        tdg__text_put(&result->fix, " ");
+    va_start(args, format);
+    put_format(&result->fix, format, args);
+    va_end(args);
 }
 
 void doctor_skip(doctor_result_t *result, const char *format, ...) {
@@ -70,7 +76,7 @@ void doctor_skip(doctor_result_t *result, const char *format, ...) {
 
     result->status = DOCTOR_SKIPPED;
     tdg__text_clear(&result->saw);
-    tdg__text_clear(&result->mend);
+    tdg__text_clear(&result->fix);
     va_start(args, format);
     put_format(&result->saw, format, args);
     va_end(args);
@@ -88,33 +94,12 @@ static bool is_utf8(void) {
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* Writes words into lines; continued ones are indented. */
-static void print_wrapped(const char *text, size_t indent) {
-    size_t column = indent;
-
-    printf("%*s", (int)indent, "");
-    while (*text != '\0') {
-        size_t word = strcspn(text, " "), columns = 0;
-
-        for (size_t i = 0; i < word; i++)
-            columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-        if (column > indent && column + 1 + columns > WIDTH) {
-            printf("\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)word, text);
-        column += columns;
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
+static void print_wrapped(const char *text, int indent) {
+    printf("%*s", indent, "");
+    cli_put_wrapped(stdout, text, indent, WIDTH);
 }
 
-static void print_plain(const tdg__text_t *prefix, const tdg__text_t *text,
-                        size_t indent) {
+static void print_plain(const tdg__text_t *prefix, const tdg__text_t *text, int indent) {
     tdg__text_t plain;
 
     tdg__text_init(&plain, 8 * DOCTOR_MAX_TEXT);
@@ -149,10 +134,10 @@ void doctor_show(const doctor_t *doctor, const doctor_result_t *result) {
     fputs(color ? "\033[2m" : "", stdout);
     print_plain(&result->did, &result->saw, INDENT);
     fputs(color ? "\033[0m" : "", stdout);
-    if (result->mend.len > 0) {
+    if (result->fix.len > 0) {
         fputs(color ? "\033[36m" : "", stdout);
         print_wrapped("To fix it:", INDENT);
-        print_plain(NULL, &result->mend, INDENT + 2);
+        print_plain(NULL, &result->fix, INDENT + 2);
         fputs(color ? "\033[0m" : "", stdout);
     }
     fflush(stdout);
@@ -228,7 +213,7 @@ static json_t *result_json(const doctor_result_t *result) {
     if (one == NULL)
         return NULL;
     json_object_set_new(one, "mend",
-                        result->mend.len > 0 ? plain_json(&result->mend) : json_null());
+                        result->fix.len > 0 ? plain_json(&result->fix) : json_null());
     json_object_set_new(
         one, "facts", result->facts != NULL ? json_incref(result->facts) : json_object());
     return one;

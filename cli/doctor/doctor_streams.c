@@ -26,10 +26,6 @@
 /* Lumps closer together than this count as one, and gaps shorter as none. */
 enum { LUMP_US = 20 * 1000, GAP_US = 400 * 1000, LONGEST_SILENCE_MS = 55000 };
 
-static double ms_of(uint64_t from_us, uint64_t to_us) {
-    return to_us > from_us ? (double)(to_us - from_us) / 1000 : 0;
-}
-
 static const char *what_opened(doctor_era_t era) {
     return era == DOCTOR_MODERN ? "opened subscriptions/listen for list changes"
                                 : "opened the GET stream of a session";
@@ -38,23 +34,24 @@ static const char *what_opened(doctor_era_t era) {
 /* ---- Opening ------------------------------------------------------------------ */
 
 static void check_head(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = &doctor->held[era].silent;
+    const doctor_call_t *seen = doctor->held[era].silent;
     double ms;
 
     doctor_did(result, "%s", what_opened(era));
-    if (!seen->begun) {
+    if (seen == NULL) {
         doctor_skip(result, "no session could be begun");
         return;
     }
     if (!seen->headed) {
         doctor_saw(
             result, "no response headers within %.1f s (%s), while requests are answered",
-            ms_of(seen->began_us, seen->over ? seen->over_us : doctor_now_us()) / 1000,
+            doctor_ms(seen->began_us, seen->over ? seen->over_us : doctor_now_us()) /
+                1000,
             seen->error[0] != '\0' ? seen->error : "still waiting");
         doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
         return;
     }
-    ms = ms_of(seen->began_us, seen->head_us);
+    ms = doctor_ms(seen->began_us, seen->head_us);
     doctor_saw(result, "the response headers arrived after %.1f ms", ms);
     doctor_fact(result, "head_us", (json_int_t)(seen->head_us - seen->began_us));
     if (ms > DOCTOR_SOON_MS)
@@ -62,10 +59,10 @@ static void check_head(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
 }
 
 static void check_open(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = &doctor->held[era].silent;
+    const doctor_call_t *seen = doctor->held[era].silent;
 
     doctor_did(result, "%s", what_opened(era));
-    if (!seen->begun || !seen->headed) {
+    if (seen == NULL || !seen->headed) {
         doctor_skip(result, "the stream did not open, see stream.head");
         return;
     }
@@ -91,7 +88,7 @@ static void check_open(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
 
 static void check_first_byte(doctor_t *doctor, doctor_era_t era,
                              doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor, era, result);
     double ms;
 
     doctor_did(result, "%s", what_opened(era));
@@ -102,15 +99,16 @@ static void check_first_byte(doctor_t *doctor, doctor_era_t era,
         return;
     }
     if (seen->bytes == 0) {
-        doctor_saw(result,
-                   "the headers arrived, and then nothing for %.1f s, though the "
-                   "acknowledgement comes first",
-                   ms_of(seen->head_us, seen->over ? seen->over_us : doctor_now_us()) /
-                       1000);
+        doctor_saw(
+            result,
+            "the headers arrived, and then nothing for %.1f s, though the "
+            "acknowledgement comes first",
+            doctor_ms(seen->head_us, seen->over ? seen->over_us : doctor_now_us()) /
+                1000);
         doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
         return;
     }
-    ms = ms_of(seen->head_us, seen->first_us);
+    ms = doctor_ms(seen->head_us, seen->first_us);
     doctor_saw(result, "the first byte arrived %.1f ms after the headers", ms);
     doctor_fact(result, "first_byte_us", (json_int_t)(seen->first_us - seen->head_us));
     if (ms > DOCTOR_SOON_MS && era == DOCTOR_MODERN)
@@ -127,13 +125,13 @@ struct signs {
     uint64_t longest_us; /* between two, or between the opening and the first */
 };
 
-static void measure(const doctor_exchange_t *seen, struct signs *ret) {
+static void measure(const doctor_call_t *seen, struct signs *ret) {
     uint64_t last_us = seen->head_us, before_us = 0;
     size_t lump = 0;
 
     *ret = (struct signs){.count = 0};
-    for (size_t i = 0; i < seen->tape.count; i++) {
-        const doctor_heard_t *heard = &seen->tape.heard[i];
+    for (size_t i = 0; i < seen->count; i++) {
+        const doctor_heard_t *heard = &seen->heard[i];
         uint64_t gap_us = heard->at_us - last_us;
 
         if (heard->message != NULL) {
@@ -158,13 +156,14 @@ static void measure(const doctor_exchange_t *seen, struct signs *ret) {
 }
 
 static double held_s(const doctor_t *doctor, doctor_era_t era,
-                     const doctor_exchange_t *seen) {
-    return ms_of(seen->head_us, seen->over ? seen->over_us : doctor->held[era].held_us) /
+                     const doctor_call_t *seen) {
+    return doctor_ms(seen->head_us,
+                     seen->over ? seen->over_us : doctor->held[era].held_us) /
            1000;
 }
 
 static void check_buffering(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor, era, result);
     struct signs signs;
 
     doctor_did(result, "measured when keep-alive bytes arrived on a silent stream");
@@ -186,13 +185,13 @@ static void check_buffering(doctor_t *doctor, doctor_era_t era, doctor_result_t 
         doctor_saw(result, "%zu keep-alives, one by one", signs.count);
     } else {
         doctor_saw(result, "a small message arrived by itself, %.1f ms after the headers",
-                   ms_of(seen->head_us, seen->first_us));
+                   doctor_ms(seen->head_us, seen->first_us));
     }
     doctor_fact(result, "lumps", (json_int_t)signs.lumps);
 }
 
 static void check_keepalive(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor, era, result);
     struct signs signs;
 
     doctor_did(result, "held a silent stream for %.1f s",
@@ -224,12 +223,8 @@ static void check_keepalive(doctor_t *doctor, doctor_era_t era, doctor_result_t 
                    "rarely than this check waited, try --idle 150s.");
 }
 
-static bool ended_well(const doctor_exchange_t *seen, json_int_t id) {
-    return seen->code == 0 && doctor_find_answer(&seen->tape, id) != NULL;
-}
-
 static void check_idle(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_exchange_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor, era, result);
 
     doctor_did(result, "held a silent stream");
     if (seen == NULL)
@@ -239,7 +234,7 @@ static void check_idle(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
         doctor_saw(result, "still open after %.1f s", held_s(doctor, era, seen));
         return;
     }
-    if (ended_well(seen, doctor->held[era].silent_id)) {
+    if (seen->code == 0 && seen->message != NULL) {
         doctor_saw(result, "the server ended it after %.1f s, as the protocol requires",
                    held_s(doctor, era, seen));
         doctor_bad(result, DOCTOR_WARNING,
@@ -295,45 +290,38 @@ static void judge_acknowledgement(doctor_t *doctor, const json_t *message, json_
             "these change.");
 }
 
-/* Notifications before it. (On a pipe, answers to other requests may be there.) */
-static size_t count_early(const doctor_tape_t *tape, size_t first,
-                          const doctor_heard_t *found) {
+/* The notifications before the acknowledgement. */
+static size_t count_early(const doctor_call_t *listen, const doctor_heard_t *found) {
     size_t count = 0;
 
-    for (const doctor_heard_t *heard = &tape->heard[first]; heard < found; heard++)
+    for (const doctor_heard_t *heard = listen->heard; heard < found; heard++)
         count += json_object_get(heard->message, "method") != NULL;
     return count;
 }
 
 static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
                                doctor_result_t *result) {
-    doctor_held_t *held = &doctor->held[era];
-    const doctor_tape_t *tape;
+    const doctor_call_t *listen = doctor->held[era].updates;
     const doctor_heard_t *found;
-    size_t first, early, count;
+    size_t early, count = json_array_size(doctor_uris(doctor));
 
-    count = json_array_size(doctor_uris(doctor));
     doctor_did(result, "opened subscriptions/listen for %zu resource%s", count,
                count == 1 ? "" : "s");
-    tape = doctor->url != NULL ? &held->updates.tape : &doctor->own_programs[era].tape;
-    first = doctor->url != NULL ? 0 : held->from;
-    if (doctor->url != NULL && (!held->updates.is_stream || held->updates.bytes == 0)) {
+    if (doctor->url != NULL && (!listen->is_stream || listen->bytes == 0)) {
         doctor_skip(result, "nothing arrived, see stream.head, stream.open and "
                             "stream.first-byte");
         return;
     }
-    found = doctor_find_method(tape, first, ACKNOWLEDGED);
+    found = doctor_acknowledgement(listen);
     if (found == NULL) {
-        const json_t *answer = doctor_find_answer(tape, held->updates_id);
-
         doctor_saw(result, "no acknowledgement%s",
-                   json_object_get(answer, "error") != NULL ? ", but an error" : "");
+                   listen->trouble != NULL ? ", but an error" : "");
         doctor_bad(result, DOCTOR_FAILED,
                    "The first message on a listen is " ACKNOWLEDGED
                    ": without it, clients do not know when notifications begin.");
         return;
     }
-    early = count_early(tape, first, found);
+    early = count_early(listen, found);
     if (early > 0) {
         doctor_saw(result, "%zu notification%s before the acknowledgement", early,
                    early == 1 ? "" : "s");
@@ -343,7 +331,7 @@ static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
     } else {
         doctor_saw(result, "the acknowledgement comes first");
     }
-    judge_acknowledgement(doctor, found->message, held->updates_id, result);
+    judge_acknowledgement(doctor, found->message, listen->id, result);
 }
 
 /* Legacy: subscribing is answered, and there is a stream for what follows. */
@@ -361,9 +349,9 @@ static void check_subscribed(doctor_t *doctor, doctor_era_t era,
     }
     if (doctor->url == NULL) {
         doctor_saw(result, "answered");
-    } else if (!held->updates.headed) {
+    } else if (!held->updates->headed) {
         doctor_skip(result, "the stream did not open, see stream.head");
-    } else if (held->updates.status != 200) {
+    } else if (held->updates->status != 200) {
         doctor_skip(result, "the stream is missing, see stream.open");
     } else {
         doctor_saw(result, "answered, and the stream is open");

@@ -7,10 +7,10 @@
 
 #include "doctor/doctor.h"
 
-static void keep_hello(doctor_t *doctor, doctor_era_t era,
-                       const doctor_answer_t *answer) {
-    doctor->hello[era] = json_incref(answer->result);
-    doctor->capabilities[era] = json_object_get(answer->result, "capabilities");
+enum { MAX_VERSIONS = 10 }; /* that are tried */
+
+static void keep_hello(doctor_t *doctor, doctor_era_t era, const doctor_call_t *call) {
+    doctor->hello[era] = json_incref((json_t *)(uintptr_t)call->result);
     doctor->spoken[era] = true;
 }
 
@@ -39,63 +39,64 @@ static void put_versions(doctor_result_t *result, const char *what, const json_t
     tdg__text_done(&text);
 }
 
+/* Whether this era is wanted, else the check is skipped. */
+static bool is_wanted(const doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+    if (doctor_wants(doctor, era))
+        return true;
+    doctor_skip(result, "--era %s", era == DOCTOR_MODERN ? "legacy" : "modern");
+    return false;
+}
+
 static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_answer_t answer;
+    const doctor_call_t *call;
     const json_t *versions;
 
     (void)era;
     doctor_did(result, "sent server/discover as of " DOCTOR_MODERN_VERSION);
-    if (!doctor_wants(doctor, DOCTOR_MODERN)) {
-        doctor_skip(result, "--era legacy");
+    if (!is_wanted(doctor, DOCTOR_MODERN, result))
         return;
-    }
-    doctor_ask(doctor, DOCTOR_MODERN, "server/discover", NULL, &answer);
-    versions = json_object_get(answer.result, "supportedVersions");
-    if (answer.result != NULL && lists_version(versions, DOCTOR_MODERN_VERSION)) {
-        put_versions(result, "the server lists", versions);
-        keep_hello(doctor, DOCTOR_MODERN, &answer);
-        if (!json_is_object(doctor->capabilities[DOCTOR_MODERN])) {
-            doctor_saw(result, "no capabilities");
-            doctor_bad(result, DOCTOR_FAILED,
-                       "The result of server/discover must have `capabilities`.");
-        }
-    } else if (answer.result != NULL) {
+    call = doctor_ask(doctor, DOCTOR_MODERN, "server/discover", NULL);
+    versions = json_object_get(call->result, "supportedVersions");
+    if (call->result == NULL) {
+        doctor_skip(result, "the server does not speak it: %s", doctor_describe(call));
+    } else if (!lists_version(versions, DOCTOR_MODERN_VERSION)) {
         put_versions(result, "the result does not list it, but", versions);
         doctor_bad(result, DOCTOR_FAILED,
                    "A server that answers server/discover lists " DOCTOR_MODERN_VERSION
                    " in `supportedVersions`, or else clients fall back.");
     } else {
-        doctor_skip(result, "the server does not speak it: %s",
-                    doctor_describe(doctor, &answer));
+        put_versions(result, "the server lists", versions);
+        keep_hello(doctor, DOCTOR_MODERN, call);
+        if (!json_is_object(json_object_get(call->result, "capabilities"))) {
+            doctor_saw(result, "no capabilities");
+            doctor_bad(result, DOCTOR_FAILED,
+                       "The result of server/discover must have `capabilities`.");
+        }
     }
-    doctor_answer_done(&answer);
 }
 
 static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_answer_t answer;
+    const doctor_call_t *call;
     const char *version;
 
     (void)era;
     doctor_did(result, "sent initialize with " DOCTOR_LEGACY_VERSION);
-    if (!doctor_wants(doctor, DOCTOR_LEGACY)) {
-        doctor_skip(result, "--era modern");
+    if (!is_wanted(doctor, DOCTOR_LEGACY, result))
+        return;
+    call = doctor_ask(doctor, DOCTOR_LEGACY, "initialize", NULL);
+    version = json_string_value(json_object_get(call->result, "protocolVersion"));
+    if (version == NULL || strlen(version) >= sizeof(doctor->legacy_version)) {
+        doctor_skip(result, "the server does not speak it: %s", doctor_describe(call));
         return;
     }
-    doctor_ask_as(doctor, DOCTOR_LEGACY, DOCTOR_LEGACY_VERSION, NULL, "initialize", NULL,
-                  &answer);
-    version = json_string_value(json_object_get(answer.result, "protocolVersion"));
-    if (version != NULL && strlen(version) < sizeof(doctor->legacy_version)) {
-        doctor_saw(result, "the server answers with %s", version);
-        snprintf(doctor->legacy_version, sizeof(doctor->legacy_version), "%s", version);
-        snprintf(doctor->session, sizeof(doctor->session), "%s", answer.session);
-        keep_hello(doctor, DOCTOR_LEGACY, &answer);
-        doctor_notify(doctor, DOCTOR_LEGACY, doctor->session,
-                      "notifications/initialized");
-    } else {
-        doctor_skip(result, "the server does not speak it: %s",
-                    doctor_describe(doctor, &answer));
-    }
-    doctor_answer_done(&answer);
+    doctor_saw(result, "the server answers with %s", version);
+    snprintf(doctor->legacy_version, sizeof(doctor->legacy_version), "%s", version);
+    snprintf(doctor->session, sizeof(doctor->session), "%s", call->session);
+    keep_hello(doctor, DOCTOR_LEGACY, call);
+    doctor_send_and_wait(doctor,
+                         &(doctor_request_t){.era = DOCTOR_LEGACY,
+                                             .method = "notifications/initialized",
+                                             .notify = true});
 }
 
 static void check_any(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
@@ -126,15 +127,16 @@ static void check_any(doctor_t *doctor, doctor_era_t era, doctor_result_t *resul
  * are. */
 static void check_unsupported(doctor_t *doctor, doctor_era_t era,
                               doctor_result_t *result) {
-    doctor_answer_t answer;
-    const json_t *supported;
+    const doctor_call_t *call = doctor_send_and_wait(
+        doctor, &(doctor_request_t){.era = era,
+                                    .method = "server/discover",
+                                    .version = DOCTOR_UNKNOWN_VERSION});
+    const json_t *supported =
+        json_object_get(json_object_get(call->trouble, "data"), "supported");
 
     doctor_did(result, "sent server/discover as of " DOCTOR_UNKNOWN_VERSION);
-    doctor_ask_as(doctor, era, DOCTOR_UNKNOWN_VERSION, NULL, "server/discover", NULL,
-                  &answer);
-    doctor_saw(result, "%s", doctor_describe(doctor, &answer));
-    supported = json_object_get(json_object_get(answer.trouble, "data"), "supported");
-    if (answer.rpc_code != -32022) {
+    doctor_saw(result, "%s", doctor_describe(call));
+    if (call->rpc_code != -32022) {
         doctor_bad(result, DOCTOR_FAILED,
                    "Refuse an unknown version with error -32022, where `data.supported` "
                    "lists the versions; without it, clients cannot find another one.");
@@ -146,38 +148,36 @@ static void check_unsupported(doctor_t *doctor, doctor_era_t era,
     } else {
         put_versions(result, "supported are", supported);
     }
-    doctor_answer_done(&answer);
 }
 
-/* Every version that the server names is tried. */
+static void try_version(doctor_t *doctor, const char *version, doctor_result_t *result) {
+    bool modern = strcmp(version, DOCTOR_MODERN_VERSION) >= 0;
+    const doctor_call_t *call;
+    const char *got;
+
+    if (!modern && doctor->url == NULL)
+        return; /* a pipe is initialised once */
+    call = doctor_send_and_wait(
+        doctor, &(doctor_request_t){.era = modern ? DOCTOR_MODERN : DOCTOR_LEGACY,
+                                    .method = modern ? "server/discover" : "initialize",
+                                    .version = version});
+    got = json_string_value(json_object_get(call->result, "protocolVersion"));
+    if (call->result != NULL && (modern || (got != NULL && strcmp(got, version) == 0)))
+        return;
+    doctor_saw(result, "%s: %s%s", version,
+               got != NULL ? "answered with " : doctor_describe(call),
+               got != NULL ? got : "");
+    doctor_bad(result, DOCTOR_FAILED,
+               "Remove the version from `supportedVersions`, or support it.");
+}
+
 static void check_named(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
     const json_t *versions = json_object_get(doctor->hello[era], "supportedVersions");
-    json_t *one;
-    size_t i;
 
     doctor_did(result, "spoke every version that server/discover names");
-    json_array_foreach((json_t *)(uintptr_t)versions, i, one) {
-        const char *version = json_string_value(one), *got;
-        bool modern = version != NULL && strcmp(version, DOCTOR_MODERN_VERSION) >= 0;
-        doctor_answer_t answer;
-
-        if (version == NULL || i >= 10)
-            continue;
-        if (!modern && doctor->url == NULL)
-            continue; /* a pipe is initialised once */
-        doctor_ask_as(doctor, modern ? DOCTOR_MODERN : DOCTOR_LEGACY, version, NULL,
-                      modern ? "server/discover" : "initialize", NULL, &answer);
-        got = json_string_value(json_object_get(answer.result, "protocolVersion"));
-        if (answer.result == NULL ||
-            (!modern && (got == NULL || strcmp(got, version) != 0))) {
-            doctor_saw(result, "%s: %s%s", version,
-                       got != NULL ? "answered with " : doctor_describe(doctor, &answer),
-                       got != NULL ? got : "");
-            doctor_bad(result, DOCTOR_FAILED,
-                       "Remove the version from `supportedVersions`, or support it.");
-        }
-        doctor_answer_done(&answer);
-    }
+    for (size_t i = 0; i < json_array_size(versions) && i < MAX_VERSIONS; i++)
+        if (json_is_string(json_array_get(versions, i)))
+            try_version(doctor, json_string_value(json_array_get(versions, i)), result);
     if (result->status == DOCTOR_OK)
         put_versions(result, doctor->url != NULL ? "spoken are" : "named are", versions);
 }
@@ -186,16 +186,19 @@ static void check_named(doctor_t *doctor, doctor_era_t era, doctor_result_t *res
 static void check_negotiated(doctor_t *doctor, doctor_era_t era,
                              doctor_result_t *result) {
     doctor_program_t *other = &doctor->own_programs[DOCTOR_ERAS];
-    doctor_answer_t answer;
+    const doctor_call_t *call;
     const char *version;
 
     doctor_did(result, "sent initialize with " DOCTOR_UNKNOWN_VERSION);
     if (doctor->url == NULL) /* a program of its own: a pipe is initialised once */
         doctor->programs[DOCTOR_LEGACY] = other;
-    doctor_ask_as(doctor, era, DOCTOR_UNKNOWN_VERSION, NULL, "initialize", NULL, &answer);
-    version = json_string_value(json_object_get(answer.result, "protocolVersion"));
+    call = doctor_send_and_wait(doctor,
+                                &(doctor_request_t){.era = era,
+                                                    .method = "initialize",
+                                                    .version = DOCTOR_UNKNOWN_VERSION});
+    version = json_string_value(json_object_get(call->result, "protocolVersion"));
     if (version == NULL) {
-        doctor_saw(result, "%s", doctor_describe(doctor, &answer));
+        doctor_saw(result, "%s", doctor_describe(call));
         doctor_bad(result, DOCTOR_WARNING,
                    "initialize answers an unknown version with one that the server "
                    "speaks, so that newer clients can go on with that.");
@@ -207,7 +210,6 @@ static void check_negotiated(doctor_t *doctor, doctor_era_t era,
     } else {
         doctor_saw(result, "the server offers %s", version);
     }
-    doctor_answer_done(&answer);
     doctor->programs[DOCTOR_LEGACY] = &doctor->own_programs[DOCTOR_LEGACY];
     doctor_stop(other, 15000);
 }

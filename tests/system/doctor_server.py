@@ -19,6 +19,7 @@ META = 'io.modelcontextprotocol/'
 KEEPALIVE = 0.6  # the doctor takes what is less than 0.4 s apart for one conversation
 CUT = 0.9  # seconds after the change
 CROWDED = 2  # seconds that 'few-workers' waits for other requests
+FLOOD, PIECE = 200, 1 << 20  # messages of 'floods' on a stream, and the bytes of each
 HOSTILE = 'a\x1b]0;owned\x07b\x9b31mc'
 
 
@@ -68,6 +69,12 @@ class Stream:
         if self.id is not None:
             params['_meta'] = {META + 'subscriptionId': self.id}
         self.send({'method': 'notifications/resources/updated', 'params': params})
+
+    def flood(self):
+        """Notifications that fill the memory of a client that keeps them all."""
+        for _ in range(FLOOD):
+            self.send({'method': 'notifications/message',
+                       'params': {'level': 'info', 'data': 'x' * PIECE}})
 
     def hold(self):
         """Until the client or the server goes, or the defect says so."""
@@ -265,6 +272,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self.has('unacknowledged'):
             stream.send({'method': 'notifications/subscriptions/acknowledged', 'params': {
                 'notifications': wanted, '_meta': {META + 'subscriptionId': stream.id}}})
+            if self.has('floods') and uris:
+                stream.flood()
         else:
             stream.write(b':\n\n')
         stream.hold()

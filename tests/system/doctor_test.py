@@ -336,6 +336,23 @@ def what_was_started_is_gone_when_the_time_is_over():
 
 # ---- Other ends ---------------------------------------------------------------------------
 
+def a_server_that_floods_streams_does_not_fill_the_memory():
+    """200 MiB arrive on one stream. The update after them is small, and is noticed."""
+    with Server({'floods', 'modern-only'}) as server, tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(
+            [tidings, 'doctor', '--json', '--era', 'modern', '--idle', '3s', '--trigger',
+             f'curl -s {server.change_url}', server.url],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        checks = {check['id']: check for check in json.load(out)['checks']}
+    assert process.returncode == 0, process.returncode
+    assert usage.ru_maxrss < 160 << 10, f'{usage.ru_maxrss} KiB'
+    for name in ('updates.arrive', 'requests.parallel'):
+        assert checks[name]['status'] == 'ok', checks[name]
+
+
 def redirects_are_told():
     with Server() as server:
         report = Report(server.url.replace('/mcp', '/old'), '--idle', '2s', '--answer-limit', '20s')
@@ -602,7 +619,8 @@ TESTS = [our_server_is_well_in_both_eras, one_era_can_be_asked_for, our_program_
          a_server_that_never_answers_to_the_end_takes_no_longer_than_allowed,
          streams_that_there_is_no_time_for_are_not_held,
          a_name_server_that_hangs_takes_no_longer_than_allowed,
-         what_was_started_is_gone_when_the_time_is_over, redirects_are_told,
+         what_was_started_is_gone_when_the_time_is_over,
+         a_server_that_floods_streams_does_not_fill_the_memory, redirects_are_told,
          what_is_no_mcp_is_said_to_be_none, secrets_are_not_shown, bad_programs_are_seen_through,
          a_program_that_does_not_start_is_unreachable,
          nginx_that_buffers_is_found_out_and_can_be_mended,
