@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What the program exits with. Scripts rely on them: the man page lists them all, and
  * none changes its meaning. Those after CLI_USAGE come from commands that talk to a
@@ -117,6 +118,9 @@ bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields
 
 /* What `tidings NAME --help` prints. */
 void cli_print_help(const cli_command_t *command);
+
+/* The time in ms, by a clock that never steps. */
+int64_t cli_now_ms(void);
 
 /* Says what is wrong on stderr: "tidings: …" and a new line. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -50,22 +50,27 @@ static void *supervise(void *arg) {
     _exit(128 + number);
 }
 
-static void choose_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction before;
+size_t cli_ending_signals(int ret[CLI_ENDING_SIGNALS]) {
+    static const int numbers[CLI_ENDING_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+    size_t count = 0;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaddset(&signals, numbers[i]);
+    for (size_t i = 0; i < CLI_ENDING_SIGNALS; i++)
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            ret[count++] = numbers[i];
+    return count;
 }
 
 int cli_interrupt_begin(cli_target_t *target) {
     static long total_ms; /* outlives this call, as the thread does */
+    int numbers[CLI_ENDING_SIGNALS];
     pthread_t thread;
+    size_t count;
 
     sigemptyset(&signals);
-    if (target->program != NULL)
-        choose_signals();
+    count = target->program != NULL ? cli_ending_signals(numbers) : 0;
+    for (size_t i = 0; i < count; i++)
+        sigaddset(&signals, numbers[i]);
     stoppable = target;
     total_ms = cli_target_total_ms(target);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);

@@ -17,6 +17,11 @@
 
 #include "ask/target.h"
 
+/* The signals that end us: SIGINT, SIGTERM and SIGHUP, without those that are ignored.
+ * Returns how many. */
+enum { CLI_ENDING_SIGNALS = 3 };
+size_t cli_ending_signals(int ret[CLI_ENDING_SIGNALS]);
+
 /* Before the client is made: threads that are started later leave these signals to us.
  * Returns CLI_OK, or another exit code with the reason reported. */
 int cli_interrupt_begin(cli_target_t *target);

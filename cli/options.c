@@ -4,11 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/nearest.h"
 #include "command.h"
 #include "config/value.h"
 #include "safe_text.h"
+
+int64_t cli_now_ms(void) {
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* What is said may quote a server, so it is made safe for a terminal. */
 void cli_error(const char *format, ...) {

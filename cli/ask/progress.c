@@ -8,12 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "interrupt.h"
 #include "safe_text.h"
 #include "terminal.h"
 
 enum { MAX_MESSAGE = 160, MAX_LINE = 512, COLUMNS = 80 };
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP}; /* that end us */
 static const char clear[] = "\r\033[K";
 static volatile sig_atomic_t is_shown; /* for on_signal() */
 
@@ -84,21 +84,13 @@ static void on_signal(int number) {
 
 /* Where a program has to be ended first, the signals are blocked, and cli_interrupt_end()
  * comes after us. */
-static void catch_signals(void) {
-    const struct sigaction once = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-    struct sigaction before;
+static void handle_signals(void (*handler)(int number), int flags) {
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    int numbers[CLI_ENDING_SIGNALS];
+    size_t count = cli_ending_signals(numbers);
 
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            sigaction(signals[i], &once, NULL);
-}
-
-static void leave_signals(void) {
-    struct sigaction now;
-
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == on_signal)
-            signal(signals[i], SIG_DFL);
+    for (size_t i = 0; i < count; i++)
+        sigaction(numbers[i], &action, NULL);
 }
 
 void cli_progress_begin(const cli_target_t *target, const char *what) {
@@ -106,7 +98,7 @@ void cli_progress_begin(const cli_target_t *target, const char *what) {
         return;
     state.what = what;
     state.progress = -1;
-    catch_signals();
+    handle_signals(on_signal, SA_RESETHAND);
     state.started = pthread_create(&state.thread, NULL, run, NULL) == 0;
 }
 
@@ -118,7 +110,7 @@ void cli_progress_end(void) {
     pthread_cond_signal(&state.wake);
     pthread_mutex_unlock(&state.lock);
     pthread_join(state.thread, NULL);
-    leave_signals();
+    handle_signals(SIG_DFL, 0);
     state.started = false;
 }
 

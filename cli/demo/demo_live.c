@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "terminal.h"
 
 enum {
@@ -22,13 +23,6 @@ static volatile sig_atomic_t caught; /* the signal that wants us to end or to pa
 
 static void on_signal(int number) {
     caught = number;
-}
-
-static int64_t now_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* Returns early when a signal comes. */
@@ -107,20 +101,20 @@ static bool draw_frame(const demo_t *demo, demo_pen_t pen, int64_t at_ms) {
 /* Gives the terminal back, sleeps until somebody continues us, and takes it again.
  * Returns how long that was. */
 static int64_t pause_here(void) {
-    int64_t before = now_ms();
+    int64_t before = cli_now_ms();
 
     leave();
     caught = 0;
     raise(SIGSTOP);
     enter();
-    return now_ms() - before;
+    return cli_now_ms() - before;
 }
 
 static void play(const demo_t *demo, const demo_pen_t *pen) {
-    int64_t start = now_ms();
+    int64_t start = cli_now_ms();
 
     for (;;) {
-        int64_t at = now_ms() - start;
+        int64_t at = cli_now_ms() - start;
 
         if (caught == SIGTSTP)
             start += pause_here();

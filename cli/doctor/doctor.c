@@ -195,15 +195,13 @@ static void on_signal(uv_signal_t *handle, int number) {
 }
 
 static void catch_signals(doctor_t *doctor) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    int numbers[CLI_ENDING_SIGNALS];
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct sigaction before;
-
+    doctor->signal_count = cli_ending_signals(numbers);
+    for (size_t i = 0; i < doctor->signal_count; i++) {
         uv_signal_init(&doctor->loop, &doctor->signals[i]);
         doctor->signals[i].data = doctor;
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            uv_signal_start(&doctor->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&doctor->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&doctor->signals[i]);
     }
 }
@@ -293,7 +291,7 @@ static void leave(doctor_t *doctor) {
 }
 
 static void close_loop(doctor_t *doctor) {
-    for (size_t i = 0; i < sizeof(doctor->signals) / sizeof(doctor->signals[0]); i++)
+    for (size_t i = 0; i < doctor->signal_count; i++)
         uv_close((uv_handle_t *)&doctor->signals[i], NULL);
     uv_close((uv_handle_t *)&doctor->alarm, NULL);
     uv_close((uv_handle_t *)&doctor->pulse, NULL);

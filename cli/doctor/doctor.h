@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "client/transport/child.h"
 #include "client/transport/sse_reader.h"
+#include "interrupt.h"
 #include "net/process.h"
 #include "web/web.h"
 
@@ -292,7 +293,8 @@ struct doctor {
     const char *url; /* with its path; NULL: a program */
     char *own_url;
     uv_loop_t loop;
-    uv_signal_t signals[3];
+    uv_signal_t signals[CLI_ENDING_SIGNALS];
+    size_t signal_count;
     uv_timer_t alarm;
     uv_timer_t pulse; /* while streams are held: shows whether we are kept from running */
     uint64_t pulse_us, stalled_us; /* stalled_us: the longest that we were */

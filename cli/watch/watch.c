@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/filter.h"
@@ -74,13 +72,6 @@ static const cli_option_t options[] = {
     CLI_END,
 };
 
-int64_t watch_now_ms(void) {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* ---- The command line --------------------------------------------------- */
 
 static int read_filter(watch_t *watch) {
@@ -130,84 +121,6 @@ static void complete_options(watch_opts_t *opts) {
         opts->parallel = 1;
     if (opts->jobs == 0)
         opts->jobs = opts->parallel > DEFAULT_JOBS ? opts->parallel : DEFAULT_JOBS;
-}
-
-/* ---- Signals ------------------------------------------------------------ */
-
-static int signal_pipe = -1;
-static volatile sig_atomic_t signal_count;
-
-/* The third time the loop seems to be stuck. */
-static void on_signal(int number) {
-    char byte = (char)number;
-    int saved = errno;
-
-    if (++signal_count >= 3)
-        _exit(128 + number);
-    if (write(signal_pipe, &byte, 1) < 0)
-        errno = saved;
-    errno = saved;
-}
-
-/* Without SA_RESTART: a write to a terminal or pipe that is stuck is interrupted. */
-static int catch_signals(watch_t *watch) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal};
-
-    if (pipe2(watch->signals, O_CLOEXEC | O_NONBLOCK) < 0)
-        return TDG_ESYSTEM;
-    signal_pipe = watch->signals[1];
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct sigaction before;
-
-        /* nohup and background jobs of old shells ignore some, and mean it */
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(numbers[i], &action, NULL);
-    }
-    return 0;
-}
-
-/* ---- Standard output ---------------------------------------------------- */
-
-/* Waits until standard output takes more. False: it does not, and a signal has come: to
- * leave is more important than the rest of a line. */
-static bool wait_for_output(watch_t *watch) {
-    struct pollfd fds[] = {
-        {.fd = STDOUT_FILENO, .events = POLLOUT},
-        {.fd = watch->signals[0], .events = POLLIN},
-    };
-
-    while (poll(fds, 2, signal_count > 0 ? 0 : -1) < 0 && errno == EINTR)
-        ;
-    return fds[0].revents != 0;
-}
-
-void watch_flush(watch_t *watch) {
-    size_t sent = 0;
-
-    if (watch->out.error != 0)
-        watch_say(watch, "out of memory: some of what changed is not shown");
-    while (watch->out.error == 0 && sent < watch->out.len && !watch->output_gone) {
-        size_t left = watch->out.len - sent;
-
-        if (!wait_for_output(watch))
-            break;
-        ssize_t len = write(STDOUT_FILENO, watch->out.data + sent,
-                            left < PIPE_BUF ? left : PIPE_BUF);
-        if (len >= 0) {
-            sent += (size_t)len;
-        } else if (errno == EINTR) {
-            if (signal_count > 0)
-                break;
-        } else if (errno != EAGAIN) { /* somebody else may have made it so */
-            watch->output_gone = true;
-            watch->output_failed = errno != EPIPE;
-            if (watch->output_failed)
-                watch_say(watch, "cannot write to standard output: %s", strerror(errno));
-        }
-    }
-    tdg__text_clear(&watch->out);
 }
 
 /* ---- Leaving ------------------------------------------------------------ */
@@ -269,7 +182,7 @@ static bool runs_command(const watch_t *watch, const watch_item_t *item) {
 /* Nothing more to come: every subscription is lost, or the client has given up. */
 static void notice_end(watch_t *watch, const watch_item_t *item) {
     if (item->kind == WATCH_DOWN) {
-        watch->down_since_ms = watch_now_ms();
+        watch->down_since_ms = cli_now_ms();
         if (watch->opts.no_retry)
             leave(watch, CLI_UNREACHABLE); /* the client mends a single stream anyway */
     } else if (item->kind == WATCH_CLOSED)
@@ -285,7 +198,7 @@ static bool has_dropped(const watch_t *watch) {
 }
 
 static void report_dropped(watch_t *watch, bool at_once) {
-    int64_t now_ms = watch_now_ms();
+    int64_t now_ms = cli_now_ms();
     uint64_t count;
 
     if (!has_dropped(watch) ||
@@ -409,8 +322,7 @@ static int wait_ms(watch_t *watch, int64_t now_ms) {
 }
 
 static void say_that_it_waits(watch_t *watch) {
-    if (!has_to_say_that_it_waits(watch) ||
-        watch_now_ms() - watch->began_ms < PATIENCE_MS)
+    if (!has_to_say_that_it_waits(watch) || cli_now_ms() - watch->began_ms < PATIENCE_MS)
         return;
     watch->said_waiting = true;
     watch_say(watch, "waiting for %s; --verbose shows why", watch->opts.target.name);
@@ -430,7 +342,7 @@ static void wait_for_something(watch_t *watch) {
                                    .events = POLLIN};
     count += watch_exec_poll(watch, fds + count);
 
-    if (poll(fds, (nfds_t)count, wait_ms(watch, watch_now_ms())) > 0 &&
+    if (poll(fds, (nfds_t)count, wait_ms(watch, cli_now_ms())) > 0 &&
         (fds[2].revents & POLLERR) != 0)
         watch->output_gone = true;
 }
@@ -449,7 +361,7 @@ static void notice_ends(watch_t *watch) {
     if (watch->output_gone)
         leave(watch, watch->opts.once || watch->output_failed ? CLI_FAILED : CLI_OK);
     if (waiting && watch->opts.timeout_ms > 0 &&
-        watch_now_ms() - watch->began_ms >= watch->opts.timeout_ms)
+        cli_now_ms() - watch->began_ms >= watch->opts.timeout_ms)
         leave_by_time(watch);
     if (watch->leaving && !watch->waits_for_command && !watch->exec.hurry)
         watch_exec_leave(watch, GRACE_MS);
@@ -463,7 +375,7 @@ static void run_loop(watch_t *watch) {
         if (watch->client != NULL && !watch->leaving)
             take_events(watch);
         report_dropped(watch, false);
-        watch_exec_check(watch, watch_now_ms());
+        watch_exec_check(watch, cli_now_ms());
         if (!watch->exec.hurry)
             watch_exec_start(watch);
         notice_ends(watch);
@@ -475,7 +387,7 @@ static void run_loop(watch_t *watch) {
 }
 
 static int watch_init(watch_t *watch) {
-    watch->began_ms = watch_now_ms();
+    watch->began_ms = cli_now_ms();
     watch->is_terminal = isatty(STDOUT_FILENO);
     watch->color = cli_wants_color(watch->opts.color, STDOUT_FILENO);
     watch->color_errors = cli_wants_color(watch->opts.color, STDERR_FILENO);
@@ -490,7 +402,7 @@ static int watch_init(watch_t *watch) {
     if (watch->base == NULL || watch->deleted == NULL || watch->listed == NULL ||
         watch->hashes == NULL)
         return TDG_ENOMEM;
-    return catch_signals(watch);
+    return watch_catch_signals(watch);
 }
 
 /* Returns false where nothing may be freed, as the thread is still at it. */

@@ -2,9 +2,10 @@
  *
  * `tidings watch`, in parts. watch.c has the options and the loop, which waits for
  * everything at once: signals, events, commands. watch_follow.c has a thread for what has
- * to wait for the server: connecting, subscribing, following the list. watch_item.c is
- * one thing that happened; watch_show.c and watch_json.c write it for people and for
- * machines; watch_exec.c runs commands. */
+ * to wait for the server: connecting and following the list; watch_subscribe.c subscribes
+ * and reads for it, watch_note.c is how it reports. watch_item.c is one thing that
+ * happened; watch_show.c and watch_json.c write it for people and for machines,
+ * watch_output.c to standard output; watch_exec.c runs commands. */
 #ifndef TDG_CLI_WATCH_H
 #define TDG_CLI_WATCH_H
 
@@ -161,12 +162,49 @@ int watch_follow_start(watch_t *watch);
 watch_note_t *watch_follow_next(watch_t *watch);
 void watch_note_free(watch_note_t *note);
 
+/* Hands a note over; what it holds is stolen. `whole` false: memory was out for some of
+ * it, and that is reported instead. */
+void watch_note_send(watch_t *watch, const watch_note_t *given, bool whole);
+/* One with an item; `contents` is stolen. */
+void watch_note_send_item(watch_t *watch, watch_kind_t kind, tdg_list_kind_t list,
+                          const char *uri, json_t *contents);
+
 /* A list has changed, or may have. */
 void watch_follow_list(watch_t *watch, tdg_list_kind_t list);
 
 /* Ends the thread and closes the client. False: it still waits for a server that does not
  * answer, and nothing may be freed any more. */
 bool watch_follow_stop(watch_t *watch);
+
+/* Whether it is time to end. */
+bool watch_follow_is_stopped(watch_t *watch);
+
+/* Waits, unless it is time to end, or a list changes that `lists` has. Under the lock. */
+void watch_follow_rest(watch_follow_t *follow, long ms, unsigned lists);
+
+/* ---- For that thread ---------------------------------------------------- */
+
+/* Before what is refused for now is subscribed to once more. The library has retried for
+ * some seconds by then. */
+enum { WATCH_RETRY_MS = 1000 };
+
+/* Subscribes to what the command line names. All of it, or it has failed. Returns an exit
+ * code. */
+int watch_subscribe_given(watch_t *watch);
+
+/* Subscribes to resources of the list. Those that are refused are left out, for a while
+ * where the reason may pass; it fails only where the server cannot be asked, or refuses
+ * all. Returns an exit code. */
+int watch_subscribe_listed(watch_t *watch, const char **uris, size_t count, bool first);
+
+/* Reads what --diff compares with: the content of all of them. What cannot be read has
+ * none. */
+void watch_read_bases(watch_t *watch, const char *const *uris, size_t count);
+
+/* Reports which of those that the command line names do not exist: a server acknowledges
+ * what may come as well, so a mistyped URI would wait for ever. Nothing waits for the
+ * answers. */
+void watch_look_for_given(watch_t *watch);
 
 /* ---- What is news ------------------------------------------------------- */
 
@@ -218,7 +256,9 @@ struct watch {
     bool said_waiting; /* for a server that is not there yet */
 };
 
-int64_t watch_now_ms(void); /* that never steps */
+/* Makes the numbers of signals that end us come through `signals`. Returns 0 or
+ * TDG_ESYSTEM. */
+int watch_catch_signals(watch_t *watch);
 
 /* Writes what is in `out`. Where nobody reads it any more, output_gone is set. */
 void watch_flush(watch_t *watch);

@@ -221,7 +221,7 @@ static int start_command(watch_t *watch, watch_command_t *command) {
     command->pid = pid;
     command->pidfd = open_pidfd(pid);
     command->input = input[1];
-    command->since_ms = watch_now_ms();
+    command->since_ms = cli_now_ms();
     command->end_ms = watch->opts.exec_timeout_ms > 0
                           ? command->since_ms + watch->opts.exec_timeout_ms
                           : 0;
@@ -360,7 +360,7 @@ void watch_exec_check(watch_t *watch, int64_t now_ms) {
 }
 
 void watch_exec_leave(watch_t *watch, int64_t grace_ms) {
-    int64_t end_ms = watch_now_ms() + grace_ms;
+    int64_t end_ms = cli_now_ms() + grace_ms;
 
     exec_queue_drop(&watch->exec.queue);
     watch->exec.hurry = true;

@@ -159,6 +159,6 @@ void watch_json_command(watch_t *watch, const watch_command_t *command, int stat
         put_number(watch, "signal", WTERMSIG(status));
     if (command->late)
         put_true(watch, "timed_out");
-    put_number(watch, "ms", watch_now_ms() - command->since_ms);
+    put_number(watch, "ms", cli_now_ms() - command->since_ms);
     end(watch);
 }

@@ -293,7 +293,7 @@ void watch_show_item(watch_t *watch, const watch_item_t *item) {
         break;
     case WATCH_UP:
         watch_say(watch, "reconnected after %s",
-                  span_text(watch_now_ms() - watch->down_since_ms, span, sizeof(span)));
+                  span_text(cli_now_ms() - watch->down_since_ms, span, sizeof(span)));
         break;
     case WATCH_LOST:
         watch_say(watch, "%s is no longer watched: %s", item->uri, why);
@@ -331,6 +331,6 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
         snprintf(how, sizeof(how), "was ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     watch_say(watch, "the command for %s %s after %s%s", command->item->uri, how,
-              span_text(watch_now_ms() - command->since_ms, span, sizeof(span)),
+              span_text(cli_now_ms() - command->since_ms, span, sizeof(span)),
               command->late ? ", which is all the time it has" : "");
 }
