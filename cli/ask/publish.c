@@ -4,10 +4,13 @@
  * from the environment, never from the command line, where everybody on the machine could
  * read it. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -17,6 +20,7 @@
 #include "base/base64.h"
 #include "base/text.h"
 #include "command.h"
+#include "config/value.h"
 
 enum { MAX_CONTENT = 4 << 20, MAX_ANSWER = 1 << 20, CONNECT_MS = 10000 };
 
@@ -24,6 +28,7 @@ struct publish {
     const char *metadata, *content, *mime_type, *key_env;
     bool deleted, json;
     long timeout_ms;
+    int64_t began_ms;
     const char *uri;
     char *url;
 };
@@ -68,31 +73,60 @@ static int advise(int exit_code, const char *help) {
 
 /* ---- What to send ------------------------------------------------------- */
 
-/* Reads a file, or standard input, whole. Returns the content, for free(); NULL where
- * that failed, and has been said. */
-static char *read_content(const char *name, size_t *ret_len) {
-    bool is_input = strcmp(name, "-") == 0;
-    FILE *file = is_input ? stdin : fopen(name, "rb");
-    char *data = file != NULL ? malloc(MAX_CONTENT + 1) : NULL;
-    bool whole = false;
+static int64_t left_ms(const struct publish *publish) {
+    int64_t left = publish->began_ms + publish->timeout_ms - cli_now_ms();
 
-    if (data != NULL) {
-        *ret_len = fread(data, 1, MAX_CONTENT + 1, file);
-        whole = ferror(file) == 0;
-    }
-    if (!whole) {
-        failed("cannot read %s: %s", name, strerror(errno));
-    } else if (*ret_len > MAX_CONTENT) {
-        failed("%s has more than 4 MiB", name);
-        whole = false;
-    }
-    if (file != NULL && !is_input)
-        fclose(file);
-    if (!whole) {
+    return left > 0 ? left : 0;
+}
+
+static int late_content(const struct publish *publish, const char *name) {
+    char time[TDG__VALUE_TEXT_MAX];
+
+    tdg__duration_write(publish->timeout_ms, time);
+    failed("%s has not ended within %s", name, time);
+    return advise(CLI_TIMEOUT, "--timeout TIME allows it more.");
+}
+
+/* Reads up to `size` bytes of what may be a pipe. Returns an exit code. */
+static int read_all(const struct publish *publish, int fd, const char *name, char *data,
+                    size_t size, size_t *ret_len) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    size_t len = 0;
+    ssize_t count;
+
+    do {
+        if (poll(&ready, 1, (int)left_ms(publish)) == 0)
+            return late_content(publish, name);
+        count = read(fd, data + len, size - len);
+        if (count < 0 && errno != EINTR && errno != EAGAIN)
+            return failed("cannot read %s: %s", name, strerror(errno));
+        len += count > 0 ? (size_t)count : 0;
+    } while (count != 0 && len < size);
+    *ret_len = len;
+    return CLI_OK;
+}
+
+/* Reads a file, or standard input, whole. Stores the content, for free(). */
+static int read_content(const struct publish *publish, char **ret, size_t *ret_len) {
+    const char *name = publish->content;
+    bool is_input = strcmp(name, "-") == 0;
+    int fd = is_input ? STDIN_FILENO : open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    char *data = fd >= 0 ? malloc(MAX_CONTENT + 1) : NULL;
+    int code;
+
+    if (data == NULL)
+        code = failed("cannot read %s: %s", name, strerror(errno));
+    else
+        code = read_all(publish, fd, name, data, MAX_CONTENT + 1, ret_len);
+    if (code == CLI_OK && *ret_len > MAX_CONTENT)
+        code = failed("%s has more than 4 MiB", name);
+    if (fd >= 0 && !is_input)
+        close(fd);
+    if (code != CLI_OK)
         free(data);
-        data = NULL;
-    }
-    return data;
+    else
+        *ret = data;
+    return code;
 }
 
 /* Text as a string, anything else as base64. NULL: memory is out. */
@@ -107,11 +141,12 @@ static json_t *content_value(const char *data, size_t len) {
 }
 
 static int add_content(const struct publish *publish, json_t *body) {
+    char *data = NULL;
     size_t len = 0;
-    char *data = read_content(publish->content, &len);
+    int code = read_content(publish, &data, &len);
 
-    if (data == NULL)
-        return CLI_FAILED;
+    if (code != CLI_OK)
+        return code;
     int rv = json_object_set_new(body, "content", content_value(data, len));
     free(data);
     return rv == 0 ? CLI_OK : failed("out of memory");
@@ -385,7 +420,8 @@ static int check_options(const struct publish *publish, const char *url) {
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
-    struct publish publish = {.timeout_ms = CLI_TARGET_TOTAL_MS};
+    struct publish publish = {.timeout_ms = CLI_TARGET_TOTAL_MS,
+                              .began_ms = cli_now_ms()};
     const char *url = cli_default_url();
     char *body = NULL;
     int operands, code;
@@ -406,6 +442,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     if (code == CLI_OK) {
         const char *key = find_key(&publish);
 
+        publish.timeout_ms = left_ms(&publish) > 0 ? (long)left_ms(&publish) : 1;
         curl_global_init(CURL_GLOBAL_DEFAULT);
         code = key != NULL ? send_it(&publish, key, body) : CLI_USAGE;
         curl_global_cleanup();

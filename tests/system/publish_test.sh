@@ -81,6 +81,26 @@ content_comes_from_a_file_or_from_input() {
         kept 'kept memory://3 as nothing: 696e0a' && kept 'kept memory://4 as nothing: '
 }
 
+input_that_does_not_end_takes_no_longer_than_allowed() {
+    start key
+    export TIDINGS_PUBLISH_KEY=key
+    mkfifo "$work/pipe"
+    local input
+    for input in - "$work/pipe"; do
+        exec 7<>"$work/pipe" # a writer that writes nothing more
+        printf 'part' >&7
+        run publish "$url" memory://1 --content "$input" --timeout 300ms <&7
+        exits 4 && err_has "publish: $input has not ended within 300ms" &&
+            err_has '^  --timeout TIME allows it more' || return
+        exec 7>&-
+    done
+    run publish "$url" memory://1 --content - < <(printf i; printf 'n\n')
+    exits 0 || return
+    unset TIDINGS_PUBLISH_KEY
+    stop
+    kept 'kept memory://1 as nothing: 696e0a'
+}
+
 what_the_server_refuses_is_said() {
     start key
     export TIDINGS_PUBLISH_KEY=key
