@@ -24,21 +24,15 @@ static const struct {
     {"NAME", "prompt", COMPLETION_PROMPTS},
 };
 
-static const struct {
-    completion_kind_t kind;
-    const char *name;
-} asked[] = {
-    {COMPLETION_RESOURCES, "resources"},
-    {COMPLETION_TEMPLATES, "templates"},
-    {COMPLETION_TOOLS, "tools"},
-    {COMPLETION_PROMPTS, "prompts"},
-};
+const char *completion_kind_name(completion_kind_t kind) {
+    static const char *const names[] = {
+        [COMPLETION_FILES] = "files",         [COMPLETION_COMMANDS] = "commands",
+        [COMPLETION_TARGET] = "target",       [COMPLETION_RESOURCES] = "resources",
+        [COMPLETION_TEMPLATES] = "templates", [COMPLETION_TOOLS] = "tools",
+        [COMPLETION_PROMPTS] = "prompts",
+    };
 
-const char *completion_list_name(completion_kind_t kind) {
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        if (asked[i].kind == kind)
-            return asked[i].name;
-    return NULL;
+    return names[kind];
 }
 
 /* Adds what a name of a usage line stands for. A name in small letters is a word. */

@@ -17,7 +17,6 @@
 
 /* What an operand can be. */
 typedef enum completion_kind {
-    COMPLETION_NOTHING,
     COMPLETION_WORD, /* this very word */
     COMPLETION_FILES,
     COMPLETION_COMMANDS, /* of tidings */
@@ -43,8 +42,9 @@ enum { COMPLETION_MAX = 16 };
 size_t completion_operands(const cli_command_t *command,
                            completion_operand_t ret[COMPLETION_MAX]);
 
-/* The name of a kind, as `tidings ls --NAME` has it; NULL: it is not asked for there. */
-const char *completion_list_name(completion_kind_t kind);
+/* The name of a kind in the scripts, for lists as `tidings ls --NAME` has it; NULL: that
+ * of words. */
+const char *completion_kind_name(completion_kind_t kind);
 
 /* Whether the value of an option is a file. */
 bool completion_takes_file(const cli_option_t *option);

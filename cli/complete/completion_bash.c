@@ -27,17 +27,11 @@ static void print_options(const cli_command_t *command, bool valued_only) {
 
 /* A word of the script for one operand; its position stands before it. */
 static void print_operand(const completion_operand_t *operand) {
-    const char *list = completion_list_name(operand->kind);
-
     printf(" %zu%s", operand->position, operand->repeats ? "+" : "");
-    if (list != NULL)
-        printf(":%s", list);
-    else if (operand->kind == COMPLETION_WORD)
+    if (operand->kind == COMPLETION_WORD)
         printf("=%.*s", operand->len, operand->word);
     else
-        printf(":%s", operand->kind == COMPLETION_FILES      ? "files"
-                      : operand->kind == COMPLETION_COMMANDS ? "commands"
-                                                             : "target");
+        printf(":%s", completion_kind_name(operand->kind));
 }
 
 static void print_command(const cli_command_t *command) {

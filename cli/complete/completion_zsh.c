@@ -56,18 +56,12 @@ static size_t print_position(const completion_operand_t *operands, size_t count,
     else
         printf("            '%zu: :->", position + 1);
     for (i = first; i < count && operands[i].position == position; i++) {
-        const char *list = completion_list_name(operands[i].kind);
-
         if (i > first)
             putchar(' ');
         if (operands[i].kind == COMPLETION_WORD)
             printf("=%.*s", operands[i].len, operands[i].word);
         else
-            fputs(list != NULL                              ? list
-                  : operands[i].kind == COMPLETION_FILES    ? "files"
-                  : operands[i].kind == COMPLETION_COMMANDS ? "commands"
-                                                            : "target",
-                  stdout);
+            fputs(completion_kind_name(operands[i].kind), stdout);
     }
     printf("'\n");
     return i;

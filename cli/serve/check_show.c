@@ -6,6 +6,7 @@
 #include <tidings/tidings.h>
 
 #include "base/alloc.h"
+#include "safe_text.h"
 #include "serve/check.h"
 
 enum {
@@ -141,43 +142,20 @@ void check_row_done(check_row_t *row) {
 
 /* ---- As a table ---------------------------------------------------------- */
 
-static int columns_of(const char *text) {
-    int count = 0;
-
-    for (; *text != '\0'; text++)
-        count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
-/* Cut at MAX_COLUMN, without control characters, and filled up to `width`. */
-static void print_cell(const char *text, int width) {
-    int columns = columns_of(text), shown = 0;
-    bool cut = columns > MAX_COLUMN;
-
-    for (; *text != '\0'; text++) {
-        bool begins = ((unsigned char)*text & 0xc0) != 0x80;
-
-        if (cut && begins && shown == MAX_COLUMN - 1)
-            break;
-        shown += begins;
-        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? ' ' : *text);
-    }
-    if (cut) {
-        fputs("…", stdout);
-        shown++;
-    }
-    printf("%*s", shown < width ? width - shown : 0, "");
-}
-
 static const char *uri_of(const check_row_t *row) {
     return row->uri.len > 0 ? row->uri.data : "(its own)";
 }
 
 static int wider(int width, const char *text) {
-    int columns = columns_of(text);
+    int columns = cli_columns(text);
 
     columns = columns < MAX_COLUMN ? columns : MAX_COLUMN;
     return columns > width ? columns : width;
+}
+
+/* Cut at MAX_COLUMN, and filled up to `width`. */
+static void print_cell(const char *text, int width) {
+    cli_put_cell(stdout, text, wider(width, text));
 }
 
 static void print_options(const json_t *options) {
@@ -251,20 +229,24 @@ int check_print_table(const check_report_t *report) {
 
 /* ---- As JSON ------------------------------------------------------------- */
 
+/* Appends `one`, which is stolen, to a list; where that fails the list becomes NULL. */
+static void append(json_t **list, json_t *one) {
+    if (json_array_append_new(*list, one) == 0)
+        return;
+    json_decref(*list);
+    *list = NULL;
+}
+
 static json_t *problems_json(tdg__problems_t *problems) {
     json_t *list = json_array();
 
     tdg__problems_sort(problems);
-    for (size_t i = 0; list != NULL && i < problems->count; i++) {
+    for (size_t i = 0; i < problems->count; i++) {
         const tdg__problem_t *problem = &problems->list[i];
-        json_t *one =
-            json_pack("{s:I, s:I, s:s}", "line", (json_int_t)problem->line, "column",
-                      (json_int_t)problem->column, "message", problem->text);
 
-        if (one == NULL || json_array_append_new(list, one) < 0) {
-            json_decref(list);
-            return NULL;
-        }
+        append(&list,
+               json_pack("{s:I, s:I, s:s}", "line", (json_int_t)problem->line, "column",
+                         (json_int_t)problem->column, "message", problem->text));
     }
     return list;
 }
@@ -272,16 +254,12 @@ static json_t *problems_json(tdg__problems_t *problems) {
 static json_t *rows_json(const check_report_t *report) {
     json_t *list = json_array();
 
-    for (size_t i = 0; list != NULL && i < report->row_count; i++) {
+    for (size_t i = 0; i < report->row_count; i++) {
         const check_row_t *row = &report->rows[i];
-        json_t *one = json_pack("{s:s, s:s?, s:s, s:O}", "kind", row->kind->name, "uri",
-                                row->uri.len > 0 ? row->uri.data : NULL, "what",
-                                row->what.data, "options", row->options);
 
-        if (one == NULL || json_array_append_new(list, one) < 0) {
-            json_decref(list);
-            return NULL;
-        }
+        append(&list, json_pack("{s:s, s:s?, s:s, s:O}", "kind", row->kind->name, "uri",
+                                row->uri.len > 0 ? row->uri.data : NULL, "what",
+                                row->what.data, "options", row->options));
     }
     return list;
 }
