@@ -10,27 +10,41 @@
 #include "base/base64.h"
 #include "base/text.h"
 
-static int add_part(tdg__text_t *all, const json_t *part, bool *is_text) {
+int body_part(const json_t *part, const char **ret, size_t *ret_len, char **ret_own) {
     const json_t *text = json_object_get(part, "text");
     const json_t *blob = json_object_get(part, "blob");
+    int rv;
 
+    *ret = "";
+    *ret_len = 0;
+    *ret_own = NULL;
     if (json_is_string(text)) {
-        tdg__text_add(all, json_string_value(text), json_string_length(text));
+        *ret = json_string_value(text);
+        *ret_len = json_string_length(text);
         return 0;
     }
-    *is_text = false;
     if (!json_is_string(blob))
-        return 0;
+        return TDG_ENOTFOUND;
+    rv = tdg__base64_decode(json_string_value(blob), json_string_length(blob), ret_own,
+                            ret_len);
+    if (rv == 0)
+        *ret = *ret_own;
+    return rv;
+}
 
-    char *data;
+/* What has neither text nor a blob adds nothing. */
+static int add_part(tdg__text_t *all, const json_t *part, bool *is_text) {
+    const char *data;
     size_t len;
-    int rv = tdg__base64_decode(json_string_value(blob), json_string_length(blob), &data,
-                                &len);
-    if (rv < 0)
-        return rv;
-    tdg__text_add(all, data, len);
-    tdg__free(data);
-    return 0;
+    char *own;
+    int rv = body_part(part, &data, &len, &own);
+
+    if (!json_is_string(json_object_get(part, "text")))
+        *is_text = false;
+    if (rv == 0)
+        tdg__text_add(all, data, len);
+    tdg__free(own);
+    return rv == TDG_ENOTFOUND ? 0 : rv;
 }
 
 static int join_parts(body_t *body, const json_t *contents) {

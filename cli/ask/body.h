@@ -18,6 +18,11 @@ typedef struct body {
     char *owned;           /* NULL: `data` is borrowed from the JSON */
 } body_t;
 
+/* The bytes of one part: borrowed text, or new ones in *ret_own, else NULL. Returns 0,
+ * TDG_ENOTFOUND (it has neither text nor a blob), TDG_EINVAL (the blob is not base64) or
+ * TDG_ENOMEM. */
+int body_part(const json_t *part, const char **ret, size_t *ret_len, char **ret_own);
+
 /* `contents` is borrowed for as long as the body is used; NULL and what is no array
  * give an empty text. Returns 0, TDG_EINVAL (a blob is not base64) or TDG_ENOMEM; *ret is
  * an empty text then. */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "ask/ask.h"
+#include "ask/body.h"
 #include "base/alloc.h"
-#include "base/base64.h"
 #include "safe_text.h"
 
 enum { MAX_URIS = 1000 };
@@ -33,27 +33,6 @@ static const cli_option_t options[] = {
 };
 
 /* ---- One content -------------------------------------------------------- */
-
-/* What a content holds: borrowed text, or new bytes in *ret_own. Returns false where it
- * holds nothing that can be read. */
-static bool bytes_of(const json_t *content, const char **ret, size_t *ret_len,
-                     char **ret_own) {
-    const json_t *text = json_object_get(content, "text");
-    const json_t *blob = json_object_get(content, "blob");
-
-    *ret_own = NULL;
-    if (json_is_string(text)) {
-        *ret = json_string_value(text);
-        *ret_len = json_string_length(text);
-        return true;
-    }
-    if (!json_is_string(blob) ||
-        tdg__base64_decode(json_string_value(blob), json_string_length(blob), ret_own,
-                           ret_len) < 0)
-        return false;
-    *ret = *ret_own;
-    return true;
-}
 
 static int write_file(const char *name, const char *data, size_t len) {
     FILE *file = fopen(name, "wb");
@@ -82,10 +61,10 @@ static int write_content(const struct options *opts, const json_t *content,
     bool raw = opts->output != NULL && strcmp(opts->output, "-") == 0;
     const char *data, *type = cli_string(content, "mimeType");
     int code = CLI_OK;
-    size_t len = 0;
+    size_t len;
     char *own;
 
-    if (!bytes_of(content, &data, &len, &own)) {
+    if (body_part(content, &data, &len, &own) < 0) {
         cli_error("read: %s: it has neither text nor a blob in base64", uri);
         return CLI_FAILED;
     }

@@ -4,30 +4,9 @@
  * all commands with a TARGET share: their options, connecting, what to say when that goes
  * wrong, and the exit code that scripts get then.
  *
- *     struct options {
- *         cli_target_t target;
- *         bool json;
- *     };
- *     static const cli_option_t options[] = {
- *         CLI_TARGET_OPTIONS(struct options, target),
- *         CLI_TARGET_TIMEOUT(struct options, target),
- *         CLI_FLAG_OPTION(struct options, json, "json", "..."),
- *         CLI_END,
- *     };
- *
- *     cli_target_init(&opts.target, self);
- *     if (!cli_parse(self, argc, argv, &opts, &operands, &code))
- *         return code;
- *     code = cli_target_take(&opts.target, &argv, &operands);
- *     if (code == CLI_OK)
- *         code = cli_target_connect(&opts.target, NULL, &client);
- *     if (code == CLI_OK) {
- *         rv = tdg_client_read(client, argv[0], &result, &failure);
- *         if (rv < 0)
- *             code = cli_target_failed(&opts.target, argv[0], rv, &failure);
- *         cli_target_close(&opts.target);
- *     }
- *     cli_target_done(&opts.target);
+ * ask.h frames the commands that ask and get an answer with it; watch and doctor call
+ * cli_target_init(), cli_parse(), cli_target_take(), cli_target_connect(),
+ * cli_target_close() and cli_target_done() in this order.
  *
  * cli_target_take() takes TARGET away: argv[0] is the first operand after it then. */
 #ifndef TDG_CLI_TARGET_H

@@ -41,6 +41,7 @@ typedef struct demo_note {
 /* One subscriber and what it was told. */
 typedef struct demo_row {
     const char *mode;
+    tdg__timing_mode_t timing; /* the same */
     uint32_t window_ms;
     uint32_t longest_ms;    /* debounce; else 0 */
     uint32_t rate_limit_ms; /* 0: none */

@@ -16,41 +16,20 @@ static const char resource[] = "demo://counter";
 const char *const demo_patterns[] = {"steady",  "burst",  "bursts",
                                      "trickle", "typing", NULL};
 
-/* A pattern is the gap after each change, in no particular unit: together they are scaled
- * to the duration that is asked for. `random` is any number, always the same for `i`. */
-typedef double (*gap_fn)(size_t i, size_t count, uint32_t random);
+enum { STEADY, BURST, BURSTS, TRICKLE, TYPING };
 
-static double steady_gap(size_t i, size_t count, uint32_t random) {
-    (void)i, (void)count, (void)random;
-    return 1;
-}
+static const struct pattern {
+    long changes;
+    long duration_ms;
+} patterns[] = {
+    [STEADY] = {100, 1000}, [BURST] = {100, 1000}, [BURSTS] = {100, 2000},
+    [TRICKLE] = {8, 4000},  [TYPING] = {60, 9000},
+};
 
-/* All in the first tenth. */
-static double burst_gap(size_t i, size_t count, uint32_t random) {
-    (void)random;
-    return i + 1 == count ? 9.0 * (double)count : 1;
-}
+/* Words of two to seven letters; the writer thinks after every sixth. */
+static double typing_gap(size_t letter, uint32_t random) {
+    static const unsigned char word_ends[] = {4, 7, 14, 17, 22, 29};
 
-/* Four bursts that take a quarter of the time, with quiet in between. */
-static double bursts_gap(size_t i, size_t count, uint32_t random) {
-    size_t burst = (count + 3) / 4;
-
-    (void)random;
-    return (i + 1) % burst == 0 || i + 1 == count ? 3.0 * (double)burst : 1;
-}
-
-/* Now and then one, sometimes two in a row. */
-static double trickle_gap(size_t i, size_t count, uint32_t random) {
-    (void)i, (void)count;
-    return random % 4 == 0 ? 1 : 6 + random % 7;
-}
-
-/* Words of two to seven letters; somebody thinks after every sixth. */
-static double typing_gap(size_t i, size_t count, uint32_t random) {
-    static const unsigned char word_ends[] = {4, 7, 14, 17, 22, 29}; /* then again */
-    size_t letter = i % 30;
-
-    (void)count;
     if (letter == 29)
         return 16;
     for (size_t k = 0; k < sizeof(word_ends); k++)
@@ -59,16 +38,26 @@ static double typing_gap(size_t i, size_t count, uint32_t random) {
     return 1 + random % 100 / 100.0;
 }
 
-static const struct pattern {
-    gap_fn gap;
-    long changes;
-    long duration_ms;
-} patterns[] = {
-    {steady_gap, 100, 1000}, {burst_gap, 100, 1000}, {bursts_gap, 100, 2000},
-    {trickle_gap, 8, 4000},  {typing_gap, 60, 9000},
-};
+/* The gap after a change, in no particular unit: together they are scaled to the
+ * duration. `random` is any number, always the same for `i`. */
+static double gap_after(int pattern, size_t i, size_t count, uint32_t random) {
+    size_t burst = (count + 3) / 4;
 
-static int make_changes(demo_t *demo, const struct pattern *pattern) {
+    switch (pattern) {
+    case BURST: /* all in the first tenth */
+        return i + 1 == count ? 9.0 * (double)count : 1;
+    case BURSTS: /* four, in a quarter of the time, with quiet in between */
+        return (i + 1) % burst == 0 || i + 1 == count ? 3.0 * (double)burst : 1;
+    case TRICKLE: /* now and then one, sometimes two in a row */
+        return random % 4 == 0 ? 1 : 6 + random % 7;
+    case TYPING:
+        return typing_gap(i % 30, random);
+    default:
+        return 1;
+    }
+}
+
+static int make_changes(demo_t *demo, int pattern) {
     double total = 0, passed = 0;
 
     demo->changes = calloc(demo->change_count, sizeof(demo->changes[0]));
@@ -83,7 +72,7 @@ static int make_changes(demo_t *demo, const struct pattern *pattern) {
             double gap;
 
             random = random * 1664525 + 1013904223;
-            gap = pattern->gap(i, demo->change_count, random >> 16);
+            gap = gap_after(pattern, i, demo->change_count, random >> 16);
             if (pass == 0) {
                 total += gap;
             } else {
@@ -97,49 +86,37 @@ static int make_changes(demo_t *demo, const struct pattern *pattern) {
 
 /* ---- Subscribers -------------------------------------------------------- */
 
-static void add_row(demo_t *demo, const char *mode, long window_ms, long longest_ms,
-                    long rate_limit_ms) {
-    demo->rows[demo->row_count++] = (demo_row_t){
-        .mode = mode,
-        .window_ms = (uint32_t)window_ms,
-        .longest_ms = (uint32_t)longest_ms,
-        .rate_limit_ms = (uint32_t)rate_limit_ms,
-    };
-}
-
 /* The DEMO_MODES, in the order in which they are drawn. */
 static void add_rows(demo_t *demo, const demo_options_t *options, long rate_limit_ms) {
-    add_row(demo, "immediate", 0, 0, rate_limit_ms);
-    add_row(demo, "batch", options->batch_ms, 0, rate_limit_ms);
-    add_row(demo, "debounce", options->debounce_ms, options->longest_ms, rate_limit_ms);
-    add_row(demo, "throttle", options->throttle_ms, 0, rate_limit_ms);
-}
-
-static tdg__timing_mode_t mode_named(const char *name) {
-    static const struct {
+    const struct {
         const char *name;
-        tdg__timing_mode_t mode;
-    } modes[] = {
-        {"immediate", TDG__TIMING_IMMEDIATE},
-        {"batch", TDG__TIMING_BATCH},
-        {"debounce", TDG__TIMING_DEBOUNCE},
-        {"throttle", TDG__TIMING_THROTTLE},
+        tdg__timing_mode_t timing;
+        long window_ms, longest_ms;
+    } modes[DEMO_MODES] = {
+        {"immediate", TDG__TIMING_IMMEDIATE, 0, 0},
+        {"batch", TDG__TIMING_BATCH, options->batch_ms, 0},
+        {"debounce", TDG__TIMING_DEBOUNCE, options->debounce_ms, options->longest_ms},
+        {"throttle", TDG__TIMING_THROTTLE, options->throttle_ms, 0},
     };
 
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
-        if (strcmp(modes[i].name, name) == 0)
-            return modes[i].mode;
-    return TDG__TIMING_INHERIT;
+    for (size_t i = 0; i < DEMO_MODES; i++)
+        demo->rows[demo->row_count++] = (demo_row_t){
+            .mode = modes[i].name,
+            .timing = modes[i].timing,
+            .window_ms = (uint32_t)modes[i].window_ms,
+            .longest_ms = (uint32_t)modes[i].longest_ms,
+            .rate_limit_ms = (uint32_t)rate_limit_ms,
+        };
 }
 
 static int subscribe(tdg__engine_t *engine, demo_row_t *row) {
     tdg__target_t target = tdg__target_uri(resource);
-    tdg__sub_opts_t opts = {
-        .settings = {
-            .timing = {mode_named(row->mode), row->window_ms, row->longest_ms},
-            .rate_limit_ms =
-                row->rate_limit_ms > 0 ? (int32_t)row->rate_limit_ms : TDG__RATE_OFF,
-        }};
+    tdg__sub_opts_t opts = {.settings = {
+                                .timing = {row->timing, row->window_ms, row->longest_ms},
+                                .rate_limit_ms = row->rate_limit_ms > 0
+                                                     ? (int32_t)row->rate_limit_ms
+                                                     : TDG__RATE_OFF,
+                            }};
     int rv;
 
     rv = tdg__engine_open(engine, row, &row->stream);
@@ -261,7 +238,7 @@ int demo_run(demo_t *demo, const demo_options_t *options) {
     if (options->rate_limit_ms > 0)
         add_rows(demo, options, options->rate_limit_ms);
 
-    rv = make_changes(demo, pattern);
+    rv = make_changes(demo, options->pattern);
     if (rv < 0)
         return rv;
 

@@ -5,14 +5,9 @@
 #     tests/system/cli_test.sh build/tidings suggest    those whose name contains "suggest"
 set -u
 
-if (($# < 1)) || [[ ! -x $1 ]]; then
-    echo "usage: $0 PATH_TO_TIDINGS [PART_OF_A_NAME]" >&2
-    exit 2
-fi
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
-tidings=$(realpath "$1")
-only=${2-}
+takes tidings -- "$@"
 man=$(dirname "$0")/../../man
 unset NO_COLOR
 export TERM=xterm

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The frame of the scripts beside this one, which source it: a folder $work, one run of
-# $tidings at a time, and TAP. A script may define `end`, `set_up`, `tear_down` and `missing`
-# anew, and chooses by $only. Nothing has an input unless it is given one.
+# $tidings at a time, and TAP. A script says what it `takes`, and may define `end`, `set_up`,
+# `tear_down` and `missing` anew. Nothing has an input unless it is given one.
 work=$(mktemp -d)
 tidings=
 only=
@@ -13,6 +13,26 @@ exec </dev/null
 end() { :; } # before $work is removed
 trap 'end 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
+
+# Stores the paths of the files that the script is given, in variables of these names, and in
+# $only what comes after them.
+takes() { # NAME... -- ARGUMENT...
+    local names=() name
+    for (( ; $#; )); do
+        [[ $1 != -- ]] || break
+        names+=("$1")
+        shift
+    done
+    for name in "${names[@]}"; do
+        shift
+        if [[ ! -f ${1-} ]]; then
+            echo "usage: $0 ${names[*]^^} [PART_OF_A_NAME]" >&2
+            exit 2
+        fi
+        printf -v "$name" %s "$(realpath "$1")"
+    done
+    only=${2-}
+}
 
 # Runs the program; leaves its exit code in $code, its output in $work/out and $work/err.
 run() {

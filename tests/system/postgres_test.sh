@@ -6,15 +6,10 @@
 # With a third argument, only the tests with that in the name.
 set -u
 
-if (($# < 2)) || [[ ! -x $1 || ! -f $2 ]]; then
-    echo "usage: $0 PATH_TO_TIDINGS PATH_TO_MUTE_NAMES [PART_OF_A_NAME]" >&2
-    exit 2
-fi
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
-tidings=$(realpath "$1")
-mute_names=$(realpath "$2")
-only=${3-}
+mute_names=''
+takes tidings mute_names -- "$@"
 server=''
 unset PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGSERVICE PGOPTIONS
 

@@ -6,16 +6,10 @@
 # With a fourth argument, only the tests with that in the name.
 set -u
 
-if (($# < 3)) || [[ ! -x $1 || ! -x $2 || ! -f $3 ]]; then
-    echo "usage: $0 PATH_TO_TIDINGS PATH_TO_SERVER PATH_TO_MUTE_NAMES [PART_OF_A_NAME]" >&2
-    exit 2
-fi
 # shellcheck source=tests/system/lib.sh
 source "$(dirname "$0")/lib.sh"
-tidings=$(realpath "$1")
-server=$(realpath "$2")
-mute_names=$(realpath "$3")
-only=${4-}
+server='' mute_names=''
+takes tidings server mute_names -- "$@"
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 unset TIDINGS_PUBLISH_KEY
 

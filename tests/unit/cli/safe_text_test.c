@@ -114,6 +114,18 @@ static void wide_characters_have_two_columns(void **state) {
     setlocale(LC_CTYPE, "C");
 }
 
+static void words_are_wrapped(void **state) {
+    (void)state;
+    WRITE(fputs("to ", out); cli_put_wrapped(out, "fix it", 3, 20));
+    assert_string_equal(written, "to fix it\n");
+    WRITE(cli_put_wrapped(out, "größer  als zehn Spalten", 2, 12));
+    assert_string_equal(written, "größer als\n  zehn\n  Spalten\n");
+    WRITE(cli_put_wrapped(out, "a-word-that-is-too-long b", 0, 8));
+    assert_string_equal(written, "a-word-that-is-too-long\nb\n");
+    WRITE(cli_put_wrapped(out, "", 4, 8));
+    assert_string_equal(written, "\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_shows_what_could_harm),
@@ -122,6 +134,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_terminal_gets_the_bytes),
         cmocka_unit_test(a_cell_is_cut_or_filled),
         cmocka_unit_test(wide_characters_have_two_columns),
+        cmocka_unit_test(words_are_wrapped),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

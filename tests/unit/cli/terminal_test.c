@@ -52,6 +52,32 @@ static void takes_text_that_is_no_utf8(void **state) {
     shows_as("\xfc\x8f\x80\x80", 4, false, "<FC><8F><80><80>");
 }
 
+static void decodes_one_character(void **state) {
+    static const struct {
+        const char *text;
+        uint32_t character;
+        size_t len;
+    } cases[] = {
+        {"a", 'a', 1},
+        {"\x7f", 0x7f, 1},
+        {"\xc3\xa9x", 0xe9, 2},
+        {"\xe2\x82\xac", 0x20ac, 3},
+        {"\xf0\x9f\x98\x80", 0x1f600, 4},
+        {"\xff", 0x80, 1},
+        {"\xe2\x82", 0x80, 1},
+        {"\xc0\x9b", 0x80, 1},
+        {"\xed\xa0\x80", 0x80, 1},
+    };
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(cli_decode(cases[i].text, strlen(cases[i].text), &len),
+                         cases[i].character);
+        assert_int_equal(len, cases[i].len);
+    }
+}
+
 static void colours_as_asked(void **state) {
     (void)state;
     assert_true(cli_wants_color(CLI_COLOR_ALWAYS, -1));
@@ -67,6 +93,7 @@ int main(void) {
         CASE(makes_control_characters_visible),
         CASE(makes_turned_writing_visible),
         CASE(takes_text_that_is_no_utf8),
+        CASE(decodes_one_character),
         CASE(colours_as_asked),
     };
 
