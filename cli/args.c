@@ -65,13 +65,13 @@ static void append(char *why, const char *format, ...) {
 /* ---- Types -------------------------------------------------------------- */
 
 enum {
-    T_NULL = 1 << 0,
-    T_BOOLEAN = 1 << 1,
-    T_INTEGER = 1 << 2,
-    T_NUMBER = 1 << 3,
-    T_STRING = 1 << 4,
-    T_ARRAY = 1 << 5,
-    T_OBJECT = 1 << 6,
+    T_NULL = 1 << JSON_NULL,
+    T_BOOLEAN = 1 << JSON_TRUE,
+    T_INTEGER = 1 << JSON_INTEGER,
+    T_NUMBER = 1 << JSON_REAL,
+    T_STRING = 1 << JSON_STRING,
+    T_ARRAY = 1 << JSON_ARRAY,
+    T_OBJECT = 1 << JSON_OBJECT,
 };
 
 static const struct {
@@ -92,24 +92,7 @@ static unsigned type_named(const char *name) {
 }
 
 static unsigned type_of(const json_t *value) {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return T_OBJECT;
-    case JSON_ARRAY:
-        return T_ARRAY;
-    case JSON_STRING:
-        return T_STRING;
-    case JSON_INTEGER:
-        return T_INTEGER;
-    case JSON_REAL:
-        return T_NUMBER;
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return T_BOOLEAN;
-    case JSON_NULL:
-        return T_NULL;
-    }
-    return 0;
+    return json_is_false(value) ? T_BOOLEAN : 1u << json_typeof(value);
 }
 
 /* Where "$ref" leads, inside the same document; the schema itself where it has none. */

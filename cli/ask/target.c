@@ -131,13 +131,8 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
 /* A terminal shows warnings of a connection that was made: what a command waits for. Why
  * none was made is said when the command fails. */
 static bool is_shown(cli_target_t *target, tdg_log_level_t level) {
-    bool connected;
-
-    pthread_mutex_lock(&target->lock);
-    connected = target->connected;
-    pthread_mutex_unlock(&target->lock);
     return target->verbose ||
-           (connected && level == TDG_LOG_WARNING && isatty(STDERR_FILENO));
+           (target->connected && level == TDG_LOG_WARNING && isatty(STDERR_FILENO));
 }
 
 /* Stores what a terminal can show of a line. Returns whether there is something; call
@@ -234,9 +229,7 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
         rv = tdg__client_connect(client, &failure);
     }
     if (rv == 0) {
-        pthread_mutex_lock(&target->lock);
         target->connected = true;
-        pthread_mutex_unlock(&target->lock);
         *ret = client;
         return CLI_OK;
     }
@@ -244,29 +237,16 @@ int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
     return cli_target_failed(target, NULL, rv, &failure);
 }
 
-static void stop(cli_target_t *target, bool expired) {
+void cli_target_stop(cli_target_t *target) {
     pthread_mutex_lock(&target->lock);
     target->stopped = true;
-    target->expired = expired;
     tdg_client_stop(target->client);
     pthread_mutex_unlock(&target->lock);
 }
 
-void cli_target_stop(cli_target_t *target) {
-    stop(target, false);
-}
-
 void cli_target_expire(cli_target_t *target) {
-    stop(target, true);
-}
-
-static bool is_expired(cli_target_t *target) {
-    bool expired;
-
-    pthread_mutex_lock(&target->lock);
-    expired = target->expired;
-    pthread_mutex_unlock(&target->lock);
-    return expired;
+    target->expired = true;
+    cli_target_stop(target);
 }
 
 long cli_target_total_ms(const cli_target_t *target) {
@@ -356,7 +336,7 @@ int cli_target_failed(cli_target_t *target, const char *what, int code,
     tdg__text_t text;
     int exit_code;
 
-    if (code == TDG_EENDED && is_expired(target)) {
+    if (code == TDG_EENDED && target->expired) {
         code = TDG_ETIMEDOUT;
         say_expired(target, failure);
     }

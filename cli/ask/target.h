@@ -13,6 +13,7 @@
 #define TDG_CLI_TARGET_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,10 +38,12 @@ typedef struct cli_target {
     void *user;                     /* for the command; the client's is the target */
     tdg_progress_fn on_progress;    /* of the command, or NULL */
 
-    pthread_mutex_t lock;  /* guards all below */
-    tdg_client_t *client;  /* from its making to its closing, else NULL */
-    bool stopped, expired; /* by cli_target_stop(), because the time is over */
-    bool connected;        /* once */
+    atomic_bool expired;   /* it was stopped because the time is over */
+    atomic_bool connected; /* once */
+
+    pthread_mutex_t lock; /* guards all below */
+    tdg_client_t *client; /* from its making to its closing, else NULL */
+    bool stopped;
     /* What the program said last, on standard error. */
     char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
     size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */

@@ -165,31 +165,32 @@ static int open_web(doctor_t *doctor) {
     return rv == 0 ? tdg__web_create(&doctor->loop, &opts, &doctor->web) : rv;
 }
 
-/* Ends a program with all that it has started, as politely as time allows. */
-static void end_program(int pid) {
-    const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
-
-    kill(-pid, SIGTERM);
-    for (int i = 0; i < PATIENCE && waitpid(pid, NULL, WNOHANG) == 0; i++)
-        nanosleep(&moment, NULL);
-    kill(-pid, SIGKILL);
-}
-
 /* 0: it does not run. */
 static int pid_of(const doctor_program_t *program) {
     return program->started && !program->gone ? tdg__child_pid(program->child) : 0;
 }
 
-/* Whoever interrupts us wants to be gone; what we started must not stay. */
-static void on_signal(uv_signal_t *handle, int number) {
-    doctor_t *doctor = handle->data;
-
+/* Programs have all that they start in a group of theirs. */
+static void signal_programs(const doctor_t *doctor, int number) {
     for (int i = 0; i < DOCTOR_PROGRAMS; i++) {
         int pid = pid_of(&doctor->own_programs[i]);
 
         if (pid > 0)
-            end_program(pid);
+            kill(-pid, number);
     }
+    if (doctor->trigger != NULL && tdg__process_pid(doctor->trigger) > 0)
+        kill(-tdg__process_pid(doctor->trigger), number);
+}
+
+/* Who interrupts us wants us to end; what we have started must not stay. */
+static void on_signal(uv_signal_t *handle, int number) {
+    const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
+    doctor_t *doctor = handle->data;
+
+    signal_programs(doctor, SIGTERM);
+    for (int i = 0; i < PATIENCE && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+        nanosleep(&moment, NULL);
+    signal_programs(doctor, SIGKILL);
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -259,17 +260,6 @@ static void allow_moment(doctor_t *doctor) {
 
     if (doctor->end_us < end_us)
         doctor->end_us = end_us;
-}
-
-static void signal_programs(const doctor_t *doctor, int number) {
-    for (int i = 0; i < DOCTOR_PROGRAMS; i++) {
-        int pid = pid_of(&doctor->own_programs[i]);
-
-        if (pid > 0)
-            kill(-pid, number);
-    }
-    if (doctor->trigger != NULL && tdg__process_pid(doctor->trigger) > 0)
-        kill(-tdg__process_pid(doctor->trigger), number);
 }
 
 /* Ends the sessions, and what was started: politely as long as there is time. */

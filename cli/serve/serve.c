@@ -173,39 +173,27 @@ static void put_path(tdg__text_t *text, const char *path) {
     tdg__text_put_quoted(text, path, strlen(path));
 }
 
-/* The arguments that start the same over a pipe, as JSON strings. */
-static void print_arguments(struct serving *serving) {
-    tdg__text_t text;
-
-    tdg__text_init(&text, SIZE_MAX);
-    tdg__text_put(&text, "\"serve\", \"--stdio\"");
-    if (serving->options.config != NULL) {
-        tdg__text_put(&text, ", \"--config\", ");
-        put_path(&text, serving->options.config);
-    }
-    for (int i = 0; i < serving->path_count; i++) {
-        tdg__text_put(&text, ", ");
-        put_path(&text, serving->paths[i]);
-    }
-    if (text.error == 0)
-        fprintf(stderr, "%s", text.data);
-    tdg__text_done(&text);
-}
-
-/* Where this program is: hosts with a window often have another PATH than shells. */
-static void print_program(void) {
+/* The program and the arguments that start the same over a pipe, as members of JSON. The
+ * program by its path: hosts with a window often have another PATH than shells. */
+static void put_command(struct serving *serving, tdg__text_t *text) {
     char path[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
-    tdg__text_t text;
 
-    tdg__text_init(&text, SIZE_MAX);
+    tdg__text_put(text, "\"command\": ");
     if (len > 0 && (size_t)len < sizeof(path) && tdg__utf8_is_valid(path, (size_t)len))
-        tdg__text_put_quoted(&text, path, (size_t)len);
+        tdg__text_put_quoted(text, path, (size_t)len);
     else
-        tdg__text_put(&text, "\"tidings\"");
-    if (text.error == 0)
-        fprintf(stderr, "%s", text.data);
-    tdg__text_done(&text);
+        tdg__text_put(text, "\"tidings\"");
+    tdg__text_put(text, ", \"args\": [\"serve\", \"--stdio\"");
+    if (serving->options.config != NULL) {
+        tdg__text_put(text, ", \"--config\", ");
+        put_path(text, serving->options.config);
+    }
+    for (int i = 0; i < serving->path_count; i++) {
+        tdg__text_put(text, ", ");
+        put_path(text, serving->paths[i]);
+    }
+    tdg__text_put(text, "]");
 }
 
 /* Hosts and what they call things, on Linux; docs/hosts.md has other systems. */
@@ -226,16 +214,17 @@ static void add_placeholder(void *arg, const char *name) {
 
 /* What a host has to set, as the config takes it from the environment: hosts do not pass
  * on all of theirs. */
-static void print_environment(const tdg__config_t *config) {
+static void put_environment(const tdg__config_t *config, tdg__text_t *text) {
     json_t *env = json_object();
-    char *text = NULL;
+    char *members;
 
     tdg__config_variables(config, tdg__source_sections(), add_placeholder, env);
-    if (json_object_size(env) > 0)
-        text = json_dumps(env, 0);
-    if (text != NULL)
-        fprintf(stderr, ", \"env\": %s", text);
-    free(text);
+    members = json_object_size(env) > 0 ? json_dumps(env, 0) : NULL;
+    if (members != NULL) {
+        tdg__text_put(text, ", \"env\": ");
+        tdg__text_put(text, members);
+    }
+    free(members);
     json_decref(env);
 }
 
@@ -245,14 +234,15 @@ static bool config_is_stdin(const struct serving *serving) {
 
 static void print_command(struct serving *serving, tdg__serve_t *serve,
                           const struct host *host, const char *key) {
-    fprintf(stderr, "    {\"%s\": {\"tidings\": {%s\"command\": ", key,
-            host->is_vscode ? "\"type\": \"stdio\", " : "");
-    print_program();
-    fprintf(stderr, ", \"args\": [");
-    print_arguments(serving);
-    fprintf(stderr, "]");
-    print_environment(tdg__serve_config(serve));
-    fprintf(stderr, "}}}\n");
+    tdg__text_t text;
+
+    tdg__text_init(&text, SIZE_MAX);
+    put_command(serving, &text);
+    put_environment(tdg__serve_config(serve), &text);
+    if (text.error == 0)
+        fprintf(stderr, "    {\"%s\": {\"tidings\": {%s%s}}}\n", key,
+                host->is_vscode ? "\"type\": \"stdio\", " : "", text.data);
+    tdg__text_done(&text);
 }
 
 /* The first line of a host connects to this server, the other starts one of its own. A
