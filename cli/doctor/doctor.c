@@ -389,9 +389,9 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     if (cli_parse(self, argc, argv, &options, &operands, &code)) {
         code = cli_target_take(&options.target, &argv, &operands);
         if (code == CLI_OK && operands > 0) {
-            cli_error("doctor: cannot do anything with '%s'; resources are named with "
-                      "--uri",
-                      argv[0]);
+            cli_error(
+                "doctor: cannot do anything with '%s'; resources are named with --uri",
+                argv[0]);
             code = CLI_USAGE;
         }
         if (code == CLI_OK)

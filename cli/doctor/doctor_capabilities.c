@@ -27,10 +27,9 @@ static const doctor_call_t *ask_list(doctor_t *doctor, doctor_era_t era,
     if (is_advertised && !json_is_array(list)) {
         doctor_saw(result, "advertised, and answered with %s%s", doctor_describe(call),
                    call->result != NULL ? " that has no list" : "");
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "Remove the capability from the result of server/discover and initialize, "
-            "or make its methods work.");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Remove the capability from the result of server/discover and "
+                   "initialize, or make its methods work.");
     } else if (is_advertised) {
         doctor_saw(result, "advertised; %zu listed%s", json_array_size(list),
                    json_object_get(call->result, "nextCursor") != NULL ? ", and more"
@@ -38,10 +37,9 @@ static const doctor_call_t *ask_list(doctor_t *doctor, doctor_era_t era,
         doctor_fact(result, "listed", (json_int_t)json_array_size(list));
     } else if (json_array_size(list) > 0) {
         doctor_saw(result, "not advertised, but %zu are listed", json_array_size(list));
-        doctor_bad(
-            result, DOCTOR_WARNING,
-            "Clients only use what is advertised: add the capability to the result of "
-            "server/discover and initialize.");
+        doctor_bad(result, DOCTOR_WARNING,
+                   "Clients only use what is advertised: add the capability to the "
+                   "result of server/discover and initialize.");
     } else {
         doctor_skip(result, "the server does not advertise it, and lists none");
     }
@@ -222,8 +220,8 @@ static void check_unknown(doctor_t *doctor, doctor_era_t era, doctor_result_t *r
     doctor_saw(result, "%s", doctor_describe(call));
     if (call->rpc_code != -32601)
         doctor_bad(result, call->trouble != NULL ? DOCTOR_WARNING : DOCTOR_FAILED,
-                   "Answer an unknown method with error -32601, so that clients "
-                   "know that it does not exist.");
+                   "Answer an unknown method with error -32601, so that clients know "
+                   "that it does not exist.");
 }
 
 const doctor_check_t doctor_capability_checks[] = {

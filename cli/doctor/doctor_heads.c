@@ -134,13 +134,12 @@ static void check_compression(doctor_t *doctor, doctor_era_t era,
         doctor_saw(result, "Content-Encoding: %s, %s", encoding,
                    seen->bytes > 0 ? "though bytes arrive" : "and nothing arrives");
         /* only the modern era has something that must come */
-        doctor_bad(result,
-                   seen->bytes > 0 || era == DOCTOR_LEGACY ? DOCTOR_WARNING
-                                                           : DOCTOR_FAILED,
-                   "Compression delays events until its buffer is full: switch "
-                   "it off for text/event-stream (nginx: take it out of gzip_types, or "
-                   "gzip off for this location; Apache: SetEnv no-gzip 1), and send "
-                   "Cache-Control: no-transform.");
+        doctor_bad(
+            result,
+            seen->bytes > 0 || era == DOCTOR_LEGACY ? DOCTOR_WARNING : DOCTOR_FAILED,
+            "Compression delays events until its buffer is full: switch it off for "
+            "text/event-stream (nginx: take it out of gzip_types, or gzip off for this "
+            "location; Apache: SetEnv no-gzip 1), and send Cache-Control: no-transform.");
     }
     doctor_end(seen); /* before its session */
     doctor_delete(doctor, session);

@@ -37,11 +37,10 @@ static void check_output(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
                lines == 1 ? "is" : "are", lines == 1 ? "" : "s");
     doctor_fact(result, "lines", (json_int_t)lines);
     if (lines > 0)
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "Standard output is for messages only, one per line: write logs to "
-            "standard error (Python: logging or print(..., file=sys.stderr); Node: "
-            "console.error).");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Standard output is for messages only, one per line: write logs to "
+                   "standard error (Python: logging or print(..., file=sys.stderr); "
+                   "Node: console.error).");
 }
 
 static void check_stderr(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {

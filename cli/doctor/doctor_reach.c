@@ -12,14 +12,12 @@
 static const char *fix_for(int code, const char *error) {
     if (code == TDG_EREFUSED || strstr(error, "certificate") != NULL)
         return "If the certificate is the problem: it has to name this host; send the "
-               "whole "
-               "chain (nginx: ssl_certificate with the intermediate certificates), renew "
-               "it in time; for a private one, pass its authority with --ca-file.";
+               "whole chain (nginx: ssl_certificate with the intermediate certificates), "
+               "renew it in time; for a private one, pass its authority with --ca-file.";
     if (code == TDG_ETIMEDOUT)
         return "Something accepts the connection or drops the packets, and does not "
-               "answer: check "
-               "firewalls, the proxy's upstream address, and what the server is "
-               "busy with.";
+               "answer: check firewalls, the proxy's upstream address, and what the "
+               "server is busy with.";
     return "Is the server running, and is this its address? `tidings serve` prints its "
            "own. Behind a proxy: is its upstream right?";
 }
@@ -76,11 +74,10 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
             seen->status == 401
                 ? "The server requires authentication: --token-file FILE, or --header "
                   "'Authorization: ...'."
-                : "The server, or a proxy, denies access. Is the token allowed "
-                  "to do this? `tidings serve` also answers so where Host or "
-                  "Origin is not in allowed_hosts and allowed_origins: let the "
-                  "proxy pass Host on (nginx: proxy_set_header Host $host), or "
-                  "name it there.");
+                : "The server, or a proxy, denies access. Is the token allowed to do "
+                  "this? `tidings serve` also answers so where Host or Origin is not in "
+                  "allowed_hosts and allowed_origins: let the proxy pass Host on (nginx: "
+                  "proxy_set_header Host $host), or name it there.");
         doctor_give_up(doctor, CLI_DENIED);
     } else if (seen->status >= 500) {
         doctor_bad(result, DOCTOR_FAILED, "%s",

@@ -30,24 +30,22 @@ static void judge_reopened(const doctor_call_t *seen, bool with_id,
     if (seen->status == 200) {
         doctor_saw(result, "reopened%s", with_id ? ", Last-Event-ID was accepted" : "");
         if (!with_id)
-            doctor_saw(
-                result,
-                "the server gives no event ids, so changes while a "
-                "client is disconnected are not notified later; clients read again");
+            doctor_saw(result,
+                       "the server gives no event ids, so changes while a client is "
+                       "disconnected are not notified later; clients read again");
         return;
     }
     doctor_saw(result, "reopening: %s", doctor_describe(seen));
     doctor_bad(
         result, DOCTOR_FAILED, "%s",
-        seen->status == 404
-            ? "The session is lost with its stream. Let sessions outlive their "
-              "connections; behind a load balancer, send requests with the same "
-              "Mcp-Session-Id to the same process."
+        seen->status == 404 ? "The session is lost with its stream. Let sessions outlive "
+                              "their connections; behind a load balancer, send requests "
+                              "with the same Mcp-Session-Id to the same process."
         : seen->status == 409
-            ? "The server takes the broken stream for open. Notice closed "
-              "connections, or let a new stream replace the old one."
-            : "Accept the same GET again, with or without Last-Event-ID: an id that "
-              "is not known means that everything may have changed, not an error.");
+            ? "The server takes the broken stream for open. Notice closed connections, "
+              "or let a new stream replace the old one."
+            : "Accept the same GET again, with or without Last-Event-ID: an id that is "
+              "not known means that everything may have changed, not an error.");
 }
 
 /* Breaks the GET stream of this session and opens it again. */
@@ -118,9 +116,8 @@ static void judge_cursor(const json_t *meta, const char *cursor,
     } else if (json_is_false(json_object_get(meta, "dev.tidings/resumed"))) {
         doctor_saw(result, "its cursor was no longer known");
         doctor_bad(result, DOCTOR_WARNING,
-                   "Is the listen answered by another process? A cursor holds where "
-                   "that issued it: behind a load balancer, keep clients at one "
-                   "process.");
+                   "Is the listen answered by another process? A cursor holds where that "
+                   "issued it: behind a load balancer, keep clients at one process.");
     } else {
         doctor_saw(result, "its cursor was taken");
     }

@@ -80,10 +80,9 @@ static void check_delete(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
         return;
     }
     if (status < 200 || status > 299) {
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "Answer DELETE of a session with 200 or 204, or with 405 where clients "
-            "may not end theirs. Does the proxy let DELETE through?");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Answer DELETE of a session with 200 or 204, or with 405 where "
+                   "clients may not end theirs. Does the proxy let DELETE through?");
         return;
     }
     call = ping_in(doctor, session);
@@ -93,9 +92,9 @@ static void check_delete(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
                    "A session that was ended must be deleted, and answered with 404; "
                    "otherwise sessions pile up until memory runs out.");
     else if (call->status != 404)
-        doctor_bad(result, DOCTOR_WARNING,
-                   "Answer an ended session with 404: only then do clients start a "
-                   "new one.");
+        doctor_bad(
+            result, DOCTOR_WARNING,
+            "Answer an ended session with 404: only then do clients start a new one.");
 }
 
 /* ---- Headers -------------------------------------------------------------------- */
@@ -121,10 +120,10 @@ static void check_mirrored(doctor_t *doctor, doctor_era_t era, doctor_result_t *
 
     doctor_did(result, "sent server/discover with Mcp-Method: tools/list");
     if (was_accepted(call))
-        doctor_bad(result, DOCTOR_FAILED,
-                   "Refuse a request whose headers differ from its body with 400 and "
-                   "error -32020: proxies decide by the headers, so a difference gets "
-                   "around them.");
+        doctor_bad(
+            result, DOCTOR_FAILED,
+            "Refuse a request whose headers differ from its body with 400 and error "
+            "-32020: proxies decide by the headers, so a difference gets around them.");
     else if (call->status != 400 || call->rpc_code != -32020)
         doctor_bad(result, DOCTOR_WARNING,
                    "Refuse a request whose headers differ from its body with 400 and "
@@ -141,9 +140,9 @@ static void check_origin(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     if (was_accepted(call))
         doctor_bad(
             result, DOCTOR_FAILED,
-            "Refuse foreign origins with 403. Otherwise, any web page that a user "
-            "has open can reach this server through their browser (DNS rebinding). "
-            "`tidings serve` does; allowed_origins names those that may.");
+            "Refuse foreign origins with 403. Otherwise, any web page that a user has "
+            "open can reach this server through their browser (DNS rebinding). `tidings "
+            "serve` does; allowed_origins names those that may.");
     else if (call->status != 403)
         doctor_bad(result, DOCTOR_WARNING, "A foreign origin is refused with 403.");
 }
@@ -154,10 +153,9 @@ static void check_type(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
 
     doctor_did(result, "sent a request with Content-Type: text/plain");
     if (was_accepted(call))
-        doctor_bad(
-            result, DOCTOR_WARNING,
-            "Accept application/json only, and refuse others with 415: web pages may "
-            "send text/plain anywhere without permission.");
+        doctor_bad(result, DOCTOR_WARNING,
+                   "Accept application/json only, and refuse others with 415: web pages "
+                   "may send text/plain anywhere without permission.");
 }
 
 /* Batches are of the legacy era, if of any. */
@@ -173,14 +171,14 @@ static void check_batch(doctor_t *doctor, doctor_era_t era, doctor_result_t *res
 
     doctor_did(result, "sent two pings as a batch");
     if (!call->headed || call->status >= 500)
-        doctor_bad(result, DOCTOR_FAILED,
-                   "A batch must not break the server: answer it with 400 and error "
-                   "-32600.");
+        doctor_bad(
+            result, DOCTOR_FAILED,
+            "A batch must not break the server: answer it with 400 and error -32600.");
     else if (!batches && was_accepted(call))
-        doctor_bad(result, DOCTOR_WARNING,
-                   "Batches exist in 2025-03-26 only: refuse them with 400 and error "
-                   "-32600 elsewhere, because proxies that check requests do not check "
-                   "inside.");
+        doctor_bad(
+            result, DOCTOR_WARNING,
+            "Batches exist in 2025-03-26 only: refuse them with 400 and error -32600 "
+            "elsewhere, because proxies that check requests do not check inside.");
 }
 
 enum {

@@ -14,7 +14,7 @@
 
 #define ACKNOWLEDGED "notifications/subscriptions/acknowledged"
 
-#define MEND_BUFFERING                                                                   \
+#define FIX_BUFFERING                                                                    \
     "A proxy or a compressing layer keeps what it should pass on. nginx: "               \
     "proxy_buffering off; gzip off for text/event-stream; proxy_read_timeout 1h. "       \
     "Caddy: flush_interval -1. Apache: ProxyPass ... flushpackets=on, and no "           \
@@ -48,14 +48,14 @@ static void check_head(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
             doctor_ms(seen->began_us, seen->over ? seen->over_us : doctor_now_us()) /
                 1000,
             seen->error[0] != '\0' ? seen->error : "still waiting");
-        doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
+        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
         return;
     }
     ms = doctor_ms(seen->began_us, seen->head_us);
     doctor_saw(result, "the response headers arrived after %.1f ms", ms);
     doctor_fact(result, "head_us", (json_int_t)(seen->head_us - seen->began_us));
     if (ms > DOCTOR_SOON_MS)
-        doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
+        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
 }
 
 static void check_open(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
@@ -75,14 +75,12 @@ static void check_open(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
     } else if (seen->status != 200) {
         doctor_bad(result, DOCTOR_FAILED,
                    "Answer a stream with 200 and text/event-stream. Does the proxy pass "
-                   "the method "
-                   "(GET and POST), with the headers Accept, "
-                   "Mcp-Session-Id and MCP-Protocol-Version?");
+                   "the method (GET and POST), with the headers Accept, Mcp-Session-Id "
+                   "and MCP-Protocol-Version?");
     } else if (!seen->is_stream) {
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "Send Content-Type: text/event-stream; otherwise clients do not recognise "
-            "the stream.");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Send Content-Type: text/event-stream; otherwise clients do not "
+                   "recognise the stream.");
     }
 }
 
@@ -105,14 +103,14 @@ static void check_first_byte(doctor_t *doctor, doctor_era_t era,
             "acknowledgement comes first",
             doctor_ms(seen->head_us, seen->over ? seen->over_us : doctor_now_us()) /
                 1000);
-        doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
+        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
         return;
     }
     ms = doctor_ms(seen->head_us, seen->first_us);
     doctor_saw(result, "the first byte arrived %.1f ms after the headers", ms);
     doctor_fact(result, "first_byte_us", (json_int_t)(seen->first_us - seen->head_us));
     if (ms > DOCTOR_SOON_MS && era == DOCTOR_MODERN)
-        doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
+        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
 }
 
 /* ---- Signs of life ---------------------------------------------------------------- */
@@ -180,7 +178,7 @@ static void check_buffering(doctor_t *doctor, doctor_era_t era, doctor_result_t 
     } else if (signs.lumps > 0) {
         doctor_saw(result, "up to %zu keep-alives at the same moment, after silence",
                    signs.largest);
-        doctor_bad(result, DOCTOR_FAILED, MEND_BUFFERING);
+        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
     } else if (signs.count > 1) {
         doctor_saw(result, "%zu keep-alives, one by one", signs.count);
     } else {
@@ -215,12 +213,12 @@ static void check_keepalive(doctor_t *doctor, doctor_era_t era, doctor_result_t 
         doctor_saw(result, "%zu keep-alive%s, at most %.1f s apart", signs.count,
                    signs.count == 1 ? "" : "s", (double)signs.longest_us / 1e6);
     if (signs.count == 0 || signs.longest_us > (uint64_t)LONGEST_SILENCE_MS * 1000)
-        doctor_bad(result, DOCTOR_WARNING,
-                   "Proxies cut idle connections: nginx and many load "
-                   "balancers after 60 s, one CDN after 125 s. Let the server write a "
-                   "comment (a line with a colon) every 15 s or so; `tidings serve` does "
-                   "that (keepalive in its config). If the server sends them more "
-                   "rarely than this check waited, try --idle 150s.");
+        doctor_bad(
+            result, DOCTOR_WARNING,
+            "Proxies cut idle connections: nginx and many load balancers after 60 s, one "
+            "CDN after 125 s. Let the server write a comment (a line with a colon) every "
+            "15 s or so; `tidings serve` does that (keepalive in its config). If the "
+            "server sends them more rarely than this check waited, try --idle 150s.");
 }
 
 static void check_idle(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
@@ -244,13 +242,12 @@ static void check_idle(doctor_t *doctor, doctor_era_t era, doctor_result_t *resu
     }
     doctor_saw(result, "cut off after %.1f s%s%s", held_s(doctor, era, seen),
                seen->error[0] != '\0' ? ": " : "", seen->error);
-    doctor_bad(
-        result, DOCTOR_FAILED,
-        "Let silent streams live: nginx proxy_read_timeout 1h; Apache ProxyTimeout "
-        "3600; HAProxy timeout server 1h and timeout tunnel 1h; AWS load balancers: "
-        "idle timeout; a server's own limit on requests (Node: "
-        "server.requestTimeout, gunicorn: --timeout). Also let the server write a "
-        "comment more often than that: `tidings serve` has keepalive.");
+    doctor_bad(result, DOCTOR_FAILED,
+               "Let silent streams live: nginx proxy_read_timeout 1h; Apache "
+               "ProxyTimeout 3600; HAProxy timeout server 1h and timeout tunnel 1h; AWS "
+               "load balancers: idle timeout; a server's own limit on requests (Node: "
+               "server.requestTimeout, gunicorn: --timeout). Also let the server write a "
+               "comment more often than that: `tidings serve` has keepalive.");
 }
 
 /* ---- The acknowledgement ------------------------------------------------------------
@@ -284,10 +281,9 @@ static void judge_acknowledgement(doctor_t *doctor, const json_t *message, json_
                    "The acknowledgement has to list every subscribed resource. Let "
                    "clients subscribe to listed resources, and list them in it.");
     else if (json_array_size(named) < asked)
-        doctor_bad(
-            result, DOCTOR_WARNING,
-            "Some resources cannot be subscribed to: clients are not notified when "
-            "these change.");
+        doctor_bad(result, DOCTOR_WARNING,
+                   "Some resources cannot be subscribed to: clients are not notified "
+                   "when these change.");
 }
 
 /* The notifications before the acknowledgement. */
@@ -308,8 +304,9 @@ static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
     doctor_did(result, "opened subscriptions/listen for %zu resource%s", count,
                count == 1 ? "" : "s");
     if (doctor->url != NULL && (!listen->is_stream || listen->bytes == 0)) {
-        doctor_skip(result, "nothing arrived, see stream.head, stream.open and "
-                            "stream.first-byte");
+        doctor_skip(
+            result,
+            "nothing arrived, see stream.head, stream.open and stream.first-byte");
         return;
     }
     found = doctor_acknowledgement(listen);
@@ -326,8 +323,8 @@ static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
         doctor_saw(result, "%zu notification%s before the acknowledgement", early,
                    early == 1 ? "" : "s");
         doctor_bad(result, DOCTOR_FAILED,
-                   "Send nothing before the acknowledgement: hold changes back until "
-                   "it is written.");
+                   "Send nothing before the acknowledgement: hold changes back until it "
+                   "is written.");
     } else {
         doctor_saw(result, "the acknowledgement comes first");
     }

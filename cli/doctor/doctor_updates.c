@@ -53,13 +53,12 @@ static void judge_updates(doctor_t *doctor, const struct tally *tally,
     if (tally->silent > 0) {
         doctor_saw(result, "%zu changed without an update, the first is %s",
                    tally->silent, tally->first_silent);
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "The server has to send notifications/resources/updated for what is "
-            "subscribed to. Does it watch the source of this resource? "
-            "`tidings serve` does. If checks of streams are bad as well, or show no "
-            "keep-alives, fix those first: a proxy that buffers (nginx: "
-            "proxy_buffering off) delays updates.");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "The server has to send notifications/resources/updated for what is "
+                   "subscribed to. Does it watch the source of this resource? `tidings "
+                   "serve` does. If checks of streams are bad as well, or show no "
+                   "keep-alives, fix those first: a proxy that buffers (nginx: "
+                   "proxy_buffering off) delays updates.");
     } else if (tally->updated > 0) {
         doctor_saw(result, "%zu changed, an update arrived for %zu", tally->changed,
                    tally->updated);
@@ -75,9 +74,8 @@ static void judge_updates(doctor_t *doctor, const struct tally *tally,
                    "Let --trigger change a resource that --uri names. If it did: the "
                    "server neither notifies of the change nor serves it.");
     } else {
-        doctor_skip(result,
-                    "nothing changed meanwhile. Change a resource while the doctor "
-                    "waits, or let --trigger CMD do it");
+        doctor_skip(result, "nothing changed meanwhile. Change a resource while the "
+                            "doctor waits, or let --trigger CMD do it");
     }
     if (doctor->trigger_failed) {
         doctor_saw(result, "the trigger failed");
@@ -152,11 +150,10 @@ static void check_parallel(doctor_t *doctor, doctor_era_t era, doctor_result_t *
     answered = send_all(doctor, era, times);
     doctor_saw(result, "%zu answered", answered);
     if (answered < PARALLEL)
-        doctor_bad(
-            result, DOCTOR_FAILED,
-            "Requests must work while streams are open. Does a proxy allow too few "
-            "connections (browsers have six per host with HTTP/1.1), or does the "
-            "server have too few workers (each stream may take one)?");
+        doctor_bad(result, DOCTOR_FAILED,
+                   "Requests must work while streams are open. Does a proxy allow too "
+                   "few connections (browsers have six per host with HTTP/1.1), or does "
+                   "the server have too few workers (each stream may take one)?");
     if (answered == 0)
         return;
     qsort(times, answered, sizeof(times[0]), by_time);
