@@ -8,6 +8,7 @@
  * It does no harm: it reads, lists, subscribes and unsubscribes. No tool is called. */
 #include "doctor/doctor.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,18 +52,17 @@ void doctor_give_up(doctor_t *doctor, int exit_code) {
 
 /* ---- One check --------------------------------------------------------------- */
 
-static doctor_result_t *add_result(doctor_t *doctor, const doctor_group_t *group,
-                                   const doctor_check_t *check) {
+static void add_result(doctor_t *doctor, const doctor_group_t *group,
+                       const doctor_check_t *check) {
     doctor_result_t *result = &doctor->results[doctor->count];
 
-    if (doctor->count == MAX_RESULTS)
-        return NULL;
+    assert(doctor->count < MAX_RESULTS);
     doctor->count++;
+    doctor->result = result;
     *result = (doctor_result_t){.group = group, .check = check};
     tdg__text_init(&result->did, DOCTOR_MAX_TEXT);
     tdg__text_init(&result->saw, DOCTOR_MAX_TEXT);
     tdg__text_init(&result->fix, DOCTOR_MAX_TEXT);
-    return result;
 }
 
 /* Why it cannot be run; NULL: it can. */
@@ -87,26 +87,24 @@ static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
 
 static void run_check(doctor_t *doctor, const doctor_group_t *group,
                       const doctor_check_t *check, doctor_era_t era) {
-    bool named = (check->needs & DOCTOR_EACH_ERA) != 0 && doctor->spoken[era];
-    doctor_result_t *result = add_result(doctor, group, check);
     const char *missing = doctor_left_ms(doctor) > 0 ? lacks(doctor, check) : NULL;
 
-    if (result == NULL)
-        return;
+    doctor->era = era;
+    add_result(doctor, group, check);
     doctor_show_progress(doctor, "%s ...", check->title);
-    if (named)
-        result->era = cli_eras[era + 1];
+    if ((check->needs & DOCTOR_EACH_ERA) != 0 && doctor->spoken[era])
+        doctor->result->era = cli_eras[era + 1];
     if (missing != NULL)
-        doctor_skip(result, "%s", missing);
+        doctor_skip(doctor, "%s", missing);
     else if (doctor_left_ms(doctor) > 0)
-        check->run(doctor, era, result);
+        check->run(doctor);
     doctor_end_calls(doctor);
     /* What is missing now may only be late. */
     if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {
         doctor->late = true;
-        doctor_skip(result, "the time was over (--timeout)");
+        doctor_skip(doctor, "the time was over (--timeout)");
     }
-    doctor_show(doctor, result);
+    doctor_show(doctor, doctor->result);
 }
 
 static void run_group(doctor_t *doctor, const doctor_group_t *group) {

@@ -77,7 +77,7 @@ typedef struct doctor_check {
     const char *id; /* for machines; docs/doctor.md lists them all. NULL ends a table */
     const char *title; /* for people: what is good */
     unsigned needs;
-    void (*run)(doctor_t *doctor, doctor_era_t era, doctor_result_t *result);
+    void (*run)(doctor_t *doctor); /* for its `era`, into its `result` */
 } doctor_check_t;
 
 typedef struct doctor_group {
@@ -105,21 +105,21 @@ extern const doctor_check_t doctor_update_checks[];
 extern const doctor_check_t doctor_load_checks[];
 extern const doctor_check_t doctor_program_checks[];
 
-/* What was done, in one go; what was seen, piece by piece. */
-void doctor_did(doctor_result_t *result, const char *format, ...)
+/* Of the running check: what was done, in one go; what was seen, piece by piece. */
+void doctor_did(doctor_t *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void doctor_saw(doctor_result_t *result, const char *format, ...)
+void doctor_saw(doctor_t *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* It is bad, and this fixes it. The worst of several counts. */
-void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *format, ...)
+void doctor_bad(doctor_t *doctor, doctor_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* It cannot be said, and why. */
-void doctor_skip(doctor_result_t *result, const char *format, ...)
+void doctor_skip(doctor_t *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-void doctor_fact(doctor_result_t *result, const char *name, json_int_t value);
+void doctor_fact(doctor_t *doctor, const char *name, json_int_t value);
 
 /* ---- Calls ---------------------------------------------------------------- */
 
@@ -191,8 +191,8 @@ doctor_call_t *doctor_send_and_wait(doctor_t *doctor, const doctor_request_t *re
 doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method,
                           json_t *params);
 
-/* The smallest request of an era. */
-doctor_call_t *doctor_ping(doctor_t *doctor, doctor_era_t era);
+/* The smallest request of the era that is checked. */
+doctor_call_t *doctor_ping(doctor_t *doctor);
 
 /* Opens a modern listen; `uris` NULL: for list changes only. */
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor);
@@ -316,13 +316,14 @@ struct doctor {
     char session[TDG__WEB_MAX_SESSION + 1];
     char legacy_version[32];
     json_t *uris; /* that are subscribed to */
-    bool uris_asked;
     doctor_held_t held[DOCTOR_ERAS];
     bool held_done;
     tdg__process_t *trigger; /* NULL: it does not run */
     bool triggered, trigger_failed;
     uint64_t trigger_us;
 
+    doctor_era_t era;        /* of the running check */
+    doctor_result_t *result; /* and what comes of it */
     doctor_result_t *results;
     size_t count, room;
 };
@@ -342,9 +343,9 @@ int64_t doctor_hold_ms(const doctor_options_t *options);
 /* Opens the streams of both eras, once, runs the trigger, and waits. Returns false where
  * too little time is left for that, and does nothing then. */
 bool doctor_hold(doctor_t *doctor);
-/* After that: the silent stream, or NULL with the result skipped: it did not open. */
-const doctor_call_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
-                                   doctor_result_t *result);
+/* After that: the silent stream of the era, or NULL with the check skipped: it did not
+ * open. */
+const doctor_call_t *doctor_silent(doctor_t *doctor);
 
 /* After that: whether a modern stream opened and not even its acknowledgement came. Then
  * what is missing in the other era has the same reason. */

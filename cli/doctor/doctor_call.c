@@ -260,9 +260,9 @@ doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method
         doctor, &(doctor_request_t){.era = era, .method = method, .params = params});
 }
 
-doctor_call_t *doctor_ping(doctor_t *doctor, doctor_era_t era) {
-    return doctor_ask(doctor, era, era == DOCTOR_MODERN ? "server/discover" : "ping",
-                      NULL);
+doctor_call_t *doctor_ping(doctor_t *doctor) {
+    return doctor_ask(doctor, doctor->era,
+                      doctor->era == DOCTOR_MODERN ? "server/discover" : "ping", NULL);
 }
 
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor) {

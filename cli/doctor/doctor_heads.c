@@ -8,64 +8,62 @@
 #include "doctor/doctor.h"
 
 /* Looks at one field of a stream's head; false: there is no stream to look at. */
-static bool look_at(doctor_t *doctor, doctor_era_t era, doctor_result_t *result,
-                    const char *title, const char *name, const doctor_call_t **ret_seen,
-                    const char **ret_value) {
-    *ret_seen = doctor_silent(doctor, era, result);
-    doctor_did(result, "checked %s", title);
+static bool look_at(doctor_t *doctor, const char *title, const char *name,
+                    const doctor_call_t **ret_seen, const char **ret_value) {
+    *ret_seen = doctor_silent(doctor);
+    doctor_did(doctor, "checked %s", title);
     if (*ret_seen == NULL)
         return false;
     *ret_value = doctor_field(*ret_seen, name);
     return true;
 }
 
-static void check_length(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_length(doctor_t *doctor) {
     const doctor_call_t *seen;
     const char *length;
 
-    if (!look_at(doctor, era, result, "Content-Length", "content-length", &seen, &length))
+    if (!look_at(doctor, "Content-Length", "content-length", &seen, &length))
         return;
-    doctor_saw(result, "%s", length != NULL ? length : "none");
+    doctor_saw(doctor, "%s", length != NULL ? length : "none");
     if (length != NULL)
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A stream has no length. Something reads it to its end before it "
                    "passes it on, or the server collects it.");
 }
 
-static void check_caching(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_caching(doctor_t *doctor) {
     const doctor_call_t *seen;
     const char *cache;
 
-    if (!look_at(doctor, era, result, "Cache-Control", "cache-control", &seen, &cache))
+    if (!look_at(doctor, "Cache-Control", "cache-control", &seen, &cache))
         return;
-    doctor_saw(result, "%s", cache != NULL ? cache : "none");
+    doctor_saw(doctor, "%s", cache != NULL ? cache : "none");
     if (cache == NULL ||
         (strstr(cache, "no-cache") == NULL && strstr(cache, "no-store") == NULL))
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Send Cache-Control: no-cache, no-transform with streams, so that "
                    "caches on the way pass them on and do not compress them.");
 }
 
-static void check_accel(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_accel(doctor_t *doctor) {
     const doctor_call_t *seen;
     const char *accel, *server;
 
-    if (!look_at(doctor, era, result, "X-Accel-Buffering", "x-accel-buffering", &seen,
-                 &accel))
+    if (!look_at(doctor, "X-Accel-Buffering", "x-accel-buffering", &seen, &accel))
         return;
     server = doctor_field(seen, "server");
     if (accel == NULL && server != NULL && strncasecmp(server, "nginx", 5) == 0) {
-        doctor_saw(result, "none, but nginx answers, and takes it out");
+        doctor_saw(doctor, "none, but nginx answers, and takes it out");
         return;
     }
-    doctor_saw(result, "%s", accel != NULL ? accel : "none");
+    doctor_saw(doctor, "%s", accel != NULL ? accel : "none");
     if (accel == NULL || strcasecmp(accel, "no") != 0)
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Send X-Accel-Buffering: no with streams: then nginx does not buffer "
                    "them, whatever its configuration says.");
 }
 
-static void check_proxy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_proxy(doctor_t *doctor) {
     static const char *const marks[] = {"via",
                                         "x-cache",
                                         "cf-ray",
@@ -74,34 +72,34 @@ static void check_proxy(doctor_t *doctor, doctor_era_t era, doctor_result_t *res
                                         "x-varnish",
                                         "x-envoy-upstream-service-time",
                                         NULL};
-    const doctor_call_t *seen = doctor_silent(doctor, era, result);
+    const doctor_call_t *seen = doctor_silent(doctor);
     const char *server;
 
-    doctor_did(result, "looked for signs of a proxy in the headers");
+    doctor_did(doctor, "looked for signs of a proxy in the headers");
     if (seen == NULL)
         return;
     server = doctor_field(seen, "server");
     if (server != NULL)
-        doctor_saw(result, "Server: %.100s", server);
+        doctor_saw(doctor, "Server: %.100s", server);
     for (size_t i = 0; marks[i] != NULL; i++)
         if (doctor_field(seen, marks[i]) != NULL)
-            doctor_saw(result, "%s: %.100s", marks[i], doctor_field(seen, marks[i]));
-    if (result->saw.len == 0)
-        doctor_saw(result, "none");
+            doctor_saw(doctor, "%s: %.100s", marks[i], doctor_field(seen, marks[i]));
+    if (doctor->result->saw.len == 0)
+        doctor_saw(doctor, "none");
 }
 
 /* Many clients and all browsers accept gzip, so the doctor offers to. A legacy session of
  * its own, because some servers have one stream per session. */
-static doctor_call_t *open_compressed(doctor_t *doctor, doctor_era_t era,
+static doctor_call_t *open_compressed(doctor_t *doctor,
                                       char session[TDG__WEB_MAX_SESSION + 1]) {
     doctor_request_t request = {
-        .era = era,
+        .era = doctor->era,
         .extra_name = "Accept-Encoding",
         .extra_value = "gzip, deflate, br",
         .stream = true,
     };
 
-    if (era == DOCTOR_MODERN) {
+    if (doctor->era == DOCTOR_MODERN) {
         request.method = "subscriptions/listen";
         request.params =
             json_pack("{s:{s:b}}", "notifications", "resourcesListChanged", 1);
@@ -113,30 +111,30 @@ static doctor_call_t *open_compressed(doctor_t *doctor, doctor_era_t era,
     return doctor_send(doctor, &request);
 }
 
-static void check_compression(doctor_t *doctor, doctor_era_t era,
-                              doctor_result_t *result) {
+static void check_compression(doctor_t *doctor) {
     char session[TDG__WEB_MAX_SESSION + 1] = "";
     const char *encoding;
     doctor_call_t *seen;
 
-    doctor_did(result, "opened a stream with Accept-Encoding: gzip, deflate, br");
-    if (doctor_silent(doctor, era, result) == NULL)
+    doctor_did(doctor, "opened a stream with Accept-Encoding: gzip, deflate, br");
+    if (doctor_silent(doctor) == NULL)
         return;
-    seen = open_compressed(doctor, era, session);
+    seen = open_compressed(doctor, session);
     doctor_wait(seen, doctor_is_headed);
     encoding = doctor_field(seen, "content-encoding");
     if (!seen->headed || seen->status != 200) {
-        doctor_skip(result, "the stream did not open: %s", doctor_describe(seen));
+        doctor_skip(doctor, "the stream did not open: %s", doctor_describe(seen));
     } else if (encoding == NULL || strcasecmp(encoding, "identity") == 0) {
-        doctor_saw(result, "it is not compressed");
+        doctor_saw(doctor, "it is not compressed");
     } else {
         doctor_until(doctor, doctor_has_bytes, seen, DOCTOR_SOON_MS);
-        doctor_saw(result, "Content-Encoding: %s, %s", encoding,
+        doctor_saw(doctor, "Content-Encoding: %s, %s", encoding,
                    seen->bytes > 0 ? "though bytes arrive" : "and nothing arrives");
         /* only the modern era has something that must come */
         doctor_bad(
-            result,
-            seen->bytes > 0 || era == DOCTOR_LEGACY ? DOCTOR_WARNING : DOCTOR_FAILED,
+            doctor,
+            seen->bytes > 0 || doctor->era == DOCTOR_LEGACY ? DOCTOR_WARNING
+                                                            : DOCTOR_FAILED,
             "Compression delays events until its buffer is full: switch it off for "
             "text/event-stream (nginx: take it out of gzip_types, or gzip off for this "
             "location; Apache: SetEnv no-gzip 1), and send Cache-Control: no-transform.");

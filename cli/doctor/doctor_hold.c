@@ -291,16 +291,15 @@ bool doctor_hold(doctor_t *doctor) {
     return doctor->held_done;
 }
 
-const doctor_call_t *doctor_silent(doctor_t *doctor, doctor_era_t era,
-                                   doctor_result_t *result) {
-    const doctor_call_t *silent = doctor->held[era].silent;
+const doctor_call_t *doctor_silent(doctor_t *doctor) {
+    const doctor_call_t *silent = doctor->held[doctor->era].silent;
 
     if (silent == NULL)
-        doctor_skip(result, "there was no stream to look at");
+        doctor_skip(doctor, "there was no stream to look at");
     else if (!silent->headed)
-        doctor_skip(result, "the stream did not open, see stream.head");
+        doctor_skip(doctor, "the stream did not open, see stream.head");
     else if (silent->status != 200 || !silent->is_stream)
-        doctor_skip(result, "the stream is missing, see stream.open");
+        doctor_skip(doctor, "the stream is missing, see stream.open");
     else
         return silent;
     return NULL;

@@ -23,54 +23,51 @@ static const char *fix_for(int code, const char *error) {
 }
 
 /* The first request of all, in the newer era that is wanted. */
-static doctor_call_t *say_hello(doctor_t *doctor, doctor_result_t *result,
-                                const char *what) {
+static doctor_call_t *say_hello(doctor_t *doctor, const char *what) {
     bool modern = doctor_wants(doctor, DOCTOR_MODERN);
     const char *method = modern ? "server/discover" : "initialize";
 
-    doctor_did(result, "%s %s", what, method);
+    doctor_did(doctor, "%s %s", what, method);
     return doctor_ask(doctor, modern ? DOCTOR_MODERN : DOCTOR_LEGACY, method, NULL);
 }
 
-static void check_connect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_call_t *call = say_hello(doctor, result, "sent");
+static void check_connect(doctor_t *doctor) {
+    doctor_call_t *call = say_hello(doctor, "sent");
     double answer_ms = doctor_ms(call->began_us, call->head_us);
 
-    (void)era;
     doctor->first = call;
     call->kept = true;
     if (!call->headed) {
-        doctor_saw(result, "%s", doctor_why(call));
-        doctor_bad(result, DOCTOR_FAILED, "%s", fix_for(call->code, call->error));
+        doctor_saw(doctor, "%s", doctor_why(call));
+        doctor_bad(doctor, DOCTOR_FAILED, "%s", fix_for(call->code, call->error));
         doctor_give_up(doctor,
                        call->code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
         return;
     }
-    doctor_saw(result, "name %.1f ms, connection %.1f ms",
+    doctor_saw(doctor, "name %.1f ms, connection %.1f ms",
                (double)call->resolved_us / 1000, (double)call->connected_us / 1000);
     if (call->secured_us > 0)
-        doctor_saw(result, "TLS %.1f ms, the certificate is valid",
+        doctor_saw(doctor, "TLS %.1f ms, the certificate is valid",
                    (double)call->secured_us / 1000);
-    doctor_saw(result, "answer (HTTP %d) %.1f ms", call->status, answer_ms);
-    doctor_fact(result, "connect_us", call->connected_us);
-    doctor_fact(result, "tls_us", call->secured_us);
-    doctor_fact(result, "answer_us", (json_int_t)(call->head_us - call->began_us));
-    doctor_fact(result, "status", call->status);
+    doctor_saw(doctor, "answer (HTTP %d) %.1f ms", call->status, answer_ms);
+    doctor_fact(doctor, "connect_us", call->connected_us);
+    doctor_fact(doctor, "tls_us", call->secured_us);
+    doctor_fact(doctor, "answer_us", (json_int_t)(call->head_us - call->began_us));
+    doctor_fact(doctor, "status", call->status);
     if (answer_ms > DOCTOR_SOON_MS)
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "The first response is slow. A cold start, or a proxy that looks for "
                    "its upstream?");
 }
 
-static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_access(doctor_t *doctor) {
     const doctor_call_t *seen = doctor->first;
 
-    (void)era;
-    doctor_did(result, "checked the status of the first response");
-    doctor_saw(result, "HTTP %d", seen->status);
+    doctor_did(doctor, "checked the status of the first response");
+    doctor_saw(doctor, "HTTP %d", seen->status);
     if (seen->status == 401 || seen->status == 403) {
         doctor_bad(
-            result, DOCTOR_FAILED, "%s",
+            doctor, DOCTOR_FAILED, "%s",
             seen->status == 401
                 ? "The server requires authentication: --token-file FILE, or --header "
                   "'Authorization: ...'."
@@ -80,7 +77,7 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
                   "proxy_set_header Host $host), or name it there.");
         doctor_give_up(doctor, CLI_DENIED);
     } else if (seen->status >= 500) {
-        doctor_bad(result, DOCTOR_FAILED, "%s",
+        doctor_bad(doctor, DOCTOR_FAILED, "%s",
                    seen->status == 502 || seen->status == 504
                        ? "A proxy answers, but its upstream does not: check whether the "
                          "server runs, and the proxy's upstream address."
@@ -89,48 +86,46 @@ static void check_access(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     }
 }
 
-static void check_redirect(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_redirect(doctor_t *doctor) {
     const doctor_call_t *seen = doctor->first;
 
-    (void)era;
-    doctor_did(result, "checked for redirects of the first request");
+    doctor_did(doctor, "checked for redirects of the first request");
     if (seen->status >= 300 && seen->status < 400) {
-        doctor_saw(result, "HTTP %d, a redirect that clients must not or cannot follow",
+        doctor_saw(doctor, "HTTP %d, a redirect that clients must not or cannot follow",
                    seen->status);
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Use the address that it redirects to. 301, 302 and 303 turn a POST "
                    "into a GET, and to another host no client takes its token along.");
         doctor_give_up(doctor, CLI_UNREACHABLE);
     } else if (seen->hops > 0) {
-        doctor_saw(result, "after %u redirect%s", seen->hops, seen->hops == 1 ? "" : "s");
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_saw(doctor, "after %u redirect%s", seen->hops, seen->hops == 1 ? "" : "s");
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Not every client follows redirects of a POST. Use the last address "
                    "(often it is https, or a slash at the end).");
     } else {
-        doctor_saw(result, "at once, without a redirect");
+        doctor_saw(doctor, "at once, without a redirect");
     }
 }
 
 /* The program starts and answers. Where it may know the older era alone, an answer is not
  * expected yet. */
-static void check_start(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *call = say_hello(doctor, result, "started it and sent");
+static void check_start(doctor_t *doctor) {
+    const doctor_call_t *call = say_hello(doctor, "started it and sent");
     uint64_t took_us = doctor_now_us() - call->began_us;
 
-    (void)era;
     if (call->message != NULL ||
         (doctor_wants(doctor, DOCTOR_MODERN) && doctor_wants(doctor, DOCTOR_LEGACY))) {
-        doctor_saw(result, "%s after %.1f ms", doctor_describe(call),
+        doctor_saw(doctor, "%s after %.1f ms", doctor_describe(call),
                    (double)took_us / 1000);
     } else {
-        doctor_saw(result, "%s", doctor_why(call));
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "%s", doctor_why(call));
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Run the command by hand: what does it print? Is it a server that "
                    "speaks over its standard input and output?");
         doctor_give_up(doctor,
                        call->code == TDG_ETIMEDOUT ? CLI_TIMEOUT : CLI_UNREACHABLE);
     }
-    doctor_fact(result, "answer_us", (json_int_t)took_us);
+    doctor_fact(doctor, "answer_us", (json_int_t)took_us);
 }
 
 const doctor_check_t doctor_reach_checks[] = {

@@ -25,19 +25,18 @@ static doctor_call_t *get_again(doctor_t *doctor, const char *session,
     }
 }
 
-static void judge_reopened(const doctor_call_t *seen, bool with_id,
-                           doctor_result_t *result) {
+static void judge_reopened(doctor_t *doctor, const doctor_call_t *seen, bool with_id) {
     if (seen->status == 200) {
-        doctor_saw(result, "reopened%s", with_id ? ", Last-Event-ID was accepted" : "");
+        doctor_saw(doctor, "reopened%s", with_id ? ", Last-Event-ID was accepted" : "");
         if (!with_id)
-            doctor_saw(result,
+            doctor_saw(doctor,
                        "the server gives no event ids, so changes while a client is "
                        "disconnected are not notified later; clients read again");
         return;
     }
-    doctor_saw(result, "reopening: %s", doctor_describe(seen));
+    doctor_saw(doctor, "reopening: %s", doctor_describe(seen));
     doctor_bad(
-        result, DOCTOR_FAILED, "%s",
+        doctor, DOCTOR_FAILED, "%s",
         seen->status == 404 ? "The session is lost with its stream. Let sessions outlive "
                               "their connections; behind a load balancer, send requests "
                               "with the same Mcp-Session-Id to the same process."
@@ -49,7 +48,7 @@ static void judge_reopened(const doctor_call_t *seen, bool with_id,
 }
 
 /* Breaks the GET stream of this session and opens it again. */
-static void reopen(doctor_t *doctor, const char *session, doctor_result_t *result) {
+static void reopen(doctor_t *doctor, const char *session) {
     doctor_call_t *stream = doctor_get(doctor, session, NULL);
     char last_id[TDG__SSE_MAX_ID + 1];
     const doctor_call_t *ping;
@@ -58,7 +57,7 @@ static void reopen(doctor_t *doctor, const char *session, doctor_result_t *resul
 
     doctor_wait(stream, doctor_is_headed);
     if (stream->status != 200 || !stream->is_stream) {
-        doctor_skip(result, "the stream did not open, see stream.head and stream.open");
+        doctor_skip(doctor, "the stream did not open, see stream.head and stream.open");
         return;
     }
     doctor_until(doctor, doctor_has_bytes, stream, 1000); /* ids, where there are any */
@@ -68,29 +67,28 @@ static void reopen(doctor_t *doctor, const char *session, doctor_result_t *resul
 
     broken_us = doctor_now_us();
     stream = get_again(doctor, session, has_id ? last_id : NULL);
-    doctor_fact(result, "again_us", (json_int_t)(doctor_now_us() - broken_us));
-    judge_reopened(stream, has_id, result);
-    doctor_saw(result, "after %.1f ms", doctor_ms(broken_us, doctor_now_us()));
+    doctor_fact(doctor, "again_us", (json_int_t)(doctor_now_us() - broken_us));
+    judge_reopened(doctor, stream, has_id);
+    doctor_saw(doctor, "after %.1f ms", doctor_ms(broken_us, doctor_now_us()));
     ping = doctor_send_and_wait(
         doctor,
         &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
-    if (ping->result == NULL && result->status == DOCTOR_OK) {
-        doctor_saw(result, "a ping in the session: %s", doctor_describe(ping));
-        doctor_bad(result, DOCTOR_FAILED,
+    if (ping->result == NULL && doctor->result->status == DOCTOR_OK) {
+        doctor_saw(doctor, "a ping in the session: %s", doctor_describe(ping));
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A stream that breaks must not break the session: requests go on.");
     }
 }
 
-static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_legacy(doctor_t *doctor) {
     char session[TDG__WEB_MAX_SESSION + 1] = "";
 
-    (void)era;
-    doctor_did(result, "broke the GET stream of a session and reopened it");
+    doctor_did(doctor, "broke the GET stream of a session and reopened it");
     if (!doctor_new_session(doctor, session)) {
-        doctor_skip(result, "no other session could be begun");
+        doctor_skip(doctor, "no other session could be begun");
         return;
     }
-    reopen(doctor, session, result);
+    reopen(doctor, session);
     doctor_end_calls(doctor); /* before their session */
     doctor_delete(doctor, session);
 }
@@ -108,22 +106,21 @@ static const json_t *wait_for_meta(doctor_call_t *listen) {
                : NULL;
 }
 
-static void judge_cursor(const json_t *meta, const char *cursor,
-                         doctor_result_t *result) {
+static void judge_cursor(doctor_t *doctor, const json_t *meta, const char *cursor) {
     if (cursor == NULL) {
-        doctor_saw(result, "no cursor: changes while a client is disconnected are not "
+        doctor_saw(doctor, "no cursor: changes while a client is disconnected are not "
                            "notified later, so clients read again");
     } else if (json_is_false(json_object_get(meta, "dev.tidings/resumed"))) {
-        doctor_saw(result, "its cursor was no longer known");
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_saw(doctor, "its cursor was no longer known");
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Is the listen answered by another process? A cursor holds where that "
                    "issued it: behind a load balancer, keep clients at one process.");
     } else {
-        doctor_saw(result, "its cursor was taken");
+        doctor_saw(doctor, "its cursor was taken");
     }
 }
 
-static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_modern(doctor_t *doctor) {
     json_t *uris = json_array_size(doctor_uris(doctor)) > 0 ? doctor_uris(doctor) : NULL;
     doctor_call_t *listen = doctor_listen(doctor, uris, NULL);
     const json_t *meta = wait_for_meta(listen);
@@ -131,10 +128,9 @@ static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     char kept[256], *cursor = NULL;
     uint64_t broken_us;
 
-    (void)era;
-    doctor_did(result, "broke a listen and reopened it");
+    doctor_did(doctor, "broke a listen and reopened it");
     if (meta == NULL) {
-        doctor_skip(result, "the listen was not acknowledged, see stream.acknowledged");
+        doctor_skip(doctor, "the listen was not acknowledged, see stream.acknowledged");
         return;
     }
     if (given != NULL && given[0] != '\0' && strlen(given) < sizeof(kept))
@@ -145,38 +141,38 @@ static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
     listen = doctor_listen(doctor, uris, cursor);
     meta = wait_for_meta(listen);
     if (meta == NULL) {
-        doctor_saw(result, "reopening: %s", doctor_describe(listen));
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "reopening: %s", doctor_describe(listen));
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A client that reconnects opens the same listen again: acknowledge "
                    "it, whether the old one was seen to end or not.");
         return;
     }
-    doctor_saw(result, "acknowledged again after %.1f ms",
+    doctor_saw(doctor, "acknowledged again after %.1f ms",
                doctor_ms(broken_us, doctor_now_us()));
-    doctor_fact(result, "again_us", (json_int_t)(doctor_now_us() - broken_us));
-    judge_cursor(meta, cursor, result);
+    doctor_fact(doctor, "again_us", (json_int_t)(doctor_now_us() - broken_us));
+    judge_cursor(doctor, meta, cursor);
 }
 
 /* ---- Requests -------------------------------------------------------------------- */
 
-static void check_requests(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_call_t *stream = era == DOCTOR_MODERN
+static void check_requests(doctor_t *doctor) {
+    doctor_call_t *stream = doctor->era == DOCTOR_MODERN
                                 ? doctor_listen(doctor, NULL, NULL)
                                 : doctor_get(doctor, doctor->session, NULL);
     size_t failed = 0;
 
-    doctor_did(result, "broke a stream and sent three requests at once after it");
+    doctor_did(doctor, "broke a stream and sent three requests at once after it");
     doctor_until(doctor, doctor_is_headed, stream, DOCTOR_SOON_MS);
     doctor_end(stream);
     for (int i = 0; i < 3; i++) {
-        const doctor_call_t *call = doctor_ping(doctor, era);
+        const doctor_call_t *call = doctor_ping(doctor);
 
         if (call->result == NULL && failed++ == 0)
-            doctor_saw(result, "%s", doctor_describe(call));
+            doctor_saw(doctor, "%s", doctor_describe(call));
     }
-    doctor_saw(result, "%zu of 3 answered", 3 - failed);
+    doctor_saw(doctor, "%zu of 3 answered", 3 - failed);
     if (failed > 0)
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "The end of a stream must not end anything else: neither the session "
                    "nor other requests.");
 }

@@ -40,52 +40,51 @@ put_format(tdg__text_t *text, const char *format, va_list args) {
     tdg__text_put(text, piece);
 }
 
-void doctor_did(doctor_result_t *result, const char *format, ...) {
+void doctor_did(doctor_t *doctor, const char *format, ...) {
     va_list args;
 
     va_start(args, format);
-    put_format(&result->did, format, args);
+    put_format(&doctor->result->did, format, args);
     va_end(args);
 }
 
-void doctor_saw(doctor_result_t *result, const char *format, ...) {
+void doctor_saw(doctor_t *doctor, const char *format, ...) {
     va_list args;
 
-    if (result->saw.len > 0)
-        tdg__text_put(&result->saw, "; ");
+    if (doctor->result->saw.len > 0)
+        tdg__text_put(&doctor->result->saw, "; ");
     va_start(args, format);
-    put_format(&result->saw, format, args);
+    put_format(&doctor->result->saw, format, args);
     va_end(args);
 }
 
-void doctor_bad(doctor_result_t *result, doctor_status_t status, const char *format,
-                ...) {
+void doctor_bad(doctor_t *doctor, doctor_status_t status, const char *format, ...) {
     va_list args;
 
-    if (status > result->status)
-        result->status = status;
-    if (result->fix.len > 0)
-        tdg__text_put(&result->fix, " ");
+    if (status > doctor->result->status)
+        doctor->result->status = status;
+    if (doctor->result->fix.len > 0)
+        tdg__text_put(&doctor->result->fix, " ");
     va_start(args, format);
-    put_format(&result->fix, format, args);
+    put_format(&doctor->result->fix, format, args);
     va_end(args);
 }
 
-void doctor_skip(doctor_result_t *result, const char *format, ...) {
+void doctor_skip(doctor_t *doctor, const char *format, ...) {
     va_list args;
 
-    result->status = DOCTOR_SKIPPED;
-    tdg__text_clear(&result->saw);
-    tdg__text_clear(&result->fix);
+    doctor->result->status = DOCTOR_SKIPPED;
+    tdg__text_clear(&doctor->result->saw);
+    tdg__text_clear(&doctor->result->fix);
     va_start(args, format);
-    put_format(&result->saw, format, args);
+    put_format(&doctor->result->saw, format, args);
     va_end(args);
 }
 
-void doctor_fact(doctor_result_t *result, const char *name, json_int_t value) {
-    if (result->facts == NULL)
-        result->facts = json_object();
-    json_object_set_new(result->facts, name, json_integer(value));
+void doctor_fact(doctor_t *doctor, const char *name, json_int_t value) {
+    if (doctor->result->facts == NULL)
+        doctor->result->facts = json_object();
+    json_object_set_new(doctor->result->facts, name, json_integer(value));
 }
 
 /* ---- For people ------------------------------------------------------------ */

@@ -8,25 +8,25 @@
 
 /* ---- Sessions ------------------------------------------------------------------ */
 
-static void check_id(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    doctor_call_t *call =
-        doctor_send(doctor, &(doctor_request_t){.era = era, .method = "initialize"});
+static void check_id(doctor_t *doctor) {
+    doctor_call_t *call = doctor_send(
+        doctor, &(doctor_request_t){.era = doctor->era, .method = "initialize"});
     const char *raw;
 
-    doctor_did(result, "checked the Mcp-Session-Id of an initialize");
+    doctor_did(doctor, "checked the Mcp-Session-Id of an initialize");
     doctor_wait(call, doctor_is_headed);
     raw = doctor_field(call, "mcp-session-id");
     if (raw == NULL) {
-        doctor_saw(result, "none: the server keeps no sessions");
+        doctor_saw(doctor, "none: the server keeps no sessions");
     } else if (call->session[0] == '\0') {
-        doctor_saw(result, "one that is not visible ASCII");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "one that is not visible ASCII");
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A session id has visible ASCII characters only (0x21 to 0x7e): use a "
                    "random UUID or hexadecimal digits.");
     } else {
-        doctor_saw(result, "one of %zu characters", strlen(raw));
+        doctor_saw(doctor, "one of %zu characters", strlen(raw));
         if (strlen(raw) < 16)
-            doctor_bad(result, DOCTOR_WARNING,
+            doctor_bad(doctor, DOCTOR_WARNING,
                        "Whoever guesses a session id has the session: make it at least "
                        "128 random bits.");
         doctor_delete(doctor, call->session);
@@ -39,74 +39,73 @@ static const doctor_call_t *ping_in(doctor_t *doctor, const char *session) {
         &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
 }
 
-static void check_unknown(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_unknown(doctor_t *doctor) {
     const doctor_call_t *call = ping_in(doctor, "d0c70200000000000000000000000d0c70");
 
-    (void)era;
-    doctor_did(result, "sent a ping in a session that never was");
-    doctor_saw(result, "%s", doctor_describe(call));
+    doctor_did(doctor, "sent a ping in a session that never was");
+    doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 404)
-        doctor_bad(result, call->result != NULL ? DOCTOR_FAILED : DOCTOR_WARNING,
+        doctor_bad(doctor, call->result != NULL ? DOCTOR_FAILED : DOCTOR_WARNING,
                    "Answer an unknown session with 404: only then clients begin a new "
                    "one. Otherwise they stay broken after every restart of the server.");
 }
 
-static void check_missing(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_missing(doctor_t *doctor) {
     const doctor_call_t *call = ping_in(doctor, "");
 
-    (void)era;
-    doctor_did(result, "sent a ping without Mcp-Session-Id");
-    doctor_saw(result, "%s", doctor_describe(call));
+    doctor_did(doctor, "sent a ping without Mcp-Session-Id");
+    doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 400)
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Answer a request without its session with 400.");
 }
 
-static void check_delete(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_delete(doctor_t *doctor) {
     char session[TDG__WEB_MAX_SESSION + 1] = "";
     const doctor_call_t *call;
     int status;
 
-    (void)era;
-    doctor_did(result, "began a session, ended it with DELETE, and sent a ping in it");
+    doctor_did(doctor, "began a session, ended it with DELETE, and sent a ping in it");
     if (!doctor_new_session(doctor, session) || session[0] == '\0') {
-        doctor_skip(result, "no other session could be begun");
+        doctor_skip(doctor, "no other session could be begun");
         return;
     }
     status = doctor_delete(doctor, session);
-    doctor_saw(result, "DELETE: HTTP %d", status);
+    doctor_saw(doctor, "DELETE: HTTP %d", status);
     if (status == 405) {
-        doctor_saw(result, "the server lets no client end its session, which it may");
+        doctor_saw(doctor, "the server lets no client end its session, which it may");
         return;
     }
     if (status < 200 || status > 299) {
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Answer DELETE of a session with 200 or 204, or with 405 where "
                    "clients may not end theirs. Does the proxy let DELETE through?");
         return;
     }
     call = ping_in(doctor, session);
-    doctor_saw(result, "afterwards: %s", doctor_describe(call));
+    doctor_saw(doctor, "afterwards: %s", doctor_describe(call));
     if (call->result != NULL)
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A session that was ended must be deleted, and answered with 404; "
                    "otherwise sessions pile up until memory runs out.");
     else if (call->status != 404)
         doctor_bad(
-            result, DOCTOR_WARNING,
+            doctor, DOCTOR_WARNING,
             "Answer an ended session with 404: only then do clients start a new one.");
 }
 
 /* ---- Headers -------------------------------------------------------------------- */
 
-/* One request that changes nothing, in either era, with something odd about it. */
-static const doctor_call_t *send_odd(doctor_t *doctor, doctor_result_t *result,
-                                     doctor_request_t odd) {
+/* One request that changes nothing, in either era, with something odd about it. (A body
+ * of its own is a batch, which only the legacy era has had.) */
+static const doctor_call_t *send_odd(doctor_t *doctor, doctor_request_t odd) {
     const doctor_call_t *call;
 
+    odd.era =
+        odd.body != NULL && doctor->spoken[DOCTOR_LEGACY] ? DOCTOR_LEGACY : doctor->era;
     odd.method = odd.era == DOCTOR_MODERN ? "server/discover" : "ping";
     call = doctor_send_and_wait(doctor, &odd);
-    doctor_saw(result, "%s", doctor_describe(call));
+    doctor_saw(doctor, "%s", doctor_describe(call));
     return call;
 }
 
@@ -114,69 +113,64 @@ static bool was_accepted(const doctor_call_t *call) {
     return call->status == 200 && (call->result != NULL || json_is_array(call->message));
 }
 
-static void check_mirrored(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *call = send_odd(
-        doctor, result, (doctor_request_t){.era = era, .mcp_method = "tools/list"});
+static void check_mirrored(doctor_t *doctor) {
+    const doctor_call_t *call =
+        send_odd(doctor, (doctor_request_t){.mcp_method = "tools/list"});
 
-    doctor_did(result, "sent server/discover with Mcp-Method: tools/list");
+    doctor_did(doctor, "sent server/discover with Mcp-Method: tools/list");
     if (was_accepted(call))
         doctor_bad(
-            result, DOCTOR_FAILED,
+            doctor, DOCTOR_FAILED,
             "Refuse a request whose headers differ from its body with 400 and error "
             "-32020: proxies decide by the headers, so a difference gets around them.");
     else if (call->status != 400 || call->rpc_code != -32020)
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Refuse a request whose headers differ from its body with 400 and "
                    "error -32020, so that clients know why.");
 }
 
-static void check_origin(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *call = send_odd(
-        doctor, result,
-        (doctor_request_t){
-            .era = era, .extra_name = "Origin", .extra_value = "http://doctor.invalid"});
+static void check_origin(doctor_t *doctor) {
+    const doctor_call_t *call =
+        send_odd(doctor, (doctor_request_t){.extra_name = "Origin",
+                                            .extra_value = "http://doctor.invalid"});
 
-    doctor_did(result, "sent a request with Origin: http://doctor.invalid");
+    doctor_did(doctor, "sent a request with Origin: http://doctor.invalid");
     if (was_accepted(call))
         doctor_bad(
-            result, DOCTOR_FAILED,
+            doctor, DOCTOR_FAILED,
             "Refuse foreign origins with 403. Otherwise, any web page that a user has "
             "open can reach this server through their browser (DNS rebinding). `tidings "
             "serve` does; allowed_origins names those that may.");
     else if (call->status != 403)
-        doctor_bad(result, DOCTOR_WARNING, "A foreign origin is refused with 403.");
+        doctor_bad(doctor, DOCTOR_WARNING, "A foreign origin is refused with 403.");
 }
 
-static void check_type(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *call = send_odd(
-        doctor, result, (doctor_request_t){.era = era, .content_type = "text/plain"});
+static void check_type(doctor_t *doctor) {
+    const doctor_call_t *call =
+        send_odd(doctor, (doctor_request_t){.content_type = "text/plain"});
 
-    doctor_did(result, "sent a request with Content-Type: text/plain");
+    doctor_did(doctor, "sent a request with Content-Type: text/plain");
     if (was_accepted(call))
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Accept application/json only, and refuse others with 415: web pages "
                    "may send text/plain anywhere without permission.");
 }
 
-/* Batches are of the legacy era, if of any. */
-static void check_batch(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_batch(doctor_t *doctor) {
     static const char two_pings[] = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},"
                                     "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}]";
     bool batches =
-        era == DOCTOR_LEGACY && strcmp(doctor->legacy_version, "2025-03-26") == 0;
-    const doctor_call_t *call = send_odd(
-        doctor, result,
-        (doctor_request_t){.era = doctor->spoken[DOCTOR_LEGACY] ? DOCTOR_LEGACY : era,
-                           .body = two_pings});
+        doctor->era == DOCTOR_LEGACY && strcmp(doctor->legacy_version, "2025-03-26") == 0;
+    const doctor_call_t *call = send_odd(doctor, (doctor_request_t){.body = two_pings});
 
-    doctor_did(result, "sent two pings as a batch");
+    doctor_did(doctor, "sent two pings as a batch");
     if (!call->headed || call->status >= 500)
         doctor_bad(
-            result, DOCTOR_FAILED,
+            doctor, DOCTOR_FAILED,
             "A batch must not break the server: answer it with 400 and error -32600.");
     else if (!batches && was_accepted(call))
         doctor_bad(
-            result, DOCTOR_WARNING,
+            doctor, DOCTOR_WARNING,
             "Batches exist in 2025-03-26 only: refuse them with 400 and error -32600 "
             "elsewhere, because proxies that check requests do not check inside.");
 }

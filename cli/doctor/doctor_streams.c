@@ -26,91 +26,90 @@
 /* Lumps closer together than this count as one, and gaps shorter as none. */
 enum { LUMP_US = 20 * 1000, GAP_US = 400 * 1000, LONGEST_SILENCE_MS = 55000 };
 
-static const char *what_opened(doctor_era_t era) {
-    return era == DOCTOR_MODERN ? "opened subscriptions/listen for list changes"
-                                : "opened the GET stream of a session";
+static const char *what_opened(const doctor_t *doctor) {
+    return doctor->era == DOCTOR_MODERN ? "opened subscriptions/listen for list changes"
+                                        : "opened the GET stream of a session";
 }
 
 /* ---- Opening ------------------------------------------------------------------ */
 
-static void check_head(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *seen = doctor->held[era].silent;
+static void check_head(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor->held[doctor->era].silent;
     double ms;
 
-    doctor_did(result, "%s", what_opened(era));
+    doctor_did(doctor, "%s", what_opened(doctor));
     if (seen == NULL) {
-        doctor_skip(result, "no session could be begun");
+        doctor_skip(doctor, "no session could be begun");
         return;
     }
     if (!seen->headed) {
         doctor_saw(
-            result, "no response headers within %.1f s (%s), while requests are answered",
+            doctor, "no response headers within %.1f s (%s), while requests are answered",
             doctor_ms(seen->began_us, seen->over ? seen->over_us : doctor_now_us()) /
                 1000,
             seen->error[0] != '\0' ? seen->error : "still waiting");
-        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
+        doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
         return;
     }
     ms = doctor_ms(seen->began_us, seen->head_us);
-    doctor_saw(result, "the response headers arrived after %.1f ms", ms);
-    doctor_fact(result, "head_us", (json_int_t)(seen->head_us - seen->began_us));
+    doctor_saw(doctor, "the response headers arrived after %.1f ms", ms);
+    doctor_fact(doctor, "head_us", (json_int_t)(seen->head_us - seen->began_us));
     if (ms > DOCTOR_SOON_MS)
-        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
+        doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
 }
 
-static void check_open(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *seen = doctor->held[era].silent;
+static void check_open(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor->held[doctor->era].silent;
 
-    doctor_did(result, "%s", what_opened(era));
+    doctor_did(doctor, "%s", what_opened(doctor));
     if (seen == NULL || !seen->headed) {
-        doctor_skip(result, "the stream did not open, see stream.head");
+        doctor_skip(doctor, "the stream did not open, see stream.head");
         return;
     }
-    doctor_saw(result, "HTTP %d, %s", seen->status,
+    doctor_saw(doctor, "HTTP %d, %s", seen->status,
                seen->type[0] != '\0' ? seen->type : "no Content-Type");
-    if (seen->status == 405 && era == DOCTOR_LEGACY) {
-        doctor_bad(result, DOCTOR_WARNING,
+    if (seen->status == 405 && doctor->era == DOCTOR_LEGACY) {
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "The server has no GET stream, so updates cannot reach its clients: "
                    "they have to poll. Offer one, or put `tidings serve` in front.");
     } else if (seen->status != 200) {
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Answer a stream with 200 and text/event-stream. Does the proxy pass "
                    "the method (GET and POST), with the headers Accept, Mcp-Session-Id "
                    "and MCP-Protocol-Version?");
     } else if (!seen->is_stream) {
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Send Content-Type: text/event-stream; otherwise clients do not "
                    "recognise the stream.");
     }
 }
 
-static void check_first_byte(doctor_t *doctor, doctor_era_t era,
-                             doctor_result_t *result) {
-    const doctor_call_t *seen = doctor_silent(doctor, era, result);
+static void check_first_byte(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor_silent(doctor);
     double ms;
 
-    doctor_did(result, "%s", what_opened(era));
+    doctor_did(doctor, "%s", what_opened(doctor));
     if (seen == NULL)
         return;
-    if (seen->bytes == 0 && era == DOCTOR_LEGACY) {
-        doctor_skip(result, "this server sends nothing when a stream opens");
+    if (seen->bytes == 0 && doctor->era == DOCTOR_LEGACY) {
+        doctor_skip(doctor, "this server sends nothing when a stream opens");
         return;
     }
     if (seen->bytes == 0) {
         doctor_saw(
-            result,
+            doctor,
             "the headers arrived, and then nothing for %.1f s, though the "
             "acknowledgement comes first",
             doctor_ms(seen->head_us, seen->over ? seen->over_us : doctor_now_us()) /
                 1000);
-        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
+        doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
         return;
     }
     ms = doctor_ms(seen->head_us, seen->first_us);
-    doctor_saw(result, "the first byte arrived %.1f ms after the headers", ms);
-    doctor_fact(result, "first_byte_us", (json_int_t)(seen->first_us - seen->head_us));
-    if (ms > DOCTOR_SOON_MS && era == DOCTOR_MODERN)
-        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
+    doctor_saw(doctor, "the first byte arrived %.1f ms after the headers", ms);
+    doctor_fact(doctor, "first_byte_us", (json_int_t)(seen->first_us - seen->head_us));
+    if (ms > DOCTOR_SOON_MS && doctor->era == DOCTOR_MODERN)
+        doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
 }
 
 /* ---- Signs of life ---------------------------------------------------------------- */
@@ -153,96 +152,96 @@ static void measure(const doctor_call_t *seen, struct signs *ret) {
     }
 }
 
-static double held_s(const doctor_t *doctor, doctor_era_t era,
-                     const doctor_call_t *seen) {
+static double held_s(const doctor_t *doctor, const doctor_call_t *seen) {
     return doctor_ms(seen->head_us,
-                     seen->over ? seen->over_us : doctor->held[era].held_us) /
+                     seen->over ? seen->over_us : doctor->held[doctor->era].held_us) /
            1000;
 }
 
-static void check_buffering(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *seen = doctor_silent(doctor, era, result);
+static void check_buffering(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor_silent(doctor);
     struct signs signs;
 
-    doctor_did(result, "measured when keep-alive bytes arrived on a silent stream");
+    doctor_did(doctor, "measured when keep-alive bytes arrived on a silent stream");
     if (seen == NULL)
         return;
     if (seen->bytes == 0) {
-        doctor_skip(result, "nothing arrived, see %s",
-                    era == DOCTOR_MODERN ? "stream.first-byte" : "stream.keepalive");
+        doctor_skip(doctor, "nothing arrived, see %s",
+                    doctor->era == DOCTOR_MODERN ? "stream.first-byte"
+                                                 : "stream.keepalive");
         return;
     }
     measure(seen, &signs);
     if (signs.lumps > 0 && doctor->stalled_us * 3 > signs.gap_us) {
-        doctor_skip(result, "this machine was too busy to measure arrival times");
+        doctor_skip(doctor, "this machine was too busy to measure arrival times");
     } else if (signs.lumps > 0) {
-        doctor_saw(result, "up to %zu keep-alives at the same moment, after silence",
+        doctor_saw(doctor, "up to %zu keep-alives at the same moment, after silence",
                    signs.largest);
-        doctor_bad(result, DOCTOR_FAILED, FIX_BUFFERING);
+        doctor_bad(doctor, DOCTOR_FAILED, FIX_BUFFERING);
     } else if (signs.count > 1) {
-        doctor_saw(result, "%zu keep-alives, one by one", signs.count);
+        doctor_saw(doctor, "%zu keep-alives, one by one", signs.count);
     } else {
-        doctor_saw(result, "a small message arrived by itself, %.1f ms after the headers",
+        doctor_saw(doctor, "a small message arrived by itself, %.1f ms after the headers",
                    doctor_ms(seen->head_us, seen->first_us));
     }
-    doctor_fact(result, "lumps", (json_int_t)signs.lumps);
+    doctor_fact(doctor, "lumps", (json_int_t)signs.lumps);
 }
 
-static void check_keepalive(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *seen = doctor_silent(doctor, era, result);
+static void check_keepalive(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor_silent(doctor);
     struct signs signs;
 
-    doctor_did(result, "held a silent stream for %.1f s",
-               seen != NULL ? held_s(doctor, era, seen) : 0);
+    doctor_did(doctor, "held a silent stream for %.1f s",
+               seen != NULL ? held_s(doctor, seen) : 0);
     if (seen == NULL)
         return;
     measure(seen, &signs);
     if (seen->over && signs.count == 0) {
-        doctor_skip(result, "the stream ended first, see stream.idle");
+        doctor_skip(doctor, "the stream ended first, see stream.idle");
         return;
     }
     if (seen->bytes == 0 && doctor_nothing_passes(doctor)) {
-        doctor_skip(result, "nothing arrived, see stream.first-byte");
+        doctor_skip(doctor, "nothing arrived, see stream.first-byte");
         return;
     }
-    doctor_fact(result, "signs_of_life", (json_int_t)signs.count);
-    doctor_fact(result, "longest_silence_us", (json_int_t)signs.longest_us);
+    doctor_fact(doctor, "signs_of_life", (json_int_t)signs.count);
+    doctor_fact(doctor, "longest_silence_us", (json_int_t)signs.longest_us);
     if (signs.count == 0)
-        doctor_saw(result, "no keep-alive bytes");
+        doctor_saw(doctor, "no keep-alive bytes");
     else
-        doctor_saw(result, "%zu keep-alive%s, at most %.1f s apart", signs.count,
+        doctor_saw(doctor, "%zu keep-alive%s, at most %.1f s apart", signs.count,
                    signs.count == 1 ? "" : "s", (double)signs.longest_us / 1e6);
     if (signs.count == 0 || signs.longest_us > (uint64_t)LONGEST_SILENCE_MS * 1000)
         doctor_bad(
-            result, DOCTOR_WARNING,
+            doctor, DOCTOR_WARNING,
             "Proxies cut idle connections: nginx and many load balancers after 60 s, one "
             "CDN after 125 s. Let the server write a comment (a line with a colon) every "
             "15 s or so; `tidings serve` does that (keepalive in its config). If the "
             "server sends them more rarely than this check waited, try --idle 150s.");
 }
 
-static void check_idle(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const doctor_call_t *seen = doctor_silent(doctor, era, result);
+static void check_idle(doctor_t *doctor) {
+    const doctor_call_t *seen = doctor_silent(doctor);
 
-    doctor_did(result, "held a silent stream");
+    doctor_did(doctor, "held a silent stream");
     if (seen == NULL)
         return;
-    doctor_fact(result, "held_ms", (json_int_t)(held_s(doctor, era, seen) * 1000));
+    doctor_fact(doctor, "held_ms", (json_int_t)(held_s(doctor, seen) * 1000));
     if (!seen->over) {
-        doctor_saw(result, "still open after %.1f s", held_s(doctor, era, seen));
+        doctor_saw(doctor, "still open after %.1f s", held_s(doctor, seen));
         return;
     }
     if (seen->code == 0 && seen->message != NULL) {
-        doctor_saw(result, "the server ended it after %.1f s, as the protocol requires",
-                   held_s(doctor, era, seen));
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_saw(doctor, "the server ended it after %.1f s, as the protocol requires",
+                   held_s(doctor, seen));
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Clients reconnect, but each time costs. Let streams live longer "
                    "(tidings: stream_lifetime_ms).");
         return;
     }
-    doctor_saw(result, "cut off after %.1f s%s%s", held_s(doctor, era, seen),
+    doctor_saw(doctor, "cut off after %.1f s%s%s", held_s(doctor, seen),
                seen->error[0] != '\0' ? ": " : "", seen->error);
-    doctor_bad(result, DOCTOR_FAILED,
+    doctor_bad(doctor, DOCTOR_FAILED,
                "Let silent streams live: nginx proxy_read_timeout 1h; Apache "
                "ProxyTimeout 3600; HAProxy timeout server 1h and timeout tunnel 1h; AWS "
                "load balancers: idle timeout; a server's own limit on requests (Node: "
@@ -261,27 +260,27 @@ static bool has_subscription(const json_t *message, json_int_t id) {
     return json_is_integer(given) && json_integer_value(given) == id;
 }
 
-static void judge_acknowledgement(doctor_t *doctor, const json_t *message, json_int_t id,
-                                  doctor_result_t *result) {
+static void judge_acknowledgement(doctor_t *doctor, const json_t *message,
+                                  json_int_t id) {
     const json_t *params = json_object_get(message, "params");
     const json_t *named = json_object_get(json_object_get(params, "notifications"),
                                           "resourceSubscriptions");
     size_t asked = json_array_size(doctor_uris(doctor));
 
     if (!has_subscription(message, id)) {
-        doctor_saw(result, "the id of the listen is missing");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "the id of the listen is missing");
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "`_meta` of the acknowledgement must have \"" DOCTOR_META
                    "subscriptionId\" with the id of the request, of the same type.");
     }
-    doctor_saw(result, "it lists %zu of %zu resource%s", json_array_size(named), asked,
+    doctor_saw(doctor, "it lists %zu of %zu resource%s", json_array_size(named), asked,
                asked == 1 ? "" : "s");
     if (asked > 0 && json_array_size(named) == 0)
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "The acknowledgement has to list every subscribed resource. Let "
                    "clients subscribe to listed resources, and list them in it.");
     else if (json_array_size(named) < asked)
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "Some resources cannot be subscribed to: clients are not notified "
                    "when these change.");
 }
@@ -295,63 +294,61 @@ static size_t count_early(const doctor_call_t *listen, const doctor_heard_t *fou
     return count;
 }
 
-static void check_acknowledged(doctor_t *doctor, doctor_era_t era,
-                               doctor_result_t *result) {
-    const doctor_call_t *listen = doctor->held[era].updates;
+static void check_acknowledged(doctor_t *doctor) {
+    const doctor_call_t *listen = doctor->held[doctor->era].updates;
     const doctor_heard_t *found;
     size_t early, count = json_array_size(doctor_uris(doctor));
 
-    doctor_did(result, "opened subscriptions/listen for %zu resource%s", count,
+    doctor_did(doctor, "opened subscriptions/listen for %zu resource%s", count,
                count == 1 ? "" : "s");
     if (doctor->url != NULL && (!listen->is_stream || listen->bytes == 0)) {
         doctor_skip(
-            result,
+            doctor,
             "nothing arrived, see stream.head, stream.open and stream.first-byte");
         return;
     }
     found = doctor_acknowledgement(listen);
     if (found == NULL) {
-        doctor_saw(result, "no acknowledgement%s",
+        doctor_saw(doctor, "no acknowledgement%s",
                    listen->trouble != NULL ? ", but an error" : "");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "The first message on a listen is " ACKNOWLEDGED
                    ": without it, clients do not know when notifications begin.");
         return;
     }
     early = count_early(listen, found);
     if (early > 0) {
-        doctor_saw(result, "%zu notification%s before the acknowledgement", early,
+        doctor_saw(doctor, "%zu notification%s before the acknowledgement", early,
                    early == 1 ? "" : "s");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Send nothing before the acknowledgement: hold changes back until it "
                    "is written.");
     } else {
-        doctor_saw(result, "the acknowledgement comes first");
+        doctor_saw(doctor, "the acknowledgement comes first");
     }
-    judge_acknowledgement(doctor, found->message, listen->id, result);
+    judge_acknowledgement(doctor, found->message, listen->id);
 }
 
 /* Legacy: subscribing is answered, and there is a stream for what follows. */
-static void check_subscribed(doctor_t *doctor, doctor_era_t era,
-                             doctor_result_t *result) {
-    const doctor_held_t *held = &doctor->held[era];
+static void check_subscribed(doctor_t *doctor) {
+    const doctor_held_t *held = &doctor->held[doctor->era];
     size_t count;
 
     count = json_array_size(doctor_uris(doctor));
-    doctor_did(result, "subscribed to %zu resource%s while a stream was open", count,
+    doctor_did(doctor, "subscribed to %zu resource%s while a stream was open", count,
                count == 1 ? "" : "s");
     if (!held->subscribed) {
-        doctor_skip(result, "no subscription was accepted, see capability.subscribe");
+        doctor_skip(doctor, "no subscription was accepted, see capability.subscribe");
         return;
     }
     if (doctor->url == NULL) {
-        doctor_saw(result, "answered");
+        doctor_saw(doctor, "answered");
     } else if (!held->updates->headed) {
-        doctor_skip(result, "the stream did not open, see stream.head");
+        doctor_skip(doctor, "the stream did not open, see stream.head");
     } else if (held->updates->status != 200) {
-        doctor_skip(result, "the stream is missing, see stream.open");
+        doctor_skip(doctor, "the stream is missing, see stream.open");
     } else {
-        doctor_saw(result, "answered, and the stream is open");
+        doctor_saw(doctor, "answered, and the stream is open");
     }
 }
 

@@ -25,7 +25,7 @@ static bool lists_version(const json_t *versions, const char *version) {
     return false;
 }
 
-static void put_versions(doctor_result_t *result, const char *what, const json_t *list) {
+static void put_versions(doctor_t *doctor, const char *what, const json_t *list) {
     tdg__text_t text;
     json_t *one;
     size_t i;
@@ -35,61 +35,59 @@ static void put_versions(doctor_result_t *result, const char *what, const json_t
         tdg__text_put(&text, i > 0 ? ", " : "");
         tdg__text_put(&text, json_is_string(one) ? json_string_value(one) : "?");
     }
-    doctor_saw(result, "%s %s", what, text.len > 0 ? text.data : "nothing");
+    doctor_saw(doctor, "%s %s", what, text.len > 0 ? text.data : "nothing");
     tdg__text_done(&text);
 }
 
 /* Whether this era is wanted, else the check is skipped. */
-static bool is_wanted(const doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static bool is_wanted(doctor_t *doctor, doctor_era_t era) {
     if (doctor_wants(doctor, era))
         return true;
-    doctor_skip(result, "--era %s", era == DOCTOR_MODERN ? "legacy" : "modern");
+    doctor_skip(doctor, "--era %s", era == DOCTOR_MODERN ? "legacy" : "modern");
     return false;
 }
 
-static void check_modern(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_modern(doctor_t *doctor) {
     const doctor_call_t *call;
     const json_t *versions;
 
-    (void)era;
-    doctor_did(result, "sent server/discover as of " DOCTOR_MODERN_VERSION);
-    if (!is_wanted(doctor, DOCTOR_MODERN, result))
+    doctor_did(doctor, "sent server/discover as of " DOCTOR_MODERN_VERSION);
+    if (!is_wanted(doctor, DOCTOR_MODERN))
         return;
     call = doctor_ask(doctor, DOCTOR_MODERN, "server/discover", NULL);
     versions = json_object_get(call->result, "supportedVersions");
     if (call->result == NULL) {
-        doctor_skip(result, "the server does not speak it: %s", doctor_describe(call));
+        doctor_skip(doctor, "the server does not speak it: %s", doctor_describe(call));
     } else if (!lists_version(versions, DOCTOR_MODERN_VERSION)) {
-        put_versions(result, "the result does not list it, but", versions);
-        doctor_bad(result, DOCTOR_FAILED,
+        put_versions(doctor, "the result does not list it, but", versions);
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "A server that answers server/discover lists " DOCTOR_MODERN_VERSION
                    " in `supportedVersions`, or else clients fall back.");
     } else {
-        put_versions(result, "the server lists", versions);
+        put_versions(doctor, "the server lists", versions);
         keep_hello(doctor, DOCTOR_MODERN, call);
         if (!json_is_object(json_object_get(call->result, "capabilities"))) {
-            doctor_saw(result, "no capabilities");
-            doctor_bad(result, DOCTOR_FAILED,
+            doctor_saw(doctor, "no capabilities");
+            doctor_bad(doctor, DOCTOR_FAILED,
                        "The result of server/discover must have `capabilities`.");
         }
     }
 }
 
-static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
+static void check_legacy(doctor_t *doctor) {
     const doctor_call_t *call;
     const char *version;
 
-    (void)era;
-    doctor_did(result, "sent initialize with " DOCTOR_LEGACY_VERSION);
-    if (!is_wanted(doctor, DOCTOR_LEGACY, result))
+    doctor_did(doctor, "sent initialize with " DOCTOR_LEGACY_VERSION);
+    if (!is_wanted(doctor, DOCTOR_LEGACY))
         return;
     call = doctor_ask(doctor, DOCTOR_LEGACY, "initialize", NULL);
     version = json_string_value(json_object_get(call->result, "protocolVersion"));
     if (version == NULL || strlen(version) >= sizeof(doctor->legacy_version)) {
-        doctor_skip(result, "the server does not speak it: %s", doctor_describe(call));
+        doctor_skip(doctor, "the server does not speak it: %s", doctor_describe(call));
         return;
     }
-    doctor_saw(result, "the server answers with %s", version);
+    doctor_saw(doctor, "the server answers with %s", version);
     snprintf(doctor->legacy_version, sizeof(doctor->legacy_version), "%s", version);
     snprintf(doctor->session, sizeof(doctor->session), "%s", call->session);
     keep_hello(doctor, DOCTOR_LEGACY, call);
@@ -99,23 +97,22 @@ static void check_legacy(doctor_t *doctor, doctor_era_t era, doctor_result_t *re
                                              .notify = true});
 }
 
-static void check_any(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    (void)era;
-    doctor_did(result, "compared both eras");
+static void check_any(doctor_t *doctor) {
+    doctor_did(doctor, "compared both eras");
     if (doctor->spoken[DOCTOR_MODERN] && doctor->spoken[DOCTOR_LEGACY]) {
-        doctor_saw(result, "both eras: every client can talk to it");
+        doctor_saw(doctor, "both eras: every client can talk to it");
     } else if (doctor->spoken[DOCTOR_MODERN] || doctor->spoken[DOCTOR_LEGACY]) {
-        doctor_saw(result, "only %s",
+        doctor_saw(doctor, "only %s",
                    doctor->spoken[DOCTOR_MODERN]
                        ? DOCTOR_MODERN_VERSION
                        : "versions until " DOCTOR_LEGACY_VERSION);
         if (doctor->options->target.era == TDG_ERA_FIND && !doctor->spoken[DOCTOR_LEGACY])
-            doctor_bad(result, DOCTOR_WARNING,
+            doctor_bad(doctor, DOCTOR_WARNING,
                        "Most clients begin with initialize: let the server "
                        "speak " DOCTOR_LEGACY_VERSION " as well.");
     } else {
-        doctor_saw(result, "neither era is answered");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "neither era is answered");
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Is this a server of the Model Context Protocol, and is the path "
                    "right? Servers are often found at /mcp. (Servers with only the two "
                    "endpoints of 2024-11-05 are not examined.)");
@@ -125,32 +122,31 @@ static void check_any(doctor_t *doctor, doctor_era_t era, doctor_result_t *resul
 
 /* A version that nobody speaks: refused by the modern era with the list of those that
  * are. */
-static void check_unsupported(doctor_t *doctor, doctor_era_t era,
-                              doctor_result_t *result) {
+static void check_unsupported(doctor_t *doctor) {
     const doctor_call_t *call = doctor_send_and_wait(
-        doctor, &(doctor_request_t){.era = era,
+        doctor, &(doctor_request_t){.era = doctor->era,
                                     .method = "server/discover",
                                     .version = DOCTOR_UNKNOWN_VERSION});
     const json_t *supported =
         json_object_get(json_object_get(call->trouble, "data"), "supported");
 
-    doctor_did(result, "sent server/discover as of " DOCTOR_UNKNOWN_VERSION);
-    doctor_saw(result, "%s", doctor_describe(call));
+    doctor_did(doctor, "sent server/discover as of " DOCTOR_UNKNOWN_VERSION);
+    doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->rpc_code != -32022) {
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "Refuse an unknown version with error -32022, where `data.supported` "
                    "lists the versions; without it, clients cannot find another one.");
     } else if (!lists_version(supported, DOCTOR_MODERN_VERSION)) {
-        put_versions(result, "`supported` lists", supported);
-        doctor_bad(result, DOCTOR_FAILED,
+        put_versions(doctor, "`supported` lists", supported);
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "`data.supported` of error -32022 must list every version that is "
                    "spoken; " DOCTOR_MODERN_VERSION " is, and is missing.");
     } else {
-        put_versions(result, "supported are", supported);
+        put_versions(doctor, "supported are", supported);
     }
 }
 
-static void try_version(doctor_t *doctor, const char *version, doctor_result_t *result) {
+static void try_version(doctor_t *doctor, const char *version) {
     bool modern = strcmp(version, DOCTOR_MODERN_VERSION) >= 0;
     const doctor_call_t *call;
     const char *got;
@@ -164,51 +160,51 @@ static void try_version(doctor_t *doctor, const char *version, doctor_result_t *
     got = json_string_value(json_object_get(call->result, "protocolVersion"));
     if (call->result != NULL && (modern || (got != NULL && strcmp(got, version) == 0)))
         return;
-    doctor_saw(result, "%s: %s%s", version,
+    doctor_saw(doctor, "%s: %s%s", version,
                got != NULL ? "answered with " : doctor_describe(call),
                got != NULL ? got : "");
-    doctor_bad(result, DOCTOR_FAILED,
+    doctor_bad(doctor, DOCTOR_FAILED,
                "Remove the version from `supportedVersions`, or support it.");
 }
 
-static void check_named(doctor_t *doctor, doctor_era_t era, doctor_result_t *result) {
-    const json_t *versions = json_object_get(doctor->hello[era], "supportedVersions");
+static void check_named(doctor_t *doctor) {
+    const json_t *versions =
+        json_object_get(doctor->hello[doctor->era], "supportedVersions");
 
-    doctor_did(result, "spoke every version that server/discover names");
+    doctor_did(doctor, "spoke every version that server/discover names");
     for (size_t i = 0; i < json_array_size(versions) && i < MAX_VERSIONS; i++)
         if (json_is_string(json_array_get(versions, i)))
-            try_version(doctor, json_string_value(json_array_get(versions, i)), result);
-    if (result->status == DOCTOR_OK)
-        put_versions(result, doctor->url != NULL ? "spoken are" : "named are", versions);
+            try_version(doctor, json_string_value(json_array_get(versions, i)));
+    if (doctor->result->status == DOCTOR_OK)
+        put_versions(doctor, doctor->url != NULL ? "spoken are" : "named are", versions);
 }
 
 /* Legacy: whatever the client asks for, the server answers with a version it speaks. */
-static void check_negotiated(doctor_t *doctor, doctor_era_t era,
-                             doctor_result_t *result) {
+static void check_negotiated(doctor_t *doctor) {
     doctor_program_t *other = &doctor->own_programs[DOCTOR_ERAS];
     const doctor_call_t *call;
     const char *version;
 
-    doctor_did(result, "sent initialize with " DOCTOR_UNKNOWN_VERSION);
+    doctor_did(doctor, "sent initialize with " DOCTOR_UNKNOWN_VERSION);
     if (doctor->url == NULL) /* a program of its own: a pipe is initialised once */
         doctor->programs[DOCTOR_LEGACY] = other;
     call = doctor_send_and_wait(doctor,
-                                &(doctor_request_t){.era = era,
+                                &(doctor_request_t){.era = doctor->era,
                                                     .method = "initialize",
                                                     .version = DOCTOR_UNKNOWN_VERSION});
     version = json_string_value(json_object_get(call->result, "protocolVersion"));
     if (version == NULL) {
-        doctor_saw(result, "%s", doctor_describe(call));
-        doctor_bad(result, DOCTOR_WARNING,
+        doctor_saw(doctor, "%s", doctor_describe(call));
+        doctor_bad(doctor, DOCTOR_WARNING,
                    "initialize answers an unknown version with one that the server "
                    "speaks, so that newer clients can go on with that.");
     } else if (strcmp(version, DOCTOR_UNKNOWN_VERSION) == 0) {
-        doctor_saw(result, "the server claims to speak it");
-        doctor_bad(result, DOCTOR_FAILED,
+        doctor_saw(doctor, "the server claims to speak it");
+        doctor_bad(doctor, DOCTOR_FAILED,
                    "initialize must answer with a version that the server speaks, not "
                    "with the requested one.");
     } else {
-        doctor_saw(result, "the server offers %s", version);
+        doctor_saw(doctor, "the server offers %s", version);
     }
     doctor->programs[DOCTOR_LEGACY] = &doctor->own_programs[DOCTOR_LEGACY];
     doctor_stop(other, 15000);
