@@ -17,7 +17,7 @@
 
 #include <jansson.h>
 
-enum { CLI_ARGS_WHY = 512 }; /* bytes of what is said, with NUL */
+enum { CLI_ARGS_WHY = 512 }; /* bytes of a reason, with NUL */
 
 /* Parses the text of --arguments: a JSON object, new in *ret; of NULL an empty one.
  * Returns 0, TDG_EINVAL with what is wrong in `why`, or TDG_ENOMEM. */

@@ -112,7 +112,7 @@ extern const cli_command_t *const cli_commands[];
  * after it belongs to a CLI_PROGRAM where the table has one. What is no option is moved
  * to the front of argv and counted in *ret_operands (may be NULL).
  * Returns true to go on. Returns false when the command is over: help was asked for and
- * printed, or something was wrong and has been said; *ret_exit is the exit code then. */
+ * printed, or something was wrong, which is reported; *ret_exit is the exit code then. */
 bool cli_parse(const cli_command_t *command, int argc, char **argv, void *fields,
                int *ret_operands, int *ret_exit);
 
@@ -122,7 +122,7 @@ void cli_print_help(const cli_command_t *command);
 /* The time in ms, by a clock that never steps. */
 int64_t cli_now_ms(void);
 
-/* Says what is wrong on stderr: "tidings: …" and a new line. */
+/* Reports what is wrong on stderr: "tidings: …" and a new line. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -34,7 +34,7 @@ static int wait_for_signal(long ms) {
     return number > 0 ? number : 0;
 }
 
-/* The main thread may be waiting for whoever reads our output: it gets a while to leave
+/* The main thread may be waiting for the reader of our output: it gets a while to leave
  * in good order, and the program to end. */
 static void *supervise(void *arg) {
     int number = wait_for_signal(*(long *)arg);

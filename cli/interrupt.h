@@ -6,7 +6,7 @@
  * When it is over the client is stopped, and the call that waits reports it.
  *
  * A program that we have started has a session of its own and does not notice Ctrl-C:
- * nothing tells a program that does not read its input that we are gone. So the signals
+ * a program that does not read its input does not notice our end. So the signals
  * that end us (SIGINT, SIGTERM, SIGHUP) end the program first, as tdg_client_close()
  * does, and then us. A second one does not wait for that. Without a program, signals do
  * what they always do.

@@ -18,7 +18,7 @@ int64_t cli_now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What is said may quote a server, so it is made safe for a terminal. */
+/* A message may quote a server, so it is made safe for a terminal. */
 void cli_error(const char *format, ...) {
     char text[2048];
     va_list args;

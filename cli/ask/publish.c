@@ -255,7 +255,8 @@ static struct curl_slist *make_headers(const char *key) {
     return all;
 }
 
-static int tell_failure(const struct publish *publish, CURLcode code, const char *text) {
+static int report_failure(const struct publish *publish, CURLcode code,
+                          const char *text) {
     const char *why = text[0] != '\0' ? text : curl_easy_strerror(code);
 
     switch (code) {
@@ -319,7 +320,7 @@ static int exchange(const struct publish *publish, const char *key, const char *
         curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text);
         CURLcode code = perform(curl, publish, headers, body, answer, ret_status);
         if (code != CURLE_OK)
-            exit_code = tell_failure(publish, code, text);
+            exit_code = report_failure(publish, code, text);
     }
     curl_easy_cleanup(curl);
     curl_slist_free_all(headers);
@@ -328,8 +329,8 @@ static int exchange(const struct publish *publish, const char *key, const char *
 
 /* ---- What came back ----------------------------------------------------- */
 
-static int tell_refusal(const struct publish *publish, long status,
-                        const json_t *answer) {
+static int report_refusal(const struct publish *publish, long status,
+                          const json_t *answer) {
     const char *key_env = publish->key_env != NULL ? publish->key_env : default_key_env;
     const char *message =
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
@@ -351,7 +352,7 @@ static int tell_refusal(const struct publish *publish, long status,
     return status == 403 ? CLI_DENIED : status == 409 ? CLI_NOT_FOUND : CLI_FAILED;
 }
 
-static int tell_success(const struct publish *publish, const json_t *answer) {
+static int print_success(const struct publish *publish, const json_t *answer) {
     const json_t *change = json_array_get(json_object_get(answer, "changes"), 0);
     json_int_t count = json_integer_value(json_object_get(change, "subscriptions"));
 
@@ -385,8 +386,8 @@ static int send_it(const struct publish *publish, const char *key, const char *b
         json_t *value =
             answer.len > 0 ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;
 
-        exit_code = status == 200 ? tell_success(publish, value)
-                                  : tell_refusal(publish, status, value);
+        exit_code = status == 200 ? print_success(publish, value)
+                                  : report_refusal(publish, status, value);
         json_decref(value);
     }
     tdg__text_done(&answer);

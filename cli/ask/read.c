@@ -147,7 +147,7 @@ static int read_one(struct options *opts, tdg_client_t *client, const char *uri,
     return code;
 }
 
-/* The rest is read although one of them could not be; the first failure is told. */
+/* The rest is read although one of them could not be; the first failure counts. */
 static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
     struct options *opts = options_;
     size_t shown = 0;

@@ -129,7 +129,7 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
 /* ---- Logs --------------------------------------------------------------- */
 
 /* A terminal shows warnings of a connection that was made: what a command waits for. Why
- * none was made is said when the command fails. */
+ * none was made is reported when the command fails. */
 static bool is_shown(cli_target_t *target, tdg_log_level_t level) {
     return target->verbose ||
            (target->connected && level == TDG_LOG_WARNING && isatty(STDERR_FILENO));
@@ -167,7 +167,7 @@ static void on_stderr(void *user, const char *line) {
     tdg__text_done(&shown);
 }
 
-/* What the program said last usually tells why it does not work. */
+/* The last output of the program usually shows why it does not work. */
 static void print_said(cli_target_t *target) {
     pthread_mutex_lock(&target->lock);
     if (target->said_count > 0 && !target->verbose) {
@@ -322,7 +322,7 @@ static const char *advice(const cli_target_t *target, int code,
 
 /* After connecting, the server may have answered, and more than once: only the whole
  * took too long. */
-static void say_expired(const cli_target_t *target, tdg_failure_t *failure) {
+static void describe_expiry(const cli_target_t *target, tdg_failure_t *failure) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(cli_target_total_ms(target), time);
@@ -338,7 +338,7 @@ int cli_target_failed(cli_target_t *target, const char *what, int code,
 
     if (code == TDG_EENDED && target->expired) {
         code = TDG_ETIMEDOUT;
-        say_expired(target, failure);
+        describe_expiry(target, failure);
     }
     exit_code = cli_exit_code(code, failure);
     if (code == TDG_EENDED) { /* by ourselves */

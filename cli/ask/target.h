@@ -44,7 +44,7 @@ typedef struct cli_target {
     pthread_mutex_t lock; /* guards all below */
     tdg_client_t *client; /* from its making to its closing, else NULL */
     bool stopped;
-    /* What the program said last, on standard error. */
+    /* The last output of the program on standard error. */
     char said[CLI_TARGET_SAID][CLI_TARGET_SAID_MAX];
     size_t said_count; /* in all; the newest is at (said_count - 1) % CLI_TARGET_SAID */
 } cli_target_t;
@@ -102,7 +102,7 @@ void cli_target_init(cli_target_t *target, const cli_command_t *command);
 void cli_target_done(cli_target_t *target);
 
 /* After cli_parse(): finds out what TARGET is. An address is taken off the operands:
- * *argv and *operands are moved on. Returns CLI_OK, or CLI_USAGE with the reason said. */
+ * *argv and *operands are moved on. Returns CLI_OK, or CLI_USAGE with the reason reported. */
 int cli_target_take(cli_target_t *target, char ***argv, int *operands);
 
 /* Fills options for a client of this target: all zero but for what the command line says
@@ -110,7 +110,7 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands);
 void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret);
 
 /* Connects. `opts` as cli_target_opts() made them, perhaps changed; NULL: as made.
- * Returns CLI_OK and a new client, or another exit code, with the reason said. */
+ * Returns CLI_OK and a new client, or another exit code, with the reason reported. */
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret);
 

@@ -5,7 +5,7 @@
  *
  * What comes from a server is data and stays data: the scripts read it line by line,
  * quote it, and never expand or evaluate it. They contact a server only where its address
- * is on the command line already, for two seconds unless told otherwise, and never start
+ * is on the command line already, for two seconds by default, and never start
  * a program. */
 #ifndef TDG_CLI_COMPLETION_H
 #define TDG_CLI_COMPLETION_H

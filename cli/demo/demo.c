@@ -101,7 +101,7 @@ static int wanted_width(long width) {
     return columns < MAX_WIDTH ? columns : MAX_WIDTH;
 }
 
-/* What did not arrive is an error of the engine, and said. */
+/* What did not arrive is an error of the engine, and reported. */
 static int judge(const demo_t *demo) {
     int exit_code = CLI_OK;
 

@@ -38,7 +38,7 @@ typedef struct demo_note {
     size_t first, last; /* positions of the changes that it stands for */
 } demo_note_t;
 
-/* One subscriber and what it was told. */
+/* One subscriber and its notifications. */
 typedef struct demo_row {
     const char *mode;
     tdg__timing_mode_t timing; /* the same */
@@ -68,19 +68,19 @@ typedef struct demo {
     int64_t end_ms; /* when nothing more happens */
 } demo_t;
 
-/* Runs the engine from the first change until it has nothing left to tell. Returns 0 or a
+/* Runs the engine from the first change until it has nothing left to notify of. Returns 0 or a
  * negative code; `demo` is to be given to demo_done() in both cases. */
 int demo_run(demo_t *demo, const demo_options_t *options);
 void demo_done(demo_t *demo);
 
-/* Whether the subscriber was told of every change up to the last one. */
+/* Whether the subscriber was notified of every change up to the last one. */
 bool demo_row_complete(const demo_t *demo, const demo_row_t *row);
 
 /* The longest that a change waited until its notification left, of those that had left by
  * `until_ms`; and how many had. */
 int64_t demo_row_longest_wait(const demo_t *demo, const demo_row_t *row,
                               int64_t until_ms);
-size_t demo_row_told(const demo_row_t *row, int64_t until_ms);
+size_t demo_row_sent(const demo_row_t *row, int64_t until_ms);
 
 /* How to draw. */
 typedef struct demo_pen {

@@ -21,7 +21,7 @@ enum {
     TICK_ROOM = 9, /* columns that the label of a tick on the axis needs */
 };
 
-typedef enum color { PLAIN, BOLD, DIM, CHANGE, TOLD, COUNT, BAD } color_t;
+typedef enum color { PLAIN, BOLD, DIM, CHANGE, SENT, COUNT, BAD } color_t;
 
 /* What a time line is drawn with. */
 struct glyphs {
@@ -232,17 +232,17 @@ static void draw_changes(const layout_t *layout) {
 
 /* Under each mark, for how many changes it stands; where the numbers do not fit, from how
  * few to how many. */
-static void draw_counts(const layout_t *layout, const demo_row_t *row, size_t told) {
+static void draw_counts(const layout_t *layout, const demo_row_t *row, size_t sent) {
     size_t least = SIZE_MAX, most = 0;
     int column = 0, width = 0;
     bool fits = true;
 
-    if (told == 0) {
+    if (sent == 0) {
         put(layout->pen, PLAIN, "\n");
         return;
     }
 
-    for (size_t i = 0; i < told; i++) {
+    for (size_t i = 0; i < sent; i++) {
         const demo_note_t *note = &row->notes[i];
         size_t count = note->last - note->first + 1;
         int cell = cell_of(layout, note->at_ms);
@@ -265,7 +265,7 @@ static void draw_counts(const layout_t *layout, const demo_row_t *row, size_t to
             put(layout->pen, COUNT, "%zu%s%zu each\n", least, layout->glyphs->dash, most);
         return;
     }
-    for (size_t i = 0; i < told; i++) {
+    for (size_t i = 0; i < sent; i++) {
         size_t count = row->notes[i].last - row->notes[i].first + 1;
         int cell = cell_of(layout, row->notes[i].at_ms);
 
@@ -275,48 +275,48 @@ static void draw_counts(const layout_t *layout, const demo_row_t *row, size_t to
     put(layout->pen, PLAIN, "\n");
 }
 
-/* Marks the cells in which a change waits: from its coming until it is told, or until
+/* Marks the cells in which a change waits: from its arrival until its notification, or until
  * now. */
-static void find_waits(const layout_t *layout, const demo_row_t *row, size_t told,
+static void find_waits(const layout_t *layout, const demo_row_t *row, size_t sent,
                        bool *ret_waits) {
     const demo_t *demo = layout->demo;
     size_t first = 0;
 
-    for (size_t i = 0; i <= told; i++) {
-        int64_t until = i < told ? row->notes[i].at_ms : layout->until_ms;
+    for (size_t i = 0; i <= sent; i++) {
+        int64_t until = i < sent ? row->notes[i].at_ms : layout->until_ms;
 
         if (first < demo->change_count && demo->changes[first] <= until)
             for (int cell = cell_of(layout, demo->changes[first]);
                  cell <= cell_of(layout, until); cell++)
                 ret_waits[cell] = true;
-        if (i < told)
+        if (i < sent)
             first = row->notes[i].last + 1;
     }
 }
 
 static void draw_row(const layout_t *layout, const demo_row_t *row) {
     const demo_pen_t *pen = layout->pen;
-    size_t counts[MAX_CELLS] = {0}, told = demo_row_told(row, layout->until_ms);
+    size_t counts[MAX_CELLS] = {0}, sent = demo_row_sent(row, layout->until_ms);
     bool waits[MAX_CELLS] = {false};
     char label[48], wait[24];
 
-    for (size_t i = 0; i < told; i++)
+    for (size_t i = 0; i < sent; i++)
         counts[cell_of(layout, row->notes[i].at_ms)]++;
-    find_waits(layout, row, told, waits);
+    find_waits(layout, row, sent, waits);
 
     row_label(row, label, sizeof(label));
     put(pen, PLAIN, "%-*s", layout->label + 2, label);
     for (int cell = 0; cell < layout->cells; cell++) {
         if (counts[cell] == 1)
-            put(pen, TOLD, "%s", layout->glyphs->mark);
+            put(pen, SENT, "%s", layout->glyphs->mark);
         else if (counts[cell] > 1)
-            put(pen, TOLD, "%s", bar(layout, counts[cell]));
+            put(pen, SENT, "%s", bar(layout, counts[cell]));
         else
             put(pen, DIM, "%s", waits[cell] ? layout->glyphs->wait : " ");
     }
 
-    put(pen, PLAIN, "%6zu", told);
-    if (told > 0)
+    put(pen, PLAIN, "%6zu", sent);
+    if (sent > 0)
         duration(demo_row_longest_wait(layout->demo, row, layout->until_ms), wait,
                  sizeof(wait));
     else
@@ -326,12 +326,12 @@ static void draw_row(const layout_t *layout, const demo_row_t *row) {
     if (layout->until_ms < layout->demo->end_ms)
         put(pen, PLAIN, "\n");
     else if (demo_row_complete(layout->demo, row))
-        put(pen, TOLD, "%*s\n", pen->utf8 ? 7 : 6, layout->glyphs->yes);
+        put(pen, SENT, "%*s\n", pen->utf8 ? 7 : 6, layout->glyphs->yes);
     else
         put(pen, BAD, "%*s\n", pen->utf8 ? 7 : 6, layout->glyphs->no);
 
     if (!pen->compact)
-        draw_counts(layout, row, told);
+        draw_counts(layout, row, sent);
 }
 
 /* ---- Words -------------------------------------------------------------- */
@@ -381,7 +381,7 @@ static void draw_head(const layout_t *layout) {
     put(pen, BOLD, "%zu change%s of one resource in %s (%s)\n", demo->change_count,
         demo->change_count == 1 ? "" : "s",
         duration(demo->duration_ms, time, sizeof(time)), demo->pattern);
-    put(pen, TOLD, "%s", layout->glyphs->mark);
+    put(pen, SENT, "%s", layout->glyphs->mark);
     put(pen, PLAIN, " a notification%s   ",
         pen->compact ? "" : ", with its changes below");
     put(pen, DIM, "%s", layout->glyphs->wait);

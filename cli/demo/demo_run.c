@@ -269,20 +269,20 @@ bool demo_row_complete(const demo_t *demo, const demo_row_t *row) {
            row->notes[row->note_count - 1].last + 1 == demo->change_count && !row->wrong;
 }
 
-size_t demo_row_told(const demo_row_t *row, int64_t until_ms) {
-    size_t told = 0;
+size_t demo_row_sent(const demo_row_t *row, int64_t until_ms) {
+    size_t sent = 0;
 
-    while (told < row->note_count && row->notes[told].at_ms <= until_ms)
-        told++;
-    return told;
+    while (sent < row->note_count && row->notes[sent].at_ms <= until_ms)
+        sent++;
+    return sent;
 }
 
 int64_t demo_row_longest_wait(const demo_t *demo, const demo_row_t *row,
                               int64_t until_ms) {
-    size_t told = demo_row_told(row, until_ms);
+    size_t sent = demo_row_sent(row, until_ms);
     int64_t longest = 0;
 
-    for (size_t i = 0; i < told; i++) {
+    for (size_t i = 0; i < sent; i++) {
         int64_t wait = row->notes[i].at_ms - demo->changes[row->notes[i].first];
 
         if (wait > longest)

@@ -40,9 +40,9 @@ static const doctor_group_t groups[] = {
 };
 
 bool doctor_wants(const doctor_t *doctor, doctor_era_t era) {
-    int wish = doctor->options->target.era;
+    int wanted = doctor->options->target.era;
 
-    return wish == TDG_ERA_FIND || wish == (int)era + 1;
+    return wanted == TDG_ERA_FIND || wanted == (int)era + 1;
 }
 
 void doctor_give_up(doctor_t *doctor, int exit_code) {
@@ -315,7 +315,7 @@ static int exit_code(const doctor_t *doctor) {
     return CLI_OK;
 }
 
-static void say_late(const doctor_options_t *options) {
+static void report_late(const doctor_options_t *options) {
     char time[TDG__VALUE_TEXT_MAX];
 
     tdg__duration_write(total_ms(options), time);
@@ -344,7 +344,7 @@ static int examine(const doctor_options_t *options) {
         code = CLI_FAILED;
     fflush(stdout);
     if (doctor.late)
-        say_late(options);
+        report_late(options);
     doctor_done(&doctor);
     return code;
 }

@@ -115,7 +115,7 @@ void doctor_saw(doctor_t *doctor, const char *format, ...)
 void doctor_bad(doctor_t *doctor, doctor_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* It cannot be said, and why. */
+/* There is no result, and why. */
 void doctor_skip(doctor_t *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -193,7 +193,7 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
          request->extra_value != NULL ? request->extra_value : ""},
     };
     const char *body = request->body != NULL ? request->body : text;
-    const tdg__web_request_t wish = {
+    const tdg__web_request_t exchange = {
         .method = request->http,
         .url = doctor->url,
         .accept = request->http == TDG__WEB_GET ? "text/event-stream"
@@ -207,7 +207,7 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
         .total_timeout_ms = request->stream ? 0 : doctor_patience(doctor),
     };
 
-    doctor_begin_exchange(call, &wish);
+    doctor_begin_exchange(call, &exchange);
 }
 
 /* What the header Mcp-Name says, new; NULL: it has none. */

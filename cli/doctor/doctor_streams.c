@@ -3,7 +3,7 @@
  * Streams: whether they open at once, whether what is sent on them arrives when it is
  * sent, and whether they live on when nothing happens. That is where proxies do harm.
  *
- * A defect is told by one check: the head is late (stream.head), the head came and what
+ * One check reports a defect: the head is late (stream.head), the head came and what
  * belongs right behind it did not (stream.first-byte), signs of life come in lumps
  * (stream.buffering), there are none (stream.keepalive), the stream is cut off
  * (stream.idle). */

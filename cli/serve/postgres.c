@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings postgres install` and `uninstall`: the trigger by which a table tells its
- * changes. Prints the SQL, for whoever wants to read it or run it by other means, or runs
+ * `tidings postgres install` and `uninstall`: the trigger by which a table notifies of its
+ * changes. Prints the SQL, to be read or run by other means, or runs
  * it in one transaction. */
 #include <signal.h>
 #include <stdio.h>
@@ -167,7 +167,7 @@ static void show_warning(void *arg, const PGresult *notice) {
         cli_error("postgres: %s", PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY));
 }
 
-/* NULL where it does not work, which has been said. */
+/* NULL where it does not work, which is reported. */
 static PGconn *open_database(const char *conninfo) {
     /* What is behind the connection string counts more than what is in it. */
     const char *keywords[] = {"fallback_application_name", "connect_timeout", "dbname",
@@ -219,8 +219,8 @@ static bool run_sql(PGconn *conn, const char *sql, const tdg__pg_table_t *table)
     return done;
 }
 
-/* The only value that a query with one parameter gives; false where that fails, which has
- * been said. */
+/* The only value that a query with one parameter gives; false where that fails, which is
+ * reported. */
 static bool ask(PGconn *conn, const char *sql, const char *const *values, int count,
                 const tdg__pg_table_t *table, bool *ret) {
     PGresult *result = PQexecParams(conn, sql, count, NULL, values, NULL, NULL, 0);

@@ -123,7 +123,7 @@ static int32_t *row_at(const search_t *search, int32_t d) {
 }
 
 /* How far right a path of d edits starts on a diagonal, before its equal lines; *ret_down
- * tells whether its last edit took a line of `b`. */
+ * is whether its last edit took a line of `b`. */
 static int32_t start_of(const search_t *search, int32_t d, int32_t diagonal,
                         bool *ret_down) {
     const int32_t *row = row_at(search, d - 1);

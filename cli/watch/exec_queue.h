@@ -3,8 +3,8 @@
  * Which command runs when, for `tidings watch --exec`. Per URI as many run at a time as
  * allowed, one unless asked for more; what comes meanwhile merges into one run, which
  * knows how many changes it stands for; URIs take turns in the order in which
- * they came. It starts nothing and knows no clock: whoever runs the commands asks for the
- * next run and tells when one is over. */
+ * they came. It starts nothing and knows no clock: the caller runs the commands, asks for the
+ * next run and reports when one is over. */
 #ifndef TDG_CLI_EXEC_QUEUE_H
 #define TDG_CLI_EXEC_QUEUE_H
 
@@ -52,7 +52,7 @@ int exec_queue_add(exec_queue_t *queue, const char *uri, void *payload, size_t b
 /* Whether so much waits that no more should come for now. */
 bool exec_queue_is_full(const exec_queue_t *queue);
 
-/* Stores what may run now; false: nothing, for now. It counts as running until it is told
+/* Stores what may run now; false: nothing, for now. It counts as running until it is reported
  * to be over. */
 bool exec_queue_next(exec_queue_t *queue, exec_run_t *ret);
 void exec_queue_over(exec_queue_t *queue, uint32_t id);

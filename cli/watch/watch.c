@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * `tidings watch`: tells what changes at a server, and does something about it. One loop
+ * `tidings watch`: shows what changes at a server, and runs commands on it. One loop
  * waits for signals, events, the thread that asks the server, and commands; nothing in it
  * waits for anything else but standard output. */
 #include "watch/watch.h"
@@ -131,7 +131,7 @@ static void leave(watch_t *watch, int exit_code) {
     watch->leaving = true;
 }
 
-/* Whoever waits for a change must not take the end for one; without --once, Ctrl-C is the
+/* A script that waits for a change must not take the end for one; without --once, Ctrl-C is the
  * usual end. */
 static void leave_by_signal(watch_t *watch, int number) {
     bool usual = watch->client != NULL && !watch->opts.once;
@@ -184,7 +184,7 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
     if (item->kind == WATCH_DOWN) {
         watch->down_since_ms = cli_now_ms();
         if (watch->opts.no_retry)
-            leave(watch, CLI_UNREACHABLE); /* the client mends a single stream anyway */
+            leave(watch, CLI_UNREACHABLE); /* the client reopens a single stream anyway */
     } else if (item->kind == WATCH_CLOSED)
         leave(watch, item->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
     else if (item->kind == WATCH_LOST && ++watch->lost == watch->uri_count)
@@ -224,7 +224,7 @@ static void take_item(watch_t *watch, watch_item_t *item) {
         return;
     }
     bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
-    if (list) /* whether it is different is found out, and told then */
+    if (list) /* the thread finds out whether it is different */
         watch_follow_list(watch, item->list);
     if (list || watch->leaving || !watch_is_news(watch, item)) {
         watch_item_free(item);
@@ -292,7 +292,7 @@ static void take_notes(watch_t *watch) {
 
 /* ---- The loop ----------------------------------------------------------- */
 
-/* With --patient, while the server is not there. --verbose tells every attempt. */
+/* With --patient, while the server is unreachable. --verbose logs every attempt. */
 static bool has_to_say_that_it_waits(const watch_t *watch) {
     return watch->opts.patient && !watch->opts.target.verbose && !watch->said_waiting &&
            watch->client == NULL && !watch->leaving;

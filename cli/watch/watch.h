@@ -112,7 +112,7 @@ size_t watch_exec_poll(watch_t *watch, struct pollfd *fds);
 /* How long to wait at most, in ms; -1: as long as you like. */
 int watch_exec_timeout(watch_t *watch, int64_t now_ms);
 
-/* Feeds inputs, and tells what is over. */
+/* Feeds inputs, and reports what is over. */
 void watch_exec_check(watch_t *watch, int64_t now_ms);
 
 /* Leaves: what waits is dropped; what runs gets SIGTERM after `grace_ms` and SIGKILL some
@@ -123,7 +123,7 @@ void watch_exec_leave(watch_t *watch, int64_t grace_ms);
 
 typedef enum watch_note_kind {
     WATCH_NOTE_READY,  /* everything is subscribed */
-    WATCH_NOTE_FAILED, /* and it was said why: `exit_code` */
+    WATCH_NOTE_FAILED, /* the reason is reported: `exit_code` */
     WATCH_NOTE_BASE,   /* what a resource has in it at the start; NULL: it is not there */
     WATCH_NOTE_ITEM,   /* something was found */
 } watch_note_kind_t;
@@ -212,7 +212,7 @@ void watch_look_for_given(watch_t *watch);
  * is not followed. */
 void watch_news_start(watch_t *watch, json_t *listed);
 
-/* False: it was told already, in another way. An update of a resource that is new becomes
+/* False: it was shown already, in another way. An update of a resource that is new becomes
  * one of the list. */
 bool watch_is_news(watch_t *watch, watch_item_t *item);
 
@@ -243,9 +243,9 @@ struct watch {
 
     json_t *base; /* by URI: its text; null: it is not there; true: not to be compared */
     size_t base_bytes;
-    json_t *deleted; /* URIs that were told as deleted: unlisted is no news then */
+    json_t *deleted; /* URIs that were shown as deleted: unlisted is no news then */
     json_t *listed;  /* URIs that are known to be in the list */
-    json_t *hashes;  /* by URI, of what was in it when it was told as listed */
+    json_t *hashes;  /* by URI, of what was in it when it was shown as listed */
 
     int64_t began_ms, down_since_ms;
     uint64_t dropped; /* changes, of which that was reported */

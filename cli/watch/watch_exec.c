@@ -332,7 +332,7 @@ static void end_command(watch_t *watch, watch_command_t *command, int64_t now_ms
     command->end_ms = now_ms + KILL_AFTER_MS;
 }
 
-static void tell_end(watch_t *watch, watch_command_t *command, int status) {
+static void report_end(watch_t *watch, watch_command_t *command, int status) {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         watch->exec.failed++;
     if (watch->opts.json)
@@ -351,7 +351,7 @@ void watch_exec_check(watch_t *watch, int64_t now_ms) {
         if (command->input >= 0)
             feed(command);
         if (waitpid(command->pid, &status, WNOHANG) == command->pid) {
-            tell_end(watch, command, status);
+            report_end(watch, command, status);
             clear_command(watch, command);
         } else if (command->end_ms > 0 && now_ms >= command->end_ms) {
             end_command(watch, command, now_ms);

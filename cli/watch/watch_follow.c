@@ -98,7 +98,7 @@ static void look_at_list(watch_t *watch, tdg_list_kind_t which) {
 }
 
 /* Compares the list with what is known, and makes them the same. Other differences, such
- * as another title, are told as a change of the list. */
+ * as another title, are reported as a change of the list. */
 static int follow_list(watch_t *watch, bool first) {
     watch_follow_t *follow = &watch->follow;
     tdg_failure_t failure = {0};
@@ -225,8 +225,8 @@ static int subscribe_all(watch_t *watch, size_t *ret_count) {
     }
 
     /* What can be subscribed to is subscribed first: a server that is asked for more, and
-     * told from when on, may take what is new to it for changed. Then the lists are read
-     * once more, as they may have changed before that was asked for. A server that tells
+     * given a start, may take what is new to it for changed. Then the lists are read
+     * once more, as they may have changed before that was asked for. A server that notifies of
      * no list changes is watched all the same. */
     code = follow_list(watch, true);
     if (code == CLI_OK && !watch->opts.patient && !watch_follow_is_stopped(watch))
@@ -296,7 +296,7 @@ static void *run_follow(void *user) {
                                     .contents = json_copy(follow->known)};
 
         watch_note_send(watch, &ready, true);
-        if (!watch->opts.json) /* what people are told */
+        if (!watch->opts.json) /* people want to know */
             watch_look_for_given(watch);
         follow_lists(watch);
     }
@@ -350,7 +350,7 @@ bool watch_follow_stop(watch_t *watch) {
         pthread_cond_signal(&follow->wake);
         pthread_mutex_unlock(&follow->lock);
         cli_target_stop(&watch->opts.target);
-        /* Not connected yet: no server needs to be told, but a program has to end. */
+        /* Not connected yet: no server waits for a message, but a program has to end. */
         pthread_mutex_lock(&follow->lock);
         while (!follow->over &&
                (follow->client != NULL || watch->opts.target.program != NULL) &&

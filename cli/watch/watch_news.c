@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is news, while the list of resources is followed. The list and its resources are
- * told by the server one beside the other, in any order: a new resource may be updated
+ * notified by the server independently, in any order: a new resource may be updated
  * before we know that it is listed, and one that is deleted goes from the list as well.
  * A server may also take a resource for changed only because it begins to watch it. Each
- * is told once. */
+ * is shown once. */
 #include "watch/watch.h"
 
 #include "base/hash.h"
 
-/* Resources of each kind that are remembered. A server may tell of any number of them
- * below one that it lists; those beyond are told as if nothing were known. */
+/* Resources of each kind that are remembered. A server may notify of any number of them
+ * below one that it lists; those beyond are shown as if nothing were known. */
 enum { MAX_NOTED = 200000 };
 
 /* Notes it, `value` stolen, where there is room. Returns whether it is noted. */
@@ -40,7 +40,7 @@ static void remember_content(watch_t *watch, const watch_item_t *item) {
         note(watch->hashes, item->uri, json_integer(hash_of(watch, item->contents)));
 }
 
-/* Whether it is what was told when it was new. Asked once. */
+/* Whether it is what was shown when it was new. Asked once. */
 static bool is_as_listed(watch_t *watch, const watch_item_t *item) {
     const json_t *hash = json_object_get(watch->hashes, item->uri);
     bool same = hash != NULL && item->contents != NULL &&
