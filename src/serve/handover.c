@@ -4,20 +4,19 @@
 #include <tidings/error.h>
 
 static void run_all(tdg__handover_t *handover, bool refuse) {
-    tdg__errand_t *task;
+    tdg__queue_t tasks, *link;
 
+    tdg__queue_init(&tasks);
     pthread_mutex_lock(&handover->lock);
-    task = handover->first;
-    handover->first = NULL;
-    handover->last = &handover->first;
+    while ((link = tdg__queue_take(&handover->tasks)) != NULL)
+        tdg__queue_append(&tasks, link);
     pthread_mutex_unlock(&handover->lock);
 
-    while (task != NULL) {
-        tdg__errand_t *next = task->next;
+    while ((link = tdg__queue_take(&tasks)) != NULL) {
+        tdg__handover_task_t *task = (tdg__handover_task_t *)link;
 
         task->refused = refuse;
         task->run(task);
-        task = next;
     }
 }
 
@@ -26,7 +25,8 @@ static void on_async(uv_async_t *async) {
 }
 
 int tdg__handover_init(tdg__handover_t *handover, uv_loop_t *loop) {
-    *handover = (tdg__handover_t){.last = &handover->first};
+    *handover = (tdg__handover_t){.closed = false};
+    tdg__queue_init(&handover->tasks);
     if (pthread_mutex_init(&handover->lock, NULL) != 0)
         return TDG_ESYSTEM;
     if (uv_async_init(loop, &handover->async, on_async) != 0) {
@@ -37,15 +37,13 @@ int tdg__handover_init(tdg__handover_t *handover, uv_loop_t *loop) {
     return 0;
 }
 
-void tdg__handover_post(tdg__handover_t *handover, tdg__errand_t *task) {
+void tdg__handover_post(tdg__handover_t *handover, tdg__handover_task_t *task) {
     bool closed;
 
-    task->next = NULL;
     pthread_mutex_lock(&handover->lock);
     closed = handover->closed;
     if (!closed) {
-        *handover->last = task;
-        handover->last = &task->next;
+        tdg__queue_append(&handover->tasks, &task->link);
         uv_async_send(&handover->async); /* under the lock: it is not closed meanwhile */
     }
     pthread_mutex_unlock(&handover->lock);

@@ -10,16 +10,18 @@
 
 #include <uv.h>
 
-typedef struct tdg__errand tdg__errand_t;
-struct tdg__errand {
-    tdg__errand_t *next;
-    void (*run)(tdg__errand_t *task); /* owns the task; `refused` says not to do it */
-    bool refused;                     /* the handover is closed */
+#include "base/queue.h"
+
+typedef struct tdg__handover_task tdg__handover_task_t;
+struct tdg__handover_task {
+    tdg__queue_t link;              /* first */
+    void (*run)(tdg__handover_task_t *task); /* owns the task; `refused` says not to do it */
+    bool refused;                   /* the handover is closed */
 };
 
 typedef struct tdg__handover {
     pthread_mutex_t lock;
-    tdg__errand_t *first, **last;
+    tdg__queue_t tasks;
     bool closed;
     uv_async_t async;
 } tdg__handover_t;
@@ -29,7 +31,7 @@ int tdg__handover_init(tdg__handover_t *handover, uv_loop_t *loop);
 
 /* From any thread. A task that comes after tdg__handover_close() is run at once, refused.
  */
-void tdg__handover_post(tdg__handover_t *handover, tdg__errand_t *task);
+void tdg__handover_post(tdg__handover_t *handover, tdg__handover_task_t *task);
 
 /* From the loop: runs what has been posted, refused, and lets go of the loop; free the
  * memory once the loop has run to its end. */

@@ -16,7 +16,7 @@
 
 /* What a route has: all that is judged without the source, which may go any time. */
 struct endpoint {
-    tdg__errand_t report; /* first; on its way while `refused` is not 0 */
+    tdg__handover_task_t report; /* first; on its way while `refused` is not 0 */
     atomic_size_t refs;   /* the route, and the report on its way */
     tdg__live_t *live;
     char *path; /* behind the body */
@@ -39,7 +39,7 @@ static void endpoint_unref(struct endpoint *endpoint) {
 /* ---- A request ---------------------------------------------------------- */
 
 struct visit {
-    tdg__errand_t task;
+    tdg__handover_task_t task;
     tdg__live_t *live;
     tdg__route_request_t *request;
 };
@@ -57,7 +57,7 @@ static const char *field(const void *arg, const char *name) {
 }
 
 /* On the loop of the sources; or, refused, anywhere. */
-static void run_visit(tdg__errand_t *task) {
+static void run_visit(tdg__handover_task_t *task) {
     struct visit *visit = (struct visit *)task;
     const tdg__http_request_t *http = tdg__route_http(visit->request);
     tdg__source_t *source =
@@ -99,7 +99,7 @@ static void on_request(void *user, tdg__route_request_t *request) {
 
 /* The source hears of the calls that were refused, for the log. On the loop of the
  * sources; or, refused, anywhere. A reload may have removed the route meanwhile. */
-static void run_report(tdg__errand_t *task) {
+static void run_report(tdg__handover_task_t *task) {
     struct endpoint *endpoint = (struct endpoint *)task;
     bool stopping = task->refused; /* first: once the count is 0, a worker may post it */
     char peer[TDG__ADDRESS_TEXT];
@@ -117,7 +117,7 @@ static void run_report(tdg__errand_t *task) {
     endpoint_unref(endpoint);
 }
 
-/* One errand for all calls that are refused before it runs: the loop may be held up, and
+/* One report for all calls that are refused before it runs: the loop may be busy, and
  * callers do not wait for it. */
 static void report_refused(struct endpoint *endpoint, const char *peer) {
     pthread_mutex_lock(&endpoint->lock);

@@ -16,7 +16,7 @@ enum {
 
 /* What was taken for the reads of one URI. */
 struct tdg__ticket {
-    struct tdg__ticket *next;
+    tdg__queue_t link; /* first */
     unsigned reads;
     size_t bytes; /* 0 once an encoded answer has taken their place */
     char uri[];
@@ -24,13 +24,13 @@ struct tdg__ticket {
 
 /* One content as text. */
 struct tdg__encoded {
+    tdg__queue_t link; /* first */
     tdg__heavy_job_t job;
-    struct tdg__encoded *next;
     tdg__large_t *large;
-    tdg__buf_t *bytes;          /* while it is being encoded */
-    tdg__buf_t *made;           /* the thread's; NULL: memory was out */
-    tdg__buf_t *member;         /* the same for the loop; NULL: not yet */
-    tdg__large_read_t *readers; /* who waits for it */
+    tdg__buf_t *bytes;    /* while it is being encoded */
+    tdg__buf_t *made;     /* the thread's; NULL: memory was out */
+    tdg__buf_t *member;   /* the same for the loop; NULL: not yet */
+    tdg__queue_t readers; /* reads that wait for it */
     char checksum[TDG__CHECKSUM + 1];
 };
 
@@ -42,11 +42,10 @@ static size_t cost_of(uint64_t size) {
 }
 
 static struct tdg__ticket *find_ticket(const tdg__large_t *large, const char *uri) {
-    struct tdg__ticket *ticket = large->tickets;
-
-    while (ticket != NULL && strcmp(ticket->uri, uri) != 0)
-        ticket = ticket->next;
-    return ticket;
+    for (tdg__queue_t *at = large->tickets.next; at != &large->tickets; at = at->next)
+        if (strcmp(((struct tdg__ticket *)at)->uri, uri) == 0)
+            return (struct tdg__ticket *)at;
+    return NULL;
 }
 
 static struct tdg__ticket *create_ticket(tdg__large_t *large, const char *uri,
@@ -55,43 +54,39 @@ static struct tdg__ticket *create_ticket(tdg__large_t *large, const char *uri,
 
     if (ticket == NULL)
         return NULL;
-    ticket->reads = 0;
-    ticket->bytes = bytes;
+    *ticket = (struct tdg__ticket){.bytes = bytes};
     strcpy(ticket->uri, uri);
-    ticket->next = large->tickets;
-    large->tickets = ticket;
+    tdg__queue_append(&large->tickets, &ticket->link);
     large->ticket_count++;
     return ticket;
 }
 
 static void destroy_ticket(tdg__large_t *large, struct tdg__ticket *ticket) {
-    struct tdg__ticket **at = &large->tickets;
-
-    while (*at != ticket)
-        at = &(*at)->next;
-    *at = ticket->next;
+    tdg__queue_remove(&ticket->link);
     large->ticket_count--;
     if (ticket->bytes > 0)
         tdg__budget_give(large->budget, ticket->bytes);
     tdg__free(ticket);
 }
 
-/* Answers that nobody reads any more go. Others only let go of them, so a count of one
- * stays one. */
+static void forget(struct tdg__encoded *encoded) {
+    tdg__queue_remove(&encoded->link);
+    tdg__buf_unref(encoded->member);
+    tdg__free(encoded);
+}
+
+/* Forgets answers that nobody reads any more. Other threads only release references, so a
+ * count of one stays one. */
 static void sweep(tdg__large_t *large) {
-    struct tdg__encoded **at = &large->encoded;
+    tdg__queue_t *next;
 
-    while (*at != NULL) {
-        struct tdg__encoded *encoded = *at;
+    for (tdg__queue_t *at = large->encoded.next; at != &large->encoded; at = next) {
+        struct tdg__encoded *encoded = (struct tdg__encoded *)at;
 
-        if (encoded->member == NULL ||
-            atomic_load_explicit(&encoded->member->refs, memory_order_acquire) > 1) {
-            at = &encoded->next;
-            continue;
-        }
-        *at = encoded->next;
-        tdg__buf_unref(encoded->member);
-        tdg__free(encoded);
+        next = at->next;
+        if (encoded->member != NULL &&
+            atomic_load_explicit(&encoded->member->refs, memory_order_acquire) == 1)
+            forget(encoded);
     }
 }
 
@@ -117,85 +112,68 @@ static bool take_ticket(tdg__large_t *large, tdg__large_read_t *read) {
 /* ---- Turns -------------------------------------------------------------- */
 
 static tdg__large_read_t *read_of(tdg__turn_t *turn) {
-    return (tdg__large_read_t *)(void *)((char *)turn -
-                                         offsetof(tdg__large_read_t, turn));
+    return TDG__RECORD(tdg__large_read_t, turn, turn);
 }
 
 static void enqueue(tdg__large_t *large, tdg__large_read_t *read) {
     read->until_ms = uv_now(large->loop) + WAIT_MS;
-    read->prev = large->last;
-    if (large->last != NULL)
-        large->last->next = read;
-    else
-        large->first = read;
-    large->last = read;
-    large->waiting++;
+    tdg__queue_append(&large->waiting, &read->link);
+    large->waiting_count++;
     tdg__turns_put(&large->turns, &read->turn, read->client);
 }
 
 static void dequeue(tdg__large_t *large, tdg__large_read_t *read) {
     if (read->turn.lane != 0) /* else its turn was taken */
         tdg__turns_leave(&large->turns, &read->turn);
-    if (read->prev != NULL)
-        read->prev->next = read->next;
-    else
-        large->first = read->next;
-    if (read->next != NULL)
-        read->next->prev = read->prev;
-    else
-        large->last = read->prev;
-    read->next = read->prev = NULL;
-    large->waiting--;
+    tdg__queue_remove(&read->link);
+    large->waiting_count--;
 }
 
-/* Takes those out for whom it is over. They are called afterwards, as the next ones,
- * since a call may bring others. */
-static tdg__large_read_t *take_over(tdg__large_t *large, uint64_t now_ms) {
-    tdg__large_read_t *over = NULL, **last = &over, *next;
+/* Reads leave the queue in two steps, since a call may add others: first into a list, then
+ * the calls. */
+static void move_to(tdg__large_t *large, tdg__large_read_t *read, tdg__queue_t *list) {
+    dequeue(large, read);
+    tdg__queue_append(list, &read->link);
+}
 
-    for (tdg__large_read_t *read = large->first; read != NULL; read = next) {
-        next = read->next;
-        if (now_ms < read->until_ms && !read->cancelled(read))
-            continue;
-        dequeue(large, read);
-        *last = read;
-        last = &read->next;
+/* Those whose time is over, or that were cancelled. */
+static void take_over(tdg__large_t *large, uint64_t now_ms, tdg__queue_t *list) {
+    tdg__queue_t *next;
+
+    for (tdg__queue_t *at = large->waiting.next; at != &large->waiting; at = next) {
+        tdg__large_read_t *read = (tdg__large_read_t *)at;
+
+        next = at->next;
+        if (now_ms >= read->until_ms || read->cancelled(read))
+            move_to(large, read, list);
     }
-    return over;
 }
 
-/* Takes those out whose turn it is. The first that finds no room stops those behind it,
- * but for those that share with one before. */
-static tdg__large_read_t *take_due(tdg__large_t *large) {
-    tdg__large_read_t *due = NULL, **last = &due, *next;
+/* Those whose turn it is. The first without room stops those behind it, except those that
+ * share a ticket with one before. */
+static void take_due(tdg__large_t *large, tdg__queue_t *list) {
     tdg__turn_t *turn;
+    tdg__queue_t *next;
 
     while ((turn = tdg__turns_next(&large->turns)) != NULL &&
            take_ticket(large, read_of(turn))) {
         tdg__turns_take(&large->turns);
-        dequeue(large, read_of(turn));
-        *last = read_of(turn);
-        last = &read_of(turn)->next;
+        move_to(large, read_of(turn), list);
     }
-    for (tdg__large_read_t *read = large->first; read != NULL; read = next) {
-        next = read->next;
-        if (find_ticket(large, read->uri) == NULL || !take_ticket(large, read))
-            continue;
-        dequeue(large, read);
-        *last = read;
-        last = &read->next;
+    for (tdg__queue_t *at = large->waiting.next; at != &large->waiting; at = next) {
+        tdg__large_read_t *read = (tdg__large_read_t *)at;
+
+        next = at->next;
+        if (find_ticket(large, read->uri) != NULL && take_ticket(large, read))
+            move_to(large, read, list);
     }
-    return due;
 }
 
-static void call_all(tdg__large_read_t *reads, bool busy) {
-    while (reads != NULL) {
-        tdg__large_read_t *read = reads;
+static void call_all(tdg__queue_t *reads, bool busy) {
+    tdg__large_read_t *read;
 
-        reads = read->next;
-        read->next = NULL;
+    while ((read = (tdg__large_read_t *)tdg__queue_take(reads)) != NULL)
         read->admitted(read, busy);
-    }
 }
 
 static void on_time(uv_timer_t *timer);
@@ -203,33 +181,35 @@ static void on_time(uv_timer_t *timer);
 static void look_after(tdg__large_t *large) {
     if (large->closing)
         return;
-    if (large->first == NULL && large->encoded == NULL)
+    if (large->waiting_count == 0 && tdg__queue_is_empty(&large->encoded))
         uv_timer_stop(&large->timer);
     else if (!uv_is_active((uv_handle_t *)&large->timer))
         uv_timer_start(&large->timer, on_time, LOOK_MS, LOOK_MS);
 }
 
 static void pump(tdg__large_t *large) {
-    tdg__large_read_t *due, *over;
+    tdg__queue_t due, over;
 
+    tdg__queue_init(&due);
+    tdg__queue_init(&over);
     sweep(large);
-    over = take_over(large, uv_now(large->loop));
-    due = take_due(large);
+    take_over(large, uv_now(large->loop), &over);
+    take_due(large, &due);
     look_after(large);
-    call_all(over, true);
-    call_all(due, false);
+    call_all(&over, true);
+    call_all(&due, false);
 }
 
 static void on_time(uv_timer_t *timer) {
     pump(timer->data);
 }
 
-/* One more waits: where that is one too many, another one gives way, or it does itself.
+/* One more waits. Where that exceeds the limit, another one gives way, or it does itself.
  */
 static void wait_for_turn(tdg__large_t *large, tdg__large_read_t *read) {
     tdg__large_read_t *refused = NULL;
 
-    if (large->waiting >= TDG__LARGE_WAITING) {
+    if (large->waiting_count >= TDG__LARGE_WAITING) {
         tdg__turn_t *last = tdg__turns_last_of_longest(&large->turns, read->client);
 
         refused = last != NULL ? read_of(last) : read;
@@ -245,13 +225,12 @@ static void wait_for_turn(tdg__large_t *large, tdg__large_read_t *read) {
 
 void tdg__large_admit(tdg__large_t *large, tdg__large_read_t *read) {
     read->ticket = NULL;
-    read->next = read->prev = NULL;
     if (large->budget == NULL || read->size <= TDG__HEAVY_BYTES) {
         read->admitted(read, false);
         return;
     }
     sweep(large);
-    if ((large->first == NULL || find_ticket(large, read->uri) != NULL) &&
+    if ((large->waiting_count == 0 || find_ticket(large, read->uri) != NULL) &&
         take_ticket(large, read))
         read->admitted(read, false);
     else if (large->closing)
@@ -267,7 +246,7 @@ void tdg__large_leave(tdg__large_t *large, tdg__large_read_t *read) {
     if (ticket == NULL || --ticket->reads > 0)
         return;
     destroy_ticket(large, ticket);
-    if (large->first != NULL)
+    if (large->waiting_count > 0)
         uv_timer_start(&large->timer, on_time, 0, LOOK_MS); /* not from inside a call */
 }
 
@@ -275,21 +254,29 @@ void tdg__large_leave(tdg__large_t *large, tdg__large_read_t *read) {
 
 /* In a thread. */
 static void run(tdg__heavy_job_t *job) {
-    struct tdg__encoded *encoded = (struct tdg__encoded *)job;
+    struct tdg__encoded *encoded = TDG__RECORD(struct tdg__encoded, job, job);
 
     encoded->made = tdg__content_member(encoded->bytes->data, encoded->bytes->len);
 }
 
-/* The answer counts from now on, in the place of what one of its readers has taken. */
+/* A ticket of one of the readers for which bytes are still taken; or NULL. */
+static struct tdg__ticket *ticket_of(const struct tdg__encoded *encoded) {
+    for (tdg__queue_t *at = encoded->readers.next; at != &encoded->readers;
+         at = at->next) {
+        struct tdg__ticket *ticket = ((tdg__large_read_t *)at)->ticket;
+
+        if (ticket != NULL && ticket->bytes > 0)
+            return ticket;
+    }
+    return NULL;
+}
+
+/* The answer is charged from now on, in the place of what one of its readers has taken. */
 static bool charge(tdg__large_t *large, const struct tdg__encoded *encoded) {
-    const tdg__large_read_t *read = encoded->readers;
-    struct tdg__ticket *ticket;
+    struct tdg__ticket *ticket = ticket_of(encoded);
 
     if (large->budget == NULL)
         return true;
-    while (read != NULL && (read->ticket == NULL || read->ticket->bytes == 0))
-        read = read->next;
-    ticket = read != NULL ? read->ticket : NULL;
     if (!tdg__buf_charge(encoded->member, large->budget,
                          ticket != NULL ? ticket->bytes : 0))
         return false;
@@ -298,48 +285,40 @@ static bool charge(tdg__large_t *large, const struct tdg__encoded *encoded) {
     return true;
 }
 
-static void answer_all(tdg__large_read_t *readers, tdg__buf_t *member, int status) {
-    while (readers != NULL) {
-        tdg__large_read_t *read = readers;
+/* Calls all readers; an answer that could not be made is forgotten. They are the last to
+ * need it: a call may begin another read of the same content. */
+static void answer_all(struct tdg__encoded *encoded, int status) {
+    tdg__buf_t *member = status == 0 ? tdg__buf_ref(encoded->member) : NULL;
+    tdg__queue_t readers, *link;
 
-        readers = read->next;
-        read->next = NULL;
+    tdg__queue_init(&readers);
+    while ((link = tdg__queue_take(&encoded->readers)) != NULL)
+        tdg__queue_append(&readers, link);
+    if (status < 0)
+        forget(encoded);
+    while ((link = tdg__queue_take(&readers)) != NULL) {
+        tdg__large_read_t *read = (tdg__large_read_t *)link;
+
         read->encoded(read, member, status);
     }
-}
-
-static void forget(tdg__large_t *large, struct tdg__encoded *encoded) {
-    struct tdg__encoded **at = &large->encoded;
-
-    while (*at != encoded)
-        at = &(*at)->next;
-    *at = encoded->next;
-    tdg__buf_unref(encoded->member);
-    tdg__free(encoded);
+    tdg__buf_unref(member);
 }
 
 static void done(tdg__heavy_job_t *job) {
-    struct tdg__encoded *encoded = (struct tdg__encoded *)job;
+    struct tdg__encoded *encoded = TDG__RECORD(struct tdg__encoded, job, job);
     tdg__large_t *large = encoded->large;
-    tdg__large_read_t *readers = encoded->readers;
 
     tdg__buf_unref(encoded->bytes);
     encoded->bytes = NULL;
     encoded->member = encoded->made;
     large->encoding--;
     if (encoded->member == NULL) {
-        forget(large, encoded);
-        answer_all(readers, NULL, TDG_ENOMEM);
+        answer_all(encoded, TDG_ENOMEM);
     } else if (!charge(large, encoded)) {
-        forget(large, encoded);
-        answer_all(readers, NULL, TDG_EAGAIN);
+        answer_all(encoded, TDG_EAGAIN);
     } else {
-        tdg__buf_t *member = tdg__buf_ref(encoded->member);
-
-        encoded->readers = NULL;
         look_after(large);
-        answer_all(readers, member, 0);
-        tdg__buf_unref(member);
+        answer_all(encoded, 0);
     }
     if (large->closing && large->encoding == 0)
         large->idle(large->user);
@@ -347,11 +326,10 @@ static void done(tdg__heavy_job_t *job) {
 
 static struct tdg__encoded *find_encoded(const tdg__large_t *large,
                                          const char *checksum) {
-    struct tdg__encoded *encoded = large->encoded;
-
-    while (encoded != NULL && strcmp(encoded->checksum, checksum) != 0)
-        encoded = encoded->next;
-    return encoded;
+    for (tdg__queue_t *at = large->encoded.next; at != &large->encoded; at = at->next)
+        if (strcmp(((struct tdg__encoded *)at)->checksum, checksum) == 0)
+            return (struct tdg__encoded *)at;
+    return NULL;
 }
 
 /* Begins to encode; NULL: memory is out. */
@@ -370,8 +348,8 @@ static struct tdg__encoded *encode(tdg__large_t *large, const tdg__content_t *co
     }
     strcpy(encoded->checksum, checksum);
     encoded->large = large;
-    encoded->next = large->encoded;
-    large->encoded = encoded;
+    tdg__queue_init(&encoded->readers);
+    tdg__queue_append(&large->encoded, &encoded->link);
     large->encoding++;
     encoded->job.run = run;
     encoded->job.done = done;
@@ -397,14 +375,16 @@ void tdg__large_encode(tdg__large_t *large, tdg__large_read_t *read,
         read->encoded(read, NULL, TDG_ENOMEM);
         return;
     }
-    read->next = encoded->readers;
-    encoded->readers = read;
+    tdg__queue_append(&encoded->readers, &read->link);
 }
 
 /* ---- Life --------------------------------------------------------------- */
 
 void tdg__large_init(tdg__large_t *large, uv_loop_t *loop, tdg__heavy_t *heavy) {
     *large = (tdg__large_t){.loop = loop, .heavy = heavy};
+    tdg__queue_init(&large->tickets);
+    tdg__queue_init(&large->waiting);
+    tdg__queue_init(&large->encoded);
     tdg__turns_init(&large->turns);
     uv_timer_init(loop, &large->timer);
     large->timer.data = large;
@@ -415,28 +395,26 @@ void tdg__large_bind(tdg__large_t *large, tdg__budget_t *budget) {
 }
 
 void tdg__large_close(tdg__large_t *large, void (*idle)(void *user), void *user) {
-    tdg__large_read_t *waiting = NULL, **last = &waiting;
+    tdg__queue_t refused;
 
     large->closing = true;
     large->idle = idle;
     large->user = user;
-    while (large->first != NULL) {
-        *last = large->first;
-        dequeue(large, large->first);
-        last = &(*last)->next;
-    }
+    tdg__queue_init(&refused);
+    while (large->waiting_count > 0)
+        move_to(large, (tdg__large_read_t *)large->waiting.next, &refused);
     uv_close((uv_handle_t *)&large->timer, NULL);
-    call_all(waiting, true);
+    call_all(&refused, true);
     if (large->encoding == 0)
         idle(user);
 }
 
 void tdg__large_done(tdg__large_t *large) {
     assert(large->encoding == 0);
-    while (large->encoded != NULL)
-        forget(large, large->encoded);
-    while (large->tickets != NULL)
-        destroy_ticket(large, large->tickets);
+    while (!tdg__queue_is_empty(&large->encoded))
+        forget((struct tdg__encoded *)large->encoded.next);
+    while (!tdg__queue_is_empty(&large->tickets))
+        destroy_ticket(large, (struct tdg__ticket *)large->tickets.next);
     tdg__turns_done(&large->turns);
     tdg__budget_unref(large->budget);
 }

@@ -25,6 +25,7 @@
 
 #include "base/budget.h"
 #include "base/buf.h"
+#include "base/queue.h"
 #include "source/common/heavy.h"
 #include "source/common/source.h"
 #include "source/common/turns.h"
@@ -36,13 +37,13 @@ typedef struct tdg__large_read tdg__large_read_t;
 
 /* Embedded in whoever reads. */
 struct tdg__large_read {
-    tdg__large_read_t *next, *prev; /* of those that wait, or for one content */
-    tdg__turn_t turn;               /* while it waits */
-    uint64_t client;                /* whose it is */
-    const char *uri;                /* borrowed until it has left */
-    uint64_t size;                  /* as far as known; 0: unknown */
-    struct tdg__ticket *ticket;     /* NULL: it has none, or needs none */
-    uint64_t until_ms;              /* while it waits */
+    tdg__queue_t link;          /* first; while it waits for its turn, or for an answer */
+    tdg__turn_t turn;           /* while it waits for its turn */
+    uint64_t client;            /* whose it is */
+    const char *uri;            /* borrowed until it has left */
+    uint64_t size;              /* as far as known; 0: unknown */
+    struct tdg__ticket *ticket; /* NULL: it has none, or needs none */
+    uint64_t until_ms;          /* while it waits for its turn */
 
     /* Its turn has come, or will not come: busy. */
     void (*admitted)(tdg__large_read_t *read, bool busy);
@@ -58,13 +59,13 @@ struct tdg__large {
     uv_loop_t *loop;
     tdg__heavy_t *heavy;
     tdg__budget_t *budget;       /* a reference; NULL: no limit */
-    uv_timer_t timer;            /* runs while there is something to look after */
-    struct tdg__ticket *tickets; /* of reads that are under way */
+    uv_timer_t timer;     /* runs while there is something to look after */
+    tdg__queue_t tickets; /* of reads that are under way */
     unsigned ticket_count;
-    tdg__large_read_t *first, *last; /* those that wait, as they came */
-    unsigned waiting;
-    tdg__turns_t turns;           /* of the same */
-    struct tdg__encoded *encoded; /* answers that somebody reads, or are being made */
+    tdg__queue_t waiting; /* reads, in the order of arrival */
+    unsigned waiting_count;
+    tdg__turns_t turns;   /* of the same */
+    tdg__queue_t encoded; /* answers that somebody reads, or that are being made */
     unsigned encoding;
     bool closing;
     void (*idle)(void *user); /* closing: nothing is being encoded any more */

@@ -88,7 +88,7 @@ static int on_deleted(void *user, tdg__source_t *source, const char *uri,
 /* ---- Reads -------------------------------------------------------------- */
 
 struct read_task {
-    tdg__errand_t task;
+    tdg__handover_task_t task;
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__source_t *source; /* that was asked last */
@@ -99,8 +99,7 @@ struct read_task {
 };
 
 static struct read_task *task_of(const tdg__large_read_t *large) {
-    return (struct read_task *)((char *)(uintptr_t)large -
-                                offsetof(struct read_task, large));
+    return TDG__RECORD(struct read_task, large, large);
 }
 
 static void end_read(struct read_task *read) {
@@ -204,7 +203,7 @@ static bool is_cancelled(const tdg__large_read_t *large) {
     return tdg_request_cancelled(task_of(large)->request);
 }
 
-static void run_read(tdg__errand_t *task) {
+static void run_read(tdg__handover_task_t *task) {
     struct read_task *read = (struct read_task *)task;
 
     if (task->refused)
@@ -238,7 +237,7 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
 /* ---- Completion --------------------------------------------------------- */
 
 struct complete_task {
-    tdg__errand_t task;
+    tdg__handover_task_t task;
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__listing_t *listing; /* of the source; the request keeps it */
@@ -253,7 +252,7 @@ static struct served *served_by(tdg__live_t *live, const tdg__listing_t *listing
 }
 
 /* A source that a reload has taken away suggests nothing. */
-static void run_complete(tdg__errand_t *task) {
+static void run_complete(tdg__handover_task_t *task) {
     struct complete_task *asked = (struct complete_task *)task;
     struct served *served = task->refused ? NULL : served_by(asked->live, asked->listing);
     json_t *values = json_array();
@@ -549,7 +548,7 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
     live->loop = loop;
     live->ops = *ops;
     live->user = user;
-    live->stale.max_bytes = TDG__STALE_BYTES;
+    tdg__stale_init(&live->stale);
     uv_timer_init(loop, &live->again);
     live->again.data = live;
     tdg__heavy_init(&live->heavy, loop);
@@ -569,7 +568,7 @@ void tdg__live_set_stale_size(tdg__live_t *live, size_t max_bytes) {
     live->stale.max_bytes = max_bytes;
 }
 
-void tdg__live_post(tdg__live_t *live, tdg__errand_t *task) {
+void tdg__live_post(tdg__live_t *live, tdg__handover_task_t *task) {
     tdg__handover_post(&live->handover, task);
 }
 

@@ -91,7 +91,7 @@ void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *s
                     void *arg);
 
 /* Posts to the loop, from any thread. */
-struct tdg__errand;
-void tdg__live_post(tdg__live_t *live, struct tdg__errand *task);
+struct tdg__handover_task;
+void tdg__live_post(tdg__live_t *live, struct tdg__handover_task *task);
 
 #endif

@@ -104,7 +104,7 @@ void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
 }
 
 struct watch_task {
-    tdg__errand_t task;
+    tdg__handover_task_t task;
     tdg__live_t *live;
     tdg_target_kind_t kind;
     char name[];
@@ -127,7 +127,7 @@ static void start_watch(tdg__live_t *live, const tdg_target_t *target) {
         tdg__live_begin_watch(live, watch, NULL);
 }
 
-static void run_watch(tdg__errand_t *task) {
+static void run_watch(tdg__handover_task_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     const tdg_target_t target = {wish->kind, wish->name};
 
@@ -144,7 +144,7 @@ void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
             tdg__source_unwatch(live->served[i]->source, target);
 }
 
-static void run_unwatch(tdg__errand_t *task) {
+static void run_unwatch(tdg__handover_task_t *task) {
     struct watch_task *wish = (struct watch_task *)task;
     const tdg_target_t target = {wish->kind, wish->name};
     tdg__live_t *live = wish->live;
@@ -171,7 +171,7 @@ void tdg__live_refuse_watches(tdg__live_t *live) {
 }
 
 static int post_watch(tdg__live_t *live, const tdg_target_t *target,
-                      void (*run)(tdg__errand_t *task)) {
+                      void (*run)(tdg__handover_task_t *task)) {
     struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target->name) + 1);
 
     if (wish == NULL)

@@ -40,7 +40,7 @@ struct tdg__serve {
 
     pthread_t waiter; /* waits for the server's end */
     bool has_waiter;
-    tdg__errand_t stopped;
+    tdg__handover_task_t stopped;
 };
 
 tdg_server_t *tdg__serve_server(tdg__serve_t *serve) {
@@ -80,11 +80,8 @@ static void on_live_closed(void *user) {
     close_handles(user);
 }
 
-static void run_stopped(tdg__errand_t *task) {
-    tdg__serve_t *serve =
-        (tdg__serve_t *)((char *)task - offsetof(tdg__serve_t, stopped));
-
-    tdg__live_close(serve->live);
+static void run_stopped(tdg__handover_task_t *task) {
+    tdg__live_close(TDG__RECORD(tdg__serve_t, stopped, task)->live);
 }
 
 static void *wait_for_server(void *arg) {

@@ -12,12 +12,12 @@ enum { WHY = 160 };
 /* ---- To the loop of the sources ----------------------------------------- */
 
 struct entering {
-    tdg__errand_t task;
+    tdg__handover_task_t task;
     void (*work)(void *arg, bool here);
     void *arg;
 };
 
-static void run_entering(tdg__errand_t *task) {
+static void run_entering(tdg__handover_task_t *task) {
     struct entering *entering = (struct entering *)task;
 
     entering->work(entering->arg, !task->refused);

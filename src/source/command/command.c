@@ -192,8 +192,8 @@ void tdg__command_said(tdg__command_source_t *command, tdg__command_words_t *wor
  * out; until it is gone, the next one waits. */
 
 struct run {
+    tdg__queue_t link; /* first */
     tdg__command_source_t *command;
-    struct run *next, **self;
     tdg__process_t *process; /* NULL: it waits for its turn */
     tdg__fetch_t *fetch;     /* NULL: nobody waits for it any more */
     tdg__text_t out;
@@ -201,9 +201,7 @@ struct run {
 };
 
 static void run_free(struct run *run) {
-    *run->self = run->next;
-    if (run->next != NULL)
-        run->next->self = run->self;
+    tdg__queue_remove(&run->link);
     tdg__text_done(&run->out);
     tdg__source_let_go(&run->command->source);
     tdg__free(run);
@@ -279,14 +277,13 @@ static void run_begin(struct run *run) {
     }
 }
 
-/* The one that waits for the longest; they are in the order of the last first. */
+/* The one that waits for the longest; or NULL. */
 static struct run *next_waiting(const tdg__command_source_t *command) {
-    struct run *found = NULL;
+    tdg__queue_t *at = command->runs.next;
 
-    for (struct run *run = command->runs; run != NULL; run = run->next)
-        if (run->process == NULL)
-            found = run;
-    return found;
+    while (at != &command->runs && ((struct run *)at)->process != NULL)
+        at = at->next;
+    return at != &command->runs ? (struct run *)at : NULL;
 }
 
 static void start_waiting(tdg__command_source_t *command) {
@@ -307,11 +304,7 @@ static void run_start(tdg__command_source_t *command, tdg__fetch_t *fetch) {
     run->command = command;
     run->fetch = fetch;
     tdg__text_init(&run->out, (size_t)command->source.entry.max_size);
-    run->next = command->runs;
-    run->self = &command->runs;
-    if (run->next != NULL)
-        run->next->self = &run->next;
-    command->runs = run;
+    tdg__queue_append(&command->runs, &run->link);
     tdg__source_hold(&command->source);
     fetch->state = run;
     start_waiting(command);
@@ -338,7 +331,11 @@ static void on_turn(uv_timer_t *timer) {
 }
 
 static int open_(tdg__source_t *source) {
-    tdg__source_open_timer(source, &((tdg__command_source_t *)source)->timer);
+    tdg__command_source_t *command = (tdg__command_source_t *)source;
+
+    tdg__source_open_timer(source, &command->timer);
+    tdg__queue_init(&command->runs);
+    tdg__queue_init(&command->daemons);
     return 0;
 }
 
@@ -384,9 +381,9 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
 static void close_(tdg__source_t *source) {
     tdg__command_source_t *command = (tdg__command_source_t *)source;
 
-    for (struct run *run = command->runs; run != NULL; run = run->next)
-        if (run->process != NULL)
-            tdg__process_stop(run->process);
+    for (tdg__queue_t *at = command->runs.next; at != &command->runs; at = at->next)
+        if (((struct run *)at)->process != NULL)
+            tdg__process_stop(((struct run *)at)->process);
     tdg__daemons_close(command);
     tdg__source_close_handle((uv_handle_t *)&command->timer);
 }

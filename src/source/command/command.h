@@ -5,6 +5,7 @@
 #ifndef TDG_SOURCE_COMMAND_H
 #define TDG_SOURCE_COMMAND_H
 
+#include "base/queue.h"
 #include "net/process.h"
 #include "source/common/source.h"
 
@@ -18,12 +19,12 @@ typedef struct tdg__command_source {
     char *cwd;
     json_t *env;
 
-    struct run *runs;            /* command.c's */
-    struct tdg__daemon *daemons; /* command_daemon.c's */
-    int64_t running;             /* programs, also those that were told to end */
-    uv_timer_t timer;            /* the next turn of the interval */
-    uint64_t said_ms;            /* when a line of standard error was last logged */
-    unsigned unsaid;             /* lines since then */
+    tdg__queue_t runs;    /* command.c's */
+    tdg__queue_t daemons; /* command_daemon.c's */
+    int64_t running;      /* programs, also those that were told to end */
+    uv_timer_t timer;     /* the next turn of the interval */
+    uint64_t said_ms;     /* when a line of standard error was last logged */
+    unsigned unsaid;      /* lines since then */
 } tdg__command_source_t;
 
 enum { TDG__COMMAND_INTERVAL, TDG__COMMAND_LINES, TDG__COMMAND_NUL };

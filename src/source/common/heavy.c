@@ -20,26 +20,25 @@ static void after(uv_work_t *work, int status) {
 }
 
 static void start(tdg__heavy_t *heavy) {
-    while (heavy->first != NULL && heavy->running < TDG__HEAVY_AT_ONCE) {
-        tdg__heavy_job_t *job = heavy->first;
+    tdg__queue_t *link;
 
-        heavy->first = job->next;
-        if (heavy->first == NULL)
-            heavy->last = &heavy->first;
+    while (heavy->running < TDG__HEAVY_AT_ONCE &&
+           (link = tdg__queue_take(&heavy->waiting)) != NULL) {
+        tdg__heavy_job_t *job = TDG__RECORD(tdg__heavy_job_t, link, link);
+
         heavy->running++;
         (void)uv_queue_work(heavy->loop, &job->work, run, after);
     }
 }
 
 void tdg__heavy_init(tdg__heavy_t *heavy, uv_loop_t *loop) {
-    *heavy = (tdg__heavy_t){.loop = loop, .last = &heavy->first};
+    *heavy = (tdg__heavy_t){.loop = loop};
+    tdg__queue_init(&heavy->waiting);
 }
 
 void tdg__heavy_do(tdg__heavy_t *heavy, tdg__heavy_job_t *job) {
     job->work.data = job;
     job->heavy = heavy;
-    job->next = NULL;
-    *heavy->last = job;
-    heavy->last = &job->next;
+    tdg__queue_append(&heavy->waiting, &job->link);
     start(heavy);
 }

@@ -10,6 +10,8 @@
 
 #include <uv.h>
 
+#include "base/queue.h"
+
 enum {
     TDG__HEAVY_BYTES = 64 * 1024, /* what has fewer is done at once */
     TDG__HEAVY_AT_ONCE = 2,
@@ -24,12 +26,12 @@ struct tdg__heavy_job {
     void (*done)(tdg__heavy_job_t *job); /* on the loop; may free the job */
     uv_work_t work;
     tdg__heavy_t *heavy;
-    tdg__heavy_job_t *next;
+    tdg__queue_t link;
 };
 
 struct tdg__heavy {
     uv_loop_t *loop;
-    tdg__heavy_job_t *first, **last; /* those that wait */
+    tdg__queue_t waiting; /* jobs */
     unsigned running;
 };
 

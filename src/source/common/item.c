@@ -64,30 +64,16 @@ tdg__item_t *tdg__items_next(const tdg__source_t *source, uint32_t *at) {
 
 /* ---- What is kept ------------------------------------------------------- */
 
-static void cache_add(tdg__stale_t *stale, tdg__item_t *item) {
-    item->older = stale->newest;
-    item->newer = NULL;
-    *(stale->newest != NULL ? &stale->newest->newer : &stale->oldest) = item;
-    stale->newest = item;
-    stale->bytes += item->kept.len;
-    stale->count++;
-}
-
-static void cache_remove(tdg__stale_t *stale, tdg__item_t *item) {
-    *(item->older != NULL ? &item->older->newer : &stale->oldest) = item->newer;
-    *(item->newer != NULL ? &item->newer->older : &stale->newest) = item->older;
-    item->older = item->newer = NULL;
-    stale->bytes -= item->kept.len;
-    stale->count--;
-}
-
 void tdg__item_forget_kept(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
 
     if (item->kept.data == NULL)
         return;
-    if (!tdg__source_is_pushed(item->source))
-        cache_remove(items->stale, item);
+    if (tdg__queue_has(&item->cached)) {
+        tdg__queue_remove(&item->cached);
+        items->stale->bytes -= item->kept.len;
+        items->stale->count--;
+    }
     items->kept_bytes -= item->kept.len;
     items->kept_count--;
     tdg__kept_done(&item->kept);
@@ -194,7 +180,7 @@ void tdg__kept_done(struct kept *kept) {
 /* What only the cache has goes with its content. */
 static void make_room(tdg__stale_t *stale) {
     while (stale->bytes > stale->max_bytes || stale->count > TDG__STALE_COUNT) {
-        tdg__item_t *item = stale->oldest;
+        tdg__item_t *item = TDG__RECORD(tdg__item_t, cached, stale->items.next);
 
         tdg__item_forget_kept(item);
         if (!item->remembered)
@@ -212,7 +198,9 @@ void tdg__item_take_kept(tdg__item_t *item, struct kept *kept) {
     items->kept_count++;
     if (tdg__source_is_pushed(item->source)) /* nobody else has it */
         return;
-    cache_add(items->stale, item);
+    tdg__queue_append(&items->stale->items, &item->cached);
+    items->stale->bytes += item->kept.len;
+    items->stale->count++;
     make_room(items->stale);
 }
 
@@ -229,7 +217,7 @@ int tdg__items_create(tdg__source_t *source) {
         return rv;
     }
     tdg__turns_init(&items->turns);
-    items->own_stale.max_bytes = TDG__STALE_BYTES;
+    tdg__stale_init(&items->own_stale);
     items->stale = &items->own_stale;
     source->items = items;
     return 0;

@@ -98,10 +98,6 @@ static bool has_room(const tdg__source_t *source) {
     return source->items->fetching < (most != 0 && most < PARALLEL ? most : PARALLEL);
 }
 
-static tdg__item_t *item_of(tdg__turn_t *turn) {
-    return (tdg__item_t *)(void *)((char *)turn - offsetof(tdg__item_t, turn));
-}
-
 /* A fetch may end inside its start, so this is a loop and never nests. */
 void tdg__items_pump(tdg__source_t *source) {
     struct tdg__items *items = source->items;
@@ -110,7 +106,8 @@ void tdg__items_pump(tdg__source_t *source) {
         return;
     items->pumping = true;
     while (items->queued > 0 && has_room(source) && !source->closing) {
-        tdg__item_t *item = item_of(tdg__turns_take(&items->turns));
+        tdg__item_t *item =
+            TDG__RECORD(tdg__item_t, turn, tdg__turns_take(&items->turns));
 
         items->queued--;
         start_if_wanted(item);

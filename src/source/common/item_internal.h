@@ -99,7 +99,7 @@ struct tdg__item {
     struct reader *readers, *next_readers; /* of this fetch, of the next */
     tdg__turn_t turn;                      /* while QUEUED */
     tdg__link_t by_use;
-    tdg__item_t *older, *newer;  /* in the cache, while something is kept */
+    tdg__queue_t cached;         /* while something is kept, and was not pushed */
     tdg__variables_t *variables; /* during a fetch, where the source has a template */
 };
 

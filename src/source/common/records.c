@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/queue.h"
 
 int tdg__records_init(tdg__records_t *records, size_t record_size, tdg__record_due_fn due,
                       void *user) {
@@ -100,13 +101,12 @@ static int64_t now_ms(const tdg__records_t *records) {
 static void set_timer(tdg__records_t *records);
 
 static void on_time(uv_timer_t *timer) {
-    tdg__records_t *records = (void *)((char *)timer - offsetof(tdg__records_t, timer));
+    tdg__records_t *records = TDG__RECORD(tdg__records_t, timer, timer);
     tdg__timer_t *due;
 
     while (!uv_is_closing((uv_handle_t *)timer) &&
            (due = tdg__heap_pop(&records->timers, now_ms(records))) != NULL)
-        records->due((void *)((char *)due - offsetof(tdg__record_t, timer)),
-                     records->user);
+        records->due(TDG__RECORD(tdg__record_t, timer, due), records->user);
     set_timer(records);
 }
 

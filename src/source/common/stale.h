@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "base/queue.h"
+
 enum {
     TDG__STALE_BYTES = 16 * 1024 * 1024, /* where nobody says otherwise */
     TDG__STALE_COUNT = 10000,            /* contents */
@@ -18,7 +20,12 @@ enum {
 typedef struct tdg__stale {
     size_t max_bytes;
     size_t bytes, count;
-    struct tdg__item *oldest, *newest;
+    tdg__queue_t items; /* the oldest first */
 } tdg__stale_t;
+
+static inline void tdg__stale_init(tdg__stale_t *stale) {
+    *stale = (tdg__stale_t){.max_bytes = TDG__STALE_BYTES};
+    tdg__queue_init(&stale->items);
+}
 
 #endif

@@ -43,6 +43,7 @@ static tdg__lane_t *find_or_add(tdg__turns_t *turns, uint64_t client) {
         return lane_at(turns, OWN);
     lane->id = id;
     lane->client = client;
+    tdg__queue_init(&lane->waiting);
     tdg__map_insert(&turns->by_client, hash_of(client), id);
     tdg__list_append(&turns->ring, &turns->lanes, RING, id);
     return lane;
@@ -61,6 +62,7 @@ static void remove_if_empty(tdg__turns_t *turns, tdg__lane_t *lane) {
 
 void tdg__turns_init(tdg__turns_t *turns) {
     *turns = (tdg__turns_t){.own.id = OWN};
+    tdg__queue_init(&turns->own.waiting);
     tdg__pool_init(&turns->lanes, sizeof(tdg__lane_t));
     tdg__map_init(&turns->by_client);
 }
@@ -75,27 +77,16 @@ void tdg__turns_done(tdg__turns_t *turns) {
 void tdg__turns_put(tdg__turns_t *turns, tdg__turn_t *turn, uint64_t client) {
     tdg__lane_t *lane = find_or_add(turns, client);
 
-    *turn = (tdg__turn_t){.prev = lane->last, .lane = lane->id};
-    if (lane->last != NULL)
-        lane->last->next = turn;
-    else
-        lane->first = turn;
-    lane->last = turn;
+    *turn = (tdg__turn_t){.lane = lane->id};
+    tdg__queue_append(&lane->waiting, &turn->link);
     lane->count++;
 }
 
 void tdg__turns_leave(tdg__turns_t *turns, tdg__turn_t *turn) {
     tdg__lane_t *lane = lane_at(turns, turn->lane);
 
-    if (turn->prev != NULL)
-        turn->prev->next = turn->next;
-    else
-        lane->first = turn->next;
-    if (turn->next != NULL)
-        turn->next->prev = turn->prev;
-    else
-        lane->last = turn->prev;
-    *turn = (tdg__turn_t){0};
+    tdg__queue_remove(&turn->link);
+    turn->lane = 0;
     lane->count--;
     remove_if_empty(turns, lane);
 }
@@ -120,15 +111,18 @@ static tdg__lane_t *next_lane(const tdg__turns_t *turns) {
 }
 
 tdg__turn_t *tdg__turns_next(const tdg__turns_t *turns) {
-    return next_lane(turns)->first;
+    const tdg__lane_t *lane = next_lane(turns);
+
+    return lane->count > 0 ? (tdg__turn_t *)lane->waiting.next : NULL;
 }
 
 tdg__turn_t *tdg__turns_take(tdg__turns_t *turns) {
-    tdg__lane_t *lane = next_lane(turns);
-    tdg__turn_t *turn = lane->first;
+    tdg__turn_t *turn = tdg__turns_next(turns);
+    tdg__lane_t *lane;
 
     if (turn == NULL)
         return NULL;
+    lane = lane_at(turns, turn->lane);
     turns->own_was_last = lane->id == OWN;
     if (lane->id != OWN) {
         tdg__list_remove(&turns->ring, &turns->lanes, RING, lane->id);
@@ -144,5 +138,7 @@ tdg__turn_t *tdg__turns_last_of_longest(const tdg__turns_t *turns, uint64_t clie
     for (uint32_t id = turns->ring.first; id != 0; id = lane_at(turns, id)->ring.next)
         if (lane_at(turns, id)->count > longest->count)
             longest = lane_at(turns, id);
-    return (mine != NULL ? mine->count : 0) < longest->count ? longest->last : NULL;
+    return (mine != NULL ? mine->count : 0) < longest->count
+               ? (tdg__turn_t *)longest->waiting.prev
+               : NULL;
 }

@@ -12,22 +12,22 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/pool.h"
+#include "base/queue.h"
 
 /* Not of any client: a look on behalf of those who watch. */
 enum { TDG__NO_CLIENT = 0 };
 
 /* Embedded in what waits, which stays where it is meanwhile. */
-typedef struct tdg__turn tdg__turn_t;
-struct tdg__turn {
-    tdg__turn_t *next, *prev;
-    uint32_t lane; /* 0: it does not wait */
-};
+typedef struct tdg__turn {
+    tdg__queue_t link; /* first */
+    uint32_t lane;     /* 0: it does not wait */
+} tdg__turn_t;
 
 typedef struct tdg__lane {
     uint32_t id;
     unsigned count;
     uint64_t client;
-    tdg__turn_t *first, *last;
+    tdg__queue_t waiting; /* turns */
     tdg__link_t ring;
 } tdg__lane_t;
 

@@ -371,6 +371,7 @@ static int open_(tdg__source_t *source) {
     files->idle.data = files;
     tdg__source_hold(source);
     files->notify_fd = -1;
+    tdg__queue_init(&files->readings);
     rv = tdg__files_saves_open(files);
     if (rv < 0)
         return rv;

@@ -21,6 +21,7 @@
 #ifndef TDG_SOURCE_FILES_H
 #define TDG_SOURCE_FILES_H
 
+#include "base/queue.h"
 #include "source/common/records.h"
 #include "source/common/source.h"
 #include "source/files/files_tree.h"
@@ -105,7 +106,7 @@ typedef struct tdg__files {
     ino_t root_ino;
 
     /* files_fetch.c */
-    struct tdg__files_reading *readings; /* those that somebody waits for */
+    tdg__queue_t readings; /* those that somebody waits for */
 } tdg__files_t;
 
 /* ---- files.c ------------------------------------------------------------ */

@@ -20,8 +20,8 @@ enum { FIRST_ROOM = 16 * 1024, SPARE = 512 };
 #define NS INT64_C(1000000000)
 
 struct tdg__files_reading {
+    tdg__queue_t link; /* first; among those that somebody waits for */
     uv_work_t work;
-    struct tdg__files_reading *next, **at; /* among those that somebody waits for */
     tdg__files_t *files;
     tdg__fetch_t *fetch; /* NULL: answered already */
     int fd;              /* -1: not open yet */
@@ -127,28 +127,19 @@ static void read_some(uv_work_t *work) {
 /* ---- In the loop -------------------------------------------------------- */
 
 void tdg__files_disturb(tdg__files_t *files, const char *path) {
-    for (struct tdg__files_reading *r = files->readings; r != NULL; r = r->next)
+    for (tdg__queue_t *at = files->readings.next; at != &files->readings; at = at->next) {
+        struct tdg__files_reading *r = (struct tdg__files_reading *)at;
+
         if (strcmp(r->path, path) == 0)
             r->disturbed = true;
-}
-
-static void link_in(struct tdg__files_reading *r) {
-    tdg__files_t *files = r->files;
-
-    r->next = files->readings;
-    r->at = &files->readings;
-    if (r->next != NULL)
-        r->next->at = &r->next;
-    files->readings = r;
+    }
 }
 
 /* Nobody waits for it any more. */
-static tdg__fetch_t *unlink_(struct tdg__files_reading *r) {
+static tdg__fetch_t *detach(struct tdg__files_reading *r) {
     tdg__fetch_t *fetch = r->fetch;
 
-    *r->at = r->next;
-    if (r->next != NULL)
-        r->next->at = r->at;
+    tdg__queue_remove(&r->link);
     r->fetch = NULL;
     fetch->state = NULL;
     return fetch;
@@ -282,7 +273,7 @@ static void after_read(uv_work_t *work, int status) {
     if (r->fetch != NULL)
         tdg__files_take_events(r->files);
     if (r->fetch != NULL) {
-        tdg__fetch_t *fetch = unlink_(r);
+        tdg__fetch_t *fetch = detach(r);
 
         if (status != 0)
             tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
@@ -338,7 +329,7 @@ void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     r->work.data = r;
     r->disturbed = tdg__files_is_written(files, path);
     fetch->state = r;
-    link_in(r);
+    tdg__queue_append(&files->readings, &r->link);
     tdg__source_hold(source);
     start(r);
 }
@@ -350,6 +341,6 @@ void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     if (r == NULL)
         return;
     (void)uv_cancel((uv_req_t *)&r->work);
-    (void)unlink_(r); /* its end is not waited for */
+    (void)detach(r); /* its end is not waited for */
     tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
 }

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/queue.h"
 #include "source/common/path_watch.h"
 #include "source/common/source.h"
 #include "source/sqlite/sqlite_db.h"
@@ -27,7 +28,7 @@ struct sqlite {
     int64_t every_ms, max_rows;
 
     tdg__sqlite_db_t *db;         /* the job's, while one runs */
-    struct request *first, *last; /* that wait for their turn */
+    tdg__queue_t waiting; /* requests */
     struct request *running;
     uv_work_t work;
     tdg__sqlite_result_t result;
@@ -45,7 +46,7 @@ struct sqlite {
 
 /* A fetch that waits, or runs. */
 struct request {
-    struct request *next;
+    tdg__queue_t link;   /* while it waits */
     tdg__fetch_t *fetch; /* NULL: cancelled */
     char uri[];
 };
@@ -241,26 +242,24 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
         tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
         return;
     }
-    request->next = NULL;
-    request->fetch = fetch;
+    *request = (struct request){.fetch = fetch};
     strcpy(request->uri, fetch->uri);
     fetch->state = request;
-    if (sqlite->last != NULL)
-        sqlite->last->next = request;
-    else
-        sqlite->first = request;
-    sqlite->last = request;
+    tdg__queue_append(&sqlite->waiting, &request->link);
     pump(sqlite);
 }
 
-/* Its place in the queue stays: a request without a fetch is passed over. */
 static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct sqlite *sqlite = (struct sqlite *)source;
     struct request *request = fetch->state;
 
-    request->fetch = NULL;
-    if (request == sqlite->running)
+    if (request == sqlite->running) {
+        request->fetch = NULL;
         tdg__sqlite_db_stop(sqlite->db, true);
+    } else {
+        tdg__queue_remove(&request->link);
+        tdg__free(request);
+    }
     tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
 }
 
@@ -343,21 +342,15 @@ static void worked(uv_work_t *request, int status) {
 }
 
 /* What is to be done next. */
-static int next_job(struct sqlite *sqlite) {
-    while (sqlite->first != NULL && sqlite->first->fetch == NULL) {
-        struct request *request = sqlite->first;
+static int next_job(const struct sqlite *sqlite) {
+    bool none_waits = tdg__queue_is_empty(&sqlite->waiting);
 
-        sqlite->first = request->next;
-        if (sqlite->first == NULL)
-            sqlite->last = NULL;
-        tdg__free(request);
-    }
     /* In turn: where somebody writes without a pause, there is always something to look
      * at. */
-    bool is_turn = sqlite->first == NULL || sqlite->last_job != VERSION;
-    if (is_turn && sqlite->look_wanted && sqlite->watch != NULL)
+    if ((none_waits || sqlite->last_job != VERSION) && sqlite->look_wanted &&
+        sqlite->watch != NULL)
         return VERSION;
-    if (sqlite->first != NULL)
+    if (!none_waits)
         return QUERY;
     if (sqlite->watch == NULL && tdg__sqlite_db_is_open(sqlite->db))
         return CLOSE;
@@ -373,12 +366,8 @@ static void pump(struct sqlite *sqlite) {
     sqlite->last_job = sqlite->job;
     if (sqlite->job == VERSION)
         sqlite->look_wanted = false;
-    if (sqlite->job == QUERY) {
-        sqlite->running = sqlite->first;
-        sqlite->first = sqlite->first->next;
-        if (sqlite->first == NULL)
-            sqlite->last = NULL;
-    }
+    if (sqlite->job == QUERY)
+        sqlite->running = (struct request *)tdg__queue_take(&sqlite->waiting);
     sqlite->work.data = sqlite;
     tdg__source_hold(&sqlite->source);
     (void)uv_queue_work(sqlite->source.host.loop, &sqlite->work, work, worked);
@@ -390,6 +379,7 @@ static int open_(tdg__source_t *source) {
     struct sqlite *sqlite = (struct sqlite *)source;
 
     tdg__source_open_timer(source, &sqlite->timer);
+    tdg__queue_init(&sqlite->waiting);
     sqlite->db = tdg__sqlite_db_create(
         &(tdg__sqlite_opts_t){.path = sqlite->path,
                               .query = sqlite->query,

@@ -211,12 +211,13 @@ static void refuse_calls(const struct scene *scene, int count) {
         assert_int_equal(send_head_beside(NULL, scene, "/hooks/x", WRONG), 401);
 }
 
-static size_t errands_on_their_way(const struct scene *scene) {
+static size_t tasks_under_way(const struct scene *scene) {
     tdg__handover_t *handover = &scene->live->handover;
     size_t count = 0;
 
     pthread_mutex_lock(&handover->lock);
-    for (const tdg__errand_t *task = handover->first; task != NULL; task = task->next)
+    for (const tdg__queue_t *at = handover->tasks.next; at != &handover->tasks;
+         at = at->next)
         count++;
     pthread_mutex_unlock(&handover->lock);
     return count;
@@ -231,12 +232,12 @@ static void refused_calls_do_not_pile_up_before_a_loop_that_is_held_up(void **st
     scene_step(&scene);
     refuse_calls(&scene, 20);
     assert_int_equal(send_head_beside(NULL, &scene, "/hooks/y", WRONG), 401);
-    assert_int_equal(errands_on_their_way(&scene), 2); /* one per endpoint */
-    SCENE_UNTIL(&scene, errands_on_their_way(&scene) == 0);
+    assert_int_equal(tasks_under_way(&scene), 2); /* one per endpoint */
+    SCENE_UNTIL(&scene, tasks_under_way(&scene) == 0);
     assert_non_null(strstr(scene.log, "20 calls with a wrong or missing"));
     assert_non_null(strstr(scene.log, "1 call with a wrong or missing"));
     refuse_calls(&scene, 1);
-    assert_int_equal(errands_on_their_way(&scene), 1); /* which the end overtakes */
+    assert_int_equal(tasks_under_way(&scene), 1); /* which the end overtakes */
     scene_close(&scene);
 }
 
