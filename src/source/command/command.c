@@ -18,58 +18,37 @@ static const char *const modes[] = {"interval", "lines", "nul", NULL};
 #define AT(field) offsetof(tdg__command_source_t, field)
 
 static const tdg__option_t options[] = {
-    {.name = "command",
-     .type = TDG__OPTION_STRINGS,
-     .offset = AT(argv),
-     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
-     .example = "[df, -h, /]",
-     .help = "The program and its arguments, one text each; no shell interprets them. "
-             "{name} in an argument is the variable of that name of the `uri`."},
-    {.name = "shell",
-     .type = TDG__OPTION_BOOL,
-     .offset = AT(shell),
-     .fallback = "false",
-     .help = "Runs the text of `command` by /bin/sh -c. Variables of the `uri` are in "
-             "the environment as TIDINGS_name; quote them."},
-    {.name = "mode",
-     .type = TDG__OPTION_CHOICE,
-     .offset = AT(mode),
-     .fallback = "interval",
-     .choices = modes,
-     .help = "`interval`: the program runs at an interval, and its whole output is the "
-             "content. `lines`: it keeps running while somebody is subscribed, and its "
-             "last line is the content. `nul`: the same with NUL bytes instead of line "
-             "ends."},
-    {.name = "every",
-     .type = TDG__OPTION_DURATION,
-     .offset = AT(every_ms),
-     .fallback = "1m",
-     .min = 10,
-     .max = (int64_t)7 * 24 * 3600 * 1000,
-     .example = "30s",
-     .help = "How often the program runs while somebody is subscribed; it varies by 10 "
-             "%. A read runs it at once. With `mode: interval` only."},
-    {.name = "max-programs",
-     .type = TDG__OPTION_NUMBER,
-     .offset = AT(max_programs),
-     .fallback = "16",
-     .min = 1,
-     .max = 1000,
-     .help = "How many programs of this entry run at the same time. With `lines` and "
-             "`nul`, a subscription or read that needs one more is refused; with "
-             "`interval`, it waits, and at most 16 run."},
-    {.name = "cwd",
-     .type = TDG__OPTION_PATH,
-     .offset = AT(cwd),
-     .fallback = ".",
-     .help = "The working directory of the program."},
-    {.name = "env",
-     .type = TDG__OPTION_MAP,
-     .offset = AT(env),
-     .flags = TDG__OPTION_SECRET,
-     .example = "{LC_ALL: C}",
-     .help = "Additional environment variables. Pass secrets here: every user of the "
-             "machine can see arguments."},
+    TDG__OPTION(STRINGS, argv, "command", .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
+                .example = "[df, -h, /]",
+                .help =
+                    "The program and its arguments, one text each; no shell interprets "
+                    "them. {name} in an argument is the variable of that name of the "
+                    "`uri`."),
+    TDG__OPTION(
+        BOOL, shell, "shell", .fallback = "false",
+        .help = "Runs the text of `command` by /bin/sh -c. Variables of the `uri` are in "
+                "the environment as TIDINGS_name; quote them."),
+    TDG__OPTION(CHOICE, mode, "mode", .fallback = "interval", .choices = modes,
+                .help =
+                    "`interval`: the program runs at an interval, and its whole output "
+                    "is the content. `lines`: it keeps running while somebody is "
+                    "subscribed, and its last line is the content. `nul`: the same "
+                    "with NUL bytes instead of line ends."),
+    TDG__OPTION(DURATION, every_ms, "every", .fallback = "1m", .min = 10,
+                .max = (int64_t)7 * 24 * 3600 * 1000, .example = "30s",
+                .help = "How often the program runs while somebody is subscribed; it "
+                        "varies by 10 %. A read runs it at once. With `mode: interval` "
+                        "only."),
+    TDG__OPTION(
+        NUMBER, max_programs, "max-programs", .fallback = "16", .min = 1, .max = 1000,
+        .help = "How many programs of this entry run at the same time. With "
+                "`lines` and `nul`, a subscription or read that needs one more is "
+                "refused; with `interval`, it waits, and at most 16 run."),
+    TDG__OPTION(PATH, cwd, "cwd", .fallback = ".",
+                .help = "The working directory of the program."),
+    TDG__OPTION(MAP, env, "env", .flags = TDG__OPTION_SECRET, .example = "{LC_ALL: C}",
+                .help = "Additional environment variables. Pass secrets here: every user "
+                        "of the machine can see arguments."),
     {.name = NULL},
 };
 
@@ -295,18 +274,15 @@ static void start_waiting(tdg__command_source_t *command) {
 }
 
 static void run_start(tdg__command_source_t *command, tdg__fetch_t *fetch) {
-    struct run *run = tdg__calloc(1, sizeof(*run));
+    struct run *run = tdg__fetch_begin(fetch, sizeof(*run));
 
-    if (run == NULL) {
-        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+    if (run == NULL)
         return;
-    }
     run->command = command;
     run->fetch = fetch;
     tdg__text_init(&run->out, (size_t)command->source.entry.max_size);
     tdg__queue_append(&command->runs, &run->link);
     tdg__source_hold(&command->source);
-    fetch->state = run;
     start_waiting(command);
 }
 
@@ -390,8 +366,7 @@ static void close_(tdg__source_t *source) {
 
 const tdg__source_kind_t tdg__source_command = {
     .name = "command",
-    .help = "The output of a program that runs at an interval, or keeps running and "
-            "prints lines.",
+    .help = "The output of a program: run now and then, or kept running for its lines.",
     .options = options,
     .uri_example = "host://disk",
     .size = sizeof(tdg__command_source_t),

@@ -202,13 +202,9 @@ int tdg__command_env(const tdg__command_source_t *command, const char *uri, char
     if (env.list == NULL)
         return TDG_ENOMEM;
     for (; env.count < count && rv == 0; env.count++) {
-        size_t size = strlen(environ[env.count]) + 1;
-
-        env.list[env.count] = tdg__malloc(size);
+        env.list[env.count] = tdg__strdup(environ[env.count]);
         if (env.list[env.count] == NULL)
             rv = TDG_ENOMEM;
-        else
-            memcpy(env.list[env.count], environ[env.count], size);
     }
     json_object_foreach(command->env, name, value) {
         if (rv == 0)

@@ -481,6 +481,16 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
     tdg__source_let_go(source);
 }
 
+void *tdg__fetch_begin(tdg__fetch_t *fetch, size_t size) {
+    void *state = tdg__calloc(1, size);
+
+    if (state == NULL)
+        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+    else
+        fetch->state = state;
+    return state;
+}
+
 void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...) {
     char text[512];
     va_list args;

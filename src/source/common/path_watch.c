@@ -38,8 +38,7 @@ struct found {
 
 struct tdg__path_watch {
     const tdg__path_watch_ops_t *ops;
-    void *user;
-    uv_loop_t *loop;
+    tdg__source_t *source;
     char paths[FILES][PATH_MAX]; /* "": none */
     char folder[PATH_MAX];
     int fd; /* inotify; -1: none */
@@ -102,7 +101,7 @@ static void on_closed(uv_handle_t *handle) {
 
     if (--watch->handles > 0)
         return;
-    watch->ops->closed(watch->user);
+    tdg__source_let_go(watch->source);
     tdg__free(watch);
 }
 
@@ -117,6 +116,19 @@ static void close_all(tdg__path_watch_t *watch) {
 
 static void on_timer(uv_timer_t *timer) {
     look(timer->data);
+}
+
+static void arm(tdg__path_watch_t *watch) {
+    tdg__source_t *source = watch->source;
+
+    watch->armed = true;
+    if (watch->error != 0 && !source->said_inotify) {
+        source->said_inotify = true;
+        tdg__source_log(source, TDG_LOG_WARNING, "inotify does not work here: %s; %s",
+                        strerror(watch->error), watch->ops->instead);
+    }
+    if (watch->ops->armed != NULL)
+        watch->ops->armed(source);
 }
 
 static void worked(uv_work_t *request, int status) {
@@ -146,11 +158,9 @@ static void worked(uv_work_t *request, int status) {
     if (watch->again)
         look(watch);
     if (differs || !watch->armed)
-        watch->ops->changed(watch->user);
-    if (!watch->armed && !watch->stopping) {
-        watch->armed = true;
-        watch->ops->armed(watch->user, watch->error);
-    }
+        watch->ops->changed(watch->source);
+    if (!watch->armed && !watch->stopping)
+        arm(watch);
 }
 
 static void look(tdg__path_watch_t *watch) {
@@ -158,7 +168,8 @@ static void look(tdg__path_watch_t *watch) {
     if (watch->working)
         return;
     watch->work.data = watch;
-    watch->working = uv_queue_work(watch->loop, &watch->work, work, worked) == 0;
+    watch->working =
+        uv_queue_work(watch->source->host.loop, &watch->work, work, worked) == 0;
 }
 
 /* ---- Events ------------------------------------------------------------- */
@@ -208,7 +219,7 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     if (noticed.structure)
         look(watch);
     if (noticed.change)
-        watch->ops->changed(watch->user);
+        watch->ops->changed(watch->source);
 }
 
 /* ---- Life --------------------------------------------------------------- */
@@ -228,7 +239,7 @@ static int set_paths(tdg__path_watch_t *watch, const char *path,
 }
 
 static void open_inotify(tdg__path_watch_t *watch) {
-    int fd = tdg__inotify_open(watch->loop, &watch->poll, on_readable);
+    int fd = tdg__inotify_open(watch->source->host.loop, &watch->poll, on_readable);
 
     watch->fd = fd < 0 ? -1 : fd;
     if (fd < 0) {
@@ -239,24 +250,23 @@ static void open_inotify(tdg__path_watch_t *watch) {
     watch->handles++;
 }
 
-int tdg__path_watch_start(uv_loop_t *loop, const char *path, const char *const *also,
-                          const tdg__path_watch_ops_t *ops, void *user,
+int tdg__path_watch_start(tdg__source_t *source, const char *path,
+                          const char *const *also, const tdg__path_watch_ops_t *ops,
                           tdg__path_watch_t **ret) {
     tdg__path_watch_t *watch = tdg__calloc(1, sizeof(*watch));
-    int rv;
-
     if (watch == NULL)
         return TDG_ENOMEM;
-    rv = set_paths(watch, path, also);
+
+    int rv = set_paths(watch, path, also);
     if (rv < 0) {
         tdg__free(watch);
         return rv;
     }
     watch->ops = ops;
-    watch->user = user;
-    watch->loop = loop;
+    watch->source = source;
+    tdg__source_hold(source);
     watch->now.file_wd = watch->now.folder_wd = -1;
-    uv_timer_init(loop, &watch->timer);
+    uv_timer_init(source->host.loop, &watch->timer);
     watch->timer.data = watch;
     watch->handles = 1;
     open_inotify(watch);

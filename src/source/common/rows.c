@@ -251,3 +251,18 @@ int tdg__rows_end(tdg__rows_t *rows) {
         tdg__text_put(&rows->text, "]");
     return error_of(rows);
 }
+
+void tdg__rows_explain(const tdg__rows_t *rows, char *out, size_t size) {
+    if (rows->error == TDG_EINVAL)
+        snprintf(out, size, "two columns are called %s; give them names with AS",
+                 rows->twice);
+    else if (rows->error == TDG_ETOOLARGE && rows->text.error != 0)
+        snprintf(out, size, "the rows are larger than max-size (%zu bytes)",
+                 rows->text.max);
+    else if (rows->error == TDG_ETOOLARGE && rows->one)
+        snprintf(out, size, "more than one row; `result: rows` shows them all");
+    else if (rows->error == TDG_ETOOLARGE)
+        snprintf(out, size, "more than max-rows (%" PRId64 ") rows", rows->max_rows);
+    else
+        snprintf(out, size, "%s", tdg_strerror(rows->error));
+}

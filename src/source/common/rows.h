@@ -49,4 +49,7 @@ void tdg__rows_json(tdg__rows_t *rows, const char *value, size_t len); /* as it 
 void tdg__rows_bytes(tdg__rows_t *rows, const void *value, size_t len);
 int tdg__rows_end(tdg__rows_t *rows);
 
+/* Why the rows are of no use, where rows->error is not 0; for clients, too. */
+void tdg__rows_explain(const tdg__rows_t *rows, char *out, size_t size);
+
 #endif

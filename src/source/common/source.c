@@ -21,120 +21,66 @@ static const char *const timings[] = {"inherit",  "immediate", "batch",
 
 enum { DAY_MS = 24 * 60 * 60 * 1000, MAX_SIZE = 64 * 1024 * 1024 };
 
-#define ENTRY(field) offsetof(tdg__source_t, entry.field)
+#define AT(field) offsetof(tdg__source_t, entry.field)
 
 const tdg__option_t tdg__source_options[] = {
-    {.name = "uri",
-     .type = TDG__OPTION_STRING,
-     .offset = ENTRY(uri),
-     .example = "shop://orders",
-     .help = "The URI of the resource, or a URI template (RFC 6570) for many."},
-    {.name = "name",
-     .type = TDG__OPTION_STRING,
-     .offset = ENTRY(name),
-     .example = "orders",
-     .help = "Its name in lists. Default: the URI."},
-    {.name = "title",
-     .type = TDG__OPTION_STRING,
-     .offset = ENTRY(title),
-     .example = "Orders of today",
-     .help = "The display name for people."},
-    {.name = "description",
-     .type = TDG__OPTION_STRING,
-     .offset = ENTRY(description),
-     .example = "Incoming orders, newest first.",
-     .help = "A description of the content, for language models."},
-    {.name = "mime-type",
-     .type = TDG__OPTION_STRING,
-     .offset = ENTRY(mime_type),
-     .example = "application/json",
-     .help = "The MIME type of the content, if the source does not determine one."},
-    {.name = "subscribable",
-     .type = TDG__OPTION_BOOL,
-     .offset = ENTRY(subscribable),
-     .fallback = "true",
-     .example = "false",
-     .help = "Whether clients may subscribe to it; with false they can only read it. A "
-             "reload that sets false ends the subscriptions to it."},
-    {.name = "max-size",
-     .type = TDG__OPTION_SIZE,
-     .offset = ENTRY(max_size),
-     .fallback = "4MiB",
-     .min = 1,
-     .max = MAX_SIZE,
-     .example = "1MiB",
-     .help = "Maximum size of the content; reads of larger content fail with an error."},
-    {.name = "timeout",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(timeout_ms),
-     .fallback = "30s",
-     .min = 1,
-     .max = DAY_MS,
-     .example = "10s",
-     .help = "Time limit for fetching the content."},
-    {.name = "retry",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(retry_ms),
-     .fallback = "1s",
-     .min = 1,
-     .max = DAY_MS,
-     .example = "500ms",
-     .help =
-         "The first wait when the source is unreachable; each further wait is twice as "
-         "long, with a random part."},
-    {.name = "retry-max",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(retry_max_ms),
-     .fallback = "1m",
-     .min = 1,
-     .max = DAY_MS,
-     .example = "5m",
-     .help = "The longest such wait."},
-    {.name = "timing",
-     .type = TDG__OPTION_CHOICE,
-     .offset = ENTRY(timing),
-     .fallback = "inherit",
-     .choices = timings,
-     .example = "debounce",
-     .help = "When subscribers are notified: the server's setting, at once, "
-             "collected "
-             "for a window, after a window without changes, or at most once per window."},
-    {.name = "window",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(window_ms),
-     .max = DAY_MS,
-     .example = "500ms",
-     .help = "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s "
-             "for throttle."},
-    {.name = "longest-wait",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(longest_ms),
-     .min = 1,
-     .max = DAY_MS,
-     .example = "5s",
-     .help = "With `timing: debounce`, the longest wait for a window without changes. "
-             "Default: ten windows."},
-    {.name = "rate-limit",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(rate_limit_ms),
-     .max = DAY_MS,
-     .example = "1s",
-     .help = "At most one notification per this time and subscription; 0 is no limit. "
-             "Default: the server's setting."},
-    {.name = "min-window",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(min_window_ms),
-     .max = DAY_MS,
-     .example = "50ms",
-     .help = "The minimum window, whatever a client sets; 0 is none. "
-             "Default: the server's setting."},
-    {.name = "min-rate-limit",
-     .type = TDG__OPTION_DURATION,
-     .offset = ENTRY(min_rate_limit_ms),
-     .max = DAY_MS,
-     .example = "200ms",
-     .help = "The minimum rate limit, whatever a client sets; 0 is none. "
-             "Default: the server's setting."},
+    TDG__OPTION(STRING, uri, "uri", .example = "shop://orders",
+                .help =
+                    "The URI of the resource, or a URI template (RFC 6570) for many."),
+    TDG__OPTION(STRING, name, "name", .example = "orders",
+                .help = "Its name in lists. Default: the URI."),
+    TDG__OPTION(STRING, title, "title", .example = "Orders of today",
+                .help = "The display name for people."),
+    TDG__OPTION(STRING, description, "description",
+                .example = "Incoming orders, newest first.",
+                .help = "A description of the content, for language models."),
+    TDG__OPTION(
+        STRING, mime_type, "mime-type", .example = "application/json",
+        .help = "The MIME type of the content, if the source does not determine one."),
+    TDG__OPTION(
+        BOOL, subscribable, "subscribable", .fallback = "true", .example = "false",
+        .help =
+            "Whether clients may subscribe to it; with false they can only read it. A "
+            "reload that sets false ends the subscriptions to it."),
+    TDG__OPTION(SIZE, max_size, "max-size", .fallback = "4MiB", .min = 1, .max = MAX_SIZE,
+                .example = "1MiB",
+                .help =
+                    "Maximum size of the content; reads of larger content fail with an "
+                    "error."),
+    TDG__OPTION(DURATION, timeout_ms, "timeout", .fallback = "30s", .min = 1,
+                .max = DAY_MS, .example = "10s",
+                .help = "Time limit for fetching the content."),
+    TDG__OPTION(DURATION, retry_ms, "retry", .fallback = "1s", .min = 1, .max = DAY_MS,
+                .example = "500ms",
+                .help = "The first wait when the source is unreachable; each further "
+                        "wait is twice as long, with a random part."),
+    TDG__OPTION(DURATION, retry_max_ms, "retry-max", .fallback = "1m", .min = 1,
+                .max = DAY_MS, .example = "5m", .help = "The longest such wait."),
+    TDG__OPTION(CHOICE, timing, "timing", .fallback = "inherit", .choices = timings,
+                .example = "debounce",
+                .help = "When subscribers are notified: the server's setting, at once, "
+                        "collected for a window, after a window without changes, or at "
+                        "most once per window."),
+    TDG__OPTION(
+        DURATION, window_ms, "window", .max = DAY_MS, .example = "500ms",
+        .help =
+            "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s "
+            "for throttle."),
+    TDG__OPTION(DURATION, longest_ms, "longest-wait", .min = 1, .max = DAY_MS,
+                .example = "5s",
+                .help = "With `timing: debounce`, the longest wait for a window without "
+                        "changes. Default: ten windows."),
+    TDG__OPTION(
+        DURATION, rate_limit_ms, "rate-limit", .max = DAY_MS, .example = "1s",
+        .help = "At most one notification per this time and subscription; 0 is no limit. "
+                "Default: the server's setting."),
+    TDG__OPTION(DURATION, min_window_ms, "min-window", .max = DAY_MS, .example = "50ms",
+                .help = "The minimum window, whatever a client sets; 0 is none. Default: "
+                        "the server's setting."),
+    TDG__OPTION(DURATION, min_rate_limit_ms, "min-rate-limit", .max = DAY_MS,
+                .example = "200ms",
+                .help = "The minimum rate limit, whatever a client sets; 0 is none. "
+                        "Default: the server's setting."),
     {.name = NULL},
 };
 

@@ -227,6 +227,11 @@ typedef struct tdg__source_entry {
 
 extern const tdg__option_t tdg__source_options[];
 
+/* A row of a table of options, with what else there is to say of it as .member = value.
+ * The file says AT(field): where the record has a field. */
+#define TDG__OPTION(type_, field, name_, ...)                                            \
+    { .name = (name_), .type = TDG__OPTION_##type_, .offset = AT(field), __VA_ARGS__ }
+
 /* When its subscribers are told. */
 tdg_settings_t tdg__source_settings(const tdg__source_t *source);
 
@@ -242,6 +247,7 @@ struct tdg__source {
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
+    bool said_inotify;    /* path_watch.c: the log has why inotify does not work */
     bool awaited; /* content comes some time after the first subscriber: none yet does not
                      mean that it does not exist; the kind sets it */
     unsigned holds; /* what has to end before it is closed */
@@ -434,6 +440,10 @@ struct tdg__fetch {
     bool cancelled;
     tdg__item_t *item;
 };
+
+/* The kind's record for a fetch, all zero, which is its state from then on. NULL where
+ * memory is out: the fetch has ended. */
+void *tdg__fetch_begin(tdg__fetch_t *fetch, size_t size);
 
 /* The decoded value of a variable of the source's template; NULL where it has none. */
 const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name);

@@ -23,7 +23,7 @@ struct log {
     struct job *job;          /* of the fetch that runs; NULL: none does */
     bool hangs;               /* that one is in the thread pool still */
     uv_timer_t timer;         /* a missing file is looked for again */
-    bool said_inotify, said_missing;
+    bool said_missing;
 
     bool present; /* when it was last read */
     uint64_t gone_since_ms;
@@ -36,9 +36,6 @@ struct job {
     uv_work_t work;
     struct log *log;
     tdg__fetch_t *fetch; /* NULL: cancelled */
-    char *path;
-    uint64_t lines;
-    size_t max_size;
     tdg__log_tail_t tail;
     int status, error;
 };
@@ -46,21 +43,13 @@ struct job {
 #define AT(field) offsetof(struct log, field)
 
 static const tdg__option_t options[] = {
-    {.name = "log",
-     .type = TDG__OPTION_PATH,
-     .offset = AT(path),
-     .flags = TDG__OPTION_REQUIRED,
-     .example = "/var/log/syslog",
-     .help = "The file. It need not exist yet, and may be rotated."},
-    {.name = "lines",
-     .type = TDG__OPTION_NUMBER,
-     .offset = AT(lines),
-     .fallback = "100",
-     .min = 1,
-     .max = 10000,
-     .example = "500",
-     .help = "How many lines from its end are the content; fewer if they are larger than "
-             "`max-size`."},
+    TDG__OPTION(PATH, path, "log", .flags = TDG__OPTION_REQUIRED,
+                .example = "/var/log/syslog",
+                .help = "The file. It need not exist yet, and may be rotated."),
+    TDG__OPTION(NUMBER, lines, "lines", .fallback = "100", .min = 1, .max = 10000,
+                .example = "500",
+                .help = "How many lines from its end are the content; fewer if they are "
+                        "larger than `max-size`."),
     {.name = NULL},
 };
 
@@ -76,9 +65,11 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 static void on_job(uv_work_t *work) {
     struct job *job = work->data;
+    const struct log *log = job->log; /* which it holds; its options stay */
 
     job->status =
-        tdg__log_tail_read(job->path, job->lines, job->max_size, &job->tail, &job->error);
+        tdg__log_tail_read(log->path, (uint64_t)log->lines,
+                           (size_t)log->source.entry.max_size, &job->tail, &job->error);
 }
 
 static int queue(struct job *job);
@@ -142,20 +133,23 @@ static void job_free(struct job *job) {
     if (log->job == job)
         log->job = NULL;
     tdg__free(job->tail.data);
-    tdg__free(job->path);
     tdg__free(job);
     tdg__source_let_go(&log->source);
+}
+
+static void end_unqueued(struct job *job) {
+    tdg__fetch_t *fetch = job->fetch;
+    struct log *log = job->log;
+
+    job_free(job);
+    fail(log, fetch, TDG_ENOMEM, 0);
 }
 
 static void on_gone_timer(uv_timer_t *timer) {
     struct log *log = timer->data;
 
-    if (log->job != NULL && queue(log->job) < 0) {
-        struct job *job = log->job;
-
-        fail(log, job->fetch, TDG_ENOMEM, 0);
-        job_free(job);
-    }
+    if (log->job != NULL && queue(log->job) < 0)
+        end_unqueued(log->job);
 }
 
 /* Whether a missing file may be about to come back. */
@@ -207,23 +201,15 @@ static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
                           "an earlier reading of the file has not ended yet");
         return;
     }
-    job = tdg__calloc(1, sizeof(*job));
-    if (job != NULL) {
-        job->log = log;
-        job->fetch = fetch;
-        job->lines = (uint64_t)log->lines;
-        job->max_size = (size_t)source->entry.max_size;
-        job->path = tdg__strdup(log->path);
-        tdg__source_hold(source);
-    }
-    if (job == NULL || job->path == NULL || queue(job) < 0) {
-        fail(log, fetch, TDG_ENOMEM, 0);
-        if (job != NULL)
-            job_free(job);
+    job = tdg__fetch_begin(fetch, sizeof(*job));
+    if (job == NULL)
         return;
-    }
+    job->log = log;
+    job->fetch = fetch;
+    tdg__source_hold(source);
     log->job = job;
-    fetch->state = job;
+    if (queue(job) < 0)
+        end_unqueued(job);
 }
 
 /* What hangs in the thread pool goes on without the fetch. */
@@ -243,43 +229,22 @@ static void cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
 
 /* ---- Watching ----------------------------------------------------------- */
 
-static void on_changed(void *user) {
-    struct log *log = user;
-
-    tdg__source_touch(&log->source, log->source.entry.uri);
+static void on_changed(tdg__source_t *source) {
+    tdg__source_touch(source, source->entry.uri);
 }
 
-static void on_armed(void *user, int error) {
-    struct log *log = user;
-
-    if (error != 0 && !log->said_inotify) {
-        log->said_inotify = true;
-        tdg__source_log(&log->source, TDG_LOG_WARNING,
-                        "inotify does not work here: %s; the file is polled twice a "
-                        "second instead",
-                        strerror(error));
-    }
-    tdg__source_watched(&log->source, TDG__URI_TARGET(log->source.entry.uri), 0);
-}
-
-static void on_watch_closed(void *user) {
-    tdg__source_let_go(user);
-}
-
-/* Of a watch that was stopped only the end is of interest. */
-static const tdg__path_watch_ops_t watch_ops = {on_armed, on_changed, on_watch_closed};
+static const tdg__path_watch_ops_t watch_ops = {
+    .changed = on_changed,
+    .armed = tdg__source_armed,
+    .instead = "the file is polled twice a second instead"};
 
 static int watch(tdg__source_t *source, const tdg_target_t *target) {
     struct log *log = (struct log *)source;
 
     (void)target; /* there is only one */
 
-    int rv = tdg__path_watch_start(source->host.loop, log->path, NULL, &watch_ops, log,
-                                   &log->watch);
-    if (rv < 0)
-        return rv;
-    tdg__source_hold(source);
-    return TDG_EAGAIN;
+    int rv = tdg__path_watch_start(source, log->path, NULL, &watch_ops, &log->watch);
+    return rv < 0 ? rv : TDG_EAGAIN;
 }
 
 static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
@@ -308,7 +273,7 @@ static void close_(tdg__source_t *source) {
 /* Not tdg__source_log, which is a function. */
 const tdg__source_kind_t tdg__source_logs = {
     .name = "log",
-    .help = "The last lines of a growing file, also across rotations.",
+    .help = "The last lines of a file that grows, through its rotations.",
     .options = options,
     .uri_example = "logs://system",
     .size = sizeof(struct log),

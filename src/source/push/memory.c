@@ -11,29 +11,18 @@ struct memory {
     int64_t max_items, max_total;
 };
 
+#define AT(field) offsetof(struct memory, field)
+
 static const tdg__option_t options[] = {
-    {.name = "memory",
-     .type = TDG__OPTION_STRING,
-     .offset = offsetof(struct memory, uri),
-     .flags = TDG__OPTION_REQUIRED,
-     .example = "build://{job}",
-     .help = "The URI, or a URI template for many, whose content is published."},
-    {.name = "max-items",
-     .type = TDG__OPTION_NUMBER,
-     .offset = offsetof(struct memory, max_items),
-     .fallback = "10000",
-     .min = 1,
-     .max = 1000000,
-     .example = "1000",
-     .help = "Maximum number of resources of a template."},
-    {.name = "max-total",
-     .type = TDG__OPTION_SIZE,
-     .offset = offsetof(struct memory, max_total),
-     .fallback = "64MiB",
-     .min = 1,
-     .max = (int64_t)1 << 40,
-     .example = "16MiB",
-     .help = "Maximum size of all their contents together."},
+    TDG__OPTION(
+        STRING, uri, "memory", .flags = TDG__OPTION_REQUIRED, .example = "build://{job}",
+        .help = "The URI, or a URI template for many, whose content is published."),
+    TDG__OPTION(NUMBER, max_items, "max-items", .fallback = "10000", .min = 1,
+                .max = 1000000, .example = "1000",
+                .help = "Maximum number of resources of a template."),
+    TDG__OPTION(SIZE, max_total, "max-total", .fallback = "64MiB", .min = 1,
+                .max = (int64_t)1 << 40, .example = "16MiB",
+                .help = "Maximum size of all their contents together."),
     {.name = NULL},
 };
 
@@ -56,7 +45,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
 
 const tdg__source_kind_t tdg__source_memory = {
     .name = "memory",
-    .help = "Keeps published content in memory.",
+    .help = "Holds what is published to it, in memory.",
     .options = options,
     .flags = TDG__SOURCE_NO_URI | TDG__SOURCE_PUSHED | TDG__SOURCE_PUBLISH,
     .size = sizeof(struct memory),

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 enum {
     DIGEST = 32,
@@ -52,48 +53,38 @@ struct webhook {
 static const char *const signatures[] = {"github", "bearer", "none", NULL};
 static const char *const contents[] = {"body", "signal", NULL};
 
+#define AT(field) offsetof(struct webhook, field)
+
 static const tdg__option_t options[] = {
-    {.name = "webhook",
-     .type = TDG__OPTION_STRING,
-     .offset = offsetof(struct webhook, path),
-     .flags = TDG__OPTION_REQUIRED,
-     .example = "/hooks/deploys",
-     .help = "The path of the endpoint, which begins with /hooks/. Others POST to it."},
-    {.name = "secret",
-     .type = TDG__OPTION_STRING,
-     .offset = offsetof(struct webhook, secret),
-     .flags = TDG__OPTION_SECRET,
-     .example = "${DEPLOYS_SECRET}",
-     .help = "The secret that callers use. Required unless `open` is true. Keep it out "
-             "of the file: ${NAME} takes it from the environment."},
-    {.name = "signature",
-     .type = TDG__OPTION_CHOICE,
-     .offset = offsetof(struct webhook, signature),
-     .fallback = "github",
-     .choices = signatures,
-     .example = "github",
-     .help = "How callers prove that they know the secret: github, an HMAC of the body "
-             "in X-Hub-Signature-256; bearer, the secret itself in `Authorization: "
-             "Bearer`. none requires `open: true`."},
-    {.name = "open",
-     .type = TDG__OPTION_BOOL,
-     .offset = offsetof(struct webhook, open),
-     .fallback = "false",
-     .help = "Accept calls without a secret, from anybody who reaches the server."},
-    {.name = "content",
-     .type = TDG__OPTION_CHOICE,
-     .offset = offsetof(struct webhook, content),
-     .fallback = "body",
-     .choices = contents,
-     .example = "body",
-     .help = "The effect of a call: its body becomes the content of the resource, or it "
-             "only signals a change, and the content describes the last call."},
-    {.name = "events",
-     .type = TDG__OPTION_STRINGS,
-     .offset = offsetof(struct webhook, events),
-     .example = "[push, release]",
-     .help = "Only calls with one of these in X-GitHub-Event count; others are answered "
-             "and ignored. Default: all."},
+    TDG__OPTION(
+        STRING, path, "webhook", .flags = TDG__OPTION_REQUIRED,
+        .example = "/hooks/deploys",
+        .help =
+            "The path of the endpoint, which begins with /hooks/. Others POST to it."),
+    TDG__OPTION(STRING, secret, "secret", .flags = TDG__OPTION_SECRET,
+                .example = "${DEPLOYS_SECRET}",
+                .help =
+                    "The secret that callers use. Required unless `open` is true. Keep "
+                    "it out of the file: ${NAME} takes it from the environment."),
+    TDG__OPTION(CHOICE, signature, "signature", .fallback = "github",
+                .choices = signatures, .example = "github",
+                .help = "How callers prove that they know the secret: github, an HMAC of "
+                        "the body in X-Hub-Signature-256; bearer, the secret itself in "
+                        "`Authorization: Bearer`. none requires `open: true`."),
+    TDG__OPTION(BOOL, open, "open", .fallback = "false",
+                .help = "Accept calls without a secret, from anybody who reaches the "
+                        "server."),
+    TDG__OPTION(CHOICE, content, "content", .fallback = "body", .choices = contents,
+                .example = "body",
+                .help =
+                    "The effect of a call: its body becomes the content of the "
+                    "resource, or it only signals a change, and the content describes "
+                    "the last call."),
+    TDG__OPTION(
+        STRINGS, events, "events", .example = "[push, release]",
+        .help =
+            "Only calls with one of these in X-GitHub-Event count; others are answered "
+            "and ignored. Default: all."),
     {.name = NULL},
 };
 
@@ -154,18 +145,11 @@ static const char *field_of(const tdg__hook_call_t *call, const char *name) {
     return call->field(call->arg, name);
 }
 
-static int digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bool read_hex(const char *text, unsigned char ret[DIGEST]) {
     if (strlen(text) != 2 * DIGEST)
         return false;
     for (size_t i = 0; i < DIGEST; i++) {
-        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+        int high = tdg__hex_value(text[2 * i]), low = tdg__hex_value(text[2 * i + 1]);
 
         if (high < 0 || low < 0)
             return false;

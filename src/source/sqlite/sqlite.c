@@ -4,9 +4,18 @@
  * thread pool, one job at a time: a query that is waited for, a look at the version that
  * SQLite gives to what others have written, or the end of the connection.
  *
- * While somebody watches, the version is looked at every now and then, and at once when
- * something happens to the file. A writer changes the file a moment before others can
- * see what it wrote, so such a look is repeated twice, a little later. */
+ * While it is watched, the version is looked at at an interval, and at once when something
+ * happens to the file. A writer changes the file a moment before others can see what it
+ * wrote, so such a look is repeated twice, a little later.
+ *
+ *                  watch             first look             look: another version is
+ *     UNWATCHED ──────────▶ ARMING ─────────────▶ VERSIONED  a change, of everything
+ *         ▲                   │                     │  ▲
+ *         │                   │ cannot be read      │  │ look: whatever changed meanwhile
+ *         └─ from any state   └───────────────────▶ BLIND
+ *                                                   cannot be read, or another connection,
+ *                                                   which counts versions by itself */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -27,21 +36,19 @@ struct sqlite {
     int format;
     int64_t every_ms, max_rows;
 
-    tdg__sqlite_db_t *db;         /* the job's, while one runs */
+    tdg__sqlite_db_t *db; /* the job's, while one runs */
     tdg__queue_t waiting; /* requests */
     struct request *running;
     uv_work_t work;
     tdg__sqlite_result_t result;
     enum { NOTHING, VERSION, QUERY, CLOSE } job, last_job;
 
-    tdg__path_watch_t *watch; /* NULL: nobody watches */
-    bool armed;               /* `watch` is, and the version is known */
+    enum { UNWATCHED, ARMING, VERSIONED, BLIND } watching;
+    tdg__path_watch_t *watch; /* NULL: UNWATCHED */
     bool look_wanted;
     unsigned looks_left; /* after something happened to the file */
-    bool version_known;
-    int64_t version;
+    int64_t version;     /* while VERSIONED */
     uv_timer_t timer;
-    bool said_inotify;
 };
 
 /* A fetch that waits, or runs. */
@@ -54,42 +61,23 @@ struct request {
 #define AT(field) offsetof(struct sqlite, field)
 
 static const tdg__option_t options[] = {
-    {.name = "sqlite",
-     .type = TDG__OPTION_PATH,
-     .offset = AT(path),
-     .flags = TDG__OPTION_REQUIRED,
-     .example = "shop.db",
-     .help = "The database file. It is opened for reading only."},
-    {.name = "query",
-     .type = TDG__OPTION_STRING,
-     .offset = AT(query),
-     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
-     .example = "SELECT id, state FROM orders ORDER BY id",
-     .help = "One SELECT. :name is the variable of that name of the `uri`, bound as a "
-             "parameter."},
-    {.name = "format",
-     .type = TDG__OPTION_CHOICE,
-     .offset = AT(format),
-     .fallback = "json",
-     .choices = formats,
-     .help = "How rows are served: a JSON array of objects, or CSV with a header line."},
-    {.name = "max-rows",
-     .type = TDG__OPTION_NUMBER,
-     .offset = AT(max_rows),
-     .fallback = "1000",
-     .min = 1,
-     .max = 1000000,
-     .example = "100",
-     .help = "Maximum number of rows; reads of more rows fail with an error."},
-    {.name = "every",
-     .type = TDG__OPTION_DURATION,
-     .offset = AT(every_ms),
-     .fallback = "500ms",
-     .min = 10,
-     .max = 24 * 3600 * 1000,
-     .example = "2s",
-     .help = "How often tidings checks for writes by other programs, while somebody is "
-             "subscribed. Changes of the file are noticed at once in any case."},
+    TDG__OPTION(PATH, path, "sqlite", .flags = TDG__OPTION_REQUIRED, .example = "shop.db",
+                .help = "The database file. It is opened for reading only."),
+    TDG__OPTION(STRING, query, "query", .flags = TDG__OPTION_REQUIRED | TDG__OPTION_RAW,
+                .example = "SELECT id, state FROM orders ORDER BY id",
+                .help = "One SELECT. :name is the variable of that name of the `uri`, "
+                        "bound as a parameter."),
+    TDG__OPTION(CHOICE, format, "format", .fallback = "json", .choices = formats,
+                .help = "How rows are served: a JSON array of objects, or CSV with a "
+                        "header line."),
+    TDG__OPTION(NUMBER, max_rows, "max-rows", .fallback = "1000", .min = 1,
+                .max = 1000000, .example = "100",
+                .help = "Maximum number of rows; reads of more rows fail with an error."),
+    TDG__OPTION(DURATION, every_ms, "every", .fallback = "500ms", .min = 10,
+                .max = 24 * 3600 * 1000, .example = "2s",
+                .help = "How often tidings checks for writes by other programs, while "
+                        "somebody is subscribed. Changes of the file are noticed at once "
+                        "in any case."),
     {.name = NULL},
 };
 
@@ -114,13 +102,6 @@ static void pump(struct sqlite *sqlite);
 
 /* ---- Watching ----------------------------------------------------------- */
 
-/* Changes are noticed from now on. */
-static void arm(struct sqlite *sqlite) {
-    sqlite->armed = true;
-    tdg__source_touch_all(&sqlite->source);
-    tdg__source_armed(&sqlite->source);
-}
-
 static void on_timer(uv_timer_t *timer) {
     struct sqlite *sqlite = timer->data;
 
@@ -131,94 +112,71 @@ static void on_timer(uv_timer_t *timer) {
 static void set_timer(struct sqlite *sqlite) {
     uint64_t every = (uint64_t)sqlite->every_ms, soon = every;
 
-    if (sqlite->watch == NULL || sqlite->source.closing)
-        return;
     if (sqlite->looks_left > 0)
         soon = sqlite->looks_left-- == LOOKS ? FIRST_LOOK_MS : SECOND_LOOK_MS;
     uv_timer_start(&sqlite->timer, on_timer, soon < every ? soon : every, 0);
 }
 
-/* A look at the version is over. A database that cannot be asked has no version; who
- * watches hears of it when it is back. */
+/* A look at the version is over. A database that cannot be read has no version; its return
+ * is a change of everything. */
 static void on_version(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
-    tdg__source_t *source = &sqlite->source;
-    /* Versions of another connection are not those that the last look knows. */
-    bool known = sqlite->version_known = sqlite->version_known && !result->reopened;
+    int before = sqlite->watching;
+    bool is_other = result->version != sqlite->version;
+    bool changed =
+        before == ARMING || (result->status == 0 && (before == BLIND || is_other));
 
+    assert(before != UNWATCHED && sqlite->watch != NULL);
     if (result->status == TDG_EAWAY && !result->unreachable) {
-        set_timer(sqlite); /* busy: the next look will tell */
+        set_timer(sqlite); /* busy: the next look finds out */
         return;
     }
-    sqlite->version_known = result->status == 0;
-    if (result->status == 0 && known && result->version != sqlite->version) {
+    if (before == VERSIONED && changed)
         sqlite->looks_left = 0;
-        tdg__source_touch_all(source);
-    } else if (result->status == 0 && !known && sqlite->armed) {
-        tdg__source_touch_all(source);
-    }
+    sqlite->watching = result->status == 0 ? VERSIONED : BLIND;
     sqlite->version = result->version;
     set_timer(sqlite);
-    if (!sqlite->armed)
-        arm(sqlite);
+    if (changed)
+        tdg__source_touch_all(&sqlite->source);
+    if (before == ARMING)
+        tdg__source_armed(&sqlite->source);
 }
 
-static void on_file(void *user) {
-    struct sqlite *sqlite = user;
+static void on_file(tdg__source_t *source) {
+    struct sqlite *sqlite = (struct sqlite *)source;
 
     sqlite->look_wanted = true;
     sqlite->looks_left = LOOKS;
     pump(sqlite);
 }
 
-static void on_file_armed(void *user, int error) {
-    struct sqlite *sqlite = user;
-
-    if (error == 0 || sqlite->said_inotify)
-        return;
-    sqlite->said_inotify = true;
-    tdg__source_log(&sqlite->source, TDG_LOG_WARNING,
-                    "inotify does not work here: %s; changes are noticed as often as "
-                    "`every` says",
-                    strerror(error));
-}
-
-static void on_file_closed(void *user) {
-    tdg__source_let_go(user);
-}
-
-static const tdg__path_watch_ops_t file_ops = {on_file_armed, on_file, on_file_closed};
-
-static int start_watching(struct sqlite *sqlite) {
-    static const char *const also[] = {"-wal", "-journal", NULL};
-
-    int rv = tdg__path_watch_start(sqlite->source.host.loop, sqlite->path, also,
-                                   &file_ops, sqlite, &sqlite->watch);
-    if (rv < 0)
-        return rv;
-    tdg__source_hold(&sqlite->source);
-    sqlite->armed = false; /* on_file() follows, and its look arms */
-    return 0;
-}
+static const tdg__path_watch_ops_t file_ops = {
+    .changed = on_file, .instead = "changes are noticed as often as `every` says"};
 
 static int watch(tdg__source_t *source, const tdg_target_t *target) {
+    static const char *const also[] = {"-wal", "-journal", NULL};
     struct sqlite *sqlite = (struct sqlite *)source;
-    int rv;
+    int rv = 0;
 
-    /* Nobody could say which URIs there are to query. */
+    /* Which URIs there are to query is not known. */
     if (target->kind == TDG_TARGET_TEMPLATE)
         return TDG_ENOTSUP;
-    if (sqlite->watch != NULL)
-        return sqlite->armed ? 0 : TDG_EAGAIN;
-    rv = start_watching(sqlite);
-    return rv < 0 ? rv : TDG_EAGAIN;
+    if (sqlite->watching == UNWATCHED)
+        rv = tdg__path_watch_start(source, sqlite->path, also, &file_ops, &sqlite->watch);
+    if (rv < 0)
+        return rv;
+    if (sqlite->watching == UNWATCHED)
+        sqlite->watching = ARMING; /* on_file() follows, with the first look */
+    return sqlite->watching == ARMING ? TDG_EAGAIN : 0;
 }
 
 static void stop_watching(struct sqlite *sqlite) {
-    if (sqlite->watch != NULL)
-        tdg__path_watch_stop(sqlite->watch);
+    if (sqlite->watching == UNWATCHED)
+        return;
+    tdg__path_watch_stop(sqlite->watch);
     sqlite->watch = NULL;
+    sqlite->watching = UNWATCHED;
     uv_timer_stop(&sqlite->timer);
-    sqlite->look_wanted = sqlite->version_known = sqlite->armed = false;
+    sqlite->look_wanted = false;
     sqlite->looks_left = 0;
 }
 
@@ -236,15 +194,13 @@ static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
 
 static void fetch_(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct sqlite *sqlite = (struct sqlite *)source;
-    struct request *request = tdg__malloc(sizeof(*request) + strlen(fetch->uri) + 1);
+    struct request *request =
+        tdg__fetch_begin(fetch, sizeof(*request) + strlen(fetch->uri) + 1);
 
-    if (request == NULL) {
-        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+    if (request == NULL)
         return;
-    }
-    *request = (struct request){.fetch = fetch};
+    request->fetch = fetch;
     strcpy(request->uri, fetch->uri);
-    fetch->state = request;
     tdg__queue_append(&sqlite->waiting, &request->link);
     pump(sqlite);
 }
@@ -269,9 +225,6 @@ static void on_query(struct sqlite *sqlite, const tdg__sqlite_result_t *result) 
 
     sqlite->running = NULL;
     tdg__free(request);
-    /* Versions of another connection are not those that the last look knows. */
-    if (result->reopened)
-        sqlite->version_known = false;
     if (fetch == NULL)
         return;
     if (result->status != 0 && result->public != NULL) {
@@ -314,7 +267,9 @@ static void work(uv_work_t *request) {
     }
 }
 
-static void tell_reach(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
+static void report_reach(struct sqlite *sqlite, const tdg__sqlite_result_t *result) {
+    if (result->reopened && sqlite->watching == VERSIONED)
+        sqlite->watching = BLIND;
     if (result->unreachable)
         tdg__source_is_away(&sqlite->source, result->error);
     else if (result->status != TDG_EAWAY)
@@ -331,10 +286,10 @@ static void worked(uv_work_t *request, int status) {
     sqlite->result = (tdg__sqlite_result_t){0};
     tdg__sqlite_db_stop(sqlite->db, sqlite->source.closing);
     if (job != CLOSE)
-        tell_reach(sqlite, &result);
+        report_reach(sqlite, &result);
     if (job == QUERY)
         on_query(sqlite, &result);
-    else if (job == VERSION && sqlite->watch != NULL && !sqlite->source.closing)
+    else if (job == VERSION && sqlite->watching != UNWATCHED && !sqlite->source.closing)
         on_version(sqlite, &result);
     tdg__free(result.data);
     pump(sqlite);
@@ -347,12 +302,11 @@ static int next_job(const struct sqlite *sqlite) {
 
     /* In turn: where somebody writes without a pause, there is always something to look
      * at. */
-    if ((none_waits || sqlite->last_job != VERSION) && sqlite->look_wanted &&
-        sqlite->watch != NULL)
+    if ((none_waits || sqlite->last_job != VERSION) && sqlite->look_wanted)
         return VERSION;
     if (!none_waits)
         return QUERY;
-    if (sqlite->watch == NULL && tdg__sqlite_db_is_open(sqlite->db))
+    if (sqlite->watching == UNWATCHED && tdg__sqlite_db_is_open(sqlite->db))
         return CLOSE;
     return NOTHING;
 }

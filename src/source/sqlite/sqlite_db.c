@@ -400,27 +400,6 @@ static void put_value(tdg__rows_t *rows, sqlite3_stmt *query, int column) {
     }
 }
 
-static void fail_rows(const tdg__sqlite_db_t *db, const tdg__rows_t *rows,
-                      tdg__sqlite_result_t *ret) {
-    char limit[32];
-
-    snprintf(limit, sizeof(limit), "%lld", (long long)db->opts.max_rows);
-    switch (rows->error) {
-    case TDG_EINVAL:
-        fail(ret, TDG_EINVAL, "two columns are called %s; give one another name with AS",
-             rows->twice);
-        break;
-    case TDG_ETOOLARGE:
-        if (rows->text.error == 0)
-            fail(ret, TDG_ETOOLARGE, "the query has more than %s rows (max-rows)", limit);
-        else
-            fail(ret, TDG_ETOOLARGE, "the rows are larger than max-size");
-        break;
-    default:
-        fail(ret, TDG_ENOMEM, "out of memory");
-    }
-}
-
 static void read_rows(tdg__sqlite_db_t *db, tdg__rows_t *rows,
                       tdg__sqlite_result_t *ret) {
     /* The first step may prepare the query anew, with other columns. */
@@ -443,8 +422,10 @@ static void read_rows(tdg__sqlite_db_t *db, tdg__rows_t *rows,
             put_value(rows, db->query, i);
     if (rows->error == 0 && rv != SQLITE_DONE)
         fail_with(db, ret, rv);
-    else if (tdg__rows_end(rows) != 0)
-        fail_rows(db, rows, ret);
+    else
+        ret->status = tdg__rows_end(rows);
+    if (rows->error != 0)
+        tdg__rows_explain(rows, ret->error, sizeof(ret->error));
     tdg__free(names);
 }
 

@@ -171,7 +171,7 @@ static void there_are_limits(void **state) {
 
     sql(f, "INSERT INTO t VALUES(2, 'two'), (3, 'three')");
     open_db(f, "a.db", ALL "max-rows: 2\n");
-    expect_failure(f, "db:t", TDG_ETOOLARGE, "more than 2 rows");
+    expect_failure(f, "db:t", TDG_ETOOLARGE, "more than max-rows (2) rows");
     harness_close(&f->harness);
     open_db(f, "a.db", ALL "max-size: 50\n");
     expect_failure(f, "db:t", TDG_ETOOLARGE, "larger than max-size");
