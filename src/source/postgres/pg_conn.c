@@ -42,7 +42,7 @@ struct tdg__pg {
     size_t looking_up; /* the host that is */
     char lookup_why[WHY_SIZE];
 
-    tdg__pg_query_t *queue; /* those that wait */
+    tdg__queue_t queue; /* queries that wait */
     tdg__pg_query_t *active;
     bool busy;       /* a query runs, be it abandoned */
     bool skipping;   /* its rows are not wanted */
@@ -153,6 +153,13 @@ static void drop(tdg__pg_t *pg) {
     uv_timer_stop(&pg->limit);
 }
 
+/* The query is no longer under way: whatever its owner does, it may be submitted again. */
+static void end(tdg__pg_query_t *query, const tdg__pg_end_t *how) {
+    query->pg = NULL;
+    if (query->done != NULL)
+        query->done(query, how);
+}
+
 static tdg__pg_query_t *take_lost(tdg__pg_t *pg) {
     tdg__pg_query_t *query = pg->active;
 
@@ -160,10 +167,10 @@ static tdg__pg_query_t *take_lost(tdg__pg_t *pg) {
         pg->active = NULL;
         return query;
     }
-    for (tdg__pg_query_t **link = &pg->queue; *link != NULL; link = &(*link)->next) {
-        query = *link;
+    for (tdg__queue_t *at = pg->queue.next; at != &pg->queue; at = at->next) {
+        query = TDG__RECORD(tdg__pg_query_t, link, at);
         if (query->turn != pg->turn) {
-            *link = query->next;
+            tdg__queue_remove(at);
             return query;
         }
     }
@@ -171,11 +178,11 @@ static tdg__pg_query_t *take_lost(tdg__pg_t *pg) {
 }
 
 static void end_lost(tdg__pg_t *pg, const char *why) {
-    tdg__pg_end_t end = {.status = TDG_EAWAY, .error = why, .sqlstate = ""};
+    tdg__pg_end_t how = {.status = TDG_EAWAY, .error = why, .sqlstate = ""};
     tdg__pg_query_t *query;
 
     while ((query = take_lost(pg)) != NULL)
-        query->done(query, &end);
+        end(query, &how);
 }
 
 static void lost(tdg__pg_t *pg, const char *message) {
@@ -444,34 +451,34 @@ static bool on_result(tdg__pg_t *pg, PGresult *result) {
 static void end_query(tdg__pg_t *pg) {
     tdg__pg_query_t *query = pg->active;
     PGresult *last = pg->last;
-    tdg__pg_end_t end = pg->end;
+    tdg__pg_end_t how = pg->end;
     char error[WHY_SIZE];
 
     if (pg->skipping)
-        end = (tdg__pg_end_t){.status = TDG_ETOOLARGE, .error = "stopped"};
-    if (end.error != NULL) {
-        first_line(error, sizeof(error), end.error);
-        end.error = error;
+        how = (tdg__pg_end_t){.status = TDG_ETOOLARGE, .error = "stopped"};
+    if (how.error != NULL) {
+        first_line(error, sizeof(error), how.error);
+        how.error = error;
     }
-    if (end.sqlstate == NULL)
-        end.sqlstate = "";
+    if (how.sqlstate == NULL)
+        how.sqlstate = "";
     pg->active = NULL;
     pg->last = NULL;
     pg->busy = pg->skipping = false;
     uv_timer_stop(&pg->limit);
     if (query != NULL)
-        query->done(query, &end);
+        end(query, &how);
     PQclear(last);
 }
 
 static void start_next(tdg__pg_t *pg) {
-    tdg__pg_query_t *query = pg->queue;
+    tdg__pg_query_t *query;
 
-    if (query == NULL || pg->busy || pg->cancelling || pg->state != TDG__PG_UP ||
-        pg->why[0] != '\0')
+    if (tdg__queue_is_empty(&pg->queue) || pg->busy || pg->cancelling ||
+        pg->state != TDG__PG_UP || pg->why[0] != '\0')
         return;
 
-    pg->queue = query->next;
+    query = TDG__RECORD(tdg__pg_query_t, link, tdg__queue_take(&pg->queue));
     pg->active = query;
     pg->busy = true;
     pg->end = (tdg__pg_end_t){.status = TDG_EAWAY, .error = "no result", .sqlstate = ""};
@@ -569,13 +576,13 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 }
 
 void tdg__pg_submit(tdg__pg_t *pg, tdg__pg_query_t *query, bool first) {
-    tdg__pg_query_t **link = &pg->queue;
-
-    while (!first && *link != NULL)
-        link = &(*link)->next;
-    query->next = *link;
+    assert(!tdg__pg_is_under_way(query) && !pg->closing);
+    query->pg = pg;
     query->turn = pg->turn;
-    *link = query;
+    if (first)
+        tdg__queue_prepend(&pg->queue, &query->link);
+    else
+        tdg__queue_append(&pg->queue, &query->link);
     if (pg->state == TDG__PG_UP && !pg->busy) {
         start_next(pg);
         if (pg->why[0] == '\0')
@@ -583,17 +590,18 @@ void tdg__pg_submit(tdg__pg_t *pg, tdg__pg_query_t *query, bool first) {
     }
 }
 
-void tdg__pg_abandon(tdg__pg_t *pg, tdg__pg_query_t *query) {
-    tdg__pg_query_t **link = &pg->queue;
+bool tdg__pg_is_under_way(const tdg__pg_query_t *query) {
+    return query->pg != NULL;
+}
 
-    if (pg->active == query) {
-        pg->active = NULL;
+void tdg__pg_abandon(tdg__pg_query_t *query) {
+    if (query->pg == NULL)
         return;
-    }
-    while (*link != NULL && *link != query)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = query->next;
+    if (query->pg->active == query)
+        query->pg->active = NULL;
+    else
+        tdg__queue_remove(&query->link);
+    query->pg = NULL;
 }
 
 /* ---- Beginning and end -------------------------------------------------- */
@@ -603,7 +611,7 @@ tdg__pg_state_t tdg__pg_state(const tdg__pg_t *pg) {
 }
 
 bool tdg__pg_is_idle(const tdg__pg_t *pg) {
-    return pg->queue == NULL && pg->active == NULL && !pg->busy;
+    return tdg__queue_is_empty(&pg->queue) && pg->active == NULL && !pg->busy;
 }
 
 uint64_t tdg__pg_heard_ms(const tdg__pg_t *pg) {
@@ -619,6 +627,7 @@ int tdg__pg_create(const tdg__pg_opts_t *opts, tdg__pg_t **ret) {
 
     pg->opts = *opts;
     pg->opts.conninfo = NULL;
+    tdg__queue_init(&pg->queue);
     rv = tdg__pg_params_init(&pg->params, opts->conninfo, opts->timeout_ms);
     if (rv < 0) {
         tdg__free(pg);

@@ -19,6 +19,7 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
+#include "base/queue.h"
 #include "base/template.h"
 
 typedef struct tdg__pg tdg__pg_t;
@@ -43,10 +44,11 @@ struct tdg__pg_query {
 
     /* A row; false: no more of them. May be NULL. Neither submits nor closes. */
     bool (*row)(tdg__pg_query_t *query, const PGresult *row);
-    void (*done)(tdg__pg_query_t *query, const tdg__pg_end_t *end);
+    void (*done)(tdg__pg_query_t *query, const tdg__pg_end_t *end); /* may be NULL */
     void *user;
 
-    tdg__pg_query_t *next; /* private from here on */
+    tdg__pg_t *pg;     /* private from here on; NULL: it is not under way */
+    tdg__queue_t link; /* while it waits */
     unsigned turn;
 };
 
@@ -96,8 +98,11 @@ uint64_t tdg__pg_heard_ms(const tdg__pg_t *pg); /* uv_now() of the last sign of 
  * those that wait where `first`. done() is called once, never from inside. */
 void tdg__pg_submit(tdg__pg_t *pg, tdg__pg_query_t *query, bool first);
 
-/* Nobody waits for the query any more: done() is not called, its memory is free. What
+/* Submitted, and neither done nor abandoned. A query that is all zero is not. */
+bool tdg__pg_is_under_way(const tdg__pg_query_t *query);
+
+/* Forgets a query, where it is under way: done() is not called, its memory is free. What
  * already runs is thrown away. */
-void tdg__pg_abandon(tdg__pg_t *pg, tdg__pg_query_t *query);
+void tdg__pg_abandon(tdg__pg_query_t *query);
 
 #endif

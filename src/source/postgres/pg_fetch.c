@@ -184,27 +184,14 @@ static void answer(struct look *look, const PGresult *result) {
     look->fetch = NULL;
 }
 
-/* Why the rows are not what was asked for. */
+/* The rows are not what was asked for. */
 static void refuse_rows(struct look *look) {
-    const tdg__pg_source_t *p = look->p;
-    int status = look->rows.error;
+    const tdg__rows_t *rows = &look->rows;
+    bool is_second = rows->error == TDG_ETOOLARGE && rows->one && rows->text.error == 0;
+    char why[200];
 
-    if (status == TDG_EINVAL)
-        tdg__fetch_failed(look->fetch, status,
-                          "two columns are called %s; give them names with AS",
-                          look->rows.twice);
-    else if (status == TDG_ETOOLARGE && look->rows.text.error < 0)
-        tdg__fetch_failed(look->fetch, status,
-                          "the rows are more than max-size (%" PRId64 " bytes)",
-                          p->source.entry.max_size);
-    else if (status == TDG_ETOOLARGE && p->plan.one)
-        tdg__fetch_failed(look->fetch, TDG_EINVAL,
-                          "more than one row; `result: rows` shows them all");
-    else if (status == TDG_ETOOLARGE)
-        tdg__fetch_failed(look->fetch, status, "more than max-rows (%" PRId64 ") rows",
-                          p->max_rows);
-    else
-        tdg__fetch_failed(look->fetch, status, "%s", tdg_strerror(status));
+    tdg__rows_explain(rows, why, sizeof(why));
+    tdg__fetch_failed(look->fetch, is_second ? TDG_EINVAL : rows->error, "%s", why);
     look->fetch = NULL;
 }
 
@@ -282,12 +269,9 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
                                                           : "not connected");
         return;
     }
-    look = tdg__calloc(1, sizeof(*look));
-    if (look == NULL) {
-        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+    look = tdg__fetch_begin(fetch, sizeof(*look));
+    if (look == NULL)
         return;
-    }
-
     look->p = p;
     look->fetch = fetch;
     look->digests = p->plan.by_table && p->plan.template_ != NULL;
@@ -305,7 +289,6 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
         .done = on_fetched,
         .user = look,
     };
-    fetch->state = look;
     tdg__pg_submit(p->pg, &look->query, false);
     tdg__pg_source_need(p);
 }
@@ -316,7 +299,7 @@ void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
 
     if (look == NULL)
         return;
-    tdg__pg_abandon(p->pg, &look->query);
+    tdg__pg_abandon(&look->query);
     tdg__rows_done(&look->rows);
     tdg__free(look);
     fetch->state = NULL;

@@ -105,11 +105,10 @@ static void on_answer(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 }
 
 static void ask(tdg__pg_source_t *oldest) {
-    oldest->last = (tdg__pg_query_t){.sql = "SELECT 1",
-                                     .done = on_answer,
-                                     .user = oldest,
-                                     .limit_ms = oldest->probe_ms};
-    tdg__pg_submit(oldest->pg, &oldest->last, false);
+    tdg__pg_source_submit(oldest, TDG__PG_FENCE, false,
+                          &(tdg__pg_query_t){.sql = "SELECT 1",
+                                             .done = on_answer,
+                                             .limit_ms = oldest->probe_ms});
 }
 
 void tdg__pg_relay_end(tdg__pg_source_t *p) {

@@ -49,11 +49,10 @@ static int copy_names(tdg__pg_plan_t *plan) {
 
     while ((name = tdg__template_name(plan->template_, plan->variable_count, &len)) !=
            NULL) {
-        char *copy = tdg__calloc(1, len + 1);
+        char *copy = tdg__strndup(name, len);
 
         if (copy == NULL)
             return TDG_ENOMEM;
-        memcpy(copy, name, len);
         plan->variables[plan->variable_count] = copy;
         plan->columns[plan->variable_count++] = copy;
     }

@@ -7,6 +7,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 struct tdg__pg_seen_row {
     char *uri;
@@ -61,17 +62,15 @@ static int make_room(tdg__pg_seen_t *seen) {
 
 static int insert(tdg__pg_seen_t *seen, const char *uri, uint64_t digest) {
     struct tdg__pg_seen_row row = {.digest = digest, .hash = hash_of(seen, uri)};
-    size_t len = strlen(uri);
 
     if (seen->count >= seen->max)
         return TDG_ETOOLARGE;
     if (make_room(seen) < 0 || tdg__map_reserve(&seen->map) < 0)
         return TDG_ENOMEM;
-    row.uri = tdg__malloc(len + 1);
+    row.uri = tdg__strdup(uri);
     if (row.uri == NULL)
         return TDG_ENOMEM;
 
-    memcpy(row.uri, uri, len + 1);
     seen->rows[seen->count++] = row;
     tdg__map_insert(&seen->map, row.hash, (uint32_t)seen->count);
     return 0;
@@ -146,14 +145,11 @@ uint64_t tdg__pg_digest(const char *hex) {
     uint64_t digest = 0;
 
     for (size_t i = 0; i < 16; i++) {
-        char c = hex[i];
+        int value = tdg__hex_value(hex[i]);
 
-        if (c >= '0' && c <= '9')
-            digest = digest << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            digest = digest << 4 | (uint64_t)(c - 'a' + 10);
-        else
+        if (value < 0)
             return 0;
+        digest = digest << 4 | (uint64_t)value;
     }
     return digest;
 }

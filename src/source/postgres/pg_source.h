@@ -33,6 +33,17 @@ enum {
     TDG__PG_TIMERS
 };
 
+/* Queries that do not read a URI; each is under way once at most. */
+enum {
+    TDG__PG_LISTEN,
+    TDG__PG_UNLISTEN,
+    TDG__PG_PROBE_SERVER,
+    TDG__PG_STATE_OF_TABLE,
+    TDG__PG_SNAPSHOT,
+    TDG__PG_FENCE, /* whatever was heard before its answer has been read */
+    TDG__PG_QUERIES
+};
+
 typedef enum tdg__pg_listening {
     TDG__PG_DEAF,
     TDG__PG_ASKED,
@@ -52,25 +63,21 @@ struct tdg__pg_source {
     unsigned tries;
 
     tdg__pg_listening_t listening;
-    bool unlistening, probing, checking; /* these queries are under way */
-    tdg__pg_query_t listen, unlisten, probe, check;
+    tdg__pg_query_t queries[TDG__PG_QUERIES];
 
     tdg__pg_seen_t seen; /* what the table held; empty unless the template is watched */
     bool baseline;       /* `seen` was taken */
     tdg__pg_seen_t seen_now; /* being taken */
-    bool comparing;          /* that query is under way */
     bool compare_again;
     bool said_table;           /* why the table cannot be looked at */
     char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
     char state_now[TDG__PG_STATE];
-    bool check_again, altered; /* DDL was notified: while `check` was under way, since */
+    bool check_again, altered; /* DDL was notified: while STATE was under way, since */
     char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
-    tdg__pg_query_t snapshot;
     tdg__pg_source_t *before; /* whose connection listens for us; NULL: none does */
     tdg__pg_source_t *heir;   /* for whom ours listens, though we are closing */
     bool ending;              /* that comes to its end */
     int rounds;
-    tdg__pg_query_t last;
     tdg__pg_seen_t ops; /* what was last told to happen to a URI */
     tdg__text_t uri;    /* scratch */
 };
@@ -85,6 +92,10 @@ void tdg__pg_source_notified(void *user, const char *payload);
 void tdg__pg_source_need(tdg__pg_source_t *p);
 void tdg__pg_source_rest(tdg__pg_source_t *p);
 bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
+
+/* Submits one of `queries`, which is not under way, as given; the source is its user. */
+void tdg__pg_source_submit(tdg__pg_source_t *p, int which, bool first,
+                           const tdg__pg_query_t *query);
 
 /* We listen: the sources before us need not do so for us any longer, once they have told
  * what they heard. They need not, whatever they have heard. (pg_past.c) */

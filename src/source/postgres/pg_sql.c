@@ -146,11 +146,8 @@ static size_t number_of(tdg__pg_sql_t *sql, const char *name, size_t len) {
 
     if (sql->count == TDG__TEMPLATE_MAX_NAMES)
         return 0;
-    sql->names[sql->count] = tdg__calloc(1, len + 1);
-    if (sql->names[sql->count] == NULL)
-        return 0;
-    memcpy(sql->names[sql->count], name, len);
-    return ++sql->count;
+    sql->names[sql->count] = tdg__strndup(name, len);
+    return sql->names[sql->count] != NULL ? ++sql->count : 0;
 }
 
 static int lex_colon(struct lexer *l) {

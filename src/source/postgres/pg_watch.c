@@ -2,6 +2,7 @@
  *
  * The connection of a source comes and goes, listens, and compares; see postgres.c for
  * the whole of it. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,18 @@ static void start_timer(tdg__pg_source_t *p, int which, uv_timer_cb callback,
                         int64_t wait_ms, bool repeat) {
     uv_timer_start(&p->timers[which], callback, (uint64_t)wait_ms,
                    repeat ? (uint64_t)wait_ms : 0);
+}
+
+void tdg__pg_source_submit(tdg__pg_source_t *p, int which, bool first,
+                           const tdg__pg_query_t *query) {
+    assert(!tdg__pg_is_under_way(&p->queries[which]));
+    p->queries[which] = *query;
+    p->queries[which].user = p;
+    tdg__pg_submit(p->pg, &p->queries[which], first);
+}
+
+static bool is_under_way(const tdg__pg_source_t *p, int which) {
+    return tdg__pg_is_under_way(&p->queries[which]);
 }
 
 static bool runs(const tdg__pg_source_t *p, int which) {
@@ -172,7 +185,6 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     tdg__pg_source_t *p = query->user;
     bool taken = end->status == 0 || end->status == TDG_ETOOLARGE;
 
-    p->comparing = false;
     if (!template_is_watched(p) || !taken)
         tdg__pg_seen_done(&p->seen_now);
     if (end->status == TDG_EAWAY) {
@@ -191,7 +203,7 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 }
 
 static void take_snapshot(tdg__pg_source_t *p, bool first) {
-    if (p->comparing) {
+    if (is_under_way(p, TDG__PG_SNAPSHOT)) {
         p->compare_again = true;
         return;
     }
@@ -202,10 +214,10 @@ static void take_snapshot(tdg__pg_source_t *p, bool first) {
         return;
     }
     p->seen_now.complete = true;
-    p->comparing = true;
-    p->snapshot = (tdg__pg_query_t){
-        .sql = p->plan.snapshot, .row = on_snapshot_row, .done = on_snapshot, .user = p};
-    tdg__pg_submit(p->pg, &p->snapshot, first);
+    tdg__pg_source_submit(p, TDG__PG_SNAPSHOT, first,
+                          &(tdg__pg_query_t){.sql = p->plan.snapshot,
+                                             .row = on_snapshot_row,
+                                             .done = on_snapshot});
 }
 
 /* Something has changed, and nobody knows what. */
@@ -286,7 +298,6 @@ static void compare_state(tdg__pg_source_t *p) {
 static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     tdg__pg_source_t *p = query->user;
 
-    p->checking = false;
     if (p->listening != TDG__PG_LISTENING)
         return; /* asked again by the next connection */
     if (end->status == TDG_EAWAY) {
@@ -309,41 +320,32 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 
 /* `first`: before what waits. */
 static void ask_state(tdg__pg_source_t *p, bool first, int64_t limit_ms) {
-    if (!p->plan.by_table || p->checking)
+    if (!p->plan.by_table || is_under_way(p, TDG__PG_STATE_OF_TABLE))
         return;
-    p->checking = true;
     p->check_again = false;
     strcpy(p->state_now, "?");
-    p->check = (tdg__pg_query_t){.sql = p->plan.state,
-                                 .row = on_state_row,
-                                 .done = on_state,
-                                 .user = p,
-                                 .limit_ms = limit_ms};
-    tdg__pg_submit(p->pg, &p->check, first);
+    tdg__pg_source_submit(p, TDG__PG_STATE_OF_TABLE, first,
+                          &(tdg__pg_query_t){.sql = p->plan.state,
+                                             .row = on_state_row,
+                                             .done = on_state,
+                                             .limit_ms = limit_ms});
 }
 
 /* The table may hold other rows also if it looks as before: a type can be altered. */
 static void on_ddl(tdg__pg_source_t *p) {
     p->altered = true;
-    p->check_again = p->checking; /* it may have looked before the DDL */
+    /* One that is under way may have looked before the DDL. */
+    p->check_again = is_under_way(p, TDG__PG_STATE_OF_TABLE);
     ask_state(p, false, p->probe_ms);
-}
-
-static void on_unlistened(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
-    (void)end;
-    ((tdg__pg_source_t *)query->user)->unlistening = false;
 }
 
 static void unlisten(tdg__pg_source_t *p) {
     if (p->listening != TDG__PG_LISTENING)
         return; /* on_listening() comes and sees that nobody watches */
     p->listening = TDG__PG_DEAF;
-    if (p->unlistening)
-        return;
-    p->unlistening = true;
-    p->unlisten =
-        (tdg__pg_query_t){.sql = "UNLISTEN *", .done = on_unlistened, .user = p};
-    tdg__pg_submit(p->pg, &p->unlisten, false);
+    if (!is_under_way(p, TDG__PG_UNLISTEN))
+        tdg__pg_source_submit(p, TDG__PG_UNLISTEN, false,
+                              &(tdg__pg_query_t){.sql = "UNLISTEN *"});
 }
 
 static void on_listening(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
@@ -391,13 +393,11 @@ static void begin_watching(tdg__pg_source_t *p) {
 static void listen_first(tdg__pg_source_t *p) {
     if (p->listening != TDG__PG_DEAF)
         return;
-    if (p->unlistening) { /* it must not come later */
-        tdg__pg_abandon(p->pg, &p->unlisten);
-        p->unlistening = false;
-    }
+    tdg__pg_abandon(&p->queries[TDG__PG_UNLISTEN]); /* it must not come later */
     p->listening = TDG__PG_ASKED;
-    p->listen = (tdg__pg_query_t){.sql = p->plan.listen, .done = on_listening, .user = p};
-    tdg__pg_submit(p->pg, &p->listen, true);
+    tdg__pg_source_submit(
+        p, TDG__PG_LISTEN, true,
+        &(tdg__pg_query_t){.sql = p->plan.listen, .done = on_listening});
 }
 
 void tdg__pg_source_up(void *user) {
@@ -476,26 +476,19 @@ static void on_every(uv_timer_t *timer) {
     resync(timer->data);
 }
 
-static void on_probed(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
-    (void)end;
-    ((tdg__pg_source_t *)query->user)->probing = false;
-}
-
 static void on_probe(uv_timer_t *timer) {
     tdg__pg_source_t *p = timer->data;
 
-    if (p->listening != TDG__PG_LISTENING || p->probing || !tdg__pg_is_idle(p->pg))
-        return;
+    if (p->listening != TDG__PG_LISTENING || !tdg__pg_is_idle(p->pg))
+        return; /* then there is an answer soon, or a time limit */
     if (p->plan.by_table) {
         ask_state(p, false, p->probe_ms);
         return;
     }
     if (uv_now(p->source.host.loop) - tdg__pg_heard_ms(p->pg) < (uint64_t)p->probe_ms)
         return;
-    p->probing = true;
-    p->probe = (tdg__pg_query_t){
-        .sql = "SELECT 1", .done = on_probed, .user = p, .limit_ms = p->probe_ms};
-    tdg__pg_submit(p->pg, &p->probe, false);
+    tdg__pg_source_submit(p, TDG__PG_PROBE_SERVER, false,
+                          &(tdg__pg_query_t){.sql = "SELECT 1", .limit_ms = p->probe_ms});
 }
 
 static int64_t interval_of(const tdg__pg_source_t *p) {
@@ -552,9 +545,8 @@ int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target) {
 static void unwatch_template(tdg__pg_source_t *p) {
     p->baseline = p->compare_again = false;
     tdg__pg_seen_done(&p->seen);
-    if (p->comparing) {
-        tdg__pg_abandon(p->pg, &p->snapshot);
-        p->comparing = false;
+    if (is_under_way(p, TDG__PG_SNAPSHOT)) {
+        tdg__pg_abandon(&p->queries[TDG__PG_SNAPSHOT]);
         tdg__pg_seen_done(&p->seen_now);
     }
 }

@@ -24,109 +24,60 @@ enum { DAY_MS = 24 * 60 * 60 * 1000 };
 static const char *const formats[] = {"json", "csv", NULL};
 static const char *const shapes[] = {"auto", "row", "rows", NULL};
 
-#define FIELD(name) offsetof(tdg__pg_source_t, name)
+#define AT(name) offsetof(tdg__pg_source_t, name)
 
 static const tdg__option_t options[] = {
-    {.name = "postgres",
-     .type = TDG__OPTION_STRING,
-     .offset = FIELD(conninfo),
-     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
-     .example = "postgresql://reader@db.example/shop",
-     .help = "The connection string: a URI or keywords, as for libpq. Missing values "
-             "come from the environment (PGHOST, PGPASSWORD, ...) and ~/.pgpass."},
-    {.name = "table",
-     .type = TDG__OPTION_STRING,
-     .offset = FIELD(table),
-     .example = "shop.orders",
-     .help = "The table to serve; without a schema it is in public."},
-    {.name = "key",
-     .type = TDG__OPTION_STRINGS,
-     .offset = FIELD(keys),
-     .example = "id",
-     .help = "With `table`: the column or columns that identify a row. They are "
-             "the variables of a template, and the order of the rows."},
-    {.name = "query",
-     .type = TDG__OPTION_STRING,
-     .offset = FIELD(query),
-     .flags = TDG__OPTION_RAW,
-     .help = "Instead of `table`: the query to serve, such as SELECT * FROM orders WHERE "
-             "customer = :customer. :name is the value of a variable of the template, "
-             "bound as a parameter."},
-    {.name = "channel",
-     .type = TDG__OPTION_STRING,
-     .offset = FIELD(channel),
-     .example = "orders_changed",
-     .help = "The channel on which changes are notified. Without it, a table uses the "
-             "channel of its trigger (see tidings postgres install), and a query is "
-             "polled."},
-    {.name = "every",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(every_ms),
-     .min = 100,
-     .max = DAY_MS,
-     .example = "30s",
-     .help = "Polls at this interval while somebody is subscribed. Default: every 10s "
-             "for a query without `channel`, else only when notified."},
-    {.name = "format",
-     .type = TDG__OPTION_CHOICE,
-     .offset = FIELD(format),
-     .fallback = "json",
-     .choices = formats,
-     .example = "csv",
-     .help = "JSON, or CSV as in RFC 4180 with a header line."},
-    {.name = "result",
-     .type = TDG__OPTION_CHOICE,
-     .offset = FIELD(shape),
-     .fallback = "auto",
-     .choices = shapes,
-     .example = "rows",
-     .help = "In JSON, whether the content of a URI is one object or a list. "
-             "auto: an object if a template has all columns of `key`, else a "
-             "list."},
-    {.name = "max-rows",
-     .type = TDG__OPTION_NUMBER,
-     .offset = FIELD(max_rows),
-     .fallback = "1000",
-     .min = 1,
-     .max = 1000000,
-     .example = "100",
-     .help = "Maximum number of rows; reads of more rows fail with an error."},
-    {.name = "max-keys",
-     .type = TDG__OPTION_NUMBER,
-     .offset = FIELD(max_keys),
-     .fallback = "100000",
-     .min = 1,
-     .max = 10000000,
-     .example = "10000",
-     .help = "How many rows are remembered by a digest while a template is "
-             "subscribed to, to find the changes of an outage."},
-    {.name = "idle",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(idle_ms),
-     .fallback = "1m",
-     .min = 1,
-     .max = DAY_MS,
-     .example = "10s",
-     .help = "How long the connection stays open after the last read if nobody "
-             "is subscribed."},
-    {.name = "connect-timeout",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(connect_ms),
-     .fallback = "10s",
-     .min = 1,
-     .max = DAY_MS,
-     .example = "5s",
-     .help = "Time limit for connecting."},
-    {.name = "probe",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(probe_ms),
-     .fallback = "30s",
-     .min = 100,
-     .max = DAY_MS,
-     .example = "10s",
-     .help = "Interval of the probe while somebody is subscribed: whether the server "
-             "answers, and whether `table` has changed in a way that fires no trigger. "
-             "It is also the time limit for the answer."},
+    TDG__OPTION(STRING, conninfo, "postgres",
+                .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
+                .example = "postgresql://reader@db.example/shop",
+                .help = "The connection string: a URI or keywords, as for libpq. Missing "
+                        "values come from the environment (PGHOST, PGPASSWORD, ...) and "
+                        "~/.pgpass."),
+    TDG__OPTION(STRING, table, "table", .example = "shop.orders",
+                .help = "The table to serve; without a schema it is in public."),
+    TDG__OPTION(STRINGS, keys, "key", .example = "id",
+                .help =
+                    "With `table`: the column or columns that identify a row. They are "
+                    "the variables of a template, and the order of the rows."),
+    TDG__OPTION(STRING, query, "query", .flags = TDG__OPTION_RAW,
+                .help = "Instead of `table`: the query to serve, such as SELECT * FROM "
+                        "orders WHERE customer = :customer. :name is the value of a "
+                        "variable of the template, bound as a parameter."),
+    TDG__OPTION(STRING, channel, "channel", .example = "orders_changed",
+                .help = "The channel on which changes are notified. Without it, a table "
+                        "uses the channel of its trigger (see tidings postgres install), "
+                        "and a query is polled."),
+    TDG__OPTION(DURATION, every_ms, "every", .min = 100, .max = DAY_MS, .example = "30s",
+                .help =
+                    "Polls at this interval while somebody is subscribed. Default: "
+                    "every 10s for a query without `channel`, else only when notified."),
+    TDG__OPTION(CHOICE, format, "format", .fallback = "json", .choices = formats,
+                .example = "csv",
+                .help = "JSON, or CSV as in RFC 4180 with a header line."),
+    TDG__OPTION(CHOICE, shape, "result", .fallback = "auto", .choices = shapes,
+                .example = "rows",
+                .help = "In JSON, whether the content of a URI is one object or a list. "
+                        "auto: an object if a template has all columns of `key`, else a "
+                        "list."),
+    TDG__OPTION(NUMBER, max_rows, "max-rows", .fallback = "1000", .min = 1,
+                .max = 1000000, .example = "100",
+                .help = "Maximum number of rows; reads of more rows fail with an error."),
+    TDG__OPTION(NUMBER, max_keys, "max-keys", .fallback = "100000", .min = 1,
+                .max = 10000000, .example = "10000",
+                .help = "How many rows are remembered by a digest while a template is "
+                        "subscribed to, to find the changes of an outage."),
+    TDG__OPTION(DURATION, idle_ms, "idle", .fallback = "1m", .min = 1, .max = DAY_MS,
+                .example = "10s",
+                .help =
+                    "How long the connection stays open after the last read if nobody "
+                    "is subscribed."),
+    TDG__OPTION(DURATION, connect_ms, "connect-timeout", .fallback = "10s", .min = 1,
+                .max = DAY_MS, .example = "5s", .help = "Time limit for connecting."),
+    TDG__OPTION(DURATION, probe_ms, "probe", .fallback = "30s", .min = 100, .max = DAY_MS,
+                .example = "10s",
+                .help = "Interval of the probe while somebody is subscribed: whether the "
+                        "server answers, and whether `table` has changed in a way that "
+                        "fires no trigger. It is also the time limit for the answer."),
     {.name = NULL},
 };
 
