@@ -14,58 +14,36 @@ enum {
     DAY_MS = 24 * 60 * 60 * 1000,
 };
 
-#define FIELD(field) offsetof(tdg__files_t, field)
+#define AT(field) offsetof(tdg__files_t, field)
 
 static const tdg__option_t options[] = {
-    {.name = "files",
-     .type = TDG__OPTION_PATH,
-     .offset = FIELD(path),
-     .flags = TDG__OPTION_REQUIRED,
-     .example = "docs",
-     .help = "A file, or a folder with everything in it."},
-    {.name = "include",
-     .type = TDG__OPTION_STRINGS,
-     .offset = FIELD(include),
-     .example = "\"*.md\"",
-     .help = "Globs: only files that match one of them are served. Default: all."},
-    {.name = "exclude",
-     .type = TDG__OPTION_STRINGS,
-     .offset = FIELD(exclude),
-     .example = "node_modules",
-     .help = "Globs: files and folders that match one of them are left out."},
-    {.name = "hidden",
-     .type = TDG__OPTION_BOOL,
-     .offset = FIELD(hidden),
-     .fallback = "false",
-     .example = "true",
-     .help = "Also serve names that begin with a dot, and leftovers of editors (x~, #x#, "
-             "x.bak, x.orig, 4913)."},
-    {.name = "max-files",
-     .type = TDG__OPTION_NUMBER,
-     .offset = FIELD(max_files),
-     .fallback = "200000",
-     .min = 1,
-     .max = 10000000,
-     .example = "10000",
-     .help = "Maximum number of served files and folders; further ones are left out."},
-    {.name = "poll",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(poll_ms),
-     .fallback = "0s",
-     .max = DAY_MS,
-     .example = "5s",
-     .help = "Walk the folder at this interval instead of using inotify. For network "
-             "file systems, where the kernel does not report changes of other machines."},
-    {.name = "settle",
-     .type = TDG__OPTION_DURATION,
-     .offset = FIELD(settle_ms),
-     .fallback = "500ms",
-     .max = 60 * 1000,
-     .example = "2s",
-     .help = "How long to wait for the rest of a file that its writer has not "
-             "closed, and for a deleted file to be recreated, as in a save by "
-             "an editor. If the writer never pauses, tidings waits four times "
-             "as long; 0 is no wait."},
+    TDG__OPTION(PATH, path, "files", .flags = TDG__OPTION_REQUIRED, .example = "docs",
+                .help = "A file, or a folder with everything in it."),
+    TDG__OPTION(STRINGS, include, "include", .example = "\"*.md\"",
+                .help =
+                    "Globs: only files that match one of them are served. Default: all."),
+    TDG__OPTION(STRINGS, exclude, "exclude", .example = "node_modules",
+                .help = "Globs: files and folders that match one of them are left out."),
+    TDG__OPTION(BOOL, hidden, "hidden", .fallback = "false", .example = "true",
+                .help =
+                    "Also serve names that begin with a dot, and leftovers of editors "
+                    "(x~, #x#, x.bak, x.orig, 4913)."),
+    TDG__OPTION(NUMBER, max_files, "max-files", .fallback = "200000", .min = 1,
+                .max = 10000000, .example = "10000",
+                .help =
+                    "Maximum number of served files and folders; further ones are left "
+                    "out."),
+    TDG__OPTION(
+        DURATION, poll_ms, "poll", .fallback = "0s", .max = DAY_MS, .example = "5s",
+        .help = "Walk the folder at this interval instead of using inotify. For "
+                "network file systems, where the kernel does not report changes of "
+                "other machines."),
+    TDG__OPTION(DURATION, settle_ms, "settle", .fallback = "500ms", .max = 60 * 1000,
+                .example = "2s",
+                .help = "How long to wait for the rest of a file that its writer has not "
+                        "closed, and for a deleted file to be recreated, as in a save by "
+                        "an editor. If the writer never pauses, tidings waits four times "
+                        "as long; 0 is no wait."),
     {.name = NULL},
 };
 
@@ -282,6 +260,11 @@ static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
     tdg__files_schedule((tdg__files_t *)source);
 }
 
+void tdg__files_miss(tdg__files_t *files, enum tdg__files_gap gap) {
+    if (gap > files->gap)
+        files->gap = gap;
+}
+
 void tdg__files_armed(tdg__files_t *files) {
     /* What came before its folder was watched. */
     tdg__source_touch_all(&files->source);
@@ -293,7 +276,7 @@ void tdg__files_armed(tdg__files_t *files) {
 
 /* Something was left out, and there is room for it now. */
 static bool has_room_again(const tdg__files_t *files) {
-    return files->truncated &&
+    return files->gap == TDG__FILES_TOO_MANY &&
            files->tree.files + files->tree.folders < (size_t)files->max_files;
 }
 
@@ -302,9 +285,9 @@ static void on_timer(uv_timer_t *timer) {
 
     if (files->piece != TDG__FILES_RESTING)
         return; /* its end sets the timer */
-    if (files->source.away || files->polling || files->incomplete ||
-        has_room_again(files)) {
-        files->incomplete = files->truncated = false;
+    if (files->source.away || tdg__files_polls(files) ||
+        files->gap == TDG__FILES_NO_MEMORY || has_room_again(files)) {
+        files->gap = TDG__FILES_NO_GAP;
         tdg__files_rescan(files);
         return;
     }
@@ -315,18 +298,19 @@ static void on_timer(uv_timer_t *timer) {
 
 void tdg__files_schedule(tdg__files_t *files) {
     const tdg__source_t *source = &files->source;
+    bool is_short = files->gap == TDG__FILES_NO_MEMORY;
     int64_t wait = -1;
 
     if (source->closing || files->piece != TDG__FILES_RESTING)
         return;
-    if (!source->away && !files->incomplete)
+    if (!source->away && !is_short)
         files->tries = 0;
-    if (source->away || files->incomplete || has_room_again(files)) {
+    if (source->away || is_short || has_room_again(files)) {
         wait = tdg__source_wait_ms(source, files->tries);
         if (wait > LONGEST_RETRY)
             wait = LONGEST_RETRY;
-        files->tries += files->incomplete;
-    } else if (files->polling) {
+        files->tries += is_short;
+    } else if (tdg__files_polls(files)) {
         wait = files->poll_ms * (tdg__source_is_watched(source) ? 1 : UNWATCHED_POLLS);
     } else if (tdg__source_is_watched(source)) {
         wait = CARE_MS;

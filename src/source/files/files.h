@@ -38,6 +38,17 @@ typedef struct tdg__files_queue {
     size_t head, count, room;
 } tdg__files_queue_t;
 
+/* What the tree lacks; the stronger reason counts until everything is read again:
+ *
+ *     NO_GAP ── max-files ──▶ TOO_MANY ── out of memory ──▶ NO_MEMORY ── retry ─┐
+ *        ▲                       │ there is room again                          │
+ *        └───────────────────────┴──────────────────────────────────────────────┘ */
+enum tdg__files_gap {
+    TDG__FILES_NO_GAP,
+    TDG__FILES_TOO_MANY,  /* left out for max-files */
+    TDG__FILES_NO_MEMORY, /* left out for want of memory, descriptors or watches */
+};
+
 typedef struct tdg__files {
     tdg__source_t source; /* first */
 
@@ -46,7 +57,7 @@ typedef struct tdg__files {
     char **include, **exclude;
     bool hidden;
     int64_t max_files;
-    int64_t poll_ms;   /* 0: inotify */
+    int64_t poll_ms;   /* 0: inotify; set where that does not work */
     int64_t settle_ms; /* of a save; 0: nothing is waited for */
 
     /* Made of them by check(). */
@@ -61,14 +72,12 @@ typedef struct tdg__files {
     /* files_events.c */
     int notify_fd; /* -1: none */
     uv_poll_t poll;
-    bool polling; /* by walking, for want of inotify or because the options say so */
     uv_timer_t later_timer;
     tdg__files_queue_t later;    /* looked at soon, not at once: written to */
     bool links_later;            /* and all links */
     tdg__files_queue_t dangling; /* links that led to nothing for us */
     int early[TDG__FILES_EARLY];
     size_t n_early;
-    bool early_full;
     uint64_t said_overflow_ms; /* 0: not yet */
 
     tdg__records_t saves; /* of files that are being saved, by path (files_saves.c) */
@@ -90,9 +99,8 @@ typedef struct tdg__files {
     uint32_t sweep;    /* child that is next to be checked after a folder was read */
     uint32_t sweeping; /* folder */
 
-    bool settled;    /* the tree has been complete once */
-    bool incomplete; /* something was left out for want of memory or descriptors */
-    bool truncated;  /* something was left out for max-files */
+    bool settled; /* the first walk has ended, or has found no root: watching begins */
+    enum tdg__files_gap gap;
     bool said_truncated, said_unlisted;
     bool care;                 /* a piece of work is due even without a task */
     tdg__files_queue_t unsure; /* paths that were read before a walk met them */
@@ -101,9 +109,8 @@ typedef struct tdg__files {
     size_t n_absent;           /* nodes that are marked so */
     uv_timer_t absent_timer;
     unsigned tries;
-    bool root_known;
     dev_t root_dev;
-    ino_t root_ino;
+    ino_t root_ino; /* 0: not known */
 
     /* files_fetch.c */
     tdg__queue_t readings; /* those that somebody waits for */
@@ -117,6 +124,14 @@ bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out)
 /* Its content may differ; `is_new`: it was not there before. */
 void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_schedule(tdg__files_t *files); /* sets the timer anew */
+
+/* Something is left out of the tree. */
+void tdg__files_miss(tdg__files_t *files, enum tdg__files_gap gap);
+
+/* Whether changes are found by walking, not by events. */
+static inline bool tdg__files_polls(const tdg__files_t *files) {
+    return files->poll_ms > 0;
+}
 
 /* The tree is complete. */
 void tdg__files_armed(tdg__files_t *files);

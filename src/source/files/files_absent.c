@@ -23,8 +23,6 @@ static bool is_long_absent(const tdg__files_t *files, const tdg__files_node_t *n
            now_ms(files) - node->absent_since_ms >= files->settle_ms;
 }
 
-/* Whether a node that was not found may go. Many programs save by deleting or renaming
- * the file and making it anew, so that is not believed at once: it is looked at again. */
 bool tdg__files_may_go(tdg__files_t *files, uint32_t id) {
     tdg__files_node_t *node = tdg__files_node(&files->tree, id);
     char path[TDG__FILES_MAX_PATH];
@@ -76,10 +74,10 @@ void tdg__files_inherit_absent(tdg__files_t *files) {
     tdg__files_queue_t *absent = &files->absent;
     char path[TDG__FILES_MAX_PATH];
 
-    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+    for (uint32_t id = 0; (id = tdg__files_next(&files->tree, id)) != 0;) {
+        tdg__files_node_t *node = tdg__files_node(&files->tree, id);
 
-        if (node == NULL || node->name == NULL || (node->flags & TDG__NODE_ABSENT) == 0)
+        if ((node->flags & TDG__NODE_ABSENT) == 0)
             continue;
         files->n_absent++;
         if (absent->count >= TDG__FILES_QUEUE_MAX ||

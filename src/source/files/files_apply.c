@@ -33,7 +33,7 @@ static void list(tdg__files_t *files, tdg__files_node_t *node, const char *path)
     if (rv == 0)
         node->flags |= TDG__NODE_LISTED;
     else if (rv == TDG_ENOMEM || rv == TDG_EAGAIN)
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
     else if (!files->said_unlisted) {
         /* It can be read and watched all the same. */
         files->said_unlisted = true;
@@ -48,14 +48,14 @@ void tdg__files_list_again(tdg__source_t *source) {
     tdg__files_t *files = (tdg__files_t *)source;
     char path[TDG__FILES_MAX_PATH];
 
-    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
+    for (uint32_t id = 0; (id = tdg__files_next(&files->tree, id)) != 0;) {
+        tdg__files_node_t *node = tdg__files_node(&files->tree, id);
 
-        if (node != NULL && (node->flags & TDG__NODE_LISTED) != 0 &&
+        if ((node->flags & TDG__NODE_LISTED) != 0 &&
             tdg__files_path_of(&files->tree, id, path, sizeof(path)))
             list(files, node, path);
     }
-    if (files->incomplete)
+    if (files->gap == TDG__FILES_NO_MEMORY)
         tdg__files_schedule(files);
 }
 
@@ -67,7 +67,7 @@ static void unlist(tdg__files_t *files, const tdg__files_node_t *node, uint32_t 
         return;
     uri = tdg__files_uri_of(files, path);
     if (uri == NULL) {
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
         return;
     }
     /* Touched too: a fetch that began before may still find it. */
@@ -142,14 +142,14 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
         list(files, node, path);
     if (!files->settled && !files->source.compares)
         return;
-    if (files->polling || r->is_link) /* whoever looks at it: no event says this */
+    if (tdg__files_polls(files) || r->is_link) /* no event reports this */
         tdg__files_met(files, path, r, differs, is_new);
     else if (tell && differs)
         tdg__files_found(files, path, r, is_new);
 }
 
 static void say_truncated(tdg__files_t *files) {
-    files->truncated = true;
+    tdg__files_miss(files, TDG__FILES_TOO_MANY);
     if (files->said_truncated)
         return;
     files->said_truncated = true;
@@ -200,7 +200,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
         id = tdg__files_add(tree, parent, name, strlen(name),
                             is_folder ? TDG__NODE_IS_FOLDER : 0);
         if (id == 0) {
-            files->incomplete = true;
+            tdg__files_miss(files, TDG__FILES_NO_MEMORY);
             return true;
         }
     }
@@ -242,12 +242,12 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
     if (node->u.folder.wd >= 0 && node->u.folder.wd != r->wd)
         tdg__files_unwatch_folder(files, node->u.folder.wd);
     if (tdg__files_set_wd(&files->tree, id, r->wd) < 0)
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
     if (r->wd >= 0 && tdg__files_was_early(files, r->wd))
         tdg__files_queue_look(files, r->text, TDG__TASK_SCAN);
 
     if (r->error != 0 && is_passing(r->error)) {
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
     } else if (r->error != 0) {
         if (r->error == EACCES && (node->flags & TDG__NODE_DENIED) == 0)
             tdg__source_log(&files->source, TDG_LOG_WARNING,
@@ -265,19 +265,15 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
  * compares what is there with what was known, so that has to stay until then. */
 static bool is_elsewhere(const tdg__files_t *files, uint32_t folder,
                          const tdg__files_report_t *r) {
-    return !files->polling && r->error == 0 &&
+    return !tdg__files_polls(files) && r->error == 0 &&
            tdg__files_node(&files->tree, folder)->u.folder.wd != r->wd;
 }
 
 static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
-    const char *slash = strrchr(r->text, '/');
     char parent[TDG__FILES_MAX_PATH];
-    size_t len = slash != NULL ? (size_t)(slash - r->text) : 0;
-    uint32_t id;
+    const char *name = tdg__files_parent(r->text, parent);
+    uint32_t id = tdg__files_find(&files->tree, parent);
 
-    memcpy(parent, r->text, len);
-    parent[len] = '\0';
-    id = tdg__files_find(&files->tree, parent);
     if (r->type == TDG__FILE_NONE && (r->flags & TDG__TASK_AGAIN) == 0 &&
         tdg__files_find(&files->tree, r->text) == 0)
         /* It came and went: somebody may have seen it. */
@@ -286,8 +282,7 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
         (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0 ||
         is_elsewhere(files, id, r))
         return true; /* the folder will be read */
-    return apply_found(files, id, slash != NULL ? slash + 1 : r->text, r,
-                       (r->flags & TDG__TASK_TELL) != 0, true);
+    return apply_found(files, id, name, r, (r->flags & TDG__TASK_TELL) != 0, true);
 }
 
 /* Returns false where the report has to be looked at once more. */
@@ -309,7 +304,7 @@ static bool apply_report(tdg__files_t *files, const tdg__files_report_t *r) {
         break;
     case TDG__REPORT_END:
         if (r->error != 0)
-            files->incomplete = true;
+            tdg__files_miss(files, TDG__FILES_NO_MEMORY);
         else if (files->folder != 0)
             begin_sweep(files, files->folder);
         break;

@@ -33,7 +33,7 @@ static void note_early(tdg__files_t *files, int wd) {
     if (files->n_early < TDG__FILES_EARLY)
         files->early[files->n_early++] = wd;
     else
-        files->early_full = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY); /* everything is read again */
 }
 
 bool tdg__files_was_early(const tdg__files_t *files, int wd) {
@@ -87,7 +87,7 @@ static void on_folder(tdg__files_t *files, uint32_t id, uint32_t mask) {
 
 /* What the tree does not know came now, unless the tree has left something out. */
 static bool is_new(const tdg__files_t *files, const char *path) {
-    return files->settled && !files->truncated && !files->incomplete &&
+    return files->settled && files->gap == TDG__FILES_NO_GAP &&
            tdg__files_find(&files->tree, path) == 0;
 }
 
@@ -176,12 +176,8 @@ static bool doubt(void *user, const struct inotify_event *event) {
 }
 
 static void doubt_all(tdg__files_t *files) {
-    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
-
-        if (node != NULL)
-            tdg__files_forget_fingerprint(node);
-    }
+    for (uint32_t id = 0; (id = tdg__files_next(&files->tree, id)) != 0;)
+        tdg__files_forget_fingerprint(tdg__files_node(&files->tree, id));
 }
 
 /* A look may have seen a file as it is after an event that nobody has read, while its
@@ -228,17 +224,16 @@ static long limit_of(const char *name) {
 }
 
 void tdg__files_fall_back(tdg__files_t *files, int error) {
-    if (files->polling)
+    if (tdg__files_polls(files))
         return;
     if (error == ENOMEM) {
-        files->incomplete = true; /* there may be memory later */
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY); /* there may be memory later */
         return;
     }
 
     bool is_watches = error == ENOSPC, is_instances = error == EMFILE;
 
-    if (files->poll_ms == 0)
-        files->poll_ms = FALL_BACK_POLL_MS;
+    files->poll_ms = FALL_BACK_POLL_MS;
     if (is_watches)
         tdg__source_log(
             &files->source, TDG_LOG_WARNING,
@@ -258,13 +253,11 @@ void tdg__files_fall_back(tdg__files_t *files, int error) {
                                        "sysctl"
                                      : " does not work here",
                         files->poll_ms);
-    files->polling = true;
     tdg__files_events_close(files);
 }
 
 void tdg__files_events_open(tdg__files_t *files) {
-    files->polling = files->poll_ms > 0;
-    if (files->polling)
+    if (tdg__files_polls(files))
         return;
 
     int fd = tdg__inotify_open(files->source.host.loop, &files->poll, on_readable);

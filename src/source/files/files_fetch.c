@@ -298,11 +298,9 @@ void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
         return;
     }
     known = tdg__files_find(&files->tree, path);
-    r = tdg__calloc(1, sizeof(*r) + strlen(path) + 1);
-    if (r == NULL) {
-        tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
+    r = tdg__fetch_begin(fetch, sizeof(*r) + strlen(path) + 1);
+    if (r == NULL)
         return;
-    }
 
     size_t most = (size_t)source->entry.max_size + 1;
 
@@ -328,7 +326,6 @@ void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     r->fd = -1;
     r->work.data = r;
     r->disturbed = tdg__files_is_written(files, path);
-    fetch->state = r;
     tdg__queue_append(&files->readings, &r->link);
     tdg__source_hold(source);
     start(r);

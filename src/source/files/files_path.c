@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/files/files_path.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 /* ---- URIs --------------------------------------------------------------- */
 
@@ -48,13 +50,6 @@ char *tdg__files_uri(const char *prefix, const char *path) {
     return uri;
 }
 
-static int hex_digit(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* One character, perhaps encoded; -1 where it is none that a path can have. */
 static int decode(const char *encoded, size_t len, size_t *at) {
     char c = encoded[(*at)++];
@@ -66,7 +61,7 @@ static int decode(const char *encoded, size_t len, size_t *at) {
     if (len - *at < 2)
         return -1;
 
-    int high = hex_digit(encoded[*at]), low = hex_digit(encoded[*at + 1]);
+    int high = tdg__hex_value(encoded[*at]), low = tdg__hex_value(encoded[*at + 1]);
 
     *at += 2;
     if (high < 0 || low < 0)
@@ -97,6 +92,16 @@ bool tdg__files_path(const char *encoded, size_t len, char *out) {
     }
     out[used] = '\0';
     return is_name(out + name, used - name);
+}
+
+const char *tdg__files_parent(const char *path, char *out) {
+    const char *slash = strrchr(path, '/');
+    size_t len = slash != NULL ? (size_t)(slash - path) : 0;
+
+    assert(len < TDG__FILES_MAX_PATH);
+    memcpy(out, path, len);
+    out[len] = '\0';
+    return slash != NULL ? slash + 1 : path;
 }
 
 static bool ends_with(const char *name, size_t len, const char *end) {
@@ -198,16 +203,12 @@ int tdg__files_open(int root, const char *path, int open_flags, unsigned flags) 
 
     /* A link: is it the last name? Then the kernel may follow it beneath the root. The
      * folder could become a link right now: what is opened is still beneath the root. */
-    const char *slash = strrchr(path, '/');
-
-    if (slash != NULL) {
+    if (strchr(path, '/') != NULL) {
         char parent[TDG__FILES_MAX_PATH];
-        size_t len = (size_t)(slash - path);
 
-        if (len >= sizeof(parent))
+        if (strlen(path) >= sizeof(parent))
             return -ENAMETOOLONG;
-        memcpy(parent, path, len);
-        parent[len] = '\0';
+        (void)tdg__files_parent(path, parent);
         fd = openat2_beneath(root, parent, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
         if (fd < 0)
             return fd;

@@ -23,6 +23,10 @@ char *tdg__files_uri(const char *prefix, const char *path);
  * False where it is no relative path. */
 bool tdg__files_path(const char *encoded, size_t len, char *out);
 
+/* Writes the path of the folder that `path` is in to `out` (TDG__FILES_MAX_PATH bytes; ""
+ * for the root); returns the name in it, which is part of `path`. */
+const char *tdg__files_parent(const char *path, char *out);
+
 /* Whether a name or one on the way to it begins with a dot, or is what editors leave
  * behind: x~, #x#, x.bak, x.orig, 4913. */
 bool tdg__files_is_hidden(const char *path);

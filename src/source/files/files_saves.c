@@ -107,8 +107,9 @@ static void touch_as(struct save *save, enum state state) {
 bool tdg__files_is_heard(const tdg__files_t *files, const char *path) {
     uint32_t id = tdg__files_find(&files->tree, path);
 
-    return !files->polling && (id == 0 || (tdg__files_node(&files->tree, id)->flags &
-                                           TDG__NODE_IS_LINK) == 0);
+    return !tdg__files_polls(files) &&
+           (id == 0 ||
+            (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_LINK) == 0);
 }
 
 /* The look says whether its writer has paused; where none comes, this is asked again. */
@@ -180,7 +181,7 @@ void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
 /* How long a file must stay the same from now on. Its age is believed as far as it is
  * that of a file in the making: the clock of another machine may be wrong. */
 static int64_t calm_ms(const tdg__files_t *files, const tdg__files_report_t *r) {
-    if (!files->polling && r->age_ms >= files->settle_ms)
+    if (!tdg__files_polls(files) && r->age_ms >= files->settle_ms)
         return 0;
     return r->age_ms > 0 && r->age_ms < files->settle_ms ? files->settle_ms - r->age_ms
                                                          : files->settle_ms;

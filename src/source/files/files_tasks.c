@@ -26,7 +26,6 @@ static void pump(tdg__files_t *files);
 
 int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags,
                          int64_t due_ms) {
-    size_t len = strlen(path) + 1;
     char *copy;
 
     if (queue->head + queue->count == queue->room) {
@@ -43,10 +42,9 @@ int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned f
             queue->room = room;
         }
     }
-    copy = tdg__malloc(len);
+    copy = tdg__strdup(path);
     if (copy == NULL)
         return TDG_ENOMEM;
-    memcpy(copy, path, len);
     queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags, due_ms};
     return 0;
 }
@@ -68,13 +66,9 @@ void tdg__files_queue_clear(tdg__files_queue_t *queue) {
 
 /* What was queued is forgotten, and so are the marks: everything is read again. */
 static void drop_tasks(tdg__files_t *files) {
-    for (uint32_t id = 1; id < tdg__pool_end(&files->tree.pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
-
-        if (node != NULL && (node->name != NULL || id == files->tree.root))
-            node->flags &=
-                ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
-    }
+    for (uint32_t id = 0; (id = tdg__files_next(&files->tree, id)) != 0;)
+        tdg__files_node(&files->tree, id)->flags &=
+            ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
     files->n_absent = 0;
     tdg__files_queue_clear(&files->queue);
     tdg__files_queue_clear(&files->later);
@@ -129,7 +123,7 @@ static void put(tdg__files_t *files, tdg__files_queue_t *queue, const char *path
         node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
     if (is_scan && path[0] == '\0')
         files->rescan_waits = false;
-    files->incomplete = true;
+    tdg__files_miss(files, TDG__FILES_NO_MEMORY);
     tdg__files_schedule(files);
 }
 
@@ -178,7 +172,7 @@ void tdg__files_note_dangling(tdg__files_t *files, const char *path) {
     if (dangling->count >= TDG__FILES_DANGLING)
         return;
     if (tdg__files_queue_put(dangling, path, 0, 0) < 0)
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
 }
 
 /* Each is noted again where it still leads to nothing. */
@@ -205,10 +199,8 @@ void tdg__files_look_at_links(tdg__files_t *files) {
 
     look_at_dangling(files);
 
-    for (uint32_t id = 1; left > 0 && id < tdg__pool_end(&files->tree.pool); id++) {
-        const tdg__files_node_t *node = tdg__pool_get(&files->tree.pool, id);
-
-        if (node == NULL || node->name == NULL || (node->flags & TDG__NODE_IS_LINK) == 0)
+    for (uint32_t id = 0; left > 0 && (id = tdg__files_next(&files->tree, id)) != 0;) {
+        if ((tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_LINK) == 0)
             continue;
         left--;
         if (tdg__files_path_of(&files->tree, id, path, sizeof(path)) &&
@@ -220,13 +212,10 @@ void tdg__files_look_at_links(tdg__files_t *files) {
 
 /* Whether events of this path are heard of: its folder is known and watched. */
 static bool is_heard(tdg__files_t *files, const char *path) {
-    const char *slash = strrchr(path, '/');
     char parent[TDG__FILES_MAX_PATH];
-    size_t len = slash != NULL ? (size_t)(slash - path) : 0;
     const tdg__files_node_t *node;
 
-    memcpy(parent, path, len);
-    parent[len] = '\0';
+    (void)tdg__files_parent(path, parent);
     node = tdg__files_node_at(files, parent);
     return node != NULL && (node->flags & TDG__NODE_IS_FOLDER) != 0 &&
            node->u.folder.wd >= 0;
@@ -241,7 +230,7 @@ void tdg__files_saw(tdg__files_t *files, const char *path) {
     if (files->source.closing ||
         (node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0))
         return;
-    if (files->truncated && is_heard(files, path))
+    if (files->gap == TDG__FILES_TOO_MANY && is_heard(files, path))
         return; /* the tree will never know it, and need not */
     if (files->unsure.count >= UNSURE_MAX ||
         tdg__files_queue_put(&files->unsure, path, 0, 0) < 0)
@@ -296,10 +285,7 @@ static void settle(tdg__files_t *files) {
 /* All reports of a piece are applied. */
 static void end_piece(tdg__files_t *files) {
     files->piece = TDG__FILES_RESTING;
-    if (files->early_full)
-        files->incomplete = true;
     files->n_early = 0;
-    files->early_full = false;
     if (files->scans == 0 && (!files->settled || files->source.away))
         settle(files);
     if (files->scans == 0)
@@ -336,7 +322,7 @@ static void walk_away(tdg__files_t *files) {
     char why[128];
 
     drop_tasks(files);
-    files->root_known = false;
+    files->root_ino = 0;
     snprintf(why, sizeof(why), "the folder cannot be opened: %s", strerror(error));
     if (error == ENOENT && !files->settled && files->tree.files == 0)
         tdg__source_is_missing(&files->source, "the folder does not exist");
@@ -366,10 +352,9 @@ static void drop_done(tdg__files_t *files) {
 
 static bool is_another_root(tdg__files_t *files) {
     const tdg__files_walk_t *walk = files->walk;
-    bool was_known = files->root_known;
+    bool was_known = files->root_ino != 0;
     bool is_same = files->root_dev == walk->root_dev && files->root_ino == walk->root_ino;
 
-    files->root_known = true;
     files->root_dev = walk->root_dev;
     files->root_ino = walk->root_ino;
     return was_known && !is_same;
@@ -433,7 +418,7 @@ static void pump(tdg__files_t *files) {
     walk->notify_fd = files->notify_fd;
     files->work.data = files;
     if (uv_queue_work(files->source.host.loop, &files->work, do_walk, after_walk) != 0) {
-        files->incomplete = true;
+        tdg__files_miss(files, TDG__FILES_NO_MEMORY);
         return;
     }
     files->piece = TDG__FILES_WALKING;

@@ -60,17 +60,23 @@ int tdg__files_tree_init(tdg__files_tree_t *tree) {
 }
 
 void tdg__files_tree_done(tdg__files_tree_t *tree) {
-    for (uint32_t id = 1; tree->pool.size != 0 && id < tdg__pool_end(&tree->pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&tree->pool, id);
-
-        if (node != NULL)
-            tdg__free(node->name); /* NULL where it is not in use */
-    }
+    for (uint32_t id = 0; (id = tdg__files_next(tree, id)) != 0;)
+        tdg__free(tdg__files_node(tree, id)->name);
     tdg__map_done(&tree->by_name);
     tdg__map_done(&tree->by_wd);
     if (tree->pool.size != 0)
         tdg__pool_done(&tree->pool);
     *tree = (tdg__files_tree_t){0};
+}
+
+uint32_t tdg__files_next(const tdg__files_tree_t *tree, uint32_t id) {
+    while (++id < tdg__pool_end(&tree->pool)) {
+        const tdg__files_node_t *node = tdg__files_node(tree, id);
+
+        if (node != NULL && (node->name != NULL || id == tree->root))
+            return id;
+    }
+    return 0;
 }
 
 uint32_t tdg__files_child(const tdg__files_tree_t *tree, uint32_t parent,
@@ -101,7 +107,7 @@ uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *na
 
     if (tdg__map_reserve(&tree->by_name) < 0)
         return 0;
-    copy = tdg__malloc(len + 1);
+    copy = tdg__strndup(name, len);
     if (copy == NULL)
         return 0;
     node = tdg__pool_alloc(&tree->pool, &id);
@@ -112,8 +118,6 @@ uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *na
 
     tdg__files_node_t *folder = tdg__files_node(tree, parent);
 
-    memcpy(copy, name, len);
-    copy[len] = '\0';
     node->name = copy;
     node->parent = parent;
     node->hash = hash_name(tree, parent, name, len);
@@ -146,11 +150,9 @@ void tdg__files_forget_fingerprint(tdg__files_node_t *node) {
 }
 
 void tdg__files_tree_disown(tdg__files_tree_t *tree) {
-    for (uint32_t id = 1; id < tdg__pool_end(&tree->pool); id++) {
-        tdg__files_node_t *node = tdg__pool_get(&tree->pool, id);
+    for (uint32_t id = 0; (id = tdg__files_next(tree, id)) != 0;) {
+        tdg__files_node_t *node = tdg__files_node(tree, id);
 
-        if (node == NULL || (node->name == NULL && id != tree->root))
-            continue;
         node->flags &= ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER);
         if ((node->flags & TDG__NODE_IS_FOLDER) != 0)
             (void)tdg__files_set_wd(tree, id, -1);

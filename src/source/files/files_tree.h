@@ -69,6 +69,9 @@ static inline tdg__files_node_t *tdg__files_node(const tdg__files_tree_t *tree,
     return tdg__pool_get(&tree->pool, id);
 }
 
+/* Walks the nodes in use, the root among them: begin with 0, which also ends. */
+uint32_t tdg__files_next(const tdg__files_tree_t *tree, uint32_t id);
+
 /* A child by name; a node by its path, "" for the root. 0: there is none. */
 uint32_t tdg__files_child(const tdg__files_tree_t *tree, uint32_t parent,
                           const char *name, size_t len);

@@ -152,21 +152,17 @@ static int watch(const tdg__files_walk_t *walk, int fd) {
 }
 
 static void look(tdg__files_walk_t *walk, const tdg__files_task_t *task) {
-    const char *slash = strrchr(task->path, '/');
     char parent[TDG__FILES_MAX_PATH];
-    size_t len = slash != NULL ? (size_t)(slash - task->path) : 0;
+    const char *name = tdg__files_parent(task->path, parent);
     tdg__files_report_t *r = report(walk, TDG__REPORT_LOOK, task->path, task->flags);
-    int folder;
+    int folder = tdg__files_open(walk->root_fd, parent, O_PATH | O_DIRECTORY, 0);
 
-    memcpy(parent, task->path, len);
-    parent[len] = '\0';
-    folder = tdg__files_open(walk->root_fd, parent, O_PATH | O_DIRECTORY, 0);
     if (folder < 0) {
         r->error = -folder;
         return;
     }
     r->wd = watch(walk, folder);
-    inspect(walk, folder, slash != NULL ? slash + 1 : task->path, task->path, r);
+    inspect(walk, folder, name, task->path, r);
     close(folder);
 }
 
