@@ -17,7 +17,7 @@ static char id[] = "id", region[] = "region";
 static char *const one_key[] = {id, NULL};
 static char *const two_keys[] = {region, id, NULL};
 
-static const tdg__pg_wish_t wishes[PLANS] = {
+static const tdg__pg_entry_t entries[PLANS] = {
     {.uri = "pg://l/{id}", .table = "lines", .keys = one_key, .max_rows = 5},
     {.uri = "pg://l/{region}/{id}", .table = "lines", .keys = two_keys, .max_rows = 5},
     {.uri = "pg://lines", .table = "lines", .keys = one_key, .max_rows = 5},
@@ -31,7 +31,7 @@ static void make_plans(void) {
 
     tdg__problems_init(&problems, "fuzz.yaml");
     for (size_t i = 0; i < PLANS; i++)
-        require(tdg__pg_plan_init(&plans[i], &wishes[i], &nowhere, &problems) == 0);
+        require(tdg__pg_plan_init(&plans[i], &entries[i], &nowhere, &problems) == 0);
     tdg__problems_done(&problems);
 }
 

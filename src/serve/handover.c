@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/handover.h"
 
+#include <assert.h>
+
 #include <tidings/error.h>
 
 static void run_all(tdg__handover_t *handover, bool refuse) {
@@ -55,6 +57,7 @@ void tdg__handover_post(tdg__handover_t *handover, tdg__handover_task_t *task) {
 
 void tdg__handover_close(tdg__handover_t *handover) {
     pthread_mutex_lock(&handover->lock);
+    assert(!handover->closed);
     handover->closed = true;
     pthread_mutex_unlock(&handover->lock);
     run_all(handover, true);

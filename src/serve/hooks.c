@@ -17,7 +17,7 @@
 /* What a route has: all that is judged without the source, which may go any time. */
 struct endpoint {
     tdg__handover_task_t report; /* first; on its way while `refused` is not 0 */
-    atomic_size_t refs;   /* the route, and the report on its way */
+    atomic_size_t refs;          /* the route, and the report on its way */
     tdg__live_t *live;
     char *path; /* behind the body */
     tdg__hook_key_t key;
@@ -97,7 +97,7 @@ static void on_request(void *user, tdg__route_request_t *request) {
 
 /* ---- A head ------------------------------------------------------------- */
 
-/* The source hears of the calls that were refused, for the log. On the loop of the
+/* The source logs the calls that were refused. On the loop of the
  * sources; or, refused, anywhere. A reload may have removed the route meanwhile. */
 static void run_report(tdg__handover_task_t *task) {
     struct endpoint *endpoint = (struct endpoint *)task;

@@ -11,7 +11,7 @@
 enum {
     AT_ONCE = 2, /* large URIs that are fetched and encoded at a time */
     WAIT_MS = 10000,
-    LOOK_MS = 20, /* bytes come back on other threads; how often to look */
+    LOOK_MS = 20, /* bytes are released on other threads; how often to look */
 };
 
 /* What was taken for the reads of one URI. */
@@ -62,6 +62,7 @@ static struct tdg__ticket *create_ticket(tdg__large_t *large, const char *uri,
 }
 
 static void destroy_ticket(tdg__large_t *large, struct tdg__ticket *ticket) {
+    assert(large->ticket_count > 0);
     tdg__queue_remove(&ticket->link);
     large->ticket_count--;
     if (ticket->bytes > 0)
@@ -125,6 +126,7 @@ static void enqueue(tdg__large_t *large, tdg__large_read_t *read) {
 static void dequeue(tdg__large_t *large, tdg__large_read_t *read) {
     if (read->turn.lane != 0) /* else its turn was taken */
         tdg__turns_leave(&large->turns, &read->turn);
+    assert(large->waiting_count > 0);
     tdg__queue_remove(&read->link);
     large->waiting_count--;
 }
@@ -242,6 +244,7 @@ void tdg__large_admit(tdg__large_t *large, tdg__large_read_t *read) {
 void tdg__large_leave(tdg__large_t *large, tdg__large_read_t *read) {
     struct tdg__ticket *ticket = read->ticket;
 
+    assert(!tdg__queue_has(&read->link));
     read->ticket = NULL;
     if (ticket == NULL || --ticket->reads > 0)
         return;
@@ -311,6 +314,7 @@ static void done(tdg__heavy_job_t *job) {
     tdg__buf_unref(encoded->bytes);
     encoded->bytes = NULL;
     encoded->member = encoded->made;
+    assert(large->encoding > 0);
     large->encoding--;
     if (encoded->member == NULL) {
         answer_all(encoded, TDG_ENOMEM);

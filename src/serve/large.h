@@ -35,7 +35,7 @@ enum { TDG__LARGE_WAITING = 1000 }; /* reads that wait at a time */
 typedef struct tdg__large tdg__large_t;
 typedef struct tdg__large_read tdg__large_read_t;
 
-/* Embedded in whoever reads. */
+/* Embedded in the record of a read. */
 struct tdg__large_read {
     tdg__queue_t link;          /* first; while it waits for its turn, or for an answer */
     tdg__turn_t turn;           /* while it waits for its turn */
@@ -51,21 +51,21 @@ struct tdg__large_read {
     /* `member` is borrowed. NULL: `status` says why, TDG_EAGAIN is busy. */
     void (*encoded)(tdg__large_read_t *read, tdg__buf_t *member, int status);
 
-    /* Whether nobody wants it any more. */
+    /* Whether its client needs no answer any more. */
     bool (*cancelled)(const tdg__large_read_t *read);
 };
 
 struct tdg__large {
     uv_loop_t *loop;
     tdg__heavy_t *heavy;
-    tdg__budget_t *budget;       /* a reference; NULL: no limit */
-    uv_timer_t timer;     /* runs while there is something to look after */
-    tdg__queue_t tickets; /* of reads that are under way */
+    tdg__budget_t *budget; /* a reference; NULL: no limit */
+    uv_timer_t timer;      /* runs while there is something to look after */
+    tdg__queue_t tickets;  /* of reads that are under way */
     unsigned ticket_count;
     tdg__queue_t waiting; /* reads, in the order of arrival */
     unsigned waiting_count;
     tdg__turns_t turns;   /* of the same */
-    tdg__queue_t encoded; /* answers that somebody reads, or that are being made */
+    tdg__queue_t encoded; /* answers that are being read, or encoded */
     unsigned encoding;
     bool closing;
     void (*idle)(void *user); /* closing: nothing is being encoded any more */

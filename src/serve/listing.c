@@ -132,7 +132,7 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
         resource.settings = &settings;
     ref(listing);
 
-    /* That size and time moved on is no news for whoever has the list. */
+    /* Another size or time is no change of the list. */
     int rv = tdg__listing_has(listing, server, listed->uri)
                  ? tdg__catalogue_add_resource(server->catalogue, &resource)
                  : tdg_server_add_resource(server, &resource);
@@ -143,10 +143,10 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
 }
 
 void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
-                         bool told) {
+                         bool published) {
     if (!tdg__listing_has(listing, server, uri))
         return;
-    if (told)
+    if (published)
         tdg__server_unlist(server, uri);
     else
         tdg_server_remove_resource(server, uri);

@@ -14,8 +14,8 @@
  * of that, is there; counted. */
 typedef struct tdg__listing {
     atomic_size_t refs;
-    void *owner;   /* for whoever gets the listing in `read` */
-    bool outdated; /* for whoever made it: nobody corrects what it lists */
+    void *owner;   /* for `read`, which gets the listing */
+    bool outdated; /* the source has left: what it lists is not corrected any more */
 } tdg__listing_t;
 
 tdg__listing_t *tdg__listing_create(void *owner); /* NULL where memory is out */
@@ -33,10 +33,10 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read);
 
-/* Takes a resource from the list, unless it is listed by somebody else; where it is not
- * `told` already that it is gone, that is published. */
+/* Takes a resource from the list, unless another listing has it; publishes that it was
+ * deleted, unless that is `published` already. */
 void tdg__listing_remove(tdg__listing_t *listing, tdg_server_t *server, const char *uri,
-                         bool told);
+                         bool published);
 
 /* Whether it is this listing that has the resource in the list. */
 bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,

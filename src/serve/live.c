@@ -2,6 +2,7 @@
 #include "serve/live_internal.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +11,16 @@
 #include "server/log/log.h"
 #include "server/mcp/call.h"
 
-static void log_of(tdg__live_t *live, const tdg__source_t *source, tdg_log_level_t level,
-                   const char *message) {
-    char line[1280];
+static void __attribute__((format(printf, 3, 4)))
+log_of(const struct served *served, tdg_log_level_t level, const char *format, ...) {
+    char message[1024], line[1280];
+    va_list args;
 
-    snprintf(line, sizeof(line), "%s: %s", source->label, message);
-    live->ops.log(live->user, level, line);
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    snprintf(line, sizeof(line), "%s: %s", served->source->label, message);
+    served->live->ops.log(served->live->user, level, line);
 }
 
 /* ---- Which source has what ---------------------------------------------- */
@@ -38,23 +43,19 @@ tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *targe
     return named != NULL && named->template_ != NULL ? named : NULL;
 }
 
-/* ---- What sources tell -------------------------------------------------- */
+/* ---- What sources report ------------------------------------------------ */
 
-static int check_told(const struct served *served, const char *uri, int rv) {
-    char text[256];
-
+static int check_published(const struct served *served, const char *uri, int rv) {
     if (rv == TDG_EENDED) /* the server stops, and the sources follow */
         return 0;
-    if (rv < 0) {
-        snprintf(text, sizeof(text), "could not notify the subscribers of %.100s: %s",
-                 uri, tdg_strerror(rv));
-        log_of(served->live, served->source, TDG_LOG_ERROR, text);
-    }
+    if (rv < 0)
+        log_of(served, TDG_LOG_ERROR, "could not notify the subscribers of %.100s: %s",
+               uri, tdg_strerror(rv));
     return rv;
 }
 
-/* A source also notices what happens to URIs that another one has: a resource of its own,
- * or an earlier template. Of what nobody has, it may say that it is gone. */
+/* A source also notices changes of URIs that another one has: a resource of its own, or an
+ * earlier template. Of a URI that none has, it may report that it was deleted. */
 static bool speaks_for(const struct served *served, const char *uri) {
     const tdg__source_t *owner;
 
@@ -68,7 +69,7 @@ static int publish(const struct served *served, const char *uri, json_t *metadat
                    int (*notify)(tdg_server_t *server, const char *uri,
                                  json_t *metadata)) {
     if (speaks_for(served, uri))
-        return check_told(served, uri, notify(served->live->server, uri, metadata));
+        return check_published(served, uri, notify(served->live->server, uri, metadata));
     json_decref(metadata);
     return 0;
 }
@@ -108,7 +109,7 @@ static void end_read(struct read_task *read) {
     tdg__free(read);
 }
 
-/* A client that has left is not refused anything. */
+/* Nothing is logged for a client that has left. */
 static void refuse_busy(struct read_task *read) {
     if (!tdg_request_cancelled(read->request))
         tdg__server_log_event(read->live->server, TDG__EVENT_ANSWER_REFUSED, NULL);
@@ -298,15 +299,15 @@ static bool is_new(const struct served *served) {
     return served->first_set == served->live->set;
 }
 
-/* It was another source's, and holds something else from now on. What was pushed to a new
- * source was so before. */
-static void tell_regained(const struct served *served, const char *uri) {
+/* It was another source's, and has other content from now on. What was pushed to a new
+ * source is inherited, and did not change. */
+static void publish_regained(const struct served *served, const char *uri) {
     tdg__live_t *live = served->live;
 
     if ((served->source->kind->flags & TDG__SOURCE_PUSHED) == 0)
         tdg__live_pass_on(live, uri);
     else if (!is_new(served))
-        check_told(served, uri, tdg_server_notify_updated(live->server, uri, NULL));
+        check_published(served, uri, tdg_server_notify_updated(live->server, uri, NULL));
 }
 
 static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *listed) {
@@ -323,17 +324,18 @@ static int on_list(void *user, tdg__source_t *source, const tdg__listed_t *liste
     int rv =
         tdg__listing_add(served->listing, live->server, source, listed, read_resource);
     if (rv == 0 && is_regained)
-        tell_regained(served, listed->uri);
+        publish_regained(served, listed->uri);
     return rv;
 }
 
-static void on_unlist(void *user, tdg__source_t *source, const char *uri, bool told) {
+static void on_unlist(void *user, tdg__source_t *source, const char *uri,
+                      bool published) {
     struct served *served = user;
 
     (void)source;
     if (served->state != LEAVING)
         tdg__listing_remove(served->listing, served->live->server, uri,
-                            told || !speaks_for(served, uri));
+                            published || !speaks_for(served, uri));
 }
 
 /* ---- Coming and going --------------------------------------------------- */
@@ -362,6 +364,7 @@ static void on_closed(void *user, tdg__source_t *source) {
     tdg__live_t *live = served->live;
 
     (void)source;
+    assert(live->leaving > 0);
     live->leaving--;
     free_served(served);
     check_closed(live);
@@ -369,7 +372,8 @@ static void on_closed(void *user, tdg__source_t *source) {
 
 static void on_log(void *user, tdg__source_t *source, tdg_log_level_t level,
                    const char *message) {
-    log_of(((struct served *)user)->live, source, level, message);
+    (void)source;
+    log_of(user, level, "%s", message);
 }
 
 static bool has_nothing(tdg__source_t *owner, const char *uri) {
@@ -398,8 +402,8 @@ void tdg__live_pass_on(tdg__live_t *live, const char *uri) {
                       "could not notify the subscribers of a deleted resource");
 }
 
-/* It is listed by a source that has left, and by no other. Who is not ready may list it
- * still: then it has not been away. */
+/* It is listed by a source that has left, and by no other. A source that is not ready may
+ * still list it: then it was listed all the time. */
 static void unlist_outdated(void *user, const char *uri) {
     tdg__live_t *live = user;
     tdg__source_t *owner = tdg__live_owner(live, uri);
@@ -451,6 +455,7 @@ static void on_ready(void *user, tdg__source_t *source) {
     tdg__live_t *live = served->live;
 
     (void)source;
+    assert(served->state == SERVING && live->not_ready > 0);
     live->not_ready--;
     tdg__live_check_ready(live);
     /* Others may take long: what this one would have listed goes soon, and that of many
@@ -481,16 +486,13 @@ void tdg__served_leave(struct served *served) {
 
 static void list_entry(struct served *served) {
     tdg__live_t *live = served->live;
-    char text[256];
 
     int rv = tdg__listing_add_entry(served->listing, live->server, served->source,
                                     read_resource, complete_variable);
     served->unlisted = rv == TDG_ENOMEM;
-    if (rv < 0) {
-        snprintf(text, sizeof(text), "cannot be listed%s: %s",
-                 served->unlisted ? " now" : "", tdg_strerror(rv));
-        log_of(live, served->source, TDG_LOG_ERROR, text);
-    }
+    if (rv < 0)
+        log_of(served, TDG_LOG_ERROR, "cannot be listed%s: %s",
+               served->unlisted ? " now" : "", tdg_strerror(rv));
     if (served->unlisted)
         tdg__live_try_again(live);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Live resources: the sources of a config, bound to a server. Reads and watchers come
- * from the server's threads and are handed over to the loop of the sources; what the
- * sources tell goes to the server, which takes calls from any thread.
+ * from the server's threads and are handed over to the loop of the sources; changes that
+ * the sources report go to the server, which takes calls from any thread.
  *
  *     server: read, watcher.start, watcher.stop ──▶ handover ──▶ source that has the URI
  *     server: notify, add, remove  ◀──────────────────────────── source
@@ -11,7 +11,7 @@
  * that are the same stay as they are, and what is watched moves to the source that has it
  * now. That happens in one turn of the loop. The new source inherits what the old one
  * knew and had reported, its first look is compared with that, and the old one is silent
- * from then on: whatever changed in between is found by the new one, and no late word of
+ * from then on: whatever changed in between is found by the new one, and no late report of
  * the old one can contradict it. */
 #ifndef TDG_SERVE_LIVE_H
 #define TDG_SERVE_LIVE_H
@@ -22,7 +22,7 @@
 
 typedef struct tdg__live tdg__live_t;
 
-/* What the owner hears, on the loop. */
+/* Callbacks to the owner, on the loop. */
 typedef struct tdg__live_ops {
     /* All sources have their first list, once per tdg__live_replace(). */
     void (*ready)(void *user);

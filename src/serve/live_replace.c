@@ -138,7 +138,7 @@ static void pass_on(void *arg, const char *uri) {
     tdg__live_pass_on(arg, uri);
 }
 
-/* Nobody has it any more: not the template, that is; of its URIs somebody may. */
+/* No source has the target any more; of a template, others may have some of its URIs. */
 static void pass_on_all(tdg__live_t *live, tdg__source_t *before,
                         const tdg_target_t *target) {
     if (target->kind == TDG_TARGET_TEMPLATE)
@@ -158,7 +158,7 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     if (now == before)
         return;
     if (watch->state ==
-        TDG__WANTED_ASKED) { /* nobody is subscribed yet: there is no past */
+        TDG__WANTED_ASKED) { /* there are no subscribers yet, so there is no past */
         tdg__source_unwatch(before, watch->target);
         tdg__live_begin_watch(live, watch, NULL);
         return; /* it may be gone */
@@ -171,7 +171,7 @@ static void move_watch(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__source_unwatch(before, watch->target);
 }
 
-/* Begins anew, so that all are asked once, whoever has not answered yet. */
+/* Begins again, so that each source is asked once, also those that have not answered. */
 static void move_lists(tdg__live_t *live, tdg__wanted_t *watch) {
     tdg__live_unwatch_lists(live, watch->target);
     tdg__live_watch_lists(live, watch);

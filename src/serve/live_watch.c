@@ -9,9 +9,8 @@
 
 enum { AGAIN_MS = 100 };
 
-/* Tells the server how its wish ended. Once that is answered, only whether the resource
- * exists may turn out otherwise: another source has it after a reload. One that was
- * refused is not stopped later. */
+/* Answers a watch of the server. After that, only whether the resource exists may change:
+ * another source has it after a reload. A watch that was refused is not stopped later. */
 static void answer(tdg__live_t *live, tdg__wanted_t *watch, int status) {
     char text[256];
 
@@ -75,6 +74,7 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
                            const tdg__past_t *past) {
     bool is_new = watch->state == TDG__WANTED_ASKED;
 
+    assert(watch->target->kind != TDG_TARGET_LIST);
     watch->source = tdg__live_watcher_of(live, watch->target);
     if (!is_new)
         watch->state = TDG__WANTED_ANSWERED;
@@ -86,7 +86,7 @@ void tdg__live_begin_watch(tdg__live_t *live, tdg__wanted_t *watch,
     int rv = tdg__source_watch(watch->source, watch->target, past);
     if (rv == TDG_ENOMEM && !is_new) {
         watch->state = TDG__WANTED_OWED;
-        watch->source = NULL; /* which is not to be told to stop */
+        watch->source = NULL; /* it does not watch, and is not stopped */
         tdg__live_try_again(live);
     } else if (rv != TDG_EAGAIN) {
         answer(live, watch, rv);
@@ -128,14 +128,14 @@ static void start_watch(tdg__live_t *live, const tdg_target_t *target) {
 }
 
 static void run_watch(tdg__handover_task_t *task) {
-    struct watch_task *wish = (struct watch_task *)task;
-    const tdg_target_t target = {wish->kind, wish->name};
+    struct watch_task *asked = (struct watch_task *)task;
+    const tdg_target_t target = {asked->kind, asked->name};
 
     if (task->refused)
-        tdg_server_watch_done(wish->live->server, &target, TDG_EENDED);
+        tdg_server_watch_done(asked->live->server, &target, TDG_EENDED);
     else
-        start_watch(wish->live, &target);
-    tdg__free(wish);
+        start_watch(asked->live, &target);
+    tdg__free(asked);
 }
 
 void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
@@ -145,9 +145,9 @@ void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
 }
 
 static void run_unwatch(tdg__handover_task_t *task) {
-    struct watch_task *wish = (struct watch_task *)task;
-    const tdg_target_t target = {wish->kind, wish->name};
-    tdg__live_t *live = wish->live;
+    struct watch_task *asked = (struct watch_task *)task;
+    const tdg_target_t target = {asked->kind, asked->name};
+    tdg__live_t *live = asked->live;
     tdg__wanted_t *watch =
         task->refused ? NULL : tdg__wanted_find(&live->watches, &target);
 
@@ -158,7 +158,7 @@ static void run_unwatch(tdg__handover_task_t *task) {
             tdg__source_unwatch(watch->source, &target);
         tdg__wanted_remove(&live->watches, watch);
     }
-    tdg__free(wish);
+    tdg__free(asked);
 }
 
 /* The server outlives us, and must not wait for, or stop, what was never answered. */
@@ -172,13 +172,13 @@ void tdg__live_refuse_watches(tdg__live_t *live) {
 
 static int post_watch(tdg__live_t *live, const tdg_target_t *target,
                       void (*run)(tdg__handover_task_t *task)) {
-    struct watch_task *wish = tdg__malloc(sizeof(*wish) + strlen(target->name) + 1);
+    struct watch_task *asked = tdg__malloc(sizeof(*asked) + strlen(target->name) + 1);
 
-    if (wish == NULL)
+    if (asked == NULL)
         return TDG_ENOMEM;
-    *wish = (struct watch_task){.task.run = run, .live = live, .kind = target->kind};
-    strcpy(wish->name, target->name);
-    tdg__handover_post(&live->handover, &wish->task);
+    *asked = (struct watch_task){.task.run = run, .live = live, .kind = target->kind};
+    strcpy(asked->name, target->name);
+    tdg__handover_post(&live->handover, &asked->task);
     return 0;
 }
 

@@ -248,7 +248,7 @@ static size_t count_of(const char *const *paths) {
     return count;
 }
 
-/* Goes on after what is wrong, so that all of it is told; but not without memory. */
+/* Goes on after a problem, so that all are found; but not without memory. */
 static void note(int rv, int *result) {
     if (rv < 0 && *result != TDG_ENOMEM)
         *result = rv;

@@ -4,6 +4,7 @@
  * sources. The sources outlive the server's last answer, since they give the answers. */
 #include "serve/serve.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,10 +56,11 @@ tdg__live_t *tdg__serve_live(tdg__serve_t *serve) {
     return serve->live;
 }
 
-static void say(tdg__serve_t *serve, tdg_log_level_t level, const char *format, ...)
+static void log_line(tdg__serve_t *serve, tdg_log_level_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void say(tdg__serve_t *serve, tdg_log_level_t level, const char *format, ...) {
+static void log_line(tdg__serve_t *serve, tdg_log_level_t level, const char *format,
+                     ...) {
     char message[1024];
     va_list args;
 
@@ -131,7 +133,7 @@ static void reload(tdg__serve_t *serve) {
     if (serve->stopping || !serve->started)
         return;
     if (serve->opts.config_file == NULL || strcmp(serve->opts.config_file, "-") == 0) {
-        say(serve, TDG_LOG_NOTICE, "SIGHUP: no config file to reload");
+        log_line(serve, TDG_LOG_NOTICE, "SIGHUP: no config file to reload");
         return;
     }
     see_config(serve);
@@ -140,32 +142,34 @@ static void reload(tdg__serve_t *serve) {
                              &config, &entries, &count);
     if (rv < 0) {
         serve->opts.problems(serve->opts.user, &problems);
-        say(serve, TDG_LOG_ERROR,
-            "cannot reload %s (%s); the previous config stays in force",
-            serve->opts.config_file,
-            rv == TDG_EINVAL ? "see its mistakes above" : tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR,
+                 "cannot reload %s (%s); the previous config stays in force",
+                 serve->opts.config_file,
+                 rv == TDG_EINVAL ? "see its mistakes above" : tdg_strerror(rv));
         tdg__problems_done(&problems);
         return;
     }
     tdg__problems_done(&problems);
     if (!tdg__node_equal(tdg__node_get(serve->config->tree, "server"),
                          tdg__node_get(config->tree, "server")))
-        say(serve, TDG_LOG_WARNING,
-            "%s: what changed under `server` takes effect after a restart",
-            serve->opts.config_file);
+        log_line(serve, TDG_LOG_WARNING,
+                 "%s: what changed under `server` takes effect after a restart",
+                 serve->opts.config_file);
     serve->replacing = true;
     serve->replaced = false;
     rv = tdg__live_replace(serve->live, entries, count);
     serve->replacing = false;
     tdg__free(entries);
     if (rv < 0) {
-        say(serve, TDG_LOG_ERROR, "the new config was not taken: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "the new config was not taken: %s",
+                 tdg_strerror(rv));
         tdg__config_destroy(config);
         return;
     }
     rv = tdg__live_publish(serve->live, serve->server, config->publish.key);
     if (rv < 0)
-        say(serve, TDG_LOG_ERROR, "publishing keeps the old key: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "publishing keeps the old key: %s",
+                 tdg_strerror(rv));
     tdg__config_destroy(serve->config);
     serve->config = config;
     if (serve->replaced) /* not said before the key is the new one, too */
@@ -238,6 +242,8 @@ static int handle_signals(tdg__serve_t *serve) {
 /* ---- The start ---------------------------------------------------------- */
 
 static void start(tdg__serve_t *serve) {
+    assert(!serve->started && !serve->stopping);
+
     int rv = tdg_server_start(serve->server);
 
     if (rv == 0 && pthread_create(&serve->waiter, NULL, wait_for_server, serve) != 0) {
@@ -245,7 +251,7 @@ static void start(tdg__serve_t *serve) {
         rv = TDG_ESYSTEM;
     }
     if (rv < 0) {
-        say(serve, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot start: %s", tdg_strerror(rv));
         fail(serve, rv);
         return;
     }
@@ -298,8 +304,8 @@ static void on_opened(void *user, tdg__source_t *source, void *prepared) {
     int rv = tdg__hooks_add(serve->server, prepared);
 
     if (rv < 0)
-        say(serve, TDG_LOG_ERROR, "%s: cannot be called: %s", source->label,
-            tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "%s: cannot be called: %s", source->label,
+                 tdg_strerror(rv));
 }
 
 static void on_closing(void *user, tdg__source_t *source) {
@@ -335,12 +341,12 @@ static int listen_on(tdg__serve_t *serve, const tdg__listen_url_t *listen) {
         return 0;
     tdg__listen_url_put(listen, url);
     if (tdg_system_error(rv) == EADDRINUSE)
-        say(serve, TDG_LOG_ERROR,
-            "cannot listen on %s: something else does, another tidings maybe; "
-            "`--listen http://127.0.0.1:0` takes any free port",
-            url);
+        log_line(serve, TDG_LOG_ERROR,
+                 "cannot listen on %s: something else does, another tidings maybe; "
+                 "`--listen http://127.0.0.1:0` takes any free port",
+                 url);
     else
-        say(serve, TDG_LOG_ERROR, "cannot listen on %s: %s", url, tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot listen on %s: %s", url, tdg_strerror(rv));
     return rv;
 }
 
@@ -351,7 +357,7 @@ static int listen_on_given(tdg__serve_t *serve) {
 
         int rv = tdg__listen_url_parse(*url, &listen, &error);
         if (rv < 0)
-            say(serve, TDG_LOG_ERROR, "--listen %s: %s", *url, error.text);
+            log_line(serve, TDG_LOG_ERROR, "--listen %s: %s", *url, error.text);
         else
             rv = listen_on(serve, &listen);
         if (rv < 0)
@@ -374,7 +380,8 @@ static int listen_all(tdg__serve_t *serve) {
         return listen_on_given(serve);
     if (serve->opts.stdio) {
         if (needs_http(serve))
-            say(serve, TDG_LOG_WARNING,
+            log_line(
+                serve, TDG_LOG_WARNING,
                 "webhooks and publishing need HTTP, which is off with --stdio; --listen "
                 "URL switches it on");
         return 0;
@@ -396,22 +403,23 @@ static int make_server(tdg__serve_t *serve) {
 
     int rv = tdg_server_create(&opts, &serve->server);
     if (rv < 0) {
-        say(serve, TDG_LOG_ERROR, "cannot make the server: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot make the server: %s", tdg_strerror(rv));
         return rv;
     }
     tdg__live_bind(serve->live, serve->server);
     tdg__live_set_stale_size(serve->live, (size_t)serve->config->server.stale_size);
     rv = tdg__live_publish(serve->live, serve->server, serve->config->publish.key);
     if (rv < 0) {
-        say(serve, TDG_LOG_ERROR, "cannot take what is published: %s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "cannot take what is published: %s",
+                 tdg_strerror(rv));
         return rv;
     }
     if (serve->opts.stdio) {
         rv = tdg_server_pipe(serve->server, STDIN_FILENO, STDOUT_FILENO,
                              tdg__serve_speaks_erlmcp(serve, TDG__DIALECT_UNSAID));
         if (rv < 0) {
-            say(serve, TDG_LOG_ERROR, "cannot serve standard input and output: %s",
-                tdg_strerror(rv));
+            log_line(serve, TDG_LOG_ERROR, "cannot serve standard input and output: %s",
+                     tdg_strerror(rv));
             return rv;
         }
     }
@@ -429,7 +437,7 @@ static int load(tdg__serve_t *serve) {
     if (rv < 0) {
         serve->opts.problems(serve->opts.user, &problems);
         if (problems.count == 0)
-            say(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
+            log_line(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
     }
     tdg__problems_done(&problems);
     return rv;
@@ -496,7 +504,7 @@ int tdg__serve_run(tdg__serve_t *serve) {
     serve->entries = NULL;
     serve->count = 0;
     if (rv < 0) {
-        say(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
+        log_line(serve, TDG_LOG_ERROR, "%s", tdg_strerror(rv));
         fail(serve, rv);
     }
     uv_run(&serve->loop, UV_RUN_DEFAULT);

@@ -32,12 +32,12 @@ typedef struct tdg__serve_opts {
 } tdg__serve_opts_t;
 
 /* Reads config and paths, and makes everything; nothing is served yet. Returns 0;
- * TDG_EINVAL (problems() has told), or another code (log() has told). */
+ * TDG_EINVAL (problems() was called), or another code (log() was called). */
 int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret);
 void tdg__serve_destroy(tdg__serve_t *serve); /* NULL is accepted */
 
 /* Serves until it is to stop. A second signal ends the process at once. Returns 0 or a
- * code (log() has told). */
+ * code (log() was called). */
 int tdg__serve_run(tdg__serve_t *serve);
 
 /* For started() and reloaded(). */

@@ -54,14 +54,14 @@ static int refuse_content(const tdg__source_t *source, char why[WHY]) {
     return TDG_ENOTFOUND;
 }
 
-/* What the publisher says of the time is also what reads say. */
+/* The time that the publisher gives is that of reads, too. */
 static int64_t updated_ms(const json_t *metadata) {
     json_int_t said = json_integer_value(json_object_get(metadata, "updated_at"));
 
     return said > 0 ? said : 0;
 }
 
-/* Whatever the publisher did not say himself. */
+/* Adds whatever the publisher did not give. */
 static int complete(tdg__publish_item_t *item, const json_t *metadata,
                     const char *change_type) {
     if (item->metadata == NULL)

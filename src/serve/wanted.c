@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/wanted.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -61,6 +62,7 @@ tdg__wanted_t *tdg__wanted_add(tdg__wanted_set_t *watches, const tdg_target_t *t
 }
 
 void tdg__wanted_remove(tdg__wanted_set_t *watches, tdg__wanted_t *watch) {
+    assert(watch->target != NULL && tdg__pool_get(&watches->pool, watch->id) == watch);
     tdg__map_remove(&watches->by_target, watch->hash, watch->id);
     tdg__free(watch->target);
     tdg__pool_free(&watches->pool, watch->id);

@@ -3,7 +3,7 @@
  * What clients watch, and which source watches it for them.
  *
  *     watcher.start ──▶ ASKED ── its source has answered, ──▶ ANSWERED ◀── begun again
- *                         │      or nobody has it               │  ▲            │
+ *                         │      or none has it                 │  ▲            │
  *                         ▼                                     │  └─ moves ────┤
  *                      refused: gone                            ▼               │
  *                                          memory ran out in a move ──▶ OWED ───┘
@@ -19,14 +19,14 @@
 
 typedef enum tdg__wanted_state {
     TDG__WANTED_ASKED,    /* the server waits for an answer */
-    TDG__WANTED_ANSWERED, /* and knows that it is watched, be it by nobody */
-    TDG__WANTED_OWED,     /* but nobody watches it: that is tried again */
+    TDG__WANTED_ANSWERED, /* and counts it as watched, also where no source has it */
+    TDG__WANTED_OWED,     /* but no source watches it: that is retried */
 } tdg__wanted_state_t;
 
 typedef struct tdg__wanted {
     uint32_t id, hash;
     tdg__wanted_state_t state;
-    tdg__source_t *source; /* NULL: nobody has it at present */
+    tdg__source_t *source; /* NULL: none has it at present */
     unsigned pending;      /* a list: sources that have not answered yet */
     tdg_target_t *target;  /* owned */
 } tdg__wanted_t;

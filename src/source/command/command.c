@@ -5,13 +5,14 @@
  * (command_daemon.c). */
 #include "source/command/command.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
 
-enum { SAY_AGAIN_MS = 10000 };
+enum { LOG_AGAIN_MS = 10000 };
 
 static const char *const modes[] = {"interval", "lines", "nul", NULL};
 
@@ -139,8 +140,8 @@ void tdg__command_describe(const tdg__command_source_t *command,
     snprintf(why, TDG__COMMAND_WHY, "%s%s%s", what, colon, words->first);
 }
 
-void tdg__command_said(tdg__command_source_t *command, tdg__command_words_t *words,
-                       const char *line) {
+void tdg__command_log_line(tdg__command_source_t *command, tdg__command_words_t *words,
+                           const char *line) {
     tdg__source_t *source = &command->source;
     uint64_t now = uv_now(source->host.loop);
     size_t len = strlen(line);
@@ -152,17 +153,17 @@ void tdg__command_said(tdg__command_source_t *command, tdg__command_words_t *wor
     }
     if (words->first[0] == '\0')
         memcpy(words->first, line, len + 1);
-    if (command->said_ms != 0 && now - command->said_ms < SAY_AGAIN_MS) {
-        command->unsaid++;
+    if (command->logged_ms != 0 && now - command->logged_ms < LOG_AGAIN_MS) {
+        command->not_logged++;
         return;
     }
-    if (command->unsaid > 0)
+    if (command->not_logged > 0)
         tdg__source_log(source, TDG_LOG_INFO, "stderr: %s (and %u lines before)", line,
-                        command->unsaid);
+                        command->not_logged);
     else
         tdg__source_log(source, TDG_LOG_INFO, "stderr: %s", line);
-    command->said_ms = now;
-    command->unsaid = 0;
+    command->logged_ms = now;
+    command->not_logged = 0;
 }
 
 /* ---- Programs that run and end ------------------------------------------
@@ -212,7 +213,7 @@ static void on_output(void *user, const char *data, size_t len) {
 static void on_said(void *user, const char *line) {
     struct run *run = user;
 
-    tdg__command_said(run->command, &run->words, line);
+    tdg__command_log_line(run->command, &run->words, line);
 }
 
 static void start_waiting(tdg__command_source_t *command);
@@ -223,6 +224,7 @@ static void on_ended(void *user, const tdg__process_end_t *end) {
     tdg__fetch_t *fetch = run->fetch;
     char why[TDG__COMMAND_WHY];
 
+    assert(command->running > 0);
     run->fetch = NULL;
     command->running--;
     start_waiting(command);

@@ -21,10 +21,10 @@ typedef struct tdg__command_source {
 
     tdg__queue_t runs;    /* command.c's */
     tdg__queue_t daemons; /* command_daemon.c's */
-    int64_t running;      /* programs, also those that were told to end */
+    int64_t running;      /* programs, also those that are being stopped */
     uv_timer_t timer;     /* the next turn of the interval */
-    uint64_t said_ms;     /* when a line of standard error was last logged */
-    unsigned unsaid;      /* lines since then */
+    uint64_t logged_ms;   /* when a line of standard error was last logged */
+    unsigned not_logged;  /* lines since then */
 } tdg__command_source_t;
 
 enum { TDG__COMMAND_INTERVAL, TDG__COMMAND_LINES, TDG__COMMAND_NUL };
@@ -50,7 +50,7 @@ void tdg__command_strings_free(char **strings);
 /* Whether one more program may run now. */
 bool tdg__command_has_room(const tdg__command_source_t *command);
 
-/* Starts the program for a URI; whoever hears of its end counts it off `running`. Returns
+/* Starts the program for a URI; the caller decrements `running` when it has ended. Returns
  * 0, or a code with a text in `why`. */
 int tdg__command_start(tdg__command_source_t *command, const char *uri,
                        const tdg__process_ops_t *ops, void *user, tdg__process_t **ret,
@@ -62,8 +62,8 @@ void tdg__command_describe(const tdg__command_source_t *command,
                            const tdg__command_words_t *words, char why[TDG__COMMAND_WHY]);
 
 /* A line of standard error: the first is remembered, and one is logged now and then. */
-void tdg__command_said(tdg__command_source_t *command, tdg__command_words_t *words,
-                       const char *line);
+void tdg__command_log_line(tdg__command_source_t *command, tdg__command_words_t *words,
+                           const char *line);
 
 /* ---- command_daemon.c ---------------------------------------------------- */
 

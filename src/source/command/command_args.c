@@ -2,9 +2,9 @@
  *
  * What a program is started with. {name} in an argument stands for a variable of the
  * URI's template, as a whole and inside this one argument: no shell looks at it. A value
- * that begins with - is refused where it would begin an argument. Whoever runs a shell
- * gets the variables only from the environment, as TIDINGS_name, since text that is put
- * into a script is a script. */
+ * that begins with - is refused where it would begin an argument. A shell gets the
+ * variables only from the environment, as TIDINGS_name, since text that is put into a
+ * script is a script. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  *     DROPPED: from any state; freed when its program and its timer are gone
  *
  * There are at most as many daemons as programs may run; another one is refused. A program
- * that was told to end counts until it has ended, and a new daemon is WAITING for that.
+ * that is being stopped counts until it has ended, and a new daemon is WAITING for that.
  *
  * Every line is published, unless one read of the output has more than PUBLISHED: of the
  * rest only the last is, and the program is not read for a moment. The same happens where
@@ -220,7 +220,7 @@ static void on_output(void *user, const char *data, size_t len) {
 static void on_said(void *user, const char *line) {
     struct daemon *daemon = user;
 
-    tdg__command_said(daemon->command, &daemon->words, line);
+    tdg__command_log_line(daemon->command, &daemon->words, line);
 }
 
 /* ---- Life --------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/common/heavy.h"
 
+#include <assert.h>
+
 static void start(tdg__heavy_t *heavy);
 
 static void run(uv_work_t *work) {
@@ -13,7 +15,8 @@ static void after(uv_work_t *work, int status) {
     tdg__heavy_job_t *job = work->data;
     tdg__heavy_t *heavy = job->heavy;
 
-    (void)status; /* nobody cancels */
+    (void)status; /* never cancelled */
+    assert(heavy->running > 0);
     heavy->running--;
     start(heavy);
     job->done(job);

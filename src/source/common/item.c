@@ -16,7 +16,7 @@
  *     UNWATCHED ───────▶ AWAITS_BOTH ─────────────▶ AWAITS_KIND ◀─── watch, without a look
  *         ▲                  │ the kind is ready        │
  *         │                  ▼         first look       ▼ the kind is ready
- *         │              AWAITS_LOOK ─────────────▶ WATCHING: the host is told
+ *         │              AWAITS_LOOK ─────────────▶ WATCHING: the host is called
  *         └── unwatch, or the kind refuses; from any of them
  *
  * What those who watch are owed: a hint is taken by the fetch that begins after it. Where
@@ -27,8 +27,8 @@
  *        └── reported, or the same as before ───┘
  *
  * An item stays while it is watched, wanted by a reader, or has content: for a kind that
- * has it pushed, or in the cache for when the backend is away (stale.h). While the
- * source's template is watched, items that were told of are remembered, within a limit,
+ * has it pushed, or in the cache for when the backend is unreachable (stale.h). While the
+ * source's template is watched, items that were published are remembered, within a limit,
  * so that the next look at them can be compared. */
 #include "source/common/item_internal.h"
 
@@ -94,7 +94,7 @@ static void destroy(tdg__item_t *item) {
     tdg__records_remove(&items->all, &item->record);
 }
 
-/* One that is touched is owed a look that it will not get: it counts as changed. */
+/* A touched item is owed a look that it will not get: it is published as changed. */
 static void forget_oldest(tdg__source_t *source) {
     struct tdg__items *items = source->items;
     tdg__item_t *item = tdg__pool_get(&items->all.pool, items->by_use.first);
@@ -104,7 +104,7 @@ static void forget_oldest(tdg__source_t *source) {
     destroy(item);
 }
 
-/* Remembers an item that only a watched template is interested in; the oldest goes. */
+/* Remembers an item that only a watched template needs; the oldest is forgotten. */
 static void remember(tdg__item_t *item) {
     struct tdg__items *items = item->source->items;
 
@@ -127,7 +127,7 @@ void tdg__item_recall(tdg__item_t *item) {
     tdg__list_remove(&items->by_use, &items->all.pool, LINK(by_use), item->record.id);
 }
 
-/* Nobody watches it: what it was compared with does not count any more. */
+/* It is not watched: what it was compared with does not count any more. */
 static void stop_observing(tdg__item_t *item) {
     item->seen = (struct seen){.known = UNKNOWN};
     item->hint = NO_HINT;
@@ -177,9 +177,10 @@ void tdg__kept_done(struct kept *kept) {
     *kept = (struct kept){0};
 }
 
-/* What only the cache has goes with its content. */
+/* An item that only the cache needs is destroyed with its content. */
 static void make_room(tdg__stale_t *stale) {
     while (stale->bytes > stale->max_bytes || stale->count > TDG__STALE_COUNT) {
+        assert(!tdg__queue_is_empty(&stale->items));
         tdg__item_t *item = TDG__RECORD(tdg__item_t, cached, stale->items.next);
 
         tdg__item_forget_kept(item);
@@ -191,6 +192,7 @@ static void make_room(tdg__stale_t *stale) {
 void tdg__item_take_kept(tdg__item_t *item, struct kept *kept) {
     struct tdg__items *items = item->source->items;
 
+    assert(kept->data != NULL);
     tdg__item_forget_kept(item);
     item->kept = *kept;
     *kept = (struct kept){0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The URIs of one source that somebody watches, reads or has been told of: what each held
- * last, and the one fetch at a time that finds out what it holds now. For source.c. */
+ * The URIs of one source that are watched, read or remembered: what each held last, and
+ * the one fetch at a time that finds out what it holds now. For source.c. */
 #ifndef TDG_SOURCE_ITEM_H
 #define TDG_SOURCE_ITEM_H
 
@@ -17,14 +17,14 @@ void tdg__items_open(tdg__source_t *source);
  * now on. */
 void tdg__items_close(tdg__source_t *source);
 
-/* Nobody holds the source any more: `done` is called from the loop. */
+/* Nothing holds the source any more: `done` is called from the loop. */
 void tdg__items_end(tdg__source_t *source, void (*done)(tdg__source_t *source));
 
 /* Frees all; after `done`, or before tdg__items_open(). */
 void tdg__items_destroy(tdg__source_t *source);
 
-/* The resource is known to be gone. Returns whether those who watch it have been told;
- * otherwise it is for the caller to tell them. */
+/* The resource was deleted. Returns whether that is published; otherwise the caller
+ * publishes it. */
 bool tdg__item_gone(tdg__source_t *source, const char *uri);
 
 #endif

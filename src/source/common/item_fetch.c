@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-enum { SAY_AGAIN_MS = 60 * 1000 };
+enum { LOG_AGAIN_MS = 60 * 1000 };
 
 /* ---- Time --------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static void start(tdg__item_t *item) {
         source->kind->fetch(source, &item->fetch);
 }
 
-/* Who watches the template wants a look that is due, or one in the place of a retry. */
+/* A watched template wants a look that is due, or one in the place of a retry. */
 static bool is_wanted(const tdg__item_t *item) {
     return tdg__item_is_watched(item) || item->next_readers != NULL ||
            (item->source->items->template_ != UNWATCHED &&
@@ -75,7 +75,7 @@ static struct reader *take_left(tdg__item_t *item) {
     return left;
 }
 
-/* It is the turn of an item. What nobody wants any more is not fetched. */
+/* It is the turn of an item. What is not wanted any more is not fetched. */
 static void start_if_wanted(tdg__item_t *item) {
     static const char why[] = "the client has left";
     struct reader *left = take_left(item);
@@ -109,6 +109,7 @@ void tdg__items_pump(tdg__source_t *source) {
         tdg__item_t *item =
             TDG__RECORD(tdg__item_t, turn, tdg__turns_take(&items->turns));
 
+        assert(item->look == QUEUED);
         items->queued--;
         start_if_wanted(item);
     }
@@ -230,8 +231,8 @@ static bool answer_stale(tdg__item_t *item, struct reader *readers, const char *
     return true;
 }
 
-static int tell(tdg__item_t *item, const tdg__content_t *content, const char *checksum,
-                const char *change_type) {
+static int notify_host(tdg__item_t *item, const tdg__content_t *content,
+                       const char *checksum, const char *change_type) {
     tdg__source_t *source = item->source;
     json_t *metadata = tdg__item_metadata(content, checksum, change_type);
 
@@ -250,8 +251,8 @@ static bool awaits_look(const tdg__item_t *item) {
     return item->watch == AWAITS_BOTH || item->watch == AWAITS_LOOK;
 }
 
-int tdg__item_tell(tdg__item_t *item, const struct seen *before,
-                   const tdg__content_t *content, bool touched, bool always) {
+int tdg__item_publish(tdg__item_t *item, const struct seen *before,
+                      const tdg__content_t *content, bool touched, bool always) {
     const tdg__source_t *source = item->source;
     const struct seen *now = &item->seen;
     bool same =
@@ -264,8 +265,8 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
 
     if (!observed || (same && !always && !owed))
         return 0;
-    /* Who begins to watch reads it after that; who watches the template is owed it where
-     * it was touched. */
+    /* A new subscriber reads it after that; those of the template are owed it where it was
+     * touched. */
     if (before->known == UNKNOWN && awaits_look(item) && !(touched && template_watched)) {
         item->seen.unreported = template_watched;
         return 0;
@@ -280,13 +281,13 @@ int tdg__item_tell(tdg__item_t *item, const struct seen *before,
                       (before->known == UNKNOWN && tdg__source_is_pushed(source)) ||
                       ((before->known == UNKNOWN || owed) && has_come(item));
 
-    int rv = tell(item, content, now->checksum,
-                  now->known == ABSENT                  ? "deleted"
-                  : was_absent && now->known == PRESENT ? "created"
-                                                        : "content_update");
+    int rv = notify_host(item, content, now->checksum,
+                         now->known == ABSENT                  ? "deleted"
+                         : was_absent && now->known == PRESENT ? "created"
+                                                               : "content_update");
     if (rv == 0) { /* else it is owed as before */
         item->seen.unreported = false;
-        if (item->hint == CAME) /* that is told; whatever it holds by now is not */
+        if (item->hint == CAME) /* that is published; what it holds by now is not */
             item->hint = TOUCHED;
     }
     return rv;
@@ -306,7 +307,7 @@ static const char *name_in_log(const tdg__item_t *item, char *name, size_t room)
     return name;
 }
 
-/* What clients are not told of an error is in the log; the same again after a while. */
+/* Details of an error that clients do not get; the same error again after a while. */
 static void log_inside(tdg__item_t *item, const tdg__content_t *content) {
     tdg__source_t *source = item->source;
     uint64_t now = (uint64_t)now_ms(source);
@@ -319,7 +320,7 @@ static void log_inside(tdg__item_t *item, const tdg__content_t *content) {
     hash = (uint32_t)tdg__hash(&source->items->all.key, content->error,
                                strlen(content->error));
     if (source->detail_ms != 0 && hash == source->detail_hash &&
-        now - source->detail_ms < SAY_AGAIN_MS)
+        now - source->detail_ms < LOG_AGAIN_MS)
         return;
     source->detail_ms = now;
     source->detail_hash = hash;
@@ -327,22 +328,22 @@ static void log_inside(tdg__item_t *item, const tdg__content_t *content) {
                     name_in_log(item, name, sizeof(name)), content->error);
 }
 
-/* What the fetch has taken is owed still. */
-static void give_back_hint(tdg__item_t *item) {
+/* What the fetch has taken is still owed. */
+static void return_hint(tdg__item_t *item) {
     tdg__item_hint(item, item->taken);
 }
 
-/* Nobody could look. It is tried again as long as somebody is interested; where the kind
- * says that the whole backend is away, its return is what to wait for. */
+/* The fetch failed. It is retried as long as it is watched; where the whole backend is
+ * unreachable, the reconnect touches it instead. */
 static void failed(tdg__item_t *item, const tdg__content_t *content) {
     char name[256];
     tdg__source_t *source = item->source;
-    /* Of what was seen, whoever watches the template hears if it differs now. */
+    /* Subscribers of the template are owed what differs from what was seen. */
     bool wanted = tdg__item_is_watched(item) ||
                   (source->items->template_ != UNWATCHED &&
                    (item->taken != NO_HINT || item->seen.known != UNKNOWN));
 
-    give_back_hint(item);
+    return_hint(item);
     if (item->stale_since_ms == 0)
         item->stale_since_ms = tdg__wall_ms();
     if (!wanted && !source->away && !source->closing)
@@ -370,9 +371,9 @@ static void recovered(tdg__item_t *item) {
 }
 
 /* As if it had not been seen: the next look finds it different once more. */
-static void tell_later(tdg__item_t *item, const struct seen *before) {
+static void publish_later(tdg__item_t *item, const struct seen *before) {
     item->seen = *before;
-    give_back_hint(item);
+    return_hint(item);
     tdg__item_hint(item, TOUCHED);
     arm(item, tdg__source_wait_ms(item->source, item->tries++));
 }
@@ -408,12 +409,12 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
     item->source->has_read = item->source->has_read || content->status == 0;
     recovered(item);
     log_inside(item, content);
-    /* Who begins to watch is owed what differs from a half, too. */
+    /* A new subscriber is owed what differs from a half, too. */
     bool is_basis =
         awaits_look(item) && item->seen.known == UNKNOWN && content->status == 0;
 
     if (content->passing && !is_basis) {
-        give_back_hint(item);
+        return_hint(item);
         return true;
     }
 
@@ -427,9 +428,9 @@ static bool settle(tdg__item_t *item, tdg__content_t *content, json_t **ret_meta
         tdg__kept_copy(item->source, content, *ret_metadata, &kept) == 0)
         tdg__item_take_kept(item, &kept);
 
-    int rv = tdg__item_tell(item, &before, content, item->taken != NO_HINT, false);
+    int rv = tdg__item_publish(item, &before, content, item->taken != NO_HINT, false);
     if (rv < 0)
-        tell_later(item, &before);
+        publish_later(item, &before);
     return true;
 }
 
@@ -471,6 +472,7 @@ void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *given) {
     json_decref(metadata);
     json_decref(own);
 
+    assert(item->look == SETTLING && source->items->fetching > 0);
     item->look = IDLE;
     source->items->fetching--;
     if (item->is_due || item->next_readers != NULL)

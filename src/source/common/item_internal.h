@@ -24,13 +24,13 @@ enum known {
     UNKNOWN,
     PRESENT, /* with the checksum */
     ABSENT,
-    BROKEN, /* it is there and cannot be had: too large, the query is wrong, ... */
+    BROKEN, /* it exists and cannot be read: too large, the query is wrong, ... */
 };
 
 /* What was found last. */
 struct seen {
     enum known known;
-    bool unreported; /* who watches the template was not notified of it */
+    bool unreported; /* subscribers of the template were not notified of it */
     char checksum[TDG__CHECKSUM + 1]; /* "" where there is none */
 };
 
@@ -43,7 +43,7 @@ enum look {
     SETTLING,  /* what was found is compared and reported, readers are answered */
 };
 
-/* Whether somebody watches a target: a URI, the template of the source, its list. */
+/* Whether a target is watched: a URI, the template of the source, its list. */
 enum watch {
     UNWATCHED,
     AWAITS_BOTH, /* the kind is not ready, and there was no look at it yet */
@@ -52,11 +52,11 @@ enum watch {
     WATCHING
 };
 
-/* What the kind has said of a URI; the next look is owed to those who watch. */
+/* What the kind has reported of a URI; subscribers are owed the next look. */
 enum hint {
     NO_HINT,
     TOUCHED, /* it may have changed */
-    CAME,    /* and it was not there before */
+    CAME,    /* and it did not exist before */
 };
 
 struct reader {
@@ -66,7 +66,7 @@ struct reader {
     void *arg;
 };
 
-/* Content that was seen last, for reads while nobody can look. */
+/* The last known content, for reads while the backend is unreachable. */
 struct kept {
     tdg__buf_t *bytes;
     const void *data; /* in `bytes`; NULL: nothing is kept */
@@ -85,9 +85,9 @@ struct tdg__item {
     enum look look;
     enum hint hint;    /* since the last fetch began */
     enum hint taken;   /* by the fetch that runs */
-    bool is_due;       /* the next look is for those who watch, not only for readers */
+    bool is_due;       /* the next look is for subscribers, not only for readers */
     bool remembered;   /* in by_use */
-    unsigned held;     /* by whoever needs it for a while, whatever happens */
+    unsigned held;     /* how many need it for a while, whatever happens */
     unsigned prepared; /* contents that may take the place of the one there is */
 
     struct seen seen;
@@ -139,7 +139,7 @@ tdg__item_t *tdg__item_make(tdg__source_t *source, const char *uri); /* NULL: no
 /* Walks them as tdg__records_next(). */
 tdg__item_t *tdg__items_next(const tdg__source_t *source, uint32_t *at);
 
-/* Lets go of an item that nobody needs; and the opposite, for one that was remembered. */
+/* Forgets an item that nothing needs; the second takes it out of those remembered. */
 void tdg__item_release(tdg__item_t *item);
 void tdg__item_recall(tdg__item_t *item);
 
@@ -181,16 +181,16 @@ const char *tdg__item_mime(const tdg__source_t *source, const tdg__content_t *co
 json_t *tdg__item_metadata(const tdg__content_t *content, const char *checksum,
                            const char *change_type);
 
-/* Tells whoever has to know that the item holds something else than before. `always`:
- * also where it does not. Returns 0, or the host's code where they could not be told. */
-int tdg__item_tell(tdg__item_t *item, const struct seen *before,
-                   const tdg__content_t *content, bool touched, bool always);
+/* Publishes that the item differs from `before`, where that is watched; `always`: also
+ * where it does not differ. Returns 0, or the host's code where that failed. */
+int tdg__item_publish(tdg__item_t *item, const struct seen *before,
+                      const tdg__content_t *content, bool touched, bool always);
 
 void tdg__readers_answer(struct reader *readers, const tdg__content_t *content);
 
 /* ---- item_watch.c ------------------------------------------------------- */
 
-/* Those who watch are owed a look; the stronger hint counts. */
+/* Subscribers are owed a look; the stronger hint counts. */
 void tdg__item_hint(tdg__item_t *item, enum hint hint);
 
 /* A look is over: the first one may be what the watching of the item waits for. */

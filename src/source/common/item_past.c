@@ -38,7 +38,7 @@ static int publish_pushed(tdg__item_t *item, const struct seen *before) {
 
     if (!here)
         item->seen = (struct seen){.known = ABSENT};
-    return tdg__item_tell(item, before, &content, true, false);
+    return tdg__item_publish(item, before, &content, true, false);
 }
 
 int tdg__item_follow(tdg__item_t *item, const tdg__past_t *past) {

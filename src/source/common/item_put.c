@@ -4,6 +4,7 @@
  * which cannot. So several can be taken over all or none. */
 #include "source/common/item_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -52,6 +53,7 @@ static void count_out(tdg__prepared_t *prepared) {
 
     if (prepared->kept.data == NULL)
         return;
+    assert(prepared->item->prepared > 0);
     items = prepared->item->source->items;
     items->prepared_bytes -= prepared->bytes;
     items->prepared_count -= prepared->count;
@@ -107,6 +109,7 @@ static void let_go(tdg__prepared_t *prepared) {
     tdg__item_t *item = prepared->item;
 
     if (item != NULL) {
+        assert(item->held > 0);
         item->held--;
         tdg__item_release(item);
     }
@@ -185,8 +188,8 @@ int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t
 
         item->held++;
         tdg__source_commit(prepared);
-        rv = tdg__item_tell(item, &before, content, true, always);
-        if (rv < 0) /* whoever puts it again has news still */
+        rv = tdg__item_publish(item, &before, content, true, always);
+        if (rv < 0) /* the same content put again is still a change */
             item->seen = before;
         item->held--;
         tdg__item_release(item);

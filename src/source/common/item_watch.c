@@ -12,8 +12,19 @@ static bool awaits_kind(enum watch watch) {
     return watch == AWAITS_BOTH || watch == AWAITS_KIND;
 }
 
-/* All changes of who is watched go through here. */
+/* Where each state may lead (drawn in item.c). */
+static const unsigned next_states[] = {
+    [UNWATCHED] = 1u << AWAITS_BOTH | 1u << AWAITS_KIND,
+    [AWAITS_BOTH] = 1u << AWAITS_KIND | 1u << AWAITS_LOOK | 1u << UNWATCHED,
+    [AWAITS_KIND] = 1u << WATCHING | 1u << UNWATCHED,
+    [AWAITS_LOOK] = 1u << WATCHING | 1u << UNWATCHED,
+    [WATCHING] = 1u << UNWATCHED,
+};
+
+/* All changes of what is watched go through here. */
 static void enter(struct tdg__items *items, enum watch *at, enum watch next) {
+    assert(*at == next || (next_states[*at] & 1u << next) != 0);
+    assert(next != UNWATCHED || items->watched > 0);
     if (*at == UNWATCHED && next != UNWATCHED)
         items->watched++;
     if (*at != UNWATCHED && next == UNWATCHED)
@@ -108,7 +119,7 @@ int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
     return is_our_list(target) ? watch_other(source, target, &source->items->list) : 0;
 }
 
-/* Nobody watches the template any more: what it had remembered goes. */
+/* The template is not watched any more: forgets what was remembered for it. */
 static void forget_remembered(tdg__source_t *source) {
     struct tdg__items *items = source->items;
 
@@ -362,13 +373,13 @@ bool tdg__item_gone(tdg__source_t *source, const char *uri) {
         return false;
 
     /* A look that found nothing there may have come first. */
-    bool told = item->seen.known == ABSENT && !item->seen.unreported &&
-                (tdg__item_is_watched(item) || source->items->template_ != UNWATCHED);
+    bool published =
+        item->seen.known == ABSENT && !item->seen.unreported &&
+        (tdg__item_is_watched(item) || source->items->template_ != UNWATCHED);
 
-    item->seen =
-        (struct seen){.known = ABSENT}; /* who is not told is told by the caller */
+    item->seen = (struct seen){.known = ABSENT}; /* if not, the caller publishes it */
     tdg__item_forget_kept(item);
     if (!item->remembered)
         tdg__item_release(item);
-    return told;
+    return published;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/common/path_watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -71,7 +72,7 @@ static int add_watch(tdg__path_watch_t *watch, const char *path, uint32_t mask) 
 
 static void work(uv_work_t *request) {
     tdg__path_watch_t *watch = request->data;
-    /* Of a folder with many logs we do not want to hear of every line in each. */
+    /* Without an event for every line in every log of a folder. */
     uint32_t written = watch->paths[1][0] != '\0' ? IN_MODIFY : 0;
 
     watch->next = (struct found){.folder_wd = -1, .file_wd = -1};
@@ -99,6 +100,7 @@ static void work(uv_work_t *request) {
 static void on_closed(uv_handle_t *handle) {
     tdg__path_watch_t *watch = handle->data;
 
+    assert(watch->stopping && watch->handles > 0);
     if (--watch->handles > 0)
         return;
     tdg__source_let_go(watch->source);
@@ -121,9 +123,10 @@ static void on_timer(uv_timer_t *timer) {
 static void arm(tdg__path_watch_t *watch) {
     tdg__source_t *source = watch->source;
 
+    assert(!watch->armed && !watch->stopping);
     watch->armed = true;
-    if (watch->error != 0 && !source->said_inotify) {
-        source->said_inotify = true;
+    if (watch->error != 0 && !source->logged_inotify) {
+        source->logged_inotify = true;
         tdg__source_log(source, TDG_LOG_WARNING, "inotify does not work here: %s; %s",
                         strerror(watch->error), watch->ops->instead);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watches one path, whatever becomes of it: written to, truncated, deleted and made anew,
+ * Watches one path, whatever becomes of it: written to, truncated, deleted and recreated,
  * replaced by rename, a link that leads elsewhere, a folder that comes later. inotify on
  * the folder and on the file reports at once; a look every two seconds finds what it does
  * not report (a link on the way, a network file system), and every half second where

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/common/records.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -76,6 +77,7 @@ void *tdg__records_add(tdg__records_t *records, const char *name) {
 }
 
 void tdg__records_remove(tdg__records_t *records, tdg__record_t *record) {
+    assert(record->name != NULL && tdg__pool_get(&records->pool, record->id) == record);
     tdg__heap_remove(&records->timers, &record->timer);
     tdg__map_remove(&records->by_name, record->hash, record->id);
     tdg__free(record->name);
@@ -123,11 +125,12 @@ static void set_timer(tdg__records_t *records) {
 }
 
 void tdg__records_arm(tdg__records_t *records, tdg__record_t *record, int64_t wait_ms) {
+    assert(record->name != NULL);
     tdg__heap_arm(&records->timers, &record->timer, now_ms(records) + wait_ms);
     set_timer(records);
 }
 
-/* The handle runs on: what it finds then is not due, and it sets itself anew. */
+/* The handle keeps running: it finds nothing due then, and sets itself again. */
 void tdg__records_disarm(tdg__records_t *records, tdg__record_t *record) {
     tdg__heap_disarm(&records->timers, &record->timer);
 }

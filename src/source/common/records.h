@@ -41,7 +41,7 @@ int tdg__records_init(tdg__records_t *records, size_t record_size, tdg__record_d
                       void *user);
 void tdg__records_done(tdg__records_t *records);
 
-/* From here on timers run. Whoever opens also closes, with uv_close() of `timer`. */
+/* From here on timers run. The caller also closes them, with uv_close() of `timer`. */
 void tdg__records_open(tdg__records_t *records, uv_loop_t *loop);
 
 /* The record with this name. The second adds one that is not there, all zero; NULL:

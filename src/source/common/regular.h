@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening a file without side effects for whoever is at its other end. Opening a FIFO for
- * reading lets its writer go on, who dies of SIGPIPE when it is closed again; opening a
- * device may rewind a tape or reset a board. O_PATH does none of that, so: O_PATH first,
+ * Opening a file without side effects at its other end. Opening a FIFO for reading lets
+ * its writer continue, which gets SIGPIPE when it is closed again; opening a device may
+ * rewind a tape or reset a board. O_PATH does none of that, so: O_PATH first,
  * fstat(), and only what is a regular file is opened for reading. */
 #ifndef TDG_SOURCE_REGULAR_H
 #define TDG_SOURCE_REGULAR_H

@@ -113,7 +113,7 @@ static int no_uri(const tdg__source_t *source, const tdg__node_t *entry,
                   tdg__problems_t *problems) {
     if ((source->kind->flags & TDG__SOURCE_NO_URI) != 0)
         return 0;
-    if (tdg__node_get(entry, "uri") == NULL) /* else it was told what is wrong with it */
+    if (tdg__node_get(entry, "uri") == NULL) /* else that is a problem already */
         tdg__node_problem(problems, entry,
                           "an entry of kind %s needs a uri, such as uri: shop://orders",
                           source->kind->name);
@@ -161,7 +161,7 @@ tdg_settings_t tdg__source_settings(const tdg__source_t *source) {
     return settings;
 }
 
-/* What the tables cannot say. Everything that is wrong is told. */
+/* What the tables cannot check. All problems are added, not only the first. */
 static int check_together(tdg__source_t *source, const tdg__node_t *entry,
                           tdg__problems_t *problems) {
     const tdg__source_kind_t *kind = source->kind;
@@ -295,7 +295,7 @@ void tdg__source_close(tdg__source_t *source) {
     if (source->closing)
         return;
     source->closing = true;
-    tdg__source_hold(source); /* until all have been told */
+    tdg__source_hold(source); /* until all are closed */
     tdg__items_close(source);
     if (source->kind->close != NULL)
         source->kind->close(source);
@@ -307,6 +307,7 @@ static void closed(tdg__source_t *source) {
 }
 
 void tdg__source_hold(tdg__source_t *source) {
+    assert(source->host.loop != NULL);
     source->holds++;
 }
 
@@ -346,8 +347,8 @@ bool tdg__source_owns(tdg__source_t *source, const char *uri) {
 
 enum { LOG_MESSAGES = 20, LOG_MS = 10000 };
 
-/* Whether one more message may be logged now. Else it is counted: a backend that comes
- * and goes, with ten thousand URIs, would fill the log. */
+/* Whether one more message may be logged now. Else it is counted: an unstable backend with
+ * ten thousand URIs would fill the log. */
 static bool may_log(tdg__source_t *source) {
     uint64_t now = uv_now(source->host.loop);
     unsigned left_out = source->not_logged;
@@ -392,9 +393,9 @@ void tdg__source_unlist(tdg__source_t *source, const char *uri) {
     if (source->closing)
         return;
 
-    bool told = tdg__item_gone(source, uri);
+    bool published = tdg__item_gone(source, uri);
 
-    source->host.ops->unlist(source->host.user, source, uri, told);
+    source->host.ops->unlist(source->host.user, source, uri, published);
 }
 
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries) {
@@ -419,7 +420,7 @@ int64_t tdg__source_random_ms(int64_t limit) {
     return (int64_t)((uint64_t)random * (uint64_t)(limit + 1) >> 32);
 }
 
-/* What is logged is "before: why; after". */
+/* Logs "before: why; after". */
 static void set_away(tdg__source_t *source, const char *before, const char *why,
                      const char *after) {
     if (source->closing)

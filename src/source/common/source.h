@@ -6,13 +6,13 @@
  *
  *     kind: something may have changed ──▶ touch(uri) ─┐
  *     client: resources/read ──────────▶ read(uri) ────┼─▶ fetch ──▶ checksum ─▶ differs:
- *     the backend is back ─────────────▶ touch_all() ──┘     │                   report
+ *     the backend is reachable again ──▶ touch_all() ──┘     │                   publish
  *                                                            └──▶ readers answered
  *
  * A touch while a fetch runs makes another fetch afterwards, so the last state is always
  * seen; a read waits for a fetch that began after it came. Content that is the same as
- * before is not told. A kind that gets its content pushed (webhook, memory, the lines of
- * a program) has no fetch and calls put() instead.
+ * before is not published. A kind that gets its content pushed (webhook, memory) has no
+ * fetch and calls put() instead.
  *
  * Everything here happens on the thread of one loop, the host's. A kind must never block
  * it: what may take long goes to libuv's thread pool or is asynchronous by itself. */
@@ -41,16 +41,15 @@ typedef struct tdg__item tdg__item_t; /* item.c: a URI that is watched or being 
 
 /* ---- Content ------------------------------------------------------------ */
 
-/* What a URI holds now, or why nobody knows. */
+/* What a URI holds now, or why that is unknown. */
 typedef struct tdg__content {
-    int status; /* 0; TDG_ENOTFOUND: it does not exist (any more); TDG_ETOOLARGE: more
-                   than max-size; TDG_EAWAY: the backend cannot be asked now, try again
-                   later; TDG_EINVAL: it will not get better by itself (the query is
-                   wrong, say) */
+    int status; /* 0; TDG_ENOTFOUND: it does not exist (any more); TDG_ETOOLARGE: it
+                   exceeds max-size; TDG_EAWAY: the backend is unreachable, retry;
+                   TDG_EINVAL: no retry helps (the query is wrong, for example) */
     const char *error;  /* where status is not 0: one line for the log, which may name
                            paths, addresses and what others wrote; borrowed */
-    const char *public; /* the same for clients, who are to know none of that; NULL: a
-                           sentence for `status`; borrowed */
+    const char *public; /* the same for clients, without any of that; NULL: a sentence for
+                           `status`; borrowed */
     const void *data;   /* borrowed */
     size_t len;
     const char *mime_type; /* NULL: what the source's entry says, or text/plain where the
@@ -58,11 +57,11 @@ typedef struct tdg__content {
     json_t *metadata;   /* fields of the kind's own, such as "etag"; stolen; may be NULL.
                            size, checksum, updated_at and change_type are filled in */
     int64_t updated_ms; /* wall clock; 0: now */
-    bool passing; /* it is being changed right now: who reads gets this, nobody is told of
-                     it; the kind touches it when that is over */
+    bool passing; /* it is being changed right now: reads get this, subscribers are not
+                     notified; the kind touches it when that is over */
 
-    /* For readers, and for nobody else to fill in: where `data` is that of a counted
-     * buffer, which can be held; the checksum, where it is known already. */
+    /* Filled in for readers only: the counted buffer of `data`, where it has one; the
+     * checksum, where it is known already. */
     tdg__buf_t *bytes;
     const char *checksum;
 } tdg__content_t;
@@ -70,7 +69,7 @@ typedef struct tdg__content {
 /* What a client may know of an error. */
 const char *tdg__content_public(const tdg__content_t *content);
 
-/* ---- Who serves the sources --------------------------------------------- */
+/* ---- The host of sources ------------------------------------------------ */
 
 /* What a source lists. Names are borrowed for the call. */
 typedef struct tdg__listed {
@@ -80,23 +79,23 @@ typedef struct tdg__listed {
 } tdg__listed_t;
 
 typedef struct tdg__source_host_ops {
-    /* The content of a URI is another one than was last told; it is gone. `metadata` is
-     * complete; stolen. Return 0, or a code where it could not be told; it is tried again
-     * later, unless it was pushed: then whoever pushed it gets the code. */
+    /* Publishes that the content of a URI differs from what was published last; that it
+     * was deleted. `metadata` is complete; stolen. Return 0, or a code where subscribers
+     * could not be notified: this is retried, or for pushed content, returned to the
+     * publisher. */
     int (*changed)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
     int (*deleted)(void *user, tdg__source_t *source, const char *uri, json_t *metadata);
 
-    /* Lists a resource, or corrects what the list says of it (nobody is told of that);
-     * takes it from the list, and tells that it is gone unless that is `told` already.
-     * What a source says of a URI that another one has (an earlier template, a resource
-     * of its own) does not count. Returns 0 or a negative code. What the entry of a
-     * source names by itself (its uri: a resource or a template) is listed by the host,
-     * not through this. */
+    /* Lists a resource, or corrects what the list has of it, which is not published; takes
+     * it from the list, and publishes that it was deleted unless that is `published`. A
+     * URI that another source has (by an earlier template or an entry of its own) is left
+     * alone. Returns 0 or a negative code. The uri of an entry itself (a resource or a
+     * template) is listed by the host, not through this. */
     int (*list)(void *user, tdg__source_t *source, const tdg__listed_t *listed);
-    void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool told);
+    void (*unlist)(void *user, tdg__source_t *source, const char *uri, bool published);
 
-    /* Its first list is complete. Comes once, also where a source lists nothing, and not
-     * before the backend could be asked or was found to be away. */
+    /* Its first list is complete. Called once, also for a source that lists nothing, and
+     * not before the backend has answered or was found to be unreachable. */
     void (*ready)(void *user, tdg__source_t *source);
 
     /* The answer to a tdg__source_watch() that returned TDG_EAGAIN: a negative code, 0,
@@ -144,21 +143,20 @@ struct tdg__source_kind {
     int (*check)(tdg__source_t *source, const tdg__node_t *node,
                  tdg__problems_t *problems);
 
-    /* Begins: connects, walks a folder, ... A backend that is away is no failure: it is
+    /* Begins: connects, walks a folder, ... An unreachable backend is no failure: it is
      * retried. Returns 0, or a code where the source cannot work at all (already logged).
      * May be NULL. */
     int (*open)(tdg__source_t *source);
 
-    /* Ends everything: no touch, list or put afterwards. The source is closed once nobody
-     * holds it (tdg__source_hold()) and the last fetch is done. May be NULL: nothing has
-     * to be ended. */
+    /* Ends everything: no touch, list or put afterwards. The source is closed once nothing
+     * holds it (tdg__source_hold()) and the last fetch is done. May be NULL: there is
+     * nothing to end. */
     void (*close)(tdg__source_t *source);
 
-    /* Somebody wants to know about a target: a URI of ours, our template, or the list of
-     * resources (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN:
-     * tdg__source_armed() or one of its kind follows. Another code refuses, for good.
-     * Where the backend is away now, watching begins all the same, and the reconnect
-     * touches everything. Each target is watched once; which of them are is known to
+    /* Starts watching a target: a URI of ours, our template, or the list of resources
+     * (LISTS). Returns 0: from now on changes are noticed. TDG_EAGAIN: tdg__source_armed()
+     * or one of its kind follows. Another code refuses, for good. Where the backend is
+     * unreachable, watching begins all the same, and the reconnect touches everything. Each target is watched once; which of them are is known to
      * tdg__source_is_watched() and its kind. May be NULL: changes are noticed anyway. */
     int (*watch)(tdg__source_t *source, const tdg_target_t *target);
     void (*unwatch)(tdg__source_t *source, const tdg_target_t *target);
@@ -232,7 +230,7 @@ extern const tdg__option_t tdg__source_options[];
 #define TDG__OPTION(type_, field, name_, ...)                                            \
     { .name = (name_), .type = TDG__OPTION_##type_, .offset = AT(field), __VA_ARGS__ }
 
-/* When its subscribers are told. */
+/* When its subscribers are notified. */
 tdg_settings_t tdg__source_settings(const tdg__source_t *source);
 
 struct tdg__source {
@@ -247,7 +245,7 @@ struct tdg__source {
     struct tdg__items *items;     /* item.c's */
     int64_t max_items, max_total; /* of what is pushed; the kind sets them; 0: no limit */
     unsigned max_fetches; /* at a time, where fewer than usual; the kind sets it; 0: no */
-    bool said_inotify;    /* path_watch.c: the log has why inotify does not work */
+    bool logged_inotify;  /* path_watch.c: the log has why inotify does not work */
     bool awaited; /* content comes some time after the first subscriber: none yet does not
                      mean that it does not exist; the kind sets it */
     unsigned holds; /* what has to end before it is closed */
@@ -257,8 +255,8 @@ struct tdg__source {
                        first look finds is published where it differs from that */
     bool inherited; /* the kind compares with what it has inherited */
     bool has_read;  /* content of something */
-    bool away;      /* the backend cannot be asked now */
-    bool missing;   /* likewise, and it has never been there */
+    bool away;      /* the backend is unreachable */
+    bool missing;   /* likewise, and it was never reachable */
     int64_t away_since_ms; /* wall clock */
     char *away_why;
     uint64_t logged_since_ms;    /* of the loop: from when messages are counted */
@@ -267,7 +265,7 @@ struct tdg__source {
     uint32_t detail_hash;        /* which one */
 };
 
-/* Makes a source from one entry of the config. Adds what is wrong to `problems`. Nothing
+/* Creates a source from one entry of the config. Adds what is wrong to `problems`. Nothing
  * runs yet. Returns 0, TDG_EINVAL or TDG_ENOMEM. */
 int tdg__source_create(const tdg__node_t *entry, tdg__problems_t *problems,
                        tdg__source_t **ret);
@@ -298,30 +296,30 @@ void tdg__source_close(
  * entry is a template. */
 bool tdg__source_owns(tdg__source_t *source, const char *uri);
 
-/* Who has watched a target until now, before a reload. */
+/* The source that watched a target until a reload. */
 typedef struct tdg__past {
-    tdg__source_t *source; /* NULL: nobody had it, so there was nothing */
-    bool unknown;          /* or nobody knows: whatever is found is published */
+    tdg__source_t *source; /* NULL: none had it, so it did not exist */
+    bool unknown;          /* it is not known which: whatever is found is published */
 } tdg__past_t;
 
 /* Begins and ends watching a target. ops->watched() follows a start that returned
- * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change can be told
- * from it. `past` is not NULL where somebody has been subscribed before: what differs
- * from what that source reported is published. */
+ * TDG_EAGAIN. The first watch of a URI fetches it, so that a later change differs from
+ * it. `past` is not NULL where there were subscribers before: what differs from what that
+ * source reported is published. */
 int tdg__source_watch(tdg__source_t *source, const tdg_target_t *target,
                       const tdg__past_t *past);
 void tdg__source_unwatch(tdg__source_t *source, const tdg_target_t *target);
 
-/* What was last told of a watched URI: "sha256:…"; NULL: nothing yet. Borrowed. */
+/* The checksum of a URI that was seen last, "sha256:…"; NULL: none yet. Borrowed. */
 const char *tdg__source_checksum(tdg__source_t *source, const char *uri);
 
 /* Reads a URI for a client: any number but 0, the same for all that it asks; clients take
- * turns where not everything can be fetched at once. 0: for nobody in particular. `done`
- * is called once, at once or later; the content is borrowed, its
- * metadata complete (with "stale", "stale_since", "stale_reason" where the backend is
- * away and this is what it held when it was last read). `has_left` may be NULL: it says
- * whether the reader needs no answer any more, and is asked when the turn of the read
- * comes. Nothing is fetched for readers that have left; the status is TDG_EENDED. */
+ * turns where not everything can be fetched at once. 0: for no client. `done` is called
+ * once, at once or later; the content is borrowed, its metadata complete (with "stale",
+ * "stale_since", "stale_reason" where the backend is unreachable and this is the last
+ * known content). `has_left` may be NULL: it returns whether the reader needs no answer
+ * any more, and is called when the turn of the read comes. Nothing is fetched for readers
+ * that have left; the status is TDG_EENDED. */
 typedef void (*tdg__read_done_fn)(void *arg, const tdg__content_t *content);
 typedef bool (*tdg__read_has_left_fn)(const void *arg);
 void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
@@ -329,13 +327,13 @@ void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,
 
 /* ---- For the kinds ------------------------------------------------------ */
 
-/* Something may have changed there: looked at if anybody watches it, directly or through
- * the template; everything that is watched. */
+/* Something may have changed: fetches the URI if it is watched, by itself or through the
+ * template; everything that is watched. */
 void tdg__source_touch(tdg__source_t *source, const char *uri);
 void tdg__source_touch_all(tdg__source_t *source);
 
-/* Whether anything is watched, the template is, or is still waiting for us to be ready.
- * While watch() and unwatch() run, that is as it will be afterwards. */
+/* Whether anything is watched; whether the template is, or still waits for the kind to be
+ * ready. While watch() and unwatch() run, the answer is that of afterwards. */
 bool tdg__source_is_watched(const tdg__source_t *source);
 bool tdg__source_template_is_watched(const tdg__source_t *source);
 bool tdg__source_awaits_template(const tdg__source_t *source);
@@ -346,20 +344,18 @@ void tdg__source_armed(tdg__source_t *source);
 void tdg__source_uris_armed(tdg__source_t *source);
 void tdg__source_watched(tdg__source_t *source, const tdg_target_t *target, int status);
 
-/* Touches what was not there when the kind looked last: where nothing else is known of
- * it, it is told as created. */
+/* Touches a URI that did not exist when the kind looked last: where nothing else is known
+ * of it, it is published as created. */
 void tdg__source_came(tdg__source_t *source, const char *uri);
 
-/* Here is what the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads
- * (kinds that are PUSHED; within max-size), and told if it differs. With `always` it is
- * told even if it does not. Returns as tdg__source_prepare(), or why it could not be
- * told.
- */
+/* What the URI holds now, with status 0 or TDG_ENOTFOUND: it is kept for reads (kinds that
+ * are PUSHED; within max-size), and published if it differs, or `always`. Returns as
+ * tdg__source_prepare(), or why subscribers could not be notified. */
 int tdg__source_put(tdg__source_t *source, const char *uri, const tdg__content_t *content,
                     bool always);
 
-/* The same in two steps, without telling anybody: for whoever publishes several at once
- * and tells by himself. Preparing returns 0, TDG_ETOOLARGE, TDG_ETOTAL (max_items or
+/* The same in two steps, for a caller that stores several at once and publishes by
+ * itself. Preparing returns 0, TDG_ETOOLARGE, TDG_ETOTAL (max_items or
  * max_total of the source), TDG_EENDED or TDG_ENOMEM, and stores a new one in *ret, which
  * is to be committed or abandoned before the loop goes on. The metadata is complete;
  * borrowed; NULL for what is gone. */
@@ -390,9 +386,10 @@ bool tdg__source_may_have(const tdg__source_t *source, const char *uri);
 
 /* ---- Reachability -------------------------------------------------------- */
 
-/* The backend went away, or is back (everything watched is then looked at). While it is
- * away, reads are answered with what was read last, where that is kept, marked as stale.
- * Logs, once per turn. The second is for what has never been there. */
+/* The backend is unreachable; reachable again: everything that is watched is fetched.
+ * Meanwhile reads are answered with the last known content, where that is kept, marked as
+ * stale. Each logs once, when the state changes. The second is for a backend that does not
+ * exist yet. */
 void tdg__source_is_away(tdg__source_t *source, const char *why);
 void tdg__source_is_missing(tdg__source_t *source, const char *why);
 void tdg__source_is_back(tdg__source_t *source);
@@ -403,11 +400,11 @@ void tdg__source_list_again(tdg__source_t *source);
 /* Through the host. */
 int tdg__source_list(tdg__source_t *source, const tdg__listed_t *listed);
 void tdg__source_unlist(tdg__source_t *source,
-                        const char *uri); /* also told as deleted */
+                        const char *uri); /* also published as deleted */
 void tdg__source_ready(tdg__source_t *source);
 
-/* Something runs that uses the source: a handle, a job in a thread. It is not closed
- * before that has let go of it, on the loop; the source stays until control is back
+/* Something runs that uses the source: a handle, a job in a thread. The source is not
+ * closed before all have let go of it, on the loop, and stays until control is back
  * there. */
 void tdg__source_hold(tdg__source_t *source);
 void tdg__source_let_go(tdg__source_t *source);
@@ -422,7 +419,7 @@ void tdg__source_log(tdg__source_t *source, tdg_log_level_t level, const char *f
                      ...) __attribute__((format(printf, 3, 4)));
 
 /* How long to wait before the next try: doubles from retry_ms to retry_max_ms, with a
- * random part of up to a half, so that many do not come back at the same time. `tries`
+ * random part of up to a half, so that many do not reconnect at the same time. `tries`
  * counts from 0. */
 int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries);
 
@@ -448,12 +445,12 @@ void *tdg__fetch_begin(tdg__fetch_t *fetch, size_t size);
 /* The decoded value of a variable of the source's template; NULL where it has none. */
 const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name);
 
-/* Ends the fetch; it is gone then. */
+/* Ends the fetch, which must not be used any more. */
 void tdg__fetch_done(tdg__fetch_t *fetch, const tdg__content_t *content);
 
-/* The same for an error; `status` as in tdg__content_t. The first is for a text that
- * names nothing that is inside: clients get it, too. The second is for all others: they
- * get `public`, or where it is NULL a sentence for `status`, and the log has the text. */
+/* The same for an error; `status` as in tdg__content_t. The first is for a text that is
+ * fit for clients, too. With the second, clients get `public`, or where it is NULL a
+ * sentence for `status`, and the log has the text. */
 void tdg__fetch_failed(tdg__fetch_t *fetch, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void tdg__fetch_failed_inside(tdg__fetch_t *fetch, int status, const char *public,

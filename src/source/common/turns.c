@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/common/turns.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 static const uint32_t OWN = UINT32_MAX; /* no identifier of the pool */
@@ -77,6 +78,7 @@ void tdg__turns_done(tdg__turns_t *turns) {
 void tdg__turns_put(tdg__turns_t *turns, tdg__turn_t *turn, uint64_t client) {
     tdg__lane_t *lane = find_or_add(turns, client);
 
+    assert(turn->lane == 0);
     *turn = (tdg__turn_t){.lane = lane->id};
     tdg__queue_append(&lane->waiting, &turn->link);
     lane->count++;
@@ -85,6 +87,7 @@ void tdg__turns_put(tdg__turns_t *turns, tdg__turn_t *turn, uint64_t client) {
 void tdg__turns_leave(tdg__turns_t *turns, tdg__turn_t *turn) {
     tdg__lane_t *lane = lane_at(turns, turn->lane);
 
+    assert(lane->count > 0);
     tdg__queue_remove(&turn->link);
     turn->lane = 0;
     lane->count--;

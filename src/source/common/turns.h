@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What waits, and whose turn it is. Each client has a lane of its own, and lanes take
- * turns: who asks for a thousand things waits for them, and nobody else does. What is
- * looked at for subscribers has a lane, too, and every other turn. */
+ * turns: a client that reads a thousand URIs waits for them, and other clients do not.
+ * Looks on behalf of subscribers have a lane, too, and every other turn. */
 #ifndef TDG_SOURCE_TURNS_H
 #define TDG_SOURCE_TURNS_H
 

@@ -291,7 +291,7 @@ static void on_timer(uv_timer_t *timer) {
         tdg__files_rescan(files);
         return;
     }
-    /* What the kernel does not tell: a link leads elsewhere, perhaps the root itself. */
+    /* Changes without an event: a link leads elsewhere, perhaps the root itself. */
     tdg__files_look_at_links(files);
     tdg__files_look_at_root(files);
 }

@@ -6,7 +6,7 @@
  *     files_events.c  inotify: what happened, as tasks
  *     files_tasks.c   what is to be looked at, in pieces of walking
  *     files_apply.c   what a piece has found: the tree, and the list of the host
- *     files_absent.c  what was not found, and may be back in a moment
+ *     files_absent.c  what was not found, and may be created again in a moment
  *     files_fetch.c   reading a file
  *     files_complete.c  completion of paths
  *     files_saves.c   files that are being saved: touched once they are whole
@@ -67,7 +67,7 @@ typedef struct tdg__files {
     char *config_path; /* real path of source.config_path; scope.config_inside is in it */
 
     /* files.c */
-    uv_timer_t timer; /* retry, poll, or look after what inotify does not tell */
+    uv_timer_t timer; /* retry, poll, or look for what inotify does not report */
 
     /* files_events.c */
     int notify_fd; /* -1: none */
@@ -78,7 +78,7 @@ typedef struct tdg__files {
     tdg__files_queue_t dangling; /* links that led to nothing for us */
     int early[TDG__FILES_EARLY];
     size_t n_early;
-    uint64_t said_overflow_ms; /* 0: not yet */
+    uint64_t logged_overflow_ms; /* 0: not yet */
 
     tdg__records_t saves; /* of files that are being saved, by path (files_saves.c) */
 
@@ -101,7 +101,7 @@ typedef struct tdg__files {
 
     bool settled; /* the first walk has ended, or has found no root: watching begins */
     enum tdg__files_gap gap;
-    bool said_truncated, said_unlisted;
+    bool logged_truncated, logged_unlisted;
     bool care;                 /* a piece of work is due even without a task */
     tdg__files_queue_t unsure; /* paths that were read before a walk met them */
     bool all_unsure;
@@ -123,7 +123,7 @@ char *tdg__files_uri_of(const tdg__files_t *files, const char *path); /* new, or
 bool tdg__files_path_from(const tdg__files_t *files, const char *uri, char *out);
 /* Its content may differ; `is_new`: it was not there before. */
 void tdg__files_touch(tdg__files_t *files, const char *path, bool is_new);
-void tdg__files_schedule(tdg__files_t *files); /* sets the timer anew */
+void tdg__files_schedule(tdg__files_t *files); /* sets the timer again */
 
 /* Something is left out of the tree. */
 void tdg__files_miss(tdg__files_t *files, enum tdg__files_gap gap);
@@ -168,20 +168,19 @@ void tdg__files_closed(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_replaced(tdg__files_t *files, const char *path, bool is_new);
 void tdg__files_went(tdg__files_t *files, const char *path);
 
-/* A walk has found a file that differs from before. Its writers are heard of from now on,
- * but one may have paused before: it is touched `settle` after its last change, or at
+/* A walk has found a file that differs from before. Its folder has events from now on, but
+ * a writer may have paused before: it is touched `settle` after its last change, or at
  * once where an event has said that it is whole. */
 void tdg__files_found(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
                       bool is_new);
 
-/* A look has met a file whose writers are not heard of: a link, or where nothing is
- * watched. Where it `differs` from before, it is touched once it has been the same for
+/* A look has met a file without events: a link, or where nothing is watched. Where it `differs` from before, it is touched once it has been the same for
  * `settle`, or has kept changing for long. */
 void tdg__files_met(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
                     bool differs, bool is_new);
 
 /* Whether the kernel says when somebody writes to a file: not behind a link. */
-bool tdg__files_is_heard(const tdg__files_t *files, const char *path);
+bool tdg__files_has_events(const tdg__files_t *files, const char *path);
 
 /* Whether a file may be half of what it will be: a touch follows. */
 bool tdg__files_is_written(const tdg__files_t *files, const char *path);
@@ -189,11 +188,11 @@ bool tdg__files_is_written(const tdg__files_t *files, const char *path);
 /* What was read looks like a half. Returns whether that is waited for as above. */
 bool tdg__files_doubt(tdg__files_t *files, const char *path);
 
-/* What was read of it, undisturbed, has been told. */
-void tdg__files_told(tdg__files_t *files, const char *path);
+/* What was read of it, undisturbed, is published. */
+void tdg__files_published(tdg__files_t *files, const char *path);
 
 /* From the source before, whose tree is ours already: files that were to be touched are
- * not known any more, and whoever is writing goes on. */
+ * not known any more, and writers continue. */
 void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before);
 
 /* ---- files_past.c ------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes that were not found. Many programs save by deleting or renaming a file and making
- * it anew, so that is not believed at once:
+ * Nodes that were not found. Many programs save by deleting or renaming a file and
+ * creating it again, so a file counts as deleted only after a while:
  *
  *     (found) ── not found ──▶ ABSENT ── for `settle`, and looked at again ──▶ (gone)
  *        ▲                       │
  *        └──────── found ────────┘
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -47,6 +48,7 @@ bool tdg__files_may_go(tdg__files_t *files, uint32_t id) {
 void tdg__files_set_found(tdg__files_t *files, tdg__files_node_t *node) {
     if ((node->flags & TDG__NODE_ABSENT) == 0)
         return;
+    assert(files->n_absent > 0);
     node->flags &= ~(unsigned)TDG__NODE_ABSENT;
     node->fingerprint = 0;
     files->n_absent--;
@@ -84,7 +86,7 @@ void tdg__files_inherit_absent(tdg__files_t *files) {
             !tdg__files_path_of(&files->tree, id, path, sizeof(path)) ||
             tdg__files_queue_put(absent, path, 0,
                                  node->absent_since_ms + files->settle_ms) < 0)
-            tdg__files_set_found(files, node); /* the walk misses it anew */
+            tdg__files_set_found(files, node); /* the walk misses it again */
     }
     if (absent->count > 0)
         qsort(absent->list + absent->head, absent->count, sizeof(*absent->list), by_time);

@@ -2,6 +2,7 @@
  *
  * What a piece of walking has found: the tree is made to agree with it, and so is the
  * list of the host. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -34,9 +35,9 @@ static void list(tdg__files_t *files, tdg__files_node_t *node, const char *path)
         node->flags |= TDG__NODE_LISTED;
     else if (rv == TDG_ENOMEM || rv == TDG_EAGAIN)
         tdg__files_miss(files, TDG__FILES_NO_MEMORY);
-    else if (!files->said_unlisted) {
+    else if (!files->logged_unlisted) {
         /* It can be read and watched all the same. */
-        files->said_unlisted = true;
+        files->logged_unlisted = true;
         tdg__source_log(&files->source, TDG_LOG_WARNING,
                         "%s cannot be listed: %s; others may be left out, too", uri,
                         tdg_strerror(rv));
@@ -127,7 +128,7 @@ static void set_link(tdg__files_t *files, tdg__files_node_t *node, bool is_link)
 }
 
 static void update(tdg__files_t *files, tdg__files_node_t *node, const char *path,
-                   const tdg__files_report_t *r, bool tell, bool is_new) {
+                   const tdg__files_report_t *r, bool touch, bool is_new) {
     bool differs = node->fingerprint != r->fingerprint || r->fingerprint == 0;
     bool is_listed = (node->flags & TDG__NODE_LISTED) != 0 &&
                      node->u.file.size == r->size &&
@@ -144,15 +145,15 @@ static void update(tdg__files_t *files, tdg__files_node_t *node, const char *pat
         return;
     if (tdg__files_polls(files) || r->is_link) /* no event reports this */
         tdg__files_met(files, path, r, differs, is_new);
-    else if (tell && differs)
+    else if (touch && differs)
         tdg__files_found(files, path, r, is_new);
 }
 
-static void say_truncated(tdg__files_t *files) {
+static void log_truncated(tdg__files_t *files) {
     tdg__files_miss(files, TDG__FILES_TOO_MANY);
-    if (files->said_truncated)
+    if (files->logged_truncated)
         return;
-    files->said_truncated = true;
+    files->logged_truncated = true;
     tdg__source_log(&files->source, TDG_LOG_WARNING,
                     "more than %lld files and folders: the rest is left out; "
                     "`max-files` is the limit, `include` and `exclude` choose",
@@ -170,7 +171,7 @@ static bool has_no_room_for(const tdg__files_t *files, const tdg__files_node_t *
 /* Makes the tree agree with what was found under `name` in `parent`. Returns false where
  * something else has to go first; where nothing was found, that is all there is to do. */
 static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
-                        const tdg__files_report_t *r, bool tell, bool deep) {
+                        const tdg__files_report_t *r, bool touch, bool deep) {
     tdg__files_tree_t *tree = &files->tree;
     uint32_t id = tdg__files_child(tree, parent, name, strlen(name));
     bool is_folder = r->type == TDG__FILE_FOLDER, is_new = id == 0;
@@ -194,7 +195,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
         return true;
     } else if (tree->files + tree->folders - files->n_absent >=
                (size_t)files->max_files) {
-        say_truncated(files);
+        log_truncated(files);
         return true;
     } else {
         id = tdg__files_add(tree, parent, name, strlen(name),
@@ -214,7 +215,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
     if (!is_folder)
-        update(files, node, path, r, tell, is_new);
+        update(files, node, path, r, touch, is_new);
     else if (is_new || deep || !was_seen)
         tdg__files_queue_look(files, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     tdg__files_own(tree, id);
@@ -232,7 +233,7 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
 
     files->folder = 0;
     if (node == NULL || (node->flags & TDG__NODE_IS_FOLDER) == 0) {
-        /* Gone meanwhile; another name of the same folder may have the watch. */
+        /* Deleted meanwhile; another name of the same folder may have the watch. */
         if (r->wd >= 0 && tdg__files_by_wd(&files->tree, r->wd) == 0)
             tdg__files_unwatch_folder(files, r->wd);
         return;
@@ -260,9 +261,9 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
     }
 }
 
-/* Whether a path was looked at in another folder than the one that is watched. What has
- * happened there nobody has heard of. It will be read: the walk that begins to watch it
- * compares what is there with what was known, so that has to stay until then. */
+/* Whether a path was looked at in another folder than the one that is watched. Changes
+ * there had no events. It will be read: the walk that begins to watch it compares what is
+ * there with what was known, so that has to stay until then. */
 static bool is_elsewhere(const tdg__files_t *files, uint32_t folder,
                          const tdg__files_report_t *r) {
     return !tdg__files_polls(files) && r->error == 0 &&
@@ -276,13 +277,13 @@ static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
 
     if (r->type == TDG__FILE_NONE && (r->flags & TDG__TASK_AGAIN) == 0 &&
         tdg__files_find(&files->tree, r->text) == 0)
-        /* It came and went: somebody may have seen it. */
+        /* Created and deleted: a client may have read it. */
         tdg__files_touch(files, r->text, false);
     if (id == 0 ||
         (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0 ||
         is_elsewhere(files, id, r))
         return true; /* the folder will be read */
-    return apply_found(files, id, name, r, (r->flags & TDG__TASK_TELL) != 0, true);
+    return apply_found(files, id, name, r, (r->flags & TDG__TASK_TOUCH) != 0, true);
 }
 
 /* Returns false where the report has to be looked at once more. */
@@ -315,6 +316,7 @@ static bool apply_report(tdg__files_t *files, const tdg__files_report_t *r) {
 }
 
 bool tdg__files_apply_step(tdg__files_t *files) {
+    assert(files->piece == TDG__FILES_APPLYING);
     if (files->victim != 0)
         remove_step(files);
     else if (files->sweeping != 0)

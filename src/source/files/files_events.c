@@ -18,7 +18,7 @@ enum {
     UNREAD_READS = 256,       /* when a source ends; more: everything is doubted */
     LATER_MS = 300,           /* size and time in the list lag behind by this much */
     FALL_BACK_POLL_MS = 2000, /* when the options say nothing */
-    SAY_AGAIN_MS = 60000,
+    LOG_AGAIN_MS = 60000,
 };
 
 /* ---- What happened ------------------------------------------------------ */
@@ -60,8 +60,9 @@ static void soon(tdg__files_t *files) {
 static void on_overflow(tdg__files_t *files) {
     uint64_t now = uv_now(files->source.host.loop);
 
-    if (files->said_overflow_ms == 0 || now - files->said_overflow_ms > SAY_AGAIN_MS) {
-        files->said_overflow_ms = now;
+    if (files->logged_overflow_ms == 0 ||
+        now - files->logged_overflow_ms > LOG_AGAIN_MS) {
+        files->logged_overflow_ms = now;
         tdg__source_log(&files->source, TDG_LOG_NOTICE,
                         "the kernel dropped events: everything is checked "
                         "again (fs.inotify.max_queued_events is the limit)");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reading a file, in the thread pool. Memory is allocated by the loop: a read that fills
- * its buffer comes back for a larger one. A fetch that is cancelled while its thread
- * hangs (a network that is gone) is answered at once; the rest ends by itself. */
+ * its buffer returns for a larger one. A fetch that is cancelled while its thread hangs
+ * (an unreachable network) is answered at once; the rest ends by itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -27,8 +27,8 @@ struct tdg__files_reading {
     int fd;              /* -1: not open yet */
     int error;           /* errno */
     bool at_end;
-    bool disturbed; /* somebody was writing: it may be a half */
-    bool torn;      /* it looks as if somebody was, and nobody said so yet */
+    bool disturbed; /* a writer was active: it may be a half */
+    bool torn;      /* it looks as if one was, without an event yet */
     struct stat st;
     char *data;
     size_t len, room;
@@ -69,7 +69,7 @@ static int open_file(struct tdg__files_reading *r) {
         close(path_fd);
     close(root);
     if (r->fd < 0) {
-        r->error = r->fd; /* told from a root that is gone by the sign */
+        r->error = r->fd; /* its sign differs from that of a missing root */
         r->fd = -1;
         return -1;
     }
@@ -155,7 +155,7 @@ static void end(struct tdg__files_reading *r) {
     tdg__source_let_go(&files->source);
 }
 
-/* Deletions are the tree's to find: a file may be back in a moment. */
+/* Deletions are found by the tree: a file may be created again in a moment. */
 static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
                       const char *why) {
     tdg__files_t *files = r->files;
@@ -216,7 +216,7 @@ static bool is_young(const struct tdg__files_reading *r) {
 }
 
 static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
-    bool doubtful = r->torn || (!tdg__files_is_heard(r->files, r->path) && is_young(r));
+    bool doubtful = r->torn || (!tdg__files_has_events(r->files, r->path) && is_young(r));
     bool passing = r->disturbed || (doubtful && tdg__files_doubt(r->files, r->path));
     tdg__content_t content = {
         .data = r->data,
@@ -231,7 +231,7 @@ static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
     };
 
     if (!passing)
-        tdg__files_told(r->files, r->path);
+        tdg__files_published(r->files, r->path);
     tdg__fetch_done(fetch, &content);
 }
 
@@ -269,7 +269,7 @@ static void after_read(uv_work_t *work, int status) {
         }
         r->error = -ENOMEM;
     }
-    /* Before it is believed: who wrote to it meanwhile? */
+    /* Events of writers meanwhile come first. */
     if (r->fetch != NULL)
         tdg__files_take_events(r->files);
     if (r->fetch != NULL) {

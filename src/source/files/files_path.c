@@ -113,8 +113,8 @@ static bool ends_with(const char *name, size_t len, const char *end) {
 /* What editors leave beside a file, where that does not begin with a dot: backups of
  * Emacs, vim and others (x~, #x#), of other editors, sed and patch (x.bak, x.orig), the
  * file by which vim tries whether it may write (4913), and what JetBrains writes before
- * it renames. A backup may hold what was taken out of a file for good reason, so whoever
- * wants it served says so. */
+ * it renames. A backup may hold what was taken out of a file for good reason, so it is
+ * served only with `hidden: true`. */
 static bool is_left_by_editor(const char *name, size_t len) {
     return name[len - 1] == '~' || (len > 2 && name[0] == '#' && name[len - 1] == '#') ||
            (len == 4 && memcmp(name, "4913", 4) == 0) || ends_with(name, len, ".bak") ||

@@ -9,16 +9,17 @@
  *                             ▲   │ quiet for `settle`, or LONGEST   │
  *                             │   ▼ times that: touched              │ written
  *     (nothing) ◀── quiet ── FORCED ◀──────────────────────────── WRITING
- *                                     written so often that nobody could be told
+ *                                     written so often that nothing could be published
  *
- * Nobody hears of the writing of a file behind a link, or where nothing is watched. There
- * a look that finds another file than before counts as written, one that finds the same
- * as closed, and a record whose time is over is looked at first.
+ * Writing to a file behind a link, or where nothing is watched, has no events. There a
+ * look that finds another file than before counts as written, one that finds the same as
+ * closed, and a record whose time is over is looked at first.
  *
  * What is read while a file is WRITING is for its readers only (see `passing` in
  * tdg__content_t), and so is what was written to while it was read. FORCED is the way out
- * of that for files whose writer never stops: what is read then is told as it is. CALM
- * remembers for how long nobody could be told, until somebody was. */
+ * of that for files whose writer never stops: what is read then is published as it is.
+ * CALM remembers for how long nothing could be published, until something is. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -35,10 +36,10 @@ struct save {
     tdg__record_t record; /* its name is the path */
     tdg__files_t *files;
     enum state state;
-    int64_t since_ms; /* nobody could be told; 0: nothing is to be told */
+    int64_t since_ms; /* a change is not published; 0: none waits */
     int64_t until_ms; /* WRITING: its writer may pause */
     bool is_new;      /* the file was not there before */
-    uint64_t stamp;   /* of the last look, where writers are not heard of; 0: none yet */
+    uint64_t stamp;   /* of the last look, where there are no events; 0: none yet */
     bool written;     /* while FORCED */
 };
 
@@ -78,10 +79,11 @@ static void enter(struct save *save, enum state state, int64_t wait_ms) {
 static int64_t time_left(const struct save *save) {
     const tdg__files_t *files = save->files;
 
+    assert(save->since_ms != 0);
     return save->since_ms + LONGEST * files->settle_ms - now_ms(files);
 }
 
-/* Who is known to write may pause for as long as that was said to last. */
+/* A writer may pause for `wait_ms`, or as long as was allowed before. */
 static void write_on(struct save *save, int64_t wait_ms) {
     int64_t now = now_ms(save->files), left;
 
@@ -104,7 +106,7 @@ static void touch_as(struct save *save, enum state state) {
     tdg__files_touch(files, save->record.name, is_new);
 }
 
-bool tdg__files_is_heard(const tdg__files_t *files, const char *path) {
+bool tdg__files_has_events(const tdg__files_t *files, const char *path) {
     uint32_t id = tdg__files_find(&files->tree, path);
 
     return !tdg__files_polls(files) &&
@@ -117,14 +119,14 @@ static void look_first(struct save *save) {
     int64_t left = time_left(save), settle = save->files->settle_ms;
 
     enter(save, WRITING, settle < left ? settle : left);
-    tdg__files_look(save->files, save->record.name, TDG__TASK_TELL);
+    tdg__files_look(save->files, save->record.name, TDG__TASK_TOUCH);
 }
 
 static void forget(struct save *save) {
     tdg__files_t *files = save->files;
 
-    if (save->state == FORCED && !tdg__files_is_heard(files, save->record.name))
-        tdg__files_look(files, save->record.name, TDG__TASK_TELL);
+    if (save->state == FORCED && !tdg__files_has_events(files, save->record.name))
+        tdg__files_look(files, save->record.name, TDG__TASK_TOUCH);
     drop(save);
 }
 
@@ -133,7 +135,7 @@ static void on_due(tdg__record_t *record, void *user) {
     tdg__files_t *files = user;
 
     if (save->state == WRITING && time_left(save) > 0 &&
-        !tdg__files_is_heard(files, save->record.name)) {
+        !tdg__files_has_events(files, save->record.name)) {
         look_first(save);
     } else if (save->state == WRITING) {
         touch_as(save, FORCED);
@@ -277,14 +279,14 @@ bool tdg__files_is_written(const tdg__files_t *files, const char *path) {
     return save != NULL && save->state == WRITING;
 }
 
-void tdg__files_told(tdg__files_t *files, const char *path) {
+void tdg__files_published(tdg__files_t *files, const char *path) {
     struct save *save = find(files, path);
 
     if (save != NULL && save->state == CALM)
         drop(save);
 }
 
-/* Where there is no memory for it, half of the file may be told, and the whole later. */
+/* Without memory for it, half of the file may be published, and the whole later. */
 static void go_on(tdg__files_t *files, const struct save *before) {
     struct save *save = files->settle_ms > 0 ? add(files, before->record.name) : NULL;
 

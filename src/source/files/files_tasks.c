@@ -50,8 +50,10 @@ int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned f
 }
 
 tdg__files_task_t tdg__files_queue_take(tdg__files_queue_t *queue) {
-    tdg__files_task_t task = queue->list[queue->head++];
+    tdg__files_task_t task;
 
+    assert(queue->count > 0);
+    task = queue->list[queue->head++];
     if (--queue->count == 0)
         queue->head = 0;
     return task;
@@ -181,7 +183,7 @@ static void look_at_dangling(tdg__files_t *files) {
         tdg__files_task_t task = tdg__files_queue_take(&files->dangling);
 
         if (!waits(files, &files->queue, TDG__NODE_QUEUED, task.path))
-            put(files, &files->queue, task.path, TDG__TASK_TELL | TDG__TASK_AGAIN);
+            put(files, &files->queue, task.path, TDG__TASK_TOUCH | TDG__TASK_AGAIN);
         tdg__free(task.path);
     }
 }
@@ -205,13 +207,13 @@ void tdg__files_look_at_links(tdg__files_t *files) {
         left--;
         if (tdg__files_path_of(&files->tree, id, path, sizeof(path)) &&
             !waits(files, &files->queue, TDG__NODE_QUEUED, path))
-            put(files, &files->queue, path, TDG__TASK_TELL);
+            put(files, &files->queue, path, TDG__TASK_TOUCH);
     }
     pump(files);
 }
 
-/* Whether events of this path are heard of: its folder is known and watched. */
-static bool is_heard(tdg__files_t *files, const char *path) {
+/* Whether this path has events: its folder is known and watched. */
+static bool has_events(tdg__files_t *files, const char *path) {
     char parent[TDG__FILES_MAX_PATH];
     const tdg__files_node_t *node;
 
@@ -221,17 +223,16 @@ static bool is_heard(tdg__files_t *files, const char *path) {
            node->u.folder.wd >= 0;
 }
 
-/* A file that came and was read before the tree knew of it may go again, perhaps with its
- * folder, and nothing would ever miss it. So it is read again when the tree has caught
- * up. */
+/* A file that was created and read before the tree has it may be deleted again, perhaps
+ * with its folder, without an event. So it is read again when the tree is complete. */
 void tdg__files_saw(tdg__files_t *files, const char *path) {
     const tdg__files_node_t *node = tdg__files_node_at(files, path);
 
     if (files->source.closing ||
         (node != NULL && (node->flags & TDG__NODE_IS_FOLDER) == 0))
         return;
-    if (files->gap == TDG__FILES_TOO_MANY && is_heard(files, path))
-        return; /* the tree will never know it, and need not */
+    if (files->gap == TDG__FILES_TOO_MANY && has_events(files, path))
+        return; /* the tree will never have it, and need not */
     if (files->unsure.count >= UNSURE_MAX ||
         tdg__files_queue_put(&files->unsure, path, 0, 0) < 0)
         files->all_unsure = true;
@@ -259,7 +260,7 @@ void tdg__files_look_at_root(tdg__files_t *files) {
     pump(files);
 }
 
-/* One that has not begun serves all who ask: while the kernel loses events again and
+/* A walk that has not begun serves all requests: while the kernel drops events again and
  * again, a walk of a large tree would otherwise be followed by as many more. */
 void tdg__files_rescan(tdg__files_t *files) {
     if (files->source.closing || files->rescan_waits)
@@ -284,6 +285,8 @@ static void settle(tdg__files_t *files) {
 
 /* All reports of a piece are applied. */
 static void end_piece(tdg__files_t *files) {
+    assert(files->piece == TDG__FILES_APPLYING && files->victim == 0 &&
+           files->sweeping == 0);
     files->piece = TDG__FILES_RESTING;
     files->n_early = 0;
     if (files->scans == 0 && (!files->settled || files->source.away))
@@ -329,7 +332,7 @@ static void walk_away(tdg__files_t *files) {
     else
         tdg__source_is_away(&files->source, why);
     if (!files->settled) {
-        /* Who waits is armed: when the folder comes, everything is touched. */
+        /* Watching begins: when the folder is created, everything is touched. */
         files->settled = true;
         tdg__files_armed(files);
     }
@@ -341,6 +344,7 @@ static void walk_away(tdg__files_t *files) {
 static void drop_done(tdg__files_t *files) {
     tdg__files_walk_t *walk = files->walk;
 
+    assert(walk->n_done <= walk->n_tasks);
     for (size_t i = 0; i < walk->n_done; i++) {
         files->scans -= (walk->tasks[i].flags & TDG__TASK_SCAN) != 0;
         tdg__free(walk->tasks[i].path);
@@ -376,7 +380,7 @@ static void after_walk(uv_work_t *work, int status) {
         walk_away(files);
         return;
     }
-    /* Back by itself, and nothing was asked but single paths. */
+    /* The root exists again, and only single paths were looked at. */
     if (is_another_root(files) || (files->source.away && files->scans == 0)) {
         drop_tasks(files);
         walk->n_reports = 0;

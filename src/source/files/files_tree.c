@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/files/files_tree.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,6 +119,7 @@ uint32_t tdg__files_add(tdg__files_tree_t *tree, uint32_t parent, const char *na
 
     tdg__files_node_t *folder = tdg__files_node(tree, parent);
 
+    assert((folder->flags & TDG__NODE_IS_FOLDER) != 0);
     node->name = copy;
     node->parent = parent;
     node->hash = hash_name(tree, parent, name, len);
@@ -166,6 +168,7 @@ void tdg__files_remove(tdg__files_tree_t *tree, uint32_t id) {
     tdg__files_node_t *node = tdg__files_node(tree, id);
     tdg__files_node_t *folder = tdg__files_node(tree, node->parent);
 
+    assert(id != tree->root && tdg__files_leaf(tree, id) == id);
     tdg__files_own(tree, id);
     if ((node->flags & TDG__NODE_IS_FOLDER) != 0) {
         (void)tdg__files_set_wd(tree, id, -1);

@@ -34,7 +34,7 @@ typedef struct tdg__files_node {
     uint32_t flags;
     char *name;
     union {
-        uint64_t fingerprint;    /* differs when the file does; 0: cannot be told */
+        uint64_t fingerprint;    /* differs when the file does; 0: unknown */
         int64_t absent_since_ms; /* of the loop; while ABSENT */
     };
     union {
@@ -104,8 +104,8 @@ bool tdg__files_path_of(const tdg__files_tree_t *tree, uint32_t id, char *out,
 bool tdg__files_path_in(const tdg__files_tree_t *tree, uint32_t parent, const char *name,
                         char *out, size_t room);
 
-/* The folder with this watch, or 0. Setting takes it from whoever had it; -1 is none.
- * Returns 0, or TDG_ENOMEM: then nobody has it. */
+/* The folder with this watch, or 0. Setting takes it from the folder that had it; -1 is
+ * none. Returns 0, or TDG_ENOMEM: then no folder has it. */
 uint32_t tdg__files_by_wd(const tdg__files_tree_t *tree, int wd);
 int tdg__files_set_wd(tdg__files_tree_t *tree, uint32_t id, int wd);
 

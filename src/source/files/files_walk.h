@@ -49,7 +49,7 @@ bool tdg__files_is_config(const struct stat *config, const struct stat *st);
 enum {
     TDG__TASK_SCAN = 1 << 0,  /* read the folder; otherwise look at one path */
     TDG__TASK_DEEP = 1 << 1,  /* and its folders, also those that the walk before met */
-    TDG__TASK_TELL = 1 << 2,  /* touch the file where it differs from before */
+    TDG__TASK_TOUCH = 1 << 2, /* touch the file where it differs from before */
     TDG__TASK_AGAIN = 1 << 3, /* there was nothing that somebody may have seen */
 };
 
@@ -84,7 +84,7 @@ typedef struct tdg__files_report {
     const char *text; /* ENTRY: a name; otherwise a path */
     uint64_t size;    /* of a file */
     int64_t modified_ms;
-    uint64_t fingerprint; /* differs when the file does; 0: it is too young to tell */
+    uint64_t fingerprint; /* differs when the file does; 0: it is too young to compare */
     uint64_t stamp;       /* the same, however young; 0: nothing is there */
     int64_t age_ms;       /* since its last change, by the wall clock */
 } tdg__files_report_t;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a file that grows: its last complete lines. The path is what is followed,
- * not the file: when another one takes its place, or it begins anew, that one is read
- * from then on. A file that is missing for less than GONE_MS is being rotated. */
+ * The end of a file that grows: its last complete lines. The path is followed, not the
+ * file: when another one takes its place, or it is truncated, that one is read from then
+ * on. A file that is missing for less than GONE_MS is being rotated. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct log {
     struct job *job;          /* of the fetch that runs; NULL: none does */
     bool hangs;               /* that one is in the thread pool still */
     uv_timer_t timer;         /* a missing file is looked for again */
-    bool said_missing;
+    bool logged_missing;
 
     bool present; /* when it was last read */
     uint64_t gone_since_ms;
@@ -109,10 +109,10 @@ static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {
     case TDG_ENOTFOUND:
         log->present = false;
         /* Perhaps a slip in the path. One that was there before is no slip. */
-        if (log->inode == 0 && !log->said_missing)
+        if (log->inode == 0 && !log->logged_missing)
             tdg__source_log(&log->source, TDG_LOG_NOTICE,
                             "the file is not there yet; it is waited for");
-        log->said_missing = true;
+        log->logged_missing = true;
         tdg__fetch_failed(fetch, status, "the file does not exist");
         break;
     case TDG_EINVAL:
@@ -152,7 +152,7 @@ static void on_gone_timer(uv_timer_t *timer) {
         end_unqueued(log->job);
 }
 
-/* Whether a missing file may be about to come back. */
+/* Whether a missing file may be created again in a moment. */
 static bool is_rotating(struct log *log) {
     uint64_t now = uv_now(log->source.host.loop);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every callback of the owner may do anything, closing included. Therefore `turn` counts
- * the connections: whoever has called out compares it before going on, and a query of an
- * earlier turn is one that was lost with its connection. The record itself lives until
- * the last handle is closed, which is never before control is back in the loop. */
+ * the connections: code that calls a callback compares it before going on, and a query of
+ * an earlier turn was lost with its connection. The record itself lives until the last
+ * handle is closed, which is never before control is back in the loop. */
 #include "source/postgres/pg_conn.h"
 
 #include <assert.h>
@@ -139,7 +139,7 @@ static int watch_socket(tdg__pg_t *pg, int events) {
 
 /* ---- Coming and going --------------------------------------------------- */
 
-/* Back to nothing; whoever waits is not told. */
+/* Back to DOWN; queries are not ended yet. */
 static void drop(tdg__pg_t *pg) {
     unwatch(pg);
     PQclear(pg->last);
@@ -155,6 +155,7 @@ static void drop(tdg__pg_t *pg) {
 
 /* The query is no longer under way: whatever its owner does, it may be submitted again. */
 static void end(tdg__pg_query_t *query, const tdg__pg_end_t *how) {
+    assert(query->pg != NULL && !tdg__queue_has(&query->link));
     query->pg = NULL;
     if (query->done != NULL)
         query->done(query, how);
@@ -217,6 +218,7 @@ static void lose_soon(tdg__pg_t *pg, const char *message) {
 static void connected(tdg__pg_t *pg) {
     unsigned turn = pg->turn;
 
+    assert(pg->state == TDG__PG_CONNECTING);
     uv_timer_stop(&pg->limit);
     pg->state = TDG__PG_UP;
     pg->heard_ms = uv_now(pg->opts.loop);
@@ -248,8 +250,8 @@ static void go_on_connecting(tdg__pg_t *pg, PostgresPollingStatusType next) {
     }
 }
 
-/* Without this libpq would print to stderr. An error that belongs to no query is why the
- * server closes the connection. */
+/* Without this libpq prints to stderr. An error that belongs to no query is the reason why
+ * the server closes the connection. */
 static void on_notice(void *arg, const PGresult *notice) {
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
@@ -398,7 +400,7 @@ static void stop_server(tdg__pg_t *pg) {
     pg->open++;
 }
 
-/* What the server says when it cannot now, rather than when it will not. */
+/* Whether an error is temporary: the server cannot answer now, rather than refuses. */
 static bool is_passing(const char *sqlstate) {
     static const char *const classes[] = {"08", "40", "53", "55", "57", "58"};
 
@@ -478,6 +480,7 @@ static void start_next(tdg__pg_t *pg) {
         pg->state != TDG__PG_UP || pg->why[0] != '\0')
         return;
 
+    assert(pg->active == NULL);
     query = TDG__RECORD(tdg__pg_query_t, link, tdg__queue_take(&pg->queue));
     pg->active = query;
     pg->busy = true;
@@ -576,7 +579,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 }
 
 void tdg__pg_submit(tdg__pg_t *pg, tdg__pg_query_t *query, bool first) {
-    assert(!tdg__pg_is_under_way(query) && !pg->closing);
+    assert(!tdg__pg_is_under_way(query));
     query->pg = pg;
     query->turn = pg->turn;
     if (first)

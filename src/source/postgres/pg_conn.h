@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One connection to PostgreSQL on the loop, for queries one after the other and for
- * notifications. It connects when told, once; whoever owns it decides whether to try
- * again. Nothing blocks: names are looked up by libuv, all else is libpq's non-blocking
- * half. Whatever waits for the server has a time limit, so a server that is silent is one
- * that is gone.
+ * notifications. It connects on request, once; its owner decides whether to retry.
+ * Nothing blocks: names are looked up by libuv, all else is libpq's non-blocking half.
+ * Whatever waits for the server has a time limit: a silent server counts as unreachable.
  *
  * Rows are handed over as they arrive and are not collected. A row whose taker wants no
  * more makes the server stop (a cancel request, from libuv's threads, as libpq can send

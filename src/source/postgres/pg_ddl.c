@@ -138,7 +138,7 @@ static const char notify[] =
 
 /* ---- The event triggers ------------------------------------------------- */
 
-/* Whoever owned a function of this name before could change what it does. */
+/* The owner of an earlier function of this name could change what it does. */
 static const char take_function[] =
     "    ALTER FUNCTION tidings.notify_of_ddl() OWNER TO CURRENT_USER;\n";
 

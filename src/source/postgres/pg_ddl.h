@@ -6,7 +6,7 @@
  * There is one set for a database, whatever the number of tables: three event triggers
  * and one function, in a schema of its own, so that it does not go with the schema of a
  * table. The function finds the tables of tidings by the marks of their trigger functions
- * (see pg_trigger.h), so that whoever owns a table can install and uninstall it without a
+ * (see pg_trigger.h), so that the owner of a table can install and uninstall it without a
  * right to event triggers. It sends {"op": "DDL"} on the channel of a table that a
  * command concerns, and nothing for any other table: a transaction that has notified
  * cannot be prepared for two-phase commit.

@@ -37,7 +37,7 @@ struct look {
     bool digests; /* the last column is one, and is not shown */
     uint64_t digest;
     tdg__pg_op_t op;
-    bool told; /* a notification is the reason */
+    bool notified; /* a notification is the reason */
     const char *values[TDG__PG_MAX_PARAMS_SQL];
 };
 
@@ -104,7 +104,7 @@ static bool on_row(tdg__pg_query_t *query, const PGresult *row) {
     return rows->error == 0;
 }
 
-/* Where there was no row, `result` tells the columns. */
+/* Where there was no row, `result` has the columns. */
 static int end_rows(struct look *look, const PGresult *result) {
     int rv = look->rows.count == 0 ? begin_rows(look, result) : 0;
 
@@ -113,8 +113,8 @@ static int end_rows(struct look *look, const PGresult *result) {
 
 /* ---- The answer --------------------------------------------------------- */
 
-/* Remembers what was found. That it differs from what we knew is news for those who watch
- * the template, if no notification has told us: a read may come before one. */
+/* Remembers what was found. Where it differs from what was known without a notification,
+ * it is touched for subscribers of the template: a read may come before one. */
 static void note_seen(struct look *look, bool *ret_new) {
     tdg__pg_source_t *p = look->p;
     const char *uri = look->fetch->uri;
@@ -130,7 +130,7 @@ static void note_seen(struct look *look, bool *ret_new) {
         tdg__pg_seen_remove(&p->seen, uri);
     else if (tdg__pg_seen_set(&p->seen, uri, look->digest) < 0)
         p->seen.complete = false;
-    if (!look->told && (known != here || (here && before != look->digest)))
+    if (!look->notified && (known != here || (here && before != look->digest)))
         tdg__source_touch(&p->source, uri);
 }
 
@@ -255,7 +255,7 @@ static void take_op(struct look *look, const char *uri) {
     if (!tdg__pg_seen_get(&look->p->ops, uri, &op))
         return;
     look->op = (tdg__pg_op_t)op;
-    look->told = true;
+    look->notified = true;
     tdg__pg_seen_remove(&look->p->ops, uri);
 }
 

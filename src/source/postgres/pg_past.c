@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Taking the place of another source, in a reload. Where both look at tables, the first
- * look of the new one is compared with what the old one knew. A query has no such list:
+ * Taking the place of another source, in a reload. Where both read tables, the first
+ * snapshot of the new one is compared with that of the old one. A query has no such list:
  * there the connection of the old source goes on listening for the new one, until that
- * one listens itself and the old one has said all that it heard before:
+ * one listens itself and the old one has passed on all notifications from before:
  *
  *     old:  LISTEN ──── notifications ──▶ heir ── SELECT 1, twice ──▶ closed
  *     new:        connecting ──── LISTEN ────────┘
  *
- * A reload may come before that, so there may be several, each with the next one as its
- * heir. They end one after the other, the oldest first: what it hears goes through the
- * others, of which some have never listened. */
+ * Another reload may come before that, so there may be several, each with the next one as
+ * its heir. They end one after the other, the oldest first: its notifications go through
+ * the others, of which some have never listened. */
+#include <assert.h>
+
 #include "source/postgres/pg_source.h"
 
-/* What comes with the answer to the first query is taken after it, before the next. */
+/* Notifications that arrive with the answer to the first query are taken after it, before
+ * the next. */
 enum { ROUNDS = 2 };
 
 static void relay(tdg__pg_source_t *p, tdg__pg_source_t *before) {
-    if (!p->plan.listens) /* nothing would ever end it */
+    if (!p->plan.listens) /* it would never end */
         return;
     if (p->plan.by_table || before->plan.by_table ||
         !tdg__source_template_is_watched(&before->source) ||
         (before->listening != TDG__PG_LISTENING && before->before == NULL))
         return;
+    assert(p->before == NULL && before->heir == NULL);
     p->before = before;
     before->heir = p;
 }
@@ -58,13 +62,14 @@ void tdg__pg_relay_stop(tdg__pg_source_t *p) {
 
     if (before == NULL)
         return;
+    assert(before->heir == p);
     p->before = NULL;
     before->heir = NULL;
     tdg__pg_relay_stop(before);
     tdg__pg_close(before->pg);
 }
 
-/* Somebody who comes after it listens. */
+/* A source after it listens. */
 static bool is_relieved(const tdg__pg_source_t *p) {
     const tdg__pg_source_t *at = p->heir;
 

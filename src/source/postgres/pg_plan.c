@@ -19,7 +19,7 @@ enum { MAX_URI = TDG__TEMPLATE_MAX_LEN };
 /* What making a plan needs beside the plan. */
 struct maker {
     tdg__pg_plan_t *plan;
-    const tdg__pg_wish_t *wish;
+    const tdg__pg_entry_t *entry;
     const tdg__node_t *node;
     tdg__problems_t *problems;
     int failed; /* 0 or the first code */
@@ -61,7 +61,7 @@ static int copy_names(tdg__pg_plan_t *plan) {
 
 /* A URI that is none is a problem that the common half finds. */
 static void read_template(struct maker *m) {
-    const char *uri = m->wish->uri;
+    const char *uri = m->entry->uri;
     int rv;
 
     if (uri == NULL || strchr(uri, '{') == NULL)
@@ -79,7 +79,7 @@ static void read_keys(struct maker *m) {
     tdg__pg_trigger_t *trigger = &m->plan->trigger;
     tdg__parse_error_t error;
 
-    for (char *const *key = m->wish->keys; key != NULL && *key != NULL; key++) {
+    for (char *const *key = m->entry->keys; key != NULL && *key != NULL; key++) {
         if (trigger->key_count == TDG__PG_MAX_KEYS) {
             problem(m, "key", "key: at most %d columns", TDG__PG_MAX_KEYS);
             return;
@@ -87,7 +87,7 @@ static void read_keys(struct maker *m) {
         if (tdg__pg_name_parse(*key, '\0', trigger->keys[trigger->key_count], &error) ==
             NULL)
             problem(m, "key", "key: number %d of it is not a column name: %s",
-                    (int)(key - m->wish->keys) + 1, error.text);
+                    (int)(key - m->entry->keys) + 1, error.text);
         else
             trigger->key_count++;
     }
@@ -179,7 +179,7 @@ static void write_read(struct maker *m) {
         put_column(&out, plan->trigger.keys[i]);
     }
     tdg__text_put(&out, " LIMIT ");
-    tdg__text_put_u64(&out, (uint64_t)m->wish->max_rows + 1);
+    tdg__text_put_u64(&out, (uint64_t)m->entry->max_rows + 1);
     plan->read = steal(m, &out);
 }
 
@@ -288,7 +288,7 @@ static void plan_table(struct maker *m) {
     size_t covered = 0;
 
     plan->by_table = true;
-    if (tdg__pg_table_parse(m->wish->table, &plan->trigger.table, &error) < 0)
+    if (tdg__pg_table_parse(m->entry->table, &plan->trigger.table, &error) < 0)
         /* Not what it is: it may come from the environment, and be a secret. */
         problem(m, "table", "table: this is not a table name: %s", error.text);
     read_keys(m);
@@ -301,8 +301,8 @@ static void plan_table(struct maker *m) {
     for (size_t i = 0; i < plan->trigger.key_count; i++)
         for (size_t j = 0; j < plan->variable_count; j++)
             covered += strcmp(plan->trigger.keys[i], plan->columns[j]) == 0;
-    plan->one = m->wish->shape == TDG__PG_ONE ||
-                (m->wish->shape == TDG__PG_AUTO && plan->template_ != NULL &&
+    plan->one = m->entry->shape == TDG__PG_ONE ||
+                (m->entry->shape == TDG__PG_AUTO && plan->template_ != NULL &&
                  covered == plan->trigger.key_count);
     write_read(m);
     write_snapshot(m);
@@ -321,7 +321,7 @@ static void plan_query(struct maker *m) {
     tdg__pg_plan_t *plan = m->plan;
     tdg__pg_sql_t *bound = &plan->bound;
     tdg__parse_error_t error = {0};
-    int rv = tdg__pg_sql_parse(m->wish->query, strlen(m->wish->query), bound, &error);
+    int rv = tdg__pg_sql_parse(m->entry->query, strlen(m->entry->query), bound, &error);
 
     if (rv == TDG_ENOMEM) {
         m->failed = rv;
@@ -341,14 +341,14 @@ static void plan_query(struct maker *m) {
         if (!has_name(bound->names, bound->count, plan->variables[i]))
             problem(m, "query", "query: it does not use the variable {%s}: write :%s",
                     plan->variables[i], plan->variables[i]);
-    plan->one = m->wish->shape == TDG__PG_ONE;
+    plan->one = m->entry->shape == TDG__PG_ONE;
 }
 
 /* ---- All of it ---------------------------------------------------------- */
 
 static void plan_channel(struct maker *m) {
     tdg__pg_plan_t *plan = m->plan;
-    const char *wanted = m->wish->channel;
+    const char *wanted = m->entry->channel;
     tdg__text_t out;
 
     if (wanted == NULL && !plan->by_table)
@@ -368,22 +368,22 @@ static void plan_channel(struct maker *m) {
     plan->listen = steal(m, &out);
 }
 
-int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_wish_t *wish,
+int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_entry_t *entry,
                       const tdg__node_t *node, tdg__problems_t *problems) {
-    struct maker m = {plan, wish, node, problems, 0};
+    struct maker m = {plan, entry, node, problems, 0};
 
     *plan = (tdg__pg_plan_t){.template_ = NULL};
     read_template(&m);
     if (m.failed == TDG_ENOMEM)
         return m.failed;
-    if ((wish->table != NULL) == (wish->query != NULL)) {
-        problem(&m, wish->table != NULL ? "query" : "postgres",
+    if ((entry->table != NULL) == (entry->query != NULL)) {
+        problem(&m, entry->table != NULL ? "query" : "postgres",
                 "a postgres entry has either `table` with `key`, or `query`");
         return m.failed;
     }
-    if (wish->query != NULL && wish->keys != NULL)
+    if (entry->query != NULL && entry->keys != NULL)
         problem(&m, "key", "`key` requires `table`; it cannot be used with `query`");
-    if (wish->table != NULL)
+    if (entry->table != NULL)
         plan_table(&m);
     else
         plan_query(&m);

@@ -34,12 +34,12 @@ typedef enum tdg__pg_shape {
     TDG__PG_MANY
 } tdg__pg_shape_t;
 
-typedef struct tdg__pg_wish { /* as the config has it; borrowed */
+typedef struct tdg__pg_entry { /* as the config has it; borrowed */
     const char *uri, *table, *query, *channel;
     char *const *keys; /* ends with NULL; may be NULL */
     tdg__pg_shape_t shape;
     int64_t max_rows;
-} tdg__pg_wish_t;
+} tdg__pg_entry_t;
 
 typedef struct tdg__pg_plan {
     tdg__template_t *template_; /* NULL: a plain URI */
@@ -70,7 +70,7 @@ typedef struct tdg__pg_plan {
 
 /* Adds what is wrong to `problems`, at the places of `node`. Returns 0, TDG_EINVAL or
  * TDG_ENOMEM; write it off with tdg__pg_plan_done() in any case. */
-int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_wish_t *wish,
+int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_entry_t *entry,
                       const tdg__node_t *node, tdg__problems_t *problems);
 void tdg__pg_plan_done(tdg__pg_plan_t *plan); /* all zero is accepted */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Numbers by URI. A source has two such tables: what its table held when we last looked,
- * as a digest for each URI (NOTIFY is not stored for whoever is away, so after an outage
- * the table is compared with this), and what was last told to happen to a row. */
+ * as a digest for each URI (NOTIFY is not stored for a lost connection, so after an outage
+ * the table is compared with this), and the last notified operation on a row. */
 #ifndef TDG_SOURCE_PG_SEEN_H
 #define TDG_SOURCE_PG_SEEN_H
 

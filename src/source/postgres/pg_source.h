@@ -26,7 +26,7 @@ typedef struct tdg__pg_source tdg__pg_source_t;
 
 /* Timers. */
 enum {
-    TDG__PG_RETRY, /* runs: the server is away, and not asked before this ends */
+    TDG__PG_RETRY, /* runs: the server is unreachable; no retry before this ends */
     TDG__PG_IDLE,
     TDG__PG_EVERY,
     TDG__PG_PROBE,
@@ -40,7 +40,7 @@ enum {
     TDG__PG_PROBE_SERVER,
     TDG__PG_STATE_OF_TABLE,
     TDG__PG_SNAPSHOT,
-    TDG__PG_FENCE, /* whatever was heard before its answer has been read */
+    TDG__PG_FENCE, /* before its answer, all earlier notifications are read */
     TDG__PG_QUERIES
 };
 
@@ -69,16 +69,16 @@ struct tdg__pg_source {
     bool baseline;       /* `seen` was taken */
     tdg__pg_seen_t seen_now; /* being taken */
     bool compare_again;
-    bool said_table;           /* why the table cannot be looked at */
+    bool logged_table;         /* why the table cannot be looked at */
     char state[TDG__PG_STATE]; /* of the table, when last asked for; "": not yet */
     char state_now[TDG__PG_STATE];
     bool check_again, altered; /* DDL was notified: while STATE was under way, since */
-    char said_trigger; /* how it was enabled when that was last reported; 0: not yet */
+    char logged_trigger; /* how it was enabled when that was last reported; 0: not yet */
     tdg__pg_source_t *before; /* whose connection listens for us; NULL: none does */
     tdg__pg_source_t *heir;   /* for whom ours listens, though we are closing */
     bool ending;              /* that comes to its end */
     int rounds;
-    tdg__pg_seen_t ops; /* what was last told to happen to a URI */
+    tdg__pg_seen_t ops; /* the last operation that was notified of a URI */
     tdg__text_t uri;    /* scratch */
 };
 
@@ -87,18 +87,18 @@ void tdg__pg_source_up(void *user);
 void tdg__pg_source_down(void *user, const char *why);
 void tdg__pg_source_notified(void *user, const char *payload);
 
-/* Somebody has use for the connection: it is opened, unless the server is away and its
- * time has not come. The use is over: it may go after a while. */
+/* The connection is needed: opens it, unless the server is unreachable and it is not time
+ * to retry. It is not needed any more: it is closed after a while. */
 void tdg__pg_source_need(tdg__pg_source_t *p);
 void tdg__pg_source_rest(tdg__pg_source_t *p);
-bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* the server is away */
+bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* for the time to retry */
 
 /* Submits one of `queries`, which is not under way, as given; the source is its user. */
 void tdg__pg_source_submit(tdg__pg_source_t *p, int which, bool first,
                            const tdg__pg_query_t *query);
 
-/* We listen: the sources before us need not do so for us any longer, once they have told
- * what they heard. They need not, whatever they have heard. (pg_past.c) */
+/* The source listens: those before it end once they have passed on their notifications;
+ * the second ends them at once. (pg_past.c) */
 void tdg__pg_relay_end(tdg__pg_source_t *p);
 void tdg__pg_relay_stop(tdg__pg_source_t *p);
 

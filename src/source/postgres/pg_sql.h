@@ -53,7 +53,7 @@ int tdg__pg_table_parse(const char *text, tdg__pg_table_t *ret,
 const char *tdg__pg_name_parse(const char *text, char stop, char ret[TDG__PG_NAME_SIZE],
                                tdg__parse_error_t *error);
 
-/* "tidings_SCHEMA_TABLE": the channel on which the trigger of a table tells its changes,
+/* "tidings_SCHEMA_TABLE": the channel on which the trigger of a table notifies,
  * and the trigger's function. Too long a name is cut and ends in a hash of the whole. */
 void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]);
 

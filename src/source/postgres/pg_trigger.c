@@ -136,8 +136,8 @@ static void put_is_owned(tdg__text_t *out, const tdg__pg_table_t *table) {
     tdg__text_put(out, ")))");
 }
 
-/* Whoever owns the function can change what it does with the rights of those who write
- * to the table. Anybody who may create functions in the schema may have made one of this
+/* The owner of the function can change what it does with the rights of those who write to
+ * the table. Any role that may create functions in the schema may have made one of this
  * name before, and replacing a function does not change its owner. */
 static void put_owner(tdg__text_t *out, const tdg__pg_table_t *table) {
     tdg__text_t body;

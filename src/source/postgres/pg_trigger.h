@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The trigger that tells the changes of a table: SQL that `tidings postgres install`
- * prints or runs, and that which takes it away.
+ * The trigger that notifies of the changes of a table: SQL that `tidings postgres install`
+ * prints or runs, and the SQL that removes it.
  *
  * One function per table, named as the default channel, beside the table; two triggers,
  * for rows and for TRUNCATE, with fixed names, so that a second install replaces the
@@ -11,7 +11,7 @@
  * source finds out whether it will be notified. A notification is {"op": …, "key":
  * {column: text, …}}; without "key" where that would not fit into the 8,000 bytes of a
  * payload, and for TRUNCATE. Keys are text as our own connection writes it, whatever the
- * settings of whoever changes the row. */
+ * settings of the session that changes the row. */
 #ifndef TDG_SOURCE_PG_TRIGGER_H
 #define TDG_SOURCE_PG_TRIGGER_H
 

@@ -117,11 +117,11 @@ static void armed(tdg__pg_source_t *p) {
 }
 
 /* Once, until it can be looked at again. */
-static void say_table_failed(tdg__pg_source_t *p, const char *why) {
-    if (!p->said_table)
+static void log_table_failed(tdg__pg_source_t *p, const char *why) {
+    if (!p->logged_table)
         tdg__source_log(&p->source, TDG_LOG_ERROR, "cannot inspect %s: %s",
                         p->plan.table_name, why);
-    p->said_table = true;
+    p->logged_table = true;
 }
 
 /* ---- What the table holds ----------------------------------------------- */
@@ -152,7 +152,7 @@ static bool on_snapshot_row(tdg__pg_query_t *query, const PGresult *row) {
     return rv == 0;
 }
 
-/* Tells what is not as it was. Without something to compare with, everything counts. */
+/* Touches what differs from before; without a baseline, everything. */
 static void compare(tdg__pg_source_t *p) {
     tdg__pg_seen_t before = p->seen;
     bool first = tdg__source_awaits_template(&p->source) && !p->source.compares;
@@ -192,7 +192,7 @@ static void on_snapshot(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         return;
     }
     if (!taken) {
-        say_table_failed(p, end->error);
+        log_table_failed(p, end->error);
         refuse_template(p);
     } else if (template_is_watched(p)) {
         compare(p);
@@ -220,7 +220,7 @@ static void take_snapshot(tdg__pg_source_t *p, bool first) {
                                              .done = on_snapshot});
 }
 
-/* Something has changed, and nobody knows what. */
+/* Something has changed, and it is unknown what. */
 static void resync(tdg__pg_source_t *p) {
     tdg__source_touch_all(&p->source);
     if (template_is_watched(p) && p->plan.by_table && p->listening == TDG__PG_LISTENING)
@@ -230,7 +230,7 @@ static void resync(tdg__pg_source_t *p) {
 /* ---- Listening ---------------------------------------------------------- */
 
 /* Once, until it is another. */
-static void say_trigger(tdg__pg_source_t *p, char enabled) {
+static void log_trigger(tdg__pg_source_t *p, char enabled) {
     static const struct {
         char enabled;
         const char *text;
@@ -244,9 +244,9 @@ static void say_trigger(tdg__pg_source_t *p, char enabled) {
               "session_replication_role is replica"},
     };
 
-    if (enabled == p->said_trigger)
+    if (enabled == p->logged_trigger)
         return;
-    p->said_trigger = enabled;
+    p->logged_trigger = enabled;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (cases[i].enabled == enabled)
             tdg__source_log(&p->source, TDG_LOG_WARNING,
@@ -256,8 +256,8 @@ static void say_trigger(tdg__pg_source_t *p, char enabled) {
                             p->plan.table_name, cases[i].text, p->probe_ms);
 }
 
-/* Who notifies by other means than our trigger has no use for what we know of it, nor
- * for a count of rows. */
+/* Where something else than our trigger notifies, what is known of ours does not matter,
+ * nor does a count of rows. */
 static bool is_ours(const tdg__pg_source_t *p, char enabled) {
     return p->plan.derived || (enabled != '-' && enabled != 'C');
 }
@@ -305,12 +305,12 @@ static void on_state(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         return;
     }
     if (end->status < 0) {
-        say_table_failed(p, end->error);
+        log_table_failed(p, end->error);
         snprintf(p->state_now, sizeof(p->state_now), "? %s", end->sqlstate);
     } else {
-        p->said_table = false;
+        p->logged_table = false;
         if (is_ours(p, p->state_now[0]))
-            say_trigger(p, p->state_now[0]);
+            log_trigger(p, p->state_now[0]);
     }
 
     compare_state(p);
@@ -341,7 +341,7 @@ static void on_ddl(tdg__pg_source_t *p) {
 
 static void unlisten(tdg__pg_source_t *p) {
     if (p->listening != TDG__PG_LISTENING)
-        return; /* on_listening() comes and sees that nobody watches */
+        return; /* on_listening() follows, and finds nothing watched */
     p->listening = TDG__PG_DEAF;
     if (!is_under_way(p, TDG__PG_UNLISTEN))
         tdg__pg_source_submit(p, TDG__PG_UNLISTEN, false,
@@ -421,7 +421,7 @@ static void is_down(tdg__pg_source_t *p, const char *why) {
     if (p->tries < 31)
         p->tries++;
     tdg__source_is_away(&p->source, why);
-    /* Watching has begun all the same: the return looks at everything. */
+    /* Watching begins all the same: the reconnect touches everything. */
     tdg__source_armed(&p->source);
 }
 
@@ -430,7 +430,7 @@ void tdg__pg_source_down(void *user, const char *why) {
 
     if (p->source.closing)
         return;
-    /* A connection that nobody has use for may go: the next read opens another. */
+    /* A connection that is not needed may be lost: the next read opens another. */
     if (is_watched(p) || !tdg__pg_is_idle(p->pg))
         is_down(p, why);
 }
@@ -438,7 +438,7 @@ void tdg__pg_source_down(void *user, const char *why) {
 static void note_op(tdg__pg_source_t *p, const char *uri, tdg__pg_op_t op) {
     if (tdg__pg_seen_set(&p->ops, uri, (uint64_t)op) != TDG_ETOOLARGE)
         return;
-    /* Full of rows that nobody looks at. */
+    /* Full of rows that are never read. */
     tdg__pg_seen_done(&p->ops);
     if (tdg__pg_seen_init(&p->ops, TDG__PG_MAX_OPS) == 0)
         tdg__pg_seen_set(&p->ops, uri, (uint64_t)op);
@@ -525,10 +525,10 @@ int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target) {
 
     if (target->kind == TDG_TARGET_TEMPLATE) {
         if (!p->plan.listens)
-            return TDG_ENOTSUP; /* nobody could say which of its URIs exist */
+            return TDG_ENOTSUP; /* which of its URIs exist is unknown */
         rv = watch_template(p);
     } else {
-        /* While the server is away, watching begins without it. */
+        /* While the server is unreachable, watching begins without it. */
         if (p->plan.listens && p->listening != TDG__PG_LISTENING &&
             !runs(p, TDG__PG_RETRY))
             rv = TDG_EAGAIN;

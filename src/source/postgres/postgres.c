@@ -4,15 +4,15 @@
  *
  * One connection per source serves reads and LISTEN alike, one statement after the other:
  * what is read after LISTEN is as new as any notification that follows, and that order
- * needs one connection. It is opened when somebody reads or watches, and closed when
- * nobody has for a while.
+ * needs one connection. It is opened for a read or a watch, and closed when it was not
+ * needed for a while.
  *
  *     down ── read, watch, retry ──▶ connecting ──▶ up ──▶ LISTEN ──▶ snapshot ──▶ armed
  *      ▲                                 │           │        └ where a template is
  * watched └──── wait, longer each time ◀────┴── lost ◀──┘
  *
- * Notifications that come while nobody listens are gone. So whatever is watched is looked
- * at again after an outage; and for a watched template the table is compared with the
+ * Notifications are lost while no connection listens. So whatever is watched is looked at
+ * again after an outage; and for a watched template the table is compared with the
  * digests of its rows from before (pg_seen.h), for which LISTEN comes first and the
  * comparison before any other read. */
 #include "base/alloc.h"
@@ -87,9 +87,9 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
                  tdg__problems_t *problems) {
     tdg__pg_source_t *p = (tdg__pg_source_t *)source;
     const tdg__node_t *place = tdg__node_get(node, "postgres");
-    tdg__pg_wish_t wish = {source->entry.uri, p->table, p->query,
-                           p->channel,        p->keys,  (tdg__pg_shape_t)p->shape,
-                           p->max_rows};
+    tdg__pg_entry_t entry = {source->entry.uri, p->table, p->query,
+                             p->channel,        p->keys,  (tdg__pg_shape_t)p->shape,
+                             p->max_rows};
     tdg__pg_params_t params;
     int rv = tdg__pg_params_init(&params, p->conninfo, source->entry.timeout_ms);
 
@@ -105,7 +105,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     /* One statement runs, and one is ready to follow; the others take turns (turns.h). */
     source->max_fetches = 2;
 
-    int planned = tdg__pg_plan_init(&p->plan, &wish, node, problems);
+    int planned = tdg__pg_plan_init(&p->plan, &entry, node, problems);
     return rv < 0 ? rv : planned;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Others call when something has happened: the body of the request becomes the content,
- * or only says that there is news. Who calls is known by a signature over the body, as
- * GitHub makes it, or by a secret in a header.
+ * An endpoint that is called when something has happened: the body of the request becomes
+ * the content, or only signals a change. The caller proves itself by a signature over the
+ * body, as GitHub makes it, or by a secret in a header.
  *
- * A delivery that comes twice (GitHub's X-GitHub-Delivery) is answered and not told
- * again. That id is not part of what is signed, so this is a help against repetitions,
- * not against somebody who has recorded a request. */
+ * A delivery that arrives twice (GitHub's X-GitHub-Delivery) is answered and not published
+ * again. That id is not part of what is signed, so this helps against repetitions, not
+ * against a recorded request. */
 #include "source/push/webhook.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ struct webhook {
     struct delivery deliveries[DELIVERIES]; /* here, so that opening needs no memory */
     size_t delivery_count, next_delivery;
 
-    uint64_t refused_at; /* when the log last told of it, by the loop's clock */
+    uint64_t refused_at; /* when it was last logged, by the loop's clock */
     uint64_t refused;    /* since then */
 };
 
@@ -244,7 +244,7 @@ static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call
     return 1;
 }
 
-/* However many call in vain, the log gets a line a minute. */
+/* However many calls are refused, the log gets a line a minute. */
 static void note_refusals(struct webhook *hook, uint64_t count, const char *peer) {
     uint64_t now = uv_now(hook->source.host.loop);
 
@@ -290,7 +290,7 @@ static void remember(struct webhook *hook, const char *id) {
         hook->delivery_count++;
 }
 
-/* ---- What is told ------------------------------------------------------- */
+/* ---- What is published -------------------------------------------------- */
 
 static bool is_wanted(const struct webhook *hook, const char *event) {
     if (hook->events == NULL)

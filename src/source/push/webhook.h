@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a kind with an endpoint of its own (webhook) has to do with HTTP: a request comes
- * in as bytes and header fields, an answer goes out. Who listens, and how, is somebody
- * else's business. */
+ * What a kind with an endpoint of its own (webhook) needs of HTTP: a request arrives as
+ * bytes and header fields, an answer leaves. The host listens. */
 #ifndef TDG_SOURCE_WEBHOOK_H
 #define TDG_SOURCE_WEBHOOK_H
 
@@ -29,7 +28,7 @@ typedef struct tdg__hook_answer {
 typedef enum tdg__hook_proof {
     TDG__HOOK_OPEN,   /* nothing */
     TDG__HOOK_BEARER, /* the secret */
-    TDG__HOOK_SIGNED, /* a signature, of which the head tells only whether it is one */
+    TDG__HOOK_SIGNED, /* a signature, of which the head shows only whether it is one */
 } tdg__hook_proof_t;
 
 typedef struct tdg__hook_key {

@@ -103,8 +103,8 @@ fail(tdg__sqlite_result_t *ret, int status, const char *format, ...) {
     va_end(args);
 }
 
-/* What a code of SQLite means for whoever asked. Its words may name tables, columns, or
- * what a schema lets them say. */
+/* What a code of SQLite means for the reader. Its message may name tables, columns, or
+ * anything that a schema makes it print. */
 static void fail_with(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret, int code) {
     const char *text = sqlite3_errmsg(db->handle);
 
@@ -402,7 +402,7 @@ static void put_value(tdg__rows_t *rows, sqlite3_stmt *query, int column) {
 
 static void read_rows(tdg__sqlite_db_t *db, tdg__rows_t *rows,
                       tdg__sqlite_result_t *ret) {
-    /* The first step may prepare the query anew, with other columns. */
+    /* The first step may prepare the query again, with other columns. */
     int rv = sqlite3_step(db->query), columns = sqlite3_column_count(db->query);
     const char **names = tdg__calloc((size_t)columns + 1, sizeof(*names));
 

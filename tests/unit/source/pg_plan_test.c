@@ -8,12 +8,12 @@
 
 static const tdg__node_t nowhere = {.kind = TDG__NODE_MAP};
 
-static int make(tdg__pg_plan_t *plan, const tdg__pg_wish_t *wish) {
+static int make(tdg__pg_plan_t *plan, const tdg__pg_entry_t *entry) {
     tdg__problems_t problems;
     int rv;
 
     tdg__problems_init(&problems, "test.yaml");
-    rv = tdg__pg_plan_init(plan, wish, &nowhere, &problems);
+    rv = tdg__pg_plan_init(plan, entry, &nowhere, &problems);
     tdg__problems_done(&problems);
     return rv;
 }
@@ -24,14 +24,14 @@ static char quoted_no[] = "\"No\"";
 static char *const two_keys[] = {order, quoted_no, NULL};
 
 static void a_table_becomes_sql(void **state) {
-    tdg__pg_wish_t wish = {.uri = "pg://l/{order}/{No}",
-                           .table = "Shop.lines",
-                           .keys = two_keys,
-                           .max_rows = 5};
+    tdg__pg_entry_t entry = {.uri = "pg://l/{order}/{No}",
+                             .table = "Shop.lines",
+                             .keys = two_keys,
+                             .max_rows = 5};
     tdg__pg_plan_t plan;
 
     (void)state;
-    assert_int_equal(make(&plan, &wish), 0);
+    assert_int_equal(make(&plan, &entry), 0);
     assert_true(plan.one);
     assert_string_equal(
         plan.read,
@@ -72,13 +72,13 @@ static const struct {
 };
 
 static void a_payload_names_a_uri(void **state) {
-    tdg__pg_wish_t wish = {
+    tdg__pg_entry_t entry = {
         .uri = "pg://l/{id}", .table = "lines", .keys = one_key, .max_rows = 5};
     tdg__pg_plan_t plan;
     tdg__text_t uri;
 
     (void)state;
-    assert_int_equal(make(&plan, &wish), 0);
+    assert_int_equal(make(&plan, &entry), 0);
     tdg__text_init(&uri, 10000);
     for (size_t i = 0; i < COUNT(payloads); i++) {
         tdg__pg_op_t op;
@@ -96,19 +96,19 @@ static void a_payload_names_a_uri(void **state) {
 }
 
 static void failing_memory_is_reported(void **state) {
-    tdg__pg_wish_t wishes[] = {
+    tdg__pg_entry_t entries[] = {
         {.uri = "pg://l/{order}", .table = "t", .keys = one_key, .max_rows = 5},
         {.uri = "pg://l/{x}", .query = "SELECT :x", .channel = "c", .max_rows = 5},
     };
     tdg__pg_plan_t plan;
 
     (void)state;
-    for (size_t i = 0; i < COUNT(wishes); i++) {
+    for (size_t i = 0; i < COUNT(entries); i++) {
         int rv = TDG_ENOMEM;
 
         for (size_t nth = 1; rv != 0; nth++) {
             memory_fail(nth, MEMORY_FROM_THEN_ON);
-            rv = make(&plan, &wishes[i]);
+            rv = make(&plan, &entries[i]);
             memory_fail(0, MEMORY_ONCE);
             assert_true(rv == 0 || rv == TDG_ENOMEM);
             tdg__pg_plan_done(&plan);
