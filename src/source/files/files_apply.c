@@ -128,25 +128,25 @@ static void set_link(tdg__files_t *files, tdg__files_node_t *node, bool is_link)
 }
 
 static void update(tdg__files_t *files, tdg__files_node_t *node, const char *path,
-                   const tdg__files_report_t *r, bool touch, bool is_new) {
-    bool differs = node->fingerprint != r->fingerprint || r->fingerprint == 0;
+                   const tdg__files_report_t *report, bool touch, bool is_new) {
+    bool differs = node->fingerprint != report->fingerprint || report->fingerprint == 0;
     bool is_listed = (node->flags & TDG__NODE_LISTED) != 0 &&
-                     node->u.file.size == r->size &&
-                     node->u.file.modified_ms == r->modified_ms &&
+                     node->u.file.size == report->size &&
+                     node->u.file.modified_ms == report->modified_ms &&
                      (node->flags & TDG__NODE_INHERITED) == 0;
 
-    set_link(files, node, r->is_link);
-    node->fingerprint = r->fingerprint;
-    node->u.file.size = r->size;
-    node->u.file.modified_ms = r->modified_ms;
+    set_link(files, node, report->is_link);
+    node->fingerprint = report->fingerprint;
+    node->u.file.size = report->size;
+    node->u.file.modified_ms = report->modified_ms;
     if (!is_listed)
         list(files, node, path);
     if (!files->settled && !files->source.compares)
         return;
-    if (tdg__files_polls(files) || r->is_link) /* no event reports this */
-        tdg__files_met(files, path, r, differs, is_new);
+    if (tdg__files_polls(files) || report->is_link) /* no event reports this */
+        tdg__files_met(files, path, report, differs, is_new);
     else if (touch && differs)
-        tdg__files_found(files, path, r, is_new);
+        tdg__files_found(files, path, report, is_new);
 }
 
 static void log_truncated(tdg__files_t *files) {
@@ -171,27 +171,27 @@ static bool has_no_room_for(const tdg__files_t *files, const tdg__files_node_t *
 /* Makes the tree agree with what was found under `name` in `parent`. Returns false where
  * something else has to go first; where nothing was found, that is all there is to do. */
 static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
-                        const tdg__files_report_t *r, bool touch, bool deep) {
+                        const tdg__files_report_t *report, bool touch, bool deep) {
     tdg__files_tree_t *tree = &files->tree;
     uint32_t id = tdg__files_child(tree, parent, name, strlen(name));
-    bool is_folder = r->type == TDG__FILE_FOLDER, is_new = id == 0;
+    bool is_folder = report->type == TDG__FILE_FOLDER, is_new = id == 0;
     char path[TDG__FILES_MAX_PATH];
 
-    if (r->type == TDG__FILE_NONE && r->is_link &&
+    if (report->type == TDG__FILE_NONE && report->is_link &&
         tdg__files_path_in(tree, parent, name, path, sizeof(path)))
         tdg__files_note_dangling(files, path);
     if (id != 0) {
         const tdg__files_node_t *node = tdg__files_node(tree, id);
 
-        if (r->type == TDG__FILE_NONE && !tdg__files_may_go(files, id))
+        if (report->type == TDG__FILE_NONE && !tdg__files_may_go(files, id))
             return true;
-        if (r->type == TDG__FILE_NONE ||
+        if (report->type == TDG__FILE_NONE ||
             is_folder != ((node->flags & TDG__NODE_IS_FOLDER) != 0) ||
             has_no_room_for(files, node)) {
             files->victim = id;
-            return r->type == TDG__FILE_NONE;
+            return report->type == TDG__FILE_NONE;
         }
-    } else if (r->type == TDG__FILE_NONE) {
+    } else if (report->type == TDG__FILE_NONE) {
         return true;
     } else if (tree->files + tree->folders - files->n_absent >=
                (size_t)files->max_files) {
@@ -215,7 +215,7 @@ static bool apply_found(tdg__files_t *files, uint32_t parent, const char *name,
     if (!tdg__files_path_of(tree, id, path, sizeof(path)))
         return true;
     if (!is_folder)
-        update(files, node, path, r, touch, is_new);
+        update(files, node, path, report, touch, is_new);
     else if (is_new || deep || !was_seen)
         tdg__files_queue_look(files, path, TDG__TASK_SCAN | TDG__TASK_DEEP);
     tdg__files_own(tree, id);
@@ -227,33 +227,33 @@ static bool is_passing(int error) {
            error == EIO || error == EAGAIN;
 }
 
-static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
-    uint32_t id = tdg__files_find(&files->tree, r->text);
+static void apply_begin(tdg__files_t *files, const tdg__files_report_t *report) {
+    uint32_t id = tdg__files_find(&files->tree, report->text);
     tdg__files_node_t *node = id != 0 ? tdg__files_node(&files->tree, id) : NULL;
 
     files->folder = 0;
     if (node == NULL || (node->flags & TDG__NODE_IS_FOLDER) == 0) {
         /* Deleted meanwhile; another name of the same folder may have the watch. */
-        if (r->wd >= 0 && tdg__files_by_wd(&files->tree, r->wd) == 0)
-            tdg__files_unwatch_folder(files, r->wd);
+        if (report->wd >= 0 && tdg__files_by_wd(&files->tree, report->wd) == 0)
+            tdg__files_unwatch_folder(files, report->wd);
         return;
     }
     files->folder = id;
     node->u.folder.scan++;
-    if (node->u.folder.wd >= 0 && node->u.folder.wd != r->wd)
+    if (node->u.folder.wd >= 0 && node->u.folder.wd != report->wd)
         tdg__files_unwatch_folder(files, node->u.folder.wd);
-    if (tdg__files_set_wd(&files->tree, id, r->wd) < 0)
+    if (tdg__files_set_wd(&files->tree, id, report->wd) < 0)
         tdg__files_miss(files, TDG__FILES_NO_MEMORY);
-    if (r->wd >= 0 && tdg__files_was_early(files, r->wd))
-        tdg__files_queue_look(files, r->text, TDG__TASK_SCAN);
+    if (report->wd >= 0 && tdg__files_was_early(files, report->wd))
+        tdg__files_queue_look(files, report->text, TDG__TASK_SCAN);
 
-    if (r->error != 0 && is_passing(r->error)) {
+    if (report->error != 0 && is_passing(report->error)) {
         tdg__files_miss(files, TDG__FILES_NO_MEMORY);
-    } else if (r->error != 0) {
-        if (r->error == EACCES && (node->flags & TDG__NODE_DENIED) == 0)
+    } else if (report->error != 0) {
+        if (report->error == EACCES && (node->flags & TDG__NODE_DENIED) == 0)
             tdg__source_log(&files->source, TDG_LOG_WARNING,
                             "the folder \"%s\" cannot be read: permission denied",
-                            r->text);
+                            report->text);
         node->flags |= TDG__NODE_DENIED;
         begin_sweep(files, id); /* nothing in it can be had */
     } else {
@@ -265,52 +265,53 @@ static void apply_begin(tdg__files_t *files, const tdg__files_report_t *r) {
  * there had no events. It will be read: the walk that begins to watch it compares what is
  * there with what was known, so that has to stay until then. */
 static bool is_elsewhere(const tdg__files_t *files, uint32_t folder,
-                         const tdg__files_report_t *r) {
-    return !tdg__files_polls(files) && r->error == 0 &&
-           tdg__files_node(&files->tree, folder)->u.folder.wd != r->wd;
+                         const tdg__files_report_t *report) {
+    return !tdg__files_polls(files) && report->error == 0 &&
+           tdg__files_node(&files->tree, folder)->u.folder.wd != report->wd;
 }
 
-static bool apply_look(tdg__files_t *files, const tdg__files_report_t *r) {
+static bool apply_look(tdg__files_t *files, const tdg__files_report_t *report) {
     char parent[TDG__FILES_MAX_PATH];
-    const char *name = tdg__files_parent(r->text, parent);
+    const char *name = tdg__files_parent(report->text, parent);
     uint32_t id = tdg__files_find(&files->tree, parent);
 
-    if (r->type == TDG__FILE_NONE && (r->flags & TDG__TASK_AGAIN) == 0 &&
-        tdg__files_find(&files->tree, r->text) == 0)
+    if (report->type == TDG__FILE_NONE && (report->flags & TDG__TASK_AGAIN) == 0 &&
+        tdg__files_find(&files->tree, report->text) == 0)
         /* Created and deleted: a client may have read it. */
-        tdg__files_touch(files, r->text, false);
+        tdg__files_touch(files, report->text, false);
     if (id == 0 ||
         (tdg__files_node(&files->tree, id)->flags & TDG__NODE_IS_FOLDER) == 0 ||
-        is_elsewhere(files, id, r))
+        is_elsewhere(files, id, report))
         return true; /* the folder will be read */
-    return apply_found(files, id, name, r, (r->flags & TDG__TASK_TOUCH) != 0, true);
+    return apply_found(files, id, name, report, (report->flags & TDG__TASK_TOUCH) != 0,
+                       true);
 }
 
 /* Returns false where the report has to be looked at once more. */
-static bool apply_report(tdg__files_t *files, const tdg__files_report_t *r) {
-    switch (r->kind) {
+static bool apply_report(tdg__files_t *files, const tdg__files_report_t *report) {
+    switch (report->kind) {
     case TDG__REPORT_BEGIN:
-        apply_begin(files, r);
+        apply_begin(files, report);
         break;
     case TDG__REPORT_MORE:
-        files->folder = tdg__files_find(&files->tree, r->text);
+        files->folder = tdg__files_find(&files->tree, report->text);
         if (files->folder != 0 && (tdg__files_node(&files->tree, files->folder)->flags &
                                    TDG__NODE_IS_FOLDER) == 0)
             files->folder = 0;
         break;
     case TDG__REPORT_ENTRY:
         if (files->folder != 0)
-            return apply_found(files, files->folder, r->text, r, true,
-                               (r->flags & TDG__TASK_DEEP) != 0);
+            return apply_found(files, files->folder, report->text, report, true,
+                               (report->flags & TDG__TASK_DEEP) != 0);
         break;
     case TDG__REPORT_END:
-        if (r->error != 0)
+        if (report->error != 0)
             tdg__files_miss(files, TDG__FILES_NO_MEMORY);
         else if (files->folder != 0)
             begin_sweep(files, files->folder);
         break;
     case TDG__REPORT_LOOK:
-        return apply_look(files, r);
+        return apply_look(files, report);
     }
     return true;
 }

@@ -39,38 +39,38 @@ struct tdg__files_reading {
 
 /* Opens what `path_fd` stands for, if it is one of ours. Returns a descriptor or a
  * negative errno. */
-static int open_ours(struct tdg__files_reading *r, int path_fd) {
+static int open_ours(struct tdg__files_reading *reading, int path_fd) {
     struct stat config;
 
-    tdg__files_find_config(&r->files->scope, &config);
-    if (fstat(path_fd, &r->st) < 0)
+    tdg__files_find_config(&reading->files->scope, &config);
+    if (fstat(path_fd, &reading->st) < 0)
         return -errno;
-    if (S_ISLNK(r->st.st_mode))
+    if (S_ISLNK(reading->st.st_mode))
         return -ELOOP;
-    if (tdg__files_is_config(&config, &r->st) || !S_ISREG(r->st.st_mode))
+    if (tdg__files_is_config(&config, &reading->st) || !S_ISREG(reading->st.st_mode))
         return -ENOENT; /* a folder, a FIFO, a device, the config */
-    if (r->st.st_size > r->files->source.entry.max_size)
+    if (reading->st.st_size > reading->files->source.entry.max_size)
         return -EFBIG;
-    return tdg__regular_open(path_fd, &r->st);
+    return tdg__regular_open(path_fd, &reading->st);
 }
 
-static int open_file(struct tdg__files_reading *r) {
-    int root = open(r->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+static int open_file(struct tdg__files_reading *reading) {
+    int root = open(reading->files->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     if (root < 0) {
-        r->error = errno;
+        reading->error = errno;
         return -1;
     }
 
-    int path_fd = tdg__files_open(root, r->path, O_PATH, TDG__FILES_FOLLOW);
+    int path_fd = tdg__files_open(root, reading->path, O_PATH, TDG__FILES_FOLLOW);
 
-    r->fd = path_fd < 0 ? path_fd : open_ours(r, path_fd);
+    reading->fd = path_fd < 0 ? path_fd : open_ours(reading, path_fd);
     if (path_fd >= 0)
         close(path_fd);
     close(root);
-    if (r->fd < 0) {
-        r->error = r->fd; /* its sign differs from that of a missing root */
-        r->fd = -1;
+    if (reading->fd < 0) {
+        reading->error = reading->fd; /* its sign differs from that of a missing root */
+        reading->fd = -1;
         return -1;
     }
     return 0;
@@ -92,35 +92,37 @@ static int64_t emptied_ns(const tdg__files_t *files) {
 /* The kernel says that a file is written to when that has been done; for a file that is
  * truncated, which takes long, we may come before. Then it has changed while it was read,
  * or is empty since a moment ago. */
-static bool looks_torn(const struct tdg__files_reading *r) {
+static bool looks_torn(const struct tdg__files_reading *reading) {
     struct timespec now;
     struct stat after;
 
-    if (fstat(r->fd, &after) < 0 || after.st_size != r->st.st_size ||
-        ns_of(after.st_mtim) != ns_of(r->st.st_mtim))
+    if (fstat(reading->fd, &after) < 0 || after.st_size != reading->st.st_size ||
+        ns_of(after.st_mtim) != ns_of(reading->st.st_mtim))
         return true;
     clock_gettime(CLOCK_REALTIME, &now);
-    return r->len == 0 && ns_of(now) - ns_of(r->st.st_ctim) < emptied_ns(r->files);
+    return reading->len == 0 &&
+           ns_of(now) - ns_of(reading->st.st_ctim) < emptied_ns(reading->files);
 }
 
 static void read_some(uv_work_t *work) {
-    struct tdg__files_reading *r = work->data;
+    struct tdg__files_reading *reading = work->data;
 
-    if (r->fd < 0 && open_file(r) < 0)
+    if (reading->fd < 0 && open_file(reading) < 0)
         return;
-    while (r->len < r->room) {
-        ssize_t n = read(r->fd, r->data + r->len, r->room - r->len);
+    while (reading->len < reading->room) {
+        ssize_t n =
+            read(reading->fd, reading->data + reading->len, reading->room - reading->len);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            r->error = -errno;
+            reading->error = -errno;
         if (n <= 0) {
-            r->at_end = true;
-            r->torn = looks_torn(r);
+            reading->at_end = true;
+            reading->torn = looks_torn(reading);
             return;
         }
-        r->len += (size_t)n;
+        reading->len += (size_t)n;
     }
 }
 
@@ -128,48 +130,48 @@ static void read_some(uv_work_t *work) {
 
 void tdg__files_disturb(tdg__files_t *files, const char *path) {
     for (tdg__queue_t *at = files->readings.next; at != &files->readings; at = at->next) {
-        struct tdg__files_reading *r = (struct tdg__files_reading *)at;
+        struct tdg__files_reading *reading = (struct tdg__files_reading *)at;
 
-        if (strcmp(r->path, path) == 0)
-            r->disturbed = true;
+        if (strcmp(reading->path, path) == 0)
+            reading->disturbed = true;
     }
 }
 
 /* Nobody waits for it any more. */
-static tdg__fetch_t *detach(struct tdg__files_reading *r) {
-    tdg__fetch_t *fetch = r->fetch;
+static tdg__fetch_t *detach(struct tdg__files_reading *reading) {
+    tdg__fetch_t *fetch = reading->fetch;
 
-    tdg__queue_remove(&r->link);
-    r->fetch = NULL;
+    tdg__queue_remove(&reading->link);
+    reading->fetch = NULL;
     fetch->state = NULL;
     return fetch;
 }
 
-static void end(struct tdg__files_reading *r) {
-    tdg__files_t *files = r->files;
+static void end(struct tdg__files_reading *reading) {
+    tdg__files_t *files = reading->files;
 
-    if (r->fd >= 0)
-        close(r->fd);
-    tdg__free(r->data);
-    tdg__free(r);
+    if (reading->fd >= 0)
+        close(reading->fd);
+    tdg__free(reading->data);
+    tdg__free(reading);
     tdg__source_let_go(&files->source);
 }
 
 /* Deletions are found by the tree: a file may be created again in a moment. */
-static void not_found(struct tdg__files_reading *r, tdg__fetch_t *fetch,
+static void not_found(struct tdg__files_reading *reading, tdg__fetch_t *fetch,
                       const char *why) {
-    tdg__files_t *files = r->files;
-    bool may_return = files->settle_ms > 0 && tdg__files_has(files, r->path);
+    tdg__files_t *files = reading->files;
+    bool may_return = files->settle_ms > 0 && tdg__files_has(files, reading->path);
 
     if (may_return)
-        tdg__files_look(files, r->path, 0);
+        tdg__files_look(files, reading->path, 0);
     tdg__fetch_done(fetch, &(tdg__content_t){.status = TDG_ENOTFOUND,
                                              .error = why,
                                              .public = why,
                                              .passing = may_return});
 }
 
-static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
+static void fail(struct tdg__files_reading *reading, tdg__fetch_t *fetch) {
     static const struct {
         int error, status;
         const char *text;
@@ -185,8 +187,8 @@ static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
         {ENOSYS, TDG_EINVAL, "files are not read without /proc"},
         {ENOMEM, TDG_ENOMEM, "not enough memory to read the file"},
     };
-    bool is_root = r->error > 0;
-    int error = is_root ? r->error : -r->error;
+    bool is_root = reading->error > 0;
+    int error = is_root ? reading->error : -reading->error;
 
     if (is_root) {
         tdg__fetch_failed(fetch, TDG_EAWAY, "the folder cannot be opened: %s",
@@ -196,7 +198,7 @@ static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (cases[i].error == error) {
             if (cases[i].status == TDG_ENOTFOUND)
-                not_found(r, fetch, cases[i].text);
+                not_found(reading, fetch, cases[i].text);
             else
                 tdg__fetch_failed(fetch, cases[i].status, "%s", cases[i].text);
             return;
@@ -206,91 +208,96 @@ static void fail(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
 
 /* It was changed so shortly ago that more may follow; by a clock that may be another
  * machine's. */
-static bool is_young(const struct tdg__files_reading *r) {
+static bool is_young(const struct tdg__files_reading *reading) {
     struct timespec now;
     int64_t age;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    age = ns_of(now) - ns_of(r->st.st_ctim);
-    return age >= 0 && age / 1000000 < r->files->settle_ms;
+    age = ns_of(now) - ns_of(reading->st.st_ctim);
+    return age >= 0 && age / 1000000 < reading->files->settle_ms;
 }
 
-static void succeed(struct tdg__files_reading *r, tdg__fetch_t *fetch) {
-    bool doubtful = r->torn || (!tdg__files_has_events(r->files, r->path) && is_young(r));
-    bool passing = r->disturbed || (doubtful && tdg__files_doubt(r->files, r->path));
+static void succeed(struct tdg__files_reading *reading, tdg__fetch_t *fetch) {
+    bool doubtful =
+        reading->torn ||
+        (!tdg__files_has_events(reading->files, reading->path) && is_young(reading));
+    bool passing = reading->disturbed ||
+                   (doubtful && tdg__files_doubt(reading->files, reading->path));
     tdg__content_t content = {
-        .data = r->data,
-        .len = r->len,
-        .mime_type = r->files->source.entry.mime_type != NULL
-                         ? r->files->source.entry.mime_type
-                         : tdg__files_mime(r->path),
-        .metadata = json_pack("{s:s}", "path", r->path),
-        .updated_ms =
-            (int64_t)r->st.st_mtim.tv_sec * 1000 + r->st.st_mtim.tv_nsec / 1000000,
+        .data = reading->data,
+        .len = reading->len,
+        .mime_type = reading->files->source.entry.mime_type != NULL
+                         ? reading->files->source.entry.mime_type
+                         : tdg__files_mime(reading->path),
+        .metadata = json_pack("{s:s}", "path", reading->path),
+        .updated_ms = (int64_t)reading->st.st_mtim.tv_sec * 1000 +
+                      reading->st.st_mtim.tv_nsec / 1000000,
         .passing = passing,
     };
 
     if (!passing)
-        tdg__files_published(r->files, r->path);
+        tdg__files_published(reading->files, reading->path);
     tdg__fetch_done(fetch, &content);
 }
 
-static int grow(struct tdg__files_reading *r) {
-    size_t most = (size_t)r->files->source.entry.max_size + 1;
-    size_t room = r->room * 2 < most ? r->room * 2 : most;
-    char *data = tdg__realloc(r->data, room);
+static int grow(struct tdg__files_reading *reading) {
+    size_t most = (size_t)reading->files->source.entry.max_size + 1;
+    size_t room = reading->room * 2 < most ? reading->room * 2 : most;
+    char *data = tdg__realloc(reading->data, room);
 
     if (data == NULL)
         return TDG_ENOMEM;
-    r->data = data;
-    r->room = room;
+    reading->data = data;
+    reading->room = room;
     return 0;
 }
 
 static void after_read(uv_work_t *work, int status);
 
-static void start(struct tdg__files_reading *r) {
-    int rv = uv_queue_work(r->files->source.host.loop, &r->work, read_some, after_read);
+static void start(struct tdg__files_reading *reading) {
+    int rv = uv_queue_work(reading->files->source.host.loop, &reading->work, read_some,
+                           after_read);
 
     if (rv < 0) {
-        r->error = -ENOMEM;
-        after_read(&r->work, 0);
+        reading->error = -ENOMEM;
+        after_read(&reading->work, 0);
     }
 }
 
 static void after_read(uv_work_t *work, int status) {
-    struct tdg__files_reading *r = work->data;
+    struct tdg__files_reading *reading = work->data;
 
-    if (r->fetch != NULL && status == 0 && r->error == 0 && !r->at_end &&
-        r->len <= (size_t)r->files->source.entry.max_size) {
-        if (grow(r) == 0) {
-            start(r);
+    if (reading->fetch != NULL && status == 0 && reading->error == 0 &&
+        !reading->at_end &&
+        reading->len <= (size_t)reading->files->source.entry.max_size) {
+        if (grow(reading) == 0) {
+            start(reading);
             return;
         }
-        r->error = -ENOMEM;
+        reading->error = -ENOMEM;
     }
     /* Events of writers meanwhile come first. */
-    if (r->fetch != NULL)
-        tdg__files_take_events(r->files);
-    if (r->fetch != NULL) {
-        tdg__fetch_t *fetch = detach(r);
+    if (reading->fetch != NULL)
+        tdg__files_take_events(reading->files);
+    if (reading->fetch != NULL) {
+        tdg__fetch_t *fetch = detach(reading);
 
         if (status != 0)
             tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
-        else if (r->error != 0)
-            fail(r, fetch);
+        else if (reading->error != 0)
+            fail(reading, fetch);
         else
-            succeed(r, fetch); /* more than max-size: the common half says so */
+            succeed(reading, fetch); /* more than max-size: the common half says so */
     }
-    if (status == 0 && r->error == 0)
-        tdg__files_saw(r->files, r->path);
-    end(r);
+    if (status == 0 && reading->error == 0)
+        tdg__files_saw(reading->files, reading->path);
+    end(reading);
 }
 
 void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     tdg__files_t *files = (tdg__files_t *)source;
     char path[TDG__FILES_MAX_PATH];
-    struct tdg__files_reading *r;
+    struct tdg__files_reading *reading;
     uint32_t known;
 
     if (!tdg__files_path_from(files, fetch->uri, path)) {
@@ -298,46 +305,46 @@ void tdg__files_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
         return;
     }
     known = tdg__files_find(&files->tree, path);
-    r = tdg__fetch_begin(fetch, sizeof(*r) + strlen(path) + 1);
-    if (r == NULL)
+    reading = tdg__fetch_begin(fetch, sizeof(*reading) + strlen(path) + 1);
+    if (reading == NULL)
         return;
 
     size_t most = (size_t)source->entry.max_size + 1;
 
     /* As large as the file was when last seen, and some more, so that its end is met. */
-    r->room = FIRST_ROOM;
+    reading->room = FIRST_ROOM;
     if (known != 0 &&
         (tdg__files_node(&files->tree, known)->flags & TDG__NODE_IS_FOLDER) == 0) {
         uint64_t size = tdg__files_node(&files->tree, known)->u.file.size;
 
-        r->room = (size < most ? (size_t)size : most) + SPARE;
+        reading->room = (size < most ? (size_t)size : most) + SPARE;
     }
-    if (r->room > most)
-        r->room = most;
-    r->data = tdg__malloc(r->room);
-    if (r->data == NULL) {
-        tdg__free(r);
+    if (reading->room > most)
+        reading->room = most;
+    reading->data = tdg__malloc(reading->room);
+    if (reading->data == NULL) {
+        tdg__free(reading);
         tdg__fetch_failed(fetch, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM));
         return;
     }
-    memcpy(r->path, path, strlen(path) + 1);
-    r->files = files;
-    r->fetch = fetch;
-    r->fd = -1;
-    r->work.data = r;
-    r->disturbed = tdg__files_is_written(files, path);
-    tdg__queue_append(&files->readings, &r->link);
+    memcpy(reading->path, path, strlen(path) + 1);
+    reading->files = files;
+    reading->fetch = fetch;
+    reading->fd = -1;
+    reading->work.data = reading;
+    reading->disturbed = tdg__files_is_written(files, path);
+    tdg__queue_append(&files->readings, &reading->link);
     tdg__source_hold(source);
-    start(r);
+    start(reading);
 }
 
 void tdg__files_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
-    struct tdg__files_reading *r = fetch->state;
+    struct tdg__files_reading *reading = fetch->state;
 
     (void)source;
-    if (r == NULL)
+    if (reading == NULL)
         return;
-    (void)uv_cancel((uv_req_t *)&r->work);
-    (void)detach(r); /* its end is not waited for */
+    (void)uv_cancel((uv_req_t *)&reading->work);
+    (void)detach(reading); /* its end is not waited for */
     tdg__fetch_failed(fetch, TDG_EAWAY, "cancelled");
 }

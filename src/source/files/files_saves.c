@@ -182,17 +182,18 @@ void tdg__files_written(tdg__files_t *files, const char *path, bool is_new,
 
 /* How long a file must stay the same from now on. Its age is believed as far as it is
  * that of a file in the making: the clock of another machine may be wrong. */
-static int64_t calm_ms(const tdg__files_t *files, const tdg__files_report_t *r) {
-    if (!tdg__files_polls(files) && r->age_ms >= files->settle_ms)
+static int64_t calm_ms(const tdg__files_t *files, const tdg__files_report_t *report) {
+    if (!tdg__files_polls(files) && report->age_ms >= files->settle_ms)
         return 0;
-    return r->age_ms > 0 && r->age_ms < files->settle_ms ? files->settle_ms - r->age_ms
-                                                         : files->settle_ms;
+    return report->age_ms > 0 && report->age_ms < files->settle_ms
+               ? files->settle_ms - report->age_ms
+               : files->settle_ms;
 }
 
-void tdg__files_found(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
-                      bool is_new) {
+void tdg__files_found(tdg__files_t *files, const char *path,
+                      const tdg__files_report_t *report, bool is_new) {
     const struct save *save = find(files, path);
-    int64_t wait_ms = calm_ms(files, r);
+    int64_t wait_ms = calm_ms(files, report);
 
     if (wait_ms > 0 && (save == NULL || save->state != CALM))
         tdg__files_written(files, path, is_new, wait_ms);
@@ -200,33 +201,33 @@ void tdg__files_found(tdg__files_t *files, const char *path, const tdg__files_re
         tdg__files_touch(files, path, is_new);
 }
 
-static void meet_writing(struct save *save, const tdg__files_report_t *r) {
-    if (save->stamp != r->stamp) {
-        save->stamp = r->stamp;
+static void meet_writing(struct save *save, const tdg__files_report_t *report) {
+    if (save->stamp != report->stamp) {
+        save->stamp = report->stamp;
         tdg__files_disturb(save->files, save->record.name);
-        write_on(save, calm_ms(save->files, r));
+        write_on(save, calm_ms(save->files, report));
     } else if (save->until_ms <= now_ms(save->files)) {
         touch_as(save, time_left(save) > 0 ? CALM : FORCED);
     }
 }
 
-void tdg__files_met(tdg__files_t *files, const char *path, const tdg__files_report_t *r,
-                    bool differs, bool is_new) {
+void tdg__files_met(tdg__files_t *files, const char *path,
+                    const tdg__files_report_t *report, bool differs, bool is_new) {
     struct save *save = find(files, path);
-    int64_t wait_ms = calm_ms(files, r);
+    int64_t wait_ms = calm_ms(files, report);
 
     if (save != NULL && save->state == WRITING) {
-        meet_writing(save, r);
+        meet_writing(save, report);
     } else if (save != NULL && save->state == FORCED) {
-        save->written = save->written || save->stamp != r->stamp;
-        save->stamp = r->stamp;
+        save->written = save->written || save->stamp != report->stamp;
+        save->stamp = report->stamp;
     } else if (differs && wait_ms == 0) {
         tdg__files_touch(files, path, is_new);
     } else if (differs) {
         tdg__files_written(files, path, is_new, wait_ms);
         save = find(files, path);
         if (save != NULL)
-            save->stamp = r->stamp;
+            save->stamp = report->stamp;
     }
 }
 

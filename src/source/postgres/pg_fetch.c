@@ -31,7 +31,7 @@ enum {
 /* One fetch under way. */
 struct look {
     tdg__pg_query_t query;
-    tdg__pg_source_t *p;
+    tdg__pg_source_t *postgres;
     tdg__fetch_t *fetch;
     tdg__rows_t rows;
     bool digests; /* the last column is one, and is not shown */
@@ -116,26 +116,26 @@ static int end_rows(struct look *look, const PGresult *result) {
 /* Remembers what was found. Where it differs from what was known without a notification,
  * it is touched for subscribers of the template: a read may come before one. */
 static void note_seen(struct look *look, bool *ret_new) {
-    tdg__pg_source_t *p = look->p;
+    tdg__pg_source_t *postgres = look->postgres;
     const char *uri = look->fetch->uri;
     bool here = look->rows.count > 0, known;
     uint64_t before = 0;
 
     *ret_new = false;
-    if (!p->baseline)
+    if (!postgres->baseline)
         return;
-    known = tdg__pg_seen_get(&p->seen, uri, &before);
+    known = tdg__pg_seen_get(&postgres->seen, uri, &before);
     *ret_new = here && !known;
     if (!here)
-        tdg__pg_seen_remove(&p->seen, uri);
-    else if (tdg__pg_seen_set(&p->seen, uri, look->digest) < 0)
-        p->seen.complete = false;
+        tdg__pg_seen_remove(&postgres->seen, uri);
+    else if (tdg__pg_seen_set(&postgres->seen, uri, look->digest) < 0)
+        postgres->seen.complete = false;
     if (!look->notified && (known != here || (here && before != look->digest)))
-        tdg__source_touch(&p->source, uri);
+        tdg__source_touch(&postgres->source, uri);
 }
 
 static json_t *metadata_of(const struct look *look, bool created) {
-    const tdg__pg_plan_t *plan = &look->p->plan;
+    const tdg__pg_plan_t *plan = &look->postgres->plan;
     const char *op = tdg__pg_op_name(look->op);
     json_t *metadata = json_object(), *key;
     bool failed = false;
@@ -165,10 +165,11 @@ static json_t *metadata_of(const struct look *look, bool created) {
 }
 
 static void answer(struct look *look, const PGresult *result) {
-    const tdg__pg_plan_t *plan = &look->p->plan;
+    const tdg__pg_plan_t *plan = &look->postgres->plan;
     bool is_new;
-    tdg__content_t content = {
-        .mime_type = look->p->format == TDG__ROWS_CSV ? "text/csv" : "application/json"};
+    tdg__content_t content = {.mime_type = look->postgres->format == TDG__ROWS_CSV
+                                               ? "text/csv"
+                                               : "application/json"};
 
     if (look->rows.count == 0 && (plan->one || plan->template_ != NULL)) {
         content.status = TDG_ENOTFOUND;
@@ -197,8 +198,8 @@ static void refuse_rows(struct look *look) {
 
 /* A value that cannot be one of the column's, such as "abc" for a number, names no row.
  * In a query of somebody's own, such an error can have other reasons. */
-static bool is_no_value(const tdg__pg_source_t *p, const tdg__pg_end_t *end) {
-    return p->plan.by_table && p->plan.template_ != NULL &&
+static bool is_no_value(const tdg__pg_source_t *postgres, const tdg__pg_end_t *end) {
+    return postgres->plan.by_table && postgres->plan.template_ != NULL &&
            strncmp(end->sqlstate, "22", 2) == 0;
 }
 
@@ -226,15 +227,15 @@ static void fail_stopped(tdg__fetch_t *fetch, const tdg__pg_end_t *end,
 static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
     struct look *look = query->user;
     tdg__fetch_t *fetch = look->fetch;
-    tdg__pg_source_t *p = look->p;
+    tdg__pg_source_t *postgres = look->postgres;
 
     fetch->state = NULL;
     if (end->status == 0)
         answer(look, end->result);
-    else if (is_no_value(p, end))
+    else if (is_no_value(postgres, end))
         answer(look, NULL);
     else if (strcmp(end->sqlstate, QUERY_CANCELED) == 0) {
-        fail_stopped(fetch, end, p->source.entry.timeout_ms);
+        fail_stopped(fetch, end, postgres->source.entry.timeout_ms);
         look->fetch = NULL;
     } else if (end->status != TDG_ETOOLARGE) {
         fail_inside(fetch, end);
@@ -244,7 +245,7 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
         refuse_rows(look);
     tdg__rows_done(&look->rows);
     tdg__free(look);
-    tdg__pg_source_rest(p);
+    tdg__pg_source_rest(postgres);
 }
 
 /* ---- Life --------------------------------------------------------------- */
@@ -252,18 +253,18 @@ static void on_fetched(tdg__pg_query_t *query, const tdg__pg_end_t *end) {
 static void take_op(struct look *look, const char *uri) {
     uint64_t op;
 
-    if (!tdg__pg_seen_get(&look->p->ops, uri, &op))
+    if (!tdg__pg_seen_get(&look->postgres->ops, uri, &op))
         return;
     look->op = (tdg__pg_op_t)op;
     look->notified = true;
-    tdg__pg_seen_remove(&look->p->ops, uri);
+    tdg__pg_seen_remove(&look->postgres->ops, uri);
 }
 
 void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
     struct look *look;
 
-    if (tdg__pg_source_waits(p)) {
+    if (tdg__pg_source_waits(postgres)) {
         tdg__fetch_failed_inside(fetch, TDG_EAWAY, NULL, "%s",
                                  source->away_why != NULL ? source->away_why
                                                           : "not connected");
@@ -272,29 +273,30 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     look = tdg__fetch_begin(fetch, sizeof(*look));
     if (look == NULL)
         return;
-    look->p = p;
+    look->postgres = postgres;
     look->fetch = fetch;
-    look->digests = p->plan.by_table && p->plan.template_ != NULL;
-    tdg__rows_init(&look->rows, (tdg__rows_format_t)p->format,
-                   p->plan.one ? 1 : p->max_rows, (size_t)source->entry.max_size);
-    look->rows.one = p->plan.one;
-    for (size_t i = 0; i < p->plan.param_count; i++)
-        look->values[i] = tdg__fetch_variable(fetch, p->plan.params[i]);
+    look->digests = postgres->plan.by_table && postgres->plan.template_ != NULL;
+    tdg__rows_init(&look->rows, (tdg__rows_format_t)postgres->format,
+                   postgres->plan.one ? 1 : postgres->max_rows,
+                   (size_t)source->entry.max_size);
+    look->rows.one = postgres->plan.one;
+    for (size_t i = 0; i < postgres->plan.param_count; i++)
+        look->values[i] = tdg__fetch_variable(fetch, postgres->plan.params[i]);
     take_op(look, fetch->uri);
     look->query = (tdg__pg_query_t){
-        .sql = p->plan.by_table ? p->plan.read : p->plan.bound.text,
+        .sql = postgres->plan.by_table ? postgres->plan.read : postgres->plan.bound.text,
         .values = look->values,
-        .count = (int)p->plan.param_count,
+        .count = (int)postgres->plan.param_count,
         .row = on_row,
         .done = on_fetched,
         .user = look,
     };
-    tdg__pg_submit(p->pg, &look->query, false);
-    tdg__pg_source_need(p);
+    tdg__pg_submit(postgres->pg, &look->query, false);
+    tdg__pg_source_need(postgres);
 }
 
 void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
     struct look *look = fetch->state;
 
     if (look == NULL)
@@ -304,5 +306,5 @@ void tdg__pg_source_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
     tdg__free(look);
     fetch->state = NULL;
     tdg__fetch_failed(fetch, TDG_EAWAY, "no answer in time");
-    tdg__pg_source_rest(p);
+    tdg__pg_source_rest(postgres);
 }

@@ -19,30 +19,31 @@
  * the next. */
 enum { ROUNDS = 2 };
 
-static void relay(tdg__pg_source_t *p, tdg__pg_source_t *before) {
-    if (!p->plan.listens) /* it would never end */
+static void relay(tdg__pg_source_t *postgres, tdg__pg_source_t *before) {
+    if (!postgres->plan.listens) /* it would never end */
         return;
-    if (p->plan.by_table || before->plan.by_table ||
+    if (postgres->plan.by_table || before->plan.by_table ||
         !tdg__source_template_is_watched(&before->source) ||
         (before->listening != TDG__PG_LISTENING && before->before == NULL))
         return;
-    assert(p->before == NULL && before->heir == NULL);
-    p->before = before;
-    before->heir = p;
+    assert(postgres->before == NULL && before->heir == NULL);
+    postgres->before = before;
+    before->heir = postgres;
 }
 
 /* That it is another table does not matter: what differs is looked at. */
 bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source, *before = (tdg__pg_source_t *)from;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source,
+                     *before = (tdg__pg_source_t *)from;
 
     if (source->template_ == NULL)
         return false; /* one row is looked at anyway */
-    if (!before->baseline || !p->plan.by_table) {
-        relay(p, before);
+    if (!before->baseline || !postgres->plan.by_table) {
+        relay(postgres, before);
         return false;
     }
-    p->seen = before->seen;
-    p->baseline = true;
+    postgres->seen = before->seen;
+    postgres->baseline = true;
     before->seen = (tdg__pg_seen_t){.max = 0};
     before->baseline = false;
     return true;
@@ -50,28 +51,28 @@ bool tdg__pg_source_inherit(tdg__source_t *source, tdg__source_t *from) {
 
 void tdg__pg_source_each(const tdg__source_t *source,
                          void (*visit)(void *arg, const char *uri), void *arg) {
-    const tdg__pg_source_t *p = (const tdg__pg_source_t *)source;
+    const tdg__pg_source_t *postgres = (const tdg__pg_source_t *)source;
 
-    if (p->baseline)
-        tdg__pg_seen_each(&p->seen, visit, arg);
+    if (postgres->baseline)
+        tdg__pg_seen_each(&postgres->seen, visit, arg);
 }
 
 /* The old one may have taken the place of another one itself. */
-void tdg__pg_relay_stop(tdg__pg_source_t *p) {
-    tdg__pg_source_t *before = p->before;
+void tdg__pg_relay_stop(tdg__pg_source_t *postgres) {
+    tdg__pg_source_t *before = postgres->before;
 
     if (before == NULL)
         return;
-    assert(before->heir == p);
-    p->before = NULL;
+    assert(before->heir == postgres);
+    postgres->before = NULL;
     before->heir = NULL;
     tdg__pg_relay_stop(before);
     tdg__pg_close(before->pg);
 }
 
 /* A source after it listens. */
-static bool is_relieved(const tdg__pg_source_t *p) {
-    const tdg__pg_source_t *at = p->heir;
+static bool is_relieved(const tdg__pg_source_t *postgres) {
+    const tdg__pg_source_t *at = postgres->heir;
 
     while (at != NULL && at->listening != TDG__PG_LISTENING)
         at = at->heir;
@@ -116,8 +117,8 @@ static void ask(tdg__pg_source_t *oldest) {
                                              .limit_ms = oldest->probe_ms});
 }
 
-void tdg__pg_relay_end(tdg__pg_source_t *p) {
-    while (p->before != NULL)
-        p = p->before;
-    end_oldest(p);
+void tdg__pg_relay_end(tdg__pg_source_t *postgres) {
+    while (postgres->before != NULL)
+        postgres = postgres->before;
+    end_oldest(postgres);
 }

@@ -26,8 +26,8 @@ struct maker {
 };
 
 static void __attribute__((format(printf, 3, 4)))
-problem(struct maker *m, const char *option, const char *format, ...) {
-    const tdg__node_t *place = tdg__node_get(m->node, option);
+problem(struct maker *maker, const char *option, const char *format, ...) {
+    const tdg__node_t *place = tdg__node_get(maker->node, option);
     char text[512];
     va_list args;
 
@@ -35,10 +35,10 @@ problem(struct maker *m, const char *option, const char *format, ...) {
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (place == NULL)
-        place = m->node;
-    tdg__problems_add(m->problems, place->line, place->column, "%s", text);
-    if (m->failed == 0)
-        m->failed = TDG_EINVAL;
+        place = maker->node;
+    tdg__problems_add(maker->problems, place->line, place->column, "%s", text);
+    if (maker->failed == 0)
+        maker->failed = TDG_EINVAL;
 }
 
 /* ---- The template ------------------------------------------------------- */
@@ -60,39 +60,40 @@ static int copy_names(tdg__pg_plan_t *plan) {
 }
 
 /* A URI that is none is a problem that the common half finds. */
-static void read_template(struct maker *m) {
-    const char *uri = m->entry->uri;
+static void read_template(struct maker *maker) {
+    const char *uri = maker->entry->uri;
     int rv;
 
     if (uri == NULL || strchr(uri, '{') == NULL)
         return;
-    rv = tdg__template_parse(uri, strlen(uri), &m->plan->template_, NULL);
+    rv = tdg__template_parse(uri, strlen(uri), &maker->plan->template_, NULL);
     if (rv == 0)
-        rv = copy_names(m->plan);
+        rv = copy_names(maker->plan);
     if (rv < 0)
-        m->failed = rv;
+        maker->failed = rv;
 }
 
 /* ---- A table ------------------------------------------------------------ */
 
-static void read_keys(struct maker *m) {
-    tdg__pg_trigger_t *trigger = &m->plan->trigger;
+static void read_keys(struct maker *maker) {
+    tdg__pg_trigger_t *trigger = &maker->plan->trigger;
     tdg__parse_error_t error;
 
-    for (char *const *key = m->entry->keys; key != NULL && *key != NULL; key++) {
+    for (char *const *key = maker->entry->keys; key != NULL && *key != NULL; key++) {
         if (trigger->key_count == TDG__PG_MAX_KEYS) {
-            problem(m, "key", "key: at most %d columns", TDG__PG_MAX_KEYS);
+            problem(maker, "key", "key: at most %d columns", TDG__PG_MAX_KEYS);
             return;
         }
         if (tdg__pg_name_parse(*key, '\0', trigger->keys[trigger->key_count], &error) ==
             NULL)
-            problem(m, "key", "key: number %d of it is not a column name: %s",
-                    (int)(key - m->entry->keys) + 1, error.text);
+            problem(maker, "key", "key: number %d of it is not a column name: %s",
+                    (int)(key - maker->entry->keys) + 1, error.text);
         else
             trigger->key_count++;
     }
-    if (trigger->key_count == 0 && m->failed == 0)
-        problem(m, "table", "`table` needs `key`: the column or columns that name a row");
+    if (trigger->key_count == 0 && maker->failed == 0)
+        problem(maker, "table",
+                "`table` needs `key`: the column or columns that name a row");
 }
 
 static const char *column_of(const tdg__pg_trigger_t *trigger, const char *variable) {
@@ -102,13 +103,13 @@ static const char *column_of(const tdg__pg_trigger_t *trigger, const char *varia
     return NULL;
 }
 
-static void pair_variables(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
+static void pair_variables(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
 
     if (plan->template_ == NULL)
         return;
     if (!tdg__template_can_expand(plan->template_)) {
-        problem(m, "uri", "uri: with `table`, variables are written {x} or {+x}");
+        problem(maker, "uri", "uri: with `table`, variables are written {x} or {+x}");
         return;
     }
     if (plan->variable_count == 1 && plan->trigger.key_count == 1) {
@@ -118,7 +119,7 @@ static void pair_variables(struct maker *m) {
     for (size_t i = 0; i < plan->variable_count; i++) {
         plan->columns[i] = column_of(&plan->trigger, plan->variables[i]);
         if (plan->columns[i] == NULL)
-            problem(m, "uri", "uri: the variable {%s} is not a column of `key`",
+            problem(maker, "uri", "uri: the variable {%s} is not a column of `key`",
                     plan->variables[i]);
     }
 }
@@ -156,16 +157,16 @@ static void put_where(tdg__text_t *out, tdg__pg_plan_t *plan) {
     }
 }
 
-static char *steal(struct maker *m, tdg__text_t *text) {
-    if (text->error < 0 && m->failed == 0)
-        m->failed = text->error;
+static char *steal(struct maker *maker, tdg__text_t *text) {
+    if (text->error < 0 && maker->failed == 0)
+        maker->failed = text->error;
     if (text->error < 0)
         tdg__text_done(text);
     return text->data;
 }
 
-static void write_read(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
+static void write_read(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
     tdg__text_t out;
 
     tdg__text_init(&out, TDG__PG_SQL_MAX);
@@ -179,12 +180,12 @@ static void write_read(struct maker *m) {
         put_column(&out, plan->trigger.keys[i]);
     }
     tdg__text_put(&out, " LIMIT ");
-    tdg__text_put_u64(&out, (uint64_t)m->entry->max_rows + 1);
-    plan->read = steal(m, &out);
+    tdg__text_put_u64(&out, (uint64_t)maker->entry->max_rows + 1);
+    plan->read = steal(maker, &out);
 }
 
-static void write_snapshot(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
+static void write_snapshot(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
     tdg__text_t out;
 
     if (plan->template_ == NULL)
@@ -197,7 +198,7 @@ static void write_snapshot(struct maker *m) {
     }
     tdg__text_put(&out, "md5(CAST(" ROW " AS text))");
     put_from(&out, plan);
-    plan->snapshot = steal(m, &out);
+    plan->snapshot = steal(maker, &out);
 }
 
 /* The table with its partitions and children, each with how its trigger is enabled: as
@@ -266,34 +267,34 @@ static void put_state(tdg__text_t *out, const char *table) {
     tdg__text_put(out, " LIMIT 0)");
 }
 
-static void write_state(struct maker *m) {
+static void write_state(struct maker *maker) {
     tdg__text_t out, table;
 
     tdg__text_init(&out, TDG__PG_SQL_MAX);
     tdg__text_init(&table, TDG__PG_SQL_MAX);
-    tdg__pg_put_table(&table, &m->plan->trigger.table);
+    tdg__pg_put_table(&table, &maker->plan->trigger.table);
     if (table.error < 0) {
-        m->failed = table.error;
+        maker->failed = table.error;
     } else {
-        put_tree(&out, m->plan, table.data);
+        put_tree(&out, maker->plan, table.data);
         put_state(&out, table.data);
-        m->plan->state = steal(m, &out);
+        maker->plan->state = steal(maker, &out);
     }
     tdg__text_done(&table);
 }
 
-static void plan_table(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
+static void plan_table(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
     tdg__parse_error_t error;
     size_t covered = 0;
 
     plan->by_table = true;
-    if (tdg__pg_table_parse(m->entry->table, &plan->trigger.table, &error) < 0)
+    if (tdg__pg_table_parse(maker->entry->table, &plan->trigger.table, &error) < 0)
         /* Not what it is: it may come from the environment, and be a secret. */
-        problem(m, "table", "table: this is not a table name: %s", error.text);
-    read_keys(m);
-    pair_variables(m);
-    if (m->failed < 0)
+        problem(maker, "table", "table: this is not a table name: %s", error.text);
+    read_keys(maker);
+    pair_variables(maker);
+    if (maker->failed < 0)
         return;
 
     snprintf(plan->table_name, sizeof(plan->table_name), "%s.%s",
@@ -301,11 +302,11 @@ static void plan_table(struct maker *m) {
     for (size_t i = 0; i < plan->trigger.key_count; i++)
         for (size_t j = 0; j < plan->variable_count; j++)
             covered += strcmp(plan->trigger.keys[i], plan->columns[j]) == 0;
-    plan->one = m->entry->shape == TDG__PG_ONE ||
-                (m->entry->shape == TDG__PG_AUTO && plan->template_ != NULL &&
+    plan->one = maker->entry->shape == TDG__PG_ONE ||
+                (maker->entry->shape == TDG__PG_AUTO && plan->template_ != NULL &&
                  covered == plan->trigger.key_count);
-    write_read(m);
-    write_snapshot(m);
+    write_read(maker);
+    write_snapshot(maker);
 }
 
 /* ---- A query ------------------------------------------------------------ */
@@ -317,38 +318,39 @@ static bool has_name(char *const *names, size_t count, const char *name) {
     return false;
 }
 
-static void plan_query(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
+static void plan_query(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
     tdg__pg_sql_t *bound = &plan->bound;
     tdg__parse_error_t error = {0};
-    int rv = tdg__pg_sql_parse(m->entry->query, strlen(m->entry->query), bound, &error);
+    int rv = tdg__pg_sql_parse(maker->entry->query, strlen(maker->entry->query), bound,
+                               &error);
 
     if (rv == TDG_ENOMEM) {
-        m->failed = rv;
+        maker->failed = rv;
         return;
     }
     if (rv < 0) {
-        problem(m, "query", "query: at byte %zu: %s", error.at, error.text);
+        problem(maker, "query", "query: at byte %zu: %s", error.at, error.text);
         return;
     }
     for (size_t i = 0; i < bound->count; i++) {
         if (!has_name(plan->variables, plan->variable_count, bound->names[i]))
-            problem(m, "query", "query: `uri` has no variable {%s} for :%s",
+            problem(maker, "query", "query: `uri` has no variable {%s} for :%s",
                     bound->names[i], bound->names[i]);
         plan->params[plan->param_count++] = bound->names[i];
     }
     for (size_t i = 0; i < plan->variable_count; i++)
         if (!has_name(bound->names, bound->count, plan->variables[i]))
-            problem(m, "query", "query: it does not use the variable {%s}: write :%s",
+            problem(maker, "query", "query: it does not use the variable {%s}: write :%s",
                     plan->variables[i], plan->variables[i]);
-    plan->one = m->entry->shape == TDG__PG_ONE;
+    plan->one = maker->entry->shape == TDG__PG_ONE;
 }
 
 /* ---- All of it ---------------------------------------------------------- */
 
-static void plan_channel(struct maker *m) {
-    tdg__pg_plan_t *plan = m->plan;
-    const char *wanted = m->entry->channel;
+static void plan_channel(struct maker *maker) {
+    tdg__pg_plan_t *plan = maker->plan;
+    const char *wanted = maker->entry->channel;
     tdg__text_t out;
 
     if (wanted == NULL && !plan->by_table)
@@ -358,39 +360,39 @@ static void plan_channel(struct maker *m) {
     if (plan->derived)
         tdg__pg_channel(&plan->trigger.table, plan->trigger.channel);
     else if (wanted[0] == '\0' || strlen(wanted) > TDG__PG_NAME_MAX)
-        problem(m, "channel", "channel: a name of 1 to %d bytes", TDG__PG_NAME_MAX);
+        problem(maker, "channel", "channel: a name of 1 to %d bytes", TDG__PG_NAME_MAX);
     else
         snprintf(plan->trigger.channel, sizeof(plan->trigger.channel), "%s", wanted);
 
     tdg__text_init(&out, TDG__PG_SQL_MAX);
     tdg__text_put(&out, "LISTEN ");
     tdg__pg_put_name(&out, plan->trigger.channel);
-    plan->listen = steal(m, &out);
+    plan->listen = steal(maker, &out);
 }
 
 int tdg__pg_plan_init(tdg__pg_plan_t *plan, const tdg__pg_entry_t *entry,
                       const tdg__node_t *node, tdg__problems_t *problems) {
-    struct maker m = {plan, entry, node, problems, 0};
+    struct maker maker = {plan, entry, node, problems, 0};
 
     *plan = (tdg__pg_plan_t){.template_ = NULL};
-    read_template(&m);
-    if (m.failed == TDG_ENOMEM)
-        return m.failed;
+    read_template(&maker);
+    if (maker.failed == TDG_ENOMEM)
+        return maker.failed;
     if ((entry->table != NULL) == (entry->query != NULL)) {
-        problem(&m, entry->table != NULL ? "query" : "postgres",
+        problem(&maker, entry->table != NULL ? "query" : "postgres",
                 "a postgres entry has either `table` with `key`, or `query`");
-        return m.failed;
+        return maker.failed;
     }
     if (entry->query != NULL && entry->keys != NULL)
-        problem(&m, "key", "`key` requires `table`; it cannot be used with `query`");
+        problem(&maker, "key", "`key` requires `table`; it cannot be used with `query`");
     if (entry->table != NULL)
-        plan_table(&m);
+        plan_table(&maker);
     else
-        plan_query(&m);
-    plan_channel(&m);
-    if (plan->by_table && m.failed == 0)
-        write_state(&m); /* which names the channel */
-    return m.failed;
+        plan_query(&maker);
+    plan_channel(&maker);
+    if (plan->by_table && maker.failed == 0)
+        write_state(&maker); /* which names the channel */
+    return maker.failed;
 }
 
 void tdg__pg_plan_done(tdg__pg_plan_t *plan) {

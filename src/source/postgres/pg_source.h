@@ -89,18 +89,18 @@ void tdg__pg_source_notified(void *user, const char *payload);
 
 /* The connection is needed: opens it, unless the server is unreachable and it is not time
  * to retry. It is not needed any more: it is closed after a while. */
-void tdg__pg_source_need(tdg__pg_source_t *p);
-void tdg__pg_source_rest(tdg__pg_source_t *p);
-bool tdg__pg_source_waits(const tdg__pg_source_t *p); /* for the time to retry */
+void tdg__pg_source_need(tdg__pg_source_t *postgres);
+void tdg__pg_source_rest(tdg__pg_source_t *postgres);
+bool tdg__pg_source_waits(const tdg__pg_source_t *postgres); /* for the time to retry */
 
 /* Submits one of `queries`, which is not under way, as given; the source is its user. */
-void tdg__pg_source_submit(tdg__pg_source_t *p, int which, bool first,
+void tdg__pg_source_submit(tdg__pg_source_t *postgres, int which, bool first,
                            const tdg__pg_query_t *query);
 
 /* The source listens: those before it end once they have passed on their notifications;
  * the second ends them at once. (pg_past.c) */
-void tdg__pg_relay_end(tdg__pg_source_t *p);
-void tdg__pg_relay_stop(tdg__pg_source_t *p);
+void tdg__pg_relay_end(tdg__pg_source_t *postgres);
+void tdg__pg_relay_stop(tdg__pg_source_t *postgres);
 
 /* Of the table of functions of a kind. */
 int tdg__pg_source_watch(tdg__source_t *source, const tdg_target_t *target);

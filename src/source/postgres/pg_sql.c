@@ -21,8 +21,8 @@ struct lexer {
     tdg__parse_error_t *error;
 };
 
-static char peek(const struct lexer *l, size_t ahead) {
-    return l->len - l->at > ahead ? l->text[l->at + ahead] : '\0';
+static char peek(const struct lexer *lexer, size_t ahead) {
+    return lexer->len - lexer->at > ahead ? lexer->text[lexer->at + ahead] : '\0';
 }
 
 static bool is_letter(char c) {
@@ -34,107 +34,108 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static void copy(struct lexer *l, size_t len) {
-    tdg__text_add(&l->out, l->text + l->at, len);
-    l->at += len;
+static void copy(struct lexer *lexer, size_t len) {
+    tdg__text_add(&lexer->out, lexer->text + lexer->at, len);
+    lexer->at += len;
 }
 
-static int unfinished(struct lexer *l, size_t start, const char *what) {
-    return tdg__parse_fail(l->error, TDG_EINVAL, start, "this %s does not end", what);
+static int unfinished(struct lexer *lexer, size_t start, const char *what) {
+    return tdg__parse_fail(lexer->error, TDG_EINVAL, start, "this %s does not end", what);
 }
 
 /* From the opening quote on. A doubled quote is one inside; so is one behind a backslash
  * where `escapes`. */
-static int lex_quoted(struct lexer *l, char quote, bool escapes) {
-    size_t start = l->at;
+static int lex_quoted(struct lexer *lexer, char quote, bool escapes) {
+    size_t start = lexer->at;
 
-    copy(l, 1);
-    while (l->at < l->len) {
-        if (peek(l, 0) == '\\' && escapes && l->len - l->at > 1)
-            copy(l, 2);
-        else if (peek(l, 0) != quote)
-            copy(l, 1);
-        else if (peek(l, 1) == quote)
-            copy(l, 2);
+    copy(lexer, 1);
+    while (lexer->at < lexer->len) {
+        if (peek(lexer, 0) == '\\' && escapes && lexer->len - lexer->at > 1)
+            copy(lexer, 2);
+        else if (peek(lexer, 0) != quote)
+            copy(lexer, 1);
+        else if (peek(lexer, 1) == quote)
+            copy(lexer, 2);
         else {
-            copy(l, 1);
+            copy(lexer, 1);
             return 0;
         }
     }
-    return unfinished(l, start, quote == '"' ? "name in quotes" : "string");
+    return unfinished(lexer, start, quote == '"' ? "name in quotes" : "string");
 }
 
 /* A string goes on behind a line break, with the rules of its first part. */
-static bool string_goes_on(const struct lexer *l) {
-    size_t at = l->at;
+static bool string_goes_on(const struct lexer *lexer) {
+    size_t at = lexer->at;
     bool newline = false;
 
-    while (at < l->len && l->text[at] != '\0' && strchr(" \t\r\n\f", l->text[at])) {
-        newline |= l->text[at] == '\n' || l->text[at] == '\r';
+    while (at < lexer->len && lexer->text[at] != '\0' &&
+           strchr(" \t\r\n\f", lexer->text[at])) {
+        newline |= lexer->text[at] == '\n' || lexer->text[at] == '\r';
         at++;
     }
-    return newline && at < l->len && l->text[at] == '\'';
+    return newline && at < lexer->len && lexer->text[at] == '\'';
 }
 
-static int lex_escape_string(struct lexer *l) {
-    int rv = lex_quoted(l, '\'', true);
+static int lex_escape_string(struct lexer *lexer) {
+    int rv = lex_quoted(lexer, '\'', true);
 
-    while (rv == 0 && string_goes_on(l)) {
-        while (peek(l, 0) != '\'')
-            copy(l, 1);
-        rv = lex_quoted(l, '\'', true);
+    while (rv == 0 && string_goes_on(lexer)) {
+        while (peek(lexer, 0) != '\'')
+            copy(lexer, 1);
+        rv = lex_quoted(lexer, '\'', true);
     }
     return rv;
 }
 
-static int lex_block_comment(struct lexer *l) {
-    size_t start = l->at, depth = 0;
+static int lex_block_comment(struct lexer *lexer) {
+    size_t start = lexer->at, depth = 0;
 
     do {
-        if (peek(l, 0) == '/' && peek(l, 1) == '*') {
+        if (peek(lexer, 0) == '/' && peek(lexer, 1) == '*') {
             depth++;
-            copy(l, 2);
-        } else if (peek(l, 0) == '*' && peek(l, 1) == '/') {
+            copy(lexer, 2);
+        } else if (peek(lexer, 0) == '*' && peek(lexer, 1) == '/') {
             depth--;
-            copy(l, 2);
-        } else if (l->at < l->len) {
-            copy(l, 1);
+            copy(lexer, 2);
+        } else if (lexer->at < lexer->len) {
+            copy(lexer, 1);
         } else {
-            return unfinished(l, start, "comment");
+            return unfinished(lexer, start, "comment");
         }
     } while (depth > 0);
     return 0;
 }
 
-static int lex_line_comment(struct lexer *l) {
-    while (l->at < l->len && peek(l, 0) != '\n' && peek(l, 0) != '\r')
-        copy(l, 1);
+static int lex_line_comment(struct lexer *lexer) {
+    while (lexer->at < lexer->len && peek(lexer, 0) != '\n' && peek(lexer, 0) != '\r')
+        copy(lexer, 1);
     return 0;
 }
 
 /* At a '$' that is not part of a name: $tag$…$tag$, or $1. */
-static int lex_dollar(struct lexer *l) {
-    size_t start = l->at, tag = 1;
+static int lex_dollar(struct lexer *lexer) {
+    size_t start = lexer->at, tag = 1;
 
-    if (is_digit(peek(l, 1)))
-        return tdg__parse_fail(l->error, TDG_EINVAL, start,
+    if (is_digit(peek(lexer, 1)))
+        return tdg__parse_fail(lexer->error, TDG_EINVAL, start,
                                "parameters have names here, such as :id, not numbers");
-    while (is_letter(peek(l, tag)) || (tag > 1 && is_digit(peek(l, tag))))
+    while (is_letter(peek(lexer, tag)) || (tag > 1 && is_digit(peek(lexer, tag))))
         tag++;
-    if (peek(l, tag) != '$') {
-        copy(l, 1);
+    if (peek(lexer, tag) != '$') {
+        copy(lexer, 1);
         return 0;
     }
 
     tag++;
-    copy(l, tag);
-    for (; l->len - l->at >= tag; copy(l, 1)) {
-        if (memcmp(l->text + l->at, l->text + start, tag) == 0) {
-            copy(l, tag);
+    copy(lexer, tag);
+    for (; lexer->len - lexer->at >= tag; copy(lexer, 1)) {
+        if (memcmp(lexer->text + lexer->at, lexer->text + start, tag) == 0) {
+            copy(lexer, tag);
             return 0;
         }
     }
-    return unfinished(l, start, "dollar quote");
+    return unfinished(lexer, start, "dollar quote");
 }
 
 /* The number of a parameter, from 1; a name that is new gets the next. 0: out of memory
@@ -150,72 +151,73 @@ static size_t number_of(tdg__pg_sql_t *sql, const char *name, size_t len) {
     return sql->names[sql->count] != NULL ? ++sql->count : 0;
 }
 
-static int lex_colon(struct lexer *l) {
+static int lex_colon(struct lexer *lexer) {
     size_t len = 0, number;
 
-    if (peek(l, 1) == ':' || peek(l, 1) == '=') {
-        copy(l, 2);
+    if (peek(lexer, 1) == ':' || peek(lexer, 1) == '=') {
+        copy(lexer, 2);
         return 0;
     }
-    if (!is_letter(peek(l, 1))) {
-        copy(l, 1);
+    if (!is_letter(peek(lexer, 1))) {
+        copy(lexer, 1);
         return 0;
     }
 
-    while (is_letter(peek(l, 1 + len)) || is_digit(peek(l, 1 + len)))
+    while (is_letter(peek(lexer, 1 + len)) || is_digit(peek(lexer, 1 + len)))
         len++;
-    number = number_of(l->sql, l->text + l->at + 1, len);
-    if (number == 0 && l->sql->count == TDG__TEMPLATE_MAX_NAMES)
-        return tdg__parse_fail(l->error, TDG_EINVAL, l->at,
+    number = number_of(lexer->sql, lexer->text + lexer->at + 1, len);
+    if (number == 0 && lexer->sql->count == TDG__TEMPLATE_MAX_NAMES)
+        return tdg__parse_fail(lexer->error, TDG_EINVAL, lexer->at,
                                "more than %d different parameters",
                                TDG__TEMPLATE_MAX_NAMES);
     if (number == 0)
         return TDG_ENOMEM;
 
-    tdg__text_put(&l->out, "$");
-    tdg__text_put_u64(&l->out, number);
-    l->at += 1 + len;
+    tdg__text_put(&lexer->out, "$");
+    tdg__text_put_u64(&lexer->out, number);
+    lexer->at += 1 + len;
     /* `:a1` beside a digit would become another number. A name has taken all digits. */
     return 0;
 }
 
 /* A word: a name or a keyword. One letter may begin a string of another kind. */
-static int lex_word(struct lexer *l) {
-    size_t start = l->at;
+static int lex_word(struct lexer *lexer) {
+    size_t start = lexer->at;
 
-    while (is_letter(peek(l, 0)) || is_digit(peek(l, 0)) || peek(l, 0) == '$')
-        copy(l, 1);
-    if (l->at - start == 1 && (l->text[start] == 'e' || l->text[start] == 'E') &&
-        peek(l, 0) == '\'')
-        return lex_escape_string(l);
+    while (is_letter(peek(lexer, 0)) || is_digit(peek(lexer, 0)) || peek(lexer, 0) == '$')
+        copy(lexer, 1);
+    if (lexer->at - start == 1 &&
+        (lexer->text[start] == 'e' || lexer->text[start] == 'E') &&
+        peek(lexer, 0) == '\'')
+        return lex_escape_string(lexer);
     return 0;
 }
 
-static int lex_one(struct lexer *l) {
-    char c = peek(l, 0);
+static int lex_one(struct lexer *lexer) {
+    char c = peek(lexer, 0);
 
     if (c == '\0')
-        return tdg__parse_fail(l->error, TDG_EINVAL, l->at, "a NUL byte");
+        return tdg__parse_fail(lexer->error, TDG_EINVAL, lexer->at, "a NUL byte");
     if (c == '\'' || c == '"')
-        return lex_quoted(l, c, false);
-    if (c == '-' && peek(l, 1) == '-')
-        return lex_line_comment(l);
-    if (c == '/' && peek(l, 1) == '*')
-        return lex_block_comment(l);
+        return lex_quoted(lexer, c, false);
+    if (c == '-' && peek(lexer, 1) == '-')
+        return lex_line_comment(lexer);
+    if (c == '/' && peek(lexer, 1) == '*')
+        return lex_block_comment(lexer);
     if (c == '$')
-        return lex_dollar(l);
+        return lex_dollar(lexer);
     if (c == ':')
-        return lex_colon(l);
+        return lex_colon(lexer);
     if (is_letter(c))
-        return lex_word(l);
-    copy(l, 1);
+        return lex_word(lexer);
+    copy(lexer, 1);
     return 0;
 }
 
 int tdg__pg_sql_parse(const char *sql, size_t len, tdg__pg_sql_t *ret,
                       tdg__parse_error_t *error) {
     tdg__pg_sql_t result = {NULL, {NULL}, 0};
-    struct lexer l = {.text = sql, .len = len, .sql = &result, .error = error};
+    struct lexer lexer = {.text = sql, .len = len, .sql = &result, .error = error};
     int rv = 0;
 
     if (len > TDG__PG_SQL_MAX)
@@ -223,13 +225,13 @@ int tdg__pg_sql_parse(const char *sql, size_t len, tdg__pg_sql_t *ret,
                                TDG__PG_SQL_MAX);
 
     /* A name of one letter may become "$16". */
-    tdg__text_init(&l.out, 2 * TDG__PG_SQL_MAX);
-    tdg__text_add(&l.out, "", 0);
-    while (rv == 0 && l.at < len && l.out.error == 0)
-        rv = lex_one(&l);
+    tdg__text_init(&lexer.out, 2 * TDG__PG_SQL_MAX);
+    tdg__text_add(&lexer.out, "", 0);
+    while (rv == 0 && lexer.at < len && lexer.out.error == 0)
+        rv = lex_one(&lexer);
     if (rv == 0)
-        rv = l.out.error;
-    result.text = l.out.data;
+        rv = lexer.out.error;
+    result.text = lexer.out.data;
     if (rv < 0) {
         tdg__pg_sql_done(&result);
         return rv;

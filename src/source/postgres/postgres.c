@@ -85,13 +85,14 @@ static const tdg__option_t options[] = {
 
 static int check(tdg__source_t *source, const tdg__node_t *node,
                  tdg__problems_t *problems) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
     const tdg__node_t *place = tdg__node_get(node, "postgres");
-    tdg__pg_entry_t entry = {source->entry.uri, p->table, p->query,
-                             p->channel,        p->keys,  (tdg__pg_shape_t)p->shape,
-                             p->max_rows};
+    tdg__pg_entry_t entry = {source->entry.uri, postgres->table,
+                             postgres->query,   postgres->channel,
+                             postgres->keys,    (tdg__pg_shape_t)postgres->shape,
+                             postgres->max_rows};
     tdg__pg_params_t params;
-    int rv = tdg__pg_params_init(&params, p->conninfo, source->entry.timeout_ms);
+    int rv = tdg__pg_params_init(&params, postgres->conninfo, source->entry.timeout_ms);
 
     if (rv == 0)
         tdg__pg_params_done(&params);
@@ -105,7 +106,7 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     /* One statement runs, and one is ready to follow; the others take turns (turns.h). */
     source->max_fetches = 2;
 
-    int planned = tdg__pg_plan_init(&p->plan, &entry, node, problems);
+    int planned = tdg__pg_plan_init(&postgres->plan, &entry, node, problems);
     return rv < 0 ? rv : planned;
 }
 
@@ -114,52 +115,52 @@ static void on_pg_closed(void *user) {
 }
 
 static int open_source(tdg__source_t *source) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
     tdg__pg_opts_t opts = {
         .loop = source->host.loop,
-        .conninfo = p->conninfo,
-        .connect_timeout_ms = p->connect_ms,
+        .conninfo = postgres->conninfo,
+        .connect_timeout_ms = postgres->connect_ms,
         .timeout_ms = source->entry.timeout_ms,
         .ops = {tdg__pg_source_up, tdg__pg_source_down, tdg__pg_source_notified,
                 on_pg_closed},
-        .user = p,
+        .user = postgres,
     };
-    int rv = tdg__pg_seen_init(&p->ops, TDG__PG_MAX_OPS);
+    int rv = tdg__pg_seen_init(&postgres->ops, TDG__PG_MAX_OPS);
 
     if (rv == 0)
-        rv = tdg__pg_create(&opts, &p->pg);
+        rv = tdg__pg_create(&opts, &postgres->pg);
     if (rv < 0) {
         tdg__source_log(source, TDG_LOG_ERROR, "cannot begin: %s", tdg_strerror(rv));
         return rv;
     }
-    tdg__text_init(&p->uri, 3 * TDG__TEMPLATE_MAX_LEN);
+    tdg__text_init(&postgres->uri, 3 * TDG__TEMPLATE_MAX_LEN);
     tdg__source_hold(source); /* the connection */
     for (int i = 0; i < TDG__PG_TIMERS; i++)
-        tdg__source_open_timer(source, &p->timers[i]);
+        tdg__source_open_timer(source, &postgres->timers[i]);
     return 0;
 }
 
 static void close_source(tdg__source_t *source) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
 
-    if (p->pg == NULL)
+    if (postgres->pg == NULL)
         return; /* it was never open */
     for (int i = 0; i < TDG__PG_TIMERS; i++)
-        tdg__source_close_handle((uv_handle_t *)&p->timers[i]);
-    if (p->heir != NULL)
+        tdg__source_close_handle((uv_handle_t *)&postgres->timers[i]);
+    if (postgres->heir != NULL)
         return; /* which ends the connection, and that of the source before us */
-    tdg__pg_relay_stop(p);
-    tdg__pg_close(p->pg);
+    tdg__pg_relay_stop(postgres);
+    tdg__pg_close(postgres->pg);
 }
 
 static void free_source(tdg__source_t *source) {
-    tdg__pg_source_t *p = (tdg__pg_source_t *)source;
+    tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
 
-    tdg__pg_seen_done(&p->seen);
-    tdg__pg_seen_done(&p->seen_now);
-    tdg__pg_seen_done(&p->ops);
-    tdg__text_done(&p->uri);
-    tdg__pg_plan_done(&p->plan);
+    tdg__pg_seen_done(&postgres->seen);
+    tdg__pg_seen_done(&postgres->seen_now);
+    tdg__pg_seen_done(&postgres->ops);
+    tdg__text_done(&postgres->uri);
+    tdg__pg_plan_done(&postgres->plan);
 }
 
 const tdg__source_kind_t tdg__source_postgres = {
