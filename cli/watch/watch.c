@@ -186,7 +186,7 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
         if (watch->opts.no_retry)
             leave(watch, CLI_UNREACHABLE); /* the client reopens a single stream anyway */
     } else if (item->kind == WATCH_CLOSED)
-        leave(watch, item->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
+        leave(watch, item->facts->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
     else if (item->kind == WATCH_LOST && ++watch->lost == watch->uri_count)
         leave(watch, CLI_NOT_FOUND);
 }
@@ -225,7 +225,7 @@ static void take_item(watch_t *watch, watch_item_t *item) {
     }
     bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
     if (list) /* the thread finds out whether it is different */
-        watch_follow_list(watch, item->list);
+        watch_follow_list(watch, item->facts->list);
     if (list || watch->leaving || !watch_is_news(watch, item)) {
         watch_item_free(item);
         return;

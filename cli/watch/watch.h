@@ -38,27 +38,19 @@ typedef enum watch_kind {
     WATCH_MESSAGE,
 } watch_kind_t;
 
-/* An event of the client, or something like it that we found ourselves. Fields as in
- * tdg_event_t. */
+/* An event of the client, or something like it that we found ourselves. */
 typedef struct watch_item {
     watch_kind_t kind;
-    tdg_list_kind_t list;
-    const char *uri;
-    int64_t version, at_ms;
     uint64_t merged;
-    bool maybe, polled, older;
-    const json_t *metadata, *contents;
-    int code;
-    const char *message;
-
-    tdg_event_t *event; /* the rest is what they are borrowed from; NULL: not from it */
-    char *own_uri;
-    json_t *own_contents;
+    const tdg_event_t *facts; /* all but the kind */
+    tdg_event_t *event;       /* where they come from; NULL: they are our own */
+    tdg_event_t own;
 } watch_item_t;
 
 /* New items; NULL: memory is out. The event and `contents` (may be NULL) are stolen. */
 watch_item_t *watch_item_from(tdg_event_t *event);
-watch_item_t *watch_item_found(watch_kind_t kind, const char *uri, json_t *contents);
+watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
+                               json_t *contents);
 
 /* The newer one stands for both, by the rules of the client's events; but `merged` is
  * left as it is. The older one is good for nothing but to be freed. */

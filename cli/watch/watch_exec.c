@@ -33,8 +33,8 @@ extern char **environ;
 
 /* About the memory that an item takes while it waits. */
 static size_t cost_of(const watch_item_t *item) {
-    return ITEM_COST + strlen(item->uri) + tdg__json_weigh(item->metadata) +
-           tdg__json_weigh(item->contents);
+    return ITEM_COST + strlen(item->facts->uri) + tdg__json_weigh(item->facts->metadata) +
+           tdg__json_weigh(item->facts->contents);
 }
 
 static size_t merge(void *older, void *newer) {
@@ -60,8 +60,8 @@ void watch_exec_done(watch_t *watch) {
 }
 
 void watch_exec_add(watch_t *watch, watch_item_t *item) {
-    if (exec_queue_add(&watch->exec.queue, item->uri, item, cost_of(item), item->merged) <
-        0)
+    if (exec_queue_add(&watch->exec.queue, item->facts->uri, item, cost_of(item),
+                       item->merged) < 0)
         watch_say(watch, "out of memory: a command is not run");
 }
 
@@ -96,15 +96,16 @@ static void set_number(environment_t *environment, const char *name, int64_t val
 static void set_facts(watch_t *watch, environment_t *environment,
                       const watch_command_t *command) {
     const watch_item_t *item = command->item;
-    char *metadata =
-        item->metadata != NULL ? json_dumps(item->metadata, JSON_COMPACT) : NULL;
+    char *metadata = item->facts->metadata != NULL
+                         ? json_dumps(item->facts->metadata, JSON_COMPACT)
+                         : NULL;
 
-    set_variable(environment, "TIDINGS_URI", item->uri);
+    set_variable(environment, "TIDINGS_URI", item->facts->uri);
     set_variable(environment, "TIDINGS_KIND", watch_kind_name(item->kind));
-    set_number(environment, "TIDINGS_VERSION", item->version);
+    set_number(environment, "TIDINGS_VERSION", item->facts->version);
     set_number(environment, "TIDINGS_MERGED", (int64_t)item->merged);
-    set_number(environment, "TIDINGS_MAYBE", item->maybe);
-    set_number(environment, "TIDINGS_TIME_MS", item->at_ms);
+    set_number(environment, "TIDINGS_MAYBE", item->facts->maybe);
+    set_number(environment, "TIDINGS_TIME_MS", item->facts->at_ms);
     set_number(environment, "TIDINGS_SIZE", (int64_t)command->content.len);
     set_variable(environment, "TIDINGS_MIME_TYPE", command->content.mime_type);
     set_variable(environment, "TIDINGS_SERVER", watch->opts.target.name);
@@ -278,7 +279,7 @@ void watch_exec_start(watch_t *watch) {
         command->id = run.id;
         command->item = run.payload;
         command->item->merged = run.merged;
-        body_init(&command->content, command->item->contents);
+        body_init(&command->content, command->item->facts->contents);
         int rv = start_command(watch, command);
         if (rv != 0) {
             watch_say(watch, "cannot start the command: %s", strerror(rv));

@@ -35,17 +35,6 @@ const char *watch_list_name(tdg_list_kind_t list) {
     return names[list];
 }
 
-/* What merging may change. */
-static void borrow_facts(watch_item_t *item) {
-    const tdg_event_t *event = item->event;
-
-    item->version = event->version;
-    item->maybe = event->maybe;
-    item->polled = event->polled;
-    item->older = event->older;
-    item->metadata = event->metadata;
-}
-
 watch_item_t *watch_item_from(tdg_event_t *event) {
     watch_item_t *item = tdg__calloc(1, sizeof(*item));
 
@@ -54,26 +43,19 @@ watch_item_t *watch_item_from(tdg_event_t *event) {
         return NULL;
     }
     item->kind = kinds[event->kind];
-    item->list = event->list;
-    item->uri = event->uri;
-    item->at_ms = event->at_ms;
     item->merged = event->merged;
-    item->contents = event->contents;
-    item->code = event->code;
-    item->message = event->message;
-    item->event = event;
-    borrow_facts(item);
+    item->facts = item->event = event;
     return item;
 }
 
 void watch_item_merge(watch_item_t *older, watch_item_t *newer) {
-    if (older->event == NULL || newer->event == NULL)
-        return; /* found by following the list: that has no version to compare */
-    tdg__event_merge(older->event, newer->event);
-    borrow_facts(newer);
+    /* what is found by following the list has no version to compare */
+    if (older->event != NULL && newer->event != NULL)
+        tdg__event_merge(older->event, newer->event);
 }
 
-watch_item_t *watch_item_found(watch_kind_t kind, const char *uri, json_t *contents) {
+watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
+                               json_t *contents) {
     watch_item_t *item = tdg__calloc(1, sizeof(*item));
     char *own = tdg__strdup(uri);
 
@@ -84,9 +66,9 @@ watch_item_t *watch_item_found(watch_kind_t kind, const char *uri, json_t *conte
         return NULL;
     }
     item->kind = kind;
-    item->at_ms = tdg__wall_ms();
-    item->uri = item->own_uri = own;
-    item->contents = item->own_contents = contents;
+    item->own = (tdg_event_t){
+        .list = list, .uri = own, .at_ms = tdg__wall_ms(), .contents = contents};
+    item->facts = &item->own;
     return item;
 }
 
@@ -94,8 +76,8 @@ void watch_item_free(watch_item_t *item) {
     if (item == NULL)
         return;
     tdg_event_free(item->event);
-    tdg__free(item->own_uri);
-    json_decref(item->own_contents);
+    tdg__free((char *)(uintptr_t)item->own.uri);
+    json_decref((json_t *)(uintptr_t)item->own.contents);
     tdg__free(item);
 }
 

@@ -99,31 +99,32 @@ static void put_diff(watch_t *watch, const watch_item_t *item) {
 }
 
 void watch_json_item(watch_t *watch, const watch_item_t *item) {
-    begin(watch, watch_kind_name(item->kind), item->at_ms);
-    if (item->uri != NULL)
-        put_string(watch, "uri", item->uri);
+    begin(watch, watch_kind_name(item->kind), item->facts->at_ms);
+    if (item->facts->uri != NULL)
+        put_string(watch, "uri", item->facts->uri);
     if (item->kind == WATCH_LIST_CHANGED)
-        put_string(watch, "list", watch_list_name(item->list));
-    if (item->version > 0)
-        put_number(watch, "version", item->version);
+        put_string(watch, "list", watch_list_name(item->facts->list));
+    if (item->facts->version > 0)
+        put_number(watch, "version", item->facts->version);
     if (item->merged > 0)
         put_number(watch, "merged", (int64_t)item->merged);
-    if (item->maybe)
+    if (item->facts->maybe)
         put_true(watch, "maybe");
-    if (item->polled)
+    if (item->facts->polled)
         put_true(watch, "polled");
-    if (item->older)
+    if (item->facts->older)
         put_true(watch, "older");
-    if (item->metadata != NULL)
-        put_json(watch, "metadata", item->metadata);
-    if (watch->opts.read && item->contents != NULL)
-        put_json(watch, "contents", item->contents);
+    if (item->facts->metadata != NULL)
+        put_json(watch, "metadata", item->facts->metadata);
+    if (watch->opts.read && item->facts->contents != NULL)
+        put_json(watch, "contents", item->facts->contents);
     if (watch->opts.diff)
         put_diff(watch, item);
-    if (item->code != 0) {
-        put_string(watch, "code", tdg_error_name(item->code));
+    if (item->facts->code != 0) {
+        put_string(watch, "code", tdg_error_name(item->facts->code));
         put_string(watch, "message",
-                   item->message != NULL ? item->message : tdg_strerror(item->code));
+                   item->facts->message != NULL ? item->facts->message
+                                                : tdg_strerror(item->facts->code));
     }
     end(watch);
 }
@@ -152,7 +153,7 @@ void watch_json_dropped(watch_t *watch, uint64_t count) {
 
 void watch_json_command(watch_t *watch, const watch_command_t *command, int status) {
     begin(watch, "command", tdg__wall_ms());
-    put_string(watch, "uri", command->item->uri);
+    put_string(watch, "uri", command->item->facts->uri);
     if (WIFEXITED(status))
         put_number(watch, "status", WEXITSTATUS(status));
     else

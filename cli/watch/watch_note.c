@@ -44,11 +44,9 @@ void watch_note_send(watch_t *watch, const watch_note_t *given, bool whole) {
 
 void watch_note_send_item(watch_t *watch, watch_kind_t kind, tdg_list_kind_t list,
                           const char *uri, json_t *contents) {
-    watch_note_t note = {.kind = WATCH_NOTE_ITEM,
-                         .item = watch_item_found(kind, uri, contents)};
+    const watch_note_t note = {.kind = WATCH_NOTE_ITEM,
+                               .item = watch_item_found(kind, list, uri, contents)};
 
-    if (note.item != NULL)
-        note.item->list = list;
     watch_note_send(watch, &note, note.item != NULL);
 }
 

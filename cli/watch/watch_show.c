@@ -115,7 +115,8 @@ static void put_fact(facts_t *facts, const char *color, const char *text) {
 }
 
 static void put_kind(facts_t *facts, const watch_item_t *item) {
-    const char *type = json_string_value(json_object_get(item->metadata, "change_type"));
+    const char *type =
+        json_string_value(json_object_get(item->facts->metadata, "change_type"));
 
     switch (item->kind) {
     case WATCH_DELETED:
@@ -128,7 +129,7 @@ static void put_kind(facts_t *facts, const watch_item_t *item) {
         put_fact(facts, RED, "gone from the list");
         break;
     default:
-        if (item->maybe)
+        if (item->facts->maybe)
             put_fact(facts, YELLOW, "may have changed");
         else
             put_fact(facts, GREEN, type != NULL ? type : "updated");
@@ -137,10 +138,10 @@ static void put_kind(facts_t *facts, const watch_item_t *item) {
 }
 
 static void put_size(facts_t *facts, const watch_item_t *item, const body_t *content) {
-    const json_t *size = json_object_get(item->metadata, "size");
+    const json_t *size = json_object_get(item->facts->metadata, "size");
     char text[48];
 
-    if (item->contents != NULL)
+    if (item->facts->contents != NULL)
         put_fact(facts, NULL, size_text((int64_t)content->len, text, sizeof(text)));
     else if (json_is_integer(size) && json_integer_value(size) >= 0)
         put_fact(facts, NULL, size_text(json_integer_value(size), text, sizeof(text)));
@@ -163,32 +164,34 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
         snprintf(text, sizeof(text), "%" PRIu64 " more merged", item->merged);
         put_fact(&facts, DIM, text);
     }
-    if (item->polled)
+    if (item->facts->polled)
         put_fact(&facts, DIM, "found by looking");
-    if (item->older)
+    if (item->facts->older)
         put_fact(&facts, YELLOW, "older than the one before");
     if (diff > WATCH_DIFF_TEXT)
         put_fact(&facts, YELLOW, differences[diff]);
-    if (item->code != 0)
+    if (item->facts->code != 0)
         put_fact(&facts, RED,
-                 item->message != NULL ? item->message : tdg_strerror(item->code));
+                 item->facts->message != NULL ? item->facts->message
+                                              : tdg_strerror(item->facts->code));
 }
 
 static void put_line(watch_t *watch, const watch_item_t *item, const body_t *content,
                      watch_diff_t diff) {
     char when[16], version[32];
 
-    clock_text(item->at_ms, when, sizeof(when));
+    clock_text(item->facts->at_ms, when, sizeof(when));
     put(watch, DIM, when);
     put(watch, NULL, "  ");
     if (item->kind == WATCH_LIST_CHANGED) {
-        put(watch, BOLD, watch_list_name(item->list));
-        put(watch, item->maybe ? YELLOW : GREEN,
-            item->maybe ? "  the list may have changed" : "  the list has changed");
+        put(watch, BOLD, watch_list_name(item->facts->list));
+        put(watch, item->facts->maybe ? YELLOW : GREEN,
+            item->facts->maybe ? "  the list may have changed"
+                               : "  the list has changed");
     } else {
-        put_word(watch, BOLD, item->uri);
-        if (item->version > 0) {
-            snprintf(version, sizeof(version), "  v%" PRId64, item->version);
+        put_word(watch, BOLD, item->facts->uri);
+        if (item->facts->version > 0) {
+            snprintf(version, sizeof(version), "  v%" PRId64, item->facts->version);
             put(watch, CYAN, version);
         }
         put(watch, NULL, "  ");
@@ -210,7 +213,7 @@ static void put_text(watch_t *watch, const char *text, size_t len) {
 static void put_content(watch_t *watch, const watch_item_t *item, const body_t *content) {
     char size[48];
 
-    if (item->contents == NULL)
+    if (item->facts->contents == NULL)
         return;
     if (!content->is_text) {
         put(watch, DIM, "[");
@@ -269,7 +272,7 @@ static void show_change(watch_t *watch, const watch_item_t *item) {
     tdg__text_t text;
 
     tdg__text_init(&text, SIZE_MAX);
-    body_init(&content, item->contents);
+    body_init(&content, item->facts->contents);
     if (watch->opts.diff)
         diff = watch_compare(watch, item, &text);
     put_line(watch, item, &content, diff);
@@ -283,7 +286,8 @@ static void show_change(watch_t *watch, const watch_item_t *item) {
 }
 
 void watch_show_item(watch_t *watch, const watch_item_t *item) {
-    const char *why = item->message != NULL ? item->message : tdg_strerror(item->code);
+    const char *why = item->facts->message != NULL ? item->facts->message
+                                                   : tdg_strerror(item->facts->code);
     char span[32];
 
     switch (item->kind) {
@@ -296,7 +300,7 @@ void watch_show_item(watch_t *watch, const watch_item_t *item) {
                   span_text(cli_now_ms() - watch->down_since_ms, span, sizeof(span)));
         break;
     case WATCH_LOST:
-        watch_say(watch, "%s is no longer watched: %s", item->uri, why);
+        watch_say(watch, "%s is no longer watched: %s", item->facts->uri, why);
         break;
     case WATCH_CLOSED:
         watch_say(watch, "the connection is over: %s", why);
@@ -330,7 +334,7 @@ void watch_show_command(watch_t *watch, const watch_command_t *command, int stat
     else
         snprintf(how, sizeof(how), "was ended by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-    watch_say(watch, "the command for %s %s after %s%s", command->item->uri, how,
+    watch_say(watch, "the command for %s %s after %s%s", command->item->facts->uri, how,
               span_text(cli_now_ms() - command->since_ms, span, sizeof(span)),
               command->late ? ", which is all the time it has" : "");
 }
