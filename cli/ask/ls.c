@@ -52,11 +52,10 @@ typedef const char *(*cell_fn)(const json_t *item, const char *member);
 
 struct list {
     const char *json, *title;
-    const char *key; /* the member that names an item */
     struct column {
         const char *title, *member;
-        cell_fn cell; /* NULL: the text of the member */
-    } columns[MAX_CELLS];
+        cell_fn cell;     /* NULL: the text of the member */
+    } columns[MAX_CELLS]; /* the first one names an item */
 };
 
 /* A title is for people and wins over the name. */
@@ -125,27 +124,23 @@ static const char *prompt_arguments(const json_t *item, const char *member) {
 static const struct list lists[LISTS] = {
     [TDG_LIST_RESOURCES] = {"resources",
                             "Resources",
-                            "uri",
                             {{"URI", "uri", NULL},
                              {"NAME", "title", title_or_name},
                              {"TYPE", "mimeType", NULL},
                              {"DESCRIPTION", "description", NULL}}},
     [TDG_LIST_TEMPLATES] = {"resourceTemplates",
                             "Templates",
-                            "uriTemplate",
                             {{"TEMPLATE", "uriTemplate", NULL},
                              {"NAME", "title", title_or_name},
                              {"TYPE", "mimeType", NULL},
                              {"DESCRIPTION", "description", NULL}}},
     [TDG_LIST_TOOLS] = {"tools",
                         "Tools",
-                        "name",
                         {{"NAME", "name", NULL},
                          {"ARGUMENTS", "inputSchema", tool_arguments},
                          {"DESCRIPTION", "description", NULL}}},
     [TDG_LIST_PROMPTS] = {"prompts",
                           "Prompts",
-                          "name",
                           {{"NAME", "name", NULL},
                            {"ARGUMENTS", "arguments", prompt_arguments},
                            {"DESCRIPTION", "description", NULL}}},
@@ -255,7 +250,7 @@ static void print_names(const struct list *list, const json_t *items) {
     size_t i;
 
     json_array_foreach(items, i, item) {
-        const char *name = cli_string(item, list->key);
+        const char *name = cli_string(item, list->columns[0].member);
 
         if (name[0] != '\0' && cli_is_plain(name))
             puts(name);

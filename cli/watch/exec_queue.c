@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/exec_queue.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -90,6 +91,7 @@ static void *take_payload(exec_queue_t *queue, uint32_t id) {
     entry_t *entry = tdg__pool_get(&queue->uris, id);
     void *payload = entry->payload;
 
+    assert(payload != NULL && queue->waiting > 0 && queue->bytes >= entry->bytes);
     tdg__list_remove(&queue->ready, &queue->uris, offsetof(entry_t, link), id);
     queue->waiting--;
     queue->bytes -= entry->bytes;
@@ -151,6 +153,7 @@ bool exec_queue_next(exec_queue_t *queue, exec_run_t *ret) {
 void exec_queue_over(exec_queue_t *queue, uint32_t id) {
     entry_t *entry = tdg__pool_get(&queue->uris, id);
 
+    assert(entry->running > 0 && queue->running > 0);
     entry->running--;
     queue->running--;
     forget_if_idle(queue, id);

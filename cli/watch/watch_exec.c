@@ -7,6 +7,7 @@
  * has started. */
 #include "watch/watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -327,6 +328,7 @@ int watch_exec_timeout(watch_t *watch, int64_t now_ms) {
 }
 
 static void end_command(watch_t *watch, watch_command_t *command, int64_t now_ms) {
+    assert(command->pid > 0); /* else everything would be signalled */
     command->late = !watch->exec.hurry;
     kill(-command->pid, command->asked_to_end ? SIGKILL : SIGTERM);
     command->asked_to_end = true;
