@@ -2,7 +2,6 @@
  *
  * `tidings init`: writes a config file to start from. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,40 +23,23 @@ static const cli_option_t options[] = {
     CLI_END,
 };
 
-static int write_all(int fd, const char *data, size_t len) {
-    while (len > 0) {
-        ssize_t count = write(fd, data, len);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return -1;
-        data += count;
-        len -= (size_t)count;
-    }
-    return 0;
-}
-
 /* A file that we made and could not fill is taken away again. */
 static int write_file(const char *path, bool force, const tdg__text_t *text) {
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL);
-    int fd = open(path, flags, 0666), failed, why;
+    FILE *out = fopen(path, force ? "we" : "wxe");
+    int why;
 
-    if (fd < 0 && errno == EEXIST) {
+    if (out == NULL && errno == EEXIST) {
         cli_error("init: %s is there already; --force overwrites it", path);
         return CLI_FAILED;
     }
-    if (fd < 0) {
+    if (out == NULL) {
         cli_error("init: cannot write %s: %s", path, strerror(errno));
         return CLI_FAILED;
     }
-    failed = write_all(fd, text->data, text->len);
-    why = errno;
-    if (close(fd) < 0 && failed == 0) {
-        failed = -1;
+    why = fwrite(text->data, 1, text->len, out) == text->len ? 0 : errno;
+    if (fclose(out) != 0 && why == 0)
         why = errno;
-    }
-    if (failed < 0) {
+    if (why != 0) {
         cli_error("init: cannot write %s: %s", path, strerror(why));
         if (!force)
             unlink(path);

@@ -31,38 +31,56 @@ static bool is_set(const char *name) {
     return value != NULL && value[0] != '\0';
 }
 
+typedef struct variable {
+    char name[MAX_NAME + 1];
+    const char *fallback; /* behind ":-"; NULL: there is none */
+    size_t fallback_len;
+    size_t len; /* from the dollar to the brace */
+} variable_t;
+
+/* Reads the ${…} at `text`. Returns what is wrong with it, or NULL. */
+static const char *read_variable(const char *text, variable_t *ret) {
+    const char *name = text + 2;
+    size_t len = name_length(name), end = strcspn(name, "}");
+    bool has_default = strncmp(name + len, ":-", 2) == 0;
+
+    if (name[end] == '\0')
+        return "a ${ has no end; write ${NAME}, or $${ for a literal ${";
+    if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default))
+        return "a ${…} holds no name of a variable; write ${NAME} or ${NAME:-text}, or "
+               "$${ for a literal ${";
+    memcpy(ret->name, name, len);
+    ret->name[len] = '\0';
+    ret->fallback = has_default ? name + len + 2 : NULL;
+    ret->fallback_len = has_default ? end - len - 2 : 0;
+    ret->len = 2 + end + 1;
+    return NULL;
+}
+
 /* Appends what ${…} at `text` stands for; *ret_len is how long it is. */
 static int put_variable(const char *text, bool no_env, tdg__text_t *out, size_t *ret_len,
                         tdg__parse_error_t *error) {
-    const char *name = text + 2, *value;
-    size_t len = name_length(name), end = strcspn(name, "}");
-    bool has_default = strncmp(name + len, ":-", 2) == 0;
-    char copy[MAX_NAME + 1];
+    variable_t variable;
+    const char *wrong = read_variable(text, &variable), *value;
 
-    if (name[end] == '\0')
-        return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "a ${ has no end; write ${NAME}, or $${ for a literal ${");
-    if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default))
-        return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "a ${…} holds no name of a variable; write ${NAME} or "
-                               "${NAME:-text}, or $${ for a literal ${");
-    memcpy(copy, name, len);
-    copy[len] = '\0';
+    if (wrong != NULL)
+        return tdg__parse_fail(error, TDG_EINVAL, 0, "%s", wrong);
 
-    value = getenv(copy);
-    if (has_default && !is_set(copy))
-        tdg__text_add(out, name + len + 2, end - len - 2);
+    value = getenv(variable.name);
+    if (variable.fallback != NULL && !is_set(variable.name))
+        tdg__text_add(out, variable.fallback, variable.fallback_len);
     else if (value == NULL && no_env)
-        tdg__text_put(out, copy);
+        tdg__text_put(out, variable.name);
     else if (value == NULL)
         return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "the environment variable %s is not set", copy);
+                               "the environment variable %s is not set", variable.name);
     else if (!tdg__utf8_is_valid(value, strlen(value)))
         return tdg__parse_fail(error, TDG_EINVAL, 0,
-                               "the environment variable %s is not valid UTF-8", copy);
+                               "the environment variable %s is not valid UTF-8",
+                               variable.name);
     else
         tdg__text_put(out, value);
-    *ret_len = 2 + end + 1;
+    *ret_len = variable.len;
     return 0;
 }
 
@@ -111,23 +129,15 @@ void tdg__expand_names(const char *text, void (*visit)(void *arg, const char *na
     const char *next = text;
 
     for (const char *at; (at = strstr(next, "${")) != NULL;) {
-        const char *name = at + 2;
-        size_t len = name_length(name);
-        char copy[MAX_NAME + 1];
+        variable_t variable;
 
-        next = name;
+        next = at + 2;
         if (at > text && at[-1] == '$')
             continue; /* a literal one */
-        next += strcspn(name, "}");
-        bool has_default = strncmp(name + len, ":-", 2) == 0;
-
-        if (len == 0 || len > MAX_NAME || (name[len] != '}' && !has_default) ||
-            *next == '\0')
-            continue;
-        memcpy(copy, name, len);
-        copy[len] = '\0';
-        if (!has_default || is_set(copy))
-            visit(arg, copy);
+        next += strcspn(next, "}");
+        if (read_variable(at, &variable) == NULL &&
+            (variable.fallback == NULL || is_set(variable.name)))
+            visit(arg, variable.name);
     }
 }
 

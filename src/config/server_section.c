@@ -211,6 +211,7 @@ static const struct {
 } amounts[] = {
 #define SAME(field, opt)                                                                 \
     { AT(field), offsetof(tdg_server_opts_t, opt) }
+    SAME(workers, workers),
     SAME(linger, linger_ms),
     SAME(page_size, page_size),
     SAME(keepalive, keepalive_ms),
@@ -223,6 +224,7 @@ static const struct {
     SAME(stop_timeout, stop_timeout_ms),
     SAME(max_connections, max_connections),
     SAME(max_sessions, max_sessions),
+    SAME(max_sessions_per_address, max_sessions_per_address),
     SAME(max_calls, max_calls),
     SAME(max_streams, max_streams),
     SAME(max_header_size, max_header_bytes),
@@ -254,15 +256,12 @@ static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opt
     opts->name = server->name;
     opts->title = server->title;
     opts->instructions = server->instructions;
-    opts->workers = server->workers > 0 ? (unsigned)server->workers : 0;
-    if (server->max_sessions_per_address > 0)
-        opts->max_sessions_per_address = (uint32_t)server->max_sessions_per_address;
     for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
         int64_t amount;
         uint32_t narrow;
 
         memcpy(&amount, (const char *)server + amounts[i].from, sizeof(amount));
-        narrow = (uint32_t)amount; /* the table keeps it below 2^32 */
+        narrow = amount > 0 ? (uint32_t)amount : 0; /* the table keeps it below 2^32 */
         memcpy((char *)opts + amounts[i].to, &narrow, sizeof(narrow));
     }
     for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)

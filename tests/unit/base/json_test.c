@@ -314,10 +314,32 @@ static void fails_cleanly_whichever_allocation_fails(void **state) {
     json_decref(expected);
 }
 
+static void places_are_written_down(void **state) {
+    static const char text[] = " {\"a\": [1, true,\n\"b\"], \"\u00e9\":{}}";
+    static const char *const begin[] = {"{",    "\"a\"", "[",          "1",
+                                        "true", "\"b\"", "\"\u00e9\"", "{"};
+    static const tdg__json_limits_t narrow = {100, 3, 8};
+    size_t places[8];
+    json_t *json;
+
+    (void)state;
+    assert_int_equal(
+        tdg__json_parse_placed(text, strlen(text), &narrow, places, &json, NULL), 0);
+    for (size_t i = 0; i < 8; i++)
+        assert_memory_equal(text + places[i], begin[i], strlen(begin[i]));
+    json_decref(json);
+
+    /* No more than there may be values. */
+    assert_int_equal(
+        tdg__json_parse_placed("[1,2,3,4,5,6,7,8]", 17, &narrow, places, &json, NULL),
+        TDG_ETOOLARGE);
+}
+
 int main(void) {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, memory_setup, memory_teardown)
     const struct CMUnitTest tests[] = {
         CASE(reads_what_jansson_reads),
+        CASE(places_are_written_down),
         CASE(refuses_what_is_not_json),
         CASE(refuses_a_nul_byte_wherever_it_stands),
         CASE(reads_no_further_than_it_is_told),

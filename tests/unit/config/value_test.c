@@ -179,6 +179,7 @@ static void what_has_to_be_set_is_known(void **state) {
         {"$${A} $$${A} $${${B}", "B "},
         {"${} ${1} ${A-} ${A b} ${", ""},
         {"${A:-${B}} ${C}", "C "},
+        {"${A-${B}} ${C}", "C "},
         {"${TDG_IS_SET:-b} ${TDG_IS_EMPTY:-b} ${TDG_IS_SET:-", "TDG_IS_SET "},
     };
 
