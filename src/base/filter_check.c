@@ -42,8 +42,9 @@ static bool is_continuation(char byte) {
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-/* Keeps the end of a path that is too long: the offending part is there. What is dropped
- * is only ever some `all[0].any[1].not`, so no character of a name is cut in two. */
+/* Keeps the end of a path that is too long: the offending part is there. The part that is
+ * dropped is only ever some `all[0].any[1].not`, so no character of a name is cut in two.
+ */
 static void path_append(struct path *path, const char *text, size_t len) {
     if (len > MAX_PATH_BYTES - path->len) {
         size_t drop = len - (MAX_PATH_BYTES - path->len);

@@ -214,7 +214,7 @@ static const char *skip_character(const char *at, const char *end) {
     return at;
 }
 
-/* What stands between two stars of a pattern, or between one and an end of it. */
+/* The text between two stars of a pattern, or between one and an end of it. */
 struct piece {
     const char *begin;
     const char *end;

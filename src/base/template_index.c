@@ -235,7 +235,7 @@ size_t tdg__template_index_count(const tdg__template_index_t *index) {
     return index->by_pair.count;
 }
 
-/* What an entry is found by. */
+/* The key of an entry. */
 struct pair {
     const tdg__template_t *template_;
     uint32_t value;

@@ -133,7 +133,8 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value) {
     if (text->error < 0)
         return;
 
-    /* What jansson fails at beside the limit is memory: values have no cycles here. */
+    /* Beside the limit, jansson fails for lack of memory only: values have no cycles
+     * here. */
     if ((value == NULL || json_dump_callback(value, add_dumped, text, DUMP_FLAGS) < 0) &&
         text->error == 0)
         text->error = TDG_ENOMEM;

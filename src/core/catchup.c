@@ -302,7 +302,8 @@ static int compare(struct search *search, const struct comeback *from) {
     return search->rv;
 }
 
-/* What a template misses until its watcher is armed after all cannot be named either. */
+/* The changes that a template misses until its watcher is armed after all cannot be named
+ * either. */
 static bool is_resumed(const struct search *search) {
     const tdg__engine_t *engine = search->engine;
     const struct sub *sub = sub_at(engine, search->sub);
@@ -345,7 +346,7 @@ int tdg__catch_up_again(tdg__engine_t *engine, uint32_t id, const struct comebac
     notified = search.oldest != 0 || (sub->flags & SUB_ASSUMED) != 0;
     sub->flags |= assumed_before | (from->flags & SUB_FOREIGN);
 
-    /* What memory was left for is in flight and may be lost like the rest. */
+    /* The part that memory was left for is in flight and may be lost like the rest. */
     if (sub->kind == SUB_TEMPLATE)
         sub->resume = (int64_t)base_of((uint64_t)sub->resume, search.oldest);
     if (notified)
@@ -365,7 +366,7 @@ int tdg__assume_changed(tdg__engine_t *engine, uint32_t id, uint64_t first) {
     return search.rv;
 }
 
-/* ---- Going back --------------------------------------------------------- */
+/* ---- Rewinding ---------------------------------------------------------- */
 
 /* Where a stream goes back to. */
 struct back {

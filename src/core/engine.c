@@ -110,7 +110,7 @@ fail_engine:
 
 /* ---- End ---------------------------------------------------------------- */
 
-/* What records own besides themselves; they are not taken apart one by one. */
+/* Frees what records own besides themselves; the records go with their pools. */
 static void free_owned(tdg__engine_t *engine) {
     for (uint32_t id = 1; id < tdg__pool_end(&engine->subs); id++) {
         struct sub *sub = sub_at(engine, id);

@@ -184,7 +184,7 @@ struct group {
 #define BY_SOURCE offsetof(struct group, by_source)
 #define BY_AGE offsetof(struct group, by_age)
 
-/* ---- What is subscribed to ---------------------------------------------- */
+/* ---- Subjects ----------------------------------------------------------- */
 
 /* What resources and templates have in common; they begin with it. */
 struct subject {

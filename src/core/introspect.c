@@ -173,7 +173,7 @@ static void mark_template(void *arg, uint32_t id) {
     template_at(engine, id)->marked = engine->looks;
 }
 
-/* Whose subscriptions are meant. */
+/* The selected subscriptions. */
 struct meant {
     bool all;
     const struct subject *subject; /* NULL: nobody's but those of the marked templates */

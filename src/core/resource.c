@@ -53,7 +53,7 @@ struct subject *tdg__subject_find(const tdg__engine_t *engine,
     return find(engine, target, hash_target(engine, target));
 }
 
-/* ---- Coming ------------------------------------------------------------- */
+/* ---- Creating ----------------------------------------------------------- */
 
 /* A copy of the name, in the record where it is short; NULL when memory is out. */
 static char *copy_name(tdg__engine_t *engine, struct resource *resource,
@@ -160,7 +160,7 @@ int tdg__subject_get(tdg__engine_t *engine, const tdg__target_t *target,
                : create_resource(engine, target, hash, ret);
 }
 
-/* ---- Going -------------------------------------------------------------- */
+/* ---- Removing ----------------------------------------------------------- */
 
 void tdg__resource_free_name(struct resource *resource) {
     if (resource->subject.name != resource->short_name)

@@ -20,7 +20,7 @@ static struct config *config_at(const tdg__engine_t *engine, uint32_t id) {
     return tdg__pool_get(&engine->configs, id);
 }
 
-/* ---- What can hold ------------------------------------------------------ */
+/* ---- Valid settings ----------------------------------------------------- */
 
 bool tdg__settings_valid(const tdg__settings_t *settings) {
     const tdg__timing_t *timing = &settings->timing;
@@ -87,7 +87,7 @@ static void note_floor(tdg__engine_t *engine, const tdg__settings_t *settings) {
         engine->has_floor = true;
 }
 
-/* ---- What holds in the end ---------------------------------------------- */
+/* ---- The effective settings --------------------------------------------- */
 
 /* The wished, else the configured, else the default timing. */
 static const tdg__timing_t *choose_timing(const tdg__engine_t *engine,

@@ -361,8 +361,8 @@ static bool says_more(const tdg__change_t *change, const tdg__change_t *than) {
     return than->assumed && (!change->assumed || change->deleted);
 }
 
-/* What the ring of siblings around a sub has in flight: the newest change and the largest
- * number of changes. */
+/* From what the ring of siblings around a sub has in flight: the newest change and the
+ * largest number of changes. */
 static void look_around(const tdg__engine_t *engine, uint32_t id, tdg__note_t *note) {
     uint32_t at = id;
     uint32_t most = 1;

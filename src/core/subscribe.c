@@ -104,7 +104,7 @@ tdg__sub_state_t tdg__sub_state(const tdg__engine_t *engine, const struct sub *s
     return sub->state;
 }
 
-/* ---- Coming ------------------------------------------------------------- */
+/* ---- Creating ----------------------------------------------------------- */
 
 /* The list that a sub is its owner's in: a stream's, or a template sub's. */
 static tdg__list_t *own_list(const tdg__engine_t *engine, const struct sub *sub) {
@@ -195,7 +195,7 @@ uint32_t tdg__derived_create(tdg__engine_t *engine, uint32_t parent_id, uint32_t
     return create_sub(engine, SUB_DERIVED, stream, group, parent_id, &place);
 }
 
-/* ---- Going -------------------------------------------------------------- */
+/* ---- Removing ----------------------------------------------------------- */
 
 void tdg__sub_release_hold(tdg__engine_t *engine, struct sub *sub) {
     if ((sub->flags & SUB_HOLDS) == 0)
@@ -272,7 +272,7 @@ int tdg__engine_unsubscribe(tdg__engine_t *engine, tdg__stream_t handle,
 
 /* ---- Subscribing -------------------------------------------------------- */
 
-/* What one more subscription adds to the bytes: a name counts once. */
+/* The bytes that one more subscription adds: a name counts once. */
 static size_t added_bytes(const struct subject *subject) {
     return subject->watch.users == 0 ? subject->len : 0;
 }
@@ -324,8 +324,8 @@ static void remember_cursor(struct sub *sub, const struct comeback *from) {
         sub->flags &= (uint8_t)~SUB_SINCE;
 }
 
-/* What it missed is known only when it is settled; until then its stream must not claim
- * more than its cursor did. */
+/* The changes that it missed are known only when it is settled; until then its stream
+ * must not claim more than its cursor did. */
 static void hold_cursor(tdg__engine_t *engine, struct sub *sub) {
     struct stream *stream = stream_at(engine, sub->stream);
     uint64_t first = (sub->flags & SUB_FOREIGN) != 0 ? 0 : (uint64_t)sub->resume + 1;
@@ -585,7 +585,7 @@ int tdg__engine_subscribe(tdg__engine_t *engine, tdg__stream_t handle,
     return rv;
 }
 
-/* What was kept for the acknowledgement may be taken now. */
+/* Makes ready what was kept for the acknowledgement. */
 static void release_kept(tdg__engine_t *engine, uint32_t id) {
     const struct sub *sub = sub_at(engine, id);
 

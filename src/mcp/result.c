@@ -9,7 +9,7 @@
 
 #define SERVER_INFO "io.modelcontextprotocol/serverInfo"
 
-/* ---- Who we are and what we can ----------------------------------------- */
+/* ---- Server info and capabilities --------------------------------------- */
 
 /* Adds a text to an object that was just made; NULL is left out. Returns the object, or
  * frees it and returns NULL. (jansson's "s*" also leaves out what there is no memory
@@ -33,7 +33,7 @@ json_t *tdg__result_server_info(const tdg__server_info_t *info) {
     return implementation(info, true);
 }
 
-/* What a version advertises: one row per capability. */
+/* The capabilities that a version advertises: one row each. */
 enum {
     LIST_CHANGED = 1 << 0, /* may have "listChanged" */
     SUBSCRIBE = 1 << 1,    /* may have "subscribe" */
@@ -140,7 +140,7 @@ json_t *tdg__result_discover(const tdg__server_info_t *info) {
         "instructions", info->instructions);
 }
 
-/* ---- What every result has ---------------------------------------------- */
+/* ---- Fields of every result --------------------------------------------- */
 
 static const bool cacheable[TDG__M_COUNT] = {
     [TDG__M_DISCOVER] = true,  [TDG__M_TOOLS] = true,     [TDG__M_PROMPTS] = true,

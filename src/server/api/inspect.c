@@ -37,7 +37,7 @@ static int set(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0 ? 0 : TDG_ENOMEM;
 }
 
-/* What the client has asked for, as it would ask again. */
+/* The options of the client, as it would send them again. */
 static json_t *describe_options(const tdg__sub_info_t *info) {
     static const char *const windows[] = {
         [TDG__TIMING_BATCH] = "batchMs",

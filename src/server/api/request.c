@@ -156,7 +156,7 @@ void tdg_request_release_connection(tdg_request_t *request) {
         post(request, &head, NULL);
 }
 
-/* ---- What surrounds a request ------------------------------------------- */
+/* ---- Properties of a request -------------------------------------------- */
 
 bool tdg_request_cancelled(const tdg_request_t *request) {
     return atomic_load_explicit(&request->cancelled, memory_order_acquire);

@@ -42,7 +42,7 @@ struct listening {
     int fd; /* of the first worker; -1: given away */
 };
 
-/* What the rooms see of the server comes first. */
+/* The part that the other rooms see comes first. */
 struct server {
     tdg_server_t shared;
     tdg__log_t log;
@@ -113,9 +113,9 @@ static void worker_closed(tdg__worker_t *worker) {
 
 /* ---- Creating ----------------------------------------------------------- */
 
-/* What the program's watcher answers must not be taken for a code of our own, such as
+/* The result of the program's watcher must not be taken for a code of the server, such as
  * that a client's wishes are wrong, or that the time is over. Only "not supported" and
- * "not found" are worth passing on. */
+ * "not found" are passed on. */
 static int answer_of_watcher(int code) {
     if (code == TDG_WATCH_PENDING)
         return TDG_EAGAIN;
@@ -266,7 +266,7 @@ void tdg_server_destroy(tdg_server_t *server) {
     tdg__free(own(server));
 }
 
-/* ---- Where it serves ---------------------------------------------------- */
+/* ---- Listening ---------------------------------------------------------- */
 
 /* With several workers each has a socket of its own on the same address, which any other
  * program of this user could join. So it is made sure first that nobody is there. */
@@ -632,7 +632,7 @@ int tdg_server_run(tdg_server_t *server) {
     return rv;
 }
 
-/* ---- What is served ----------------------------------------------------- */
+/* ---- The catalogue ------------------------------------------------------ */
 
 /* The lists that a kind belongs to. */
 static const char *const lists[TDG__KIND_COUNT] = {
@@ -842,7 +842,7 @@ int tdg_server_remove_prompt(tdg_server_t *server, const char *name) {
     return remove_other(server, TDG__PROMPT, name);
 }
 
-/* ---- Telling ------------------------------------------------------------ */
+/* ---- Notifying ---------------------------------------------------------- */
 
 static int notify(tdg_server_t *server, const char *uri, json_t *metadata, bool deleted) {
     int rv = TDG_EINVAL;

@@ -289,8 +289,8 @@ int tdg__catalogue_remove(tdg__catalogue_t *catalogue, tdg__kind_t kind,
     return rv;
 }
 
-/* Who sees that something was announced sees the removal that it was: counted first, and
- * looked at last. */
+/* A reader that sees the announcement sees the removal, too: counted first, and read
+ * last. */
 void tdg__catalogue_announce_removal(tdg__catalogue_t *catalogue) {
     atomic_fetch_add(&catalogue->announced_removals, 1);
     announce(catalogue);

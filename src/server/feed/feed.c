@@ -10,7 +10,7 @@
 #include "mcp/cursor.h"
 #include "server/feed/trace.h"
 
-/* What framing adds to head and tail: "data: ", the event id, line ends. */
+/* The bytes that framing adds to head and tail: "data: ", the event id, line ends. */
 enum {
     FRAME_MAX = 32 + TDG__EVENT_ID_MAX,
     FEEDS_AT_ONCE = 128, /* about a millisecond */
@@ -217,7 +217,8 @@ static int flush_feed(tdg__feed_t *feed, tdg__engine_t *engine, char *scratch,
             int large = write_large(feed, &note, head, room);
             rv = rv == 0 ? large : rv;
         } else {
-            /* What is taken must be written, even where the outlet is full already. */
+            /* A note that was taken must be written, even where the outlet is full
+             * already. */
             len = (size_t)(put_note(scratch + len, feed, &note, head) - scratch);
         }
         if (rv < 0) {

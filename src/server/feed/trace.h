@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Each step of the server, at debug level: clients that connect and disconnect,
- * subscriptions that are accepted and refused, changes, watchers. Which parts is
- * tdg_server_opts_t.debug. Where a part is off, a call costs one branch and formats
- * nothing. */
+ * subscriptions that are accepted and refused, changes, watchers. tdg_server_opts_t.debug
+ * selects the parts. Where a part is off, a call costs one branch and formats nothing. */
 #ifndef TDG_SERVER_TRACE_H
 #define TDG_SERVER_TRACE_H
 

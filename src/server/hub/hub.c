@@ -216,8 +216,8 @@ int tdg__hub_prepare(tdg__hub_t *hub, const tdg__target_t *target, json_t *metad
                               hub->opts.max_metadata_bytes, ret);
 }
 
-/* What may change whether something exists is published with both locks: of several at
- * the same time, the last one decides. Returns whether both were taken. */
+/* Changes that may affect whether something exists are published with both locks: of
+ * several at the same time, the last one decides. Returns whether both were taken. */
 static bool lock_to_publish(tdg__hub_t *hub, bool deletes) {
     bool both = deletes || atomic_load(&hub->unsettled) > 0;
 

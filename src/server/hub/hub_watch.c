@@ -290,7 +290,7 @@ static void drive(tdg__hub_t *hub, struct watch *watch, struct wakes *wakes) {
     free_if_unused(hub, watch);
 }
 
-/* ---- What workers and sources say --------------------------------------- */
+/* ---- Calls of workers and sources --------------------------------------- */
 
 /* A watch with a new want of the member in it. */
 static struct want *add_want(tdg__hub_t *hub, struct member *member,

@@ -29,8 +29,8 @@ enum {
     MAX_ROOM = 1 << 24,
     LISTS = 3, /* a change of each always fits in, beyond the bound */
 
-    /* Merging moves a change behind all that came since. Not for longer than this many
-     * numbers, or a busy publisher would keep it away from the worker. */
+    /* Merging moves a change behind all that came since. Not for more than this many
+     * numbers, or a busy publisher would keep it from the worker. */
     MERGED_NUMBERS = 256,
 };
 

@@ -47,7 +47,7 @@ static tdg_settings_t settings_from_engine(const tdg__settings_t *settings) {
 
 struct tdg__configured {
     pthread_mutex_t lock;
-    tdg__engine_t *engine; /* which nobody subscribes to */
+    tdg__engine_t *engine; /* without subscribers */
 };
 
 int tdg__configured_create(const tdg_settings_t *defaults, tdg__configured_t **ret) {

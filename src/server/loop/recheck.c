@@ -30,8 +30,8 @@ static bool is_taken_back(const tdg__recheck_t *recheck, const tdg__target_t *ta
     }
 }
 
-/* NULL: it has gone. What its stream has ready is written first, such as the deletion,
- * which may be the end of it. */
+/* NULL: it is closed. What its stream has ready is written first, such as the deletion,
+ * which may close it. */
 static tdg__feed_t *flushed_feed(const tdg__recheck_t *recheck, tdg__stream_t stream) {
     tdg__engine_t *engine = recheck->worker->engine;
     tdg__feed_t *feed = tdg__engine_stream_user(engine, stream);
@@ -84,7 +84,7 @@ static bool go_on(tdg__recheck_t *recheck) {
     return true;
 }
 
-/* It only brings another turn: in this one, what was announced may have been looked at
+/* It only causes another turn: in this one, what was announced may have been looked at
  * before. */
 static void run(tdg__task_t *task, bool here) {
     tdg__recheck_t *recheck = (tdg__recheck_t *)(void *)task;

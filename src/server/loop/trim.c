@@ -18,7 +18,7 @@ enum {
     CALM = 1 << 20,        /* it grows by less than that */
 };
 
-/* 0 where nobody can say. */
+/* 0 where that is not known. */
 static size_t resident_bytes(void) {
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     char text[128];
@@ -34,7 +34,7 @@ static size_t resident_bytes(void) {
     return second != NULL ? strtoul(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* What the last try came to decides when the next may be. */
+/* The result of the last try decides when the next may be. */
 static void judge_last(tdg__trim_t *trim, size_t bytes) {
     if (trim->then_bytes == 0)
         return;
@@ -72,7 +72,7 @@ static void run(void *arg) {
     tdg__memory_trim();
 }
 
-/* Signals are the business of others. */
+/* Signals go to other threads. */
 static int start_thread(uv_thread_t *ret) {
     sigset_t all, before;
 

@@ -107,7 +107,7 @@ static void set_alarm(struct worker *worker) {
                        0);
 }
 
-/* ---- What has come ------------------------------------------------------- */
+/* ---- The inbox ----------------------------------------------------------- */
 
 static int apply_change(struct worker *worker, const tdg__inbox_entry_t *entry) {
     int rv = entry->unfiltered
@@ -119,7 +119,7 @@ static int apply_change(struct worker *worker, const tdg__inbox_entry_t *entry) 
     return rv;
 }
 
-/* Returns what the engine said; with TDG_ENOMEM nothing has happened. */
+/* Returns the engine's result; with TDG_ENOMEM nothing has happened. */
 static int apply(struct worker *worker, const tdg__inbox_entry_t *entry) {
     if (entry->change != NULL)
         return apply_change(worker, entry);
@@ -174,8 +174,8 @@ static void drop_tasks(struct worker *worker) {
 }
 
 /* Entries that cannot be applied for want of memory are kept, with all that follow, until
- * the next try: none may be left out in silence. What a turn does is bounded in time, or
- * a busy publisher would stop all else. Returns false where the turn is over. */
+ * the next try: none may be dropped silently. The time of a turn is bounded, or a busy
+ * publisher would stop all else. Returns false where the turn is over. */
 static bool apply_taken(struct worker *worker, uint64_t until_ns) {
     while (worker->next_entry < worker->entry_count) {
         tdg__inbox_entry_t *entry = &worker->entries[worker->next_entry];
@@ -240,7 +240,7 @@ void tdg__worker_wake(tdg__worker_t *worker) {
     wake(own(worker));
 }
 
-/* ---- The engine's questions --------------------------------------------- */
+/* ---- Callbacks of the engine -------------------------------------------- */
 
 static int call_watch(void *user, const tdg__target_t *target) {
     struct worker *worker = user;

@@ -48,7 +48,7 @@ uint64_t tdg__request_client(const tdg_request_t *request) {
 }
 
 static void join(tdg__call_t *call, tdg__channel_t *channel) {
-    assert(channel->ops != NULL); /* else nobody would get the answer */
+    assert(channel->ops != NULL); /* else the answer would get lost */
     call->channel = channel;
     tdg__queue_prepend(&channel->calls, &call->link);
     channel->call_count++;
@@ -240,7 +240,7 @@ void *tdg__call_mark(const tdg__call_t *call) {
 
 /* ---- The answer as text ------------------------------------------------- */
 
-/* Nobody waits where there is no channel. The channel may go in here. */
+/* Without a channel no client waits. The channel may be freed in here. */
 static void hand_over(tdg__call_t *call, const tdg__rope_t *message, int code) {
     tdg__channel_t *channel = call->channel;
 
@@ -356,7 +356,7 @@ static bool is_small(const tdg__channel_t *channel, size_t len) {
 }
 
 /* Whether the client has to wait, though the answer alone is small: too many of them wait
- * for it already. What has run is answered. */
+ * for it already. A callback that has run is answered. */
 static bool is_crowded(const tdg__call_t *call, size_t len) {
     const tdg__channel_t *channel = call->channel;
 

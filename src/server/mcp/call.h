@@ -98,7 +98,7 @@ tdg__call_t *tdg__call_create(tdg__channel_t *channel, const tdg__mcp_request_t 
 const char *tdg__call_id(const tdg__call_t *call);
 tdg__method_t tdg__call_method(const tdg__call_t *call);
 tdg__version_t tdg__call_version(const tdg__call_t *call);
-tdg__channel_t *tdg__call_channel(const tdg__call_t *call); /* NULL: nobody waits */
+tdg__channel_t *tdg__call_channel(const tdg__call_t *call); /* NULL: no client waits */
 void tdg__call_set_mark(tdg__call_t *call, void *mark);
 void *tdg__call_mark(const tdg__call_t *call);
 

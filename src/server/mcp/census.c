@@ -28,7 +28,7 @@ struct resident {
     tdg__link_t in_origin; /* of origin->yielding */
 };
 
-/* What is known of an address that has sessions. */
+/* An address that has sessions. */
 struct origin {
     uint32_t hash;
     uint32_t sessions; /* that count */
@@ -81,7 +81,7 @@ void tdg__census_destroy(tdg__census_t *census) {
     tdg__free(census);
 }
 
-/* What follows up to the last part is called with the lock. */
+/* The functions up to the last part are called with the lock. */
 
 static struct resident *resident_of(const tdg__census_t *census, uint32_t id) {
     return tdg__pool_get(&census->residents, id);
@@ -127,7 +127,7 @@ static void drop_unused_origin(tdg__census_t *census, uint32_t id) {
     tdg__pool_free(&census->origins, id);
 }
 
-/* ---- Those that may give way -------------------------------------------- */
+/* ---- Eviction ----------------------------------------------------------- */
 
 #define IN_ALL offsetof(struct resident, in_all)
 #define IN_ORIGIN offsetof(struct resident, in_origin)

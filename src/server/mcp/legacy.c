@@ -15,7 +15,7 @@
 
 enum { MAX_CLIENT_INFO = 4096 };
 
-/* What the answer to a subscribe depends on. */
+/* The options that the answer to a subscribe depends on. */
 struct requested {
     bool wished; /* it brought wishes of its own: its answer is not {} */
     bool cursor; /* a cursor among them: the answer says whether it is resumed */
@@ -327,7 +327,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
            request->uri, NULL);
 }
 
-/* ---- What the engine says ----------------------------------------------- */
+/* ---- Callbacks of the engine -------------------------------------------- */
 
 static tdg__session_t *session_of(tdg__feed_t *feed) {
     return (tdg__session_t *)((char *)feed - offsetof(tdg__session_t, feed));

@@ -40,7 +40,7 @@ static tdg__budget_t *answers_of(const tdg__listen_stream_t *listen) {
     return listen->feed.worker->server->answers;
 }
 
-/* What only the acknowledgement needs. */
+/* Frees what only the acknowledgement needs. */
 static void forget_requested(tdg__listen_stream_t *listen) {
     if (listen->charged > 0)
         tdg__budget_give(answers_of(listen), listen->charged);
@@ -227,7 +227,7 @@ static const char *honoured_as(const tdg__listen_stream_t *listen,
     return json_string_value(json_object_get(listen->honoured, key_of(target, &room)));
 }
 
-/* What a listen asks for, with its wishes. */
+/* The subscriptions that a listen requests, with its wishes. */
 struct requested {
     tdg__sub_opts_t opts;
     int filter_status; /* what is wrong with the filter, for every URI; 0: nothing */
@@ -254,7 +254,8 @@ static int honour_list(tdg__listen_stream_t *listen, tdg__target_t list, bool fr
                : 0;
 }
 
-/* Leaves out a URI, and notes why. What the caller may not read is unknown to it. */
+/* Leaves out a URI, and notes why. A resource that the caller may not read is unknown to
+ * it. */
 static int leave_out_uri(tdg__listen_stream_t *listen, const char *uri, int code) {
     json_t *reason = json_string(tdg__fault_reason(tdg__subscribe_fault(code)));
 
@@ -398,7 +399,7 @@ static int honour_all(tdg__listen_stream_t *listen, const tdg__mcp_request_t *re
     return rv;
 }
 
-/* ---- What happens to it ------------------------------------------------- */
+/* ---- Its events --------------------------------------------------------- */
 
 static bool *list_flag(tdg__listen_stream_t *listen, const tdg__target_t *list) {
     return list->name[0] == 't'   ? &listen->tools
@@ -603,7 +604,7 @@ int tdg__listen_open(const tdg__listen_opts_t *opts, const tdg__mcp_request_t *r
     return 0;
 }
 
-/* ---- Those of one owner ------------------------------------------------- */
+/* ---- The listens of one owner ------------------------------------------- */
 
 static tdg__listen_stream_t *listen_at(tdg__queue_t *link) {
     return TDG__RECORD(tdg__listen_stream_t, link, link);

@@ -65,7 +65,7 @@ void tdg__listen_cancel(tdg__listen_stream_t *listen);
 /* Ends it from the server's side, with the result that completes it. */
 void tdg__listen_complete(tdg__listen_stream_t *listen);
 
-/* ---- Those of one owner ------------------------------------------------- */
+/* ---- The listens of one owner ------------------------------------------- */
 
 tdg__listen_stream_t *tdg__listen_find(const tdg__queue_t *listens, const char *id);
 size_t tdg__listen_count(const tdg__queue_t *listens);

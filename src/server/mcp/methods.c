@@ -107,9 +107,9 @@ static void on_prompts(tdg__call_t *call, const tdg__mcp_request_t *request) {
 
 /* ---- Reading ------------------------------------------------------------ */
 
-/* A URI that is listed is a valid one, so only others are looked at closely. What the
- * variables stand for is found out before the callback runs: it could be given neither
- * that memory is out nor that a value is none. */
+/* A URI that is listed is a valid one, so only others are looked at closely. The values
+ * of the variables are read before the callback runs: it could report neither that memory
+ * is out nor that a value is missing. */
 static int find_readable(tdg__call_t *call, const tdg__mcp_request_t *request) {
     const char *uri = request->uri;
     int rv;
@@ -301,7 +301,7 @@ static void on_complete(tdg__call_t *call, const tdg__mcp_request_t *request) {
 
 /* ---- The table ---------------------------------------------------------- */
 
-/* What must be advertised, where the era is strict about that. */
+/* The capability that must be advertised, where the era is strict about that. */
 enum needs { NOTHING, TOOLS, PROMPTS, COMPLETIONS };
 
 static const struct handler {

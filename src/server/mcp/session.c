@@ -107,7 +107,7 @@ tdg__session_t *tdg__session_find(tdg__sessions_t *sessions, const char *id) {
     return number != 0 ? tdg__pool_get(&sessions->pool, number) : NULL;
 }
 
-/* ---- Those that may give way -------------------------------------------- */
+/* ---- Eviction ----------------------------------------------------------- */
 
 /* Of those that gave way and that nobody was asked to end, for want of memory. */
 enum { ENDS_PER_TICK = 64 };
@@ -410,7 +410,7 @@ void tdg__sessions_expire(tdg__sessions_t *sessions, int64_t now_ms) {
     }
 }
 
-/* ---- Going back to a cursor --------------------------------------------- */
+/* ---- Rewinding ---------------------------------------------------------- */
 
 int tdg__session_rewind(tdg__session_t *session, tdg__cursor_t cursor) {
     bool complete;

@@ -45,7 +45,7 @@ static struct stdio *stdio_of(tdg__channel_t *channel) {
 
 /* ---- Writing ------------------------------------------------------------ */
 
-/* What was written may have to wait, or the client may have gone. */
+/* After a write, the client may have to be waited for, or may have disconnected. */
 static void look_after_writing(struct stdio *stdio) {
     const tdg__outlet_t *outlet = tdg__line_outlet(stdio->line);
 
