@@ -21,7 +21,6 @@ struct endpoint {
     tdg__live_t *live;
     char *path; /* behind the body */
     tdg__hook_key_t key;
-    const tdg__hook_answer_t *refusal;
 
     pthread_mutex_t lock;         /* for these two, which all workers write */
     uint64_t refused;             /* calls, by their heads, since the last report */
@@ -73,10 +72,9 @@ static void run_visit(tdg__handover_task_t *task) {
                                  .field = field,
                                  .arg = http,
                                  .peer = tdg__route_peer(visit->request)};
-        tdg__hook_answer_t said;
+        tdg__hook_answer_t reply = tdg__webhook_handle(source, &call);
 
-        source->kind->hook->handle(source, &call, &said);
-        answer(visit->request, said.status, said.fields, said.text);
+        answer(visit->request, reply.status, reply.fields, reply.text);
     }
     tdg__free(visit);
 }
@@ -113,7 +111,7 @@ static void run_report(tdg__handover_task_t *task) {
     tdg__source_t *source =
         stopping ? NULL : tdg__live_hook(endpoint->live, endpoint->path);
     if (source != NULL)
-        source->kind->hook->refused(source, count, peer);
+        tdg__webhook_refused(source, count, peer);
     endpoint_unref(endpoint);
 }
 
@@ -141,9 +139,9 @@ static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
         return true;
     *ret_why = (tdg__route_refusal_t){.status = 503, .fields = "Retry-After: 1\r\n"};
     if (fits == 0) {
-        *ret_why = (tdg__route_refusal_t){.status = endpoint->refusal->status,
+        *ret_why = (tdg__route_refusal_t){.status = tdg__webhook_refusal.status,
                                           .content_type = TEXT,
-                                          .fields = endpoint->refusal->fields,
+                                          .fields = tdg__webhook_refusal.fields,
                                           .body = endpoint->body};
         report_refused(endpoint, peer);
     }
@@ -154,20 +152,18 @@ static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
 
 static int create_endpoint(tdg__live_t *live, const tdg__source_t *source,
                            struct endpoint **ret) {
-    const struct tdg__hook_ops *hook = source->kind->hook;
-    const char *path = hook->path(source);
-    size_t body_size = strlen(hook->refusal->text) + 2;
+    const char *path = tdg__webhook_path(source);
+    size_t body_size = strlen(tdg__webhook_refusal.text) + 2;
     struct endpoint *endpoint =
         tdg__malloc(sizeof(*endpoint) + body_size + strlen(path) + 1);
 
     if (endpoint == NULL)
         return TDG_ENOMEM;
-    *endpoint = (struct endpoint){
-        .report.run = run_report, .live = live, .refusal = hook->refusal};
+    *endpoint = (struct endpoint){.report.run = run_report, .live = live};
     atomic_init(&endpoint->refs, 1);
-    sprintf(endpoint->body, "%s\n", hook->refusal->text);
+    sprintf(endpoint->body, "%s\n", tdg__webhook_refusal.text);
     endpoint->path = strcpy(endpoint->body + body_size, path);
-    if (hook->key(source, &endpoint->key) < 0 ||
+    if (tdg__webhook_key(source, &endpoint->key) < 0 ||
         pthread_mutex_init(&endpoint->lock, NULL) != 0) {
         tdg__free(endpoint);
         return TDG_ENOMEM;
@@ -182,9 +178,9 @@ static void release_endpoint(void *user) {
 
 int tdg__hooks_prepare(tdg__live_t *live, const tdg__source_t *source,
                        tdg__route_entry_t **ret) {
-    const struct tdg__hook_ops *hook = source->kind->hook;
+    const char *path = tdg__webhook_path(source);
 
-    if (hook == NULL) {
+    if (path == NULL) {
         *ret = NULL;
         return 0;
     }
@@ -194,9 +190,9 @@ int tdg__hooks_prepare(tdg__live_t *live, const tdg__source_t *source,
     if (rv < 0)
         return rv;
 
-    tdg__route_t route = {.path = hook->path(source),
+    tdg__route_t route = {.path = path,
                           .methods = 1u << TDG__HTTP_POST,
-                          .max_body_bytes = hook->max_body(source),
+                          .max_body_bytes = (size_t)source->entry.max_size,
                           .admit = admit,
                           .handler = on_request,
                           .release = release_endpoint,
@@ -217,10 +213,9 @@ int tdg__hooks_add(tdg_server_t *server, tdg__route_entry_t *prepared) {
 }
 
 void tdg__hooks_remove(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source) {
-    const struct tdg__hook_ops *hook = source->kind->hook;
-    const tdg__source_t *owner =
-        hook != NULL ? tdg__live_hook(live, hook->path(source)) : NULL;
+    const char *path = tdg__webhook_path(source);
+    const tdg__source_t *owner = path != NULL ? tdg__live_hook(live, path) : NULL;
 
-    if (hook != NULL && (owner == NULL || owner == source))
-        tdg__server_unroute(server, hook->path(source));
+    if (path != NULL && (owner == NULL || owner == source))
+        tdg__server_unroute(server, path);
 }

@@ -66,7 +66,7 @@ static const tdg__node_t *place_of(const tdg__node_t *node, const tdg__source_t 
  * and of a resource may meet; the resource has them then.) */
 static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
                        const tdg__roster_t *roster, tdg__problems_t *problems) {
-    const struct tdg__hook_ops *hook = source->kind->hook;
+    const char *path = tdg__webhook_path(source);
 
     if (source->entry.uri != NULL &&
         tdg__roster_named(roster, source->entry.uri) != NULL) {
@@ -74,7 +74,7 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
                           "an entry before has the same URI");
         return TDG_EINVAL;
     }
-    if (hook != NULL && tdg__roster_hook(roster, hook->path(source)) != NULL) {
+    if (path != NULL && tdg__roster_hook(roster, path) != NULL) {
         tdg__node_problem(problems, tdg__node_get(node, source->kind->name),
                           "an entry before has the same path");
         return TDG_EINVAL;
@@ -85,7 +85,7 @@ static int check_twice(const tdg__node_t *node, const tdg__source_t *source,
 static bool can_compare(const tdg__node_t *node, const tdg__source_t *source,
                         const tdg__problems_t *problems) {
     return !tdg__source_uri_is_unset(source, node, problems) &&
-           (source->kind->hook == NULL ||
+           (tdg__webhook_path(source) == NULL ||
             !tdg__source_main_is_unset(source, node, problems));
 }
 

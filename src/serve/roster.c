@@ -49,12 +49,8 @@ static uint32_t hash_of(const tdg__roster_t *roster, const char *text) {
     return (uint32_t)tdg__hash(&roster->key, text, strlen(text));
 }
 
-static const char *path_of(const tdg__source_t *source) {
-    return source->kind->hook->path(source);
-}
-
 int tdg__roster_add(tdg__roster_t *roster, tdg__source_t *source) {
-    const char *uri = source->entry.uri;
+    const char *uri = source->entry.uri, *path = tdg__webhook_path(source);
     uint32_t number = roster->count + 1;
 
     if (roster->count == roster->max || tdg__map_reserve(&roster->by_name) < 0 ||
@@ -67,8 +63,8 @@ int tdg__roster_add(tdg__roster_t *roster, tdg__source_t *source) {
     roster->count = number;
     if (uri != NULL && tdg__roster_named(roster, uri) == NULL)
         tdg__map_insert(&roster->by_name, hash_of(roster, uri), number);
-    if (source->kind->hook != NULL && tdg__roster_hook(roster, path_of(source)) == NULL)
-        tdg__map_insert(&roster->by_hook, hash_of(roster, path_of(source)), number);
+    if (path != NULL && tdg__roster_hook(roster, path) == NULL)
+        tdg__map_insert(&roster->by_hook, hash_of(roster, path), number);
     return 0;
 }
 
@@ -77,7 +73,9 @@ static bool has_name(const void *roster, uint32_t number, const void *uri) {
 }
 
 static bool has_path(const void *roster, uint32_t number, const void *path) {
-    return strcmp(path_of(((const tdg__roster_t *)roster)->sources[number]), path) == 0;
+    const tdg__source_t *source = ((const tdg__roster_t *)roster)->sources[number];
+
+    return strcmp(tdg__webhook_path(source), path) == 0;
 }
 
 static tdg__source_t *find(const tdg__roster_t *roster, const tdg__map_t *map,
@@ -97,6 +95,7 @@ tdg__source_t *tdg__roster_hook(const tdg__roster_t *roster, const char *path) {
 }
 
 void tdg__roster_remove(tdg__roster_t *roster, const tdg__source_t *source) {
+    const char *path = tdg__webhook_path(source);
     uint32_t number = 1;
 
     while (number <= roster->count && roster->sources[number] != source)
@@ -107,8 +106,8 @@ void tdg__roster_remove(tdg__roster_t *roster, const tdg__source_t *source) {
         tdg__template_index_remove(roster->templates, source->template_, number);
     if (source->entry.uri != NULL)
         tdg__map_remove(&roster->by_name, hash_of(roster, source->entry.uri), number);
-    if (source->kind->hook != NULL)
-        tdg__map_remove(&roster->by_hook, hash_of(roster, path_of(source)), number);
+    if (path != NULL)
+        tdg__map_remove(&roster->by_hook, hash_of(roster, path), number);
     roster->sources[number] = NULL;
 }
 

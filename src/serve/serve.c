@@ -16,6 +16,7 @@
 #include "serve/handover.h"
 #include "serve/hooks.h"
 #include "serve/store.h"
+#include "source/push/webhook.h"
 
 enum { CONFIG_POLL_MS = 1000 };
 
@@ -368,7 +369,7 @@ static int listen_on_given(tdg__serve_t *serve) {
 
 static bool needs_http(const tdg__serve_t *serve) {
     for (size_t i = 0; i < serve->count; i++)
-        if (serve->entries[i].source->kind->hook != NULL)
+        if (tdg__webhook_path(serve->entries[i].source) != NULL)
             return true;
     return serve->config->publish.key != NULL;
 }

@@ -194,9 +194,6 @@ struct tdg__source_kind {
     int (*complete)(tdg__source_t *source, const char *variable, const char *value,
                     json_t *values, size_t *ret_total);
 
-    /* A request to the endpoint of a webhook: see webhook.h. NULL for all others. */
-    const struct tdg__hook_ops *hook;
-
     void (*free)(tdg__source_t *source); /* what the options did not allocate; may be
                                             NULL */
 };

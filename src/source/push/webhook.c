@@ -214,7 +214,7 @@ int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization,
     return 1;
 }
 
-static int key_of(const tdg__source_t *source, tdg__hook_key_t *ret) {
+int tdg__webhook_key(const tdg__source_t *source, tdg__hook_key_t *ret) {
     static const tdg__hook_proof_t proofs[] = {[GITHUB] = TDG__HOOK_SIGNED,
                                                [BEARER] = TDG__HOOK_BEARER,
                                                [NONE] = TDG__HOOK_OPEN};
@@ -227,7 +227,7 @@ static int key_of(const tdg__source_t *source, tdg__hook_key_t *ret) {
 static int check_bearer(const struct webhook *hook, const tdg__hook_call_t *call) {
     tdg__hook_key_t key;
 
-    if (key_of(&hook->source, &key) < 0)
+    if (tdg__webhook_key(&hook->source, &key) < 0)
         return TDG_ENOMEM;
     return bearer_fits(&key, field_of(call, "authorization"));
 }
@@ -245,7 +245,8 @@ static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call
 }
 
 /* However many calls are refused, the log gets a line a minute. */
-static void note_refusals(struct webhook *hook, uint64_t count, const char *peer) {
+void tdg__webhook_refused(tdg__source_t *source, uint64_t count, const char *peer) {
+    struct webhook *hook = (struct webhook *)source;
     uint64_t now = uv_now(hook->source.host.loop);
 
     hook->refused += count;
@@ -375,7 +376,7 @@ static int put_signal(struct webhook *hook, const tdg__hook_call_t *call) {
 
 static const tdg__hook_answer_t accepted = {202, "accepted", NULL};
 static const tdg__hook_answer_t ignored = {202, "accepted, and ignored", NULL};
-static const tdg__hook_answer_t refused = {
+const tdg__hook_answer_t tdg__webhook_refusal = {
     401, "the signature is wrong or missing",
     "WWW-Authenticate: Bearer realm=\"webhook\"\r\n"};
 static const tdg__hook_answer_t too_large = {413, "the body is too large", NULL};
@@ -393,8 +394,8 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
     if (rv < 0)
         return &not_now;
     if (rv == 0) {
-        note_refusals(hook, 1, call->peer);
-        return &refused;
+        tdg__webhook_refused(&hook->source, 1, call->peer);
+        return &tdg__webhook_refusal;
     }
     if (!is_wanted(hook, field_of(call, "x-github-event")))
         return &ignored;
@@ -408,29 +409,10 @@ static const tdg__hook_answer_t *handle(struct webhook *hook,
     return &accepted;
 }
 
-static void note_refused(tdg__source_t *source, uint64_t count, const char *peer) {
-    note_refusals((struct webhook *)source, count, peer);
+tdg__hook_answer_t tdg__webhook_handle(tdg__source_t *source,
+                                       const tdg__hook_call_t *call) {
+    return *handle((struct webhook *)source, call);
 }
-
-static void handle_call(tdg__source_t *source, const tdg__hook_call_t *call,
-                        tdg__hook_answer_t *ret) {
-    *ret = *handle((struct webhook *)source, call);
-}
-
-static const char *path_of(const tdg__source_t *source) {
-    return ((const struct webhook *)source)->path;
-}
-
-static size_t max_body(const tdg__source_t *source) {
-    return (size_t)source->entry.max_size;
-}
-
-static const struct tdg__hook_ops hook_ops = {.path = path_of,
-                                              .max_body = max_body,
-                                              .key = key_of,
-                                              .refusal = &refused,
-                                              .refused = note_refused,
-                                              .handle = handle_call};
 
 const tdg__source_kind_t tdg__source_webhook = {
     .name = "webhook",
@@ -441,5 +423,9 @@ const tdg__source_kind_t tdg__source_webhook = {
     .size = sizeof(struct webhook),
     .check = check,
     .open = open_hook,
-    .hook = &hook_ops,
 };
+
+const char *tdg__webhook_path(const tdg__source_t *source) {
+    return source->kind == &tdg__source_webhook ? ((const struct webhook *)source)->path
+                                                : NULL;
+}

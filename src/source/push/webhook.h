@@ -42,22 +42,19 @@ typedef struct tdg__hook_key {
 int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization,
                        const char *signature);
 
-struct tdg__hook_ops {
-    const char *(*path)(const tdg__source_t *source); /* "/hooks/deploys" */
-    size_t (*max_body)(const tdg__source_t *source);
+/* The path of its endpoint, "/hooks/deploys"; NULL: the source is no webhook. */
+const char *tdg__webhook_path(const tdg__source_t *source);
 
-    /* Returns 0 or TDG_ENOMEM. */
-    int (*key)(const tdg__source_t *source, tdg__hook_key_t *ret);
+/* What the head of a request must have. Returns 0 or TDG_ENOMEM. */
+int tdg__webhook_key(const tdg__source_t *source, tdg__hook_key_t *ret);
 
-    /* The answer to a request without the key; its strings are static. */
-    const tdg__hook_answer_t *refusal;
+/* The answer to a request without the key. */
+extern const tdg__hook_answer_t tdg__webhook_refusal;
 
-    /* On the loop of the source, which is open, as the next one. `count` requests were
-     * refused by their heads; the last came from `peer`. */
-    void (*refused)(tdg__source_t *source, uint64_t count, const char *peer);
-
-    void (*handle)(tdg__source_t *source, const tdg__hook_call_t *call,
-                   tdg__hook_answer_t *ret);
-};
+/* On the loop of the source, which is open, as the next one. `count` requests were refused
+ * by their heads; the last came from `peer`. */
+void tdg__webhook_refused(tdg__source_t *source, uint64_t count, const char *peer);
+tdg__hook_answer_t tdg__webhook_handle(tdg__source_t *source,
+                                       const tdg__hook_call_t *call);
 
 #endif

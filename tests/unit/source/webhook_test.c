@@ -34,10 +34,8 @@ static tdg__hook_answer_t post(struct harness *harness, struct call call) {
                              .field = field,
                              .arg = call.fields,
                              .peer = "192.0.2.1"};
-    tdg__hook_answer_t answer = {0};
 
-    harness->source->kind->hook->handle(harness->source, &made, &answer);
-    return answer;
+    return tdg__webhook_handle(harness->source, &made);
 }
 
 /* The same with a right signature, and two fields of GitHub's. */
@@ -86,8 +84,8 @@ static void the_body_is_the_content(void **state) {
 
     (void)state;
     harness_open(&harness, ENTRY);
-    assert_string_equal(harness.source->kind->hook->path(harness.source), "/hooks/x");
-    assert_int_equal(harness.source->kind->hook->max_body(harness.source), 4 << 20);
+    assert_string_equal(tdg__webhook_path(harness.source), "/hooks/x");
+    assert_int_equal(harness.source->entry.max_size, 4 << 20);
     expect_nothing(&harness);
 
     tdg__hook_answer_t answer =
