@@ -14,9 +14,11 @@
 
 typedef struct tdg__handover_task tdg__handover_task_t;
 struct tdg__handover_task {
-    tdg__queue_t link;              /* first */
-    void (*run)(tdg__handover_task_t *task); /* owns the task; `refused` says not to do it */
-    bool refused;                   /* the handover is closed */
+    tdg__queue_t link; /* first */
+
+    /* Owns the task; with `refused` it is not done. */
+    void (*run)(tdg__handover_task_t *task);
+    bool refused; /* the handover is closed */
 };
 
 typedef struct tdg__handover {
