@@ -7,13 +7,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <curl/curl.h>
 #include <jansson.h>
+#include <uv.h>
 
 #include "ask/target.h"
 #include "base/alloc.h"
@@ -21,6 +22,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "config/value.h"
+#include "web/web.h"
 
 enum { MAX_CONTENT = 4 << 20, MAX_ANSWER = 1 << 20, CONNECT_MS = 10000 };
 
@@ -229,107 +231,102 @@ static const char *find_key(const struct publish *publish) {
 
 /* ---- The exchange ------------------------------------------------------- */
 
-static size_t take_answer(char *data, size_t size, size_t count, void *user) {
-    tdg__text_t *answer = user;
+struct exchange {
+    const struct publish *publish;
+    tdg__text_t answer;
+    int status, exit_code;
+};
 
-    tdg__text_add(answer, data, size * count);
-    return answer->error == 0 ? size * count : 0;
-}
-
-static struct curl_slist *make_headers(const char *key) {
-    static const char prefix[] = "Authorization: Bearer ";
-    struct curl_slist *headers =
-        curl_slist_append(NULL, "Content-Type: application/json");
-    char *line = malloc(sizeof(prefix) + strlen(key));
-
-    if (headers == NULL || line == NULL) {
-        free(line);
-        curl_slist_free_all(headers);
-        return NULL;
+static int report_failure(const struct publish *publish, const tdg__web_end_t *end) {
+    if (end->code == TDG_EAWAY && !end->sent) {
+        failed("cannot connect to %s: %s", publish->url, end->error);
+        return advise(CLI_UNREACHABLE, "Is the server running, and is this its address? "
+                                       "`tidings serve` prints its own.");
     }
-    strcpy(stpcpy(line, prefix), key);
-    struct curl_slist *all = curl_slist_append(headers, line);
-    free(line);
-    if (all == NULL)
-        curl_slist_free_all(headers);
-    return all;
-}
-
-static int report_failure(const struct publish *publish, CURLcode code,
-                          const char *text) {
-    const char *why = text[0] != '\0' ? text : curl_easy_strerror(code);
-
-    switch (code) {
-    case CURLE_OUT_OF_MEMORY:
-    case CURLE_WRITE_ERROR: /* the answer is too large */
-        return failed("%s: %s", publish->url, why);
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
+    switch (end->code) {
+    case TDG_EINVAL:
         cli_error("publish: '%s' is not the address of a server, such as "
                   "http://127.0.0.1:8808",
                   publish->url);
         return CLI_USAGE;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-        failed("cannot connect to %s: %s", publish->url, why);
-        return advise(CLI_UNREACHABLE, "Is the server running, and is this its address? "
-                                       "`tidings serve` prints its own.");
-    case CURLE_OPERATION_TIMEDOUT:
-        failed("no answer from %s in time: %s", publish->url, why);
+    case TDG_ETIMEDOUT:
+        failed("no answer from %s in time: %s", publish->url, end->error);
         return advise(CLI_TIMEOUT, "Something is there but does not answer in time. Is "
                                    "it a tidings server?");
+    case TDG_ENOMEM:
+    case TDG_ETOOLARGE:
+        return failed("%s: %s", publish->url, end->error);
     default:
-        failed("%s: %s", publish->url, why);
+        failed("%s: %s", publish->url, end->error);
         return CLI_UNREACHABLE;
     }
 }
 
-static CURLcode perform(CURL *curl, const struct publish *publish,
-                        struct curl_slist *headers, const char *body, tdg__text_t *answer,
-                        long *ret_status) {
-    curl_easy_setopt(curl, CURLOPT_URL, publish->url);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* leaves a name server that hangs */
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
-                     publish->timeout_ms < CONNECT_MS ? publish->timeout_ms
-                                                      : (long)CONNECT_MS);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, publish->timeout_ms);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "tidings/" TDG_VERSION);
+static void on_head(void *user, const tdg__web_head_t *head) {
+    struct exchange *exchange = user;
 
-    CURLcode code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, ret_status);
-    return code;
+    exchange->status = head->status;
 }
 
-static int exchange(const struct publish *publish, const char *key, const char *body,
-                    tdg__text_t *answer, long *ret_status) {
-    char text[CURL_ERROR_SIZE] = "";
-    struct curl_slist *headers = make_headers(key);
-    CURL *curl = curl_easy_init();
-    int exit_code = CLI_OK;
+static void on_data(void *user, const char *data, size_t len) {
+    struct exchange *exchange = user;
 
-    if (curl == NULL || headers == NULL) {
-        exit_code = failed("out of memory");
-    } else {
-        curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text);
-        CURLcode code = perform(curl, publish, headers, body, answer, ret_status);
-        if (code != CURLE_OK)
-            exit_code = report_failure(publish, code, text);
-    }
-    curl_easy_cleanup(curl);
-    curl_slist_free_all(headers);
-    return exit_code;
+    tdg__text_add(&exchange->answer, data, len);
+}
+
+static void on_done(void *user, const tdg__web_end_t *end) {
+    struct exchange *exchange = user;
+
+    if (end->code != 0)
+        exchange->exit_code = report_failure(exchange->publish, end);
+    else if (exchange->answer.error < 0)
+        exchange->exit_code = failed("out of memory");
+}
+
+static void on_closed(void *user) {
+    (void)user;
+}
+
+/* One exchange, from begin to end. Returns 0 when it is over, or why it could not begin. */
+static int run_exchange(uv_loop_t *loop, const char *bearer, const char *body,
+                        struct exchange *exchange) {
+    static const tdg__web_exchange_calls_t calls = {on_head, on_data, on_done};
+    const struct publish *publish = exchange->publish;
+    const tdg__web_field_t authorization = {"Authorization", bearer};
+    const tdg__web_opts_t opts = {
+        .secrets = &authorization,
+        .secret_count = 1,
+        .proxy_of_environment = true,
+        .insecure_token = true, /* as the address says */
+        .connect_timeout_ms = CONNECT_MS,
+    };
+    const tdg__web_request_t request = {
+        .method = TDG__WEB_POST,
+        .url = publish->url,
+        .body = body,
+        .body_len = strlen(body),
+        .total_timeout_ms = (uint32_t)publish->timeout_ms,
+        .follow = TDG__WEB_FOLLOW_NONE,
+        .max_bytes = MAX_ANSWER,
+    };
+    tdg__web_t *web;
+    tdg__web_exchange_t *begun;
+    int rv;
+
+    rv = tdg__web_create(loop, &opts, &web);
+    if (rv < 0)
+        return rv;
+    rv = tdg__web_exchange_begin(web, &request, &calls, exchange, &begun);
+    if (rv == 0)
+        uv_run(loop, UV_RUN_DEFAULT); /* until nothing is waited for */
+    tdg__web_close(web, on_closed, NULL);
+    uv_run(loop, UV_RUN_DEFAULT);
+    return rv;
 }
 
 /* ---- What came back ----------------------------------------------------- */
 
-static int report_refusal(const struct publish *publish, long status,
+static int report_refusal(const struct publish *publish, int status,
                           const json_t *answer) {
     const char *key_env = publish->key_env != NULL ? publish->key_env : default_key_env;
     const char *message =
@@ -346,9 +343,9 @@ static int report_refusal(const struct publish *publish, long status,
                                      "config), or check the address.");
     }
     if (message != NULL)
-        failed("refused: %s (status %ld)", message, status);
+        failed("refused: %s (status %d)", message, status);
     else
-        failed("%s answered with status %ld", publish->url, status);
+        failed("%s answered with status %d", publish->url, status);
     return status == 403 ? CLI_DENIED : status == 409 ? CLI_NOT_FOUND : CLI_FAILED;
 }
 
@@ -377,21 +374,35 @@ static int print_success(const struct publish *publish, const json_t *answer) {
 }
 
 static int send_it(const struct publish *publish, const char *key, const char *body) {
-    tdg__text_t answer;
-    long status = 0;
+    struct exchange exchange = {.publish = publish};
+    tdg__text_t bearer;
+    uv_loop_t loop;
+    json_t *value;
+    int rv;
 
-    tdg__text_init(&answer, MAX_ANSWER);
-    int exit_code = exchange(publish, key, body, &answer, &status);
-    if (exit_code == CLI_OK) {
-        json_t *value =
-            answer.len > 0 ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;
-
-        exit_code = status == 200 ? print_success(publish, value)
-                                  : report_refusal(publish, status, value);
+    tdg__text_init(&exchange.answer, MAX_ANSWER);
+    tdg__text_init(&bearer, SIZE_MAX);
+    tdg__text_put(&bearer, "Bearer ");
+    tdg__text_put(&bearer, key);
+    rv = bearer.error == 0 && uv_loop_init(&loop) < 0 ? TDG_ESYSTEM : bearer.error;
+    if (rv == 0) {
+        rv = run_exchange(&loop, bearer.data, body, &exchange);
+        uv_loop_close(&loop);
+    }
+    tdg__text_done(&bearer);
+    if (rv < 0)
+        exchange.exit_code = failed("%s", tdg_strerror(rv));
+    if (exchange.exit_code == CLI_OK) {
+        value = exchange.answer.len > 0
+                    ? json_loadb(exchange.answer.data, exchange.answer.len, 0, NULL)
+                    : NULL;
+        exchange.exit_code = exchange.status == 200
+                                 ? print_success(publish, value)
+                                 : report_refusal(publish, exchange.status, value);
         json_decref(value);
     }
-    tdg__text_done(&answer);
-    return exit_code;
+    tdg__text_done(&exchange.answer);
+    return exchange.exit_code;
 }
 
 static bool has_credentials(const char *url) {
@@ -444,9 +455,7 @@ static int run(const cli_command_t *self, int argc, char **argv) {
         const char *key = find_key(&publish);
 
         publish.timeout_ms = left_ms(&publish) > 0 ? (long)left_ms(&publish) : 1;
-        curl_global_init(CURL_GLOBAL_DEFAULT);
         code = key != NULL ? send_it(&publish, key, body) : CLI_USAGE;
-        curl_global_cleanup();
     }
     free(body);
     free(publish.url);

@@ -30,9 +30,9 @@ struct tdg__curl {
     size_t handles; /* of the loop, the timer among them, until they are closed */
     size_t running;
     bool collecting, resting, closing;
-    bool in_timer;           /* inside the timer's callback */
-    void (*turn)(void *arg); /* may be NULL */
-    void *turn_arg;
+    bool in_timer; /* inside the timer's callback */
+    const tdg__curl_calls_t *calls;
+    void *owner;
     void (*closed)(void *arg);
     void *arg;
 };
@@ -66,13 +66,13 @@ static void collect(tdg__curl_t *curl) {
            (message = curl_multi_info_read(curl->multi, &left)) != NULL) {
         CURL *easy = message->easy_handle;
         CURLcode code = message->data.result;
-        tdg__curl_job_t *job = NULL;
+        char *job = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;
-        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&job);
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, &job);
         tdg__curl_remove(curl, easy); /* the message is gone with it */
-        job->finished(job, code);
+        curl->calls->finished(job, code);
     }
     curl->collecting = false;
     rest(curl);
@@ -84,8 +84,7 @@ static void act(tdg__curl_t *curl, curl_socket_t fd, int flags) {
     if (curl->closing || curl->multi == NULL)
         return;
     curl_multi_socket_action(curl->multi, fd, flags, &running);
-    if (curl->turn != NULL)
-        curl->turn(curl->turn_arg);
+    curl->calls->turn(curl->owner);
     collect(curl);
 }
 
@@ -220,7 +219,8 @@ static void init_global(void) {
     global = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-int tdg__curl_create(uv_loop_t *loop, tdg__curl_t **ret) {
+int tdg__curl_create(uv_loop_t *loop, const tdg__curl_calls_t *calls, void *owner,
+                     tdg__curl_t **ret) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     tdg__curl_t *curl;
 
@@ -231,16 +231,13 @@ int tdg__curl_create(uv_loop_t *loop, tdg__curl_t **ret) {
     if (curl == NULL)
         return TDG_ENOMEM;
     curl->loop = loop;
+    curl->calls = calls;
+    curl->owner = owner;
     uv_timer_init(loop, &curl->timer);
     curl->timer.data = curl;
     curl->handles = 1;
     *ret = curl;
     return 0;
-}
-
-void tdg__curl_on_turn(tdg__curl_t *curl, void (*turn)(void *arg), void *arg) {
-    curl->turn = turn;
-    curl->turn_arg = arg;
 }
 
 static void timer_closed(uv_handle_t *handle) {

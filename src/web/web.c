@@ -18,7 +18,7 @@
 
 enum {
     MAX_HOPS = 5,
-    UNWANTED = 64 * 1024, /* body of a redirect that is read, to keep the connection */
+    UNWANTED = 64 * 1024,         /* bytes of a body that nobody wants */
     MAX_TURN = 256 * 1024 * 1024, /* bytes of one turn: far more than libcurl reads */
 };
 
@@ -65,19 +65,11 @@ static void ready_remove(tdg__web_exchange_t *exchange) {
 /* ---- Ending ------------------------------------------------------------- */
 
 static void web_free(tdg__web_t *web) {
-    for (size_t i = 0; i < web->header_count; i++)
-        tdg__free(web->headers[i]);
     for (size_t i = 0; i < TDG__WEB_MOVED; i++) {
         tdg__free(web->moved[i].from);
         tdg__free(web->moved[i].to);
     }
-    tdg__free(web->headers);
-    tdg__free(web->token_file);
     tdg__free(web->token);
-    tdg__free(web->ca_file);
-    tdg__free(web->proxy);
-    tdg__free(web->agent);
-    tdg__free(web->abstract_socket);
     tdg__web_url_done(&web->home);
     tdg__free(web);
 }
@@ -114,7 +106,10 @@ static void detach(tdg__web_exchange_t *exchange) {
 
 static void release(tdg__web_exchange_t *exchange) {
     curl_easy_cleanup(exchange->easy);
+    curl_slist_free_all(exchange->fields);
+    curl_slist_free_all(exchange->validators);
     curl_slist_free_all(exchange->lines);
+    tdg__free(exchange->validated_url);
     tdg__web_facts_done(&exchange->facts);
     tdg__text_done(&exchange->incoming);
     tdg__web_url_done(&exchange->target);
@@ -229,21 +224,43 @@ static void came(tdg__web_exchange_t *exchange) {
     exchange->late = false;
 }
 
+/* Whether a redirect that leads so far is followed. */
+static tdg__web_unfollowed_t judge(const tdg__web_exchange_t *exchange,
+                                   tdg__web_hop_t hop) {
+    static const tdg__web_hop_t farthest[] = {
+        [TDG__WEB_FOLLOW_NEAR] = TDG__WEB_HOP_SECURED,
+        [TDG__WEB_FOLLOW_HOST] = TDG__WEB_HOP_SAME,
+        [TDG__WEB_FOLLOW_ANY] = TDG__WEB_HOP_OTHER,
+    };
+
+    if (hop == TDG__WEB_HOP_EXPOSED)
+        return TDG__WEB_NEVER;
+    if (hop > farthest[exchange->follow])
+        return TDG__WEB_ELSEWHERE;
+    return exchange->hops >= MAX_HOPS ? TDG__WEB_TOO_OFTEN : TDG__WEB_NO_REDIRECT;
+}
+
 /* Whether this answer is a redirect that we follow; then `redirect` says where to. */
 static bool is_followed(tdg__web_exchange_t *exchange) {
     const tdg__web_facts_t *facts = &exchange->facts;
+    int status = facts->status;
     const char *why;
+    int rv;
 
-    if ((facts->status != 307 && facts->status != 308) || facts->location.len == 0 ||
-        exchange->hops >= MAX_HOPS)
+    if (exchange->follow == TDG__WEB_FOLLOW_NONE || facts->location.len == 0 ||
+        status < 300 || status > 399 || status == 304 ||
+        (exchange->follow == TDG__WEB_FOLLOW_NEAR && status != 307 && status != 308))
         return false;
-    if (tdg__web_url_read(facts->location.data, exchange->target.url, &exchange->redirect,
-                          &why) < 0)
-        return false;
-    if (tdg__web_url_near(&exchange->target, &exchange->redirect))
-        return true;
-    tdg__web_url_done(&exchange->redirect);
-    return false;
+    rv = tdg__web_url_read(facts->location.data, exchange->target.url,
+                           &exchange->redirect, &why);
+    exchange->failed = rv == TDG_ENOMEM ? rv : 0;
+    exchange->unfollowed =
+        rv < 0
+            ? TDG__WEB_NEVER
+            : judge(exchange, tdg__web_url_hop(&exchange->target, &exchange->redirect));
+    if (rv == 0 && exchange->unfollowed != TDG__WEB_NO_REDIRECT)
+        tdg__web_url_done(&exchange->redirect);
+    return exchange->unfollowed == TDG__WEB_NO_REDIRECT;
 }
 
 /* Some servers know no expectation: the request is repeated without it. */
@@ -258,24 +275,42 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg) {
 
     came(exchange);
     exchange->header_bytes += size * count;
-    if (exchange->header_bytes > TDG__WEB_MAX_HEADERS) {
-        exchange->too_large = true;
+    if (exchange->header_bytes > TDG__WEB_MAX_HEADERS)
         return 0;
-    }
     if (exchange->line != NULL && !before)
         exchange->line(exchange->user, data, size * count);
     tdg__web_facts_line(&exchange->facts, data, size * count, tdg__wall_ms());
-    if (exchange->facts.no_memory) {
-        exchange->no_memory = true;
-        return 0;
-    }
-    if (exchange->facts.complete && !before && !is_unmet(exchange) &&
-        !is_followed(exchange)) {
+    if (exchange->facts.no_memory)
+        exchange->failed = TDG_ENOMEM;
+    if (exchange->failed == 0 && exchange->facts.complete && !before &&
+        !is_unmet(exchange) && !is_followed(exchange)) {
         exchange->answered = exchange->head_new = true;
         ready_add(exchange);
         schedule(exchange);
     }
-    return size * count;
+    return exchange->failed == 0 ? size * count : 0;
+}
+
+/* A body that nobody wants is read up to a limit, so that the connection can be used
+ * again. */
+static bool is_wanted(const tdg__web_exchange_t *exchange) {
+    int status = exchange->facts.status;
+
+    return exchange->redirect.url == NULL && !exchange->unmet &&
+           (!exchange->only_success || (status >= 200 && status <= 299));
+}
+
+/* Decoded bytes come in pieces of some KiB: a small answer that unpacks to a huge one is
+ * found out in time. */
+static bool is_too_large(tdg__web_exchange_t *exchange, size_t len) {
+    curl_off_t announced = -1;
+
+    if (exchange->max_bytes == 0)
+        return false;
+    curl_easy_getinfo(exchange->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+    exchange->body_bytes += len;
+    return announced > (curl_off_t)exchange->max_bytes ||
+           exchange->body_bytes > exchange->max_bytes;
 }
 
 /* Returning less than was given ends the transfer. */
@@ -284,7 +319,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg) {
     size_t len = size * count;
 
     came(exchange);
-    if (exchange->redirect.url != NULL || exchange->unmet) {
+    if (!is_wanted(exchange)) {
         exchange->unwanted += len;
         exchange->enough = exchange->unwanted > UNWANTED;
         return exchange->enough ? 0 : len;
@@ -293,10 +328,15 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg) {
         exchange->odd = true;
         return 0;
     }
+    if (is_too_large(exchange, len)) {
+        exchange->failed = TDG_ETOOLARGE;
+        return 0;
+    }
     tdg__text_add(&exchange->incoming, data, len);
-    exchange->no_memory = exchange->incoming.error < 0;
+    if (exchange->incoming.error < 0)
+        exchange->failed = TDG_ENOMEM;
     ready_add(exchange);
-    return exchange->no_memory ? 0 : len;
+    return exchange->failed == 0 ? len : 0;
 }
 
 static const char *or_null(const tdg__text_t *text) {
@@ -307,7 +347,12 @@ static void deliver_head(tdg__web_exchange_t *exchange) {
     const tdg__web_facts_t *facts = &exchange->facts;
     tdg__web_head_t head = {
         .status = facts->status,
+        .unfollowed = exchange->unfollowed,
         .content_type = facts->content_type.len > 0 ? facts->content_type.data : "",
+        .full_type = or_null(&facts->full_type),
+        .etag = or_null(&facts->etag),
+        .last_modified = or_null(&facts->last_modified),
+        .date_ms = facts->date_ms,
         .session = or_null(&facts->session),
         .authenticate = or_null(&facts->authenticate),
         .retry_after_ms = facts->retry_after_ms,
@@ -342,8 +387,8 @@ static void deliver(tdg__web_exchange_t *exchange) {
         tdg__text_clear(&exchange->incoming);
 }
 
-static void on_turn(void *arg) {
-    tdg__web_t *web = arg;
+static void on_turn(void *owner) {
+    tdg__web_t *web = owner;
 
     while (web->ready != NULL) {
         tdg__web_exchange_t *exchange = web->ready;
@@ -363,61 +408,65 @@ static int start(tdg__web_exchange_t *exchange) {
     exchange->enough = exchange->requested = exchange->again = exchange->unmet = false;
     exchange->said[0] = '\0';
     tdg__web_facts_clear(&exchange->facts);
-    if (curl_easy_setopt(exchange->easy, CURLOPT_URL, exchange->target.url) != CURLE_OK)
-        return TDG_ENOMEM;
-    rv = tdg__curl_add(exchange->web->curl, exchange->easy);
+    rv = tdg__web_exchange_aim(exchange);
+    if (rv == 0)
+        rv = tdg__curl_add(exchange->web->curl, exchange->easy);
     exchange->added = rv == 0;
     return rv;
 }
 
-static void follow(tdg__web_exchange_t *exchange) {
-    int rv;
+static void go_on(tdg__web_exchange_t *exchange) {
+    int rv = start(exchange);
 
+    if (rv < 0)
+        end(exchange, rv, tdg_strerror(rv));
+}
+
+static void follow(tdg__web_exchange_t *exchange) {
     exchange->for_good = exchange->for_good && exchange->facts.status == 308;
     exchange->hops++;
     tdg__web_url_done(&exchange->target);
     exchange->target = exchange->redirect;
     exchange->redirect = (tdg__web_url_t){.url = NULL};
-    if (exchange->for_good)
+    if (exchange->follow != TDG__WEB_FOLLOW_NEAR)
+        exchange->bare =
+            exchange->bare || tdg__web_url_hop(&exchange->web->home, &exchange->target) !=
+                                  TDG__WEB_HOP_SAME;
+    else if (exchange->for_good)
         tdg__web_remember_move(exchange);
-    rv = start(exchange);
-    if (rv < 0)
-        end(exchange, rv, tdg_strerror(rv));
+    go_on(exchange);
 }
 
-static void repeat(tdg__web_exchange_t *exchange) {
-    int rv;
-
-    tdg__web_exchange_expect_nothing(exchange);
-    rv = start(exchange);
-    if (rv < 0)
-        end(exchange, rv, tdg_strerror(rv));
-}
-
-static void on_finished(tdg__curl_job_t *job, CURLcode code) {
-    tdg__web_exchange_t *exchange = (tdg__web_exchange_t *)job;
+static void on_finished(void *job, CURLcode code) {
+    tdg__web_exchange_t *exchange = job;
     tdg__web_trouble_t trouble = {
         .code = code,
         .said = exchange->said,
         .url = &exchange->target,
-        .ca_file = exchange->web->ca_file,
-        .by_proxy = exchange->web->proxy != NULL,
+        .ca_file = exchange->web->opts.ca_file,
+        .by_proxy = exchange->web->opts.proxy != NULL,
     };
     int rv;
 
     exchange->added = false;
-    if (exchange->no_memory) {
+    if (exchange->failed == TDG_ENOMEM) {
         end(exchange, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
-    } else if (exchange->too_large) {
+    } else if (exchange->failed == TDG_ETOOLARGE) {
+        snprintf(exchange->why, TDG__WEB_WHY,
+                 "the answer of %s port %u is larger than %zu bytes",
+                 exchange->target.host, exchange->target.port, exchange->max_bytes);
+        end(exchange, TDG_ETOOLARGE, exchange->why);
+    } else if (exchange->header_bytes > TDG__WEB_MAX_HEADERS) {
         snprintf(exchange->why, TDG__WEB_WHY,
                  "the headers from %s port %u are larger than %d bytes",
                  exchange->target.host, exchange->target.port, TDG__WEB_MAX_HEADERS);
         end(exchange, TDG_EAWAY, exchange->why);
     } else if (exchange->unmet) {
-        repeat(exchange);
+        exchange->expects = false;
+        go_on(exchange);
     } else if (exchange->redirect.url != NULL && (code == CURLE_OK || exchange->enough)) {
         follow(exchange);
-    } else if (code == CURLE_OK && exchange->facts.complete) {
+    } else if ((code == CURLE_OK || exchange->enough) && exchange->facts.complete) {
         end(exchange, 0, NULL);
     } else {
         if (code == CURLE_OK || exchange->odd)
@@ -433,7 +482,7 @@ static void on_finished(tdg__curl_job_t *job, CURLcode code) {
 static void listen_to(tdg__web_exchange_t *exchange) {
     CURL *easy = exchange->easy;
 
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, &exchange->job);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->said);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
@@ -447,9 +496,11 @@ static tdg__web_exchange_t *exchange_new(tdg__web_t *web,
 
     if (exchange == NULL)
         return NULL;
-    exchange->job.finished = on_finished;
     exchange->web = web;
     exchange->method = request->method;
+    exchange->follow = request->follow;
+    exchange->max_bytes = request->max_bytes;
+    exchange->only_success = request->only_success;
     exchange->line = request->line;
     exchange->for_good = true;
     exchange->head_ms = request->head_timeout_ms;
@@ -506,47 +557,22 @@ int tdg__web_exchange_begin(tdg__web_t *web, const tdg__web_request_t *request,
 
 /* ---- Life --------------------------------------------------------------- */
 
-static bool copy_headers(tdg__web_t *web, const char *const *headers) {
-    size_t count = 0;
-
-    while (headers != NULL && headers[count] != NULL)
-        count++;
-    if (count == 0)
-        return true;
-    web->headers = tdg__calloc(count, sizeof(web->headers[0]));
-    if (web->headers == NULL)
-        return false;
-    while (web->header_count < count) {
-        char *copy = tdg__strdup(headers[web->header_count]);
-
-        if (copy == NULL)
-            return false;
-        web->headers[web->header_count++] = copy;
-    }
-    return true;
-}
+static const tdg__curl_calls_t curl_calls = {.turn = on_turn, .finished = on_finished};
 
 int tdg__web_create(uv_loop_t *loop, const tdg__web_opts_t *opts, tdg__web_t **ret) {
     tdg__web_t *web = tdg__calloc(1, sizeof(*web));
-    int rv = TDG_ENOMEM;
+    int rv;
 
     if (web == NULL)
         return TDG_ENOMEM;
     web->loop = loop;
-    web->insecure = opts->insecure_token;
-    web->connect_timeout_ms = opts->connect_timeout_ms;
+    web->opts = *opts;
     web->ready_end = &web->ready;
-    if (copy_headers(web, opts->headers) &&
-        tdg__copy(opts->token_file, &web->token_file) &&
-        tdg__copy(opts->ca_file, &web->ca_file) && tdg__copy(opts->proxy, &web->proxy) &&
-        tdg__copy(opts->agent, &web->agent) &&
-        tdg__copy(opts->abstract_socket, &web->abstract_socket))
-        rv = tdg__curl_create(loop, &web->curl);
+    rv = tdg__curl_create(loop, &curl_calls, web, &web->curl);
     if (rv < 0) {
-        web_free(web);
+        tdg__free(web);
         return rv;
     }
-    tdg__curl_on_turn(web->curl, on_turn, web);
     *ret = web;
     return 0;
 }
@@ -567,6 +593,10 @@ void tdg__web_close(tdg__web_t *web, void (*closed)(void *arg), void *arg) {
     tdg__curl_close(web->curl, curl_closed, web);
 }
 
+void tdg__web_rest(tdg__web_t *web) {
+    tdg__curl_rest(web->curl);
+}
+
 void tdg__web_distrust(tdg__web_t *web) {
     web->distrusts = true;
     web->trusted_since_ms = uv_now(web->loop);
@@ -575,5 +605,5 @@ void tdg__web_distrust(tdg__web_t *web) {
 bool tdg__web_renew_token(tdg__web_t *web) {
     tdg__free(web->token);
     web->token = NULL;
-    return web->token_file != NULL;
+    return web->opts.token_file != NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "web/web_answer.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,31 +12,6 @@
 #include "web/web.h"
 
 enum { MAX_WAIT_S = 24 * 60 * 60 };
-
-void tdg__web_facts_init(tdg__web_facts_t *facts) {
-    *facts = (tdg__web_facts_t){.retry_after_ms = -1, .retry_date_ms = -1, .date_ms = -1};
-    tdg__text_init(&facts->content_type, TDG__WEB_MAX_FIELD);
-    tdg__text_init(&facts->session, TDG__WEB_MAX_SESSION);
-    tdg__text_init(&facts->authenticate, TDG__WEB_MAX_FIELD);
-    tdg__text_init(&facts->location, TDG__WEB_MAX_FIELD);
-}
-
-void tdg__web_facts_done(tdg__web_facts_t *facts) {
-    tdg__text_done(&facts->content_type);
-    tdg__text_done(&facts->session);
-    tdg__text_done(&facts->authenticate);
-    tdg__text_done(&facts->location);
-}
-
-void tdg__web_facts_clear(tdg__web_facts_t *facts) {
-    facts->status = 0;
-    facts->complete = facts->no_memory = false;
-    facts->retry_after_ms = facts->retry_date_ms = facts->date_ms = -1;
-    tdg__text_clear(&facts->content_type);
-    tdg__text_clear(&facts->session);
-    tdg__text_clear(&facts->authenticate);
-    tdg__text_clear(&facts->location);
-}
 
 /* ---- Fields ------------------------------------------------------------- */
 
@@ -73,32 +49,20 @@ static void on_type(tdg__web_facts_t *facts, const char *value, size_t len) {
             text->data[i] = (char)(text->data[i] | 0x20);
 }
 
-static void on_session(tdg__web_facts_t *facts, const char *value, size_t len) {
-    if (is_text(value, len, '!') && memchr(value, '\t', len) == NULL)
-        keep(facts, &facts->session, value, len);
+int64_t tdg__web_date_ms(const char *text) {
+    time_t when = text != NULL ? curl_getdate(text, NULL) : -1;
+
+    return when >= 0 ? (int64_t)when * 1000 : -1;
 }
 
-static void on_authenticate(tdg__web_facts_t *facts, const char *value, size_t len) {
-    if (is_text(value, len, ' '))
-        keep(facts, &facts->authenticate, value, len);
-}
-
-static void on_location(tdg__web_facts_t *facts, const char *value, size_t len) {
-    if (is_text(value, len, ' '))
-        keep(facts, &facts->location, value, len);
-}
-
-/* -1: it is no date. */
 static int64_t date_ms(const char *value, size_t len) {
     char text[64];
-    time_t when;
 
     if (len >= sizeof(text))
         return -1;
     memcpy(text, value, len);
     text[len] = '\0';
-    when = curl_getdate(text, NULL);
-    return when >= 0 ? (int64_t)when * 1000 : -1;
+    return tdg__web_date_ms(text);
 }
 
 static void on_retry_after(tdg__web_facts_t *facts, const char *value, size_t len) {
@@ -120,14 +84,63 @@ static void on_date(tdg__web_facts_t *facts, const char *value, size_t len) {
     facts->date_ms = date_ms(value, len);
 }
 
+#define TEXT(field) offsetof(tdg__web_facts_t, field)
+
+/* A field is kept as text, or read. */
 static const struct field {
     const char *name;
-    void (*set)(tdg__web_facts_t *facts, const char *value, size_t len);
+    void (*read)(tdg__web_facts_t *facts, const char *value, size_t len);
+    size_t text, max; /* where `read` is NULL: the text, */
+    char least;       /* and what it consists of; above ' ', it is visible ASCII */
 } fields[] = {
-    {"Content-Type", on_type},       {"Date", on_date},
-    {"Location", on_location},       {"Mcp-Session-Id", on_session},
-    {"Retry-After", on_retry_after}, {"WWW-Authenticate", on_authenticate},
+    {"Content-Type", on_type, TEXT(content_type), TDG__WEB_MAX_FIELD, 0},
+    {"Content-Type", NULL, TEXT(full_type), TDG__WEB_MAX_FIELD, ' '},
+    {"Date", on_date, 0, 0, 0},
+    {"ETag", NULL, TEXT(etag), TDG__WEB_MAX_FIELD, ' '},
+    {"Last-Modified", NULL, TEXT(last_modified), TDG__WEB_MAX_FIELD, ' '},
+    {"Location", NULL, TEXT(location), TDG__WEB_MAX_URL, ' '},
+    {"Mcp-Session-Id", NULL, TEXT(session), TDG__WEB_MAX_SESSION, '!'},
+    {"Retry-After", on_retry_after, 0, 0, 0},
+    {"WWW-Authenticate", NULL, TEXT(authenticate), TDG__WEB_MAX_FIELD, ' '},
 };
+
+/* NULL: it has none. */
+static tdg__text_t *text_of(tdg__web_facts_t *facts, const struct field *field) {
+    return field->max > 0 ? (tdg__text_t *)(void *)((char *)facts + field->text) : NULL;
+}
+
+static void set(tdg__web_facts_t *facts, const struct field *field, const char *value,
+                size_t len) {
+    if (field->read != NULL)
+        field->read(facts, value, len);
+    else if (is_text(value, len, (unsigned char)field->least) &&
+             (field->least == ' ' || memchr(value, '\t', len) == NULL))
+        keep(facts, text_of(facts, field), value, len);
+}
+
+/* ---- Facts -------------------------------------------------------------- */
+
+void tdg__web_facts_init(tdg__web_facts_t *facts) {
+    *facts = (tdg__web_facts_t){.retry_after_ms = -1, .retry_date_ms = -1, .date_ms = -1};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].max > 0)
+            tdg__text_init(text_of(facts, &fields[i]), fields[i].max);
+}
+
+void tdg__web_facts_done(tdg__web_facts_t *facts) {
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].max > 0)
+            tdg__text_done(text_of(facts, &fields[i]));
+}
+
+void tdg__web_facts_clear(tdg__web_facts_t *facts) {
+    facts->status = 0;
+    facts->complete = facts->no_memory = false;
+    facts->retry_after_ms = facts->retry_date_ms = facts->date_ms = -1;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].max > 0)
+            tdg__text_clear(text_of(facts, &fields[i]));
+}
 
 /* ---- Lines -------------------------------------------------------------- */
 
@@ -198,7 +211,7 @@ void tdg__web_facts_line(tdg__web_facts_t *facts, const char *line, size_t len,
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && value < end; i++)
         if (strlen(fields[i].name) == (size_t)(colon - line) &&
             strncasecmp(fields[i].name, line, (size_t)(colon - line)) == 0)
-            fields[i].set(facts, value, (size_t)(end - value));
+            set(facts, &fields[i], value, (size_t)(end - value));
 }
 
 /* ---- Failures ----------------------------------------------------------- */

@@ -22,12 +22,8 @@ struct tdg__web_move {
 struct tdg__web {
     uv_loop_t *loop;
     tdg__curl_t *curl;
-    char **headers;
-    size_t header_count;
-    char *token_file, *token; /* token: as the file had it last; NULL: to be read */
-    char *ca_file, *proxy, *agent, *abstract_socket;
-    bool insecure;
-    uint32_t connect_timeout_ms;
+    tdg__web_opts_t opts;
+    char *token;               /* as the file had it last; NULL: to be read */
     bool distrusts;            /* connections that are older than ... */
     uint64_t trusted_since_ms; /* ... this */
 
@@ -44,7 +40,6 @@ struct tdg__web {
 };
 
 struct tdg__web_exchange {
-    tdg__curl_job_t job; /* first */
     tdg__web_t *web;
     tdg__web_exchange_t *next, **at;
     tdg__web_exchange_t *ready_next, **ready_at; /* ready_at NULL: is not ready */
@@ -55,23 +50,30 @@ struct tdg__web_exchange {
     char *first_url; /* as wished */
     tdg__web_url_t target;
     tdg__web_url_t redirect; /* where to go next; its url NULL: nowhere */
+    tdg__web_follow_t follow;
     unsigned hops;
     bool for_good; /* all redirects so far were 308 */
+    bool bare;     /* it has left the place of the secrets */
     tdg__web_method_t method;
-    struct curl_slist *lines;
+    struct curl_slist *fields, *validators, *lines; /* lines: of this hop */
+    char *validated_url;
     char *body;
-    size_t body_len;
+    size_t body_len, max_bytes;
+    bool only_success;
     bool requested; /* on this hop */
     bool again;     /* libcurl would repeat it */
     bool expects;   /* "100 Continue", before the body is sent */
     bool unmet;     /* the server does not know that: 417 */
 
     tdg__web_facts_t facts;
+    tdg__web_unfollowed_t unfollowed;
     tdg__text_t incoming;
-    size_t header_bytes, unwanted;
+    size_t header_bytes, body_bytes, unwanted;
     bool answered; /* the head is there of what is not a redirect that we follow */
     bool head_new; /* it is to be handed over */
-    bool enough, too_large, odd, no_memory;
+    bool enough;   /* of a body that nobody wants */
+    bool odd;      /* a body without a head */
+    int failed;    /* in a call of libcurl's: TDG_ENOMEM, TDG_ETOOLARGE */
     char said[CURL_ERROR_SIZE];
 
     uint64_t begun_ms, last_ms; /* last_ms: when something came */
@@ -93,8 +95,9 @@ struct tdg__web_exchange {
 int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
                               const tdg__web_request_t *request);
 
-/* The next hop does not expect "100 Continue". */
-void tdg__web_exchange_expect_nothing(tdg__web_exchange_t *exchange);
+/* What goes out with the next hop: where to, and with which headers. Returns 0 or
+ * TDG_ENOMEM. */
+int tdg__web_exchange_aim(tdg__web_exchange_t *exchange);
 
 /* Its first URL is from now on asked at where it is now; or no longer. */
 void tdg__web_remember_move(tdg__web_exchange_t *exchange);

@@ -15,28 +15,16 @@
 
 /* ---- Headers ------------------------------------------------------------ */
 
-/* What the exchange, the connection or the protocol says. */
-static const char *const own_headers[] = {"Accept",
-                                          "Accept-Encoding",
-                                          "Connection",
-                                          "Content-Length",
-                                          "Content-Type",
-                                          "Expect",
-                                          "Host",
-                                          "HTTP2-Settings",
-                                          "Keep-Alive",
-                                          "Last-Event-ID",
-                                          "MCP-Protocol-Version",
-                                          "Mcp-Method",
-                                          "Mcp-Name",
-                                          "Mcp-Session-Id",
-                                          "Proxy-Authorization",
-                                          "Proxy-Connection",
-                                          "TE",
-                                          "Trailer",
-                                          "Transfer-Encoding",
-                                          "Upgrade",
-                                          NULL};
+/* What the exchange and the connection say; and what MCP does. A name that ends in "-"
+ * stands for all that begin so. */
+static const char *const own_headers[] = {
+    "Accept-Encoding", "Connection",        "Content-Length", "Expect", "Host", "TE",
+    "Trailer",         "Transfer-Encoding", "Upgrade",        NULL,
+};
+static const char *const mcp_headers[] = {
+    "Accept", "Content-Type",        "HTTP2-Settings",   "Keep-Alive", "Last-Event-ID",
+    "Mcp-",   "Proxy-Authorization", "Proxy-Connection", NULL,
+};
 
 bool tdg__web_is_token(const char *name, size_t len) {
     static const char others[] = "!#$%&'*+-.^_`|~";
@@ -51,7 +39,7 @@ bool tdg__web_is_token(const char *name, size_t len) {
     return len > 0;
 }
 
-bool tdg__web_is_one_line(const char *value) {
+static bool is_one_line(const char *value) {
     for (; *value != '\0'; value++)
         if (((unsigned char)*value < 0x20 && *value != '\t') || *value == 0x7f)
             return false;
@@ -59,35 +47,46 @@ bool tdg__web_is_one_line(const char *value) {
 }
 
 bool tdg__web_field_is_fine(const char *name, const char *value) {
-    return tdg__web_is_token(name, strlen(name)) && tdg__web_is_one_line(value);
+    return tdg__web_is_token(name, strlen(name)) && is_one_line(value);
+}
+
+static bool is_among(const char *const *names, const char *name, size_t len) {
+    for (; *names != NULL; names++) {
+        size_t own = strlen(*names);
+        bool prefix = (*names)[own - 1] == '-';
+
+        if ((prefix ? len >= own : len == own) && strncasecmp(name, *names, own) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *tdg__web_wrong_header(const char *name, size_t len, const char *value,
+                                  const char *const *own) {
+    if (!tdg__web_is_token(name, len))
+        return "has no name that a header can have";
+    if (!is_one_line(value))
+        return "has a line break or control character in its value";
+    if (value[strspn(value, " \t")] == '\0')
+        return "has no value";
+    if (is_among(own_headers, name, len) || is_among(own, name, len))
+        return "is set by tidings itself";
+    return NULL;
 }
 
 bool tdg__web_header_is_fine(const char *line, char *why, size_t why_size) {
     size_t len = strcspn(line, ":");
-    const char *value = line[len] == ':' ? line + len + 1 : NULL;
+    const char *wrong;
 
-    if (value == NULL || !tdg__web_is_token(line, len)) {
-        snprintf(why, why_size, "a header is not of the form \"Name: value\"");
+    if (line[len] == '\0' || !tdg__web_is_token(line, len)) {
+        snprintf(why, why_size, "it must look like \"Name: value\"");
         return false;
     }
-    if (!tdg__web_is_one_line(value)) {
-        snprintf(why, why_size, "the header %.*s has a line break or control character",
-                 (int)(len < 100 ? len : 100), line);
-        return false;
-    }
-    if (value[strspn(value, " \t")] == '\0') {
-        snprintf(why, why_size, "the header %.*s has no value",
-                 (int)(len < 100 ? len : 100), line);
-        return false;
-    }
-    for (size_t i = 0; own_headers[i] != NULL; i++)
-        if (strlen(own_headers[i]) == len &&
-            strncasecmp(own_headers[i], line, len) == 0) {
-            snprintf(why, why_size, "the header %s is set by the client itself",
-                     own_headers[i]);
-            return false;
-        }
-    return true;
+    wrong = tdg__web_wrong_header(line, len, line + len + 1, mcp_headers);
+    if (wrong != NULL)
+        snprintf(why, why_size, "the header %.*s %s", (int)(len < 100 ? len : 100), line,
+                 wrong);
+    return wrong == NULL;
 }
 
 int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value) {

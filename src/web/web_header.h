@@ -12,14 +12,18 @@
 
 enum { TDG__WEB_MAX_TOKEN = 16 * 1024 }; /* bytes of the file */
 
-/* Whether it can be the name of a header; whether a value is one line of it. */
+/* Whether it can be the name of a header. */
 bool tdg__web_is_token(const char *name, size_t len);
-bool tdg__web_is_one_line(const char *value);
 
 /* Appends "name: value", and leaves no copy of it elsewhere. Returns 0 or TDG_ENOMEM. */
 int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value);
 
-/* Whether "Name: value" can be sent, and is not one that the client sets itself. */
+/* What is wrong with a header, behind the words "the header"; NULL: nothing. `own` are
+ * names that are set elsewhere, beside those of every exchange; ends with NULL. */
+const char *tdg__web_wrong_header(const char *name, size_t len, const char *value,
+                                  const char *const *own);
+
+/* The same for "Name: value", for who speaks MCP. */
 bool tdg__web_header_is_fine(const char *line, char *why, size_t why_size);
 
 /* Whether a field of our own can be sent: a name, and a value of one line. */

@@ -84,15 +84,16 @@ static int set_target(tdg__web_exchange_t *exchange) {
 
 static int check_secrets(tdg__web_exchange_t *exchange) {
     tdg__web_t *web = exchange->web;
-    bool secrets = web->header_count > 0 || web->token_file != NULL ||
-                   web->home.user != NULL || web->home.password != NULL;
-    int rv;
+    const tdg__web_opts_t *opts = &web->opts;
+    bool secrets = opts->headers != NULL || opts->secret_count > 0 ||
+                   opts->token_file != NULL || web->home.user != NULL ||
+                   web->home.password != NULL;
 
-    for (size_t i = 0; i < web->header_count; i++)
-        if (!tdg__web_header_is_fine(web->headers[i], exchange->why, TDG__WEB_WHY))
+    for (size_t i = 0; opts->headers != NULL && opts->headers[i] != NULL; i++)
+        if (!tdg__web_header_is_fine(opts->headers[i], exchange->why, TDG__WEB_WHY))
             return TDG_EINVAL;
-    if (secrets && !web->insecure && !exchange->target.secure &&
-        (web->proxy != NULL || !tdg__web_url_is_here(&exchange->target))) {
+    if (secrets && !opts->insecure_token && !exchange->target.secure &&
+        (opts->proxy != NULL || !tdg__web_url_is_here(&exchange->target))) {
         snprintf(
             exchange->why, TDG__WEB_WHY,
             "credentials would go unprotected over http to %s port %u: use https, or "
@@ -100,28 +101,32 @@ static int check_secrets(tdg__web_exchange_t *exchange) {
             exchange->target.host, exchange->target.port);
         return TDG_EREFUSED;
     }
-    if (web->token_file != NULL && web->token == NULL) {
-        rv = tdg__web_token_read(web->token_file, &web->token, exchange->why,
-                                 TDG__WEB_WHY);
-        if (rv < 0)
-            return rv;
-    }
-    return 0;
+    if (opts->token_file == NULL || web->token != NULL)
+        return 0;
+    return tdg__web_token_read(opts->token_file, &web->token, exchange->why,
+                               TDG__WEB_WHY);
 }
 
 /* ---- Headers ------------------------------------------------------------ */
 
-static int add_text(tdg__web_exchange_t *exchange, const char *line) {
-    struct curl_slist *lines = curl_slist_append(exchange->lines, line);
+static int add_text(struct curl_slist **lines, const char *line) {
+    struct curl_slist *longer = curl_slist_append(*lines, line);
 
-    if (lines == NULL)
+    if (longer == NULL)
         return TDG_ENOMEM;
-    exchange->lines = lines;
+    *lines = longer;
     return 0;
 }
 
-static int add_token(tdg__web_exchange_t *exchange) {
-    const char *token = exchange->web->token;
+static int add_all(struct curl_slist **lines, const struct curl_slist *more) {
+    int rv = 0;
+
+    for (; more != NULL && rv == 0; more = more->next)
+        rv = add_text(lines, more->data);
+    return rv;
+}
+
+static int add_token(struct curl_slist **lines, const char *token) {
     size_t room;
     char *value;
     int rv;
@@ -133,51 +138,92 @@ static int add_token(tdg__web_exchange_t *exchange) {
     if (value == NULL)
         return TDG_ENOMEM;
     snprintf(value, room, "Bearer %s", token);
-    rv = tdg__web_line_add(&exchange->lines, "Authorization", value);
+    rv = tdg__web_line_add(lines, "Authorization", value);
     explicit_bzero(value, room);
     tdg__free(value);
     return rv;
 }
 
-/* The first line, so that it can be found again. */
-static int add_expectation(tdg__web_exchange_t *exchange,
-                           const tdg__web_request_t *request) {
-    exchange->expects = request->body != NULL && request->body_len > LARGE_BODY;
-    return add_text(exchange, exchange->expects ? "Expect: 100-continue" : "Expect:");
+static int add_secrets(struct curl_slist **lines, const tdg__web_t *web) {
+    const char *const *header = web->opts.headers;
+    int rv = 0;
+
+    for (; header != NULL && *header != NULL && rv == 0; header++)
+        rv = add_text(lines, *header);
+    for (size_t i = 0; i < web->opts.secret_count && rv == 0; i++)
+        rv = tdg__web_line_add(lines, web->opts.secrets[i].name,
+                               web->opts.secrets[i].value);
+    return rv == 0 ? add_token(lines, web->token) : rv;
 }
 
-/* Without a value, libcurl leaves the field out. */
-void tdg__web_exchange_expect_nothing(tdg__web_exchange_t *exchange) {
-    exchange->expects = false;
-    exchange->lines->data[sizeof("Expect:") - 1] = '\0';
-}
+static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
+                      const tdg__web_field_t *fields, size_t count) {
+    int rv = 0;
 
-static int add_lines(tdg__web_exchange_t *exchange, const tdg__web_request_t *request) {
-    tdg__web_t *web = exchange->web;
-    int rv = add_expectation(exchange, request);
-
-    if (rv == 0)
-        rv = request->body == NULL
-                 ? add_text(exchange, "Content-Type:")
-                 : tdg__web_line_add(&exchange->lines, "Content-Type",
-                                     request->content_type != NULL ? request->content_type
-                                                                   : "application/json");
-    if (rv == 0 && request->accept != NULL)
-        rv = tdg__web_line_add(&exchange->lines, "Accept", request->accept);
-    for (size_t i = 0; i < request->field_count && rv == 0; i++) {
-        const tdg__web_field_t *field = &request->fields[i];
-
-        if (!tdg__web_field_is_fine(field->name, field->value)) {
+    for (size_t i = 0; i < count && rv == 0; i++) {
+        if (!tdg__web_field_is_fine(fields[i].name, fields[i].value)) {
             snprintf(exchange->why, TDG__WEB_WHY, "the header %.100s cannot be sent",
-                     field->name);
+                     fields[i].name);
             return TDG_EINVAL;
         }
-        if (field->value[0] != '\0')
-            rv = tdg__web_line_add(&exchange->lines, field->name, field->value);
+        if (fields[i].value[0] != '\0')
+            rv = tdg__web_line_add(lines, fields[i].name, fields[i].value);
     }
-    for (size_t i = 0; i < web->header_count && rv == 0; i++)
-        rv = add_text(exchange, web->headers[i]);
-    return rv == 0 ? add_token(exchange) : rv;
+    return rv;
+}
+
+/* What the request says by itself, secrets apart. Without a value, libcurl leaves a field
+ * out. */
+static int keep_fields(tdg__web_exchange_t *exchange, const tdg__web_request_t *request) {
+    const char *type =
+        request->content_type != NULL ? request->content_type : "application/json";
+    int rv = request->body == NULL
+                 ? add_text(&exchange->fields, "Content-Type:")
+                 : tdg__web_line_add(&exchange->fields, "Content-Type", type);
+
+    if (rv == 0 && request->accept != NULL)
+        rv = tdg__web_line_add(&exchange->fields, "Accept", request->accept);
+    if (rv == 0)
+        rv = add_fields(exchange, &exchange->fields, request->fields,
+                        request->field_count);
+    if (rv == 0)
+        rv = add_fields(exchange, &exchange->validators, request->validators,
+                        request->validator_count);
+    if (rv == 0 && !tdg__copy(request->validated_url, &exchange->validated_url))
+        rv = TDG_ENOMEM;
+    exchange->expects = request->body != NULL && request->body_len > LARGE_BODY;
+    return rv;
+}
+
+/* Secrets as long as we are where they belong; validators only where they come from,
+ * because elsewhere the same date may mean something else. */
+int tdg__web_exchange_aim(tdg__web_exchange_t *exchange) {
+    const tdg__web_t *web = exchange->web;
+    CURL *easy = exchange->easy;
+    bool bare = exchange->bare;
+    int rv;
+
+    curl_slist_free_all(exchange->lines);
+    exchange->lines = NULL;
+    rv = add_text(&exchange->lines,
+                  exchange->expects ? "Expect: 100-continue" : "Expect:");
+    if (rv == 0)
+        rv = add_all(&exchange->lines, exchange->fields);
+    if (rv == 0 && !bare)
+        rv = add_secrets(&exchange->lines, web);
+    if (rv == 0 && exchange->validated_url != NULL &&
+        strcmp(exchange->validated_url, exchange->target.url) == 0)
+        rv = add_all(&exchange->lines, exchange->validators);
+    if (rv < 0)
+        return rv;
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
+    return curl_easy_setopt(easy, CURLOPT_URL, exchange->target.url) == CURLE_OK &&
+                   curl_easy_setopt(easy, CURLOPT_USERNAME,
+                                    bare ? NULL : web->home.user) == CURLE_OK &&
+                   curl_easy_setopt(easy, CURLOPT_PASSWORD,
+                                    bare ? NULL : web->home.password) == CURLE_OK
+               ? 0
+               : TDG_ENOMEM;
 }
 
 /* ---- What goes out ------------------------------------------------------ */
@@ -206,19 +252,20 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
 /* ---- Options ------------------------------------------------------------ */
 
 static int set_texts(tdg__web_exchange_t *exchange) {
-    const tdg__web_t *web = exchange->web;
+    const tdg__web_opts_t *opts = &exchange->web->opts;
+    const char *none =
+        opts->proxy == NULL && opts->proxy_of_environment ? NULL : ""; /* proxy */
     const struct {
         CURLoption option;
         const char *text; /* NULL: left as it is */
     } texts[] = {
         {CURLOPT_PROTOCOLS_STR, "http,https"},
-        {CURLOPT_USERAGENT, web->agent},
-        {CURLOPT_PROXY, web->proxy != NULL ? web->proxy : ""},
-        {CURLOPT_NOPROXY, ""},
-        {CURLOPT_CAINFO, web->ca_file},
-        {CURLOPT_USERNAME, web->home.user},
-        {CURLOPT_PASSWORD, web->home.password},
-        {CURLOPT_ABSTRACT_UNIX_SOCKET, web->abstract_socket},
+        {CURLOPT_ACCEPT_ENCODING, opts->compressed ? "" : NULL},
+        {CURLOPT_USERAGENT, opts->agent != NULL ? opts->agent : "tidings/" TDG_VERSION},
+        {CURLOPT_PROXY, opts->proxy != NULL ? opts->proxy : none},
+        {CURLOPT_NOPROXY, none},
+        {CURLOPT_CAINFO, opts->ca_file},
+        {CURLOPT_ABSTRACT_UNIX_SOCKET, opts->abstract_socket},
         {CURLOPT_CUSTOMREQUEST, exchange->method == TDG__WEB_DELETE ? "DELETE" : NULL},
     };
 
@@ -229,18 +276,19 @@ static int set_texts(tdg__web_exchange_t *exchange) {
     return 0;
 }
 
-static void set_numbers(tdg__web_exchange_t *exchange) {
+static void set_numbers(tdg__web_exchange_t *exchange, bool last) {
     const struct {
         CURLoption option;
         long number;
     } numbers[] = {
-        {CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->web->connect_timeout_ms},
+        {CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->web->opts.connect_timeout_ms},
         {CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS},
         {CURLOPT_FOLLOWLOCATION, 0},
-        {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE},
+        {CURLOPT_FORBID_REUSE, last},
+        {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* a proxy gets none of our headers */
         {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS},
         {CURLOPT_NOSIGNAL, 1},
-        {CURLOPT_QUICK_EXIT, 1},
+        {CURLOPT_QUICK_EXIT, 1}, /* does not wait for a name server that hangs */
         {CURLOPT_SSL_VERIFYPEER, 1},
         {CURLOPT_SSL_VERIFYHOST, 2},
         {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
@@ -270,7 +318,6 @@ static void set_age(tdg__web_exchange_t *exchange) {
 static void set_calls(tdg__web_exchange_t *exchange) {
     CURL *easy = exchange->easy;
 
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->lines);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
     if (exchange->method != TDG__WEB_POST)
         return;
@@ -291,12 +338,12 @@ int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
     if (rv == 0)
         rv = check_secrets(exchange);
     if (rv == 0)
-        rv = add_lines(exchange, request);
+        rv = keep_fields(exchange, request);
     if (rv == 0)
         rv = set_texts(exchange);
     if (rv < 0)
         return rv;
-    set_numbers(exchange);
+    set_numbers(exchange, request->last);
     set_age(exchange);
     set_calls(exchange);
     return 0;

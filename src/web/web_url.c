@@ -19,11 +19,11 @@ void tdg__web_url_done(tdg__web_url_t *url) {
     *url = (tdg__web_url_t){.url = NULL};
 }
 
-static bool is_sane(const char *text) {
+static bool is_sane(const char *text, char least) {
     if (strlen(text) > TDG__WEB_MAX_URL)
         return false;
     for (; *text != '\0'; text++)
-        if ((unsigned char)*text <= ' ' || *text == 0x7f)
+        if ((unsigned char)*text < (unsigned char)least || *text == 0x7f)
             return false;
     return true;
 }
@@ -98,6 +98,7 @@ int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
                       const char **ret_why) {
     tdg__web_url_t url = {.url = NULL};
     CURLU *parsed = curl_url();
+    unsigned flags = CURLU_NON_SUPPORT_SCHEME | (base != NULL ? CURLU_URLENCODE : 0);
     CURLUcode code = CURLUE_OK;
     int rv = TDG_ENOMEM;
 
@@ -108,8 +109,8 @@ int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
     if (base != NULL)
         code = curl_url_set(parsed, CURLUPART_URL, base, CURLU_NON_SUPPORT_SCHEME);
     if (code == CURLUE_OK)
-        code = is_sane(text)
-                   ? curl_url_set(parsed, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME)
+        code = is_sane(text, base != NULL ? ' ' : '!')
+                   ? curl_url_set(parsed, CURLUPART_URL, text, flags)
                    : CURLUE_MALFORMED_INPUT;
     if (code == CURLUE_OK) {
         rv = take_parts(parsed, &url, ret_why);
@@ -126,11 +127,18 @@ int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
     return rv;
 }
 
-bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to) {
+tdg__web_hop_t tdg__web_url_hop(const tdg__web_url_t *from, const tdg__web_url_t *to) {
+    if (from->secure && !to->secure)
+        return TDG__WEB_HOP_EXPOSED;
     if (strcasecmp(from->host, to->host) != 0)
-        return false;
-    return (from->secure == to->secure && from->port == to->port) ||
-           (!from->secure && to->secure);
+        return TDG__WEB_HOP_OTHER;
+    if (from->secure == to->secure)
+        return from->port == to->port ? TDG__WEB_HOP_SAME : TDG__WEB_HOP_OTHER;
+    return from->port == 80 && to->port == 443 ? TDG__WEB_HOP_SAME : TDG__WEB_HOP_SECURED;
+}
+
+bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to) {
+    return tdg__web_url_hop(from, to) <= TDG__WEB_HOP_SECURED;
 }
 
 bool tdg__web_url_is_here(const tdg__web_url_t *url) {

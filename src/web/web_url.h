@@ -18,15 +18,25 @@ typedef struct tdg__web_url {
     bool secure; /* https */
 } tdg__web_url_t;
 
-/* `base`: what a relative one starts from; NULL: it has to be complete. On failure *ret
- * is empty and *ret_why says what is wrong, without the URL. Returns 0, TDG_EINVAL or
+/* `base`: what a relative one starts from, which may hold blanks, as a redirect may; NULL:
+ * it has to be complete. On failure *ret is empty and *ret_why says what is wrong, without the URL. Returns 0, TDG_EINVAL or
  * TDG_ENOMEM. */
 int tdg__web_url_read(const char *text, const char *base, tdg__web_url_t *ret,
                       const char **ret_why);
 void tdg__web_url_done(tdg__web_url_t *url); /* of an empty one, too */
 
-/* Whether secrets that were meant for `from` may go to `to`: the same scheme, host and
- * port, or from http to https of the same host. */
+/* How far it is from one to the other, the nearest first. */
+typedef enum tdg__web_hop {
+    TDG__WEB_HOP_SAME,    /* the same scheme, host and port; or from http to https there,
+                             both at their usual ports */
+    TDG__WEB_HOP_SECURED, /* from http to https of the same host */
+    TDG__WEB_HOP_OTHER,   /* another host or port */
+    TDG__WEB_HOP_EXPOSED, /* from https to http */
+} tdg__web_hop_t;
+
+tdg__web_hop_t tdg__web_url_hop(const tdg__web_url_t *from, const tdg__web_url_t *to);
+
+/* Whether it is one of the first two. */
 bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to);
 
 /* Whether the host is this machine: localhost, 127.0.0.0/8, ::1. */

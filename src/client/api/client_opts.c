@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/uri.h"
 #include "client/session/backoff.h"
+#include "web/web_header.h"
 
 enum {
     MIN_MESSAGE_BYTES = 1024,
@@ -150,69 +151,16 @@ static int check_url(const char *url, tdg_failure_t *failure) {
 
 /* ---- Headers ------------------------------------------------------------ */
 
-/* What the protocol sets itself. A name that ends in "-" stands for all that begin so. */
-static const char *const reserved[] = {
-    "Accept", "Connection",    "Content-Length", "Content-Type",
-    "Host",   "Last-Event-ID", "Mcp-",           "Transfer-Encoding",
-};
-
-static bool is_reserved(const char *name, size_t len) {
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-        size_t size = strlen(reserved[i]);
-        bool prefix = reserved[i][size - 1] == '-';
-
-        if ((prefix ? len >= size : len == size) &&
-            strncasecmp(name, reserved[i], size) == 0)
-            return true;
-    }
-    return false;
-}
-
-static size_t name_length(const char *header) {
-    return strspn(header, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-}
-
-/* What is wrong with a header, or NULL. Values are secrets, and are not said. */
-static const char *wrong_header(const char *header) {
-    size_t name = name_length(header);
-
-    if (name == 0 || header[name] != ':')
-        return "a header must look like \"Name: value\"";
-    if (is_reserved(header, name))
-        return "the client sets this header itself";
-    for (const char *c = header + name + 1; *c != '\0'; c++) {
-        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 0x7f)
-            return "a header must not hold control characters";
-    }
-    return NULL;
-}
-
-/* How much of it may be said: the name. Where the colon was forgotten, nobody knows which
- * part is the secret. */
-static int shown_length(const char *header) {
-    size_t name = name_length(header);
-
-    return header[name] == ':' ? (int)name : 0;
-}
-
 static int check_headers(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
-    size_t count = 0;
+    char why[200];
 
-    if (opts->headers == NULL)
-        return 0;
-
-    for (; opts->headers[count] != NULL; count++) {
-        const char *header = opts->headers[count], *wrong = wrong_header(header);
-        int shown = shown_length(header);
-
-        if (count == TDG__CLIENT_MAX_HEADERS)
+    for (size_t i = 0; opts->headers != NULL && opts->headers[i] != NULL; i++) {
+        if (i == TDG__CLIENT_MAX_HEADERS)
             return invalid(failure, "too many headers");
-        if (wrong != NULL)
-            return tdg__client_fail(failure, TDG_EINVAL, "header %zu%s%.*s%s: %s",
-                                    count + 1, shown > 0 ? " (" : "", shown, header,
-                                    shown > 0 ? ")" : "", wrong);
-        if (opts->token_file != NULL && strncasecmp(header, "Authorization:", 14) == 0)
+        if (!tdg__web_header_is_fine(opts->headers[i], why, sizeof(why)))
+            return tdg__client_fail(failure, TDG_EINVAL, "header %zu: %s", i + 1, why);
+        if (opts->token_file != NULL &&
+            strncasecmp(opts->headers[i], "Authorization:", 14) == 0)
             return invalid(failure, "an Authorization header and a token file exclude "
                                     "each other");
     }

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/json_pointer.h"
 #include "source/http/http_url.h"
+#include "web/web_header.h"
 
 /* ---- Options ------------------------------------------------------------ */
 
@@ -93,6 +94,10 @@ static int check_url(struct http *http, const tdg__node_t *node,
     return rv;
 }
 
+/* What a request says by itself. */
+static const char *const own_headers[] = {
+    "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "Range", NULL};
+
 static int check_headers(struct http *http, const tdg__node_t *node,
                          tdg__problems_t *problems) {
     const tdg__node_t *map = tdg__node_get(node, "headers");
@@ -101,8 +106,11 @@ static int check_headers(struct http *http, const tdg__node_t *node,
     int rv = 0;
 
     json_object_foreach(http->headers, name, value) {
-        if (!tdg__transfer_header_is_fine(name, json_string_value(value), &why)) {
-            tdg__node_key_problem(problems, tdg__node_get(map, name), "%s", why);
+        why = tdg__web_wrong_header(name, strlen(name), json_string_value(value),
+                                    own_headers);
+        if (why != NULL) {
+            tdg__node_key_problem(problems, tdg__node_get(map, name), "the header %s",
+                                  why);
             rv = TDG_EINVAL;
         }
     }
@@ -159,6 +167,29 @@ static void unwatch(tdg__source_t *source, const tdg_target_t *target) {
 
 /* ---- Life --------------------------------------------------------------- */
 
+/* The engine of the requests. What is secret goes to the host of the URL only. */
+static int open_web(struct http *http) {
+    tdg__web_opts_t opts = {
+        .ca_file = http->ca_file,
+        .proxy = http->proxy,
+        .insecure_token = true, /* as the config has it: the operator's choice */
+        .compressed = true,
+    };
+    const char *name;
+    json_t *value;
+
+    http->secrets =
+        tdg__calloc(json_object_size(http->headers) + 1, sizeof(*opts.secrets));
+    if (http->secrets == NULL)
+        return TDG_ENOMEM;
+    json_object_foreach(http->headers, name, value) {
+        http->secrets[opts.secret_count++] =
+            (tdg__web_field_t){name, json_string_value(value)};
+    }
+    opts.secrets = http->secrets;
+    return tdg__web_create(http->source.host.loop, &opts, &http->web);
+}
+
 static int open_(tdg__source_t *source) {
     struct http *http = (struct http *)source;
 
@@ -169,7 +200,7 @@ static int open_(tdg__source_t *source) {
     int rv =
         tdg__records_init(&http->polls, sizeof(struct poll), tdg__http_poll_due, http);
     if (rv == 0)
-        rv = tdg__curl_create(source->host.loop, &http->curl);
+        rv = open_web(http);
     if (rv == 0)
         tdg__source_hold(source);
     else
@@ -177,7 +208,7 @@ static int open_(tdg__source_t *source) {
     return rv;
 }
 
-static void on_curl_closed(void *source) {
+static void on_web_closed(void *source) {
     tdg__source_let_go(source);
 }
 
@@ -185,8 +216,8 @@ static void close_(tdg__source_t *source) {
     struct http *http = (struct http *)source;
 
     tdg__source_close_handle((uv_handle_t *)&http->polls.timer);
-    if (http->curl != NULL)
-        tdg__curl_close(http->curl, on_curl_closed, http);
+    if (http->web != NULL)
+        tdg__web_close(http->web, on_web_closed, http);
 }
 
 static void free_(tdg__source_t *source) {
@@ -197,6 +228,7 @@ static void free_(tdg__source_t *source) {
     for (uint32_t at = 0; (poll = tdg__records_next(&http->polls, &at)) != NULL;)
         tdg__http_forget(http, poll);
     tdg__records_done(&http->polls);
+    tdg__free(http->secrets);
 }
 
 const tdg__source_kind_t tdg__source_http = {

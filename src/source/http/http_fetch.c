@@ -19,10 +19,14 @@ enum {
 struct job {
     struct http *http;
     tdg__fetch_t *fetch;
-    tdg__transfer_t *transfer; /* NULL: not running */
+    tdg__web_exchange_t *exchange; /* NULL: not running */
     char *url;
     bool unconditional;
-    struct found *found;
+    int status; /* of the answer, */
+    tdg__web_unfollowed_t unfollowed;
+    int64_t retry_after_ms;
+    struct found *found; /* and what it brings, where that is 2xx */
+    tdg__text_t body;
 
     uv_work_t work; /* cutting out the part */
     bool working;
@@ -44,31 +48,32 @@ static char *shown_of(const char *url) {
     return NULL;
 }
 
-/* Takes the body. NULL: memory is out. */
-static struct found *found_make(tdg__transfer_answer_t *answer, bool is_part) {
+/* Of a field that can be shown; else there is none. */
+static bool copy_field(const char *value, char **ret) {
+    return tdg__copy(
+        value != NULL && tdg__utf8_is_valid(value, strlen(value)) ? value : NULL, ret);
+}
+
+/* What an answer brings, its body apart. NULL: memory is out. */
+static struct found *found_make(const tdg__web_head_t *head, bool is_part) {
     struct found *found = tdg__calloc(1, sizeof(*found));
-    int64_t now = tdg__wall_ms();
+    int64_t now = tdg__wall_ms(), modified;
 
     if (found == NULL)
         return NULL;
     found->refs = 1;
-    found->http_status = answer->status;
-    found->updated_ms =
-        answer->modified_ms > 0 && answer->modified_ms < now ? answer->modified_ms : now;
-    found->sure =
-        answer->modified_ms > 0 && answer->date_ms - answer->modified_ms >= SURE_MS;
-    if (!tdg__copy(is_part ? "application/json" : answer->content_type,
-                   &found->mime_type) ||
-        !tdg__copy(answer->etag, &found->etag) ||
-        !tdg__copy(answer->last_modified, &found->last_modified) ||
-        !tdg__copy(answer->url, &found->url)) {
+    found->http_status = head->status;
+    if (!copy_field(is_part ? "application/json" : head->full_type, &found->mime_type) ||
+        !copy_field(head->etag, &found->etag) ||
+        !copy_field(head->last_modified, &found->last_modified) ||
+        !tdg__copy(head->url, &found->url)) {
         tdg__http_found_unref(found);
         return NULL;
     }
-    found->shown_url = shown_of(answer->url);
-    found->data = answer->body->data;
-    found->len = answer->body->len;
-    tdg__text_init(answer->body, 0);
+    modified = tdg__web_date_ms(found->last_modified);
+    found->updated_ms = modified > 0 && modified < now ? modified : now;
+    found->sure = modified > 0 && head->date_ms - modified >= SURE_MS;
+    found->shown_url = shown_of(head->url);
     return found;
 }
 
@@ -82,6 +87,7 @@ static json_t *metadata_of(const struct found *found) {
 
 static void job_free(struct job *job) {
     tdg__http_found_unref(job->found);
+    tdg__text_done(&job->body);
     tdg__text_done(&job->part);
     tdg__free(job->url);
     tdg__free(job);
@@ -206,15 +212,30 @@ static const struct meaning {
     {0, 999, TDG_EAWAY, "unexpected status"},
 };
 
-static void fail_by_status(struct job *job, const tdg__transfer_answer_t *answer) {
+static void fail_by_status(struct job *job) {
+    static const char *const unfollowed[] = {
+        [TDG__WEB_TOO_OFTEN] = "the server redirects too often",
+        [TDG__WEB_ELSEWHERE] = "the server redirects to another host, which "
+                               "`follow-redirects` does not allow",
+        [TDG__WEB_NEVER] = "the server redirects to something other than an http or "
+                           "https URL, or from https to http",
+    };
     const struct meaning *meaning = meanings;
     char text[128];
 
-    while (answer->status < meaning->from || answer->status > meaning->to)
+    if (job->unfollowed != TDG__WEB_NO_REDIRECT) {
+        job_fail(job, TDG_EINVAL, -1, unfollowed[job->unfollowed]);
+        return;
+    }
+    while (job->status < meaning->from || job->status > meaning->to)
         meaning++;
-    snprintf(text, sizeof(text), "the server answered %ld: %s", answer->status,
+    snprintf(text, sizeof(text), "the server answered %d: %s", job->status,
              meaning->text);
-    job_fail(job, meaning->status, answer->retry_after_ms, text);
+    job_fail(job, meaning->status, job->retry_after_ms, text);
+}
+
+static bool is_success(const struct job *job) {
+    return job->status >= 200 && job->status <= 299;
 }
 
 static void not_modified(struct job *job) {
@@ -236,30 +257,14 @@ static void not_modified(struct job *job) {
                                  : tdg_strerror(rv));
 }
 
-static void on_answer(void *arg, tdg__transfer_answer_t *answer) {
-    struct job *job = arg;
+static void on_content(struct job *job) {
+    struct found *found = job->found;
 
-    job->transfer = NULL;
-    if (answer->result < 0) {
-        /* What could not be reached is in libcurl's words. */
-        job_fail_as(job, answer->result, -1, answer->error, answer->result == TDG_EAWAY);
-        return;
-    }
-    if (answer->status == 304) {
-        not_modified(job);
-        return;
-    }
-    if (answer->status < 200 || answer->status > 299) {
-        fail_by_status(job, answer);
-        return;
-    }
-    job->found = found_make(answer, job->http->pointer != NULL);
-    if (job->found == NULL) {
-        job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
-        return;
-    }
+    found->data = job->body.data;
+    found->len = job->body.len;
+    tdg__text_init(&job->body, 0);
     if (job->http->pointer == NULL) {
-        job_done(job, job->found);
+        job_done(job, found);
         return;
     }
     job->work.data = job;
@@ -269,26 +274,68 @@ static void on_answer(void *arg, tdg__transfer_answer_t *answer) {
         job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
 }
 
+static void on_head(void *user, const tdg__web_head_t *head) {
+    struct job *job = user;
+
+    job->status = head->status;
+    job->unfollowed = head->unfollowed;
+    job->retry_after_ms = head->retry_after_ms;
+    if (is_success(job))
+        job->found = found_make(head, job->http->pointer != NULL);
+}
+
+static void on_data(void *user, const char *data, size_t len) {
+    struct job *job = user;
+
+    tdg__text_add(&job->body, data, len);
+}
+
+static void on_done(void *user, const tdg__web_end_t *end) {
+    struct job *job = user;
+
+    job->exchange = NULL;
+    if (end->code == TDG_ETOOLARGE)
+        job_fail(job, end->code, -1, "the content is larger than max-size");
+    else if (end->code == TDG_ENOMEM)
+        job_fail(job, end->code, -1, end->error);
+    else if (end->code != 0) /* names the host */
+        job_fail_as(job, TDG_EAWAY, -1, end->error, true);
+    else if (job->status == 304)
+        not_modified(job);
+    else if (!is_success(job))
+        fail_by_status(job);
+    else if (job->found == NULL || job->body.error < 0)
+        job_fail(job, TDG_ENOMEM, -1, tdg_strerror(TDG_ENOMEM));
+    else
+        on_content(job);
+}
+
 static int start(struct job *job) {
+    static const tdg__web_exchange_calls_t calls = {on_head, on_data, on_done};
     struct http *http = job->http;
     const struct poll *poll = tdg__records_find(&http->polls, job->fetch->uri);
-    tdg__transfer_request_t wish = {
+    const struct found *kept = poll != NULL && !job->unconditional ? poll->kept : NULL;
+    tdg__web_field_t validators[2];
+    tdg__web_request_t request = {
+        .method = TDG__WEB_GET,
         .url = job->url,
-        .headers = http->headers,
-        .ca_file = http->ca_file,
-        .proxy = http->proxy,
+        .validators = validators,
+        .validated_url = kept != NULL ? kept->url : NULL,
+        /* A second line: the common half has a time limit as well. */
+        .total_timeout_ms = (uint32_t)(http->source.entry.timeout_ms + 1000),
+        .follow = (tdg__web_follow_t)(TDG__WEB_FOLLOW_NONE + http->follow),
         .max_bytes = (size_t)http->source.entry.max_size,
-        .timeout_ms = http->source.entry.timeout_ms + 1000,
-        .follow = (tdg__transfer_follow_t)http->follow,
-        .keep_open = poll != NULL && http->every_ms <= KEEP_OPEN_MS,
+        .only_success = true,
+        .last = poll == NULL || http->every_ms > KEEP_OPEN_MS,
     };
 
-    if (poll != NULL && poll->kept != NULL && !job->unconditional) {
-        wish.known_url = poll->kept->url;
-        wish.etag = poll->kept->etag;
-        wish.last_modified = poll->kept->sure ? poll->kept->last_modified : NULL;
-    }
-    return tdg__transfer_begin(http->curl, &wish, on_answer, job, &job->transfer);
+    if (kept != NULL && kept->etag != NULL)
+        validators[request.validator_count++] =
+            (tdg__web_field_t){"If-None-Match", kept->etag};
+    if (kept != NULL && kept->sure)
+        validators[request.validator_count++] =
+            (tdg__web_field_t){"If-Modified-Since", kept->last_modified};
+    return tdg__web_exchange_begin(http->web, &request, &calls, job, &job->exchange);
 }
 
 static const char *variable(void *arg, const char *name) {
@@ -328,6 +375,7 @@ void tdg__http_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     job->http = http;
     job->fetch = fetch;
     fetch->state = job;
+    tdg__text_init(&job->body, (size_t)source->entry.max_size);
     tdg__text_init(&job->part, (size_t)source->entry.max_size);
 
     int rv = make_url(job);
@@ -345,7 +393,7 @@ void tdg__http_cancel(tdg__source_t *source, tdg__fetch_t *fetch) {
         uv_cancel((uv_req_t *)&job->work);
         return;
     }
-    tdg__transfer_cancel(job->transfer);
-    job->transfer = NULL;
+    tdg__web_exchange_cancel(job->exchange);
+    job->exchange = NULL;
     job_fail(job, TDG_EAWAY, -1, "cancelled");
 }

@@ -53,7 +53,7 @@ void tdg__http_keep(struct http *http, struct poll *poll, struct found *found) {
 
 void tdg__http_rest(struct http *http) {
     if (http->polls.pool.count == 0 && !http->source.closing)
-        tdg__curl_rest(http->curl);
+        tdg__web_rest(http->web);
 }
 
 /* ---- Time --------------------------------------------------------------- */

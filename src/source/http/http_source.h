@@ -7,7 +7,7 @@
 
 #include "source/common/records.h"
 #include "source/common/source.h"
-#include "source/http/transfer.h"
+#include "web/web.h"
 
 enum { TDG__HTTP_DAY_MS = 24 * 60 * 60 * 1000 };
 
@@ -21,7 +21,7 @@ struct found {
     char *mime_type, *etag, *last_modified; /* NULL: not said */
     bool sure; /* last_modified alone tells whether it has changed */
     char *url, *shown_url;
-    long http_status;
+    int http_status;
     int64_t updated_ms;
 };
 
@@ -39,8 +39,9 @@ struct http {
     int64_t every_ms;
     int follow;
     json_t *headers;
+    tdg__web_field_t *secrets; /* the same, for the requests */
 
-    tdg__curl_t *curl;
+    tdg__web_t *web;
     tdg__records_t polls; /* of struct poll */
     size_t kept_bytes;
 };

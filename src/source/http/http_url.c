@@ -191,11 +191,6 @@ static bool has_part(CURLU *parsed, CURLUPart what) {
     return has;
 }
 
-static bool is_scheme(const char *scheme) {
-    return scheme != NULL &&
-           (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-}
-
 /* Both slashes: libcurl finds a host behind one as well, and we would take it for the
  * path, where a client may choose. */
 static bool begins_right(const char *url) {
@@ -244,60 +239,7 @@ int tdg__http_url_check(const char *url, const tdg__template_t *template_,
     return rv;
 }
 
-/* ---- Comparing ---------------------------------------------------------- */
-
-struct origin {
-    CURLU *parsed;
-    char *scheme, *host, *port;
-    bool secure;
-};
-
-static bool origin_read(struct origin *origin, const char *url) {
-    *origin = (struct origin){.parsed = curl_url()};
-    if (origin->parsed == NULL ||
-        curl_url_set(origin->parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) !=
-            CURLUE_OK ||
-        curl_url_get(origin->parsed, CURLUPART_SCHEME, &origin->scheme, 0) != CURLUE_OK ||
-        !is_scheme(origin->scheme) ||
-        curl_url_get(origin->parsed, CURLUPART_HOST, &origin->host, 0) != CURLUE_OK ||
-        curl_url_get(origin->parsed, CURLUPART_PORT, &origin->port, CURLU_DEFAULT_PORT) !=
-            CURLUE_OK)
-        return false;
-    origin->secure = strcmp(origin->scheme, "https") == 0;
-    return true;
-}
-
-static void origin_done(struct origin *origin) {
-    curl_free(origin->scheme);
-    curl_free(origin->host);
-    curl_free(origin->port);
-    curl_url_cleanup(origin->parsed);
-}
-
-static tdg__http_hop_t compare(const struct origin *from, const struct origin *to) {
-    bool upgrade = !from->secure && to->secure;
-
-    if (from->secure && !to->secure)
-        return TDG__HOP_REFUSED;
-    if (strcasecmp(from->host, to->host) != 0)
-        return TDG__HOP_OTHER;
-    if (upgrade)
-        return strcmp(from->port, "80") == 0 && strcmp(to->port, "443") == 0
-                   ? TDG__HOP_SAME
-                   : TDG__HOP_OTHER;
-    return strcmp(from->port, to->port) == 0 ? TDG__HOP_SAME : TDG__HOP_OTHER;
-}
-
-tdg__http_hop_t tdg__http_url_hop(const char *from, const char *to) {
-    struct origin a, b = {0};
-    tdg__http_hop_t hop = TDG__HOP_REFUSED;
-
-    if (origin_read(&a, from) && origin_read(&b, to))
-        hop = compare(&a, &b);
-    origin_done(&a);
-    origin_done(&b);
-    return hop;
-}
+/* ---- Showing it --------------------------------------------------------- */
 
 void tdg__http_url_put_shown(tdg__text_t *out, const char *url) {
     CURLU *parsed = curl_url();

@@ -30,16 +30,6 @@ typedef const char *(*tdg__http_url_value_fn)(void *arg, const char *name);
 int tdg__http_url_expand(const char *url, tdg__http_url_value_fn value, void *arg,
                          tdg__text_t *out);
 
-/* How far a redirect leads. */
-typedef enum tdg__http_hop {
-    TDG__HOP_SAME,    /* the same scheme, host and port; or from http to https there */
-    TDG__HOP_OTHER,   /* another host or port */
-    TDG__HOP_REFUSED, /* no http or https; or from https to http */
-} tdg__http_hop_t;
-
-/* Returns TDG__HOP_REFUSED also where memory is out. */
-tdg__http_hop_t tdg__http_url_hop(const char *from, const char *to);
-
 /* Appends the URL as people may see it: without user, query and fragment, where secrets
  * may be. Nothing where it cannot be read. */
 void tdg__http_url_put_shown(tdg__text_t *out, const char *url);

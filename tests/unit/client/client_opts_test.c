@@ -144,7 +144,7 @@ static void what_is_wrong_is_said(void **state) {
         {{URL, HEADERS("X-Key")}, "Name: value"},
         {{URL, HEADERS("A: b", ": b")}, "header 2"},
         {{URL, HEADERS("X Key: b")}, "Name: value"},
-        {{URL, HEADERS("A: b\r\nEvil: yes")}, "control characters"},
+        {{URL, HEADERS("A: b\r\nEvil: yes")}, "control character"},
         {{URL, HEADERS("Content-Type: text/plain")}, "itself"},
         {{URL, HEADERS("mcp-session-id: 1")}, "itself"},
         {{URL, HEADERS("Host: elsewhere")}, "itself"},

@@ -97,32 +97,6 @@ static void refuses_values_that_move(void **state) {
     expect("http://a/b/{x}", "c/..", NULL, NULL);
 }
 
-static void knows_how_far_a_redirect_leads(void **state) {
-    static const struct {
-        const char *from, *to;
-        tdg__http_hop_t hop;
-    } cases[] = {
-        {"http://a/x", "http://a/y", TDG__HOP_SAME},
-        {"http://a/x", "http://A:80/y", TDG__HOP_SAME},
-        {"http://a/x", "https://a/y", TDG__HOP_SAME},
-        {"https://a:443/x", "https://a/y", TDG__HOP_SAME},
-        {"http://a/x", "http://a:8080/y", TDG__HOP_OTHER},
-        {"http://a:8080/x", "https://a/y", TDG__HOP_OTHER},
-        {"http://a/x", "https://a:8443/y", TDG__HOP_OTHER},
-        {"http://a/x", "http://b/y", TDG__HOP_OTHER},
-        {"http://a/x", "http://a.b/y", TDG__HOP_OTHER},
-        {"http://a/x", "http://a@b/y", TDG__HOP_OTHER},
-        {"https://a/x", "http://a/y", TDG__HOP_REFUSED},
-        {"http://a/x", "file:///y", TDG__HOP_REFUSED},
-        {"http://a/x", "ftp://a/y", TDG__HOP_REFUSED},
-        {"http://a/x", "", TDG__HOP_REFUSED},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++)
-        assert_int_equal(tdg__http_url_hop(cases[i].from, cases[i].to), cases[i].hop);
-}
-
 static void shows_no_secrets(void **state) {
     tdg__text_t out;
 
@@ -142,7 +116,6 @@ int main(void) {
         cmocka_unit_test(says_what_cannot),
         cmocka_unit_test(puts_values_in),
         cmocka_unit_test(refuses_values_that_move),
-        cmocka_unit_test(knows_how_far_a_redirect_leads),
         cmocka_unit_test(shows_no_secrets),
     };
 

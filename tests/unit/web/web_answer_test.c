@@ -242,21 +242,28 @@ static void what_is_no_url_of_ours_is_refused(void **state) {
     }
 }
 
-static void near_is_the_same_place_or_its_https(void **state) {
+static void it_is_known_how_far_a_redirect_leads(void **state) {
     static const struct {
         const char *from, *to;
-        bool near;
+        tdg__web_hop_t hop;
     } cases[] = {
-        {"http://h/a", "http://H:80/b", true},
-        {"http://h/", "https://h/", true},
-        {"http://h:8080/", "https://h:8443/", true},
-        {"https://h/", "https://h/x", true},
-        {"https://h/", "http://h/", false},
-        {"https://h/", "https://h:8443/", false},
-        {"http://h/", "http://h:81/", false},
-        {"http://h/", "http://h.evil/", false},
-        {"http://h/", "https://evil/", false},
-        {"http://localhost/", "http://127.0.0.1/", false},
+        {"http://h/a", "http://h/b", TDG__WEB_HOP_SAME},
+        {"http://h/a", "/b", TDG__WEB_HOP_SAME},
+        {"http://h/a", "http://H:80/b", TDG__WEB_HOP_SAME},
+        {"http://h/", "https://h/", TDG__WEB_HOP_SAME},
+        {"https://h:443/", "https://h/x", TDG__WEB_HOP_SAME},
+        {"http://h:8080/", "https://h:8443/", TDG__WEB_HOP_SECURED},
+        {"http://h:8080/", "https://h/", TDG__WEB_HOP_SECURED},
+        {"http://h/", "https://h:8443/", TDG__WEB_HOP_SECURED},
+        {"https://h/", "https://h:8443/", TDG__WEB_HOP_OTHER},
+        {"http://h/", "http://h:81/", TDG__WEB_HOP_OTHER},
+        {"http://h/", "http://h.evil/", TDG__WEB_HOP_OTHER},
+        {"http://h/", "//evil/", TDG__WEB_HOP_OTHER},
+        {"http://h/", "http://h@evil/", TDG__WEB_HOP_OTHER},
+        {"http://h/", "https://evil/", TDG__WEB_HOP_OTHER},
+        {"http://localhost/", "http://127.0.0.1/", TDG__WEB_HOP_OTHER},
+        {"https://h/", "http://h/", TDG__WEB_HOP_EXPOSED},
+        {"https://h/", "http://evil/", TDG__WEB_HOP_EXPOSED},
     };
 
     (void)state;
@@ -265,12 +272,39 @@ static void near_is_the_same_place_or_its_https(void **state) {
         const char *why;
 
         assert_int_equal(tdg__web_url_read(cases[i].from, NULL, &from, &why), 0);
-        assert_int_equal(tdg__web_url_read(cases[i].to, NULL, &to, &why), 0);
-        if (tdg__web_url_near(&from, &to) != cases[i].near)
+        assert_int_equal(tdg__web_url_read(cases[i].to, from.url, &to, &why), 0);
+        if (tdg__web_url_hop(&from, &to) != cases[i].hop ||
+            tdg__web_url_near(&from, &to) != (cases[i].hop <= TDG__WEB_HOP_SECURED))
             fail_msg("%s and %s", cases[i].from, cases[i].to);
         tdg__web_url_done(&from);
         tdg__web_url_done(&to);
     }
+}
+
+static void a_redirect_to_what_is_not_http_leads_nowhere(void **state) {
+    static const char *const targets[] = {"file:///y", "ftp://h/y", "javascript:1",
+                                          "http:///", "http://h/\x01"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        tdg__web_url_t to;
+        const char *why;
+
+        if (tdg__web_url_read(targets[i], "http://h/x", &to, &why) != TDG_EINVAL)
+            fail_msg("%s", targets[i]);
+    }
+}
+
+/* Servers forget to encode them; no other URL may have any. */
+static void blanks_in_a_redirect_are_encoded(void **state) {
+    tdg__web_url_t to;
+    const char *why;
+
+    (void)state;
+    assert_int_equal(tdg__web_url_read("/a b?c d", "http://h/x", &to, &why), 0);
+    assert_string_equal(to.url, "http://h/a%20b?c+d");
+    tdg__web_url_done(&to);
+    assert_int_equal(tdg__web_url_read("http://h/a b", NULL, &to, &why), TDG_EINVAL);
 }
 
 static void urls_without_memory_leave_nothing(void **state) {
@@ -308,9 +342,9 @@ static void given_headers_are_checked(void **state) {
         {"X-Key: ", "no value"},
         {"X-Key: a\r\nEvil: b", "line break"},
         {"X-Key: a\nEvil: b", "line break"},
-        {"host: secret", "Host"},
+        {"host: secret", "the header host is set by tidings itself"},
         {"Content-Length: 5", "Content-Length"},
-        {"transfer-encoding: x", "Transfer-Encoding"},
+        {"transfer-encoding: x", "the header transfer-encoding is set"},
         {"Connection: close", "Connection"},
         {"Mcp-Session-Id: 1", "Mcp-Session-Id"},
     };
@@ -339,7 +373,9 @@ int main(void) {
         TEST(heads_without_memory_say_so),
         TEST(urls_are_read_and_their_secrets_taken_out),
         TEST(what_is_no_url_of_ours_is_refused),
-        TEST(near_is_the_same_place_or_its_https),
+        TEST(it_is_known_how_far_a_redirect_leads),
+        TEST(a_redirect_to_what_is_not_http_leads_nowhere),
+        TEST(blanks_in_a_redirect_are_encoded),
         TEST(urls_without_memory_leave_nothing),
         TEST(given_headers_are_checked),
     };

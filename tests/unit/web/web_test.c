@@ -32,6 +32,7 @@ struct talk {
     char type[128], session[128], authenticate[128], url[512];
     int64_t retry_after_ms;
     unsigned hops;
+    tdg__web_unfollowed_t unfollowed;
     int64_t connected_us;
     char lines[2048]; /* of heads, where they were wished for */
     char body[1 << 17];
@@ -88,6 +89,7 @@ static void on_head(void *user, const tdg__web_head_t *head) {
     talk->status = head->status;
     talk->retry_after_ms = head->retry_after_ms;
     talk->hops = head->hops;
+    talk->unfollowed = head->unfollowed;
     talk->connected_us = head->connected_us;
     copy_text(talk->type, sizeof(talk->type), head->content_type);
     copy_text(talk->session, sizeof(talk->session), head->session);
@@ -1057,6 +1059,135 @@ static void nothing_goes_to_another_place_than_the_first(void **state) {
     assert_int_equal(peer_count(f->peer, NULL), 1);
 }
 
+static struct talk *get_following(struct fixture *f, const char *url,
+                                  tdg__web_follow_t follow) {
+    memset(&f->talk, 0, sizeof(f->talk));
+    begin(f, &f->talk,
+          &(tdg__web_request_t){.method = TDG__WEB_GET, .url = url, .follow = follow});
+    run_until(f, has_ended);
+    return &f->talk;
+}
+
+static void secrets_do_not_go_along_to_another_place(void **state) {
+    const char *const headers[] = {"X-Key: geheim", NULL};
+    const tdg__web_field_t secret = {"X-Other", "geheim"};
+    struct fixture *f = *state;
+    char url[128], *request;
+
+    remake_web(
+        f, &(tdg__web_opts_t){.headers = headers, .secrets = &secret, .secret_count = 1});
+    snprintf(url, sizeof(url), "http://x:geheim@127.0.0.1:%d/elsewhere",
+             peer_port(f->peer));
+    get_following(f, url, TDG__WEB_FOLLOW_ANY);
+    assert_int_equal(f->talk.status, 200);
+    assert_int_equal(f->talk.hops, 1);
+
+    request = peer_request(f->peer, "/elsewhere", 0);
+    assert_non_null(strstr(request, "X-Key: geheim"));
+    assert_non_null(strstr(request, "X-Other: geheim"));
+    assert_non_null(strstr(request, "Authorization: Basic"));
+    free(request);
+    request = peer_request(f->peer, "/json", 0);
+    assert_null(strstr(request, "geheim"));
+    assert_null(strstr(request, "Authorization"));
+    free(request);
+
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/302", peer_port(f->peer));
+    get_following(f, url, TDG__WEB_FOLLOW_HOST);
+    request = peer_request(f->peer, "/json", 1);
+    assert_non_null(strstr(request, "X-Key: geheim"));
+    assert_non_null(strstr(request, "Authorization: Basic"));
+    free(request);
+}
+
+static void who_asks_says_which_redirects_are_followed(void **state) {
+    static const struct {
+        const char *path;
+        tdg__web_follow_t follow;
+        int status;
+        unsigned hops;
+        tdg__web_unfollowed_t unfollowed;
+    } cases[] = {
+        {"/302", TDG__WEB_FOLLOW_NEAR, 302, 0, TDG__WEB_NO_REDIRECT},
+        {"/302", TDG__WEB_FOLLOW_NONE, 302, 0, TDG__WEB_NO_REDIRECT},
+        {"/302", TDG__WEB_FOLLOW_HOST, 200, 1, TDG__WEB_NO_REDIRECT},
+        {"/308", TDG__WEB_FOLLOW_NONE, 308, 0, TDG__WEB_NO_REDIRECT},
+        {"/308", TDG__WEB_FOLLOW_HOST, 200, 1, TDG__WEB_NO_REDIRECT},
+        {"/elsewhere", TDG__WEB_FOLLOW_HOST, 307, 0, TDG__WEB_ELSEWHERE},
+        {"/elsewhere", TDG__WEB_FOLLOW_ANY, 200, 1, TDG__WEB_NO_REDIRECT},
+        {"/file", TDG__WEB_FOLLOW_ANY, 307, 0, TDG__WEB_NEVER},
+        {"/loop", TDG__WEB_FOLLOW_ANY, 307, 5, TDG__WEB_TOO_OFTEN},
+        {"/bare", TDG__WEB_FOLLOW_ANY, 307, 0, TDG__WEB_NO_REDIRECT},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        get_following(f, url_of(f, cases[i].path), cases[i].follow);
+        if (f->talk.code != 0 || f->talk.status != cases[i].status ||
+            f->talk.hops != cases[i].hops || f->talk.unfollowed != cases[i].unfollowed)
+            fail_msg("%s: %d after %u, %d", cases[i].path, f->talk.status, f->talk.hops,
+                     (int)f->talk.unfollowed);
+    }
+}
+
+static void validators_are_sent_where_they_belong(void **state) {
+    const tdg__web_field_t validator = {"If-None-Match", "\"1\""};
+    struct fixture *f = *state;
+    char url[128], *request;
+
+    snprintf(url, sizeof(url), "%s", url_of(f, "/json"));
+    begin(f, &f->talk,
+          &(tdg__web_request_t){.method = TDG__WEB_GET,
+                                .url = url_of(f, "/302"),
+                                .validators = &validator,
+                                .validator_count = 1,
+                                .validated_url = url,
+                                .follow = TDG__WEB_FOLLOW_HOST});
+    run_until(f, has_ended);
+    request = peer_request(f->peer, "/302", 0);
+    assert_null(strstr(request, "If-None-Match"));
+    free(request);
+    request = peer_request(f->peer, "/json", 0);
+    assert_non_null(strstr(request, "\r\nIf-None-Match: \"1\"\r\n"));
+    free(request);
+}
+
+static void a_body_has_a_limit(void **state) {
+    static const struct {
+        const char *path;
+        size_t max_bytes;
+        int code;
+    } cases[] = {{"/json", 7, 0},
+                 {"/json", 6, TDG_ETOOLARGE}, /* it was announced */
+                 {"/hangs", 3, TDG_ETOOLARGE},
+                 {"/large", 0, 0}};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        memset(&f->talk, 0, sizeof(f->talk));
+        begin(f, &f->talk,
+              &(tdg__web_request_t){.method = TDG__WEB_GET,
+                                    .url = url_of(f, cases[i].path),
+                                    .max_bytes = cases[i].max_bytes});
+        run_until(f, has_ended);
+        assert_int_equal(f->talk.code, cases[i].code);
+        if (cases[i].code != 0)
+            assert_non_null(strstr(f->talk.error, "is larger than"));
+    }
+}
+
+static void bodies_of_errors_may_be_left_out(void **state) {
+    struct fixture *f = *state;
+
+    begin(f, &f->talk,
+          &(tdg__web_request_t){
+              .method = TDG__WEB_GET, .url = url_of(f, "/busy"), .only_success = true});
+    run_until(f, has_ended);
+    assert_int_equal(f->talk.code, 0);
+    assert_int_equal(f->talk.status, 503);
+    assert_int_equal(f->talk.len, 0);
+}
+
 static void what_is_no_url_is_refused(void **state) {
     static const char *const urls[] = {"", "mcp", "ftp://127.0.0.1/", "http://u:geheim@/",
                                        "http://127.0.0.1/\r\nX: y"};
@@ -1206,6 +1337,11 @@ int main(void) {
         TEST(credentials_do_not_go_to_other_machines_unprotected),
         TEST(credentials_go_unprotected_where_that_is_allowed),
         TEST(nothing_goes_to_another_place_than_the_first),
+        TEST(secrets_do_not_go_along_to_another_place),
+        TEST(who_asks_says_which_redirects_are_followed),
+        TEST(validators_are_sent_where_they_belong),
+        TEST(a_body_has_a_limit),
+        TEST(bodies_of_errors_may_be_left_out),
         TEST(what_is_no_url_is_refused),
         TLS_TEST(an_unknown_certificate_is_refused),
         TLS_TEST(a_certificate_that_is_given_is_trusted),
