@@ -85,9 +85,9 @@ static int set_target(tdg__web_exchange_t *exchange) {
 static int check_secrets(tdg__web_exchange_t *exchange) {
     tdg__web_t *web = exchange->web;
     const tdg__web_opts_t *opts = &web->opts;
-    bool secrets = opts->headers != NULL || opts->secret_count > 0 ||
-                   opts->token_file != NULL || web->home.user != NULL ||
-                   web->home.password != NULL;
+    bool secrets = (opts->headers != NULL && opts->headers[0] != NULL) ||
+                   opts->secret_count > 0 || opts->token_file != NULL ||
+                   web->home.user != NULL || web->home.password != NULL;
 
     for (size_t i = 0; opts->headers != NULL && opts->headers[i] != NULL; i++)
         if (!tdg__web_header_is_fine(opts->headers[i], exchange->why, TDG__WEB_WHY))

@@ -163,37 +163,26 @@ static uint64_t core_random(void *user) {
     return number;
 }
 
-static tdg__web_opts_t web_opts(const tdg_client_opts_t *opts) {
-    return (tdg__web_opts_t){.headers = opts->headers,
-                             .token_file = opts->token_file,
-                             .ca_file = opts->ca_file,
-                             .proxy = opts->proxy,
-                             .insecure_token =
-                                 (opts->flags & TDG_CLIENT_INSECURE_TOKEN) != 0,
-                             .agent = "tidings/" TDG_VERSION,
-                             .connect_timeout_ms = opts->connect_timeout_ms};
-}
-
 static int make_transport(void *user, tdg__transport_kind_t kind,
                           const tdg__transport_calls_t *calls, void *transport_user,
                           tdg__transport_t **ret) {
     tdg_client_t *client = user;
     const tdg_client_opts_t *opts = &client->own.opts;
-    tdg__web_opts_t web = web_opts(opts);
+    const tdg__transport_opts_t made = {
+        .url = opts->url,
+        .web = {.headers = opts->headers,
+                .token_file = opts->token_file,
+                .ca_file = opts->ca_file,
+                .proxy = opts->proxy,
+                .insecure_token = (opts->flags & TDG_CLIENT_INSECURE_TOKEN) != 0,
+                .connect_timeout_ms = opts->connect_timeout_ms},
+        .argv = opts->argv,
+        .env = opts->env,
+        .cwd = opts->cwd,
+        .max_message_bytes = opts->max_message_bytes,
+    };
 
-    switch (kind) {
-    case TDG__TRANSPORT_HTTP:
-        return tdg__transport_http_create(&client->loop, opts->url, &web, calls,
-                                          transport_user, opts->max_message_bytes, ret);
-    case TDG__TRANSPORT_SSE:
-        return tdg__transport_sse_create(&client->loop, opts->url, &web, calls,
-                                         transport_user, opts->max_message_bytes, ret);
-    case TDG__TRANSPORT_STDIO:
-        return tdg__transport_stdio_create(&client->loop, opts->argv, opts->env,
-                                           opts->cwd, calls, transport_user,
-                                           opts->max_message_bytes, ret);
-    }
-    return TDG_EINVAL;
+    return tdg__transport_create(kind, &client->loop, &made, calls, transport_user, ret);
 }
 
 void tdg__client_wake(tdg_client_t *client) {

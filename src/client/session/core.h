@@ -23,12 +23,6 @@
 
 typedef struct tdg__core tdg__core_t;
 
-typedef enum tdg__transport_kind {
-    TDG__TRANSPORT_HTTP,
-    TDG__TRANSPORT_SSE,
-    TDG__TRANSPORT_STDIO,
-} tdg__transport_kind_t;
-
 typedef struct tdg__core_opts {
     const tdg_client_opts_t *client; /* with defaults filled in; borrowed for its life */
 

@@ -73,7 +73,7 @@ static bool may_repeat(tdg__client_request_t *request,
 
     if (report->end == TDG__DELIVERY_STATUS && refused && !request->renewed &&
         request->transport == core->transport &&
-        request->transport->ops->renew(request->transport)) {
+        tdg__transport_renew(request->transport)) {
         request->renewed = true;
         tdg__client_request_send(request);
         return true;

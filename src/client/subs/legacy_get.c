@@ -216,8 +216,7 @@ static void barred(tdg__core_t *core, const tdg__delivery_report_t *report,
                    bool was_open) {
     struct tdg__legacy_get *get = &core->subs->get;
 
-    if (report->status == 401 && !get->renewed && core->transport->ops->renew != NULL &&
-        core->transport->ops->renew(core->transport)) {
+    if (report->status == 401 && !get->renewed && tdg__transport_renew(core->transport)) {
         get->renewed = true;
         tdg__subs_kick(core);
     } else if (was_open) {

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 
-enum { ALARM_SOON, ALARM_CARRY };
+enum { ALARM_SOON, ALARM_DELIVERY };
 
 uint64_t tdg__transport_base_now(void) {
     return uv_hrtime() / 1000000;
@@ -41,7 +41,7 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
     assert(strlen(id) <= TDG__RPC_MAX_ID);
     if (delivery == NULL)
         return TDG_ENOMEM;
-    if (tdg__heap_add(&base->alarms, &delivery->alarm, ALARM_CARRY) < 0) {
+    if (tdg__heap_add(&base->alarms, &delivery->alarm, ALARM_DELIVERY) < 0) {
         tdg__free(delivery);
         return TDG_ENOMEM;
     }
@@ -69,6 +69,9 @@ static void unlink_delivery(tdg__delivery_t *delivery) {
     tdg__heap_remove(&base->alarms, &delivery->alarm);
     if (base->current == delivery)
         base->current = NULL;
+    if (delivery->exchange != NULL) /* a connection that is still busy is closed */
+        tdg__web_exchange_cancel(delivery->exchange);
+    delivery->exchange = NULL;
     if (base->kind->stop != NULL)
         base->kind->stop(delivery);
 }
@@ -299,10 +302,8 @@ int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size
 
 /* ---- Beginning and end -------------------------------------------------- */
 
-tdg__transport_base_t *tdg__transport_base_create(const tdg__transport_base_kind_t *kind,
-                                                  uv_loop_t *loop,
-                                                  const tdg__transport_calls_t *calls,
-                                                  void *user, size_t max_message_bytes) {
+static tdg__transport_base_t *create_base(const tdg__transport_base_kind_t *kind,
+                                          uv_loop_t *loop) {
     tdg__transport_base_t *base = tdg__calloc(1, kind->size);
 
     if (base == NULL)
@@ -312,15 +313,46 @@ tdg__transport_base_t *tdg__transport_base_create(const tdg__transport_base_kind
         tdg__free(base);
         return NULL;
     }
-    base->base = (tdg__transport_t){.ops = &kind->ops,
-                                    .calls = calls,
-                                    .user = user,
-                                    .max_message_bytes = max_message_bytes};
     base->kind = kind;
     base->last = &base->first;
     uv_timer_init(loop, &base->timer);
     base->timer.data = base;
     return base;
+}
+
+int tdg__transport_create(tdg__transport_kind_t kind, uv_loop_t *loop,
+                          const tdg__transport_opts_t *opts,
+                          const tdg__transport_calls_t *calls, void *user,
+                          tdg__transport_t **ret) {
+    static const tdg__transport_base_kind_t *const kinds[] = {
+        [TDG__TRANSPORT_HTTP] = &tdg__transport_http,
+        [TDG__TRANSPORT_SSE] = &tdg__transport_sse,
+        [TDG__TRANSPORT_STDIO] = &tdg__transport_stdio,
+    };
+    tdg__transport_base_t *base;
+    int rv = 0;
+
+    if (kinds[kind]->http ? opts->url == NULL
+                          : opts->argv == NULL || opts->argv[0] == NULL)
+        return TDG_EINVAL;
+    base = create_base(kinds[kind], loop);
+    if (base == NULL)
+        return TDG_ENOMEM;
+    base->opts = *opts;
+    base->base = (tdg__transport_t){.ops = &base->kind->ops,
+                                    .calls = calls,
+                                    .user = user,
+                                    .max_message_bytes = opts->max_message_bytes};
+    if (base->kind->init != NULL)
+        base->kind->init(base);
+    if (base->kind->http)
+        rv = tdg__web_create(loop, &opts->web, &base->web);
+    if (rv < 0) {
+        tdg__transport_base_done(base); /* frees it */
+        return rv;
+    }
+    *ret = &base->base;
+    return 0;
 }
 
 void tdg__transport_base_tell_opened(tdg__transport_base_t *base, int code,
@@ -372,4 +404,52 @@ void tdg__transport_base_done(tdg__transport_base_t *base) {
     tdg__heap_remove(&base->alarms, &base->soon);
     tdg__heap_done(&base->alarms);
     uv_close((uv_handle_t *)&base->timer, on_closed);
+}
+
+static void on_web_closed(void *arg) {
+    tdg__transport_base_done(arg);
+}
+
+void tdg__transport_base_close(tdg__transport_t *transport, void (*closed)(void *arg),
+                               void *arg) {
+    tdg__transport_base_t *base = (tdg__transport_base_t *)transport;
+
+    tdg__transport_base_silence(base, closed, arg);
+    tdg__web_close(base->web, on_web_closed, base);
+}
+
+/* ---- Over HTTP ---------------------------------------------------------- */
+
+void tdg__transport_base_distrust(tdg__transport_t *transport) {
+    tdg__web_distrust(((tdg__transport_base_t *)transport)->web);
+}
+
+bool tdg__transport_base_renew(tdg__transport_t *transport) {
+    return tdg__web_renew_token(((tdg__transport_base_t *)transport)->web);
+}
+
+int tdg__delivery_begun(tdg__delivery_t *delivery, int rv, tdg__delivery_t **ret) {
+    if (rv == TDG_ENOMEM) {
+        tdg__delivery_drop(delivery);
+        return rv;
+    }
+    if (rv < 0)
+        tdg__delivery_sent(delivery, TDG__DELIVERY_REFUSED,
+                           "a URL or header that cannot be sent");
+    *ret = delivery;
+    return 0;
+}
+
+tdg__delivery_end_t tdg__delivery_failure(const tdg__delivery_t *delivery, int code) {
+    switch (code) {
+    case TDG_ETIMEDOUT:
+        return TDG__DELIVERY_TIMEOUT;
+    case TDG_EINVAL:
+    case TDG_EREFUSED:
+        return TDG__DELIVERY_REFUSED;
+    case TDG_ENOMEM:
+        return TDG__DELIVERY_NO_MEMORY;
+    default:
+        return delivery->sent ? TDG__DELIVERY_BROKEN : TDG__DELIVERY_AWAY;
+    }
 }

@@ -26,6 +26,22 @@
 #include "web/web.h"
 
 typedef struct tdg__transport tdg__transport_t;
+
+typedef enum tdg__transport_kind {
+    TDG__TRANSPORT_HTTP,
+    TDG__TRANSPORT_SSE,
+    TDG__TRANSPORT_STDIO,
+} tdg__transport_kind_t;
+
+/* What a transport is made from. Texts are borrowed until it is closed. */
+typedef struct tdg__transport_opts {
+    const char *url; /* HTTP, SSE: the server's */
+    tdg__web_opts_t web;
+    const char *const *argv, *const *env; /* STDIO: the program; env NULL: ours */
+    const char *cwd;                      /* NULL: ours */
+    size_t max_message_bytes;
+} tdg__transport_opts_t;
+
 typedef struct tdg__delivery
     tdg__delivery_t; /* one message on its way, with its answers */
 
@@ -134,7 +150,8 @@ typedef struct tdg__transport_ops {
      * them. NULL where there is one for everything. */
     void (*distrust)(tdg__transport_t *transport);
 
-    /* HTTP: the token was refused; reads it anew. Whether trying again makes sense. */
+    /* HTTP: the token was refused; reads it anew. Whether trying again makes sense. NULL:
+     * never. */
     bool (*renew)(tdg__transport_t *transport);
 
     /* Frees everything and calls closed(arg), from the loop; stdio: when the program is
@@ -157,19 +174,16 @@ int tdg__transport_parse(size_t max_bytes, const char *text, size_t len,
                          void (*next)(void *arg, tdg__rpc_message_t *message), void *arg,
                          char *why, size_t why_size);
 
-/* Each stores a new transport in *ret; `calls` is borrowed for ever. Return 0,
- * TDG_EINVAL, TDG_ENOMEM or TDG_ESYSTEM. */
-int tdg__transport_http_create(uv_loop_t *loop, const char *url,
-                               const tdg__web_opts_t *opts,
-                               const tdg__transport_calls_t *calls, void *user,
-                               size_t max_message_bytes, tdg__transport_t **ret);
-int tdg__transport_sse_create(uv_loop_t *loop, const char *url,
-                              const tdg__web_opts_t *opts,
-                              const tdg__transport_calls_t *calls, void *user,
-                              size_t max_message_bytes, tdg__transport_t **ret);
-int tdg__transport_stdio_create(uv_loop_t *loop, const char *const *argv,
-                                const char *const *env, const char *cwd,
-                                const tdg__transport_calls_t *calls, void *user,
-                                size_t max_message_bytes, tdg__transport_t **ret);
+/* Stores a new transport in *ret; `calls` is borrowed for ever. Returns 0, TDG_EINVAL (no
+ * URL, no program), TDG_ENOMEM or TDG_ESYSTEM. */
+int tdg__transport_create(tdg__transport_kind_t kind, uv_loop_t *loop,
+                          const tdg__transport_opts_t *opts,
+                          const tdg__transport_calls_t *calls, void *user,
+                          tdg__transport_t **ret);
+
+/* Reads the token anew, where there is one. */
+static inline bool tdg__transport_renew(tdg__transport_t *transport) {
+    return transport->ops->renew != NULL && transport->ops->renew(transport);
+}
 
 #endif

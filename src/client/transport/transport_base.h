@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the transports have in common: the list of their deliveries, alarms, and turns of
- * the loop for what must not be reported from inside of a function. And for those that
+ * What the transports have in common: their beginning and end, the list of their
+ * deliveries, alarms, and turns of the loop for what must not be reported from inside of
+ * a function; for those over HTTP, where exchanges are made. And for those that
  * carry everything over one channel (stdio, the pair of 2024-11-05): which delivery a
  * response belongs to, time-outs, and the end of all when the channel is lost. */
 #ifndef TDG_CLIENT_TRANSPORT_BASE_H
@@ -23,6 +24,7 @@ struct tdg__delivery {
     bool sent;                /* the server may have got it */
     tdg__delivery_end_t fate; /* BROKEN and such: ends so at its next turn; DONE: waits */
     const char *why;          /* with it */
+    tdg__web_exchange_t *exchange; /* that carries it; NULL: none, or it has ended */
     tdg__transport_base_t *base;
     char id[TDG__RPC_MAX_ID + 1]; /* JSON text; "": no response is waited for */
 };
@@ -32,16 +34,23 @@ typedef struct tdg__transport_base_kind {
     tdg__transport_ops_t ops;
     size_t size;          /* of a struct that begins with a base */
     size_t delivery_size; /* of a struct that begins with a delivery */
+    bool http;            /* it needs a URL and `web`; else a program */
+    void (*init)(tdg__transport_base_t *base); /* may be NULL */
     void (*soon)(tdg__transport_base_t *base); /* see tdg__transport_base_soon() */
     void (*turn)(tdg__delivery_t *delivery);   /* its alarm; NULL: as for one channel */
     void (*stop)(
         tdg__delivery_t *delivery); /* nothing is to come any more; may be NULL */
     void (*release)(tdg__delivery_t *delivery); /* frees it; NULL: memory is all it has */
-    void (*done)(tdg__transport_base_t *base);  /* frees what is its own */
+    void (*done)(tdg__transport_base_t *base);  /* frees what is its own; may be NULL */
 } tdg__transport_base_kind_t;
+
+extern const tdg__transport_base_kind_t tdg__transport_http, tdg__transport_sse,
+    tdg__transport_stdio;
 
 struct tdg__transport_base {
     tdg__transport_t base; /* first */
+    tdg__transport_opts_t opts;
+    tdg__web_t *web; /* NULL: not over HTTP */
     uv_timer_t timer;
     tdg__heap_t alarms;
     tdg__timer_t soon;
@@ -55,12 +64,6 @@ struct tdg__transport_base {
     void (*closed)(void *arg);
     void *closed_arg;
 };
-
-/* A new transport, all zero beyond its base. NULL: no memory. */
-tdg__transport_base_t *tdg__transport_base_create(const tdg__transport_base_kind_t *kind,
-                                                  uv_loop_t *loop,
-                                                  const tdg__transport_calls_t *calls,
-                                                  void *user, size_t max_message_bytes);
 
 /* Drops all deliveries; nothing is reported any more. closed(arg) is called at the very
  * end. */
@@ -76,8 +79,12 @@ void tdg__transport_base_tell_opened(tdg__transport_base_t *base, int code,
                                      const char *why);
 void tdg__transport_base_tell_ended(tdg__transport_base_t *base);
 
-/* The `cancel` of all of them. */
+/* For the table: the `cancel` of all of them, and what those over HTTP share. */
 void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *delivery);
+void tdg__transport_base_distrust(tdg__transport_t *transport);
+bool tdg__transport_base_renew(tdg__transport_t *transport);
+void tdg__transport_base_close(tdg__transport_t *transport, void (*closed)(void *arg),
+                               void *arg);
 
 /* A delivery of this message. Returns 0 or TDG_ENOMEM. */
 int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out,
@@ -87,6 +94,13 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
 /* It was written, or will never be (`fate` other than DONE): its next turn comes soon. */
 void tdg__delivery_sent(tdg__delivery_t *delivery, tdg__delivery_end_t fate,
                         const char *why);
+
+/* Its exchange was begun, or could not be: where memory is out, it is dropped; else that
+ * is reported soon. Returns 0 or TDG_ENOMEM. */
+int tdg__delivery_begun(tdg__delivery_t *delivery, int rv, tdg__delivery_t **ret);
+
+/* What the failure of its exchange means to it. */
+tdg__delivery_end_t tdg__delivery_failure(const tdg__delivery_t *delivery, int code);
 
 /* Its next turn comes then. */
 void tdg__delivery_alarm(tdg__delivery_t *delivery, uint64_t at_ms);

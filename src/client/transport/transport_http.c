@@ -12,7 +12,7 @@
  * The session id of a legacy server comes with the answer to initialize and goes with
  * everything after it. Modern requests have none; some of their fields are mirrored in
  * headers. */
-#include "client/transport/transport_web.h"
+#include "client/transport/transport_base.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,9 +36,9 @@ enum {
 };
 
 struct http_transport {
-    tdg__transport_web_t web; /* first */
-    char *session;            /* NULL where there is none */
-    tdg__version_t version;   /* spoken last, for DELETE */
+    tdg__transport_base_t base; /* first */
+    char *session;              /* NULL where there is none */
+    tdg__version_t version;     /* spoken last, for DELETE */
     tdg__web_exchange_t *goodbye;
 };
 
@@ -53,7 +53,6 @@ enum body {
 
 struct http_delivery {
     tdg__delivery_t base; /* first */
-    tdg__web_exchange_t *exchange;
     tdg__version_t version;
     bool initialize, stream, listen;
     bool with_session; /* the last request of it carried one */
@@ -84,14 +83,9 @@ static struct http_transport *transport_of(const struct http_delivery *delivery)
 
 /* ---- The end of a delivery ---------------------------------------------- */
 
-/* The exchange ends where the delivery does; a connection that is still busy is closed.
- */
 static void stop(tdg__delivery_t *base) {
     struct http_delivery *delivery = (struct http_delivery *)base;
 
-    if (delivery->exchange != NULL)
-        tdg__web_exchange_cancel(delivery->exchange);
-    delivery->exchange = NULL;
     delivery->gone = true;
     if (delivery->reading)
         tdg__sse_reader_stop(&delivery->sse);
@@ -382,11 +376,11 @@ static int begin(struct http_delivery *delivery, tdg__web_request_t *request,
                  const struct fields *fields) {
     struct http_transport *transport = transport_of(delivery);
 
-    request->url = transport->web.url;
+    request->url = transport->base.opts.url;
     request->fields = fields->list;
     request->field_count = fields->count;
-    return tdg__web_exchange_begin(transport->web.web, request, &exchange_calls, delivery,
-                                   &delivery->exchange);
+    return tdg__web_exchange_begin(transport->base.web, request, &exchange_calls,
+                                   delivery, &delivery->base.exchange);
 }
 
 static int begin_get(struct http_delivery *delivery, const char *after,
@@ -548,13 +542,13 @@ static void on_failure(struct http_delivery *delivery, const tdg__web_end_t *end
     else if (end->code == TDG_EAWAY && delivery->resuming && may_resume(delivery))
         resume_later(delivery);
     else
-        end_as(delivery, tdg__transport_web_end(&delivery->base, end->code), end->error);
+        end_as(delivery, tdg__delivery_failure(&delivery->base, end->code), end->error);
 }
 
 static void on_done(void *user, const tdg__web_end_t *end) {
     struct http_delivery *delivery = user;
 
-    delivery->exchange = NULL;
+    delivery->base.exchange = NULL;
     if (end->code != 0)
         on_failure(delivery, end);
     else if (delivery->body == BODY_OF_ERROR)
@@ -584,8 +578,8 @@ static int open_(tdg__transport_t *base,
                  void (*opened)(void *user, int code, const char *why)) {
     struct http_transport *transport = (struct http_transport *)base;
 
-    transport->web.base.opening = opened;
-    tdg__transport_base_soon(&transport->web.base);
+    transport->base.opening = opened;
+    tdg__transport_base_soon(&transport->base);
     return 0;
 }
 
@@ -603,19 +597,6 @@ static int add(tdg__transport_t *base, const tdg__outgoing_t *out,
     return 0;
 }
 
-/* What cannot be begun for another reason than memory ends as refused. */
-static int begun(struct http_delivery *delivery, int rv, tdg__delivery_t **ret) {
-    if (rv == TDG_ENOMEM) {
-        tdg__delivery_drop(&delivery->base);
-        return rv;
-    }
-    if (rv < 0)
-        tdg__delivery_sent(&delivery->base, TDG__DELIVERY_REFUSED,
-                           "a URL or header that cannot be sent");
-    *ret = &delivery->base;
-    return 0;
-}
-
 static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
                  const tdg__delivery_calls_t *calls, void *user, tdg__delivery_t **ret) {
     struct http_delivery *delivery;
@@ -624,7 +605,7 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     rv = add(base, out, calls, user, &delivery);
     if (rv < 0)
         return rv;
-    return begun(delivery, begin_post(delivery, out), ret);
+    return tdg__delivery_begun(&delivery->base, begin_post(delivery, out), ret);
 }
 
 static int listen_(tdg__transport_t *base, const char *after, tdg__version_t version,
@@ -640,7 +621,8 @@ static int listen_(tdg__transport_t *base, const char *after, tdg__version_t ver
         return rv;
     delivery->listen = true;
     delivery->event_id = event_id;
-    return begun(delivery, begin_get(delivery, after, LISTEN_MS, 0), ret);
+    return tdg__delivery_begun(&delivery->base, begin_get(delivery, after, LISTEN_MS, 0),
+                               ret);
 }
 
 static void on_goodbye_done(void *user, const tdg__web_end_t *end) {
@@ -648,7 +630,7 @@ static void on_goodbye_done(void *user, const tdg__web_end_t *end) {
 
     (void)end;
     transport->goodbye = NULL;
-    on_soon(&transport->web.base);
+    on_soon(&transport->base);
 }
 
 static void say_goodbye(struct http_transport *transport) {
@@ -659,14 +641,14 @@ static void say_goodbye(struct http_transport *transport) {
     };
     tdg__web_request_t request = {
         .method = TDG__WEB_DELETE,
-        .url = transport->web.url,
+        .url = transport->base.opts.url,
         .accept = "application/json",
         .fields = fields,
         .field_count = transport->version != TDG__V_UNKNOWN ? 2 : 1,
         .total_timeout_ms = GOODBYE_MS,
     };
 
-    if (tdg__web_exchange_begin(transport->web.web, &request, &calls, transport,
+    if (tdg__web_exchange_begin(transport->base.web, &request, &calls, transport,
                                 &transport->goodbye) < 0)
         transport->goodbye = NULL; /* the server finds out by itself */
 }
@@ -674,21 +656,20 @@ static void say_goodbye(struct http_transport *transport) {
 static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
     struct http_transport *transport = (struct http_transport *)base;
 
-    transport->web.base.ending = done;
+    transport->base.ending = done;
     if (say_so && transport->session != NULL && transport->goodbye == NULL)
         say_goodbye(transport);
     tdg__free(transport->session);
     transport->session = NULL;
     if (transport->goodbye == NULL)
-        tdg__transport_base_soon(&transport->web.base);
+        tdg__transport_base_soon(&transport->base);
 }
 
 static void done(tdg__transport_base_t *base) {
     tdg__free(((struct http_transport *)base)->session);
-    tdg__transport_web_done(base);
 }
 
-static const tdg__transport_base_kind_t kind = {
+const tdg__transport_base_kind_t tdg__transport_http = {
     .ops =
         {
             .name = "http",
@@ -697,30 +678,16 @@ static const tdg__transport_base_kind_t kind = {
             .listen = listen_,
             .cancel = tdg__transport_base_cancel,
             .end_session = end_session,
-            .distrust = tdg__transport_web_distrust,
-            .renew = tdg__transport_web_renew,
-            .close = tdg__transport_web_close,
+            .distrust = tdg__transport_base_distrust,
+            .renew = tdg__transport_base_renew,
+            .close = tdg__transport_base_close,
         },
     .size = sizeof(struct http_transport),
     .delivery_size = sizeof(struct http_delivery),
+    .http = true,
     .soon = on_soon,
     .done = done,
     .turn = on_turn,
     .stop = stop,
     .release = release,
 };
-
-int tdg__transport_http_create(uv_loop_t *loop, const char *url,
-                               const tdg__web_opts_t *opts,
-                               const tdg__transport_calls_t *calls, void *user,
-                               size_t max_message_bytes, tdg__transport_t **ret) {
-    tdg__transport_web_t *web;
-    int rv;
-
-    rv = tdg__transport_web_create(&kind, loop, url, opts, calls, user, max_message_bytes,
-                                   &web);
-    if (rv < 0)
-        return rv;
-    *ret = &web->base.base;
-    return 0;
-}

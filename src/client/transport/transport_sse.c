@@ -3,7 +3,7 @@
  * The pair of endpoints of 2024-11-05: a GET stream that stays open, whose first event
  * (`endpoint`) says where messages are POSTed to, and on which all answers come. That
  * place has to be where the stream is; nothing goes anywhere else. */
-#include "client/transport/transport_web.h"
+#include "client/transport/transport_base.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,17 +17,12 @@
 enum { OPENING_MS = 30000, WHY_BYTES = 300 };
 
 struct sse_transport {
-    tdg__transport_web_t web; /* first */
-    char *answered;           /* the URL of the stream, after redirects */
-    char *endpoint;           /* NULL: not known yet */
+    tdg__transport_base_t base; /* first */
+    char *answered;             /* the URL of the stream, after redirects */
+    char *endpoint;             /* NULL: not known yet */
     tdg__web_exchange_t *stream;
     tdg__sse_reader_t sse;
     bool over; /* the stream is lost, or nobody wants it any more */
-};
-
-struct sse_delivery {
-    tdg__delivery_t base; /* first */
-    tdg__web_exchange_t *exchange;
 };
 
 /* ---- The stream --------------------------------------------------------- */
@@ -42,7 +37,7 @@ static void leave_stream(struct sse_transport *transport) {
 
 /* Once: it could not be opened, or everything that was under way ends with it. */
 static void lose(struct sse_transport *transport, int code, const char *why) {
-    tdg__transport_base_t *base = &transport->web.base;
+    tdg__transport_base_t *base = &transport->base;
     bool was_opening = base->opening != NULL;
 
     if (transport->over || base->closing)
@@ -78,26 +73,26 @@ static void on_endpoint(struct sse_transport *transport, const char *text) {
         return;
     }
     tdg__web_exchange_set_quiet(transport->stream, 0); /* the core looks after it now */
-    tdg__transport_base_tell_opened(&transport->web.base, 0, "");
+    tdg__transport_base_tell_opened(&transport->base, 0, "");
 }
 
 static void on_event(void *user, const tdg__sse_reader_event_t *event) {
     struct sse_transport *transport = user;
 
-    if (!event->has_data || transport->over || transport->web.base.closing)
+    if (!event->has_data || transport->over || transport->base.closing)
         return;
     if (strcmp(event->name, "endpoint") == 0)
         on_endpoint(transport, event->data);
     else if (event->len > 0 && strcmp(event->name, "message") == 0 &&
-             tdg__transport_base_read(&transport->web.base, event->data, event->len) < 0)
+             tdg__transport_base_read(&transport->base, event->data, event->len) < 0)
         lose(transport, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM));
 }
 
 static void on_retry(void *user, uint32_t ms) {
     struct sse_transport *transport = user;
 
-    if (!transport->over && !transport->web.base.closing)
-        transport->web.base.base.calls->retry(transport->web.base.base.user, ms);
+    if (!transport->over && !transport->base.closing)
+        transport->base.base.calls->retry(transport->base.base.user, ms);
 }
 
 static const tdg__sse_reader_calls_t sse_calls = {.event = on_event, .retry = on_retry};
@@ -127,8 +122,8 @@ static void on_stream_data(void *user, const char *data, size_t len) {
     struct sse_transport *transport = user;
     int rv;
 
-    transport->web.base.base.calls->alive(transport->web.base.base.user);
-    if (transport->over || transport->web.base.closing)
+    transport->base.base.calls->alive(transport->base.base.user);
+    if (transport->over || transport->base.closing)
         return;
     rv = tdg__sse_reader_feed(&transport->sse, data, len);
     if (rv < 0)
@@ -149,7 +144,7 @@ static void on_stream_done(void *user, const tdg__web_end_t *end) {
 
 /* Whoever is answered waits for its response on the stream from now on. */
 static void on_post_head(void *user, const tdg__web_head_t *head) {
-    struct sse_delivery *post = user;
+    tdg__delivery_t *post = user;
     char why[WHY_BYTES];
     const tdg__delivery_report_t report = {
         .end = TDG__DELIVERY_STATUS,
@@ -160,33 +155,24 @@ static void on_post_head(void *user, const tdg__web_head_t *head) {
         .sent = true,
     };
 
-    post->base.sent = true;
+    post->sent = true;
     if (head->status >= 200 && head->status < 300) {
-        tdg__delivery_opened(&post->base, head->status);
+        tdg__delivery_opened(post, head->status);
         return;
     }
     snprintf(why, sizeof(why), "the server answered with status %d", head->status);
-    tdg__delivery_end(&post->base, &report);
+    tdg__delivery_end(post, &report);
 }
 
 static void on_post_done(void *user, const tdg__web_end_t *end) {
-    struct sse_delivery *post = user;
+    tdg__delivery_t *post = user;
 
     post->exchange = NULL;
-    post->base.sent = post->base.sent || end->sent;
+    post->sent = post->sent || end->sent;
     if (end->code != 0)
-        tdg__delivery_end_as(&post->base, tdg__transport_web_end(&post->base, end->code),
-                             end->error);
-    else if (post->base.id[0] == '\0')
-        tdg__delivery_end_as(&post->base, TDG__DELIVERY_DONE, "");
-}
-
-static void stop(tdg__delivery_t *delivery) {
-    struct sse_delivery *post = (struct sse_delivery *)delivery;
-
-    if (post->exchange != NULL)
-        tdg__web_exchange_cancel(post->exchange);
-    post->exchange = NULL;
+        tdg__delivery_end_as(post, tdg__delivery_failure(post, end->code), end->error);
+    else if (post->id[0] == '\0')
+        tdg__delivery_end_as(post, TDG__DELIVERY_DONE, "");
 }
 
 /* ---- The table ---------------------------------------------------------- */
@@ -203,24 +189,23 @@ static int open_(tdg__transport_t *base,
     struct sse_transport *transport = (struct sse_transport *)base;
     tdg__web_request_t request = {
         .method = TDG__WEB_GET,
-        .url = transport->web.url,
+        .url = transport->base.opts.url,
         .accept = "text/event-stream",
         .head_timeout_ms = OPENING_MS,
         .quiet_timeout_ms = OPENING_MS,
     };
     int rv;
 
-    if (transport->web.base.opening != NULL || transport->stream != NULL ||
-        transport->over)
+    if (transport->base.opening != NULL || transport->stream != NULL || transport->over)
         return TDG_EINVAL;
-    rv = tdg__web_exchange_begin(transport->web.web, &request, &calls, transport,
+    rv = tdg__web_exchange_begin(transport->base.web, &request, &calls, transport,
                                  &transport->stream);
     if (rv == 0)
-        transport->web.base.opening = opened;
+        transport->base.opening = opened;
     return rv;
 }
 
-static int begin_post(struct sse_transport *transport, struct sse_delivery *post,
+static int begin_post(struct sse_transport *transport, tdg__delivery_t *post,
                       const tdg__outgoing_t *out) {
     static const tdg__web_exchange_calls_t calls = {
         .head = on_post_head, /* "Accepted" and such are not read */
@@ -238,7 +223,7 @@ static int begin_post(struct sse_transport *transport, struct sse_delivery *post
         .total_timeout_ms = out->timeout_ms,
     };
 
-    return tdg__web_exchange_begin(transport->web.web, &request, &calls, post,
+    return tdg__web_exchange_begin(transport->base.web, &request, &calls, post,
                                    &post->exchange);
 }
 
@@ -248,25 +233,19 @@ static int send_(tdg__transport_t *base, const tdg__outgoing_t *out,
     tdg__delivery_t *delivery;
     int rv;
 
-    rv = tdg__delivery_create(&transport->web.base, out, calls, user, &delivery);
+    rv = tdg__delivery_create(&transport->base, out, calls, user, &delivery);
     if (rv < 0)
         return rv;
-    *ret = delivery;
     if (transport->over || transport->endpoint == NULL) {
         tdg__delivery_sent(delivery, TDG__DELIVERY_BROKEN, "there is no stream");
+        *ret = delivery;
         return 0;
     }
     delivery->written = true; /* all that its next turn can mean is that time is over */
-    rv = begin_post(transport, (struct sse_delivery *)delivery, out);
-    if (rv == TDG_ENOMEM) {
-        tdg__delivery_drop(delivery);
-        return rv;
-    }
-    if (rv < 0)
-        tdg__delivery_sent(delivery, TDG__DELIVERY_REFUSED, "a URL that cannot be used");
-    else if (delivery->timeout_ms != 0)
+    rv = begin_post(transport, delivery, out);
+    if (rv == 0 && delivery->timeout_ms != 0)
         tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
-    return 0;
+    return tdg__delivery_begun(delivery, rv, ret);
 }
 
 static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *user)) {
@@ -274,9 +253,9 @@ static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *
 
     (void)say_so;
     leave_stream(transport);
-    transport->web.base.opening = NULL;
-    transport->web.base.ending = done;
-    tdg__transport_base_soon(&transport->web.base);
+    transport->base.opening = NULL;
+    transport->base.ending = done;
+    tdg__transport_base_soon(&transport->base);
 }
 
 static void done(tdg__transport_base_t *base) {
@@ -285,10 +264,16 @@ static void done(tdg__transport_base_t *base) {
     tdg__sse_reader_done(&transport->sse);
     tdg__free(transport->answered);
     tdg__free(transport->endpoint);
-    tdg__transport_web_done(base);
 }
 
-static const tdg__transport_base_kind_t kind = {
+static void init(tdg__transport_base_t *base) {
+    struct sse_transport *transport = (struct sse_transport *)base;
+
+    tdg__sse_reader_init(&transport->sse, base->opts.max_message_bytes, &sse_calls,
+                         transport);
+}
+
+const tdg__transport_base_kind_t tdg__transport_sse = {
     .ops =
         {
             .name = "sse",
@@ -297,31 +282,14 @@ static const tdg__transport_base_kind_t kind = {
             .send = send_,
             .cancel = tdg__transport_base_cancel,
             .end_session = end_session,
-            .distrust = tdg__transport_web_distrust,
-            .renew = tdg__transport_web_renew,
-            .close = tdg__transport_web_close,
+            .distrust = tdg__transport_base_distrust,
+            .renew = tdg__transport_base_renew,
+            .close = tdg__transport_base_close,
         },
     .size = sizeof(struct sse_transport),
-    .delivery_size = sizeof(struct sse_delivery),
+    .delivery_size = sizeof(tdg__delivery_t),
+    .http = true,
+    .init = init,
     .soon = on_soon,
     .done = done,
-    .stop = stop,
 };
-
-int tdg__transport_sse_create(uv_loop_t *loop, const char *url,
-                              const tdg__web_opts_t *opts,
-                              const tdg__transport_calls_t *calls, void *user,
-                              size_t max_message_bytes, tdg__transport_t **ret) {
-    tdg__transport_web_t *web;
-    struct sse_transport *transport;
-    int rv;
-
-    rv = tdg__transport_web_create(&kind, loop, url, opts, calls, user, max_message_bytes,
-                                   &web);
-    if (rv < 0)
-        return rv;
-    transport = (struct sse_transport *)web;
-    tdg__sse_reader_init(&transport->sse, max_message_bytes, &sse_calls, transport);
-    *ret = &web->base.base;
-    return 0;
-}

@@ -17,40 +17,9 @@ enum { GRACE_MS = 2000 };
 
 struct stdio {
     tdg__transport_base_t base; /* first */
-    uv_loop_t *loop;
-    char **argv, **env, *cwd; /* env, cwd: may be NULL */
-    tdg__child_t *child;      /* NULL: not started yet, or gone */
-    bool over;                /* its output has ended, or nobody wants it any more */
+    tdg__child_t *child;        /* NULL: not started yet, or gone */
+    bool over;                  /* its output has ended, or nobody wants it any more */
 };
-
-/* ---- Lists of strings --------------------------------------------------- */
-
-static void free_strings(char **strings) {
-    for (size_t i = 0; strings != NULL && strings[i] != NULL; i++)
-        tdg__free(strings[i]);
-    tdg__free(strings);
-}
-
-static bool copy_strings(const char *const *strings, char ***ret) {
-    size_t count = 0;
-    char **copy;
-
-    *ret = NULL;
-    if (strings == NULL)
-        return true;
-    while (strings[count] != NULL)
-        count++;
-    copy = tdg__calloc(count + 1, sizeof(*copy));
-    for (size_t i = 0; copy != NULL && i < count; i++) {
-        copy[i] = tdg__strdup(strings[i]);
-        if (copy[i] == NULL) {
-            free_strings(copy);
-            return false;
-        }
-    }
-    *ret = copy;
-    return copy != NULL;
-}
 
 /* ---- The program -------------------------------------------------------- */
 
@@ -117,9 +86,9 @@ static int open_(tdg__transport_t *base,
                  void (*opened)(void *user, int code, const char *why)) {
     struct stdio *transport = (struct stdio *)base;
     tdg__child_opts_t opts = {
-        .argv = (const char *const *)transport->argv,
-        .env = (const char *const *)transport->env,
-        .cwd = transport->cwd,
+        .argv = transport->base.opts.argv,
+        .env = transport->base.opts.env,
+        .cwd = transport->base.opts.cwd,
         .max_line_bytes = base->max_message_bytes,
         .grace_ms = GRACE_MS,
     };
@@ -127,7 +96,7 @@ static int open_(tdg__transport_t *base,
 
     if (transport->child != NULL || transport->over)
         return TDG_EINVAL;
-    rv = tdg__child_start(transport->loop, &opts, &child_calls, transport,
+    rv = tdg__child_start(transport->base.timer.loop, &opts, &child_calls, transport,
                           &transport->child);
     if (rv < 0)
         return rv;
@@ -177,19 +146,6 @@ static void end_session(tdg__transport_t *base, bool say_so, void (*done)(void *
         tdg__transport_base_soon(&transport->base);
 }
 
-static bool renew(tdg__transport_t *base) {
-    (void)base;
-    return false;
-}
-
-static void done(tdg__transport_base_t *base) {
-    struct stdio *transport = (struct stdio *)base;
-
-    free_strings(transport->argv);
-    free_strings(transport->env);
-    tdg__free(transport->cwd);
-}
-
 static void close_(tdg__transport_t *base, void (*closed)(void *arg), void *arg) {
     struct stdio *transport = (struct stdio *)base;
 
@@ -200,7 +156,7 @@ static void close_(tdg__transport_t *base, void (*closed)(void *arg), void *arg)
         tdg__transport_base_done(&transport->base);
 }
 
-static const tdg__transport_base_kind_t kind = {
+const tdg__transport_base_kind_t tdg__transport_stdio = {
     .ops =
         {
             .name = "stdio",
@@ -209,34 +165,9 @@ static const tdg__transport_base_kind_t kind = {
             .send = send_,
             .cancel = tdg__transport_base_cancel,
             .end_session = end_session,
-            .renew = renew,
             .close = close_,
         },
     .size = sizeof(struct stdio),
     .delivery_size = sizeof(tdg__delivery_t),
     .soon = on_soon,
-    .done = done,
 };
-
-int tdg__transport_stdio_create(uv_loop_t *loop, const char *const *argv,
-                                const char *const *env, const char *cwd,
-                                const tdg__transport_calls_t *calls, void *user,
-                                size_t max_message_bytes, tdg__transport_t **ret) {
-    tdg__transport_base_t *base;
-    struct stdio *transport;
-
-    if (argv == NULL || argv[0] == NULL)
-        return TDG_EINVAL;
-    base = tdg__transport_base_create(&kind, loop, calls, user, max_message_bytes);
-    if (base == NULL)
-        return TDG_ENOMEM;
-    transport = (struct stdio *)base;
-    transport->loop = loop;
-    if (!copy_strings(argv, &transport->argv) || !copy_strings(env, &transport->env) ||
-        !tdg__copy(cwd, &transport->cwd)) {
-        tdg__transport_base_done(base); /* frees it */
-        return TDG_ENOMEM;
-    }
-    *ret = &base->base;
-    return 0;
-}

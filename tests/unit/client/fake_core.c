@@ -286,29 +286,10 @@ void tdg__core_count(const tdg__core_t *core, tdg_client_counters_t *ret) {
 
 /* ---- Transports, which this core does not have ------------------------------- */
 
-int tdg__transport_http_create(uv_loop_t *loop, const char *url,
-                               const tdg__web_opts_t *opts,
-                               const tdg__transport_calls_t *calls, void *user,
-                               size_t max_message_bytes, tdg__transport_t **ret) {
-    (void)loop, (void)url, (void)opts, (void)calls, (void)user, (void)max_message_bytes;
-    (void)ret;
-    return TDG_ENOTSUP;
-}
-
-int tdg__transport_sse_create(uv_loop_t *loop, const char *url,
-                              const tdg__web_opts_t *opts,
-                              const tdg__transport_calls_t *calls, void *user,
-                              size_t max_message_bytes, tdg__transport_t **ret) {
-    (void)loop, (void)url, (void)opts, (void)calls, (void)user, (void)max_message_bytes;
-    (void)ret;
-    return TDG_ENOTSUP;
-}
-
-int tdg__transport_stdio_create(uv_loop_t *loop, const char *const *argv,
-                                const char *const *env, const char *cwd,
-                                const tdg__transport_calls_t *calls, void *user,
-                                size_t max_message_bytes, tdg__transport_t **ret) {
-    (void)loop, (void)argv, (void)env, (void)cwd, (void)calls, (void)user;
-    (void)max_message_bytes, (void)ret;
+int tdg__transport_create(tdg__transport_kind_t kind, uv_loop_t *loop,
+                          const tdg__transport_opts_t *opts,
+                          const tdg__transport_calls_t *calls, void *user,
+                          tdg__transport_t **ret) {
+    (void)kind, (void)loop, (void)opts, (void)calls, (void)user, (void)ret;
     return TDG_ENOTSUP;
 }

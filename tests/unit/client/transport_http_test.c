@@ -26,6 +26,7 @@ static struct {
 struct fixture {
     struct transports w;
     peer_t *peer;
+    char url[64]; /* lives as long as the transport */
 };
 
 #define HEAD(status, type) "HTTP/1.1 " status "\r\nContent-Type: " type "\r\n"
@@ -71,13 +72,13 @@ static int teardown(void **state) {
 }
 
 static int create(struct fixture *f) {
-    tdg__web_opts_t opts = {.agent = "test",
-                            .connect_timeout_ms = TRANSPORTS_PATIENCE_MS};
-    char url[64];
+    tdg__transport_opts_t opts = {.url = f->url,
+                                  .web.connect_timeout_ms = TRANSPORTS_PATIENCE_MS,
+                                  .max_message_bytes = MESSAGE};
 
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d/mcp", peer_port(f->peer));
-    return tdg__transport_http_create(&f->w.loop, url, &opts, &transports_calls, &f->w,
-                                      MESSAGE, &f->w.transport);
+    snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d/mcp", peer_port(f->peer));
+    return tdg__transport_create(TDG__TRANSPORT_HTTP, &f->w.loop, &opts,
+                                 &transports_calls, &f->w, &f->w.transport);
 }
 
 static void say(struct answer answer) {
@@ -416,12 +417,12 @@ static void silence_times_out(void **state) {
 static void nobody_there_is_away(void **state) {
     struct fixture *f = *state;
     struct note note = {0};
-    tdg__web_opts_t opts = {.agent = "test",
-                            .connect_timeout_ms = TRANSPORTS_PATIENCE_MS};
+    tdg__transport_opts_t opts = {.url = "http://127.0.0.1:1/",
+                                  .web.connect_timeout_ms = TRANSPORTS_PATIENCE_MS,
+                                  .max_message_bytes = MESSAGE};
 
-    assert_int_equal(tdg__transport_http_create(&f->w.loop, "http://127.0.0.1:1/", &opts,
-                                                &transports_calls, &f->w, MESSAGE,
-                                                &f->w.transport),
+    assert_int_equal(tdg__transport_create(TDG__TRANSPORT_HTTP, &f->w.loop, &opts,
+                                           &transports_calls, &f->w, &f->w.transport),
                      0);
     transports_open(&f->w);
     transports_ask(&f->w, &note, 1, "x", NULL);

@@ -14,6 +14,7 @@ enum { MESSAGE = 1 << 20 };
 struct fixture {
     struct transports w;
     struct served served;
+    char url[64]; /* lives as long as the transport */
 };
 
 static int setup(void **state) {
@@ -36,15 +37,15 @@ static int teardown(void **state) {
 }
 
 static void open_transport(struct fixture *f, const char *path) {
-    tdg__web_opts_t opts = {.agent = "test",
-                            .connect_timeout_ms = TRANSPORTS_PATIENCE_MS};
-    char url[64];
+    tdg__transport_opts_t opts = {.url = f->url,
+                                  .web.connect_timeout_ms = TRANSPORTS_PATIENCE_MS,
+                                  .max_message_bytes = MESSAGE};
 
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d%s", (int)f->served.port, path);
-    assert_int_equal(
-        (path[1] == 's' ? tdg__transport_sse_create : tdg__transport_http_create)(
-            &f->w.loop, url, &opts, &transports_calls, &f->w, MESSAGE, &f->w.transport),
-        0);
+    snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d%s", (int)f->served.port, path);
+    assert_int_equal(tdg__transport_create(
+                         path[1] == 's' ? TDG__TRANSPORT_SSE : TDG__TRANSPORT_HTTP,
+                         &f->w.loop, &opts, &transports_calls, &f->w, &f->w.transport),
+                     0);
     transports_open(&f->w);
 }
 

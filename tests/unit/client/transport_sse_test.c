@@ -27,6 +27,7 @@ static struct {
 struct fixture {
     struct transports w;
     peer_t *peer;
+    char url[64]; /* lives as long as the transport */
 };
 
 static bool on_request(peer_visit_t *visit, const char *path, const char *head,
@@ -83,14 +84,14 @@ static void next_round(struct fixture *f) {
 }
 
 static int create(struct fixture *f) {
-    tdg__web_opts_t opts = {.agent = "test",
-                            .connect_timeout_ms = TRANSPORTS_PATIENCE_MS};
-    char url[64];
+    tdg__transport_opts_t opts = {.url = f->url,
+                                  .web.connect_timeout_ms = TRANSPORTS_PATIENCE_MS,
+                                  .max_message_bytes = MESSAGE};
 
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d/sse", peer_port(f->peer));
+    snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d/sse", peer_port(f->peer));
     f->w.opened = 0;
-    return tdg__transport_sse_create(&f->w.loop, url, &opts, &transports_calls, &f->w,
-                                     MESSAGE, &f->w.transport);
+    return tdg__transport_create(TDG__TRANSPORT_SSE, &f->w.loop, &opts, &transports_calls,
+                                 &f->w, &f->w.transport);
 }
 
 static void open_transport(struct fixture *f, const char *first, const char *second) {

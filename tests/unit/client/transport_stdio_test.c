@@ -23,13 +23,20 @@ static int teardown(void **state) {
     return state_destroy(state);
 }
 
-static void create(struct transports *w, const char *script) {
-    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+static int create_from(struct transports *w, const char *const *argv,
+                       const char *const *env, const char *cwd) {
+    const tdg__transport_opts_t opts = {
+        .argv = argv, .env = env, .cwd = cwd, .max_message_bytes = MESSAGE};
 
-    assert_int_equal(tdg__transport_stdio_create(&w->loop, argv, NULL, NULL,
-                                                 &transports_calls, w, MESSAGE,
-                                                 &w->transport),
-                     0);
+    return tdg__transport_create(TDG__TRANSPORT_STDIO, &w->loop, &opts, &transports_calls,
+                                 w, &w->transport);
+}
+
+static void create(struct transports *w, const char *script) {
+    static const char *argv[] = {"/bin/sh", "-c", NULL, NULL};
+
+    argv[2] = script;
+    assert_int_equal(create_from(w, argv, NULL, NULL), 0);
 }
 
 static void open_script(struct transports *w, const char *script) {
@@ -190,10 +197,7 @@ static void a_program_that_cannot_be_started_is_lost(void **state) {
     struct transports *w = *state;
     const char *const argv[] = {"no-such-program-here", NULL};
 
-    assert_int_equal(tdg__transport_stdio_create(&w->loop, argv, NULL, NULL,
-                                                 &transports_calls, w, MESSAGE,
-                                                 &w->transport),
-                     0);
+    assert_int_equal(create_from(w, argv, NULL, NULL), 0);
     assert_int_equal(w->transport->ops->open(w->transport, transports_opened), 0);
     RUN_UNTIL(w, w->lost == 1);
     assert_int_equal(w->opened, 0);
@@ -320,8 +324,7 @@ static void memory_may_run_out(void **state) {
 
         w->opened = 0;
         memory_fail(n, MEMORY_ONCE);
-        rv = tdg__transport_stdio_create(&w->loop, argv, env, "/", &transports_calls, w,
-                                         MESSAGE, &w->transport);
+        rv = create_from(w, argv, env, "/");
         if (rv == 0)
             rv = w->transport->ops->open(w->transport, transports_opened);
         if (rv == 0) {
