@@ -19,6 +19,7 @@
  *                                        everything is compared there ◀──────────┘
  *
  * One that does not answer at all is a loss like any other. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,14 +48,38 @@ static bool needed(const tdg__core_t *core) {
            core->opts.input != NULL || (core->client->flags & TDG_CLIENT_LOGS) != 0;
 }
 
+static bool is_open(const struct tdg__legacy_get *get) {
+    return get->state >= TDG__LEGACY_GET_ASSUMED;
+}
+
+/* The only way from state to state. */
+static void enter(struct tdg__legacy_get *get, tdg__legacy_get_state_t state) {
+    static const unsigned next[] = {
+        [TDG__LEGACY_GET_CLOSED] = 1u << TDG__LEGACY_GET_WAITING |
+                                   1u << TDG__LEGACY_GET_MISSING |
+                                   1u << TDG__LEGACY_GET_OPENING,
+        [TDG__LEGACY_GET_OPENING] =
+            1u << TDG__LEGACY_GET_ASSUMED | 1u << TDG__LEGACY_GET_OPEN,
+        [TDG__LEGACY_GET_ASSUMED] =
+            1u << TDG__LEGACY_GET_ASSUMED | 1u << TDG__LEGACY_GET_OPEN,
+        [TDG__LEGACY_GET_OPEN] =
+            1u << TDG__LEGACY_GET_ASSUMED | 1u << TDG__LEGACY_GET_OPEN,
+    };
+
+    assert(state == TDG__LEGACY_GET_CLOSED || (next[get->state] & 1u << state));
+    assert((state >= TDG__LEGACY_GET_OPENING) == (get->now->delivery != NULL));
+    get->state = state;
+}
+
 bool tdg__legacy_get_ready(const tdg__core_t *core) {
     const struct tdg__legacy_get *get = &core->subs->get;
 
-    return get->open || get->missing || !needed(core);
+    return is_open(get) || get->state == TDG__LEGACY_GET_MISSING || !needed(core);
 }
 
-bool tdg__legacy_get_opening(const tdg__core_t *core) {
-    return core->subs->get.now->delivery != NULL && !core->subs->get.open;
+void tdg__legacy_get_retry(tdg__core_t *core) {
+    if (core->subs->get.state == TDG__LEGACY_GET_WAITING)
+        enter(&core->subs->get, TDG__LEGACY_GET_CLOSED);
 }
 
 static tdg__legacy_get_request_t *other_of(struct tdg__legacy_get *get) {
@@ -99,15 +124,14 @@ static void compare_all(tdg__core_t *core, bool now) {
 static void opened(tdg__core_t *core, bool shown) {
     struct tdg__subs *subs = core->subs;
     struct tdg__legacy_get *get = &subs->get;
-    bool gap = get->gap || (shown && get->assumed);
+    bool gap = get->gap || get->state == TDG__LEGACY_GET_ASSUMED;
     tdg__sub_t *sub;
 
-    if (get->open && !(shown && get->assumed))
+    if (get->state == TDG__LEGACY_GET_OPEN || (is_open(get) && !shown))
         return;
-    if (!get->open)
+    if (get->state == TDG__LEGACY_GET_OPENING)
         get->lazy_head = !shown;
-    get->open = true;
-    get->assumed = !shown;
+    enter(get, shown ? TDG__LEGACY_GET_OPEN : TDG__LEGACY_GET_ASSUMED);
     get->gap = get->renewed = false;
     get->conflicts = 0;
     tdg__core_timer_stop(core, &get->timer);
@@ -134,7 +158,7 @@ static void beside_opened(tdg__core_t *core, bool shown) {
 
     get->now = other_of(get);
     get->check = TDG__LEGACY_GET_COMPARING;
-    get->assumed = !shown;
+    enter(get, shown ? TDG__LEGACY_GET_OPEN : TDG__LEGACY_GET_ASSUMED);
     get->renewed = false;
     tdg__core_timer_at(core, &get->timer,
                        tdg__core_now(core) + tdg__lifesign_patience(core));
@@ -208,7 +232,7 @@ static void on_event_id(void *user, const char *id) {
 /* ---- It is over --------------------------------------------------------- */
 
 static void try_later(tdg__core_t *core, int64_t retry_after_ms) {
-    core->subs->get.waits = true;
+    enter(&core->subs->get, TDG__LEGACY_GET_WAITING);
     tdg__subs_retry(core, retry_after_ms);
 }
 
@@ -222,7 +246,7 @@ static void barred(tdg__core_t *core, const tdg__delivery_report_t *report,
     } else if (was_open) {
         tdg__connect_give_up(core, TDG_EREFUSED, report->error);
     } else {
-        get->missing = true;
+        enter(get, TDG__LEGACY_GET_MISSING);
         tdg__subs_kick(core);
     }
 }
@@ -252,20 +276,19 @@ static void on_status(tdg__core_t *core, const tdg__delivery_report_t *report,
     } else {
         tdg__core_log(core, TDG_LOG_WARNING, "the server has no stream for updates: %s",
                       report->error);
-        get->missing = true;
+        enter(get, TDG__LEGACY_GET_MISSING);
         tdg__subs_kick(core);
     }
 }
 
 static void now_ended(tdg__core_t *core, const tdg__delivery_report_t *report) {
     struct tdg__legacy_get *get = &core->subs->get;
-    bool was_open = get->open || get->gap;
+    bool was_open = is_open(get) || get->gap;
 
     end_check(core);
     tdg__lifesign_rest(core, &get->life);
-    if (get->open)
-        get->gap = true;
-    get->open = get->assumed = false;
+    get->gap = was_open;
+    enter(get, TDG__LEGACY_GET_CLOSED);
 
     if (report->end == TDG__DELIVERY_NO_SESSION) {
         tdg__connect_lost(core, TDG_EAWAY, "the server has ended the session");
@@ -304,7 +327,7 @@ static void beside_ended(tdg__core_t *core, const tdg__delivery_report_t *report
         return;
     }
     tdg__lifesign_rest(core, &get->life);
-    get->open = get->assumed = false;
+    enter(get, TDG__LEGACY_GET_CLOSED);
     get->gap = true;
     get->conflicts = report->status == 409 ? 1 : 0;
     get->refused = true;
@@ -356,7 +379,7 @@ static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
     tdg__delivery_report_t report = {.end = TDG__DELIVERY_BROKEN, .retry_after_ms = -1};
     char why[64];
 
-    if (!get->open) {
+    if (!is_open(get)) {
         tdg__lifesign_rest(core, life);
     } else if (dead) {
         snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
@@ -404,25 +427,26 @@ void tdg__legacy_get_drop(tdg__core_t *core) {
     tdg__free(get->event_id);
     get->event_id = NULL;
     get->conflicts = 0;
-    get->open = get->assumed = get->gap = false;
-    get->missing = get->waits = get->renewed = false;
+    get->gap = get->renewed = false;
+    enter(get, TDG__LEGACY_GET_CLOSED);
 }
 
 void tdg__legacy_get_work(tdg__core_t *core) {
     struct tdg__legacy_get *get = &core->subs->get;
 
     if (!needed(core)) {
-        bool missing = get->missing; /* in this session, whoever asks */
+        bool missing = get->state == TDG__LEGACY_GET_MISSING;
 
         if (core->subs->requests == 0)
             tdg__legacy_get_drop(core);
-        get->missing = missing;
+        if (missing && get->state == TDG__LEGACY_GET_CLOSED) /* whoever asks */
+            enter(get, TDG__LEGACY_GET_MISSING);
         return;
     }
     if (get->check == TDG__LEGACY_GET_COMPARING && !core->subs->gaps &&
         tdg__reread_idle(core))
         end_check(core);
-    if (get->now->delivery != NULL || get->waits || get->missing)
+    if (get->state != TDG__LEGACY_GET_CLOSED)
         return;
 
     get->transport = core->transport;
@@ -430,6 +454,7 @@ void tdg__legacy_get_work(tdg__core_t *core) {
         try_later(core, -1);
         return;
     }
+    enter(get, TDG__LEGACY_GET_OPENING);
     if (get->gap)
         core->counts.reconnects++;
     /* A server that is back shows it by the head, if it sends one before an event. */

@@ -199,7 +199,7 @@ static void send_next(tdg__core_t *core, tdg__sub_t *sub) {
         forget_gone(core, sub);
         return;
     }
-    if (!gone && subs->get.missing) {
+    if (!gone && subs->get.state == TDG__LEGACY_GET_MISSING) {
         tdg__sub_refused(core, sub, TDG_ENOTSUP,
                          tdg__failure_make(&failure, TDG_ENOTSUP,
                                            "the server has no stream for updates"));
@@ -225,7 +225,7 @@ static void settle_lists(tdg__core_t *core) {
         {TDG_LIST_PROMPTS, "prompts"},
     };
     struct tdg__subs *subs = core->subs;
-    bool missing = subs->lists != 0 && subs->get.missing;
+    bool missing = subs->lists != 0 && subs->get.state == TDG__LEGACY_GET_MISSING;
     tdg_failure_t failure;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
@@ -245,7 +245,7 @@ void tdg__legacy_subs_work(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
 
     tdg__legacy_get_work(core);
-    if (!tdg__legacy_get_opening(core))
+    if (subs->get.state != TDG__LEGACY_GET_OPENING)
         tdg__client_requests_release(core);
     if (!tdg__legacy_get_ready(core) || !subs->up)
         return;

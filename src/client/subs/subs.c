@@ -117,7 +117,7 @@ static void on_retry(tdg__core_t *core, tdg__core_timer_t *timer) {
             group->dirty = true;
         group->waits = false;
     }
-    subs->get.waits = false;
+    tdg__legacy_get_retry(core);
     if (subs->failed > 0) {
         subs->failed = 0;
         for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;)
