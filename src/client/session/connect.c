@@ -30,7 +30,7 @@ static const tdg__transport_calls_t transport_calls;
 
 static void on_next(tdg__core_t *core, tdg__core_timer_t *timer);
 static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer);
-static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead);
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead);
 
 int tdg__connect_init(tdg__core_t *core) {
     struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
@@ -39,32 +39,16 @@ int tdg__connect_init(tdg__core_t *core) {
     if (connect == NULL)
         return TDG_ENOMEM;
 
+    core->connect = connect;
+    core->transport_kind =
+        core->client->argv != NULL ? TDG__TRANSPORT_STDIO : TDG__TRANSPORT_HTTP;
     connect->closed = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, 0, NULL);
     rv = connect->closed != NULL ? tdg__core_timer_init(core, &connect->next, on_next)
                                  : TDG_ENOMEM;
-    if (rv < 0)
-        goto fail_connect;
-
-    rv = tdg__core_timer_init(core, &connect->limit, on_limit);
-    if (rv < 0)
-        goto fail_next;
-
-    rv = tdg__lifesign_init(core, &connect->life, on_silent);
-    if (rv < 0)
-        goto fail_limit;
-
-    core->transport_kind =
-        core->client->argv != NULL ? TDG__TRANSPORT_STDIO : TDG__TRANSPORT_HTTP;
-    core->connect = connect;
-    return 0;
-
-fail_limit:
-    tdg__core_timer_done(core, &connect->limit);
-fail_next:
-    tdg__core_timer_done(core, &connect->next);
-fail_connect:
-    tdg_event_free(connect->closed);
-    tdg__free(connect);
+    if (rv == 0)
+        rv = tdg__core_timer_init(core, &connect->limit, on_limit);
+    if (rv == 0)
+        rv = tdg__lifesign_init(core, &connect->life, on_silent);
     return rv;
 }
 
@@ -475,16 +459,14 @@ static void on_pinged(void *user, const tdg__outcome_t *outcome) {
     tdg__connect_lost(core, TDG_EAWAY, "the stream brings no answer to a ping");
 }
 
-static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
     const tdg__client_request_opts_t ping = {.method = "ping",
                                              .timeout_ms = tdg__lifesign_patience(core)};
-    char why[64];
 
     if (core->state != TDG__CORE_UP) {
         tdg__lifesign_rest(core, life);
-    } else if (dead) {
-        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
-        tdg__connect_lost(core, TDG_EAWAY, why);
+    } else if (dead != NULL) {
+        tdg__connect_lost(core, TDG_EAWAY, dead);
     } else if (core->connect->doubt == NULL) {
         tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
         (void)tdg__client_request_begin(core, &ping, on_pinged, core,

@@ -41,28 +41,16 @@ int tdg__core_create(const tdg__core_opts_t *opts, tdg__core_t **ret) {
         core->odd_at[kind] = INT64_MIN;
 
     rv = tdg__client_requests_init(core);
-    if (rv < 0)
-        goto fail_core;
-
-    rv = tdg__subs_init(core);
-    if (rv < 0)
-        goto fail_calls;
-
-    rv = tdg__connect_init(core);
-    if (rv < 0)
-        goto fail_subs;
-
+    if (rv == 0)
+        rv = tdg__subs_init(core);
+    if (rv == 0)
+        rv = tdg__connect_init(core);
+    if (rv < 0) {
+        tdg__core_destroy(core);
+        return rv;
+    }
     *ret = core;
     return 0;
-
-fail_subs:
-    tdg__subs_done(core);
-fail_calls:
-    tdg__client_requests_done(core);
-fail_core:
-    tdg__heap_done(&core->timers);
-    tdg__free(core);
-    return rv;
 }
 
 void tdg__core_destroy(tdg__core_t *core) {
@@ -93,12 +81,16 @@ uint64_t tdg__core_random(tdg__core_t *core) {
 
 int tdg__core_timer_init(tdg__core_t *core, tdg__core_timer_t *timer,
                          void (*due)(tdg__core_t *core, tdg__core_timer_t *timer)) {
-    timer->due = due;
-    return tdg__heap_add(&core->timers, &timer->timer, 0);
+    int rv = tdg__heap_add(&core->timers, &timer->timer, 0);
+
+    timer->due = rv == 0 ? due : NULL;
+    return rv;
 }
 
 void tdg__core_timer_done(tdg__core_t *core, tdg__core_timer_t *timer) {
-    tdg__heap_remove(&core->timers, &timer->timer);
+    if (timer->due != NULL)
+        tdg__heap_remove(&core->timers, &timer->timer);
+    timer->due = NULL;
 }
 
 void tdg__core_timer_at(tdg__core_t *core, tdg__core_timer_t *timer, int64_t at_ms) {

@@ -20,11 +20,11 @@
 /* ---- Time --------------------------------------------------------------- */
 
 /* Lives inside its owner. Added with tdg__core_timer_init() (which may fail), removed
- * with _done() before the owner goes. */
+ * with _done() before the owner goes; one that is all zero was not added. */
 typedef struct tdg__core_timer tdg__core_timer_t;
 struct tdg__core_timer {
     tdg__timer_t timer;
-    void (*due)(tdg__core_t *core, tdg__core_timer_t *timer);
+    void (*due)(tdg__core_t *core, tdg__core_timer_t *timer); /* NULL: not added */
 };
 
 int tdg__core_timer_init(tdg__core_t *core, tdg__core_timer_t *timer,
@@ -42,6 +42,7 @@ enum {
     TDG__REQUESTS_MAX_LOOSE = 64, /* notifications and responses of ours on their way */
 };
 
+/* What fails to begin, here and below, is to be ended all the same. */
 int tdg__client_requests_init(tdg__core_t *core);
 void tdg__client_requests_done(tdg__core_t *core); /* drops what is left, without calls */
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/session/lifesign.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 static void arm(tdg__core_t *core, tdg__lifesign_t *life) {
     uint32_t limit_ms = life->dead_ms != 0 ? life->dead_ms : life->wait_ms;
 
@@ -15,6 +18,7 @@ static void on_due(tdg__core_t *core, tdg__core_timer_t *timer) {
     tdg__lifesign_t *life = (void *)((char *)timer - offsetof(tdg__lifesign_t, timer));
     bool dead = life->dead_ms != 0;
     int64_t now = tdg__core_now(core);
+    char why[64];
 
     if (now < life->heard_ms + (dead ? life->dead_ms : life->wait_ms)) {
         arm(core, life);
@@ -37,12 +41,14 @@ static void on_due(tdg__core_t *core, tdg__core_timer_t *timer) {
         core->transport->ops->distrust(core->transport);
     life->heard_ms = now; /* where the owner does nothing, it comes again */
     arm(core, life);
-    life->silent(core, life, dead);
+    if (dead)
+        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
+    life->silent(core, life, dead ? why : NULL);
 }
 
 int tdg__lifesign_init(tdg__core_t *core, tdg__lifesign_t *life,
                        void (*silent)(tdg__core_t *core, tdg__lifesign_t *life,
-                                      bool dead)) {
+                                      const char *dead)) {
     *life = (tdg__lifesign_t){.silent = silent};
     return tdg__core_timer_init(core, &life->timer, on_due);
 }

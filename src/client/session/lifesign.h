@@ -35,8 +35,9 @@ enum {
 typedef struct tdg__lifesign tdg__lifesign_t;
 struct tdg__lifesign {
     tdg__core_timer_t timer;
-    /* There was too much silence: `dead`, or to be checked. */
-    void (*silent)(tdg__core_t *core, tdg__lifesign_t *life, bool dead);
+    /* There was too much silence: it is dead, for this reason; or (NULL) it is to be
+     * checked. */
+    void (*silent)(tdg__core_t *core, tdg__lifesign_t *life, const char *dead);
     bool watched;
     bool late;          /* the time was over when last looked at */
     int64_t heard_ms;   /* the last byte */
@@ -49,7 +50,7 @@ struct tdg__lifesign {
 /* Lives inside of its owner. Returns 0 or TDG_ENOMEM. */
 int tdg__lifesign_init(tdg__core_t *core, tdg__lifesign_t *life,
                        void (*silent)(tdg__core_t *core, tdg__lifesign_t *life,
-                                      bool dead));
+                                      const char *dead));
 void tdg__lifesign_done(tdg__core_t *core, tdg__lifesign_t *life);
 
 /* A stream is open. `keepalive_ms` is what the server announces; 0: nothing. Not `anew`:

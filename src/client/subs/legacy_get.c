@@ -374,16 +374,14 @@ static int open_stream(tdg__core_t *core, tdg__legacy_get_request_t *stream) {
     return rv;
 }
 
-static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
     struct tdg__legacy_get *get = &core->subs->get;
     tdg__delivery_report_t report = {.end = TDG__DELIVERY_BROKEN, .retry_after_ms = -1};
-    char why[64];
 
     if (!is_open(get)) {
         tdg__lifesign_rest(core, life);
-    } else if (dead) {
-        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
-        report.error = why;
+    } else if (dead != NULL) {
+        report.error = dead;
         cancel(get, get->now);
         now_ended(core, &report);
     } else if (get->check == TDG__LEGACY_GET_UNCHECKED &&
@@ -469,12 +467,7 @@ int tdg__legacy_get_init(tdg__core_t *core) {
     get->streams[0].core = get->streams[1].core = core;
     get->now = &get->streams[0];
     rv = tdg__core_timer_init(core, &get->timer, on_timer);
-    if (rv < 0)
-        return rv;
-    rv = tdg__lifesign_init(core, &get->life, on_silent);
-    if (rv < 0)
-        tdg__core_timer_done(core, &get->timer);
-    return rv;
+    return rv == 0 ? tdg__lifesign_init(core, &get->life, on_silent) : rv;
 }
 
 void tdg__legacy_get_done(tdg__core_t *core) {

@@ -407,17 +407,15 @@ static uint32_t patience(const tdg__core_t *core, const tdg__sub_group_t *group)
     return group->checked ? tdg__lifesign_patience(core) : core->client->timeout_ms;
 }
 
-void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, bool dead) {
+void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
     tdg__sub_group_t *group = (void *)((char *)life - offsetof(tdg__sub_group_t, life));
-    char why[64];
 
     if (group->live == NULL) {
         tdg__lifesign_rest(core, life);
         return;
     }
-    if (dead) {
-        snprintf(why, sizeof(why), "no sign of life for %" PRIu32 " ms", life->dead_ms);
-        end_myself(group->live, TDG_EAWAY, why);
+    if (dead != NULL) {
+        end_myself(group->live, TDG_EAWAY, dead);
         return;
     }
     tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");

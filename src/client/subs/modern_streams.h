@@ -43,7 +43,7 @@ unsigned tdg__sub_stream_lists(const json_t *notifications); /* bits of those na
 void tdg__sub_stream_acknowledged(tdg__sub_stream_t *listen, json_t *params);
 void tdg__sub_stream_cancelled(tdg__sub_stream_t *listen); /* by the server */
 void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life,
-                            bool dead); /* a group's */
+                            const char *dead); /* a group's */
 bool tdg__sub_streams_overlap(const tdg__core_t *core);
 
 #endif

@@ -322,15 +322,14 @@ static void on_poll(tdg__core_t *core, tdg__core_timer_t *timer) {
 int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms) {
     if (tdg__sub_is_template(sub))
         poll_ms = 0;
-    if (poll_ms != 0 && !sub->poll_ready) {
+    if (poll_ms != 0 && sub->poll.due == NULL) {
         if (tdg__core_timer_init(core, &sub->poll, on_poll) < 0)
             return TDG_ENOMEM;
-        sub->poll_ready = true;
     }
     if (poll_ms != 0 && poll_ms != sub->poll_ms)
         tdg__core_timer_at(core, &sub->poll,
                            tdg__core_now(core) + jittered(core, poll_ms));
-    else if (poll_ms == 0 && sub->poll_ready)
+    else if (poll_ms == 0 && sub->poll.due != NULL)
         tdg__core_timer_stop(core, &sub->poll);
     sub->poll_ms = poll_ms;
     return 0;

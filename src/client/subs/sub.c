@@ -96,8 +96,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
         subs->requests--;
     }
     tdg__reread_end(core, sub);
-    if (sub->poll_ready)
-        tdg__core_timer_done(core, &sub->poll);
+    tdg__core_timer_done(core, &sub->poll);
     if (sub->collected != NULL) {
         tdg_event_free(sub->collected);
         tdg__list_remove(&subs->collected, &subs->pool,

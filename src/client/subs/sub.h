@@ -154,7 +154,6 @@ struct tdg__sub {
     bool changed; /* that was reported, since the last read began */
     uint32_t poll_ms;
     int64_t heard_ms; /* last update or read */
-    bool poll_ready;  /* the timer exists */
     tdg__core_timer_t poll;
 
     tdg__link_t in_todo, in_reads, in_collected, in_heard;

@@ -246,39 +246,18 @@ int tdg__subs_init(tdg__core_t *core) {
     subs->key.k0 = tdg__core_random(core);
     subs->key.k1 = tdg__core_random(core);
 
-    rv = tdg__core_timer_init(core, &subs->soon, on_soon);
-    if (rv < 0)
-        goto fail_subs;
-    rv = tdg__core_timer_init(core, &subs->retry, on_retry);
-    if (rv < 0)
-        goto fail_soon;
-    rv = tdg__core_timer_init(core, &subs->settle, on_settle);
-    if (rv < 0)
-        goto fail_retry;
     rv = tdg__legacy_get_init(core);
-    if (rv < 0)
-        goto fail_settle;
-    rv = tdg__template_index_create(&subs->templates);
-    if (rv < 0)
-        goto fail_get;
-    rv = tdg__group_find(core, &none, &plain);
-    if (rv < 0)
-        goto fail_templates;
-    return 0;
-
-fail_templates:
-    tdg__template_index_destroy(subs->templates);
-fail_get:
-    tdg__legacy_get_done(core);
-fail_settle:
-    tdg__core_timer_done(core, &subs->settle);
-fail_retry:
-    tdg__core_timer_done(core, &subs->retry);
-fail_soon:
-    tdg__core_timer_done(core, &subs->soon);
-fail_subs:
-    core->subs = NULL;
-    tdg__free(subs);
+    if (rv == 0)
+        rv = tdg__core_timer_init(core, &subs->soon, on_soon);
+    if (rv == 0)
+        rv = tdg__core_timer_init(core, &subs->retry, on_retry);
+    if (rv == 0)
+        rv = tdg__core_timer_init(core, &subs->settle, on_settle);
+    if (rv == 0)
+        rv = tdg__template_index_create(&subs->templates);
+    if (rv == 0)
+        rv = tdg__group_find(core, &none, &plain);
+    subs->stopped = rv < 0; /* nothing is to be done any more */
     return rv;
 }
 

@@ -37,17 +37,6 @@ struct job {
 
 /* ---- What was found ----------------------------------------------------- */
 
-static char *shown_of(const char *url) {
-    tdg__text_t text;
-
-    tdg__text_init(&text, TDG__HTTP_URL_MAX);
-    tdg__http_url_put_shown(&text, url);
-    if (text.error == 0 && text.data != NULL)
-        return text.data;
-    tdg__text_done(&text);
-    return NULL;
-}
-
 /* Of a field that can be shown; else there is none. */
 static bool copy_field(const char *value, char **ret) {
     return tdg__copy(
@@ -66,14 +55,14 @@ static struct found *found_make(const tdg__web_head_t *head, bool is_part) {
     if (!copy_field(is_part ? "application/json" : head->full_type, &found->mime_type) ||
         !copy_field(head->etag, &found->etag) ||
         !copy_field(head->last_modified, &found->last_modified) ||
-        !tdg__copy(head->url, &found->url)) {
+        !tdg__copy(head->url, &found->url) ||
+        (found->shown_url = tdg__strndup(head->url, strcspn(head->url, "?"))) == NULL) {
         tdg__http_found_unref(found);
         return NULL;
     }
     modified = tdg__web_date_ms(found->last_modified);
     found->updated_ms = modified > 0 && modified < now ? modified : now;
     found->sure = modified > 0 && head->date_ms - modified >= SURE_MS;
-    found->shown_url = shown_of(head->url);
     return found;
 }
 

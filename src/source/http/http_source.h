@@ -19,8 +19,8 @@ struct found {
     char *data;
     size_t len;
     char *mime_type, *etag, *last_modified; /* NULL: not said */
-    bool sure; /* last_modified alone tells whether it has changed */
-    char *url, *shown_url;
+    bool sure;             /* last_modified alone tells whether it has changed */
+    char *url, *shown_url; /* shown: without the query, where secrets may be */
     int http_status;
     int64_t updated_ms;
 };

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include <curl/curl.h>
-
 #include <tidings/error.h>
 
 #include "base/template_expand.h"
+#include "web/web_url.h"
 
 enum { MAX_NAME = 256 };
 
@@ -183,14 +182,6 @@ static int check_variables(const char *url, const tdg__template_t *template_,
     return 0;
 }
 
-static bool has_part(CURLU *parsed, CURLUPart what) {
-    char *text = NULL;
-    bool has = curl_url_get(parsed, what, &text, 0) == CURLUE_OK;
-
-    curl_free(text);
-    return has;
-}
-
 /* Both slashes: libcurl finds a host behind one as well, and we would take it for the
  * path, where a client may choose. */
 static bool begins_right(const char *url) {
@@ -199,26 +190,28 @@ static bool begins_right(const char *url) {
 
 /* The URL without variables. */
 static int check_plain(const char *url, tdg__parse_error_t *error) {
-    int rv = 0;
-    CURLU *parsed = curl_url();
+    tdg__web_url_t read;
+    const char *why;
+    int rv = tdg__web_url_read(url, NULL, &read, &why);
+    bool has_user = read.user != NULL || read.password != NULL;
 
-    if (parsed == NULL)
-        return TDG_ENOMEM;
-    if (!begins_right(url) || curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK)
-        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
-                             "this is not a URL that begins with http:// or https://");
-    else if (has_part(parsed, CURLUPART_USER) || has_part(parsed, CURLUPART_PASSWORD))
-        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
-                             "a user name cannot be part of the URL; put it into "
-                             "`headers`, as Authorization");
-    else if (has_part(parsed, CURLUPART_FRAGMENT) || strchr(url, '#') != NULL)
-        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
-                             "a fragment (#...) is never sent to a server");
-    else if (has_dot_segment(url + authority_end(url)))
-        rv = tdg__parse_fail(error, TDG_EINVAL, 0,
-                             "the path has a segment that is `.` or `..`");
-    curl_url_cleanup(parsed);
-    return rv;
+    tdg__web_url_done(&read);
+    if (rv == TDG_ENOMEM)
+        return rv;
+    if (rv < 0 || !begins_right(url))
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "this is not a URL that begins with http:// or https://");
+    if (has_user)
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "a user name cannot be part of the URL; put it into "
+                               "`headers`, as Authorization");
+    if (strchr(url, '#') != NULL)
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "a fragment (#...) is never sent to a server");
+    if (has_dot_segment(url + authority_end(url)))
+        return tdg__parse_fail(error, TDG_EINVAL, 0,
+                               "the path has a segment that is `.` or `..`");
+    return 0;
 }
 
 int tdg__http_url_check(const char *url, const tdg__template_t *template_,
@@ -237,22 +230,4 @@ int tdg__http_url_check(const char *url, const tdg__template_t *template_,
         rv = check_plain(plain.data != NULL ? plain.data : "", error);
     tdg__text_done(&plain);
     return rv;
-}
-
-/* ---- Showing it --------------------------------------------------------- */
-
-void tdg__http_url_put_shown(tdg__text_t *out, const char *url) {
-    CURLU *parsed = curl_url();
-    char *shown = NULL;
-
-    if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        curl_url_set(parsed, CURLUPART_USER, NULL, 0) == CURLUE_OK &&
-        curl_url_set(parsed, CURLUPART_PASSWORD, NULL, 0) == CURLUE_OK &&
-        curl_url_set(parsed, CURLUPART_OPTIONS, NULL, 0) == CURLUE_OK &&
-        curl_url_set(parsed, CURLUPART_QUERY, NULL, 0) == CURLUE_OK &&
-        curl_url_set(parsed, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
-        curl_url_get(parsed, CURLUPART_URL, &shown, 0) == CURLUE_OK)
-        tdg__text_put(out, shown);
-    curl_free(shown);
-    curl_url_cleanup(parsed);
 }

@@ -30,8 +30,4 @@ typedef const char *(*tdg__http_url_value_fn)(void *arg, const char *name);
 int tdg__http_url_expand(const char *url, tdg__http_url_value_fn value, void *arg,
                          tdg__text_t *out);
 
-/* Appends the URL as people may see it: without user, query and fragment, where secrets
- * may be. Nothing where it cannot be read. */
-void tdg__http_url_put_shown(tdg__text_t *out, const char *url);
-
 #endif

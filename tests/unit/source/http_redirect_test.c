@@ -63,6 +63,27 @@ static void secrets_stay_on_their_host(void **state) {
     free(request);
 }
 
+static void a_user_in_a_redirect_is_neither_used_nor_shown(void **state) {
+    struct fixture *f = *state;
+    struct reading reading;
+    char to[128], shown[64], *request;
+
+    page_open(f, "follow-redirects: any\n");
+    snprintf(to, sizeof(to), "http://me:secret@127.0.0.1:%d/b/c?key=secret#secret",
+             http_server_port(f->other));
+    snprintf(shown, sizeof(shown), "http://127.0.0.1:%d/b/c", http_server_port(f->other));
+    redirect(f->server, "/page", to);
+    http_server_set(f->other, "/b/c?key=secret", &(struct page){.body = "arrived"});
+    reading = harness_read(&f->harness, PAGE);
+    assert_int_equal(reading.status, 0);
+    assert_string_equal(json_string_value(json_object_get(reading.metadata, "url")),
+                        shown);
+    reading_done(&reading);
+    request = http_server_request(f->other, "/b/c?key=secret", 0);
+    assert_null(strstr(request, "Authorization"));
+    free(request);
+}
+
 static void does_not_go_elsewhere_unless_told(void **state) {
     struct fixture *f = *state;
     char to[64];
@@ -249,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         PAGE_TEST(follows_on_the_same_host),
         PAGE_TEST(secrets_stay_on_their_host),
+        PAGE_TEST(a_user_in_a_redirect_is_neither_used_nor_shown),
         PAGE_TEST(does_not_go_elsewhere_unless_told),
         PAGE_TEST(never_leaves_http),
         PAGE_TEST(does_not_run_in_circles),

@@ -97,26 +97,12 @@ static void refuses_values_that_move(void **state) {
     expect("http://a/b/{x}", "c/..", NULL, NULL);
 }
 
-static void shows_no_secrets(void **state) {
-    tdg__text_t out;
-
-    (void)state;
-    tdg__text_init(&out, 1000);
-    tdg__http_url_put_shown(&out, "https://me:secret@a.example:81/b/c?key=secret#secret");
-    assert_string_equal(out.data, "https://a.example:81/b/c");
-    tdg__text_clear(&out);
-    tdg__http_url_put_shown(&out, "secret");
-    assert_int_equal(out.len, 0);
-    tdg__text_done(&out);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_what_can_be_asked),
         cmocka_unit_test(says_what_cannot),
         cmocka_unit_test(puts_values_in),
         cmocka_unit_test(refuses_values_that_move),
-        cmocka_unit_test(shows_no_secrets),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
