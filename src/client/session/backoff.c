@@ -17,15 +17,13 @@ void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_
     backoff->up_since_ms = -1;
 }
 
-void tdg__backoff_floor(tdg__backoff_t *backoff, uint32_t ms) {
-    backoff->floor_ms = ms < MAX_FLOOR_MS ? ms : MAX_FLOOR_MS;
+void tdg__backoff_floor(tdg__backoff_t *backoff, int64_t ms) {
+    backoff->floor_ms = ms < MAX_FLOOR_MS ? (uint32_t)ms : MAX_FLOOR_MS;
 }
 
-void tdg__backoff_floor_once(tdg__backoff_t *backoff, uint32_t ms) {
-    if (ms > MAX_FLOOR_MS)
-        ms = MAX_FLOOR_MS;
+void tdg__backoff_floor_once(tdg__backoff_t *backoff, int64_t ms) {
     if (backoff->once_ms < ms)
-        backoff->once_ms = ms;
+        backoff->once_ms = ms < MAX_FLOOR_MS ? (uint32_t)ms : MAX_FLOOR_MS;
 }
 
 void tdg__backoff_up(tdg__backoff_t *backoff, int64_t now_ms) {

@@ -26,10 +26,10 @@ void tdg__backoff_init(tdg__backoff_t *backoff, uint32_t first_ms, uint32_t max_
 
 /* What the server asks for; holds for the waits that follow, until it asks anew. Bounded
  * to ten minutes. */
-void tdg__backoff_floor(tdg__backoff_t *backoff, uint32_t ms);
+void tdg__backoff_floor(tdg__backoff_t *backoff, int64_t ms);
 
 /* The same for the next wait alone; the longest one counts. */
-void tdg__backoff_floor_once(tdg__backoff_t *backoff, uint32_t ms);
+void tdg__backoff_floor_once(tdg__backoff_t *backoff, int64_t ms);
 
 /* It worked. Only what has lasted TDG__BACKOFF_STEADY_MS by the time it fails makes the
  * waits short again: a server that accepts and closes at once is not met with a storm. */

@@ -276,10 +276,6 @@ static bool is_passing(const tdg_failure_t *failure) {
            failure->code == TDG_ENOMEM || failure->code == TDG_ESYSTEM;
 }
 
-static bool is_stranger(const tdg_failure_t *failure) {
-    return failure->http_status == 401 || failure->http_status == 403;
-}
-
 static void keep_failure(struct tdg__connect *connect, const tdg_failure_t *failure) {
     json_t *data = json_incref(failure->data);
 
@@ -366,7 +362,7 @@ void tdg__connect_failed(tdg__core_t *core, const tdg_failure_t *failure) {
         return;
     }
 
-    if (is_stranger(failure)) {
+    if (tdg__failure_barred(failure)) {
         tdg__connect_give_up(core, TDG_EREFUSED, connect->failure.message);
         return;
     }

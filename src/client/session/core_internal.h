@@ -118,11 +118,14 @@ void tdg__core_refuse(tdg__core_done_fn done, void *user, int code);
  * what it came with; NULL: with nothing in particular. */
 void tdg__incoming_message(tdg__core_t *core, tdg__client_request_t *on,
                            tdg__rpc_message_t *message);
+void tdg__incoming_loose(void *core, tdg__rpc_message_t *message); /* with nothing */
 
 /* ---- Failures (failure.c) ----------------------------------------------- */
 
 void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4), nonnull(1, 3)));
+/* Whether we are asked who we are, and the answer does not do: 401, 403. May be NULL. */
+bool tdg__failure_barred(const tdg_failure_t *failure);
 /* From a JSON-RPC error; `data` is borrowed from it. */
 void tdg__failure_rpc(tdg_failure_t *failure, const char *method, const json_t *error);
 /* Of a URI that an acknowledgement leaves out. `reason` as in dev.tidings/refused; NULL,
@@ -150,6 +153,9 @@ json_t *tdg__compose_initialize(const tdg__core_t *core, tdg__version_t version)
 /* tdg__core_list(), whose pages all have to be there at `deadline`. */
 void tdg__list_until(tdg__core_t *core, tdg_list_kind_t list, int64_t deadline,
                      tdg__core_done_fn done, void *user);
+
+/* Whether calls of tools may want headers: over HTTP, in the modern era. */
+bool tdg__tools_want_headers(const tdg__core_t *core);
 
 /* All tools were listed, over HTTP: leaves out those with invalid annotations, remembers
  * which ask for headers. Returns 0 or TDG_ENOMEM. */

@@ -31,6 +31,11 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
     make_clean(failure->message);
 }
 
+bool tdg__failure_barred(const tdg_failure_t *failure) {
+    return failure != NULL &&
+           (failure->http_status == 401 || failure->http_status == 403);
+}
+
 /* ---- Reasons of refused subscriptions ----------------------------------- */
 
 /* What a server of ours says why a resource is not for subscribing: in `error_type` of a

@@ -127,9 +127,7 @@ static bool loss_follows(const tdg__core_t *core, const tdg__outcome_t *outcome)
 static void fail_with(tdg__core_t *core, const tdg__outcome_t *outcome) {
     if (outcome->retry_after_ms >= 0) {
         core->connect->floor_asked = true;
-        tdg__backoff_floor(&core->backoff, outcome->retry_after_ms < UINT32_MAX
-                                               ? (uint32_t)outcome->retry_after_ms
-                                               : UINT32_MAX);
+        tdg__backoff_floor(&core->backoff, outcome->retry_after_ms);
     }
     tdg__connect_failed(core, outcome->failure);
 }
@@ -138,7 +136,7 @@ static void fail_with(tdg__core_t *core, const tdg__outcome_t *outcome) {
 static bool is_no_answer(const tdg__outcome_t *outcome) {
     return outcome->code == TDG_EAWAY || outcome->code == TDG_ETIMEDOUT ||
            outcome->code == TDG_ENOMEM || outcome->end == TDG__DELIVERY_REFUSED ||
-           outcome->failure->http_status == 401 || outcome->failure->http_status == 403;
+           tdg__failure_barred(outcome->failure);
 }
 
 /* Whether there is no MCP at this URL, as far as its answer to POST shows. */
@@ -284,10 +282,6 @@ static void probe(tdg__core_t *core) {
 
 /* ---- The legacy era ----------------------------------------------------- */
 
-static void no_message(void *user, tdg__rpc_message_t *message) {
-    tdg__incoming_message(user, NULL, message);
-}
-
 static void ask_for_logs(tdg__core_t *core);
 
 static void on_said_so(void *user, const tdg__delivery_report_t *report) {
@@ -306,7 +300,7 @@ static void on_said_so(void *user, const tdg__delivery_report_t *report) {
 
 /* Requests may only follow when the server has this. */
 static void say_initialised(tdg__core_t *core) {
-    static const tdg__delivery_calls_t calls = {.message = no_message,
+    static const tdg__delivery_calls_t calls = {.message = tdg__incoming_loose,
                                                 .ended = on_said_so};
     static const char text[] =
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";

@@ -137,8 +137,8 @@ void tdg__incoming_message(tdg__core_t *core, tdg__client_request_t *on,
 
 /* ---- Messages of ours without an answer --------------------------------- */
 
-static void loose_message(void *user, tdg__rpc_message_t *message) {
-    tdg__incoming_message(user, NULL, message);
+void tdg__incoming_loose(void *core, tdg__rpc_message_t *message) {
+    tdg__incoming_message(core, NULL, message);
 }
 
 static void loose_ended(void *user, const tdg__delivery_report_t *report) {
@@ -150,7 +150,7 @@ static void loose_ended(void *user, const tdg__delivery_report_t *report) {
 
 static void send_loose(tdg__core_t *core, const char *method, const tdg__text_t *text,
                        tdg__version_t version) {
-    static const tdg__delivery_calls_t calls = {.message = loose_message,
+    static const tdg__delivery_calls_t calls = {.message = tdg__incoming_loose,
                                                 .ended = loose_ended};
     const tdg__outgoing_t out = {
         .method = method,

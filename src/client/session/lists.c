@@ -89,8 +89,7 @@ static void complete(struct listing *listing) {
     tdg__core_t *core = listing->core;
     int rv = 0;
 
-    if (listing->list == TDG_LIST_TOOLS && core->transport_kind == TDG__TRANSPORT_HTTP &&
-        core->era == TDG_ERA_MODERN)
+    if (listing->list == TDG_LIST_TOOLS && tdg__tools_want_headers(core))
         rv = tdg__tools_listed(core, listing->entries);
     if (rv < 0)
         fail(listing, rv, tdg_strerror(rv));

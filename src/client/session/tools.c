@@ -88,7 +88,7 @@ static void fail(struct call *call, int code) {
     finish(call, code, NULL, &failure);
 }
 
-static bool wants_headers(const tdg__core_t *core) {
+bool tdg__tools_want_headers(const tdg__core_t *core) {
     return core->transport_kind == TDG__TRANSPORT_HTTP && core->era == TDG_ERA_MODERN;
 }
 
@@ -110,7 +110,7 @@ static int send_call(struct call *call) {
         if (progress == NULL)
             return TDG_ENOMEM;
     }
-    if (wants_headers(core)) {
+    if (tdg__tools_want_headers(core)) {
         rv = tdg__tool_headers(schema, call->arguments, &headers);
         if (rv < 0) {
             json_decref(progress);
@@ -155,7 +155,7 @@ static void on_called(void *user, const tdg__outcome_t *outcome) {
     struct call *call = user;
 
     if (outcome->code != 0 && outcome->failure->rpc_code == TDG__RPC_HEADER_MISMATCH &&
-        wants_headers(call->core) && !call->refreshed)
+        tdg__tools_want_headers(call->core) && !call->refreshed)
         refresh(call);
     else
         finish(call, outcome->code, outcome->result, outcome->failure);
@@ -180,7 +180,8 @@ void tdg__core_call(tdg__core_t *core, const char *tool, json_t *arguments,
                               (timeout_ms != 0 ? timeout_ms : core->client->timeout_ms),
                           .done = done,
                           .user = user};
-    if (call->tool != NULL && wants_headers(core) && core->tool_schemas == NULL) {
+    if (call->tool != NULL && tdg__tools_want_headers(core) &&
+        core->tool_schemas == NULL) {
         refresh(call);
         return;
     }

@@ -32,10 +32,7 @@ static void tell_lists(tdg__core_t *core) {
                                     : !tdg__legacy_get_ready(core))
         return;
     subs->list_gap = 0;
-    for (unsigned list = 0; list <= TDG_LIST_PROMPTS; list++) {
-        if (lists & 1u << list)
-            tdg__update_list(core, (tdg_list_kind_t)list, true);
-    }
+    tdg__update_lists(core, lists, true);
 }
 
 void tdg__gaps_tell(tdg__core_t *core) {

@@ -113,7 +113,7 @@ static void not_subscribed(tdg__sub_t *sub, const tdg__outcome_t *outcome,
 
     if (sub->role == TDG__SUB_GONE) {
         forget_gone(core, sub);
-    } else if (tdg__subs_barred(outcome) && sub->ever_live) {
+    } else if (tdg__failure_barred(outcome->failure) && sub->ever_live) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
     } else if (tdg__subs_transient(outcome)) {
         tdg__sub_put_off(core, sub, outcome->failure);

@@ -220,6 +220,15 @@ static void compare_all(const tdg__core_t *core, const tdg__sub_group_t *group) 
     }
 }
 
+/* Why a stream is over, to whom it matters. */
+static void tell_over(tdg__core_t *core, const tdg__outcome_t *outcome,
+                      void (*tell)(tdg__core_t *core, int code, const char *why)) {
+    bool failed = outcome->code != 0 && outcome->failure != NULL;
+
+    tell(core, outcome->code != 0 ? outcome->code : TDG_EENDED,
+         failed ? outcome->failure->message : "the server has ended the stream");
+}
+
 static bool has_one_life(const tdg__core_t *core) {
     return (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0;
 }
@@ -288,13 +297,10 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
         return;
     }
     if (group->gap && has_one_life(core)) {
-        tdg__connect_give_up(core, outcome->code != 0 ? outcome->code : TDG_EENDED,
-                             outcome->failure != NULL
-                                 ? outcome->failure->message
-                                 : "the server has ended the stream");
+        tell_over(core, outcome, tdg__connect_give_up);
         return;
     }
-    if (tdg__subs_barred(outcome) && group->gap) {
+    if (tdg__failure_barred(outcome->failure) && group->gap) {
         tdg__connect_give_up(core, outcome->code, outcome->failure->message);
     } else if (tdg__subs_transient(outcome)) {
         put_off(core, group, serial, outcome);
@@ -311,22 +317,14 @@ static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t 
 
 static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                           const tdg__outcome_t *outcome) {
-    const bool graceful = outcome->code == 0;
-
     if (group->fresh == NULL && has_one_life(core)) {
-        tdg__connect_give_up(core, graceful ? TDG_EENDED : outcome->code,
-                             graceful || outcome->failure == NULL
-                                 ? "the server has ended the stream"
-                                 : outcome->failure->message);
+        tell_over(core, outcome, tdg__connect_give_up);
         return;
     }
     lose(core, group);
     if (group->fresh == NULL)
         try_later(core, group, outcome->retry_after_ms);
-    tdg__subs_tell_down(core, graceful ? TDG_EENDED : outcome->code,
-                        graceful || outcome->failure == NULL
-                            ? "the server has ended the stream"
-                            : outcome->failure->message);
+    tell_over(core, outcome, tdg__subs_tell_down);
 }
 
 /* One that was replaced ended before its time. Where it broke, what was on its way is

@@ -56,13 +56,6 @@ void tdg__subs_check_up(tdg__core_t *core) {
 
 /* ---- Trying again ------------------------------------------------------- */
 
-bool tdg__subs_barred(const tdg__outcome_t *outcome) {
-    const tdg_failure_t *failure = outcome->failure;
-
-    return failure != NULL &&
-           (failure->http_status == 401 || failure->http_status == 403);
-}
-
 /* What a server that is starting, stopping or in trouble answers. */
 bool tdg__subs_transient(const tdg__outcome_t *outcome) {
     const tdg_failure_t *failure = outcome->failure;
@@ -82,9 +75,7 @@ void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms) {
     struct tdg__subs *subs = core->subs;
 
     if (retry_after_ms >= 0)
-        tdg__backoff_floor_once(&core->backoff, retry_after_ms > UINT32_MAX
-                                                    ? UINT32_MAX
-                                                    : (uint32_t)retry_after_ms);
+        tdg__backoff_floor_once(&core->backoff, retry_after_ms);
     subs->retry_wanted = true;
     tdg__subs_kick(core);
 }

@@ -103,7 +103,4 @@ void tdg__subs_retry(tdg__core_t *core, int64_t retry_after_ms);
 /* Whether an attempt that ended so may well succeed later. */
 bool tdg__subs_transient(const tdg__outcome_t *outcome);
 
-/* Whether we are asked who we are, and the answer does not do. */
-bool tdg__subs_barred(const tdg__outcome_t *outcome);
-
 #endif

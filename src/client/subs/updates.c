@@ -138,10 +138,7 @@ void tdg__updates_flush(tdg__core_t *core) {
     unsigned lists = subs->list_collected;
 
     subs->list_collected = 0;
-    for (unsigned list = 0; list <= TDG_LIST_PROMPTS; list++) {
-        if (lists & 1u << list)
-            tdg__update_list(core, (tdg_list_kind_t)list, false);
-    }
+    tdg__update_lists(core, lists, false);
     while (subs->collected.first != 0) {
         tdg__sub_t *sub = tdg__sub_get(subs, subs->collected.first);
 
@@ -298,15 +295,19 @@ static void on_deleted(const struct notice *notice) {
     on_changed(notice, true);
 }
 
-void tdg__update_list(tdg__core_t *core, tdg_list_kind_t list, bool maybe) {
-    tdg_event_t *event =
-        tdg__event_create(TDG_EVENT_LIST_CHANGED, NULL, NULL, NULL, 0, NULL);
+void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe) {
+    for (unsigned list = 0; list <= TDG_LIST_PROMPTS; list++) {
+        tdg_event_t *event;
 
-    if (event != NULL) {
-        event->list = list;
-        event->maybe = maybe;
+        if ((lists & 1u << list) == 0)
+            continue;
+        event = tdg__event_create(TDG_EVENT_LIST_CHANGED, NULL, NULL, NULL, 0, NULL);
+        if (event != NULL) {
+            event->list = (tdg_list_kind_t)list;
+            event->maybe = maybe;
+        }
+        tdg__update_emit(core, event);
     }
-    tdg__update_emit(core, event);
 }
 
 static void on_list_changed(const struct notice *notice) {
@@ -324,7 +325,7 @@ static void on_list_changed(const struct notice *notice) {
         subs->list_collected |= bit;
         tdg__updates_settle(core);
     } else {
-        tdg__update_list(core, (tdg_list_kind_t)notice->list, false);
+        tdg__update_lists(core, bit, false);
     }
 }
 

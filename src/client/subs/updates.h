@@ -17,7 +17,8 @@ tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
 tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub);
 void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is reported */
 void tdg__updates_flush(tdg__core_t *core);  /* reports it */
-void tdg__update_list(tdg__core_t *core, tdg_list_kind_t list, bool maybe);
+/* Each of these lists has changed, or may have. */
+void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe);
 
 /* Keeps a cursor that the server has shown: in `ret`, of TDG__CURSOR_MAX + 1 bytes. */
 bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
