@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "config/value.h"
 #include "terminal.h"
+#include "web/web_url.h"
 
 enum { MAX_RESULTS = 256, STOP_MS = 15000, MOMENT_MS = 400 };
 enum { PATIENCE = 100 }; /* looks, 20 ms apart, whether a program has gone */
@@ -132,21 +133,6 @@ static void run_group(doctor_t *doctor, const doctor_group_t *group) {
 
 /* ---- Beginning and end -------------------------------------------------------- */
 
-/* An address without a path gets that which servers usually have, as the library does. */
-static int complete_url(doctor_t *doctor, const char *url) {
-    const char *host = strstr(url, "://") + 3;
-    size_t head = (size_t)(host - url) + strcspn(host, "/?#");
-    const char *path = url[head] == '/' ? "" : "/mcp";
-    size_t size = strlen(url) + strlen(path) + 1;
-
-    doctor->own_url = tdg__malloc(size);
-    if (doctor->own_url == NULL)
-        return TDG_ENOMEM;
-    snprintf(doctor->own_url, size, "%.*s%s%s", (int)head, url, path, url + head);
-    doctor->url = doctor->own_url;
-    return 0;
-}
-
 static int open_web(doctor_t *doctor) {
     const cli_target_t *target = &doctor->options->target;
     tdg__web_opts_t opts = {
@@ -158,9 +144,12 @@ static int open_web(doctor_t *doctor) {
         .agent = "tidings-doctor",
         .connect_timeout_ms = doctor_patience(doctor),
     };
-    int rv = complete_url(doctor, target->url);
 
-    return rv == 0 ? tdg__web_create(&doctor->loop, &opts, &doctor->web) : rv;
+    /* As the library does: where servers usually are. */
+    doctor->url = doctor->own_url = tdg__web_url_complete(target->url, "/mcp");
+    if (doctor->url == NULL)
+        return TDG_ENOMEM;
+    return tdg__web_create(&doctor->loop, &opts, &doctor->web);
 }
 
 /* 0: it does not run. */

@@ -2,6 +2,7 @@
 #include "web/web_url.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -139,6 +140,18 @@ tdg__web_hop_t tdg__web_url_hop(const tdg__web_url_t *from, const tdg__web_url_t
 
 bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to) {
     return tdg__web_url_hop(from, to) <= TDG__WEB_HOP_SECURED;
+}
+
+char *tdg__web_url_complete(const char *url, const char *path) {
+    const char *authority = strstr(url, "://") + 3;
+    size_t head = (size_t)(authority - url) + strcspn(authority, "/?#");
+    size_t size = strlen(url) + strlen(path) + 1;
+    char *text = tdg__malloc(size);
+
+    if (text != NULL)
+        snprintf(text, size, "%.*s%s%s", (int)head, url, url[head] == '/' ? "" : path,
+                 url + head);
+    return text;
 }
 
 bool tdg__web_url_is_here(const tdg__web_url_t *url) {

@@ -39,6 +39,10 @@ tdg__web_hop_t tdg__web_url_hop(const tdg__web_url_t *from, const tdg__web_url_t
 /* Whether it is one of the first two. */
 bool tdg__web_url_near(const tdg__web_url_t *from, const tdg__web_url_t *to);
 
+/* A new text: the URL (http://... or https://...), with this path where it has none. NULL:
+ * no memory. */
+char *tdg__web_url_complete(const char *url, const char *path);
+
 /* Whether the host is this machine: localhost, 127.0.0.0/8, ::1. */
 bool tdg__web_url_is_here(const tdg__web_url_t *url);
 

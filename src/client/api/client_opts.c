@@ -12,6 +12,7 @@
 #include "base/uri.h"
 #include "client/session/backoff.h"
 #include "web/web_header.h"
+#include "web/web_url.h"
 
 enum {
     MIN_MESSAGE_BYTES = 1024,
@@ -116,22 +117,6 @@ static const char *wrong_url(const char *url) {
     if (!is_authority(authority, len))
         return "the URL's host or port is not valid";
     return NULL;
-}
-
-/* Stores a new text: the URL, with /mcp where it has no path. */
-static int complete_url(const char *url, char **ret) {
-    const char *authority = after_scheme(url);
-    size_t head = (size_t)(authority - url) + strcspn(authority, "/?");
-    const char *path = url[head] == '/' ? "" : "/mcp";
-    size_t size = strlen(url) + strlen(path) + 1;
-    char *text = tdg__malloc(size);
-
-    if (text == NULL)
-        return TDG_ENOMEM;
-
-    snprintf(text, size, "%.*s%s%s", (int)head, url, path, url + head);
-    *ret = text;
-    return 0;
 }
 
 static int check_url(const char *url, tdg_failure_t *failure) {
@@ -270,7 +255,8 @@ static bool copy_texts(tdg__client_opts_t *own) {
         return false;
 
     if (opts->url != NULL) {
-        if (complete_url(opts->url, &url) < 0)
+        url = tdg__web_url_complete(opts->url, "/mcp");
+        if (url == NULL)
             return false;
         own->kept[own->kept_count++] = url;
         opts->url = url;

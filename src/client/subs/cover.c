@@ -208,7 +208,7 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     if (found.count == 0)
         return NULL;
     if (found.count == 1) /* of several nobody knows which the server meant */
-        tdg__legacy_subs_heard(found.last);
+        found.last->owed = false;
 
     sub = tdg__subs_lookup(subs, uri, len);
     if (sub != NULL && sub->role != TDG__SUB_HEARD) {

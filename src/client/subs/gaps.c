@@ -15,10 +15,6 @@ void tdg__gap_mark(tdg__sub_t *sub) {
     sub->core->subs->gaps = true;
 }
 
-void tdg__gap_clear(tdg__sub_t *sub) {
-    sub->gap = false;
-}
-
 void tdg__gap_compare(tdg__sub_t *sub) {
     if (tdg__sub_wanted(sub) && !tdg__sub_is_template(sub))
         sub->compare_gap = true;

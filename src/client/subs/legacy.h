@@ -63,8 +63,6 @@ struct tdg__legacy_get {
 void tdg__legacy_subs_work(tdg__core_t *core);
 void tdg__legacy_subs_down(tdg__core_t *core);
 void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub);
-void tdg__legacy_subs_heard(
-    tdg__sub_t *sub); /* of it: the session's cursor counts for it */
 bool tdg__legacy_subs_well(const tdg__core_t *core);
 
 int tdg__legacy_get_init(tdg__core_t *core);

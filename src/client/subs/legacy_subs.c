@@ -262,10 +262,6 @@ void tdg__legacy_subs_work(tdg__core_t *core) {
 
 /* ---- The end of a session ----------------------------------------------- */
 
-void tdg__legacy_subs_heard(tdg__sub_t *sub) {
-    sub->owed = false;
-}
-
 /* Where the session has got to. */
 static tdg__resume_point_t place_of(const struct tdg__subs *subs) {
     tdg__resume_point_t place = {0};

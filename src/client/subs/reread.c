@@ -334,7 +334,3 @@ int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms) {
     sub->poll_ms = poll_ms;
     return 0;
 }
-
-void tdg__poll_heard(tdg__core_t *core, tdg__sub_t *sub) {
-    sub->heard_ms = tdg__core_now(core);
-}

@@ -22,6 +22,5 @@ void tdg__reread_work(tdg__core_t *core);
 void tdg__reread_down(tdg__core_t *core);
 void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub); /* drops all about it */
 int tdg__poll_set(tdg__core_t *core, tdg__sub_t *sub, uint32_t poll_ms);
-void tdg__poll_heard(tdg__core_t *core, tdg__sub_t *sub);
 
 #endif

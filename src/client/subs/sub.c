@@ -258,7 +258,7 @@ static void poll_on(tdg__core_t *core, tdg__sub_t *sub) {
 static void poll_only(tdg__core_t *core, tdg__sub_t *sub) {
     const bool begins = !tdg__sub_is_polled(sub);
 
-    tdg__gap_clear(sub);
+    sub->gap = false;
     tdg__sub_drop_before(sub);
     if (sub->leaving != NULL) { /* which nobody asks for it any more */
         sub->leaving->dirty = true;
@@ -325,7 +325,7 @@ static void quieten(tdg__core_t *core, tdg__sub_t *sub) {
     tdg__sub_clear_put_off(core, sub);
     core->counts.subscriptions--;
     sub->role = TDG__SUB_GONE;
-    tdg__gap_clear(sub);
+    sub->gap = false;
     tdg__reread_end(core, sub);
     tdg__cover_forget(core, sub);
 }

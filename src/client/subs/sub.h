@@ -131,7 +131,8 @@ struct tdg__sub {
     tdg__sub_group_t *before;   /* STALE: whose options it goes back to where those of the
                                  * group are refused; counts it as well; NULL: none */
     tdg__resume_point_t resume; /* up to where everything about it was heard */
-    bool owed;                  /* what that stands for was not heard yet */
+    bool owed;                  /* what that stands for was not heard yet; once it was,
+                                 * the session's cursor counts for it */
 
     /* cover.c */
     tdg__sub_form_t form;

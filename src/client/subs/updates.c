@@ -223,7 +223,7 @@ static tdg__sub_t *addressee(tdg__core_t *core, const json_t *uri) {
         return NULL;
     sub = tdg__subs_lookup(core->subs, text, len);
     if (sub != NULL && tdg__sub_wanted(sub)) {
-        tdg__legacy_subs_heard(sub);
+        sub->owed = false;
         return sub;
     }
     return tdg__cover_hear(core, text, len);
@@ -264,7 +264,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
                  core->subs->epoch != 0 && version > 0;
     if (sub == NULL)
         return;
-    tdg__poll_heard(core, sub);
+    sub->heard_ms = tdg__core_now(core);
     if (!is_newer(core, sub, comparable ? version : 0))
         return;
     note_change(notice);
@@ -278,7 +278,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
         mark_older(core, sub, event);
     }
     if (tdg__sub_is_live(sub)) /* this says what a gap would */
-        tdg__gap_clear(sub);
+        sub->gap = false;
     if (!comparable && collecting(core)) {
         collect(core, sub, event);
         return;

@@ -24,7 +24,6 @@ void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe);
 bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
 
 void tdg__gap_mark(tdg__sub_t *sub);
-void tdg__gap_clear(tdg__sub_t *sub); /* it is reported otherwise, or nobody cares */
 void tdg__gap_compare(
     tdg__sub_t *sub); /* the next one is reported only if there is a change */
 void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
