@@ -30,7 +30,6 @@ static const tdg__transport_calls_t transport_calls;
 
 static void on_next(tdg__core_t *core, tdg__core_timer_t *timer);
 static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer);
-static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead);
 
 int tdg__connect_init(tdg__core_t *core) {
     struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
@@ -48,7 +47,7 @@ int tdg__connect_init(tdg__core_t *core) {
     if (rv == 0)
         rv = tdg__core_timer_init(core, &connect->limit, on_limit);
     if (rv == 0)
-        rv = tdg__lifesign_init(core, &connect->life, on_silent);
+        rv = tdg__lifesign_init(core, &connect->life, tdg__doubt_silence);
     return rv;
 }
 
@@ -439,91 +438,6 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why) {
     close_transport(core);
 
     core->opts.event(core->opts.user, make_closed(core->connect, code, why));
-}
-
-/* ---- Silence of the one stream of 2024-11-05 ---------------------------- */
-
-/* Answers come by that stream: whatever comes shows that nothing was lost on it. */
-static void on_pinged(void *user, const tdg__outcome_t *outcome) {
-    tdg__core_t *core = user;
-
-    core->connect->doubt = NULL;
-    if (outcome->code != TDG_ETIMEDOUT || core->state != TDG__CORE_UP ||
-        tdg__core_now(core) - core->connect->life.heard_ms < tdg__lifesign_patience(core))
-        return;
-    tdg__subs_compare(core);
-    tdg__connect_lost(core, TDG_EAWAY, "the stream brings no answer to a ping");
-}
-
-static void on_silent(tdg__core_t *core, tdg__lifesign_t *life, const char *dead) {
-    const tdg__client_request_opts_t ping = {.method = "ping",
-                                             .timeout_ms = tdg__lifesign_patience(core)};
-
-    if (core->state != TDG__CORE_UP) {
-        tdg__lifesign_rest(core, life);
-    } else if (dead != NULL) {
-        tdg__connect_lost(core, TDG_EAWAY, dead);
-    } else if (core->connect->doubt == NULL) {
-        tdg__core_log(core, TDG_LOG_DEBUG, "a silent stream is checked");
-        (void)tdg__client_request_begin(core, &ping, on_pinged, core,
-                                        &core->connect->doubt);
-    }
-}
-
-tdg__lifesign_t *tdg__connect_life(tdg__core_t *core) {
-    return &core->connect->life;
-}
-
-/* ---- Doubt about the era ------------------------------------------------ */
-
-static void forget_era(tdg__core_t *core) {
-    core->era = TDG_ERA_FIND;
-    tdg__connect_lost(core, TDG_EAWAY, "the server speaks another era by now");
-}
-
-static void on_doubt_settled(void *user, const tdg__outcome_t *outcome) {
-    tdg__core_t *core = user;
-
-    core->connect->doubt = NULL;
-    if (core->state == TDG__CORE_UP && tdg__handshake_denies_modern(outcome))
-        forget_era(core);
-}
-
-/* What a server of the legacy era answers to a modern request: 400 for want of a session,
- * or nothing that it would call MCP. */
-static bool looks_legacy(const tdg_failure_t *failure) {
-    bool odd = failure->http_status == 400 || failure->http_status == 404 ||
-               failure->http_status == 405;
-
-    return odd && (failure->rpc_code == 0 || failure->rpc_code == -32000 ||
-                   failure->rpc_code == TDG__RPC_INVALID_REQUEST);
-}
-
-static bool names_versions(const tdg_failure_t *failure) {
-    return failure->rpc_code == TDG__RPC_UNSUPPORTED_VERSION &&
-           json_is_array(json_object_get(failure->data, "supported"));
-}
-
-void tdg__connect_doubt(tdg__core_t *core, const tdg__outcome_t *outcome) {
-    const tdg_failure_t *failure = outcome->failure;
-    const tdg__client_request_opts_t probe = {.method = "server/discover",
-                                              .timeout_ms =
-                                                  core->client->connect_timeout_ms,
-                                              .early = true,
-                                              .version = TDG__V_MODERN};
-
-    if (core->state != TDG__CORE_UP || core->client->era != TDG_ERA_FIND ||
-        core->transport->ops->shared || core->connect->doubt != NULL)
-        return;
-
-    if (core->era == TDG_ERA_LEGACY) {
-        if (failure->rpc_code == TDG__RPC_HEADER_MISMATCH ||
-            failure->rpc_code == TDG__RPC_MISSING_CAPABILITY || names_versions(failure))
-            forget_era(core);
-    } else if (looks_legacy(failure) || names_versions(failure)) {
-        (void)tdg__client_request_begin(core, &probe, on_doubt_settled, core,
-                                        &core->connect->doubt);
-    }
 }
 
 /* ---- Beginning and end -------------------------------------------------- */

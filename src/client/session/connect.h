@@ -58,6 +58,11 @@ void tdg__handshake_drop(tdg__core_t *core);
  * another than the modern one. */
 bool tdg__handshake_denies_modern(const tdg__outcome_t *outcome);
 
+/* ---- doubt.c ------------------------------------------------------------ */
+
+/* The stream of 2024-11-05 is silent, or dead; see lifesign.h. */
+void tdg__doubt_silence(tdg__core_t *core, tdg__lifesign_t *life, const char *dead);
+
 /* ---- connect.c ---------------------------------------------------------- */
 
 void tdg__connect_up(tdg__core_t *core); /* the handshake is over */

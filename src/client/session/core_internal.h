@@ -179,12 +179,9 @@ typedef enum tdg__core_state {
  * the era that is known. In the state UP only; else nothing happens. */
 void tdg__connect_lost(tdg__core_t *core, int code, const char *why);
 
-/* A request of the session has failed: where that looks as if the server were of the
+/* (doubt.c) A request of the session has failed: where that looks as if the server were of the
  * other era by now, that is looked into. */
-void tdg__connect_doubt(tdg__core_t *core, const tdg__outcome_t *outcome);
-
-/* Of the one stream of 2024-11-05. */
-struct tdg__lifesign *tdg__connect_life(tdg__core_t *core);
+void tdg__doubt_outcome(tdg__core_t *core, const tdg__outcome_t *outcome);
 
 /* Never again: CLOSED is reported, everything fails with `code`. */
 void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);

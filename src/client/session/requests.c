@@ -116,7 +116,7 @@ void tdg__client_request_finish(tdg__client_request_t *request,
 
     done(user, outcome);
     if (outcome->code != 0 && !early)
-        tdg__connect_doubt(core, outcome);
+        tdg__doubt_outcome(core, outcome);
 }
 
 void tdg__client_request_failed(tdg__client_request_t *request,

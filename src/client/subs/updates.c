@@ -12,6 +12,7 @@
 
 #include <tidings/error.h>
 
+#include "client/session/connect.h"
 #include "client/subs/cover.h"
 #include "client/subs/legacy.h"
 #include "client/subs/modern_streams.h"
@@ -413,7 +414,7 @@ void tdg__updates_notification(tdg__core_t *core, tdg__client_request_t *on,
         notice.life = &notice.stream->group->life;
         tdg__lifesign_message(core, notice.life);
     } else if (on == NULL && core->era == TDG_ERA_LEGACY) {
-        notice.life = core->transport_kind == TDG__TRANSPORT_SSE ? tdg__connect_life(core)
+        notice.life = core->transport_kind == TDG__TRANSPORT_SSE ? &core->connect->life
                                                                  : &core->subs->get.life;
     }
     kind->take(&notice);
