@@ -11,6 +11,7 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/queue.h"
 
 enum { KEPT_OPEN = 16 }; /* idle connections */
 
@@ -19,14 +20,14 @@ struct watch {
     tdg__curl_t *curl;
     curl_socket_t fd;
     int events; /* that are waited for */
-    struct watch *next, **at;
+    tdg__queue_t in_watches;
 };
 
 struct tdg__curl {
     uv_loop_t *loop;
     uv_timer_t timer;
     CURLM *multi; /* NULL until it is needed */
-    struct watch *watches;
+    tdg__queue_t watches;
     size_t handles; /* of the loop, the timer among them, until they are closed */
     size_t running;
     bool collecting, resting, closing;
@@ -51,7 +52,7 @@ static void drop_multi(tdg__curl_t *curl) {
 
 static void rest(tdg__curl_t *curl) {
     if (!curl->resting || curl->running > 0 || curl->collecting || curl->closing ||
-        curl->watches != NULL)
+        !tdg__queue_is_empty(&curl->watches))
         return;
     uv_timer_stop(&curl->timer);
     drop_multi(curl);
@@ -154,9 +155,7 @@ static void watch_closed(uv_handle_t *handle) {
 }
 
 static void watch_end(struct watch *watch) {
-    *watch->at = watch->next;
-    if (watch->next != NULL)
-        watch->next->at = watch->at;
+    tdg__queue_remove(&watch->in_watches);
     uv_close((uv_handle_t *)&watch->poll, watch_closed);
 }
 
@@ -172,11 +171,7 @@ static struct watch *watch_begin(tdg__curl_t *curl, curl_socket_t fd) {
     watch->poll.data = watch;
     watch->curl = curl;
     watch->fd = fd;
-    watch->next = curl->watches;
-    watch->at = &curl->watches;
-    if (watch->next != NULL)
-        watch->next->at = &watch->next;
-    curl->watches = watch;
+    tdg__queue_append(&curl->watches, &watch->in_watches);
     curl->handles++;
     return watch;
 }
@@ -233,6 +228,7 @@ int tdg__curl_create(uv_loop_t *loop, const tdg__curl_calls_t *calls, void *owne
     curl->loop = loop;
     curl->calls = calls;
     curl->owner = owner;
+    tdg__queue_init(&curl->watches);
     uv_timer_init(loop, &curl->timer);
     curl->timer.data = curl;
     curl->handles = 1;
@@ -255,8 +251,8 @@ void tdg__curl_close(tdg__curl_t *curl, void (*closed)(void *arg), void *arg) {
         curl_multi_setopt(curl->multi, CURLMOPT_SOCKETFUNCTION, NULL);
         curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, NULL);
     }
-    while (curl->watches != NULL)
-        watch_end(curl->watches);
+    while (!tdg__queue_is_empty(&curl->watches))
+        watch_end(TDG__RECORD(struct watch, in_watches, curl->watches.next));
     uv_close((uv_handle_t *)&curl->timer, timer_closed);
 }
 

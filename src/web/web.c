@@ -22,44 +22,9 @@ enum {
     MAX_TURN = 256 * 1024 * 1024, /* bytes of one turn: far more than libcurl reads */
 };
 
-/* ---- Lists -------------------------------------------------------------- */
-
-static void list_add(tdg__web_exchange_t *exchange) {
-    tdg__web_t *web = exchange->web;
-
-    exchange->next = web->exchanges;
-    exchange->at = &web->exchanges;
-    if (exchange->next != NULL)
-        exchange->next->at = &exchange->next;
-    web->exchanges = exchange;
-}
-
-static void list_remove(tdg__web_exchange_t *exchange) {
-    *exchange->at = exchange->next;
-    if (exchange->next != NULL)
-        exchange->next->at = exchange->at;
-}
-
-static void ready_add(tdg__web_exchange_t *exchange) {
-    tdg__web_t *web = exchange->web;
-
-    if (exchange->ready_at != NULL)
-        return;
-    exchange->ready_next = NULL;
-    exchange->ready_at = web->ready_end;
-    *web->ready_end = exchange;
-    web->ready_end = &exchange->ready_next;
-}
-
-static void ready_remove(tdg__web_exchange_t *exchange) {
-    if (exchange->ready_at == NULL)
-        return;
-    *exchange->ready_at = exchange->ready_next;
-    if (exchange->ready_next != NULL)
-        exchange->ready_next->ready_at = exchange->ready_at;
-    else
-        exchange->web->ready_end = exchange->ready_at;
-    exchange->ready_at = NULL;
+static void ready(tdg__web_exchange_t *exchange) {
+    if (!tdg__queue_has(&exchange->in_ready))
+        tdg__queue_append(&exchange->web->ready, &exchange->in_ready);
 }
 
 /* ---- Ending ------------------------------------------------------------- */
@@ -97,8 +62,9 @@ static void timer_closed(uv_handle_t *handle) {
 /* No call will come any more, and libcurl forgets it. */
 static void detach(tdg__web_exchange_t *exchange) {
     exchange->gone = true;
-    ready_remove(exchange);
-    list_remove(exchange);
+    if (tdg__queue_has(&exchange->in_ready))
+        tdg__queue_remove(&exchange->in_ready);
+    tdg__queue_remove(&exchange->in_all);
     if (exchange->added)
         tdg__curl_remove(exchange->web->curl, exchange->easy);
     exchange->added = false;
@@ -285,7 +251,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg) {
     if (exchange->failed == 0 && exchange->facts.complete && !before &&
         !is_unmet(exchange) && !is_followed(exchange)) {
         exchange->answered = exchange->head_new = true;
-        ready_add(exchange);
+        ready(exchange);
         schedule(exchange);
     }
     return exchange->failed == 0 ? size * count : 0;
@@ -335,7 +301,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg) {
     tdg__text_add(&exchange->incoming, data, len);
     if (exchange->incoming.error < 0)
         exchange->failed = TDG_ENOMEM;
-    ready_add(exchange);
+    ready(exchange);
     return exchange->failed == 0 ? len : 0;
 }
 
@@ -389,13 +355,10 @@ static void deliver(tdg__web_exchange_t *exchange) {
 
 static void on_turn(void *owner) {
     tdg__web_t *web = owner;
+    tdg__queue_t *first;
 
-    while (web->ready != NULL) {
-        tdg__web_exchange_t *exchange = web->ready;
-
-        ready_remove(exchange);
-        deliver(exchange);
-    }
+    while ((first = tdg__queue_take(&web->ready)) != NULL)
+        deliver(TDG__RECORD(tdg__web_exchange_t, in_ready, first));
 }
 
 /* ---- Beginning, and going on -------------------------------------------- */
@@ -513,7 +476,7 @@ static tdg__web_exchange_t *exchange_new(tdg__web_t *web,
     uv_timer_init(web->loop, &exchange->timer);
     exchange->timer.data = exchange;
     web->memories++;
-    list_add(exchange);
+    tdg__queue_prepend(&web->all, &exchange->in_all);
     return exchange;
 }
 
@@ -567,7 +530,8 @@ int tdg__web_create(uv_loop_t *loop, const tdg__web_opts_t *opts, tdg__web_t **r
         return TDG_ENOMEM;
     web->loop = loop;
     web->opts = *opts;
-    web->ready_end = &web->ready;
+    tdg__queue_init(&web->all);
+    tdg__queue_init(&web->ready);
     rv = tdg__curl_create(loop, &curl_calls, web, &web->curl);
     if (rv < 0) {
         tdg__free(web);
@@ -588,8 +552,8 @@ void tdg__web_close(tdg__web_t *web, void (*closed)(void *arg), void *arg) {
     web->closing = true;
     web->closed = closed;
     web->arg = arg;
-    while (web->exchanges != NULL)
-        tdg__web_exchange_cancel(web->exchanges);
+    while (!tdg__queue_is_empty(&web->all))
+        tdg__web_exchange_cancel(TDG__RECORD(tdg__web_exchange_t, in_all, web->all.next));
     tdg__curl_close(web->curl, curl_closed, web);
 }
 

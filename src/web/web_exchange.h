@@ -4,6 +4,7 @@
 #ifndef TDG_WEB_EXCHANGE_H
 #define TDG_WEB_EXCHANGE_H
 
+#include "base/queue.h"
 #include "base/text.h"
 #include "web/curl_loop.h"
 #include "web/web.h"
@@ -31,9 +32,9 @@ struct tdg__web {
     struct tdg__web_move moved[TDG__WEB_MOVED];
     size_t moved_next;
 
-    tdg__web_exchange_t *exchanges;          /* that have not ended */
-    tdg__web_exchange_t *ready, **ready_end; /* of these, those with something new */
-    size_t memories;                         /* exchanges whose memory is not free yet */
+    tdg__queue_t all;   /* exchanges that have not ended */
+    tdg__queue_t ready; /* of these, those with something new */
+    size_t memories;    /* exchanges whose memory is not free yet */
     bool closing;
     void (*closed)(void *arg);
     void *arg;
@@ -41,8 +42,7 @@ struct tdg__web {
 
 struct tdg__web_exchange {
     tdg__web_t *web;
-    tdg__web_exchange_t *next, **at;
-    tdg__web_exchange_t *ready_next, **ready_at; /* ready_at NULL: is not ready */
+    tdg__queue_t in_all, in_ready;
     uv_timer_t timer;
     CURL *easy;
     bool added;

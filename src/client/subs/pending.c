@@ -20,23 +20,12 @@ const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
     return failure;
 }
 
-static void take_out(struct tdg__subs *subs, tdg__pending_t *pending) {
-    if (pending->prev != NULL)
-        pending->prev->next = pending->next;
-    else
-        subs->calls = pending->next;
-    if (pending->next != NULL)
-        pending->next->prev = pending->prev;
-    pending->next = pending->prev = NULL;
-}
-
 static void finish(tdg__core_t *core, tdg__pending_t *pending) {
     struct tdg__subs *subs = core->subs;
 
     tdg__core_timer_done(core, &pending->timeout);
-    take_out(subs, pending);
-    *subs->finished_end = pending;
-    subs->finished_end = &pending->next;
+    tdg__queue_remove(&pending->in_calls);
+    tdg__queue_append(&subs->finished, &pending->in_calls);
     tdg__subs_kick(core);
 }
 
@@ -221,10 +210,7 @@ tdg__pending_t *tdg__pending_create(tdg__core_t *core, tdg__pending_kind_t kind,
         pending->waiters[i].pending = pending;
         pending->waiters[i].give_up_ms = INT64_MAX;
     }
-    pending->next = subs->calls;
-    if (pending->next != NULL)
-        pending->next->prev = pending;
-    subs->calls = pending;
+    tdg__queue_prepend(&subs->calls, &pending->in_calls);
     pending->end_ms = tdg__core_now(core) + core->client->timeout_ms;
     arm(core, pending, pending->end_ms);
     return pending;
@@ -265,15 +251,13 @@ static void flush_late(tdg__core_t *core) {
 
 void tdg__pending_flush(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
+    tdg__queue_t *first;
 
     flush_late(core);
-    while (subs->finished != NULL) {
-        tdg__pending_t *pending = subs->finished;
+    while ((first = tdg__queue_take(&subs->finished)) != NULL) {
+        tdg__pending_t *pending = TDG__RECORD(tdg__pending_t, in_calls, first);
         bool failed = pending->failed_at < pending->count;
 
-        subs->finished = pending->next;
-        if (subs->finished == NULL)
-            subs->finished_end = &subs->finished;
         pending->done(pending->user, failed ? pending->failure.code : 0, NULL,
                       failed ? &pending->failure : NULL);
         json_decref(pending->failure.data);
@@ -285,8 +269,9 @@ void tdg__pending_end(tdg__core_t *core) {
     tdg_failure_t failure;
 
     tdg__failure_make(&failure, TDG_EENDED, "the client is being closed");
-    while (core->subs->calls != NULL) {
-        tdg__pending_t *pending = core->subs->calls;
+    while (!tdg__queue_is_empty(&core->subs->calls)) {
+        tdg__pending_t *pending =
+            TDG__RECORD(tdg__pending_t, in_calls, core->subs->calls.next);
 
         for (size_t i = 0; i < pending->count; i++) {
             if (pending->waiters[i].list != NULL)

@@ -4,6 +4,7 @@
 #ifndef TDG_CLIENT_PENDING_H
 #define TDG_CLIENT_PENDING_H
 
+#include "base/queue.h"
 #include "client/session/core_internal.h"
 
 typedef struct tdg__pending tdg__pending_t;
@@ -26,7 +27,7 @@ typedef enum tdg__pending_kind {
 } tdg__pending_kind_t;
 
 struct tdg__pending {
-    tdg__pending_t *next, *prev; /* among all calls that are not finished */
+    tdg__queue_t in_calls; /* those that are not finished, or those that are */
     tdg__core_timer_t timeout;
     int64_t end_ms; /* its time is over then */
     int64_t due_ms; /* of the timer: then, or before for those that are refused */

@@ -230,7 +230,8 @@ int tdg__subs_init(tdg__core_t *core) {
         return TDG_ENOMEM;
 
     core->subs = subs;
-    subs->finished_end = &subs->finished;
+    tdg__queue_init(&subs->calls);
+    tdg__queue_init(&subs->finished);
     subs->overlap_end = INT64_MIN / 2;
     tdg__map_init(&subs->by_uri);
     tdg__pool_init(&subs->pool, (sizeof(tdg__sub_t) + 7) / 8 * 8);

@@ -51,9 +51,8 @@ struct tdg__subs {
     bool told_down;
     bool suspected; /* the server may have changed: it was asked to connect anew */
 
-    tdg__pending_t *calls;    /* not finished */
-    tdg__pending_t *finished; /* `done` is to be called, in order */
-    tdg__pending_t **finished_end;
+    tdg__queue_t calls;    /* not finished */
+    tdg__queue_t finished; /* `done` is to be called, in order */
     struct {
         tdg__core_done_fn done;
         void *user;

@@ -51,9 +51,7 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
     delivery->began_ms = tdg__transport_base_now();
     delivery->timeout_ms = out->stream ? 0 : out->timeout_ms;
     strcpy(delivery->id, id);
-    delivery->self = base->last;
-    *base->last = delivery;
-    base->last = &delivery->next;
+    tdg__queue_append(&base->deliveries, &delivery->in_deliveries);
     *ret = delivery;
     return 0;
 }
@@ -61,11 +59,7 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
 static void unlink_delivery(tdg__delivery_t *delivery) {
     tdg__transport_base_t *base = delivery->base;
 
-    *delivery->self = delivery->next;
-    if (delivery->next != NULL)
-        delivery->next->self = delivery->self;
-    else
-        base->last = delivery->self;
+    tdg__queue_remove(&delivery->in_deliveries);
     tdg__heap_remove(&base->alarms, &delivery->alarm);
     if (base->current == delivery)
         base->current = NULL;
@@ -102,15 +96,23 @@ void tdg__delivery_end_as(tdg__delivery_t *delivery, tdg__delivery_end_t end,
     tdg__delivery_end(delivery, &report);
 }
 
+/* NULL: there is none. */
+static tdg__delivery_t *first_of(const tdg__transport_base_t *base) {
+    return tdg__queue_is_empty(&base->deliveries)
+               ? NULL
+               : TDG__RECORD(tdg__delivery_t, in_deliveries, base->deliveries.next);
+}
+
 void tdg__transport_base_break(tdg__transport_base_t *base, const char *why) {
+    tdg__delivery_t *first;
     size_t count = 0;
 
     /* Those that are sent from inside of a call end by themselves. */
-    for (const tdg__delivery_t *delivery = base->first; delivery != NULL;
-         delivery = delivery->next)
+    for (const tdg__queue_t *at = base->deliveries.next; at != &base->deliveries;
+         at = at->next)
         count++;
-    while (count-- > 0 && base->first != NULL)
-        tdg__delivery_end_as(base->first, TDG__DELIVERY_BROKEN, why);
+    while (count-- > 0 && (first = first_of(base)) != NULL)
+        tdg__delivery_end_as(first, TDG__DELIVERY_BROKEN, why);
 }
 
 /* ---- Turns of the loop -------------------------------------------------- */
@@ -266,11 +268,14 @@ int tdg__transport_parse(size_t max_bytes, const char *text, size_t len,
 }
 
 static tdg__delivery_t *find(const tdg__transport_base_t *base, const char *id) {
-    tdg__delivery_t *delivery = base->first;
+    for (tdg__queue_t *at = base->deliveries.next; at != &base->deliveries;
+         at = at->next) {
+        tdg__delivery_t *delivery = TDG__RECORD(tdg__delivery_t, in_deliveries, at);
 
-    while (delivery != NULL && strcmp(delivery->id, id) != 0)
-        delivery = delivery->next;
-    return delivery;
+        if (strcmp(delivery->id, id) == 0)
+            return delivery;
+    }
+    return NULL;
 }
 
 static void on_message(void *arg, tdg__rpc_message_t *message) {
@@ -314,7 +319,7 @@ static tdg__transport_base_t *create_base(const tdg__transport_base_kind_t *kind
         return NULL;
     }
     base->kind = kind;
-    base->last = &base->first;
+    tdg__queue_init(&base->deliveries);
     uv_timer_init(loop, &base->timer);
     base->timer.data = base;
     return base;
@@ -380,12 +385,14 @@ void tdg__transport_base_cancel(tdg__transport_t *transport, tdg__delivery_t *de
 
 void tdg__transport_base_silence(tdg__transport_base_t *base, void (*closed)(void *arg),
                                  void *arg) {
+    tdg__delivery_t *first;
+
     base->closing = true;
     base->closed = closed;
     base->closed_arg = arg;
     uv_timer_stop(&base->timer);
-    while (base->first != NULL)
-        tdg__delivery_drop(base->first);
+    while ((first = first_of(base)) != NULL)
+        tdg__delivery_drop(first);
 }
 
 static void on_closed(uv_handle_t *handle) {

@@ -9,12 +9,13 @@
 #define TDG_CLIENT_TRANSPORT_BASE_H
 
 #include "base/heap.h"
+#include "base/queue.h"
 #include "client/transport/transport.h"
 
 typedef struct tdg__transport_base tdg__transport_base_t;
 
 struct tdg__delivery {
-    tdg__delivery_t *next, **self; /* in the order of sending */
+    tdg__queue_t in_deliveries; /* in the order of sending */
     tdg__timer_t alarm;
     tdg__delivery_calls_t calls;
     void *user;
@@ -55,7 +56,7 @@ struct tdg__transport_base {
     tdg__heap_t alarms;
     tdg__timer_t soon;
     const tdg__transport_base_kind_t *kind;
-    tdg__delivery_t *first, **last;
+    tdg__queue_t deliveries;
     tdg__delivery_t
         *current; /* whose call runs; NULL again when it was dropped meanwhile */
     bool closing; /* nothing is reported any more */
