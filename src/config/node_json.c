@@ -121,7 +121,8 @@ int tdg__node_parse(const char *text, size_t len, tdg__problems_t *problems,
                     tdg__node_t **ret) {
     static const tdg__json_limits_t limits = {TDG__NODE_MAX_BYTES, TDG__NODE_MAX_DEPTH,
                                               MAX_VALUES};
-    size_t *places = tdg__calloc(MAX_VALUES, sizeof(*places));
+    size_t most = len < MAX_VALUES ? len + 2 : MAX_VALUES; /* each is a byte or more */
+    size_t *places = tdg__calloc(most, sizeof(*places));
     reader_t r = {problems, text, len, places, 0, 1, 1};
     tdg__json_input_t in = {.data = text, .len = len};
     tdg__node_t *tree = NULL;
