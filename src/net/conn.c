@@ -103,6 +103,7 @@ void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
 
     conn->phase = ANSWERING;
     conn->reported = true;
+    conn->deserved = false;
     conn->keep_alive = request->keep_alive;
     conn->head = request->method == TDG__HTTP_HEAD;
     conn->old = request->minor == 0;
@@ -349,11 +350,6 @@ void tdg__conn_resume(tdg__conn_t *conn) {
 
 /* ---- Beginning and end -------------------------------------------------- */
 
-static void on_drained(tdg__outlet_t *outlet);
-static void on_broke(tdg__outlet_t *outlet);
-
-static const tdg__outlet_calls_t outlet_calls = {on_drained, on_broke};
-
 static tdg__conn_t *conn_of(tdg__outlet_t *outlet) {
     return (tdg__conn_t *)(void *)((char *)outlet - offsetof(tdg__conn_t, outlet));
 }
@@ -442,7 +438,7 @@ int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
     conn->tcp.data = conn;
     conn->outlet.net = net;
     conn->outlet.stream = (uv_stream_t *)&conn->tcp;
-    conn->outlet.calls = &outlet_calls;
+    conn->outlet.calls = &tdg__conn_exchange_ops.outlet;
     conn->outlet.fd = fd;
     conn->outlet.socket = true;
     conn->outlet.takes_turns = true;
@@ -521,11 +517,12 @@ void tdg__conn_close(tdg__conn_t *conn) {
     tdg__conn_finish(conn);
 }
 
-static void on_drained(tdg__outlet_t *outlet) {
+void tdg__conn_drained(tdg__outlet_t *outlet) {
     tdg__conn_t *conn = conn_of(outlet);
     tdg__net_t *net = outlet->net;
 
-    if (conn->phase == STREAMING || (conn->user != NULL && conn->phase != CLOSED))
+    if (conn->phase == STREAMING ||
+        (conn->exchange.user != NULL && conn->phase != CLOSED))
         net->opts.calls.drained(net->opts.user, conn);
     if (outlet->in_flight) /* the owner has written more */
         return;
@@ -538,7 +535,7 @@ static void on_drained(tdg__outlet_t *outlet) {
     }
 }
 
-static void on_broke(tdg__outlet_t *outlet) {
+void tdg__conn_broke(tdg__outlet_t *outlet) {
     tdg__conn_abort(conn_of(outlet));
 }
 
@@ -563,11 +560,15 @@ void tdg__conn_tick(tdg__conn_t *conn) {
 /* ---- For the owner ------------------------------------------------------ */
 
 void tdg__conn_set_user(tdg__conn_t *conn, void *user) {
-    conn->user = user;
+    conn->exchange.user = user;
 }
 
 void *tdg__conn_user(const tdg__conn_t *conn) {
-    return conn->user;
+    return conn->exchange.user;
+}
+
+tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn) {
+    return &conn->exchange;
 }
 
 void *tdg__conn_tag(const tdg__conn_t *conn) {
@@ -575,7 +576,7 @@ void *tdg__conn_tag(const tdg__conn_t *conn) {
 }
 
 void tdg__conn_prove(tdg__conn_t *conn) {
-    conn->proven = true;
+    conn->deserved = true;
 }
 
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {

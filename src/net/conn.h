@@ -11,8 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "net/exchange.h"
 #include "net/net.h"
 #include "net/outlet.h"
+
+/* Its requests, one after the other, as those see them who answer. What its owner keeps of
+ * the connection is kept there, from one request to the next. */
+tdg__exchange_t *tdg__conn_exchange(tdg__conn_t *conn);
 
 /* Whatever the owner keeps of the connection; NULL at first. */
 void tdg__conn_set_user(tdg__conn_t *conn, void *user);
@@ -21,14 +26,14 @@ void *tdg__conn_user(const tdg__conn_t *conn);
 void *tdg__conn_tag(const tdg__conn_t *conn); /* of its listener */
 
 /* The address of the client, without its port; "" where nobody knows. */
-enum { TDG__PEER_MAX = 46 };
 void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]);
 
 /* For writing pieces of an open stream; never NULL. */
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn);
 
 /* The request is one that deserves to be served, so its connection goes before those of
- * strangers (turn.c), until a request of it is refused (a status from 400). */
+ * strangers (turn.c) from the answer on, until a request of it is refused (a status from
+ * 400). */
 void tdg__conn_prove(tdg__conn_t *conn);
 
 /* Answers the request. `fields` are further header lines, each "Name: value\r\n", or

@@ -145,10 +145,12 @@ struct input {
 
 struct tdg__conn {
     uv_tcp_t tcp;
-    tdg__outlet_t outlet;
+    union {
+        tdg__exchange_t exchange;
+        tdg__outlet_t outlet; /* of the exchange */
+    };
     tdg__conn_t *next, *prev;
     tdg__conn_t *turn_next, *turn_prev; /* in its lane */
-    void *user;
     void *tag;
     tdg__http_reader_t *reader; /* while a request comes in or is reported */
     struct input *input;        /* NULL: empty */
@@ -156,6 +158,7 @@ struct tdg__conn {
     uint64_t waits_since_ms;    /* loop time at which it joined its lane */
     uint32_t discarded;         /* bytes, while finishing and lingering */
     uint8_t phase;
+    bool deserved : 1;     /* the request that is being answered deserves to be served */
     bool proven : 1;       /* its last request was served; else it is a stranger */
     bool waits : 1;        /* for its turn, in a lane */
     bool waits_proven : 1; /* ... of those that have proven themselves */
@@ -169,6 +172,15 @@ struct tdg__conn {
     bool paused : 1;       /* is not read: too much is kept, or it is not its turn */
     bool lingers : 1;      /* after FINISHING: the client may be sending still */
 };
+
+extern const tdg__exchange_ops_t tdg__conn_exchange_ops; /* response.c */
+
+void tdg__conn_drained(tdg__outlet_t *outlet);
+void tdg__conn_broke(tdg__outlet_t *outlet);
+
+static inline tdg__conn_t *tdg__conn_of_exchange(const tdg__exchange_t *exchange) {
+    return (tdg__conn_t *)((uintptr_t)exchange - offsetof(tdg__conn_t, exchange));
+}
 
 /* Stores a new connection on `fd` (stolen, even on failure), which reads, in *ret.
  * Returns 0, TDG_ENOMEM or TDG_ESYSTEM. */

@@ -116,6 +116,11 @@ static void decide(tdg__conn_t *conn) {
         conn->keep_alive = false;
 }
 
+/* Whether it goes before strangers from now on: the only place that says so. */
+static void judge(tdg__conn_t *conn, int status) {
+    conn->proven = status < 400 && (conn->proven || conn->deserved);
+}
+
 /* The answer is written, or queued. */
 static void answered(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
@@ -140,8 +145,7 @@ static void add_head(struct message *m, tdg__conn_t *conn, int status,
     bool content = !forbids_content(status);
 
     decide(conn);
-    if (status >= 400)
-        conn->proven = false;
+    judge(conn, status);
     add_start(m, conn, status);
     if (content_type != NULL && content)
         add_type(m, content_type);
@@ -260,5 +264,46 @@ void tdg__conn_end(tdg__conn_t *conn) {
         return;
     conn->outlet.chunked = false;
     decide(conn);
+    judge(conn, 200);
     answered(conn);
 }
+
+/* ---- As an exchange ----------------------------------------------------- */
+
+static void exchange_respond(tdg__exchange_t *exchange, int status,
+                             const char *content_type, const char *fields,
+                             const tdg__rope_t *body) {
+    tdg__conn_respond_rope(tdg__conn_of_exchange(exchange), status, content_type, fields,
+                           body);
+}
+
+static int exchange_begin(tdg__exchange_t *exchange, const char *fields,
+                          const void *first, size_t len) {
+    return tdg__conn_begin(tdg__conn_of_exchange(exchange), fields, first, len);
+}
+
+static void exchange_end(tdg__exchange_t *exchange) {
+    tdg__conn_end(tdg__conn_of_exchange(exchange));
+}
+
+static void exchange_close(tdg__exchange_t *exchange) {
+    tdg__conn_close(tdg__conn_of_exchange(exchange));
+}
+
+static void exchange_peer(const tdg__exchange_t *exchange, char ret[TDG__PEER_MAX]) {
+    tdg__conn_peer(tdg__conn_of_exchange(exchange), ret);
+}
+
+static void exchange_prove(tdg__exchange_t *exchange) {
+    tdg__conn_prove(tdg__conn_of_exchange(exchange));
+}
+
+const tdg__exchange_ops_t tdg__conn_exchange_ops = {
+    .outlet = {tdg__conn_drained, tdg__conn_broke},
+    .respond = exchange_respond,
+    .begin = exchange_begin,
+    .end = exchange_end,
+    .close = exchange_close,
+    .peer = exchange_peer,
+    .prove = exchange_prove,
+};

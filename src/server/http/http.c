@@ -91,8 +91,8 @@ static void on_health(tdg__visit_t *visit) {
     char fields[sizeof(visit->fields) + 32];
 
     snprintf(fields, sizeof(fields), "%sCache-Control: no-store\r\n", visit->fields);
-    tdg__conn_respond(visit->conn, stops ? 503 : 200, "text/plain", fields, text,
-                      strlen(text));
+    tdg__exchange_respond(visit->exchange, stops ? 503 : 200, "text/plain", fields, text,
+                          strlen(text));
 }
 
 /* ---- Routes ------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static void respond_preflight(tdg__visit_t *visit, const char *allow) {
              allow, allow);
     char all[sizeof(visit->fields) + sizeof(fields)];
     snprintf(all, sizeof(all), "%s%s", visit->fields, fields);
-    tdg__conn_respond(visit->conn, 204, NULL, all, NULL, 0);
+    tdg__exchange_respond(visit->exchange, 204, NULL, all, NULL, 0);
 }
 
 /* The path is served, but not with this method; `methods` has 1 << method for each. */
@@ -262,6 +262,7 @@ static tdg__visit_t begin_visit(tdg__worker_t *worker, tdg__conn_t *conn,
     return (tdg__visit_t){
         .worker = worker,
         .conn = conn,
+        .exchange = tdg__conn_exchange(conn),
         .http = request,
         .listener = tdg__conn_tag(conn),
     };

@@ -225,7 +225,7 @@ void tdg__visit_get(tdg__visit_t *visit) {
     if (session == NULL)
         return;
 
-    int rv = tdg__session_stream_open(session, visit->conn,
+    int rv = tdg__session_stream_open(session, visit->exchange,
                                       tdg__http_field(visit->http, "last-event-id"),
                                       visit->fields);
     if (rv < 0)
@@ -251,7 +251,7 @@ void tdg__visit_sse(tdg__visit_t *visit) {
     if (!tdg__visit_wants_stream(visit))
         return;
 
-    int rv = tdg__old_sse_open(visit->worker, visit->conn, visit->listener->erlmcp,
+    int rv = tdg__old_sse_open(visit->worker, visit->exchange, visit->listener->erlmcp,
                                tdg__visit_caller(visit, &caller), visit->fields);
     if (rv < 0)
         respond_not_opened(visit, rv);

@@ -8,7 +8,7 @@
 
 struct listen_stream {
     tdg__occupant_t occupant; /* first */
-    tdg__conn_t *conn;
+    tdg__exchange_t *exchange;
     tdg__listen_stream_t *listen;
     const char *fields; /* further header lines of the response, until that begins */
 };
@@ -17,23 +17,23 @@ static void begun(void *owner, tdg__listen_stream_t *listen) {
     struct listen_stream *stream = owner;
 
     stream->listen = listen;
-    tdg__conn_set_user(stream->conn, &stream->occupant);
+    stream->exchange->user = &stream->occupant;
 }
 
 static int write_first(void *owner, const void *data, size_t len) {
     const struct listen_stream *stream = owner;
 
-    return tdg__conn_begin(stream->conn, stream->fields, data, len);
+    return tdg__exchange_begin(stream->exchange, stream->fields, data, len);
 }
 
 static void over(void *owner, bool broken) {
     struct listen_stream *stream = owner;
 
-    tdg__conn_set_user(stream->conn, NULL);
+    stream->exchange->user = NULL;
     if (broken)
-        tdg__conn_close(stream->conn);
+        tdg__exchange_close(stream->exchange);
     else
-        tdg__conn_end(stream->conn);
+        tdg__exchange_end(stream->exchange);
     tdg__free(stream);
 }
 
@@ -80,13 +80,14 @@ int tdg__visit_listen(tdg__visit_t *visit, const tdg__mcp_request_t *request,
         return TDG_EINVAL;
     }
 
-    *stream = (struct listen_stream){.conn = visit->conn, .fields = visit->fields};
+    *stream =
+        (struct listen_stream){.exchange = visit->exchange, .fields = visit->fields};
     tdg__occupant_init(&stream->occupant, &occupant_ops, visit->worker, true);
     const tdg__listen_opts_t opts = {
         .ops = &listen_ops,
         .owner = stream,
         .worker = visit->worker,
-        .outlet = tdg__conn_outlet(visit->conn),
+        .outlet = &visit->exchange->outlet,
         .caller = tdg__visit_caller(visit, &caller),
     };
 

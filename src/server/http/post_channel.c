@@ -23,8 +23,8 @@ struct tdg__post_channel {
     tdg__sse_link_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__channel_t channel;
-    tdg__conn_t *conn;       /* NULL: broken, or released */
-    tdg__session_t *session; /* NULL: modern, or the session has ended */
+    tdg__exchange_t *exchange; /* NULL: broken, or released */
+    tdg__session_t *session;   /* NULL: modern, or the session has ended */
     tdg__version_t version;
     bool introduces, accepts_sse, batch, malformed;
     bool streaming; /* events are being written */
@@ -60,7 +60,7 @@ void tdg__posts_drop_old(tdg__session_t *session) {
 
     for (tdg__post_channel_t *post = session->http.posts; post != NULL; post = next) {
         next = post->link.older;
-        if (post->done && post->conn == NULL && now - post->done_ms > KEPT_MS)
+        if (post->done && post->exchange == NULL && now - post->done_ms > KEPT_MS)
             destroy(post);
     }
 }
@@ -93,13 +93,13 @@ static void acknowledge(tdg__post_channel_t *post) {
 
 /* Once a response is with the kernel, the next request may have taken its place. */
 static bool occupies_still(const tdg__post_channel_t *post) {
-    return post->conn != NULL && tdg__conn_user(post->conn) == &post->occupant;
+    return post->exchange != NULL && post->exchange->user == &post->occupant;
 }
 
 static void destroy(tdg__post_channel_t *post) {
     acknowledge(post);
     if (occupies_still(post))
-        tdg__conn_set_user(post->conn, NULL);
+        post->exchange->user = NULL;
     unlink_from_session(post);
     tdg__channel_done(&post->channel);
     tdg__replay_done(&post->replay);
@@ -139,10 +139,11 @@ static void write_event(tdg__post_channel_t *post, const tdg__rope_t *message,
     if (event.text.error == 0) {
         /* What cannot be kept makes the stream one that cannot be resumed. */
         post->ids = post->ids && tdg__replay_keep(&post->replay, post->event, &event);
-        if (post->conn != NULL)
-            tdg__outlet_piece_rope(tdg__conn_outlet(post->conn), &event);
-    } else if (post->conn != NULL) {
-        tdg__conn_close(post->conn); /* the client sees that something is missing */
+        if (post->exchange != NULL)
+            tdg__outlet_piece_rope(&post->exchange->outlet, &event);
+    } else if (post->exchange != NULL) {
+        tdg__exchange_close(
+            post->exchange); /* the client sees that something is missing */
     }
     tdg__rope_done(&event);
 }
@@ -151,8 +152,8 @@ static void write_event(tdg__post_channel_t *post, const tdg__rope_t *message,
 static void write_answers(tdg__post_channel_t *post) {
     if (post->answers.text.error == 0)
         write_event(post, &post->answers, "]", 1);
-    else if (post->conn != NULL)
-        tdg__conn_close(post->conn);
+    else if (post->exchange != NULL)
+        tdg__exchange_close(post->exchange);
     tdg__rope_done(&post->answers);
     tdg__rope_init(&post->answers, SIZE_MAX);
 }
@@ -162,7 +163,7 @@ static bool begin_stream(tdg__post_channel_t *post) {
 
     if (post->streaming)
         return true;
-    if (post->conn == NULL || !post->accepts_sse)
+    if (post->exchange == NULL || !post->accepts_sse)
         return false;
     tdg__text_init(&opening, SIZE_MAX);
     put_opening(post, &opening);
@@ -170,7 +171,7 @@ static bool begin_stream(tdg__post_channel_t *post) {
         post->streaming = true;
         post->ids = post->session != NULL;
         post->occupant.streaming = true;
-        tdg__conn_begin(post->conn, post->fields, opening.data, opening.len);
+        tdg__exchange_begin(post->exchange, post->fields, opening.data, opening.len);
     }
     tdg__text_done(&opening);
     if (post->streaming && tdg__rope_len(&post->answers) > 0)
@@ -208,13 +209,13 @@ static void respond(tdg__post_channel_t *post, int status, const tdg__rope_t *bo
     snprintf(fields, sizeof(fields), "%s%s%s%s", introduces ? "Mcp-Session-Id: " : "",
              introduces ? post->session->id : "", introduces ? "\r\n" : "",
              post->fields != NULL ? post->fields : "");
-    tdg__conn_respond_rope(post->conn, status, "application/json", fields,
-                           body != NULL ? body : &nothing);
+    tdg__exchange_respond_rope(post->exchange, status, "application/json", fields,
+                               body != NULL ? body : &nothing);
 }
 
 /* Whether all that was written is with the kernel. */
 static bool is_out(const tdg__post_channel_t *post) {
-    const tdg__outlet_t *outlet = tdg__conn_outlet(post->conn);
+    const tdg__outlet_t *outlet = &post->exchange->outlet;
 
     return !outlet->broken && !outlet->in_flight;
 }
@@ -222,7 +223,7 @@ static bool is_out(const tdg__post_channel_t *post) {
 /* Answers of a batch may have just left on a stream that goes on. Where they wait for the
  * kernel, drained() follows. */
 static void acknowledge_if_out(tdg__post_channel_t *post) {
-    if (post->streaming && post->conn != NULL && is_out(post))
+    if (post->streaming && post->exchange != NULL && is_out(post))
         acknowledge(post);
 }
 
@@ -234,7 +235,7 @@ static void bound_detached(tdg__session_t *session) {
 
     for (tdg__post_channel_t *post = session->http.posts; post != NULL;
          post = post->link.older) {
-        if (post->conn == NULL && post->done) {
+        if (post->exchange == NULL && post->done) {
             oldest = post;
             count++;
         }
@@ -254,8 +255,8 @@ static void put_first(tdg__post_channel_t *post) {
 static void detach(tdg__post_channel_t *post) {
     assert(post->session != NULL); /* nobody else would free it */
     if (occupies_still(post))
-        tdg__conn_set_user(post->conn, NULL);
-    post->conn = NULL;
+        post->exchange->user = NULL;
+    post->exchange = NULL;
     post->occupant.streaming = false;
     bound_detached(post->session);
 }
@@ -281,9 +282,9 @@ static void settle(tdg__post_channel_t *post) {
 static void conclude(tdg__post_channel_t *post) {
     assert(post->expected == 0);
     post->done = true;
-    if (post->conn != NULL && post->streaming)
-        tdg__conn_end(post->conn);
-    if (post->conn == NULL || post->acks == NULL || is_out(post))
+    if (post->exchange != NULL && post->streaming)
+        tdg__exchange_end(post->exchange);
+    if (post->exchange == NULL || post->acks == NULL || is_out(post))
         settle(post);
 }
 
@@ -297,7 +298,7 @@ static void respond_batch(tdg__post_channel_t *post) {
     tdg__rope_t *answers = &post->answers;
 
     tdg__text_put(&answers->text, "]");
-    if (post->conn == NULL)
+    if (post->exchange == NULL)
         return;
     if (answers->text.error != 0)
         respond(post, 500, NULL);
@@ -315,13 +316,13 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
     assert(post->expected > 0);
     post->expected--;
     /* Anybody may begin sessions without end. */
-    if (code == 0 && !post->introduces && post->conn != NULL)
-        tdg__conn_prove(post->conn);
+    if (code == 0 && !post->introduces && post->exchange != NULL)
+        tdg__exchange_prove(post->exchange);
     if (post->streaming)
         write_event(post, message, NULL, 0);
     else if (post->batch)
         add_to_batch(post, message);
-    else if (post->conn != NULL)
+    else if (post->exchange != NULL)
         respond(post, status_of(post, code), message);
     acknowledge_if_out(post);
     if (post->expected > 0)
@@ -336,7 +337,7 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
     tdg__post_channel_t *post = post_of(channel);
 
     (void)call;
-    if (post->conn != NULL && tdg__conn_outlet(post->conn)->queued > MAX_QUEUED)
+    if (post->exchange != NULL && post->exchange->outlet.queued > MAX_QUEUED)
         return;
     if (begin_stream(post))
         write_event(post, NULL, text, len);
@@ -351,7 +352,7 @@ static void count_down(tdg__post_channel_t *post) {
         return;
     if (post->batch && !post->streaming)
         respond_batch(post);
-    else if (post->conn != NULL && !post->streaming)
+    else if (post->exchange != NULL && !post->streaming)
         respond(post, 202, NULL);
     conclude(post);
 }
@@ -372,9 +373,9 @@ static void release(tdg__channel_t *channel, tdg__call_t *call) {
 
     (void)call;
     if (post->session == NULL || post->version < TDG__V2025_11_25 ||
-        !begin_stream(post) || !post->ids || post->conn == NULL)
+        !begin_stream(post) || !post->ids || post->exchange == NULL)
         return;
-    tdg__conn_end(post->conn);
+    tdg__exchange_end(post->exchange);
     detach(post);
 }
 
@@ -391,8 +392,8 @@ static size_t uncounted(const tdg__channel_t *channel) {
     const tdg__post_channel_t *post =
         (const tdg__post_channel_t *)((const char *)channel -
                                       offsetof(tdg__post_channel_t, channel));
-    size_t written = post->streaming && post->conn != NULL
-                         ? tdg__outlet_copied(tdg__conn_outlet(post->conn))
+    size_t written = post->streaming && post->exchange != NULL
+                         ? tdg__outlet_copied(&post->exchange->outlet)
                          : 0;
 
     return post->answers.text.len + written;
@@ -421,7 +422,7 @@ static void drained(tdg__occupant_t *occupant) {
 static void closed(tdg__occupant_t *occupant) {
     tdg__post_channel_t *post = occupies(occupant);
 
-    post->conn = NULL;
+    post->exchange = NULL;
     post->occupant.streaming = false;
     if (post->session == NULL)
         destroy(post);
@@ -435,8 +436,8 @@ static void closed(tdg__occupant_t *occupant) {
 static void half_closed(tdg__occupant_t *occupant) {
     tdg__post_channel_t *post = occupies(occupant);
 
-    if (tdg__version_modern(post->version) && post->conn != NULL)
-        tdg__conn_close(post->conn);
+    if (tdg__version_modern(post->version) && post->exchange != NULL)
+        tdg__exchange_close(post->exchange);
 }
 
 /* The answer takes its time: from now on there are signs of life. */
@@ -457,7 +458,7 @@ static void give_up(tdg__occupant_t *occupant) {
     tdg__rpc_error_t error = {0};
     tdg__rope_t message;
 
-    if (post->done || post->streaming || post->conn == NULL)
+    if (post->done || post->streaming || post->exchange == NULL)
         return;
     tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
     tdg__rope_init(&message, SIZE_MAX);
@@ -476,13 +477,13 @@ static const tdg__occupant_ops_t occupant_ops = {
 };
 
 static int init(tdg__post_channel_t *post, const tdg__post_channel_opts_t *opts) {
-    assert(opts->conn != NULL && opts->expected > 0);
+    assert(opts->exchange != NULL && opts->expected > 0);
     tdg__occupant_init(&post->occupant, &occupant_ops, opts->worker, false);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
     tdg__replay_init(&post->replay, opts->worker);
     post->channel.client = opts->client;
     tdg__rope_init(&post->answers, SIZE_MAX);
-    post->conn = opts->conn;
+    post->exchange = opts->exchange;
     post->version = opts->version;
     post->introduces = opts->introduces;
     post->accepts_sse = opts->accepts_sse;
@@ -511,7 +512,7 @@ int tdg__post_channel_create(const tdg__post_channel_opts_t *opts, tdg__channel_
     }
     if (opts->session != NULL)
         link_to_session(post, opts->session);
-    tdg__conn_set_user(opts->conn, &post->occupant);
+    opts->exchange->user = &post->occupant;
     *ret = &post->channel;
     return 0;
 }
@@ -555,31 +556,31 @@ void tdg__posts_orphan(tdg__session_t *session) {
     while (session->http.posts != NULL) {
         tdg__post_channel_t *post = session->http.posts;
 
-        if (post->conn != NULL && !post->done && post->streaming)
-            tdg__conn_end(post->conn);
-        else if (post->conn != NULL && !post->done)
+        if (post->exchange != NULL && !post->done && post->streaming)
+            tdg__exchange_end(post->exchange);
+        else if (post->exchange != NULL && !post->done)
             respond(post, 404, NULL);
         destroy(post);
     }
 }
 
 int tdg__post_channel_resume(tdg__session_t *session, const tdg__event_id_t *after,
-                             tdg__conn_t *conn, const char *fields) {
+                             tdg__exchange_t *exchange, const char *fields) {
     tdg__post_channel_t *post = session->http.posts;
 
     while (post != NULL && post->number != after->stream)
         post = post->link.older;
     if (post == NULL || !post->ids)
         return TDG_ENOTFOUND;
-    if (post->conn != NULL) { /* the client has noticed the break before we have */
-        tdg__conn_set_user(post->conn, NULL);
-        tdg__conn_close(post->conn);
+    if (post->exchange != NULL) { /* the client has noticed the break before we have */
+        post->exchange->user = NULL;
+        tdg__exchange_close(post->exchange);
     }
-    post->conn = conn;
+    post->exchange = exchange;
     post->occupant.streaming = true;
-    tdg__conn_set_user(conn, &post->occupant);
-    tdg__conn_begin(conn, fields, ":\n\n", 3);
-    tdg__replay_write(&post->replay, after->event, tdg__conn_outlet(conn));
+    exchange->user = &post->occupant;
+    tdg__exchange_begin(exchange, fields, ":\n\n", 3);
+    tdg__replay_write(&post->replay, after->event, &exchange->outlet);
     acknowledge_if_out(post);
     if (post->done)
         conclude(post);

@@ -19,7 +19,7 @@
 /* What the HTTP side knows of a request to /mcp. */
 typedef struct tdg__post_channel_opts {
     tdg__worker_t *worker;
-    tdg__conn_t *conn;
+    tdg__exchange_t *exchange;
     tdg__session_t *session; /* NULL: modern */
     tdg__version_t version;
     bool introduces; /* the answer carries the session id */
@@ -56,6 +56,6 @@ void tdg__posts_orphan(tdg__session_t *session);
 /* Goes on with the stream of a POST on another connection, after an event. Returns 0, or
  * TDG_ENOTFOUND where its messages are not kept any more; TDG_ENOMEM. */
 int tdg__post_channel_resume(tdg__session_t *session, const tdg__event_id_t *after,
-                             tdg__conn_t *conn, const char *fields);
+                             tdg__exchange_t *exchange, const char *fields);
 
 #endif

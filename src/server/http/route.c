@@ -49,9 +49,9 @@ struct tdg__route_request {
     atomic_bool answered;
     tdg__route_entry_t *entry;
     tdg__routes_t *routes;
-    tdg__worker_t *worker; /* may be gone: for comparing, and while `conn` is there */
+    tdg__worker_t *worker; /* may be gone: for comparing, and while `exchange` is there */
     tdg__inbox_t *inbox;
-    tdg__conn_t *conn; /* of the worker's thread; NULL: answered, or gone */
+    tdg__exchange_t *exchange; /* of the worker's thread; NULL: answered, or gone */
     struct reply *reply;
     tdg__http_request_t http;
     char peer[TDG__ADDRESS_TEXT];
@@ -291,24 +291,24 @@ static void copy_http(tdg__route_request_t *request, const tdg__http_request_t *
 
 /* The connection has no more to do with it. */
 static void leave(tdg__route_request_t *request) {
-    assert(tdg__conn_user(request->conn) == &request->occupant);
-    tdg__conn_set_user(request->conn, NULL);
-    request->conn = NULL;
+    assert(request->exchange->user == &request->occupant);
+    request->exchange->user = NULL;
+    request->exchange = NULL;
 }
 
 /* On the worker's thread. */
 static void respond(tdg__route_request_t *request, const struct reply *reply) {
-    tdg__conn_t *conn = request->conn;
+    tdg__exchange_t *exchange = request->exchange;
     char fields[sizeof(request->cors) + TDG__ROUTE_MAX_FIELDS + 1];
 
-    if (conn == NULL)
+    if (exchange == NULL)
         return;
     leave(request);
     snprintf(fields, sizeof(fields), "%s%s", request->cors,
              reply->fields != NULL ? reply->fields : "");
-    tdg__conn_prove(conn); /* which a refusal takes back */
-    tdg__conn_respond(conn, reply->status, reply->content_type, fields, reply->body,
-                      reply->len);
+    tdg__exchange_prove(exchange); /* which a refusal takes back */
+    tdg__exchange_respond(exchange, reply->status, reply->content_type, fields,
+                          reply->body, reply->len);
     unref(request);
 }
 
@@ -328,7 +328,7 @@ static tdg__route_request_t *occupies(tdg__occupant_t *occupant) {
 static void closed(tdg__occupant_t *occupant) {
     tdg__route_request_t *request = occupies(occupant);
 
-    request->conn = NULL;
+    request->exchange = NULL;
     unref(request);
 }
 
@@ -360,11 +360,11 @@ static tdg__route_request_t *create(const tdg__visit_t *visit,
     request->routes = routes_ref(visit->worker->server->routes);
     request->worker = visit->worker;
     request->inbox = tdg__inbox_ref(visit->worker->inbox);
-    request->conn = visit->conn;
+    request->exchange = visit->exchange;
     copy_http(request, visit->http);
     tdg__visit_address(visit, request->peer);
     memcpy(request->cors, visit->fields, sizeof(request->cors));
-    tdg__conn_set_user(visit->conn, &request->occupant);
+    visit->exchange->user = &request->occupant;
     return request;
 }
 
@@ -394,8 +394,8 @@ static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
         return 0;
     snprintf(fields, sizeof(fields), "%s%s", visit->fields,
              why.fields != NULL ? why.fields : "");
-    tdg__conn_respond(visit->conn, why.status, why.content_type, fields, why.body,
-                      why.body != NULL ? strlen(why.body) : 0);
+    tdg__exchange_respond(visit->exchange, why.status, why.content_type, fields, why.body,
+                          why.body != NULL ? strlen(why.body) : 0);
     return TDG_EINVAL;
 }
 

@@ -15,7 +15,7 @@ struct tdg__session_stream {
     tdg__sse_link_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__session_t *session; /* NULL: it is being ended */
-    tdg__conn_t *conn;
+    tdg__exchange_t *exchange;
     tdg__cursor_t began; /* where the session was when this stream began */
     uint64_t began_event;
     uint32_t number;
@@ -51,7 +51,7 @@ static void attach_newest(tdg__session_t *session) {
     session->feed.stream_number = newest->number;
     session->http.began = newest->began;
     session->http.began_event = newest->began_event;
-    tdg__feed_attach(&session->feed, tdg__conn_outlet(newest->conn));
+    tdg__feed_attach(&session->feed, &newest->exchange->outlet);
 }
 
 static void link_stream(tdg__session_t *session, tdg__session_stream_t *stream) {
@@ -157,9 +157,9 @@ static void end_stream(tdg__session_stream_t *stream) {
     size_t len = tdg__sse_put_retry(stream->session->feed.worker, text);
 
     text[len++] = '\n';
-    tdg__outlet_piece(tdg__conn_outlet(stream->conn), text, len);
-    tdg__conn_set_user(stream->conn, NULL);
-    tdg__conn_end(stream->conn);
+    tdg__outlet_piece(&stream->exchange->outlet, text, len);
+    stream->exchange->user = NULL;
+    tdg__exchange_end(stream->exchange);
 }
 
 static void finish(tdg__occupant_t *occupant) {
@@ -187,9 +187,9 @@ static const tdg__occupant_ops_t occupant_ops = {
 };
 
 static void init(tdg__session_stream_t *stream, tdg__worker_t *worker,
-                 tdg__conn_t *conn) {
+                 tdg__exchange_t *exchange) {
     tdg__occupant_init(&stream->occupant, &occupant_ops, worker, true);
-    stream->conn = conn;
+    stream->exchange = exchange;
 }
 
 /* ---- GET on /mcp -------------------------------------------------------- */
@@ -238,7 +238,8 @@ static void put_opening(tdg__session_t *session, uint32_t stream, tdg__text_t *t
                          session->version < TDG__V2025_11_25 ? NULL : &event, text);
 }
 
-static int open_stream(tdg__session_t *session, tdg__conn_t *conn, const char *fields) {
+static int open_stream(tdg__session_t *session, tdg__exchange_t *exchange,
+                       const char *fields) {
     tdg__text_t opening;
     tdg__session_stream_t *stream = tdg__calloc(1, sizeof(*stream));
     if (stream == NULL)
@@ -251,16 +252,16 @@ static int open_stream(tdg__session_t *session, tdg__conn_t *conn, const char *f
         tdg__free(stream);
         return TDG_ENOMEM;
     }
-    init(stream, session->feed.worker, conn);
+    init(stream, session->feed.worker, exchange);
     link_stream(session, stream);
-    tdg__conn_set_user(conn, &stream->occupant);
-    tdg__conn_begin(conn, fields, opening.data, opening.len);
+    exchange->user = &stream->occupant;
+    tdg__exchange_begin(exchange, fields, opening.data, opening.len);
     tdg__text_done(&opening);
     attach_newest(session);
     return 0;
 }
 
-int tdg__session_stream_open(tdg__session_t *session, tdg__conn_t *conn,
+int tdg__session_stream_open(tdg__session_t *session, tdg__exchange_t *exchange,
                              const char *last_event_id, const char *fields) {
     const tdg_server_opts_t *opts = &session->feed.worker->server->opts;
     tdg__event_id_t id = {0};
@@ -274,8 +275,8 @@ int tdg__session_stream_open(tdg__session_t *session, tdg__conn_t *conn,
     tdg__session_touch(session);
     tdg__session_came_back(session);
     if (id.post)
-        return tdg__post_channel_resume(session, &id, conn, fields);
-    return open_stream(session, conn, fields);
+        return tdg__post_channel_resume(session, &id, exchange, fields);
+    return open_stream(session, exchange, fields);
 }
 
 /* ---- 2024-11-05 --------------------------------------------------------- */
@@ -294,11 +295,11 @@ static struct old_sse *channel_of(const tdg__channel_t *channel) {
 }
 
 static size_t old_uncounted(const tdg__channel_t *channel) {
-    return tdg__outlet_copied(tdg__conn_outlet(channel_of(channel)->stream.conn));
+    return tdg__outlet_copied(&channel_of(channel)->stream.exchange->outlet);
 }
 
 static bool old_crowded(const tdg__channel_t *channel) {
-    const tdg__outlet_t *outlet = tdg__conn_outlet(channel_of(channel)->stream.conn);
+    const tdg__outlet_t *outlet = &channel_of(channel)->stream.exchange->outlet;
 
     return outlet->queued > CROWDED || tdg__outlet_copied(outlet) > MAX_COPIED / 4 * 3;
 }
@@ -306,7 +307,7 @@ static bool old_crowded(const tdg__channel_t *channel) {
 static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
                        const tdg__rope_t *message, int code) {
     struct old_sse *old = channel_of(channel);
-    tdg__outlet_t *outlet = tdg__conn_outlet(old->stream.conn);
+    tdg__outlet_t *outlet = &old->stream.exchange->outlet;
     tdg__rope_t event;
 
     (void)call, (void)code;
@@ -318,7 +319,7 @@ static void old_answer(tdg__channel_t *channel, tdg__call_t *call,
         outlet->queued < MAX_QUEUED)
         tdg__outlet_piece_rope(outlet, &event);
     else
-        tdg__conn_close(old->stream.conn);
+        tdg__exchange_close(old->stream.exchange);
     tdg__rope_done(&event);
 }
 
@@ -337,7 +338,7 @@ static const tdg__channel_ops_t old_ops = {.notify = old_notify,
                                            .uncounted = old_uncounted,
                                            .crowded = old_crowded};
 
-int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
+int tdg__old_sse_open(tdg__worker_t *worker, tdg__exchange_t *exchange, bool erlmcp,
                       const tdg__address_t *caller, const char *fields) {
     static const char endpoint[] = "event: endpoint\ndata: /messages?sessionId=";
     char opening[sizeof(endpoint) + TDG__SESSION_ID + 2];
@@ -352,18 +353,18 @@ int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
         tdg__free(old);
         return rv;
     }
-    init(&old->stream, worker, conn);
+    init(&old->stream, worker, exchange);
     tdg__channel_init(&old->channel, &old_ops, worker, erlmcp);
     old->channel.client = (uintptr_t)session;
     session->home = &old->channel;
     link_stream(session, &old->stream);
-    tdg__conn_set_user(conn, &old->stream.occupant);
+    exchange->user = &old->stream.occupant;
 
     size_t len = sizeof(endpoint) - 1;
     memcpy(opening, endpoint, len);
     memcpy(opening + len, session->id, TDG__SESSION_ID);
     memcpy(opening + len + TDG__SESSION_ID, "\n\n", 2);
-    tdg__conn_begin(conn, fields, opening, len + TDG__SESSION_ID + 2);
+    tdg__exchange_begin(exchange, fields, opening, len + TDG__SESSION_ID + 2);
     attach_newest(session);
     return 0;
 }

@@ -19,12 +19,12 @@ extern const tdg__session_ops_t tdg__http_session_ops, tdg__sse_session_ops;
  * TDG_ENOTFOUND (what it wants to resume is not kept); TDG_ENOMEM; TDG_EENDED: what it
  * has missed cannot be named any more, so the session has ended. On
  * failure nothing has been answered. */
-int tdg__session_stream_open(tdg__session_t *session, tdg__conn_t *conn,
+int tdg__session_stream_open(tdg__session_t *session, tdg__exchange_t *exchange,
                              const char *last_event_id, const char *fields);
 
 /* Begins a session of 2024-11-05 on the stream that its client has asked for, and says
  * where to post. Returns 0, or an error of tdg__session_create(). */
-int tdg__old_sse_open(tdg__worker_t *worker, tdg__conn_t *conn, bool erlmcp,
+int tdg__old_sse_open(tdg__worker_t *worker, tdg__exchange_t *exchange, bool erlmcp,
                       const tdg__address_t *caller, const char *fields);
 
 /* For the posts of such a session: where answers go. */

@@ -16,7 +16,7 @@ void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields) {
     char all[sizeof(visit->fields) + 128];
 
     snprintf(all, sizeof(all), "%s%s", visit->fields, fields != NULL ? fields : "");
-    tdg__conn_respond(visit->conn, status, NULL, all, NULL, 0);
+    tdg__exchange_respond(visit->exchange, status, NULL, all, NULL, 0);
 }
 
 /* A refusal that no request of the protocol gets: an error without an id. */
@@ -34,8 +34,8 @@ void tdg__visit_refuse_id(tdg__visit_t *visit, int status, const char *id, int c
     tdg__rpc_put_error(&text, id, &error);
     tdg__rpc_error_done(&error);
     if (text.error == 0)
-        tdg__conn_respond(visit->conn, status, "application/json", visit->fields,
-                          text.data, text.len);
+        tdg__exchange_respond(visit->exchange, status, "application/json", visit->fields,
+                              text.data, text.len);
     else
         tdg__visit_respond(visit, 500, NULL);
     tdg__text_done(&text);
@@ -153,7 +153,7 @@ json_t *tdg__visit_body(tdg__visit_t *visit) {
 const tdg__address_t *tdg__visit_caller(const tdg__visit_t *visit, tdg__address_t *room) {
     char peer[TDG__PEER_MAX];
 
-    tdg__conn_peer(visit->conn, peer);
+    tdg__exchange_peer(visit->exchange, peer);
     return tdg__caller_find(&visit->listener->proxies, peer, visit->http, room) ? room
                                                                                 : NULL;
 }
@@ -183,7 +183,7 @@ int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t
                     bool batch, unsigned expected, tdg__channel_t **ret) {
     tdg__post_channel_opts_t opts = {
         .worker = visit->worker,
-        .conn = visit->conn,
+        .exchange = visit->exchange,
         .session = session,
         .version = version,
         .introduces = session != NULL && session->version == TDG__V_UNKNOWN,

@@ -19,7 +19,8 @@ enum { TDG__MAX_ORIGIN = 256 };
 
 typedef struct tdg__visit {
     tdg__worker_t *worker;
-    tdg__conn_t *conn;
+    tdg__conn_t *conn; /* for moving it */
+    tdg__exchange_t *exchange;
     const tdg__http_request_t *http;
     const tdg__listener_t *listener;
     char
