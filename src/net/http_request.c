@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "net/http_guard.h"
 
 const char *tdg__http_field(const tdg__http_request_t *request, const char *name) {
@@ -56,4 +57,51 @@ bool tdg__http_keeps_alive(const tdg__http_request_t *request) {
         close = close || has_word(request->fields[i].value, "close");
     }
     return !close && (keep || request->minor > 0);
+}
+
+/* ---- Copies ------------------------------------------------------------- */
+
+struct copy {
+    tdg__http_request_t request;
+    tdg__http_field_t fields[]; /* and behind them all strings and the body */
+};
+
+size_t tdg__http_request_size(const tdg__http_request_t *request) {
+    size_t size = sizeof(struct copy) + request->field_count * sizeof(tdg__http_field_t);
+
+    for (size_t i = 0; i < request->field_count; i++)
+        size += strlen(request->fields[i].name) + strlen(request->fields[i].value) + 2;
+    return size + strlen(request->path) + strlen(request->query) + request->body_len + 3;
+}
+
+/* Copies bytes and a NUL behind them to *at, which moves on. */
+static const char *copy_bytes(char **at, const char *data, size_t len) {
+    char *copied = *at;
+
+    memcpy(copied, data, len);
+    copied[len] = '\0';
+    *at += len + 1;
+    return copied;
+}
+
+static const char *copy_text(char **at, const char *text) {
+    return copy_bytes(at, text, strlen(text));
+}
+
+tdg__http_request_t *tdg__http_request_copy(const tdg__http_request_t *request) {
+    struct copy *copy = tdg__malloc(tdg__http_request_size(request));
+
+    if (copy == NULL)
+        return NULL;
+    char *at = (char *)&copy->fields[request->field_count];
+    for (size_t i = 0; i < request->field_count; i++) {
+        copy->fields[i].name = copy_text(&at, request->fields[i].name);
+        copy->fields[i].value = copy_text(&at, request->fields[i].value);
+    }
+    copy->request = *request;
+    copy->request.fields = copy->fields;
+    copy->request.path = copy_text(&at, request->path);
+    copy->request.query = copy_text(&at, request->query);
+    copy->request.body = copy_bytes(&at, request->body, request->body_len);
+    return &copy->request;
 }

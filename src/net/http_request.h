@@ -48,6 +48,11 @@ size_t tdg__http_field_times(const tdg__http_request_t *request, const char *nam
 /* Whether a Content-Type, NULL for none, is that of JSON. */
 bool tdg__http_is_json(const char *content_type);
 
+/* A copy with memory of its own, new: free it with tdg__free(). NULL when memory is out.
+ * How many bytes it takes. */
+tdg__http_request_t *tdg__http_request_copy(const tdg__http_request_t *request);
+size_t tdg__http_request_size(const tdg__http_request_t *request);
+
 /* ---- Reader ------------------------------------------------------------- */
 
 typedef struct tdg__http_limits {

@@ -255,7 +255,7 @@ void tdg__line_pause(tdg__line_t *line, bool paused) {
 
 static void on_drained(tdg__outlet_t *outlet);
 
-static const tdg__outlet_calls_t outlet_calls = {on_drained, NULL};
+static const tdg__outlet_calls_t outlet_calls = {.drained = on_drained};
 
 static void open_outlet(tdg__line_t *line) {
     struct stat st;

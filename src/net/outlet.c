@@ -292,6 +292,8 @@ static tdg__budget_t *budget_of(const tdg__outlet_t *outlet) {
 size_t tdg__outlet_copied(const tdg__outlet_t *outlet) {
     size_t bytes = 0;
 
+    if (outlet->calls->take != NULL)
+        return outlet->waiting;
     for (const struct tdg__rest *rest = outlet->first; rest != NULL; rest = rest->next)
         bytes += rest->cost;
     return bytes;
@@ -383,6 +385,14 @@ static int write_file(tdg__outlet_t *outlet, const struct iovec *parts, int coun
     return 0;
 }
 
+static int hand_over_afar(tdg__outlet_t *outlet, const struct iovec *parts, int count) {
+    int rv = 0;
+
+    for (int i = 0; i < count && (rv == 0 || rv == TDG_EAGAIN); i++)
+        rv = outlet->calls->take(outlet, parts[i].iov_base, parts[i].iov_len, NULL);
+    return rv;
+}
+
 int tdg__outlet_writev(tdg__outlet_t *outlet, const struct iovec *parts, int count) {
     size_t total = 0;
     ssize_t taken = 0;
@@ -395,6 +405,8 @@ int tdg__outlet_writev(tdg__outlet_t *outlet, const struct iovec *parts, int cou
         return 0;
 
     outlet->written_ms = uv_now(outlet->net->loop);
+    if (outlet->calls->take != NULL)
+        return hand_over_afar(outlet, parts, count);
     if (outlet->stream == NULL)
         return write_file(outlet, parts, count);
     if (!outlet->in_flight) /* otherwise behind what is queued */
@@ -416,6 +428,8 @@ static int write_shared(tdg__outlet_t *outlet, tdg__buf_t *buf) {
         return 0;
 
     outlet->written_ms = uv_now(outlet->net->loop);
+    if (outlet->calls->take != NULL)
+        return outlet->calls->take(outlet, NULL, 0, buf);
     if (outlet->stream == NULL)
         return tdg__outlet_write(outlet, buf->data, buf->len);
     if (!outlet->in_flight && may_write(outlet))

@@ -26,6 +26,11 @@ typedef struct tdg__outlet_calls {
     void (*drained)(tdg__outlet_t *outlet);
     /* It has just broken; also from inside a write. May be NULL. */
     void (*broke)(tdg__outlet_t *outlet);
+
+    /* NULL: the bytes leave by `stream` or `fd`. Else the outlet has neither, and hands
+     * them over here: a shared buffer by reference, other bytes to be copied. Keeps
+     * `queued`, `waiting` and `in_flight`; returns as tdg__outlet_write(). */
+    int (*take)(tdg__outlet_t *outlet, const char *data, size_t len, tdg__buf_t *shared);
 } tdg__outlet_calls_t;
 
 /* How fast the reader takes what counts in a budget (buf.h), in windows of time. */
@@ -42,7 +47,8 @@ struct tdg__outlet {
     uv_stream_t *stream; /* NULL: a file, written in place */
     const tdg__outlet_calls_t *calls;
     struct tdg__rest *first, *last; /* what waits, in order; libuv has the first */
-    size_t waiting;                 /* bytes of it that libuv has not been given */
+    size_t waiting;                 /* bytes of it that libuv has not been given; or that
+                                       were copied, where `take` has them */
     size_t queued;                  /* bytes that wait in all, when last looked */
     uint64_t written_ms;            /* loop time of the last write, for keep-alive */
     uint64_t progress_ms; /* loop time at which the kernel last took some of `queued` */
@@ -54,6 +60,8 @@ struct tdg__outlet {
     bool socket : 1;      /* send() rather than write() */
     bool chunked : 1;     /* pieces are framed as HTTP chunks */
     bool broken : 1;      /* takes nothing more: writing has failed, or it is closing */
+    bool prompt : 1;      /* its owner waits for `drained` also while there is room:
+                             where that comes from afar, it comes at once */
 };
 
 /* Bytes of memory beside shared buffers that what waits takes. Walks through what waits:

@@ -299,7 +299,7 @@ static void exchange_prove(tdg__exchange_t *exchange) {
 }
 
 const tdg__exchange_ops_t tdg__conn_exchange_ops = {
-    .outlet = {tdg__conn_drained, tdg__conn_broke},
+    .outlet = {.drained = tdg__conn_drained, .broke = tdg__conn_broke},
     .respond = exchange_respond,
     .begin = exchange_begin,
     .end = exchange_end,

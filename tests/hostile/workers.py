@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Several workers. A session belongs to one of them, its connections arrive at any: they are
-moved to where the session is, and nothing is lost on the way."""
+"""Several workers. A session belongs to one of them, its connections arrive at any: requests are
+forwarded to where the session is, and nothing is lost on the way."""
 import random
 import threading
 import time
@@ -122,7 +122,7 @@ def many(arena, workers):
 
 
 def shapes(arena, workers):
-    """What moves with a connection: large bodies, chunks, what the client said already."""
+    """What is forwarded and what stays: large bodies, chunks, what the client said already."""
     text = 'x' * 500000
     with Staff(arena.port, workers) as staff:
         for session in staff.all():
@@ -163,7 +163,7 @@ def shapes(arena, workers):
 
 
 def resets(arena, workers):
-    """Connections that are reset while they move, and sessions that end meanwhile."""
+    """Connections that are reset while they are answered, and sessions that end meanwhile."""
     for _ in range(30):
         with Staff(arena.port, workers) as staff:
             sessions = staff.all()
@@ -234,7 +234,7 @@ def old_pair(arena, workers):
 
 
 def stop_in_between(workers):
-    """The server stops while connections move: whatever was not answered is closed, and it
+    """The server stops while requests are forwarded: whatever was not answered is closed, and it
     ends well."""
     for _ in range(3):
         server = Server('--immediate', '--stop-timeout-ms', 1000, workers=workers)
@@ -270,10 +270,10 @@ def main():
         arena = Arena('--session-idle-ms', 600000, workers=workers)
         name = f'workers: {workers}'
         arena.test(f'{name}, subscribe, stream and unsubscribe apart', apart, arena, workers)
-        arena.test(f'{name}, a connection moves back and forth {ROUNDS} times', back_and_forth, arena, workers)
+        arena.test(f'{name}, one connection, sessions by turns, {ROUNDS} times', back_and_forth, arena, workers)
         arena.test(f'{name}, {ROUNDS} requests in one go', pipelined, arena, workers)
         arena.test(f'{name}, fifty connections at once', many, arena, workers)
-        arena.test(f'{name}, what moves with a connection', shapes, arena, workers)
+        arena.test(f'{name}, what is forwarded', shapes, arena, workers)
         arena.test(f'{name}, resets and deletions meanwhile', resets, arena, workers)
         arena.test(f'{name}, one publish reaches all', updates_to_all, arena, workers)
         arena.test(f'{name}, the old pair of endpoints', old_pair, arena, workers)

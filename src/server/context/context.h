@@ -45,8 +45,9 @@ struct tdg_server {
     tdg__budget_t *answers;        /* bytes of large ones (limits.h) */
     tdg__budget_t *small_answers;  /* bytes of small ones that wait for a slow client */
     tdg__budget_t *parallel_reads; /* their number */
+    tdg__budget_t *forwards;       /* memory of requests on their way between workers */
     tdg__tally_t tally;            /* of all engines */
-    atomic_size_t connections;     /* of all workers, and on their way between them */
+    atomic_size_t connections;     /* of all workers */
     atomic_uint_fast64_t streams;  /* that have been opened so far */
     atomic_bool stopping;
     tdg__worker_t *workers[TDG__MAX_WORKERS];
@@ -80,6 +81,7 @@ struct tdg__worker {
     tdg__inbox_t *inbox;
     tdg__engine_t *engine;          /* NULL once the worker is closing */
     struct tdg__sessions *sessions; /* session.h */
+    struct tdg__forwards *forwards; /* forward.h; NULL once its front is closing */
     tdg__front_t *fronts;           /* how clients reach it; the last that opened first */
     tdg__net_t *net;     /* of the HTTP front; all write through its scratch buffer */
     json_t *info;        /* name, version, title; one per worker, since threads should

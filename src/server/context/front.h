@@ -25,6 +25,9 @@ typedef struct tdg__front_ops {
     /* Comes by every so often: signs of life, old streams, time-outs. */
     void (*tick)(tdg__front_t *front, int64_t now_ms);
 
+    /* All that is ready was written, and the loop is about to wait. */
+    void (*turn_ends)(tdg__front_t *front);
+
     /* The server stops: no further client or request is taken. */
     void (*stop)(tdg__front_t *front);
 

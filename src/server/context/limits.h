@@ -15,6 +15,10 @@ enum {
     TDG__MESSAGE_DEPTH = 64,
     TDG__BODIES_MAX = 64 << 20, /* bytes of all large bodies that one worker reads */
 
+    /* Bytes of memory, of parsed requests on their way to the workers of their sessions,
+     * of the whole server: a body of small values takes up to 80 times its size. */
+    TDG__FORWARDS_MAX = 64 << 20,
+
     /* Bytes of all large answers that are being made or wait for their readers; so many
      * per worker, shared by all of them, since one answer may go out on several. Answers
      * up to TDG__SMALL_ANSWER do not count and are never refused, as long as those that

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/http/forward.h"
 #include "server/http/route.h"
 #include "server/http/visit.h"
 
@@ -38,11 +39,11 @@ static bool version_is_fine(tdg__visit_t *visit, const char *id) {
     return false;
 }
 
-static void serve_message(tdg__visit_t *visit, json_t *value) {
+static void serve_message(tdg__visit_t *visit) {
     tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
-    if (tdg__rpc_read(value, &message, &error) < 0) {
+    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
         tdg__visit_refuse_message(visit, message.id, &error);
         return;
     }
@@ -55,17 +56,14 @@ static void serve_message(tdg__visit_t *visit, json_t *value) {
 }
 
 static void on_post(tdg__visit_t *visit) {
-    json_t *value = tdg__visit_body(visit);
-
-    if (value == NULL)
+    if (!tdg__visit_read_body(visit))
         return;
-    if (!json_is_array(value))
-        serve_message(visit, value);
+    if (!json_is_array(visit->body))
+        serve_message(visit);
     else if (tdg__visit_era_is_off(visit, TDG_NO_LEGACY))
         tdg__visit_refuse(visit, 400, TDG__RPC_INVALID_REQUEST, "There are no batches");
     else if (version_is_fine(visit, NULL))
-        tdg__visit_serve_batch(visit, value);
-    json_decref(value);
+        tdg__visit_serve_batch(visit);
 }
 
 static void on_get(tdg__visit_t *visit) {
@@ -261,7 +259,6 @@ static tdg__visit_t begin_visit(tdg__worker_t *worker, tdg__conn_t *conn,
                                 const tdg__http_request_t *request) {
     return (tdg__visit_t){
         .worker = worker,
-        .conn = conn,
         .exchange = tdg__conn_exchange(conn),
         .http = request,
         .listener = tdg__conn_tag(conn),
@@ -281,4 +278,7 @@ void tdg__http_serve(tdg__worker_t *worker, tdg__conn_t *conn,
 
     if (may_call(&visit))
         route(&visit);
+    if (visit.forward != NULL)
+        tdg__forward_send(&visit);
+    json_decref(visit.body);
 }

@@ -10,6 +10,7 @@
 #include "net/conn.h"
 #include "server/context/front.h"
 #include "server/context/limits.h"
+#include "server/http/forward.h"
 #include "server/http/occupant.h"
 #include "server/http/route.h"
 #include "server/log/log.h"
@@ -145,8 +146,8 @@ static bool may_publish(const tdg__front_t *front) {
 }
 
 /* A stream with something to write ends when that is with the kernel. */
-static void finish_conn(void *arg, tdg__conn_t *conn) {
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
+static void finish_exchange(void *arg, tdg__exchange_t *exchange) {
+    tdg__occupant_t *occupant = exchange->user;
 
     (void)arg;
     if (occupant == NULL || occupant->ops->finish == NULL ||
@@ -155,33 +156,51 @@ static void finish_conn(void *arg, tdg__conn_t *conn) {
     occupant->ops->finish(occupant);
 }
 
-static void give_up_conn(void *arg, tdg__conn_t *conn) {
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
+static void finish_conn(void *arg, tdg__conn_t *conn) {
+    finish_exchange(arg, tdg__conn_exchange(conn));
+}
+
+static void give_up_exchange(void *arg, tdg__exchange_t *exchange) {
+    tdg__occupant_t *occupant = exchange->user;
 
     (void)arg;
     if (occupant != NULL && occupant->ops->give_up != NULL)
         occupant->ops->give_up(occupant);
 }
 
+static void give_up_conn(void *arg, tdg__conn_t *conn) {
+    give_up_exchange(arg, tdg__conn_exchange(conn));
+}
+
 static void finish(tdg__front_t *front) {
     tdg__net_each(front->worker->net, finish_conn, NULL);
+    tdg__forwards_each(front->worker->forwards, finish_exchange, NULL);
 }
 
 static size_t busy(const tdg__front_t *front) {
-    return tdg__net_connections(front->worker->net);
+    return tdg__net_connections(front->worker->net) +
+           tdg__forwards_count(front->worker->forwards);
 }
 
 static void give_up(tdg__front_t *front) {
     tdg__net_each(front->worker->net, give_up_conn, NULL);
+    tdg__forwards_each(front->worker->forwards, give_up_exchange, NULL);
+}
+
+static void turn_ends(tdg__front_t *front) {
+    tdg__forwards_send(front->worker->forwards);
 }
 
 static void close_front(tdg__front_t *front, void (*done)(void *arg), void *arg) {
+    tdg__forwards_destroy(front->worker->forwards);
+    front->worker->forwards = NULL; /* from now on none is taken */
     tdg__net_close(front->worker->net, done, arg);
     tdg__free(front);
 }
 
 static const tdg__front_ops_t ops = {
     .tick = tick,
+    .turn_ends = turn_ends,
     .stop = stop,
     .may_publish = may_publish,
     .finish = finish,
@@ -196,11 +215,20 @@ int tdg__http_open(tdg__worker_t *worker) {
     if (front == NULL)
         return TDG_ENOMEM;
 
-    int rv = create_net(worker);
-    if (rv < 0) {
-        tdg__free(front);
-        return rv;
-    }
+    int rv = tdg__forwards_create(worker, &worker->forwards);
+    if (rv < 0)
+        goto fail_front;
+
+    rv = create_net(worker);
+    if (rv < 0)
+        goto fail_forwards;
     tdg__front_join(front, &ops, worker);
     return 0;
+
+fail_forwards:
+    tdg__forwards_destroy(worker->forwards);
+    worker->forwards = NULL;
+fail_front:
+    tdg__free(front);
+    return rv;
 }

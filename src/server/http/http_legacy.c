@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Legacy requests: by their session, which lives on one worker. A connection that brings
- * a request of a session is moved to its worker. */
+ * Legacy requests: by their session, which lives on one worker. A request that arrives at
+ * another one is forwarded there (forward.h), and comes back here on that worker. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "server/context/limits.h"
+#include "server/http/forward.h"
 #include "server/http/session_stream.h"
 #include "server/http/visit.h"
 #include "server/log/log.h"
@@ -13,41 +13,12 @@
 
 /* ---- Sessions ----------------------------------------------------------- */
 
-/* A connection on its way to the worker of its session. */
-struct move {
-    tdg__task_t task;
-    tdg__worker_t *to;
-    tdg__parcel_t *parcel;
-};
-
-static void arrive(tdg__task_t *task, bool here) {
-    struct move *move = (struct move *)(void *)task;
-
-    if (here)
-        tdg__net_adopt(move->to->net, move->parcel);
-    else
-        tdg__parcel_destroy(move->parcel);
-    tdg__free(move);
-}
-
-static void move_to(tdg__visit_t *visit, tdg__worker_t *to) {
-    struct move *move = tdg__calloc(1, sizeof(*move));
-
-    if (move == NULL || tdg__conn_move(visit->conn, &move->parcel) < 0) {
-        tdg__free(move);
-        tdg__visit_refuse(visit, 503, TDG__RPC_INTERNAL,
-                          "The server is out of memory; retry");
-        return;
-    }
-    move->task.run = arrive;
-    move->to = to;
-    tdg__inbox_post(to->inbox, &move->task);
-}
-
-/* The session of a request, by its id. NULL: the request has been answered, or moved to
- * the worker of the session. `request_id` NULL: it is none of JSON-RPC's. */
+/* The session of a request, by its id. NULL: the request has been answered, or goes to
+ * the worker of the session, where serve(visit) is called. `request_id` NULL: it is none
+ * of JSON-RPC's. */
 static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
                                     const tdg__session_ops_t *ops,
+                                    void (*serve)(tdg__visit_t *visit),
                                     const char *request_id) {
     int code = request_id != NULL ? TDG__RPC_NOT_INITIALISED : TDG__RPC_INVALID_REQUEST;
     int index = id != NULL ? tdg__session_worker(id) : -1;
@@ -63,7 +34,7 @@ static tdg__session_t *find_session(tdg__visit_t *visit, const char *id,
         return NULL;
     }
     if (owner != NULL && owner != visit->worker) {
-        move_to(visit, owner);
+        tdg__forward_prepare(visit, owner, serve, request_id);
         return NULL;
     }
 
@@ -110,6 +81,19 @@ static void serve_initialize(tdg__visit_t *visit, const tdg__rpc_message_t *mess
         tdg__session_destroy(session);
 }
 
+/* A single message, on the worker of its session. */
+static void serve_forwarded(tdg__visit_t *visit) {
+    tdg__rpc_error_t error = {0};
+    tdg__rpc_message_t message;
+
+    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
+        tdg__visit_refuse_message(visit, message.id, &error);
+        return;
+    }
+    tdg__visit_serve_legacy(visit, &message);
+    tdg__rpc_message_done(&message);
+}
+
 void tdg__visit_serve_legacy(tdg__visit_t *visit, const tdg__rpc_message_t *message) {
     tdg__session_t *session;
     tdg__channel_t *channel;
@@ -119,7 +103,7 @@ void tdg__visit_serve_legacy(tdg__visit_t *visit, const tdg__rpc_message_t *mess
         return;
     }
     session = find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
-                           &tdg__http_session_ops,
+                           &tdg__http_session_ops, serve_forwarded,
                            message->kind == TDG__RPC_REQUEST ? message->id : NULL);
     if (session == NULL)
         return;
@@ -153,7 +137,8 @@ static void serve_part(tdg__session_t *session, tdg__channel_t *channel, json_t 
     tdg__rpc_message_done(&message);
 }
 
-void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values) {
+void tdg__visit_serve_batch(tdg__visit_t *visit) {
+    json_t *values = visit->body;
     tdg__channel_t nobody;
     tdg__channel_t *channel;
     json_t *value;
@@ -161,7 +146,7 @@ void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values) {
 
     tdg__session_t *session =
         find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
-                     &tdg__http_session_ops, NULL);
+                     &tdg__http_session_ops, tdg__visit_serve_batch, NULL);
     if (session == NULL)
         return;
     if (session->version != TDG__V2025_03_26 || json_array_size(values) == 0) {
@@ -221,7 +206,7 @@ void tdg__visit_get(tdg__visit_t *visit) {
 
     tdg__session_t *session =
         find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
-                     &tdg__http_session_ops, NULL);
+                     &tdg__http_session_ops, tdg__visit_get, NULL);
     if (session == NULL)
         return;
 
@@ -235,7 +220,7 @@ void tdg__visit_get(tdg__visit_t *visit) {
 void tdg__visit_delete(tdg__visit_t *visit) {
     tdg__session_t *session =
         find_session(visit, tdg__http_field(visit->http, "mcp-session-id"),
-                     &tdg__http_session_ops, NULL);
+                     &tdg__http_session_ops, tdg__visit_delete, NULL);
 
     if (session == NULL)
         return;
@@ -281,18 +266,16 @@ void tdg__visit_messages(tdg__visit_t *visit) {
     tdg__rpc_error_t error = {0};
     tdg__rpc_message_t message;
 
-    tdg__session_t *session =
-        find_session(visit, tdg__visit_query_session(visit->http->query, id),
-                     &tdg__sse_session_ops, NULL);
-    if (session == NULL)
+    if (!tdg__visit_read_body(visit)) /* first: it may have to go to another worker */
         return;
 
-    json_t *value = tdg__visit_body(visit);
-    if (value == NULL)
+    tdg__session_t *session =
+        find_session(visit, tdg__visit_query_session(visit->http->query, id),
+                     &tdg__sse_session_ops, tdg__visit_messages, NULL);
+    if (session == NULL)
         return;
-    if (tdg__rpc_read(value, &message, &error) < 0) {
+    if (tdg__rpc_read(visit->body, &message, &error) < 0) {
         tdg__visit_refuse_message(visit, message.id, &error);
-        json_decref(value);
         return;
     }
     /* Accepted before it is served: the answer comes by the stream. */
@@ -300,5 +283,4 @@ void tdg__visit_messages(tdg__visit_t *visit) {
     tdg__visit_respond(visit, 202, NULL);
     tdg__legacy_serve(session, tdg__old_sse_channel(session), &message);
     tdg__rpc_message_done(&message);
-    json_decref(value);
 }

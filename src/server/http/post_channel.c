@@ -480,6 +480,7 @@ static int init(tdg__post_channel_t *post, const tdg__post_channel_opts_t *opts)
     assert(opts->exchange != NULL && opts->expected > 0);
     tdg__occupant_init(&post->occupant, &occupant_ops, opts->worker, false);
     tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
+    opts->exchange->outlet.prompt = true; /* acknowledgements wait for it */
     tdg__replay_init(&post->replay, opts->worker);
     post->channel.client = opts->client;
     tdg__rope_init(&post->answers, SIZE_MAX);
@@ -543,6 +544,15 @@ bool tdg__posts_busy(const tdg__session_t *session) {
     return false;
 }
 
+bool tdg__posts_owe(const tdg__session_t *session) {
+    for (const tdg__post_channel_t *post = session->http.posts; post != NULL;
+         post = post->link.older) {
+        if (post->acks != NULL)
+            return true;
+    }
+    return false;
+}
+
 size_t tdg__posts_calls(const tdg__session_t *session) {
     size_t count = 0;
 
@@ -577,6 +587,7 @@ int tdg__post_channel_resume(tdg__session_t *session, const tdg__event_id_t *aft
         tdg__exchange_close(post->exchange);
     }
     post->exchange = exchange;
+    exchange->outlet.prompt = true;
     post->occupant.streaming = true;
     exchange->user = &post->occupant;
     tdg__exchange_begin(exchange, fields, ":\n\n", 3);

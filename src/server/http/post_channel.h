@@ -45,6 +45,8 @@ void tdg__post_channel_set_malformed(tdg__channel_t *channel);
 
 tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id);
 bool tdg__posts_busy(const tdg__session_t *session);    /* one is being answered */
+bool tdg__posts_owe(const tdg__session_t *session);     /* what was acknowledged to the
+                                                           client, to the engine */
 size_t tdg__posts_calls(const tdg__session_t *session); /* unanswered ones of all */
 
 /* Drops those that were answered long ago: their clients have what they need. */

@@ -53,10 +53,10 @@ struct tdg__route_request {
     tdg__inbox_t *inbox;
     tdg__exchange_t *exchange; /* of the worker's thread; NULL: answered, or gone */
     struct reply *reply;
-    tdg__http_request_t http;
+    tdg__http_request_t *http; /* ours: the connection's own is gone when the handler
+                                  returns */
     char peer[TDG__ADDRESS_TEXT];
     char cors[sizeof(((tdg__visit_t *)0)->fields)];
-    tdg__http_field_t fields[]; /* and behind them all strings and the body */
 };
 
 /* ---- Entries ------------------------------------------------------------ */
@@ -251,15 +251,8 @@ static void unref(tdg__route_request_t *request) {
     routes_unref(request->routes);
     tdg__inbox_unref(request->inbox);
     tdg__free(request->reply);
+    tdg__free(request->http);
     tdg__free(request);
-}
-
-static size_t size_of(const tdg__http_request_t *http) {
-    size_t size = http->field_count * sizeof(tdg__http_field_t);
-
-    for (size_t i = 0; i < http->field_count; i++)
-        size += strlen(http->fields[i].name) + strlen(http->fields[i].value) + 2;
-    return size + strlen(http->path) + strlen(http->query) + http->body_len + 3;
 }
 
 /* Copies bytes and a NUL behind them to *at, which moves on. */
@@ -270,23 +263,6 @@ static const char *copy(char **at, const char *data, size_t len) {
     copied[len] = '\0';
     *at += len + 1;
     return copied;
-}
-
-/* The connection's own is gone as soon as the handler returns. */
-static void copy_http(tdg__route_request_t *request, const tdg__http_request_t *http) {
-    char *at = (char *)&request->fields[http->field_count];
-
-    for (size_t i = 0; i < http->field_count; i++) {
-        const tdg__http_field_t *field = &http->fields[i];
-
-        request->fields[i].name = copy(&at, field->name, strlen(field->name));
-        request->fields[i].value = copy(&at, field->value, strlen(field->value));
-    }
-    request->http = *http;
-    request->http.fields = request->fields;
-    request->http.path = copy(&at, http->path, strlen(http->path));
-    request->http.query = copy(&at, http->query, strlen(http->query));
-    request->http.body = copy(&at, http->body, http->body_len);
 }
 
 /* The connection has no more to do with it. */
@@ -348,11 +324,15 @@ static const tdg__occupant_ops_t occupant_ops = {
 
 static tdg__route_request_t *create(const tdg__visit_t *visit,
                                     tdg__route_entry_t *entry) {
-    tdg__route_request_t *request =
-        tdg__calloc(1, sizeof(*request) + size_of(visit->http));
+    tdg__route_request_t *request = tdg__calloc(1, sizeof(*request));
 
     if (request == NULL)
         return NULL;
+    request->http = tdg__http_request_copy(visit->http);
+    if (request->http == NULL) {
+        tdg__free(request);
+        return NULL;
+    }
     atomic_init(&request->refs, 2);
     atomic_init(&request->answered, false);
     tdg__occupant_init(&request->occupant, &occupant_ops, visit->worker, false);
@@ -361,7 +341,6 @@ static tdg__route_request_t *create(const tdg__visit_t *visit,
     request->worker = visit->worker;
     request->inbox = tdg__inbox_ref(visit->worker->inbox);
     request->exchange = visit->exchange;
-    copy_http(request, visit->http);
     tdg__visit_address(visit, request->peer);
     memcpy(request->cors, visit->fields, sizeof(request->cors));
     visit->exchange->user = &request->occupant;
@@ -437,7 +416,7 @@ int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
 }
 
 const tdg__http_request_t *tdg__route_http(const tdg__route_request_t *request) {
-    return &request->http;
+    return request->http;
 }
 
 const char *tdg__route_peer(const tdg__route_request_t *request) {

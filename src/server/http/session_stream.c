@@ -141,14 +141,16 @@ static void closed(tdg__occupant_t *occupant) {
     destroy(stream, old_sse);
 }
 
-/* The newest stream carries what the session has. */
+/* The newest stream carries what the session has, and what it will have once the engine
+ * has heard of all acknowledgements: the client knows of those already. */
 static bool has_more(const tdg__occupant_t *occupant) {
     const tdg__session_stream_t *stream =
         (const tdg__session_stream_t *)((const char *)occupant -
                                         offsetof(tdg__session_stream_t, occupant));
 
     return stream->session->http.streams == stream &&
-           tdg__feed_has_more(&stream->session->feed);
+           (tdg__feed_has_more(&stream->session->feed) ||
+            tdg__posts_owe(stream->session));
 }
 
 /* Says when to come back, and ends the stream. */

@@ -132,22 +132,23 @@ bool tdg__visit_brings_json(tdg__visit_t *visit) {
     return false;
 }
 
-json_t *tdg__visit_body(tdg__visit_t *visit) {
+bool tdg__visit_read_body(tdg__visit_t *visit) {
     tdg__json_limits_t limits = tdg__message_limits(&visit->worker->server->opts);
     tdg__parse_error_t why = {0};
     tdg__rpc_error_t error = {0};
-    json_t *value;
 
+    if (visit->body != NULL)
+        return true;
     if (!tdg__visit_brings_json(visit))
-        return NULL;
+        return false;
 
-    int rv =
-        tdg__json_parse(visit->http->body, visit->http->body_len, &limits, &value, &why);
+    int rv = tdg__json_parse(visit->http->body, visit->http->body_len, &limits,
+                             &visit->body, &why);
     if (rv == 0)
-        return value;
+        return true;
     tdg__json_error_set(&error, rv, &why);
     tdg__visit_refuse(visit, rv == TDG_ENOMEM ? 500 : 400, error.code, error.message);
-    return NULL;
+    return false;
 }
 
 const tdg__address_t *tdg__visit_caller(const tdg__visit_t *visit, tdg__address_t *room) {

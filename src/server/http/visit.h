@@ -17,14 +17,17 @@
 
 enum { TDG__MAX_ORIGIN = 256 };
 
+typedef struct tdg__forward tdg__forward_t; /* forward.c */
+
 typedef struct tdg__visit {
     tdg__worker_t *worker;
-    tdg__conn_t *conn; /* for moving it */
     tdg__exchange_t *exchange;
     const tdg__http_request_t *http;
+    json_t *body; /* once it was read; NULL: it was not, or there is none */
     const tdg__listener_t *listener;
+    tdg__forward_t *forward; /* what is to go to another worker; NULL: nothing */
     char
-        fields[TDG__MAX_ORIGIN + 128]; /* of every response: what browsers want to hear */
+        fields[TDG__MAX_ORIGIN + 160]; /* of every response: what browsers want to hear */
 } tdg__visit_t;
 
 /* Answers without a body; `fields` are further header lines, or NULL. */
@@ -53,8 +56,8 @@ bool tdg__visit_wants_stream(tdg__visit_t *visit); /* else it has been refused *
 /* Whether the body is of the type that messages have; else it has been refused. */
 bool tdg__visit_brings_json(tdg__visit_t *visit);
 
-/* The message in the body, new; NULL: it has been refused. */
-json_t *tdg__visit_body(tdg__visit_t *visit);
+/* Reads the message in the body, once. False: it has been refused. */
+bool tdg__visit_read_body(tdg__visit_t *visit);
 
 /* Begins to answer; `session` NULL is modern. On failure it has been refused. */
 int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
@@ -78,7 +81,7 @@ int tdg__visit_listen(tdg__visit_t *visit, const tdg__mcp_request_t *request,
 /* ---- http_legacy.c ------------------------------------------------------ */
 
 void tdg__visit_serve_legacy(tdg__visit_t *visit, const tdg__rpc_message_t *message);
-void tdg__visit_serve_batch(tdg__visit_t *visit, json_t *values);
+void tdg__visit_serve_batch(tdg__visit_t *visit);
 
 void tdg__visit_get(tdg__visit_t *visit);      /* GET on /mcp: a stream of a session */
 void tdg__visit_delete(tdg__visit_t *visit);   /* DELETE on /mcp: the end of one */

@@ -411,6 +411,12 @@ static void offer_core(const struct worker *worker) {
         sched_yield();
 }
 
+static void end_turn(struct worker *worker) {
+    for (tdg__front_t *front = worker->shared.fronts; front != NULL; front = front->next)
+        if (front->ops->turn_ends != NULL)
+            front->ops->turn_ends(front);
+}
+
 static void on_prepare(uv_prepare_t *prepare) {
     struct worker *worker = prepare->data;
 
@@ -421,8 +427,10 @@ static void on_prepare(uv_prepare_t *prepare) {
     publish_counters(worker);
     if (worker->state != RUNNING)
         go_on_stopping(worker);
-    if (worker->state < CLOSING)
-        set_alarm(worker);
+    if (worker->state >= CLOSING)
+        return;
+    set_alarm(worker);
+    end_turn(worker);
 }
 
 static void on_check(uv_check_t *check) {

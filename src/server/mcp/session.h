@@ -2,8 +2,8 @@
  *
  * Legacy sessions: from initialize to DELETE, to the end of the pipe or old SSE stream,
  * or to the end of patience. A session belongs to one worker for good: its id names the
- * worker, and connections that bring a request of the session are moved there. So all of
- * a session happens on one thread. */
+ * worker, and requests of the session that arrive at another one are forwarded there. So
+ * all of a session happens on one thread. */
 #ifndef TDG_SERVER_SESSION_H
 #define TDG_SERVER_SESSION_H
 

@@ -29,7 +29,7 @@ static void on_broke(tdg__outlet_t *outlet) {
     fixture_of(outlet)->broke++;
 }
 
-static const tdg__outlet_calls_t calls = {on_drained, on_broke};
+static const tdg__outlet_calls_t calls = {.drained = on_drained, .broke = on_broke};
 
 static void open_outlet(struct fixture *f, int near, int far, bool socket) {
     assert_int_equal(uv_pipe_init(&f->world.loop, &f->pipe, 0), 0);

@@ -55,8 +55,10 @@ static void create_empty(struct served *served, const tdg_server_opts_t *opts) {
 
     memset(served, 0, sizeof(*served));
     pthread_mutex_init(&served->lock, NULL);
+    /* TDG_WORKERS=3: the same tests where requests have to find their sessions. */
     if (all.workers == 0)
-        all.workers = 1;
+        all.workers =
+            getenv("TDG_WORKERS") != NULL ? (unsigned)atoi(getenv("TDG_WORKERS")) : 1;
     if (settings.timing == TDG_TIMING_INHERIT)
         settings.timing = TDG_TIMING_IMMEDIATE;
     if (settings.rate_limit_ms == TDG_RATE_INHERIT)

@@ -318,9 +318,9 @@ static void a_stop_during_the_start_counts(void **state) {
     }
 }
 
-/* A connection that names a session of another worker moves there; nobody gets more
- * connections by that. */
-static void moved_connections_count_towards_the_limit(void **state) {
+/* A connection that names a session of another worker is answered by that; nobody gets
+ * more connections so. */
+static void forwarding_connections_count_towards_the_limit(void **state) {
     enum { LIMIT = 4, MANY = 40 };
     const tdg_server_opts_t opts = {.workers = 2, .max_connections = LIMIT};
     struct client clients[MANY], last;
@@ -354,7 +354,7 @@ int main(void) {
         cmocka_unit_test(sessions_make_room_on_all_workers),
         cmocka_unit_test(starts_and_stops_while_others_call_it),
         cmocka_unit_test(a_stop_during_the_start_counts),
-        cmocka_unit_test(moved_connections_count_towards_the_limit),
+        cmocka_unit_test(forwarding_connections_count_towards_the_limit),
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A request of a legacy session that has arrived at another worker than the session's: it
+ * is forwarded, parsed, and served there; what is answered comes back to the connection.
+ *
+ *     worker of the connection                    worker of the session
+ *
+ *     visit ──▶ forward ─────── request ────────▶ visit, on a twin of the exchange
+ *                 │ occupies                        │ occupied by a POST or a stream
+ *     connection ◀┴──── batches of what it writes ──┘
+ *                  ──── written, late, closed ────▶
+ *
+ * What all twins of a worker write for another in one turn of the loop goes there as one
+ * task, so a delivery costs neither a lock nor an allocation of its own. A twin writes up
+ * to a window ahead of what the connection has given to the kernel; then it is full, as
+ * an outlet is that the kernel takes no more from. */
+#ifndef TDG_SERVER_FORWARD_H
+#define TDG_SERVER_FORWARD_H
+
+#include "server/http/visit.h"
+
+typedef struct tdg__forwards tdg__forwards_t; /* of one worker */
+
+/* Returns 0 or TDG_ENOMEM. */
+int tdg__forwards_create(tdg__worker_t *worker, tdg__forwards_t **ret);
+
+/* The worker closes: those whose requests are answered here are closed as connections
+ * are, and their clients are refused. NULL is accepted. */
+void tdg__forwards_destroy(tdg__forwards_t *forwards);
+
+/* Requests of other workers that are being answered here. */
+size_t tdg__forwards_count(const tdg__forwards_t *forwards);
+
+/* Visits them. The visitor may end the one that it visits, and no other. */
+void tdg__forwards_each(tdg__forwards_t *forwards,
+                        void (*visit)(void *arg, tdg__exchange_t *exchange), void *arg);
+
+/* The turn of the loop ends: what was written in it leaves. */
+void tdg__forwards_send(tdg__forwards_t *forwards);
+
+/* Prepares to forward a visit to worker `to`, where serve(visit) is called. `id` is that
+ * of its request (JSON text), or NULL. Without room it has been refused. */
+void tdg__forward_prepare(tdg__visit_t *visit, tdg__worker_t *to,
+                          void (*serve)(tdg__visit_t *visit), const char *id);
+
+/* Sends what was prepared, and the body of the visit; nobody here holds a part of that
+ * any more. */
+void tdg__forward_send(tdg__visit_t *visit);
+
+#endif
