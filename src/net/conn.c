@@ -22,7 +22,9 @@ static uint64_t in_ms(const tdg__net_t *net, uint32_t timeout_ms) {
 
 /* ---- Kept input --------------------------------------------------------- */
 
-struct input *tdg__input_append(struct input *input, const char *data, size_t len) {
+/* Appends a copy of bytes. `input` may be NULL, and may move. NULL when memory is out:
+ * `input` is as it was then. */
+static struct input *append_input(struct input *input, const char *data, size_t len) {
     struct input *bigger = input;
     size_t size;
 
@@ -73,7 +75,7 @@ bool tdg__conn_keeps_much(const tdg__conn_t *conn) {
 /* Keeps what cannot be read as a request now. A client that sends much while a stream is
  * open expects something that we do not do. */
 static void keep_input(tdg__conn_t *conn, const char *data, size_t len) {
-    struct input *input = tdg__input_append(conn->input, data, len);
+    struct input *input = append_input(conn->input, data, len);
 
     if (input == NULL) {
         tdg__conn_abort(conn);
@@ -96,7 +98,7 @@ static bool wants_request(const tdg__conn_t *conn) {
     return conn->phase <= READING && !conn->outlet.in_flight;
 }
 
-void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
+static void report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
     tdg__net_t *net = conn->outlet.net;
     const tdg__http_request_t *request = tdg__http_reader_request(conn->reader);
     struct pump pump = {conn, rest, rest_len, net->pump};
@@ -112,8 +114,7 @@ void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len) {
     net->opts.calls.request(net->opts.user, conn, request);
     net->pump = pump.outer;
 
-    if (conn->reader != NULL) /* NULL: moved away with it */
-        tdg__net_give_reader(net, conn->reader);
+    tdg__net_give_reader(net, conn->reader);
     conn->reader = NULL;
 }
 
@@ -182,7 +183,7 @@ static size_t consume(tdg__conn_t *conn, const char *data, size_t len) {
         case TDG__HTTP_READY:
             all += used;
             left--;
-            tdg__conn_report(conn, data + all, len - all);
+            report(conn, data + all, len - all);
             break;
         case TDG__HTTP_REFUSED:
             all = len;
@@ -342,7 +343,7 @@ void tdg__conn_go_on(tdg__conn_t *conn) {
 }
 
 void tdg__conn_resume(tdg__conn_t *conn) {
-    if (conn->phase == CLOSED) /* gone, or moved on, while its request was reported */
+    if (conn->phase == CLOSED) /* gone while its request was reported */
         return;
     if (conn->input != NULL || conn->eof || conn->paused)
         tdg__turn_wait(conn); /* else there is nothing to go on with but what comes */
@@ -417,8 +418,7 @@ static void leave_net(tdg__conn_t *conn) {
         net->refusals--;
     } else {
         net->connections--;
-        if (!conn->moved) /* its parcel counts instead */
-            tdg__total_subtract(net->opts.total);
+        tdg__total_subtract(net->opts.total);
     }
 }
 
@@ -464,7 +464,7 @@ static void on_closed(uv_handle_t *handle) {
     tdg__conn_t *conn = handle->data;
     tdg__net_t *net = conn->outlet.net;
 
-    if (conn->reported && !conn->moved)
+    if (conn->reported)
         net->opts.calls.closed(net->opts.user, conn);
     if (conn->reader != NULL)
         tdg__net_give_reader(net, conn->reader);

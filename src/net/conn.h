@@ -62,15 +62,4 @@ void tdg__conn_end(tdg__conn_t *conn);
  * the write time-out). `closed` follows, not from inside this call. */
 void tdg__conn_close(tdg__conn_t *conn);
 
-/* Moves a connection with the request that is being reported to another loop: inside the
- * `request` call only, and before any answer. *ret is new: give it to tdg__net_adopt() on
- * the other loop's thread. Conn and request are gone for this loop, `closed` is not
- * called; what the owner keeps of the connection does not travel. Returns 0, TDG_EAGAIN
- * (something is still being written: answer here or refuse), TDG_ENOMEM or TDG_ESYSTEM
- * (nothing happened). */
-int tdg__conn_move(tdg__conn_t *conn, tdg__parcel_t **ret);
-
-/* Closes a parcel that will not be adopted. */
-void tdg__parcel_destroy(tdg__parcel_t *parcel);
-
 #endif

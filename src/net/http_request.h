@@ -61,8 +61,7 @@ typedef struct tdg__http_limits {
     size_t max_body_bytes;
 
     /* What the body of this request may have, asked when its head is known; at most
-     * max_body_bytes in any case. Readers travel with connections: it may be called on
-     * the thread of another net. NULL: max_body_bytes. */
+     * max_body_bytes in any case. NULL: max_body_bytes. */
     size_t (*body_limit)(void *user, const tdg__http_request_t *head);
     void *user;
 } tdg__http_limits_t;

@@ -5,7 +5,6 @@
  *     net ──▶ listeners       accept, refuse, pause        listener.c
  *         ──▶ connections     reading, phases, closing     conn.c
  *                             answers                      response.c
- *                             leaving for another loop     parcel.c
  *         ──▶ spare readers, the buffers that all share    net.c
  *
  * A record with a libuv handle is freed in the close callback of its last handle. The net
@@ -163,7 +162,6 @@ struct tdg__conn {
     bool waits : 1;        /* for its turn, in a lane */
     bool waits_proven : 1; /* ... of those that have proven themselves */
     bool reported : 1;     /* has had a request: the owner knows it */
-    bool moved : 1;        /* to another loop */
     bool refused : 1;      /* above the limit of connections */
     bool keep_alive : 1;   /* goes on after the answer */
     bool head : 1;         /* the request's method is HEAD */
@@ -191,9 +189,6 @@ void tdg__conn_abort(tdg__conn_t *conn);
 
 /* Closes when all that is queued is out. */
 void tdg__conn_finish(tdg__conn_t *conn);
-
-/* Reports the request that its reader has, then reads on in what is kept. */
-void tdg__conn_report(tdg__conn_t *conn, const char *rest, size_t rest_len);
 
 /* Goes on in what is kept when its turn comes, from the loop: requests do not pile up on
  * the stack. */
@@ -231,12 +226,6 @@ int tdg__turn_requests(const tdg__conn_t *conn);
 /* Time was spent on a stranger, or on one that was none, since `began_ns` of uv_hrtime().
  */
 void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns);
-
-/* ---- Input -------------------------------------------------------------- */
-
-/* Appends a copy of bytes. `input` may be NULL, and may move: use what is returned. NULL
- * when memory is out; `input` is as it was then. */
-struct input *tdg__input_append(struct input *input, const char *data, size_t len);
 
 /* One more, or less, of the connections of several nets; NULL: nobody counts them. */
 static inline void tdg__total_add(atomic_size_t *total) {

@@ -15,16 +15,14 @@
 #include "net/http_request.h"
 
 typedef struct tdg__net tdg__net_t;
-typedef struct tdg__conn tdg__conn_t;     /* conn.h */
-typedef struct tdg__parcel tdg__parcel_t; /* conn.h */
+typedef struct tdg__conn tdg__conn_t; /* conn.h */
 
 enum { TDG__NET_SCRATCH = 64 * 1024 };
 
 /* What happens on connections. `user` is that of the net. */
 typedef struct tdg__net_calls {
     /* A request is complete (borrowed for the call). Answer it now or later: by
-     * tdg__conn_respond(), or tdg__conn_begin() … tdg__conn_end(); or, in this call only,
-     * tdg__conn_move() it away. */
+     * tdg__conn_respond(), or tdg__conn_begin() … tdg__conn_end(). */
     void (*request)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
 
     /* May be NULL. The head of a request is there, and not all of its body (borrowed for
@@ -39,7 +37,7 @@ typedef struct tdg__net_calls {
 
     /* The connection is gone (also when the client closed it while a request is being
      * answered or a stream is open, or by our tdg__conn_close()); last call for it. Not
-     * called for one that was moved away or never had a request. */
+     * called for one that never had a request. */
     void (*closed)(void *user, tdg__conn_t *conn);
 
     /* May be NULL. The client sends no more while its request is being answered: it has
@@ -69,8 +67,8 @@ typedef struct tdg__net_opts {
                                 `pace_min_bytes` in this time, it is closed */
     size_t pace_min_bytes;
     uint32_t max_connections; /* beyond it: 503 and close */
-    atomic_size_t *total;     /* connections of all nets that share this number, and of
-                                 their parcels; borrowed; NULL: nobody counts them */
+    atomic_size_t *total;     /* connections of all nets that share this number;
+                                 borrowed; NULL: nobody counts them */
     size_t max_total;      /* of these; beyond it likewise. Nets that accept at the same
                               moment may exceed it by one each */
     size_t max_body_total; /* bytes of all large bodies that are being read; beyond
@@ -115,11 +113,6 @@ void tdg__net_stop_listening(tdg__net_t *net);
  * is out. A request that waits for its turn is served before. Streams go on until
  * tdg__conn_end(). */
 void tdg__net_finish(tdg__net_t *net);
-
-/* Takes a connection that was moved here from another loop (stolen, even on failure): its
- * request is reported anew, on this loop, from inside this call. Returns 0, TDG_ENOMEM or
- * TDG_ESYSTEM (the connection is closed then). */
-int tdg__net_adopt(tdg__net_t *net, tdg__parcel_t *parcel);
 
 /* For visiting every connection that has had a request and is not closing, e.g. to write
  * signs of life. The visitor may close the connection that it visits, and no other. */

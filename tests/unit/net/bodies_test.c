@@ -135,44 +135,6 @@ static void gets_back_what_clients_leave(void **state) {
     RUN_UNTIL(w, used(w) == 0);
 }
 
-static void move_away(struct world *w, tdg__conn_t *conn,
-                      const tdg__http_request_t *request) {
-    tdg__parcel_t *parcel;
-
-    (void)request;
-    assert_int_equal(used(w), ROOM);
-    assert_int_equal(tdg__conn_move(conn, &parcel), 0);
-    w->arg = parcel;
-}
-
-static void answer_and_look(struct world *w, tdg__conn_t *conn,
-                            const tdg__http_request_t *request) {
-    assert_int_equal(used(w), ROOM);
-    answer_path(w, conn, request);
-}
-
-static void counts_a_body_where_it_is(void **state) {
-    struct world *w = *state, other = {.answer = answer_and_look};
-    struct client *c = begin_large(w);
-    tdg__net_opts_t opts = world_opts(&other);
-
-    assert_int_equal(tdg__net_create(&w->loop, &opts, &other.net), 0);
-    w->answer = move_away;
-    client_send(w, c, "x");
-    RUN_UNTIL(w, w->arg != NULL);
-    assert_int_equal(used(w), 0);
-    assert_int_equal(tdg__net_adopt(other.net, w->arg), 0);
-    assert_int_equal(other.requests, 1);
-    assert_int_equal(used(&other), 0);
-    assert_int_equal(client_reply(w, c, true, NULL), 200);
-
-    client_close(c);
-    RUN_UNTIL(w, other.closed == 1);
-    tdg__net_close(other.net, NULL, NULL);
-    world_step(w);
-    world_step(w);
-}
-
 /* ---- Readers ------------------------------------------------------------ */
 
 static tdg__http_reader_t *reader_for(tdg__http_budget_t *budget) {
@@ -238,7 +200,6 @@ int main(void) {
         TEST(bounds_what_all_bodies_take),
         TEST(serves_small_requests_all_the_time),
         TEST(gets_back_what_clients_leave),
-        TEST(counts_a_body_where_it_is),
         cmocka_unit_test(reads_any_body_that_is_alone),
         cmocka_unit_test(does_not_take_a_small_body_for_a_large_one),
     };
