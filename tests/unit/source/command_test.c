@@ -452,13 +452,15 @@ static void who_reads_much_lets_others_read(void **state) {
 }
 
 /* The next one does not begin before the one that was told to end is gone. The lock is
- * held by the shell alone: of its children nobody tells when they are dead. */
+ * held by the shell alone, which waits without a child: one that it has just forked would
+ * hold the lock as well, and nobody tells when that is dead. */
 static void who_will_not_end_still_counts(void **state) {
     struct fixture *f = *state;
     struct reading reading;
 
-    open_in(f, "command: 'test $TIDINGS_n = 1 || exec echo two; trap \"\" TERM; " HOLDER
-               "echo much too long; while :; do sleep 0.1 9>&-; done'\n"
+    open_in(f, "command: 'test $TIDINGS_n = 1 || exec echo two; trap \"\" TERM; "
+               "mkfifo endless 2>&-; exec 8<>endless; " HOLDER
+               "echo much too long; while :; do read -r line <&8; done'\n"
                "shell: true\nuri: 'c:{n}'\nmax-programs: 1\nmax-size: 10\n");
     expect_failure(f, "c:1", TDG_ETOOLARGE, "max-size");
     assert_false(lock_is_free(&(struct file_wait){f, "lock"}));
