@@ -13,6 +13,7 @@ FUZZ_SECONDS ?= 60
 SOAK_FUZZ_SECONDS ?= 600
 SOAK_OPERATIONS ?= 50000000
 SOAK_SECONDS ?= 600
+SOAK_TIMES ?= 50
 
 .DEFAULT_GOAL = build
 .PHONY: build run all examples picture test coverage bench fuzz soak format reference install
@@ -70,6 +71,7 @@ fuzz:
 # The large versions of what `make test` does small.
 soak: all
 	'$(BUILD)/tests/sim' --operations $(SOAK_OPERATIONS) --seed random
+	TDG_LONG=$(SOAK_TIMES) meson test -C '$(BUILD)' --suite chance --timeout-multiplier 0
 	SOAK_SECONDS=$(SOAK_SECONDS) tests/stress/soak.py
 	tests/stress/oracle_test.py --seconds $(SOAK_SECONDS)
 	tests/stress/reload_test.py --program '$(BUILD)/tidings' --seconds $(SOAK_SECONDS)

@@ -161,6 +161,12 @@ struct dice dice_from_env(void) {
     return (struct dice){number, number};
 }
 
+unsigned often(unsigned normal) {
+    const char *factor = getenv("TDG_LONG");
+
+    return factor != NULL ? normal * (unsigned)strtoul(factor, NULL, 10) : normal;
+}
+
 uint32_t roll(struct dice *dice, uint32_t limit) {
     dice->state = dice->state * UINT64_C(6364136223846793005) + 1442695040888963407;
     return (uint32_t)(dice->state >> 33) % limit;

@@ -355,7 +355,7 @@ static bool compare_with_naive(void) {
 }
 
 static void agrees_with_a_naive_evaluator(void **state) {
-    unsigned passing = 0, cases = 50000;
+    unsigned passing = 0, cases = often(12500);
 
     (void)state;
     dice = dice_from_env();
@@ -404,7 +404,7 @@ static bool compare_globs(void) {
 }
 
 static void globs_like_a_naive_matcher(void **state) {
-    unsigned passing = 0, cases = 100000;
+    unsigned passing = 0, cases = often(25000);
 
     (void)state;
     dice = dice_from_env();

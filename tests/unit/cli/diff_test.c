@@ -150,8 +150,8 @@ static void random_texts_are_applied_by_patch(void **state) {
     struct dice dice = dice_from_env();
     char before[4096], after[4096];
 
-    for (int i = 0; i < 150; i++) {
-        size_t max = i < 75 ? 6 : 60;
+    for (unsigned i = 0; i < often(40); i++) {
+        size_t max = i % 2 == 0 ? 6 : 60;
         size_t before_len = random_text(&dice, before, max);
         size_t after_len = random_text(&dice, after, max);
 
@@ -183,7 +183,7 @@ static void edited_texts_give_what_diff_gives(void **state) {
     struct dice dice = dice_from_env();
     char *before = malloc(100000), *after = malloc(200000), command[256];
 
-    for (int i = 0; i < 20; i++) {
+    for (unsigned i = 0; i < often(5); i++) {
         size_t len = 0, after_len;
 
         for (int line = 0; line < 500; line++)

@@ -15,7 +15,7 @@
 
 #include "unit/client/model.h"
 
-enum { STEPS = 400, RUNS = 100, QUIET_MS = 5000, LONGEST_CHECK_MS = 10 * 60 * 1000 };
+enum { STEPS = 400, RUNS = 25, QUIET_MS = 5000, LONGEST_CHECK_MS = 10 * 60 * 1000 };
 
 static struct sim {
     struct fake *f;
@@ -239,7 +239,9 @@ static void run(uint64_t seed, const struct setting *setting) {
 static void keeps_it(const struct setting *setting) {
     struct dice dice = dice_from_env();
     const char *runs = getenv("TDG_RUNS");
-    int count = getenv("TDG_SEED") != NULL ? 1 : runs != NULL ? atoi(runs) : RUNS;
+    int count = getenv("TDG_SEED") != NULL ? 1
+                : runs != NULL             ? atoi(runs)
+                                           : (int)often(RUNS);
 
     for (size_t i = 0; i < 4 && setting->seeds[i] != 0; i++)
         run(setting->seeds[i], setting);

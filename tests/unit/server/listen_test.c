@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "served.h"
 #include "server/api/server.h"
 #include "server/hub/hub.h"
@@ -690,6 +691,9 @@ static void a_watcher_that_never_answers_is_not_waited_for(void **state) {
     legacy_initialize(&f->two, LATEST_LEGACY);
     legacy_send(&f->two, "{'jsonrpc':'2.0','id':1,'method':'resources/subscribe',"
                          "'params':{'uri':'a:1'}}");
+    WAIT_UNTIL(&f->one, f->starts == 1);
+    assert_null(client_message_within(&f->one, 10));
+    clock_pass(10000);
     client_expect(&f->one, "subscriptions/acknowledged");
     assert_true(has(f->one.event, "'resourceSubscriptions':['a:1']"));
     assert_int_equal(client_response(&f->two), 200);

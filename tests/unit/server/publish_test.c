@@ -2,6 +2,7 @@
  *
  * POST /publish: who may, what a body may be, all or nothing, content before the news,
  * and how many subscriptions match. */
+#include "clock.h"
 #include "server/http/publish.h"
 
 #include <pthread.h>
@@ -653,9 +654,11 @@ static void a_server_may_go_while_the_store_works(void **state) {
     struct fixture *f = *state;
 
     publish_into_held_store(f);
+    clock_hurry(true);
     tdg_server_stop(f->served.server);
     assert_int_equal(client_response(&f->client), 503);
     served_destroy(&f->served);
+    clock_hurry(false);
     store_set(&f->store, true, true); /* from now on it only cleans up */
 }
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "served.h"
 #include "unit/targets.h"
 
@@ -243,6 +244,7 @@ static void sessions_make_room_on_all_workers(void **state) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     served_client(&served, &client);
     WAIT_UNTIL(&client, served_counters(&served).sessions <= ROOM);
+    clock_pass(15000);
     WAIT_UNTIL(&client, served_counters(&served).sessions == 0);
     for (int i = 0; i < ROOM; i++) { /* nothing is counted that is gone */
         legacy_initialize(&client, LATEST_LEGACY);

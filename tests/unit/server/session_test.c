@@ -3,6 +3,7 @@
  * Legacy sessions over HTTP: their streams, what is missed and resumed, how they end. */
 #include <stdio.h>
 
+#include "clock.h"
 #include "served.h"
 #include "server/mcp/session.h"
 
@@ -43,6 +44,19 @@ static int teardown(void **state) {
 static void open_get(struct client *client, const char *last_event_id) {
     assert_int_equal(legacy_get(client, last_event_id), 200);
     client_event(client); /* its opening */
+}
+
+/* In steps: after each of them the worker has looked at its timers, because it answers. */
+static void time_passes(struct fixture *f, uint32_t ms) {
+    struct client stranger;
+
+    served_client(&f->served, &stranger);
+    for (uint32_t passed = 0; passed < ms; passed += 1000) {
+        clock_pass(1000);
+        client_request(&stranger, "GET", "/nothing", NULL, NULL);
+        assert_int_equal(client_response(&stranger), 404);
+    }
+    client_done(&stranger);
 }
 
 /* ---- Ids ---------------------------------------------------------------- */
@@ -278,16 +292,17 @@ static void subscribing_again_with_a_cursor_notifies_what_changed_since(void **s
 /* ---- Ends --------------------------------------------------------------- */
 
 static void an_idle_session_ends(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 3000};
+    const tdg_server_opts_t opts = {.session_idle_ms = 20000};
     struct fixture *f = open_with(state, &opts);
 
+    clock_pass(20000);
     WAIT_COUNTER(&f->served, &f->post, sessions, 0);
     assert_int_equal(legacy_post(&f->post, "{'jsonrpc':'2.0','id':1,'method':'ping'}"),
                      404);
 }
 
 static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
-    const tdg_server_opts_t opts = {.session_idle_ms = 3000};
+    const tdg_server_opts_t opts = {.session_idle_ms = 20000};
     struct fixture *f = open_with(state, &opts);
     struct client another;
 
@@ -296,11 +311,13 @@ static void a_session_with_a_stream_or_a_call_is_not_idle(void **state) {
     legacy_initialize(&another, LATEST_LEGACY);
     legacy_send(&another, HOLD);
     tdg_request_t *request = served_take(&f->served, &another);
-    assert_null(client_event_within(&f->get, 7000));
+    time_passes(f, 47000);
+    assert_null(client_event_within(&f->get, 10));
     assert_int_equal(served_counters(&f->served).sessions, 2);
     tdg_request_reply_text(request, "done");
     assert_int_equal(client_response(&another), 200);
-    WAIT_COUNTER(&f->served, &f->post, sessions, 1); /* now it is idle */
+    time_passes(f, 21000); /* now it is idle */
+    WAIT_COUNTER(&f->served, &f->post, sessions, 1);
     client_done(&another);
 }
 
@@ -511,11 +528,12 @@ static void the_limit_holds_with_several_workers(void **state) {
 }
 
 static void a_handshake_that_is_not_finished_ends_soon(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 3000};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 20000};
     struct fixture *f = open_with(state, &opts);
 
     for (int i = 0; i < 10; i++)
         assert_int_equal(only_initialize(&f->other), 200);
+    time_passes(f, 21000);
     WAIT_COUNTER(&f->served, &f->other, sessions, 1);
     assert_int_equal(legacy_post(&f->post, PING), 200);
 }
@@ -523,16 +541,21 @@ static void a_handshake_that_is_not_finished_ends_soon(void **state) {
 /* Not all clients finish it. Those that are there are served, until somebody needs their
  * place. */
 static void a_handshake_that_is_not_finished_ends_when_the_stream_does(void **state) {
-    const tdg_server_opts_t opts = {.handshake_timeout_ms = 3000};
+    const tdg_server_opts_t opts = {.handshake_timeout_ms = 20000};
     struct fixture *f = open_with(state, &opts);
     struct client sloppy;
-    uint64_t end_ms;
+    uint64_t connections;
 
     block(&f->served, &sloppy);
-    for (end_ms = now_ms() + 7000; now_ms() < end_ms;)
+    for (int i = 0; i < 47; i++) {
+        clock_pass(1000);
         assert_int_equal(legacy_post(&f->post, PING), 200);
+    }
     assert_int_equal(served_counters(&f->served).sessions, 2);
+    connections = served_counters(&f->served).connections;
     client_done(&sloppy);
+    WAIT_COUNTER(&f->served, &f->other, connections, connections - 1);
+    time_passes(f, 41000); /* it is looked at once per time-out */
     WAIT_COUNTER(&f->served, &f->other, sessions, 1);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "served.h"
 
 struct fixture {
@@ -136,7 +137,9 @@ static void a_batch_that_never_leaves_is_dropped(void **state) {
     say(f, "[" SUBSCRIBE(2, "a:1") "," HOLD "]");
     tdg_request_t *request = served_take(&f->served, &f->waiter);
     tdg_server_stop(f->served.server);
+    clock_hurry(true);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    clock_hurry(false);
     tdg_request_reply_text(request, "to nobody");
 }
 

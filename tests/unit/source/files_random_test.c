@@ -16,11 +16,11 @@
 #include "unit/source/harness.h"
 
 enum {
-    ROUNDS = 25,
+    ROUNDS = 8,
     OPERATIONS = 150,
     MAX_FILES = 4096,
     TARGETS = 12,
-    REPLACED = 20,
+    REPLACED = 5,
     LARGE = 500
 };
 
@@ -286,7 +286,7 @@ static void run(const char *options) {
     snprintf(yaml, sizeof(yaml), "files: %s/root\n%s", w->folder.path, options);
     harness_open(&w->harness, yaml);
     watch_some(w);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < often(ROUNDS); round++) {
         char root[FOLDER_PATH];
 
         for (int i = 0; i < OPERATIONS; i++) {
@@ -364,10 +364,10 @@ static void what_comes_into_a_replaced_folder_as_it_is_read_is_told(void **state
     snprintf(yaml, sizeof(yaml), "files: %s/root\nsettle: 20ms\n", w->folder.path);
     harness_open(&w->harness, yaml);
     harness_watch(&w->harness, uri);
-    for (int i = 0; i < REPLACED; i++) {
+    for (unsigned i = 0; i < often(REPLACED); i++) {
         replace_by_a_large_one(w);
         look_for_a_while(w);
-        snprintf(text, sizeof(text), "%d", i);
+        snprintf(text, sizeof(text), "%u", i);
         folder_mkdir(&w->folder, "root/b/c");
         folder_write(&w->folder, "root/b/c/a", text);
         harness_wait_for_text(&w->harness, uri, text);
