@@ -175,7 +175,7 @@ static void a_change_reaches_every_worker_as_one_object(void **state) {
 
 /* Makes changes of a:0, a:1, …; for tdg__change_unref(). */
 static void prepare(struct world *w, tdg__change_t **changes, size_t count) {
-    char uri[16];
+    char uri[32];
 
     for (size_t i = 0; i < count; i++) {
         snprintf(uri, sizeof(uri), "a:%zu", i);

@@ -228,5 +228,5 @@ int main(void) {
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
-    return cmocka_run_group_tests_name("pipe", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("stdio_front", tests, NULL, NULL);
 }

@@ -401,5 +401,5 @@ int main(void) {
     };
 
     cmocka_set_test_filter(getenv("TDG_TEST"));
-    return cmocka_run_group_tests_name("post", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("post_channel", tests, NULL, NULL);
 }
