@@ -15,7 +15,7 @@
 
 #include "unit/client/model.h"
 
-enum { STEPS = 400, RUNS = 25, QUIET_MS = 5000, LONGEST_CHECK_MS = 10 * 60 * 1000 };
+enum { STEPS = 400, RUNS = 100, QUIET_MS = 5000, LONGEST_CHECK_MS = 10 * 60 * 1000 };
 
 static struct sim {
     struct fake *f;

@@ -286,3 +286,62 @@ void scene_expect(struct scene *scene, const char *uri, const char *text) {
     }
     client_done(&client);
 }
+
+void scene_expect_update(struct client *client, const char *uri) {
+    char text[256];
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    client_expect(client, text);
+    assert_true(has(client->event, "notifications/resources/updated"));
+}
+
+void scene_expect_marker(struct scene *scene, struct client *client) {
+    assert_int_equal(tdg_server_notify_updated(scene->server, "mark:1", NULL), 0);
+    scene_expect_update(client, "mark:1");
+}
+
+void scene_open_listening(struct scene *scene, struct client *client, const char *yaml,
+                          const char *uris) {
+    char filter[512];
+
+    scene_open(scene, NULL, yaml);
+    scene_client(scene, client);
+    snprintf(filter, sizeof(filter), "{'resourceSubscriptions':[%s,'mark:1']}", uris);
+    modern_listen(client, filter);
+}
+
+void scene_listen(struct scene *scene, struct client *client, const char *uris) {
+    char filter[512];
+
+    scene_client(scene, client);
+    snprintf(filter, sizeof(filter),
+             "{'resourceSubscriptions':[%s,'mark:1'],'resourcesListChanged':true}", uris);
+    modern_listen(client, filter);
+}
+
+bool scene_lists(struct scene *scene, const char *uri) {
+    struct client client;
+    char text[64];
+    bool found;
+
+    snprintf(text, sizeof(text), "'uri':'%s'", uri);
+    scene_client(scene, &client);
+    modern_post(&client, "resources/list", NULL, NULL);
+    found = body_has(&client, text);
+    client_done(&client);
+    return found;
+}
+
+void scene_expect_listed(struct scene *scene, const char *uri, bool listed) {
+    uint64_t deadline = now_ms() + CLIENT_PATIENCE_MS;
+
+    while (scene_lists(scene, uri) != listed)
+        assert_true(now_ms() < deadline);
+}
+
+uint64_t scene_connections(struct scene *scene) {
+    tdg_server_counters_t counters;
+
+    tdg_server_counters(scene->server, &counters);
+    return counters.connections;
+}

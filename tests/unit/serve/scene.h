@@ -59,6 +59,28 @@ void scene_change(struct scene *scene, const char *uri, const char *holds);
 /* Reads over the wire; fails unless this is what it holds (NULL: not found). */
 void scene_expect(struct scene *scene, const char *uri, const char *text);
 
+/* Entries for it, and one whose changes are markers: where a marker comes next, nothing has come
+ * before it. */
+#define ONE "- script: one\n  uri: a:1\n"
+#define TWO "- script: two\n  uri: a:2\n"
+#define MARK "- script: mark\n  uri: mark:1\n"
+
+/* Opens a scene whose client listens to some URIs ("'a:1','a:2'") and to the marker. */
+void scene_open_listening(struct scene *scene, struct client *client, const char *yaml,
+                          const char *uris);
+
+/* Connects a client that listens to some URIs, to the marker and to lists. */
+void scene_listen(struct scene *scene, struct client *client, const char *uris);
+
+/* The next message is an update of this. */
+void scene_expect_update(struct client *client, const char *uri);
+void scene_expect_marker(struct scene *scene, struct client *client);
+
+bool scene_lists(struct scene *scene, const char *uri);
+void scene_expect_listed(struct scene *scene, const char *uri, bool listed); /* waits */
+
+uint64_t scene_connections(struct scene *scene);
+
 #define SCENE_UNTIL(scene, condition)                                                    \
     do {                                                                                 \
         uint64_t until_ = now_ms() + CLIENT_PATIENCE_MS;                                 \
