@@ -98,10 +98,12 @@ static void deliver(struct log *log, tdg__fetch_t *fetch, const tdg__log_tail_t 
 
     if (tail->cut && metadata != NULL)
         json_object_set_new(metadata, "cut", json_true());
-    tdg__fetch_done(fetch, &(tdg__content_t){.data = tail->data + tail->start,
-                                             .len = tail->len,
-                                             .metadata = metadata,
-                                             .updated_ms = tail->modified_ms});
+    tdg__fetch_done(
+        fetch,
+        &(tdg__content_t){.data = tail->data != NULL ? tail->data + tail->start : NULL,
+                          .len = tail->len,
+                          .metadata = metadata,
+                          .updated_ms = tail->modified_ms});
 }
 
 static void fail(struct log *log, tdg__fetch_t *fetch, int status, int error) {

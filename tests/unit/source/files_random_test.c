@@ -20,7 +20,7 @@ enum {
     OPERATIONS = 150,
     MAX_FILES = 4096,
     TARGETS = 12,
-    REPLACED = 5,
+    REPLACED = 20,
     LARGE = 500
 };
 
