@@ -153,7 +153,8 @@ static void check_message(const tdg__rpc_message_t *message) {
     read_as(message, true, 0);
     read_as(message, true, 1);
     tdg__mcp_is_modern(message);
-    check_mirrored(message);
+    if (message->kind == TDG__RPC_REQUEST)
+        check_mirrored(message);
     check_param_headers(message);
 }
 
