@@ -16,7 +16,7 @@
 #include "unit/source/harness.h"
 
 enum {
-    ROUNDS = 8,
+    ROUNDS = 25,
     OPERATIONS = 150,
     MAX_FILES = 4096,
     TARGETS = 12,

@@ -14,7 +14,7 @@
 #include "unit/source/harness.h"
 #include "unit/source/pg_server.h"
 
-enum { IDS = 6, OPERATIONS = 12, ROUNDS = 6, PATIENCE_MS = 50 * 1000 };
+enum { IDS = 6, OPERATIONS = 12, ROUNDS = 12, PATIENCE_MS = 50 * 1000 };
 
 #define TEMPLATE "pg://shop/orders/{id}"
 #define CREATE_ORDERS                                                                    \
