@@ -368,7 +368,8 @@ static void close_(tdg__source_t *source) {
 
 const tdg__source_kind_t tdg__source_command = {
     .name = "command",
-    .help = "The output of a program: run now and then, or kept running for its lines.",
+    .help = "The output of a program that runs at an interval, or keeps running and "
+            "prints lines.",
     .options = options,
     .uri_example = "host://disk",
     .size = sizeof(tdg__command_source_t),

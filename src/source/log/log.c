@@ -275,7 +275,7 @@ static void close_(tdg__source_t *source) {
 /* Not tdg__source_log, which is a function. */
 const tdg__source_kind_t tdg__source_logs = {
     .name = "log",
-    .help = "The last lines of a file that grows, through its rotations.",
+    .help = "The last lines of a growing file, also across rotations.",
     .options = options,
     .uri_example = "logs://system",
     .size = sizeof(struct log),
