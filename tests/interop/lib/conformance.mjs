@@ -28,7 +28,8 @@ export function test(name, problem) {
 
 // Runs the suite. Returns its exit code and what it printed.
 export async function suiteSays(args, env = {}) {
-  const child = spawn(process.execPath, [join(suite, 'dist/index.js'), ...args],
+  const child = spawn(process.execPath,
+    ['--import', join(here, 'lib/suite-patience.mjs'), join(suite, 'dist/index.js'), ...args],
     { stdio: ['ignore', 'pipe', 'pipe'], timeout: limit, env: { ...process.env, ...env } });
   let output = '';
   child.stdout.on('data', (data) => { output += data; });
