@@ -111,6 +111,14 @@ bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
     return listed;
 }
 
+/* Another size or time is no change of the list. */
+static int relist(tdg_server_t *server, const tdg_resource_t *resource) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_resource(resource, &entry);
+
+    return rv < 0 ? rv : tdg__catalogue_add(server->catalogue, entry);
+}
+
 int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read) {
@@ -132,9 +140,8 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
         resource.settings = &settings;
     ref(listing);
 
-    /* Another size or time is no change of the list. */
     int rv = tdg__listing_has(listing, server, listed->uri)
-                 ? tdg__catalogue_add_resource(server->catalogue, &resource)
+                 ? relist(server, &resource)
                  : tdg_server_add_resource(server, &resource);
     if (rv < 0)
         tdg__listing_unref(listing);

@@ -210,7 +210,7 @@ static void announce(tdg__catalogue_t *catalogue) {
         catalogue->taken_back(catalogue->user);
 }
 
-static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
+int tdg__catalogue_add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
     tdg__entry_t *old = NULL;
     bool taken_back;
     int rv;
@@ -226,36 +226,6 @@ static int add(tdg__catalogue_t *catalogue, tdg__entry_t *entry) {
         announce(catalogue);
     tdg__entry_unref(old);
     return rv;
-}
-
-int tdg__catalogue_add_resource(tdg__catalogue_t *catalogue,
-                                const tdg_resource_t *resource) {
-    tdg__entry_t *entry;
-    int rv = tdg__entry_from_resource(resource, &entry);
-
-    return rv < 0 ? rv : add(catalogue, entry);
-}
-
-int tdg__catalogue_add_template(tdg__catalogue_t *catalogue,
-                                const tdg_template_t *template_) {
-    tdg__entry_t *entry;
-    int rv = tdg__entry_from_template(template_, &entry);
-
-    return rv < 0 ? rv : add(catalogue, entry);
-}
-
-int tdg__catalogue_add_tool(tdg__catalogue_t *catalogue, const tdg_tool_t *tool) {
-    tdg__entry_t *entry;
-    int rv = tdg__entry_from_tool(tool, &entry);
-
-    return rv < 0 ? rv : add(catalogue, entry);
-}
-
-int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *prompt) {
-    tdg__entry_t *entry;
-    int rv = tdg__entry_from_prompt(prompt, &entry);
-
-    return rv < 0 ? rv : add(catalogue, entry);
 }
 
 int tdg__catalogue_take(tdg__catalogue_t *catalogue, tdg__kind_t kind, const char *key,
