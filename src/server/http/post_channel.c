@@ -462,7 +462,7 @@ static void give_up(tdg__occupant_t *occupant) {
         return;
     tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
     tdg__rope_init(&message, SIZE_MAX);
-    tdg__rpc_put_error(&message.text, call != NULL ? tdg__call_id(call) : NULL, &error);
+    tdg__rpc_put_error(&message.text, call != NULL ? call->id : NULL, &error);
     tdg__rpc_error_done(&error);
     respond(post, 503, message.text.error == 0 ? &message : NULL);
     tdg__rope_done(&message);

@@ -144,7 +144,7 @@ static json_t *subscribed_result(const tdg__session_t *session,
 
 /* Whether the channel acknowledges to the engine when the answer has left. */
 static bool acknowledges_later(const tdg__call_t *call, const tdg__target_t *target) {
-    tdg__channel_t *channel = tdg__call_channel(call);
+    tdg__channel_t *channel = call->channel;
 
     return channel != NULL && channel->ops->acknowledges != NULL &&
            channel->ops->acknowledges(channel, call, target);
@@ -452,15 +452,6 @@ static size_t calls_of(const tdg__session_t *session) {
     return session->ops->count_calls != NULL ? session->ops->count_calls(session) : 0;
 }
 
-static void cancel(tdg__call_t *call) {
-    tdg__channel_t *channel = tdg__call_channel(call);
-    void *mark = tdg__call_mark(call);
-
-    tdg__call_cancel(call);
-    if (channel->ops->cancelled != NULL)
-        channel->ops->cancelled(channel, mark);
-}
-
 /* A subscribe that is not acknowledged yet is taken back. */
 static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
     for (tdg__waiting_t **at = &session->waiting; *at != NULL; at = &(*at)->next) {
@@ -472,7 +463,7 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
         if (!waits_for(session, &waiting->target))
             tdg__feed_unsubscribe(&session->feed, &waiting->target);
         tdg__free(waiting);
-        cancel(call);
+        tdg__call_cancel(call);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, NULL, NULL); /* to nobody */
         return true;
     }
@@ -480,8 +471,8 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
 }
 
 void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call) {
-    if (tdg__call_method(call) != TDG__M_INITIALIZE && !cancel_waiting(session, call))
-        cancel(call);
+    if (call->method != TDG__M_INITIALIZE && !cancel_waiting(session, call))
+        tdg__call_cancel(call);
 }
 
 static void on_cancelled(tdg__session_t *session, const tdg__mcp_request_t *request) {
@@ -539,7 +530,6 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
         tdg__channel_refuse(channel, request->id, &error);
         return;
     }
-    tdg__call_set_mark(call, channel->mark);
     if (request->method != TDG__M_INITIALIZE)
         tdg__session_came_back(session);
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
