@@ -477,7 +477,7 @@ void tdg__served_leave(struct served *served) {
     live->leaving++;
     if (!served->source->ready)
         live->not_ready--;
-    live->ops.closing(live->user, served->source);
+    tdg__hooks_remove(live, live->server, served->source);
     served->listing->outdated = live->has_outdated = true;
     tdg__listing_unref(served->listing); /* what is listed by it keeps it */
     served->listing = NULL;
@@ -514,22 +514,28 @@ void tdg__live_on_again(uv_timer_t *timer) {
     }
 }
 
+static void add_endpoint(struct served *served) {
+    int rv = tdg__hooks_add(served->live->server, served->endpoint);
+
+    if (rv < 0)
+        log_of(served, TDG_LOG_ERROR, "cannot be called: %s", tdg_strerror(rv));
+}
+
 bool tdg__served_enter(struct served *served) {
     tdg__live_t *live = served->live;
     tdg__source_host_t host = {&host_ops, served, live->loop, &live->heavy, &live->stale};
-    int rv;
 
     assert(served->state == PREPARED);
     served->state = SERVING;
     list_entry(served);
     live->not_ready++;
-    rv = tdg__source_open(served->source, &host);
-    if (rv == 0)
-        live->ops.opened(live->user, served->source, served->prepared);
+    bool works = tdg__source_open(served->source, &host) == 0;
+    if (works)
+        add_endpoint(served);
     else
-        live->ops.abandoned(live->user, served->prepared);
-    served->prepared = NULL;
-    return rv == 0;
+        tdg__route_abandon(served->endpoint);
+    served->endpoint = NULL;
+    return works;
 }
 
 /* ---- Life --------------------------------------------------------------- */

@@ -28,17 +28,6 @@ typedef struct tdg__live_ops {
     void (*ready)(void *user);
     void (*closed)(void *user); /* after tdg__live_close() */
 
-    /* For webhooks. A source is going to be opened: whatever needs memory for that, in
-     * *ret, which may be NULL. Returns 0, or TDG_ENOMEM: then nothing is replaced. What
-     * was prepared goes to `opened`, or to `abandoned` where the source does not come
-     * after all. */
-    int (*prepare)(void *user, tdg__source_t *source, void **ret);
-    void (*abandoned)(void *user, void *prepared);
-
-    /* A source came, or goes. */
-    void (*opened)(void *user, tdg__source_t *source, void *prepared);
-    void (*closing)(void *user, tdg__source_t *source);
-
     void (*log)(void *user, tdg_log_level_t level, const char *message);
 } tdg__live_ops_t;
 

@@ -6,6 +6,7 @@
 #define TDG_SERVE_LIVE_INTERNAL_H
 
 #include "serve/handover.h"
+#include "serve/hooks.h"
 #include "serve/large.h"
 #include "serve/listing.h"
 #include "serve/live.h"
@@ -30,7 +31,7 @@ struct served {
     tdg__source_t *source;        /* NULL: PREPARED */
     tdg__listing_t *listing;      /* NULL: LEAVING */
     char *identity;
-    void *prepared; /* by ops->prepare(); NULL once the source is open */
+    tdg__route_entry_t *endpoint; /* NULL: none, or the source is open */
     struct served
         *before;   /* whose place it takes, while the sources are being replaced */
     bool unlisted; /* memory ran out when its entry was to be listed */
