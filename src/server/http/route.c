@@ -8,11 +8,11 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/queue.h"
 #include "server/http/occupant.h"
 #include "server/http/visit.h"
 
@@ -297,8 +297,7 @@ static void respond_plainly(tdg__route_request_t *request, int status) {
 /* ---- What happens to its connection ------------------------------------- */
 
 static tdg__route_request_t *occupies(tdg__occupant_t *occupant) {
-    return (tdg__route_request_t *)(void *)((char *)occupant -
-                                            offsetof(tdg__route_request_t, occupant));
+    return TDG__RECORD(tdg__route_request_t, occupant, occupant);
 }
 
 static void closed(tdg__occupant_t *occupant) {

@@ -168,40 +168,6 @@ void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]) 
         tdg__address_write(caller, ret);
 }
 
-/* Clients take turns (tdg__request_client()): a session, or without one an address. */
-static uint64_t client_of(const tdg__visit_t *visit, const tdg__session_t *session) {
-    tdg__address_t caller;
-
-    if (session != NULL)
-        return (uintptr_t)session;
-    if (tdg__visit_caller(visit, &caller) == NULL)
-        return 1;
-    tdg__address_shorten(&caller);
-    return tdg__number_of_bytes(1, &caller, sizeof(caller));
-}
-
-int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
-                    bool batch, unsigned expected, tdg__channel_t **ret) {
-    tdg__post_channel_opts_t opts = {
-        .worker = visit->worker,
-        .exchange = visit->exchange,
-        .session = session,
-        .version = version,
-        .introduces = session != NULL && session->version == TDG__V_UNKNOWN,
-        .accepts_sse = tdg__visit_accepts(visit, "text/event-stream"),
-        .batch = batch,
-        .erlmcp = visit->listener->erlmcp,
-        .expected = expected,
-        .client = client_of(visit, session),
-        .fields = visit->fields,
-    };
-
-    int rv = tdg__post_channel_create(&opts, ret);
-    if (rv < 0)
-        tdg__visit_refuse(visit, 500, TDG__RPC_INTERNAL, "Out of memory");
-    return rv;
-}
-
 void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
                                tdg__rpc_error_t *error) {
     tdg__channel_t *channel;

@@ -330,7 +330,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
 /* ---- Callbacks of the engine -------------------------------------------- */
 
 static tdg__session_t *session_of(tdg__feed_t *feed) {
-    return (tdg__session_t *)((char *)feed - offsetof(tdg__session_t, feed));
+    return TDG__RECORD(tdg__session_t, feed, feed);
 }
 
 /* Where a session cannot end without the program, its log is the way to say that a

@@ -2,7 +2,6 @@
 #include "server/stdio/stdio_front.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,7 +39,7 @@ struct stdio {
 };
 
 static struct stdio *stdio_of(tdg__channel_t *channel) {
-    return (struct stdio *)((char *)channel - offsetof(struct stdio, channel));
+    return TDG__RECORD(struct stdio, channel, channel);
 }
 
 /* ---- Writing ------------------------------------------------------------ */
