@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "serve/handover.h"
 #include "serve/store.h"
 #include "source/push/webhook.h"
 
@@ -41,7 +40,7 @@ struct tdg__serve {
 
     pthread_t waiter; /* waits for the server's end */
     bool has_waiter;
-    tdg__handover_task_t stopped;
+    tdg__task_t stopped;
 };
 
 tdg_server_t *tdg__serve_server(tdg__serve_t *serve) {
@@ -82,7 +81,8 @@ static void on_live_closed(void *user) {
     close_handles(user);
 }
 
-static void run_stopped(tdg__handover_task_t *task) {
+static void run_stopped(tdg__task_t *task, bool here) {
+    (void)here;
     tdg__live_close(TDG__RECORD(tdg__serve_t, stopped, task)->live);
 }
 
