@@ -186,9 +186,12 @@ static void put_change(tdg__text_t *text, const tdg__publish_item_t *item,
     tdg__text_put(text, item->unserved ? ",\"served\":false}" : "}");
 }
 
+static const char published_unanswered[] =
+    "It was published, but there is no memory for the response";
+
 /* Published is published: without memory for the answer the caller at least hears that.
  */
-static void answer(void *arg, const uint64_t *counts, size_t count) {
+static void answer(void *arg, const tdg__matches_t *counts, size_t count) {
     struct job *job = arg;
     tdg__text_t text;
 
@@ -203,26 +206,9 @@ static void answer(void *arg, const uint64_t *counts, size_t count) {
     if (text.error == 0)
         tdg__route_reply(job->request, 200, media_type, NULL, text.data, text.len);
     else
-        refuse_plainly(job->request, 500,
-                       "It was published, but there is no memory for the response");
+        refuse_plainly(job->request, 500, published_unanswered);
     tdg__text_done(&text);
     destroy_job(job);
-}
-
-static void count_matches(struct job *job) {
-    const char **uris = tdg__calloc(job->list.count, sizeof(*uris));
-    int rv = TDG_ENOMEM;
-
-    if (uris != NULL) {
-        for (size_t i = 0; i < job->list.count; i++)
-            uris[i] = job->list.items[i].uri;
-        rv = tdg__server_count_matches(job->publish->server, uris, job->list.count,
-                                       answer, job);
-    }
-    if (rv < 0) /* else the job may be gone already */
-        end_job_plainly(job, 500,
-                        "It was published, but there is no memory for the response");
-    tdg__free(uris);
 }
 
 /* ---- Publishing --------------------------------------------------------- */
@@ -327,8 +313,9 @@ static void work(void *arg, bool here) {
         end_job_plainly(job, 503,
                         "Content was stored, but the server is too busy to notify "
                         "subscribers; publish it again");
-    else
-        count_matches(job);
+    else if (tdg__server_count_matches(job->publish->server, job->changes,
+                                       job->list.count, answer, job) < 0)
+        end_job_plainly(job, 500, published_unanswered);
 }
 
 /* ---- The route ---------------------------------------------------------- */
