@@ -133,7 +133,7 @@ static int watch_start(void *user, const tdg__target_t *target) {
     const tdg_watcher_t *watcher = server->opts.watcher;
     const tdg_target_t watched = target_of_hub(target);
 
-    tdg__trace_watch_starts(server, target);
+    tdg__trace_watch(server, target, "starts", NULL);
     int rv = answer_of_watcher(watcher->start(watcher->user, server, &watched));
     tdg__trace_watch_answered(server, target, rv);
     return rv;
@@ -146,7 +146,7 @@ static void watch_stop(void *user, const tdg__target_t *target) {
 
     if (watcher->stop != NULL)
         watcher->stop(watcher->user, server, &watched);
-    tdg__trace_watch_stopped(server, target);
+    tdg__trace_watch(server, target, "stopped", NULL);
 }
 
 static void on_taken_back(void *user) {
