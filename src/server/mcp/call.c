@@ -123,6 +123,14 @@ void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
     tdg__rope_done(&message);
 }
 
+void tdg__channel_refuse_plainly(tdg__channel_t *channel, const char *id, int code,
+                                 const char *message) {
+    tdg__rpc_error_t error = {0};
+
+    tdg__rpc_error_set(&error, code, NULL, "%s", message);
+    tdg__channel_refuse(channel, id, &error);
+}
+
 /* ---- Life of a call ----------------------------------------------------- */
 
 static const char *target_of(const tdg__mcp_request_t *request) {
@@ -455,6 +463,13 @@ void tdg__call_answer(tdg__call_t *call, json_t *result) {
 void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error) {
     mark_answered(call);
     answer_here(call, NULL, error);
+}
+
+void tdg__call_refuse_plainly(tdg__call_t *call, int code, const char *message) {
+    tdg__rpc_error_t error = {0};
+
+    tdg__rpc_error_set(&error, code, NULL, "%s", message);
+    tdg__call_refuse(call, &error);
 }
 
 static void run_answer(tdg__task_t *task, bool here) {

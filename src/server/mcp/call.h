@@ -128,6 +128,11 @@ void tdg__channel_done(tdg__channel_t *channel);
 void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
                          tdg__rpc_error_t *error);
 
+/* The same, made from a code and a message; for a call, too. */
+void tdg__channel_refuse_plainly(tdg__channel_t *channel, const char *id, int code,
+                                 const char *message);
+void tdg__call_refuse_plainly(tdg__call_t *call, int code, const char *message);
+
 /* The error that needs no memory: writes it to `ret` and returns its length. `id` is JSON
  * text; NULL or "": unknown, and left out. */
 enum { TDG__OUT_OF_MEMORY_MAX = TDG__RPC_MAX_ID + 100 };

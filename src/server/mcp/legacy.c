@@ -50,13 +50,11 @@ static json_t *keep_client(const json_t *info) {
 static void on_initialize(tdg__session_t *session, tdg__call_t *call,
                           const tdg__mcp_request_t *request) {
     tdg_server_t *server = session->feed.worker->server;
-    tdg__rpc_error_t error = {0};
     tdg__server_info_t info;
 
     if (session->version != TDG__V_UNKNOWN) {
-        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
-                           "The session is initialised already");
-        tdg__call_refuse(call, &error);
+        tdg__call_refuse_plainly(call, TDG__RPC_INVALID_REQUEST,
+                                 "The session is initialised already");
         return;
     }
     session->version = tdg__negotiate(request->requested_version);
@@ -511,23 +509,22 @@ static bool has_room(const tdg__session_t *session) {
 
 static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
                           const tdg__mcp_request_t *request) {
-    tdg__rpc_error_t error = {0};
-
     if (tdg__session_call(session, request->id) != NULL) {
-        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
-                           "A request with this id is being answered already");
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INVALID_REQUEST,
+                                    "A request with this id is being answered already");
+        return;
+    }
+    if (!has_room(session)) {
+        tdg__channel_refuse_plainly(
+            channel, request->id, TDG__RPC_INTERNAL,
+            "Too many requests of this session are being answered");
         return;
     }
 
-    tdg__call_t *call = NULL;
-    if (!has_room(session))
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL,
-                           "Too many requests of this session are being answered");
-    else if ((call = tdg__call_create(channel, request)) == NULL)
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
+    tdg__call_t *call = tdg__call_create(channel, request);
     if (call == NULL) {
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INTERNAL,
+                                    "Out of memory");
         return;
     }
     if (request->method != TDG__M_INITIALIZE)
@@ -538,10 +535,8 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
             return;
         }
     }
-    if (!tdg__call_handle(call, request, NULL, NULL)) {
-        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL, "Method not found");
-        tdg__call_refuse(call, &error);
-    }
+    if (!tdg__call_handle(call, request, NULL, NULL))
+        tdg__call_refuse_plainly(call, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
 }
 
 void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,

@@ -30,13 +30,6 @@ static tdg__entry_t *hold(const tdg__call_t *call) {
 
 /* ---- Errors ------------------------------------------------------------- */
 
-static void refuse(tdg__call_t *call, int code, const char *message) {
-    tdg__rpc_error_t error;
-
-    tdg__rpc_error_set(&error, code, NULL, "%s", message);
-    tdg__call_refuse(call, &error);
-}
-
 static void refuse_memory(tdg__call_t *call) {
     tdg__call_answer(call, NULL);
 }
@@ -81,7 +74,7 @@ static void list(tdg__call_t *call, const tdg__mcp_request_t *request, tdg__kind
     rv = tdg__catalogue_page(call->server->catalogue, kind, request->page, max, &items,
                              &next);
     if (rv == TDG_EINVAL) {
-        refuse(call, TDG__RPC_INVALID_PARAMS, "Invalid cursor");
+        tdg__call_refuse_plainly(call, TDG__RPC_INVALID_PARAMS, "Invalid cursor");
         return;
     }
 
@@ -363,20 +356,18 @@ bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
 void tdg__modern_serve(tdg__channel_t *channel, const tdg__mcp_request_t *request,
                        const char *(*find_header)(void *user, const char *name),
                        void *user) {
-    tdg__rpc_error_t error = {0};
     tdg__server_info_t info;
 
     tdg__call_t *call = tdg__call_create(channel, request);
     if (call == NULL) {
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INTERNAL,
+                                    "Out of memory");
         return;
     }
     if (request->method == TDG__M_DISCOVER) {
         tdg__server_describe(channel->worker->server, &info);
         tdg__call_answer(call, tdg__result_discover(&info));
     } else if (!tdg__call_handle(call, request, find_header, user)) {
-        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL, "Method not found");
-        tdg__call_refuse(call, &error);
+        tdg__call_refuse_plainly(call, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
     }
 }

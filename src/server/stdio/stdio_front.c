@@ -170,10 +170,7 @@ static const tdg__channel_ops_t ops = {.notify = notify,
                                        .cancelled = cancelled};
 
 static void refuse(struct stdio *stdio, const char *id, int code, const char *message) {
-    tdg__rpc_error_t error = {0};
-
-    tdg__rpc_error_set(&error, code, NULL, "%s", message);
-    tdg__channel_refuse(&stdio->channel, id, &error);
+    tdg__channel_refuse_plainly(&stdio->channel, id, code, message);
 }
 
 /* ---- Reading ------------------------------------------------------------ */
