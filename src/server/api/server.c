@@ -508,39 +508,26 @@ void tdg_server_stop_soon(tdg_server_t *server) {
     pthread_mutex_unlock(&own(server)->lock);
 }
 
-int tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited, uint64_t until_ns) {
+int tdg__server_await(tdg_server_t *server, const bool *done, uint64_t until_ns) {
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
                                    .tv_nsec = (long)(until_ns % 1000000000)};
     int waited = 0, rv = 0;
 
     pthread_mutex_lock(&own(server)->lock);
-    while (!awaited->finished && !tdg__server_stopping(server) && waited != ETIMEDOUT)
+    while (!*done && !tdg__server_stopping(server) && waited != ETIMEDOUT)
         waited =
             pthread_cond_timedwait(&own(server)->changed, &own(server)->lock, &until);
-    if (!awaited->finished) {
-        awaited->left = true;
+    if (!*done)
         rv = tdg__server_stopping(server) ? TDG_EENDED : TDG_ETIMEDOUT;
-    }
     pthread_mutex_unlock(&own(server)->lock);
     return rv;
 }
 
-bool tdg__server_is_awaited(tdg_server_t *server, const tdg__awaited_t *awaited) {
+void tdg__server_finish(tdg_server_t *server, bool *done) {
     pthread_mutex_lock(&own(server)->lock);
-    bool is_awaited = !awaited->left;
-    pthread_mutex_unlock(&own(server)->lock);
-    return is_awaited;
-}
-
-bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited) {
-    bool waits;
-
-    pthread_mutex_lock(&own(server)->lock);
-    awaited->finished = true;
-    waits = !awaited->left;
+    *done = true;
     pthread_cond_broadcast(&own(server)->changed);
     pthread_mutex_unlock(&own(server)->lock);
-    return waits;
 }
 
 void tdg_server_wait(tdg_server_t *server) {
