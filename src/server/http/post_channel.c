@@ -304,13 +304,23 @@ static void respond_batch(struct post *post) {
         respond(post, 202, NULL);
 }
 
+/* One answer less will come: it was `answered`, or none will be. */
+static void count_down(struct post *post, bool answered) {
+    assert(post->expected > 0);
+    if (--post->expected > 0)
+        return;
+    if (post->batch && !post->streaming)
+        respond_batch(post);
+    else if (!answered && post->exchange != NULL && !post->streaming)
+        respond(post, 202, NULL);
+    conclude(post);
+}
+
 static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
                    int code) {
     struct post *post = post_of(channel);
 
     (void)call;
-    assert(post->expected > 0);
-    post->expected--;
     /* Anybody may begin sessions without end. */
     if (code == 0 && !post->introduces && post->exchange != NULL)
         tdg__exchange_prove(post->exchange);
@@ -321,11 +331,7 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
     else if (post->exchange != NULL)
         respond(post, status_of(post, code), message);
     acknowledge_if_out(post);
-    if (post->expected > 0)
-        return;
-    if (post->batch && !post->streaming)
-        respond_batch(post);
-    conclude(post);
+    count_down(post, true);
 }
 
 static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
@@ -340,26 +346,13 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
     acknowledge_if_out(post);
 }
 
-/* One answer less will come. */
-static void count_down(struct post *post) {
-    assert(post->expected > 0);
-    post->expected--;
-    if (post->expected > 0)
-        return;
-    if (post->batch && !post->streaming)
-        respond_batch(post);
-    else if (post->exchange != NULL && !post->streaming)
-        respond(post, 202, NULL);
-    conclude(post);
-}
-
 static void cancelled(tdg__channel_t *channel, void *mark) {
     (void)mark;
-    count_down(post_of(channel));
+    count_down(post_of(channel), false);
 }
 
 void tdg__post_channel_all_served(tdg__channel_t *channel) {
-    count_down(post_of(channel));
+    count_down(post_of(channel), false);
 }
 
 /* The client goes and comes back for the rest. Only those who know the empty first event
