@@ -57,7 +57,6 @@ tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path) {
     return tdg__roster_hook(live->roster, path);
 }
 
-/* The same for what is watched: a URI or one of the templates. */
 tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *target) {
     tdg__source_t *named;
 

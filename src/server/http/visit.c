@@ -19,7 +19,6 @@ void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields) {
     tdg__exchange_respond(visit->exchange, status, NULL, all, NULL, 0);
 }
 
-/* A refusal that no request of the protocol gets: an error without an id. */
 void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *message) {
     tdg__visit_refuse_id(visit, status, NULL, code, message);
 }
@@ -97,7 +96,6 @@ static bool is_refused(const char *params, size_t len) {
     return false;
 }
 
-/* Whether an Accept header allows a type; without the header everything is fine. */
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type) {
     const char *accept = tdg__http_field(visit->http, "accept");
     size_t major = strcspn(type, "/") + 1;
