@@ -25,7 +25,7 @@ struct post {
     tdg__occupant_t occupant;
     tdg__channel_t channel;
     tdg__exchange_t *exchange; /* NULL: broken, or released */
-    tdg__session_t *session;   /* NULL: modern, or the session has ended */
+    tdg__session_t *session;   /* NULL: modern */
     tdg__version_t version;
     bool introduces, accepts_sse, batch, malformed;
     bool streaming; /* events are being written */
