@@ -9,15 +9,14 @@
 
 #include "base/alloc.h"
 #include "base/network.h"
-#include "serve/handover.h"
 #include "source/push/webhook.h"
 
 #define TEXT "text/plain; charset=utf-8"
 
 /* What a route has: all that is judged without the source, which may go any time. */
 struct endpoint {
-    tdg__handover_task_t report; /* first; on its way while `refused` is not 0 */
-    atomic_size_t refs;          /* the route, and the report on its way */
+    tdg__task_t report; /* first; on its way while `refused` is not 0 */
+    atomic_size_t refs; /* the route, and the report on its way */
     tdg__live_t *live;
     char *path; /* behind the body */
     tdg__hook_key_t key;
@@ -38,7 +37,7 @@ static void endpoint_unref(struct endpoint *endpoint) {
 /* ---- A request ---------------------------------------------------------- */
 
 struct visit {
-    tdg__handover_task_t task;
+    tdg__task_t task;
     tdg__live_t *live;
     tdg__route_request_t *request;
 };
@@ -56,13 +55,12 @@ static const char *field(const void *arg, const char *name) {
 }
 
 /* On the loop of the sources; or, refused, anywhere. */
-static void run_visit(tdg__handover_task_t *task) {
+static void run_visit(tdg__task_t *task, bool here) {
     struct visit *visit = (struct visit *)task;
     const tdg__http_request_t *http = tdg__route_http(visit->request);
-    tdg__source_t *source =
-        task->refused ? NULL : tdg__live_hook(visit->live, http->path);
+    tdg__source_t *source = here ? tdg__live_hook(visit->live, http->path) : NULL;
 
-    if (task->refused) {
+    if (!here) {
         answer(visit->request, 503, "Retry-After: 1\r\n", "the server is stopping");
     } else if (source == NULL) {
         answer(visit->request, 404, NULL, "this endpoint was removed");
@@ -97,9 +95,8 @@ static void on_request(void *user, tdg__route_request_t *request) {
 
 /* The source logs the calls that were refused. On the loop of the
  * sources; or, refused, anywhere. A reload may have removed the route meanwhile. */
-static void run_report(tdg__handover_task_t *task) {
+static void run_report(tdg__task_t *task, bool here) {
     struct endpoint *endpoint = (struct endpoint *)task;
-    bool stopping = task->refused; /* first: once the count is 0, a worker may post it */
     char peer[TDG__ADDRESS_TEXT];
 
     pthread_mutex_lock(&endpoint->lock);
@@ -108,8 +105,7 @@ static void run_report(tdg__handover_task_t *task) {
     memcpy(peer, endpoint->peer, sizeof(peer));
     pthread_mutex_unlock(&endpoint->lock);
 
-    tdg__source_t *source =
-        stopping ? NULL : tdg__live_hook(endpoint->live, endpoint->path);
+    tdg__source_t *source = here ? tdg__live_hook(endpoint->live, endpoint->path) : NULL;
     if (source != NULL)
         tdg__webhook_refused(source, count, peer);
     endpoint_unref(endpoint);

@@ -9,16 +9,16 @@
 #include "serve/live.h"
 #include "server/http/route.h"
 
-/* For ops->prepare of the sources: all of an endpoint that needs memory. *ret is NULL for
+/* Before a source is opened: all of its endpoint that needs memory. *ret is NULL for
  * a source that has none. Returns 0 or TDG_ENOMEM. */
 int tdg__hooks_prepare(tdg__live_t *live, const tdg__source_t *source,
                        tdg__route_entry_t **ret);
 
-/* For ops->opened: what was prepared, which is stolen, takes the place of the endpoint
+/* The source is open: what was prepared, which is stolen, takes the place of the endpoint
  * with the same path. NULL is accepted. Returns 0 or TDG_EINVAL (too many endpoints). */
 int tdg__hooks_add(tdg_server_t *server, tdg__route_entry_t *prepared);
 
-/* For ops->closing. The route stays where another source has the same path now, as after
+/* The source closes. The route stays where another source has the same path now, as after
  * a reload. */
 void tdg__hooks_remove(tdg__live_t *live, tdg_server_t *server, tdg__source_t *source);
 

@@ -41,53 +41,6 @@ static void user_free(void *user) {
 
 /* ---- Lists -------------------------------------------------------------- */
 
-int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
-                           const tdg__source_t *source, tdg_read_fn read,
-                           tdg_complete_fn complete) {
-    const tdg__source_entry_t *entry = &source->entry;
-    const char *name = entry->name != NULL ? entry->name : entry->uri;
-    int rv;
-
-    if (entry->uri == NULL)
-        return 0;
-    ref(listing);
-
-    const tdg_settings_t settings = tdg__source_settings(source);
-
-    if (source->template_ != NULL) {
-        tdg_template_t template_ = {.uri_template = entry->uri,
-                                    .name = name,
-                                    .title = entry->title,
-                                    .description = entry->description,
-                                    .mime_type = entry->mime_type,
-                                    .read = read,
-                                    .complete =
-                                        source->kind->complete != NULL ? complete : NULL,
-                                    .user = listing,
-                                    .user_free = user_free,
-                                    .not_subscribable = !entry->subscribable,
-                                    .settings = &settings};
-
-        rv = tdg_server_add_template(server, &template_);
-    } else {
-        tdg_resource_t resource = {.uri = entry->uri,
-                                   .name = name,
-                                   .title = entry->title,
-                                   .description = entry->description,
-                                   .mime_type = entry->mime_type,
-                                   .read = read,
-                                   .user = listing,
-                                   .user_free = user_free,
-                                   .not_subscribable = !entry->subscribable,
-                                   .settings = &settings};
-
-        rv = tdg_server_add_resource(server, &resource);
-    }
-    if (rv < 0)
-        tdg__listing_unref(listing);
-    return rv;
-}
-
 /* {"annotations": {"lastModified": "2026-11-16T02:00:00Z"}}; NULL: not said, or no
  * memory.
  */
@@ -111,6 +64,14 @@ bool tdg__listing_has(const tdg__listing_t *listing, tdg_server_t *server,
     return listed;
 }
 
+/* Another size or time is no change of the list. */
+static int relist(tdg_server_t *server, const tdg_resource_t *resource) {
+    tdg__entry_t *entry;
+    int rv = tdg__entry_from_resource(resource, &entry);
+
+    return rv < 0 ? rv : tdg__catalogue_add(server->catalogue, entry);
+}
+
 int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
                      const tdg__source_t *source, const tdg__listed_t *listed,
                      tdg_read_fn read) {
@@ -132,13 +93,50 @@ int tdg__listing_add(tdg__listing_t *listing, tdg_server_t *server,
         resource.settings = &settings;
     ref(listing);
 
-    /* Another size or time is no change of the list. */
     int rv = tdg__listing_has(listing, server, listed->uri)
-                 ? tdg__catalogue_add_resource(server->catalogue, &resource)
+                 ? relist(server, &resource)
                  : tdg_server_add_resource(server, &resource);
     if (rv < 0)
         tdg__listing_unref(listing);
     json_decref(extra);
+    return rv;
+}
+
+int tdg__listing_add_entry(tdg__listing_t *listing, tdg_server_t *server,
+                           const tdg__source_t *source, tdg_read_fn read,
+                           tdg_complete_fn complete) {
+    const tdg__source_entry_t *entry = &source->entry;
+
+    if (entry->uri == NULL)
+        return 0;
+    if (source->template_ == NULL) {
+        const tdg__listed_t resource = {.uri = entry->uri,
+                                        .name = entry->name,
+                                        .title = entry->title,
+                                        .description = entry->description,
+                                        .mime_type = entry->mime_type};
+
+        return tdg__listing_add(listing, server, source, &resource, read);
+    }
+
+    const tdg_settings_t settings = tdg__source_settings(source);
+    const tdg_template_t template_ = {
+        .uri_template = entry->uri,
+        .name = entry->name != NULL ? entry->name : entry->uri,
+        .title = entry->title,
+        .description = entry->description,
+        .mime_type = entry->mime_type,
+        .read = read,
+        .complete = source->kind->complete != NULL ? complete : NULL,
+        .user = listing,
+        .user_free = user_free,
+        .not_subscribable = !entry->subscribable,
+        .settings = &settings};
+
+    ref(listing);
+    int rv = tdg_server_add_template(server, &template_);
+    if (rv < 0)
+        tdg__listing_unref(listing);
     return rv;
 }
 

@@ -23,6 +23,30 @@ log_of(const struct served *served, tdg_log_level_t level, const char *format, .
     served->live->ops.log(served->live->user, level, line);
 }
 
+/* ---- Tasks of other threads --------------------------------------------- */
+
+static void run_tasks(tdg__live_t *live, bool here) {
+    tdg__task_t *next;
+
+    for (tdg__task_t *task = tdg__inbox_take_tasks(live->inbox); task != NULL;
+         task = next) {
+        next = task->next;
+        task->run(task, here);
+    }
+}
+
+static void on_async(uv_async_t *async) {
+    run_tasks(async->data, true);
+}
+
+static void wake(void *user) {
+    uv_async_send(&((tdg__live_t *)user)->async);
+}
+
+void tdg__live_post(tdg__live_t *live, tdg__task_t *task) {
+    tdg__inbox_post(live->inbox, task);
+}
+
 /* ---- Which source has what ---------------------------------------------- */
 
 tdg__source_t *tdg__live_owner(tdg__live_t *live, const char *uri) {
@@ -33,7 +57,6 @@ tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path) {
     return tdg__roster_hook(live->roster, path);
 }
 
-/* The same for what is watched: a URI or one of the templates. */
 tdg__source_t *tdg__live_watcher_of(tdg__live_t *live, const tdg_target_t *target) {
     tdg__source_t *named;
 
@@ -89,7 +112,7 @@ static int on_deleted(void *user, tdg__source_t *source, const char *uri,
 /* ---- Reads -------------------------------------------------------------- */
 
 struct read_task {
-    tdg__handover_task_t task;
+    tdg__task_t task;
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__source_t *source; /* that was asked last */
@@ -156,7 +179,7 @@ static void read_again(struct read_task *read) {
     }
     read->source = NULL;
     tdg__large_leave(&read->live->large, &read->large);
-    tdg__handover_post(&read->live->handover, &read->task);
+    tdg__live_post(read->live, &read->task);
 }
 
 static void on_read(void *arg, const tdg__content_t *content) {
@@ -204,10 +227,10 @@ static bool is_cancelled(const tdg__large_read_t *large) {
     return tdg_request_cancelled(task_of(large)->request);
 }
 
-static void run_read(tdg__handover_task_t *task) {
+static void run_read(tdg__task_t *task, bool here) {
     struct read_task *read = (struct read_task *)task;
 
-    if (task->refused)
+    if (!here)
         on_read(read, &(tdg__content_t){.status = TDG_EAWAY,
                                         .error = "the server stops",
                                         .public = "the server stops"});
@@ -232,13 +255,13 @@ static void read_resource(void *user, tdg_request_t *request, const char *uri) {
                                       .encoded = on_encoded,
                                       .cancelled = is_cancelled};
     strcpy(read->uri, uri);
-    tdg__handover_post(&live->handover, &read->task);
+    tdg__live_post(live, &read->task);
 }
 
 /* ---- Completion --------------------------------------------------------- */
 
 struct complete_task {
-    tdg__handover_task_t task;
+    tdg__task_t task;
     tdg__live_t *live;
     tdg_request_t *request;
     const tdg__listing_t *listing; /* of the source; the request keeps it */
@@ -253,9 +276,9 @@ static struct served *served_by(tdg__live_t *live, const tdg__listing_t *listing
 }
 
 /* A source that a reload has taken away suggests nothing. */
-static void run_complete(tdg__handover_task_t *task) {
+static void run_complete(tdg__task_t *task, bool here) {
     struct complete_task *asked = (struct complete_task *)task;
-    struct served *served = task->refused ? NULL : served_by(asked->live, asked->listing);
+    struct served *served = here ? served_by(asked->live, asked->listing) : NULL;
     json_t *values = json_array();
     size_t total = 0;
 
@@ -291,7 +314,7 @@ static void complete_variable(void *user, tdg_request_t *request, const char *ar
     asked->value = asked->variable + variable_size;
     memcpy(asked->variable, argument, variable_size);
     memcpy(asked->value, value, value_size);
-    tdg__handover_post(&live->handover, &asked->task);
+    tdg__live_post(live, &asked->task);
 }
 
 /* It came with the last replacement. */
@@ -477,7 +500,7 @@ void tdg__served_leave(struct served *served) {
     live->leaving++;
     if (!served->source->ready)
         live->not_ready--;
-    live->ops.closing(live->user, served->source);
+    tdg__hooks_remove(live, live->server, served->source);
     served->listing->outdated = live->has_outdated = true;
     tdg__listing_unref(served->listing); /* what is listed by it keeps it */
     served->listing = NULL;
@@ -514,22 +537,28 @@ void tdg__live_on_again(uv_timer_t *timer) {
     }
 }
 
+static void add_endpoint(struct served *served) {
+    int rv = tdg__hooks_add(served->live->server, served->endpoint);
+
+    if (rv < 0)
+        log_of(served, TDG_LOG_ERROR, "cannot be called: %s", tdg_strerror(rv));
+}
+
 bool tdg__served_enter(struct served *served) {
     tdg__live_t *live = served->live;
     tdg__source_host_t host = {&host_ops, served, live->loop, &live->heavy, &live->stale};
-    int rv;
 
     assert(served->state == PREPARED);
     served->state = SERVING;
     list_entry(served);
     live->not_ready++;
-    rv = tdg__source_open(served->source, &host);
-    if (rv == 0)
-        live->ops.opened(live->user, served->source, served->prepared);
+    bool works = tdg__source_open(served->source, &host) == 0;
+    if (works)
+        add_endpoint(served);
     else
-        live->ops.abandoned(live->user, served->prepared);
-    served->prepared = NULL;
-    return rv == 0;
+        tdg__route_abandon(served->endpoint);
+    served->endpoint = NULL;
+    return works;
 }
 
 /* ---- Life --------------------------------------------------------------- */
@@ -542,11 +571,15 @@ int tdg__live_create(uv_loop_t *loop, const tdg__live_ops_t *ops, void *user,
 
     int rv = tdg__wanted_init(&live->watches);
     if (rv == 0)
-        rv = tdg__handover_init(&live->handover, loop);
+        rv = tdg__inbox_create(1, wake, live, &live->inbox);
+    if (rv == 0 && uv_async_init(loop, &live->async, on_async) != 0)
+        rv = TDG_ESYSTEM;
     if (rv < 0) {
+        tdg__inbox_unref(live->inbox);
         tdg__free(live);
         return rv;
     }
+    live->async.data = live;
     live->loop = loop;
     live->ops = *ops;
     live->user = user;
@@ -570,10 +603,6 @@ void tdg__live_set_stale_size(tdg__live_t *live, size_t max_bytes) {
     live->stale.max_bytes = max_bytes;
 }
 
-void tdg__live_post(tdg__live_t *live, tdg__handover_task_t *task) {
-    tdg__handover_post(&live->handover, task);
-}
-
 static void on_large_idle(void *user) {
     check_closed(user);
 }
@@ -583,7 +612,9 @@ void tdg__live_close(tdg__live_t *live) {
         return;
     live->closing = true;
     uv_close((uv_handle_t *)&live->again, NULL);
-    tdg__handover_close(&live->handover);
+    tdg__inbox_close(live->inbox);
+    run_tasks(live, false);
+    uv_close((uv_handle_t *)&live->async, NULL);
     tdg__live_refuse_watches(live);
     tdg__large_close(&live->large, on_large_idle, live);
 
@@ -602,7 +633,7 @@ void tdg__live_destroy(tdg__live_t *live) {
     assert(live->count == 0 && live->leaving == 0);
     tdg__roster_destroy(live->roster);
     tdg__free(live->served);
-    tdg__handover_done(&live->handover);
+    tdg__inbox_unref(live->inbox);
     tdg__large_done(&live->large);
     tdg__wanted_done(&live->watches);
     tdg__free(live);

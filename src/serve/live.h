@@ -4,7 +4,7 @@
  * from the server's threads and are handed over to the loop of the sources; changes that
  * the sources report go to the server, which takes calls from any thread.
  *
- *     server: read, watcher.start, watcher.stop ──▶ handover ──▶ source that has the URI
+ *     server: read, watcher.start, watcher.stop ──▶ inbox ──▶ source that has the URI
  *     server: notify, add, remove  ◀──────────────────────────── source
  *
  * A set of sources can be replaced by another one while clients are subscribed: entries
@@ -18,6 +18,7 @@
 
 #include <tidings/server.h>
 
+#include "server/hub/inbox.h"
 #include "source/common/source.h"
 
 typedef struct tdg__live tdg__live_t;
@@ -27,17 +28,6 @@ typedef struct tdg__live_ops {
     /* All sources have their first list, once per tdg__live_replace(). */
     void (*ready)(void *user);
     void (*closed)(void *user); /* after tdg__live_close() */
-
-    /* For webhooks. A source is going to be opened: whatever needs memory for that, in
-     * *ret, which may be NULL. Returns 0, or TDG_ENOMEM: then nothing is replaced. What
-     * was prepared goes to `opened`, or to `abandoned` where the source does not come
-     * after all. */
-    int (*prepare)(void *user, tdg__source_t *source, void **ret);
-    void (*abandoned)(void *user, void *prepared);
-
-    /* A source came, or goes. */
-    void (*opened)(void *user, tdg__source_t *source, void *prepared);
-    void (*closing)(void *user, tdg__source_t *source);
 
     void (*log)(void *user, tdg_log_level_t level, const char *message);
 } tdg__live_ops_t;
@@ -90,8 +80,8 @@ tdg__source_t *tdg__live_hook(tdg__live_t *live, const char *path);
 void tdg__live_each(tdg__live_t *live, void (*visit)(void *arg, tdg__source_t *source),
                     void *arg);
 
-/* Posts to the loop, from any thread. */
-struct tdg__handover_task;
-void tdg__live_post(tdg__live_t *live, struct tdg__handover_task *task);
+/* Posts to the loop, from any thread: tasks run there in the order of posting, or, once the
+ * sources are being closed, at once and only to clean up (server/hub/inbox.h). */
+void tdg__live_post(tdg__live_t *live, tdg__task_t *task);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef TDG_SERVE_LIVE_INTERNAL_H
 #define TDG_SERVE_LIVE_INTERNAL_H
 
-#include "serve/handover.h"
+#include "serve/hooks.h"
 #include "serve/large.h"
 #include "serve/listing.h"
 #include "serve/live.h"
@@ -30,7 +30,7 @@ struct served {
     tdg__source_t *source;        /* NULL: PREPARED */
     tdg__listing_t *listing;      /* NULL: LEAVING */
     char *identity;
-    void *prepared; /* by ops->prepare(); NULL once the source is open */
+    tdg__route_entry_t *endpoint; /* NULL: none, or the source is open */
     struct served
         *before;   /* whose place it takes, while the sources are being replaced */
     bool unlisted; /* memory ran out when its entry was to be listed */
@@ -41,7 +41,8 @@ struct tdg__live {
     tdg__live_ops_t ops;
     void *user;
     tdg_server_t *server;
-    tdg__handover_t handover;
+    tdg__inbox_t *inbox; /* of tasks for the loop, and nothing else */
+    uv_async_t async;    /* wakes it for them */
     tdg__heavy_t heavy;
     tdg__large_t large;
     struct served **served; /* in the order of the config; all are SERVING */

@@ -89,7 +89,7 @@ static int prepare_one(tdg__live_t *live, const tdg__live_entry_t *entry,
     (*ret)->listing = tdg__listing_create(live);
     if ((*ret)->listing == NULL)
         return TDG_ENOMEM;
-    return live->ops.prepare(live->user, entry->source, &(*ret)->prepared);
+    return tdg__hooks_prepare(live, entry->source, &(*ret)->endpoint);
 }
 
 static void forget_one(struct served *served) {
@@ -99,7 +99,7 @@ static void forget_one(struct served *served) {
         served->last_set = live->set;
         return;
     }
-    live->ops.abandoned(live->user, served->prepared);
+    tdg__route_abandon(served->endpoint);
     tdg__listing_unref(served->listing);
     tdg__free(served);
 }

@@ -104,7 +104,7 @@ void tdg__live_begin_again(tdg__live_t *live, tdg__wanted_t *watch) {
 }
 
 struct watch_task {
-    tdg__handover_task_t task;
+    tdg__task_t task;
     tdg__live_t *live;
     tdg_target_kind_t kind;
     char name[];
@@ -127,11 +127,11 @@ static void start_watch(tdg__live_t *live, const tdg_target_t *target) {
         tdg__live_begin_watch(live, watch, NULL);
 }
 
-static void run_watch(tdg__handover_task_t *task) {
+static void run_watch(tdg__task_t *task, bool here) {
     struct watch_task *asked = (struct watch_task *)task;
     const tdg_target_t target = {asked->kind, asked->name};
 
-    if (task->refused)
+    if (!here)
         tdg_server_watch_done(asked->live->server, &target, TDG_EENDED);
     else
         start_watch(asked->live, &target);
@@ -144,12 +144,11 @@ void tdg__live_unwatch_lists(tdg__live_t *live, const tdg_target_t *target) {
             tdg__source_unwatch(live->served[i]->source, target);
 }
 
-static void run_unwatch(tdg__handover_task_t *task) {
+static void run_unwatch(tdg__task_t *task, bool here) {
     struct watch_task *asked = (struct watch_task *)task;
     const tdg_target_t target = {asked->kind, asked->name};
     tdg__live_t *live = asked->live;
-    tdg__wanted_t *watch =
-        task->refused ? NULL : tdg__wanted_find(&live->watches, &target);
+    tdg__wanted_t *watch = here ? tdg__wanted_find(&live->watches, &target) : NULL;
 
     if (watch != NULL) {
         if (target.kind == TDG_TARGET_LIST)
@@ -171,14 +170,14 @@ void tdg__live_refuse_watches(tdg__live_t *live) {
 }
 
 static int post_watch(tdg__live_t *live, const tdg_target_t *target,
-                      void (*run)(tdg__handover_task_t *task)) {
+                      void (*run)(tdg__task_t *task, bool here)) {
     struct watch_task *asked = tdg__malloc(sizeof(*asked) + strlen(target->name) + 1);
 
     if (asked == NULL)
         return TDG_ENOMEM;
     *asked = (struct watch_task){.task.run = run, .live = live, .kind = target->kind};
     strcpy(asked->name, target->name);
-    tdg__handover_post(&live->handover, &asked->task);
+    tdg__live_post(live, &asked->task);
     return 0;
 }
 

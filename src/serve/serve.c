@@ -13,8 +13,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "serve/handover.h"
-#include "serve/hooks.h"
 #include "serve/store.h"
 #include "source/push/webhook.h"
 
@@ -42,7 +40,7 @@ struct tdg__serve {
 
     pthread_t waiter; /* waits for the server's end */
     bool has_waiter;
-    tdg__handover_task_t stopped;
+    tdg__task_t stopped;
 };
 
 tdg_server_t *tdg__serve_server(tdg__serve_t *serve) {
@@ -83,7 +81,8 @@ static void on_live_closed(void *user) {
     close_handles(user);
 }
 
-static void run_stopped(tdg__handover_task_t *task) {
+static void run_stopped(tdg__task_t *task, bool here) {
+    (void)here;
     tdg__live_close(TDG__RECORD(tdg__serve_t, stopped, task)->live);
 }
 
@@ -285,36 +284,6 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     serve->opts.log(serve->opts.user, level, message);
 }
 
-static int on_prepare(void *user, tdg__source_t *source, void **ret) {
-    tdg__serve_t *serve = user;
-    tdg__route_entry_t *prepared;
-
-    int rv = tdg__hooks_prepare(serve->live, source, &prepared);
-    if (rv == 0)
-        *ret = prepared;
-    return rv;
-}
-
-static void on_abandoned(void *user, void *prepared) {
-    (void)user;
-    tdg__route_abandon(prepared);
-}
-
-static void on_opened(void *user, tdg__source_t *source, void *prepared) {
-    tdg__serve_t *serve = user;
-    int rv = tdg__hooks_add(serve->server, prepared);
-
-    if (rv < 0)
-        log_line(serve, TDG_LOG_ERROR, "%s: cannot be called: %s", source->label,
-                 tdg_strerror(rv));
-}
-
-static void on_closing(void *user, tdg__source_t *source) {
-    tdg__serve_t *serve = user;
-
-    tdg__hooks_remove(serve->live, serve->server, source);
-}
-
 /* Where a listener says nothing of it, the command line decides, then the config. */
 bool tdg__serve_speaks_erlmcp(const tdg__serve_t *serve, tdg__dialect_t said) {
     if (said == TDG__DIALECT_UNSAID)
@@ -452,13 +421,8 @@ static void init_handles(tdg__serve_t *serve) {
 }
 
 int tdg__serve_create(const tdg__serve_opts_t *opts, tdg__serve_t **ret) {
-    static const tdg__live_ops_t live_ops = {.ready = on_ready,
-                                             .closed = on_live_closed,
-                                             .prepare = on_prepare,
-                                             .abandoned = on_abandoned,
-                                             .opened = on_opened,
-                                             .closing = on_closing,
-                                             .log = on_log};
+    static const tdg__live_ops_t live_ops = {
+        .ready = on_ready, .closed = on_live_closed, .log = on_log};
     tdg__serve_t *serve = tdg__calloc(1, sizeof(*serve));
     if (serve == NULL)
         return TDG_ENOMEM;

@@ -5,22 +5,21 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "serve/handover.h"
 
 enum { WHY = 160 };
 
 /* ---- To the loop of the sources ----------------------------------------- */
 
 struct entering {
-    tdg__handover_task_t task;
+    tdg__task_t task;
     void (*work)(void *arg, bool here);
     void *arg;
 };
 
-static void run_entering(tdg__handover_task_t *task) {
+static void run_entering(tdg__task_t *task, bool here) {
     struct entering *entering = (struct entering *)task;
 
-    entering->work(entering->arg, !task->refused);
+    entering->work(entering->arg, here);
     tdg__free(entering);
 }
 

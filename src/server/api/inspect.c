@@ -3,7 +3,8 @@
  * Lists subscriptions: each worker looks at its own, on its own thread, some at a time,
  * so that its clients are served in between. The caller waits for it, but not for a
  * server that stops, and not beyond its time-out: then the worker that runs the task, or
- * drops it, frees it. */
+ * drops it, has the last reference. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,9 +14,10 @@
 
 enum { PAGE = 64, PAGES_PER_TURN = 16, PER_TURN = PAGE * PAGES_PER_TURN };
 
-/* Belongs to the worker until that has finished, and then to the caller. */
+/* The worker's until it is done, and then the caller's. */
 struct look {
     tdg__task_t task;
+    atomic_uint refs; /* of both */
     tdg_server_t *server;
     tdg__worker_t *worker;
     tdg_subscription_query_t query; /* what it points to is in the same block */
@@ -24,7 +26,7 @@ struct look {
     bool page_by_page; /* there are too many for one turn */
     uint32_t position; /* in the engine */
     int result;
-    tdg__awaited_t awaited;
+    bool done; /* under the server's lock */
     char texts[];
 };
 
@@ -138,7 +140,9 @@ static bool go_on(struct look *look) {
 
 /* ---- Asking ------------------------------------------------------------- */
 
-static void free_look(struct look *look) {
+static void unref(struct look *look) {
+    if (atomic_fetch_sub_explicit(&look->refs, 1, memory_order_acq_rel) != 1)
+        return;
     json_decref(look->found);
     tdg__free(look);
 }
@@ -146,14 +150,14 @@ static void free_look(struct look *look) {
 static void run(tdg__task_t *task, bool here) {
     struct look *look = (struct look *)(void *)task;
 
-    if (here && tdg__server_is_awaited(look->server, &look->awaited) && go_on(look)) {
+    if (here && atomic_load(&look->refs) > 1 && go_on(look)) {
         tdg__inbox_post(look->worker->inbox, task);
         return;
     }
     if (!here)
         look->result = TDG_EENDED;
-    if (!tdg__server_finish(look->server, &look->awaited))
-        free_look(look);
+    tdg__server_finish(look->server, &look->done);
+    unref(look);
 }
 
 static size_t size_of(const char *text) {
@@ -193,36 +197,34 @@ static struct look *create_look(tdg__worker_t *worker,
     }
     look->query.client = keep(query->client, &at);
     look->query.session = keep(query->session, &at);
+    atomic_init(&look->refs, 1);
     look->found = json_array();
     if (look->found == NULL) {
-        free_look(look);
+        unref(look);
         return NULL;
     }
     return look;
 }
 
-static int take_found(struct look *look, json_t *all) {
-    int rv = look->result;
-
-    if (rv == 0 && json_array_extend(all, look->found) < 0)
-        rv = TDG_ENOMEM;
-    free_look(look);
-    return rv;
-}
-
 int tdg__inspect_worker(tdg__worker_t *worker, const tdg_subscription_query_t *query,
                         uint64_t until_ns, json_t *all) {
     struct look *look = create_look(worker, query, query->max - json_array_size(all));
-    int rv;
+    int rv = 0;
 
     if (look == NULL)
         return TDG_ENOMEM;
     if (tdg__worker_is_here(worker)) {
         while (go_on(look))
             ;
-        return take_found(look, all);
+    } else {
+        atomic_store(&look->refs, 2);
+        tdg__inbox_post(worker->inbox, &look->task);
+        rv = tdg__server_await(look->server, &look->done, until_ns);
     }
-    tdg__inbox_post(worker->inbox, &look->task);
-    rv = tdg__server_await(look->server, &look->awaited, until_ns);
-    return rv == 0 ? take_found(look, all) : rv;
+    if (rv == 0)
+        rv = look->result;
+    if (rv == 0 && json_array_extend(all, look->found) < 0)
+        rv = TDG_ENOMEM;
+    unref(look);
+    return rv;
 }

@@ -12,7 +12,7 @@
 #include "server/context/limits.h"
 #include "server/log/log.h"
 #include "server/loop/worker.h"
-#include "server/mcp/call_internal.h"
+#include "server/mcp/call.h"
 
 enum {
     MAX_NOTE_BYTES = 1 << 20,
@@ -311,7 +311,7 @@ static void reply_large(tdg_request_t *request, const char *data, size_t len, bo
 }
 
 static bool is_large_read(const tdg_request_t *request, size_t len) {
-    return tdg__call_method(request) == TDG__M_READ && len > TDG__SMALL_ANSWER;
+    return request->method == TDG__M_READ && len > TDG__SMALL_ANSWER;
 }
 
 void tdg_request_reply_text(tdg_request_t *request, const char *text) {
@@ -327,7 +327,7 @@ void tdg_request_reply_text(tdg_request_t *request, const char *text) {
         return;
     }
 
-    switch (tdg__call_method(request)) {
+    switch (request->method) {
     case TDG__M_READ:
         reply_contents(request, "text", string);
         break;
@@ -349,7 +349,7 @@ void tdg_request_reply_text(tdg_request_t *request, const char *text) {
 void tdg_request_reply_blob(tdg_request_t *request, const void *data, size_t len) {
     char *encoded;
 
-    if (tdg__call_method(request) != TDG__M_READ) {
+    if (request->method != TDG__M_READ) {
         fail_wrong_kind(request);
         return;
     }
@@ -366,7 +366,7 @@ void tdg_request_reply_blob(tdg_request_t *request, const void *data, size_t len
 void tdg_request_reply_tool_error(tdg_request_t *request, const char *text) {
     json_t *string;
 
-    if (tdg__call_method(request) != TDG__M_CALL) {
+    if (request->method != TDG__M_CALL) {
         tdg_request_fail(request, TDG__RPC_INTERNAL, text, NULL);
         return;
     }
@@ -419,7 +419,7 @@ void tdg_request_reply_completion(tdg_request_t *request, json_t *values, uint32
                                   bool has_more) {
     if (values == NULL)
         tdg_request_reply(request, NULL);
-    else if (tdg__call_method(request) != TDG__M_COMPLETE || !are_strings(values))
+    else if (request->method != TDG__M_COMPLETE || !are_strings(values))
         fail_wrong_kind(request);
     else
         tdg_request_reply(request, completion(values, total, has_more));

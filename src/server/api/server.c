@@ -133,7 +133,7 @@ static int watch_start(void *user, const tdg__target_t *target) {
     const tdg_watcher_t *watcher = server->opts.watcher;
     const tdg_target_t watched = target_of_hub(target);
 
-    tdg__trace_watch_starts(server, target);
+    tdg__trace_watch(server, target, "starts", NULL);
     int rv = answer_of_watcher(watcher->start(watcher->user, server, &watched));
     tdg__trace_watch_answered(server, target, rv);
     return rv;
@@ -146,7 +146,7 @@ static void watch_stop(void *user, const tdg__target_t *target) {
 
     if (watcher->stop != NULL)
         watcher->stop(watcher->user, server, &watched);
-    tdg__trace_watch_stopped(server, target);
+    tdg__trace_watch(server, target, "stopped", NULL);
 }
 
 static void on_taken_back(void *user) {
@@ -508,39 +508,26 @@ void tdg_server_stop_soon(tdg_server_t *server) {
     pthread_mutex_unlock(&own(server)->lock);
 }
 
-int tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited, uint64_t until_ns) {
+int tdg__server_await(tdg_server_t *server, const bool *done, uint64_t until_ns) {
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
                                    .tv_nsec = (long)(until_ns % 1000000000)};
     int waited = 0, rv = 0;
 
     pthread_mutex_lock(&own(server)->lock);
-    while (!awaited->finished && !tdg__server_stopping(server) && waited != ETIMEDOUT)
+    while (!*done && !tdg__server_stopping(server) && waited != ETIMEDOUT)
         waited =
             pthread_cond_timedwait(&own(server)->changed, &own(server)->lock, &until);
-    if (!awaited->finished) {
-        awaited->left = true;
+    if (!*done)
         rv = tdg__server_stopping(server) ? TDG_EENDED : TDG_ETIMEDOUT;
-    }
     pthread_mutex_unlock(&own(server)->lock);
     return rv;
 }
 
-bool tdg__server_is_awaited(tdg_server_t *server, const tdg__awaited_t *awaited) {
+void tdg__server_finish(tdg_server_t *server, bool *done) {
     pthread_mutex_lock(&own(server)->lock);
-    bool is_awaited = !awaited->left;
-    pthread_mutex_unlock(&own(server)->lock);
-    return is_awaited;
-}
-
-bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited) {
-    bool waits;
-
-    pthread_mutex_lock(&own(server)->lock);
-    awaited->finished = true;
-    waits = !awaited->left;
+    *done = true;
     pthread_cond_broadcast(&own(server)->changed);
     pthread_mutex_unlock(&own(server)->lock);
-    return waits;
 }
 
 void tdg_server_wait(tdg_server_t *server) {
@@ -675,18 +662,13 @@ static tdg_target_t target_of_entry(tdg__kind_t kind, const char *key) {
     };
 }
 
-/* Settings come first: once something is added, nothing may fail, since its `user` is
- * ours then. */
 static int configure_new(tdg_server_t *server, tdg__kind_t kind, const char *key,
                          const tdg_settings_t *settings, tdg_settings_t *ret_before) {
     const tdg_target_t target = target_of_entry(kind, key);
-    bool is_there = key != NULL && has_entry(server, kind, key);
 
-    *ret_before = (tdg_settings_t){0};
-    if (key == NULL)
-        return 0;
     *ret_before = tdg__configured_get(own(server)->configured, &target);
-    if (!says_something(settings) && !(is_there && says_something(ret_before)))
+    if (!says_something(settings) &&
+        !(has_entry(server, kind, key) && says_something(ret_before)))
         return 0;
     return tdg_server_configure(server, &target, settings);
 }
@@ -700,12 +682,30 @@ static void reconfigure(tdg_server_t *server, tdg__kind_t kind, const char *key,
         tdg__server_log_event(server, TDG__EVENT_SETTING_LOST, key);
 }
 
-static int added(tdg_server_t *server, tdg__kind_t kind, const char *key,
-                 const tdg_settings_t *settings, const tdg_settings_t *before, int rv) {
+static bool has_settings(tdg__kind_t kind) {
+    return kind == TDG__RESOURCE || kind == TDG__TEMPLATE;
+}
+
+/* Adds a new entry with this key, and its settings as they were given (NULL: none). These
+ * come first: once it is added, nothing may fail, since its `user` is ours then. */
+static int add(tdg_server_t *server, tdg__entry_t *entry, const char *key,
+               const tdg_settings_t *given, size_t size) {
+    tdg__kind_t kind = entry->kind; /* it may be gone as soon as it was added */
+    tdg_settings_t settings, before = {0};
+
+    int rv = tdg__sized_read(&settings, sizeof(settings), given, size);
+    if (rv == 0 && has_settings(kind))
+        rv = configure_new(server, kind, key, &settings, &before);
+    if (rv < 0) {
+        tdg__entry_discard(entry);
+        return rv;
+    }
+
+    rv = tdg__catalogue_add(server->catalogue, entry);
     if (rv == 0)
         list_changed(server, kind);
-    else if (key != NULL && (says_something(settings) || says_something(before)))
-        reconfigure(server, kind, key, before);
+    else if (says_something(&settings) || says_something(&before))
+        reconfigure(server, kind, key, &before);
     return rv;
 }
 
@@ -714,7 +714,7 @@ static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key, int 
 
     if (rv < 0)
         return rv;
-    if (kind == TDG__RESOURCE || kind == TDG__TEMPLATE)
+    if (has_settings(kind))
         reconfigure(server, kind, key, &none);
     list_changed(server, kind);
     return 0;
@@ -723,70 +723,60 @@ static int removed(tdg_server_t *server, tdg__kind_t kind, const char *key, int 
 int tdg_server_add_resource_sized(tdg_server_t *server, const tdg_resource_t *given,
                                   size_t size, size_t settings_size) {
     tdg_resource_t resource;
-    tdg_settings_t settings, before;
+    tdg__entry_t *entry;
 
     if (server == NULL || given == NULL)
         return TDG_EINVAL;
 
     int rv = tdg__sized_read(&resource, sizeof(resource), given, size);
     if (rv == 0)
-        rv = tdg__sized_read(&settings, sizeof(settings), resource.settings,
-                             settings_size);
-    if (rv == 0)
-        rv = configure_new(server, TDG__RESOURCE, resource.uri, &settings, &before);
-    if (rv < 0)
-        return rv;
-    return added(server, TDG__RESOURCE, resource.uri, &settings, &before,
-                 tdg__catalogue_add_resource(server->catalogue, &resource));
+        rv = tdg__entry_from_resource(&resource, &entry);
+    return rv < 0 ? rv
+                  : add(server, entry, resource.uri, resource.settings, settings_size);
 }
 
 int tdg_server_add_template_sized(tdg_server_t *server, const tdg_template_t *given,
                                   size_t size, size_t settings_size) {
     tdg_template_t template_;
-    tdg_settings_t settings, before;
+    tdg__entry_t *entry;
 
     if (server == NULL || given == NULL)
         return TDG_EINVAL;
 
     int rv = tdg__sized_read(&template_, sizeof(template_), given, size);
     if (rv == 0)
-        rv = tdg__sized_read(&settings, sizeof(settings), template_.settings,
-                             settings_size);
-    if (rv == 0)
-        rv = configure_new(server, TDG__TEMPLATE, template_.uri_template, &settings,
-                           &before);
-    if (rv < 0)
-        return rv;
-    return added(server, TDG__TEMPLATE, template_.uri_template, &settings, &before,
-                 tdg__catalogue_add_template(server->catalogue, &template_));
+        rv = tdg__entry_from_template(&template_, &entry);
+    return rv < 0 ? rv
+                  : add(server, entry, template_.uri_template, template_.settings,
+                        settings_size);
 }
 
 int tdg_server_add_tool_sized(tdg_server_t *server, const tdg_tool_t *given,
                               size_t size) {
     tdg_tool_t tool;
+    tdg__entry_t *entry;
 
     if (server == NULL || given == NULL)
         return TDG_EINVAL;
 
     int rv = tdg__sized_read(&tool, sizeof(tool), given, size);
-    if (rv < 0)
-        return rv;
-    return added(server, TDG__TOOL, NULL, NULL, NULL,
-                 tdg__catalogue_add_tool(server->catalogue, &tool));
+    if (rv == 0)
+        rv = tdg__entry_from_tool(&tool, &entry);
+    return rv < 0 ? rv : add(server, entry, tool.name, NULL, 0);
 }
 
 int tdg_server_add_prompt_sized(tdg_server_t *server, const tdg_prompt_t *given,
                                 size_t size) {
     tdg_prompt_t prompt;
+    tdg__entry_t *entry;
 
     if (server == NULL || given == NULL)
         return TDG_EINVAL;
 
     int rv = tdg__sized_read(&prompt, sizeof(prompt), given, size);
-    if (rv < 0)
-        return rv;
-    return added(server, TDG__PROMPT, NULL, NULL, NULL,
-                 tdg__catalogue_add_prompt(server->catalogue, &prompt));
+    if (rv == 0)
+        rv = tdg__entry_from_prompt(&prompt, &entry);
+    return rv < 0 ? rv : add(server, entry, prompt.name, NULL, 0);
 }
 
 struct removal {

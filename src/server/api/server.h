@@ -4,6 +4,7 @@
 #ifndef TDG_SERVER_SERVER_H
 #define TDG_SERVER_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <tidings/server.h>
@@ -15,22 +16,12 @@ int tdg__server_unlist(tdg_server_t *server, const char *uri);
 
 /* ---- Waiting for a worker ----------------------------------------------- */
 
-/* Something that a worker is to finish and another thread waits for; all zero at first,
- * and under the server's lock. */
-typedef struct tdg__awaited {
-    bool finished, left;
-} tdg__awaited_t;
+/* Waits until a worker has set *done, the server is to stop, or uv_hrtime() is `until_ns`.
+ * Returns 0, TDG_EENDED (it stops) or TDG_ETIMEDOUT. */
+int tdg__server_await(tdg_server_t *server, const bool *done, uint64_t until_ns);
 
-/* Waits until it is finished, the server is to stop, or uv_hrtime() is `until_ns`.
- * Returns 0; TDG_EENDED (it stops) or TDG_ETIMEDOUT: then it is not finished, and belongs
- * to the worker that finishes it. */
-int tdg__server_await(tdg_server_t *server, tdg__awaited_t *awaited, uint64_t until_ns);
-
-/* Whether somebody still waits for it, or will. */
-bool tdg__server_is_awaited(tdg_server_t *server, const tdg__awaited_t *awaited);
-
-/* It is finished. Returns whether somebody waits for it, who has it from now on. */
-bool tdg__server_finish(tdg_server_t *server, tdg__awaited_t *awaited);
+/* Sets *done, which is under the server's lock, and wakes whoever waits for it. */
+void tdg__server_finish(tdg_server_t *server, bool *done);
 
 /* ---- Looking inside ----------------------------------------------------- */
 

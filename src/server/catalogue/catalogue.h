@@ -31,15 +31,10 @@ void tdg__catalogue_destroy(tdg__catalogue_t *catalogue); /* NULL is accepted */
 
 /* ---- Changing it -------------------------------------------------------- */
 
-/* Adds an entry, or changes the one with the same URI, template text or name. Return as
- * the functions of the public header; on failure nothing has changed and `user` stays the
+/* Adds a new entry, or changes the one with the same URI, template text or name. `entry`
+ * is stolen. Returns 0 or TDG_ENOMEM: then nothing has changed, and its `user` stays the
  * caller's. */
-int tdg__catalogue_add_resource(tdg__catalogue_t *catalogue,
-                                const tdg_resource_t *resource);
-int tdg__catalogue_add_template(tdg__catalogue_t *catalogue,
-                                const tdg_template_t *template_);
-int tdg__catalogue_add_tool(tdg__catalogue_t *catalogue, const tdg_tool_t *tool);
-int tdg__catalogue_add_prompt(tdg__catalogue_t *catalogue, const tdg_prompt_t *prompt);
+int tdg__catalogue_add(tdg__catalogue_t *catalogue, tdg__entry_t *entry);
 
 /* By exactly the URI, template text or name. Returns 0, TDG_EINVAL (NULL) or
  * TDG_ENOTFOUND. */

@@ -54,25 +54,20 @@ const char *tdg__peer_name(const tdg__peer_t *peer) {
     return peer->client != NULL ? peer->client : "unnamed";
 }
 
-static int set(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) == 0 ? 0 : TDG_ENOMEM;
-}
-
 int tdg__peer_describe(const tdg__peer_t *peer, json_t *object) {
     bool modern = tdg__version_modern(peer->version);
-    int rv = set(object, "transport", json_string(peer->transport));
+    bool unknown = peer->version == TDG__V_UNKNOWN;
+    json_t *known =
+        json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "transport", peer->transport, "era",
+                  modern ? "modern" : "legacy", "protocol",
+                  unknown ? NULL : tdg__version_text(peer->version), "session",
+                  peer->session, "address", peer->address);
+    int rv = json_object_update(object, known);
 
-    if (rv == 0)
-        rv = set(object, "era", json_string(modern ? "modern" : "legacy"));
-    if (rv == 0 && peer->version != TDG__V_UNKNOWN)
-        rv = set(object, "protocol", json_string(tdg__version_text(peer->version)));
-    if (rv == 0 && peer->session != NULL)
-        rv = set(object, "session", json_string(peer->session));
-    if (rv == 0 && peer->address != NULL)
-        rv = set(object, "address", json_string(peer->address));
+    json_decref(known);
     if (rv == 0 && peer->client != NULL)
-        rv = set(object, "client",
-                 json_pack("{s:s, s:s}", "name", peer->client, "version",
-                           peer->client + strlen(peer->client) + 1));
-    return rv;
+        rv = json_object_set_new(object, "client",
+                                 json_pack("{s:s, s:s}", "name", peer->client, "version",
+                                           peer->client + strlen(peer->client) + 1));
+    return rv == 0 ? 0 : TDG_ENOMEM;
 }

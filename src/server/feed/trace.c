@@ -74,38 +74,33 @@ void tdg__trace_gone(const tdg__feed_t *feed) {
 
 /* ---- Subscriptions ------------------------------------------------------ */
 
+/* `why` may be NULL. */
 static void trace_target(const tdg__feed_t *feed, const char *what,
-                         const tdg__target_t *target) {
+                         const tdg__target_t *target, const char *why) {
     if (!is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
         return;
     tdg__server_log(feed->worker->server, TDG_LOG_DEBUG,
-                    "stream %" PRIu64 " (%s): %s %s%.*s", feed->id,
+                    "stream %" PRIu64 " (%s): %s %s%.*s%s%s", feed->id,
                     tdg__peer_name(&feed->peer), what, kind_of(target), length_of(target),
-                    target->name);
+                    target->name, why != NULL ? ": " : "", why != NULL ? why : "");
 }
 
 void tdg__trace_subscribed(const tdg__feed_t *feed, const tdg__target_t *target) {
-    trace_target(feed, "subscribed to", target);
+    trace_target(feed, "subscribed to", target, NULL);
 }
 
 void tdg__trace_unsubscribed(const tdg__feed_t *feed, const tdg__target_t *target) {
-    trace_target(feed, "unsubscribed from", target);
+    trace_target(feed, "unsubscribed from", target, NULL);
 }
 
 void tdg__trace_refused(const tdg__feed_t *feed, const tdg__target_t *target, int code) {
-    if (is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
-        tdg__trace_refused_why(
-            feed, target, code == TDG_ENOTSUP ? "not subscribable" : tdg_strerror(code));
+    trace_target(feed, "refused", target,
+                 code == TDG_ENOTSUP ? "not subscribable" : tdg_strerror(code));
 }
 
 void tdg__trace_refused_why(const tdg__feed_t *feed, const tdg__target_t *target,
                             const char *why) {
-    if (!is_on_for(feed, TDG_DEBUG_SUBSCRIPTIONS))
-        return;
-    tdg__server_log(feed->worker->server, TDG_LOG_DEBUG,
-                    "stream %" PRIu64 " (%s): refused %s%.*s: %s", feed->id,
-                    tdg__peer_name(&feed->peer), kind_of(target), length_of(target),
-                    target->name, why);
+    trace_target(feed, "refused", target, why);
 }
 
 void tdg__trace_refused_uris(const tdg__feed_t *feed, const json_t *uris,
@@ -125,7 +120,7 @@ void tdg__trace_refused_uris(const tdg__feed_t *feed, const json_t *uris,
 void tdg__trace_settled(const tdg__feed_t *feed, const tdg__target_t *target,
                         int status) {
     if (status == TDG_ETIMEDOUT)
-        trace_target(feed, "does not wait any longer for the watcher of", target);
+        trace_target(feed, "does not wait any longer for the watcher of", target, NULL);
     else if (status < 0)
         tdg__trace_refused(feed, target, status);
 }
@@ -157,45 +152,33 @@ void tdg__trace_rejected(tdg_server_t *server, const tdg__feed_t *feed,
 
 /* ---- Changes ------------------------------------------------------------ */
 
-void tdg__trace_change(tdg__worker_t *worker, unsigned index,
-                       const tdg__change_t *change) {
+void tdg__trace_change(tdg__worker_t *worker, const tdg__change_t *change) {
     const tdg__target_t target = {change->kind, change->name, change->len};
     uint64_t subscribers = tdg__engine_count_subscribers(worker->engine, &target);
 
-    if (subscribers > 0 || index == 0)
+    if (subscribers > 0 || worker->index == 0)
         tdg__server_log(worker->server, TDG_LOG_DEBUG,
                         "change %" PRIu64 " of %s%.*s%s: %" PRIu64
                         " subscription%s in worker %u",
                         change->number, kind_of(&target), length_of(&target), target.name,
                         change->deleted ? " (deleted)" : "", subscribers,
-                        subscribers == 1 ? "" : "s", index);
+                        subscribers == 1 ? "" : "s", worker->index);
 }
 
 /* ---- Watchers ----------------------------------------------------------- */
 
-static void trace_watch(tdg_server_t *server, const tdg__target_t *target,
-                        const char *what, const char *why) {
-    tdg__server_log(server, TDG_LOG_DEBUG, "watcher of %s%.*s: %s%s%s", kind_of(target),
-                    length_of(target), target->name, what, why != NULL ? ": " : "",
-                    why != NULL ? why : "");
-}
-
-void tdg__trace_watch_starts(tdg_server_t *server, const tdg__target_t *target) {
+void tdg__trace_watch(tdg_server_t *server, const tdg__target_t *target, const char *what,
+                      const char *why) {
     if (is_on(server, TDG_DEBUG_WATCHERS))
-        trace_watch(server, target, "starts", NULL);
+        tdg__server_log(server, TDG_LOG_DEBUG, "watcher of %s%.*s: %s%s%s",
+                        kind_of(target), length_of(target), target->name, what,
+                        why != NULL ? ": " : "", why != NULL ? why : "");
 }
 
 void tdg__trace_watch_answered(tdg_server_t *server, const tdg__target_t *target,
                                int code) {
-    if (!is_on(server, TDG_DEBUG_WATCHERS) || code == TDG_EAGAIN)
-        return;
-    if (code < 0)
-        trace_watch(server, target, "failed", tdg_strerror(code));
-    else
-        trace_watch(server, target, "armed", NULL);
-}
-
-void tdg__trace_watch_stopped(tdg_server_t *server, const tdg__target_t *target) {
-    if (is_on(server, TDG_DEBUG_WATCHERS))
-        trace_watch(server, target, "stopped", NULL);
+    if (code < 0 && code != TDG_EAGAIN)
+        tdg__trace_watch(server, target, "failed", tdg_strerror(code));
+    else if (code >= 0)
+        tdg__trace_watch(server, target, "armed", NULL);
 }

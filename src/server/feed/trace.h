@@ -34,15 +34,14 @@ void tdg__trace_rejected(tdg_server_t *server, const tdg__feed_t *feed,
 
 /* TDG_DEBUG_NOTIFICATIONS: a change that a worker has applied. Every worker may have
  * subscribers; the first also logs a change that is for none of its own. */
-void tdg__trace_change(tdg__worker_t *worker, unsigned index,
-                       const tdg__change_t *change);
+void tdg__trace_change(tdg__worker_t *worker, const tdg__change_t *change);
 
-/* TDG_DEBUG_WATCHERS. `code` is what start() returned, or the answer that came later: 0
- * is armed; of TDG_EAGAIN, which the answer follows, nothing is logged. Not with a lock
- * of the hub. */
-void tdg__trace_watch_starts(tdg_server_t *server, const tdg__target_t *target);
+/* TDG_DEBUG_WATCHERS; not with a lock of the hub. `what` a watcher does, and `why`, or
+ * NULL. `code` is what start() returned, or the answer that came later: 0 is armed; of
+ * TDG_EAGAIN, which the answer follows, nothing is logged. */
+void tdg__trace_watch(tdg_server_t *server, const tdg__target_t *target, const char *what,
+                      const char *why);
 void tdg__trace_watch_answered(tdg_server_t *server, const tdg__target_t *target,
                                int code);
-void tdg__trace_watch_stopped(tdg_server_t *server, const tdg__target_t *target);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/queue.h"
 #include "server/http/occupant.h"
 
 enum {
@@ -50,9 +51,9 @@ struct tdg__forward {
 
     struct {
         tdg__exchange_t twin;
-        tdg__forward_t *next, *prev; /* of its worker */
-        size_t sent;                 /* bytes of the stream */
-        bool open, complete, cut;
+        tdg__queue_t link; /* of its worker, while it is open */
+        size_t sent;       /* bytes of the stream */
+        bool complete, cut;
         bool proves; /* the request deserves to be served */
     } there;
 
@@ -71,7 +72,7 @@ struct tdg__forward {
 
 struct tdg__forwards {
     tdg__worker_t *worker;
-    tdg__forward_t *first; /* that are open here */
+    tdg__queue_t open; /* here */
     size_t count;
     struct batch *batches[TDG__MAX_WORKERS]; /* that are being filled, by worker */
 };
@@ -81,7 +82,7 @@ struct tdg__forwards {
 static void unref(tdg__forward_t *forward) {
     if (atomic_fetch_sub_explicit(&forward->refs, 1, memory_order_acq_rel) != 1)
         return;
-    assert(!forward->there.open && forward->here.exchange == NULL);
+    assert(!tdg__queue_has(&forward->there.link) && forward->here.exchange == NULL);
     assert(forward->body == NULL && forward->charged == 0);
     tdg__free(forward->http);
     tdg__free(forward);
@@ -146,8 +147,7 @@ static void report(tdg__forward_t *forward) {
 }
 
 static tdg__forward_t *occupies(tdg__occupant_t *occupant) {
-    return (tdg__forward_t *)((uintptr_t)occupant -
-                              offsetof(tdg__forward_t, here.occupant));
+    return TDG__RECORD(tdg__forward_t, here.occupant, occupant);
 }
 
 static void drained(tdg__occupant_t *occupant) {
@@ -346,7 +346,7 @@ static struct record *make_room(tdg__forwards_t *forwards, unsigned to, size_t s
 /* ---- The twin ----------------------------------------------------------- */
 
 static tdg__forward_t *of_twin(const tdg__exchange_t *twin) {
-    return (tdg__forward_t *)((uintptr_t)twin - offsetof(tdg__forward_t, there.twin));
+    return TDG__RECORD(tdg__forward_t, there.twin, twin);
 }
 
 static void run_refusal(tdg__task_t *task, bool here) {
@@ -517,28 +517,20 @@ static const tdg__exchange_ops_t twin_ops = {
 
 /* ---- The far half ------------------------------------------------------- */
 
+static tdg__forward_t *of_link(tdg__queue_t *link) {
+    return TDG__RECORD(tdg__forward_t, there.link, link);
+}
+
 static void open_twin(tdg__forwards_t *forwards, tdg__forward_t *forward) {
     forward->there.twin.outlet.net = forwards->worker->net;
     forward->there.twin.outlet.calls = &twin_ops.outlet;
-    forward->there.open = true;
-    forward->there.next = forwards->first;
-    if (forwards->first != NULL)
-        forwards->first->there.prev = forward;
-    forwards->first = forward;
+    tdg__queue_prepend(&forwards->open, &forward->there.link);
     forwards->count++;
 }
 
 static void close_twin(tdg__forwards_t *forwards, tdg__forward_t *forward) {
-    tdg__forward_t *next = forward->there.next, *prev = forward->there.prev;
-
-    assert(forward->there.open && occupant_of(forward) == NULL);
-    forward->there.open = false;
-    if (prev != NULL)
-        prev->there.next = next;
-    else
-        forwards->first = next;
-    if (next != NULL)
-        next->there.prev = prev;
+    assert(occupant_of(forward) == NULL);
+    tdg__queue_remove(&forward->there.link);
     forwards->count--;
     unref(forward);
 }
@@ -585,11 +577,10 @@ static void serve_events(tdg__forward_t *forward, unsigned events) {
 }
 
 static void run_event(tdg__task_t *task, bool here) {
-    tdg__forward_t *forward =
-        (tdg__forward_t *)((uintptr_t)task - offsetof(tdg__forward_t, event));
+    tdg__forward_t *forward = TDG__RECORD(tdg__forward_t, event, task);
     unsigned events = atomic_exchange(&forward->events, 0);
 
-    if (here && forward->there.open)
+    if (here && tdg__queue_has(&forward->there.link))
         serve_events(forward, events);
     unref(forward);
 }
@@ -627,6 +618,7 @@ int tdg__forwards_create(tdg__worker_t *worker, tdg__forwards_t **ret) {
 
     if (forwards == NULL)
         return TDG_ENOMEM;
+    tdg__queue_init(&forwards->open);
     forwards->worker = worker;
     *ret = forwards;
     return 0;
@@ -636,8 +628,8 @@ void tdg__forwards_destroy(tdg__forwards_t *forwards) {
     if (forwards == NULL)
         return;
     tdg__forwards_send(forwards); /* what was said comes before the cut */
-    while (forwards->first != NULL) {
-        tdg__forward_t *forward = forwards->first;
+    while (!tdg__queue_is_empty(&forwards->open)) {
+        tdg__forward_t *forward = of_link(forwards->open.next);
 
         close_occupant(forward);
         cut(forward);
@@ -653,11 +645,11 @@ size_t tdg__forwards_count(const tdg__forwards_t *forwards) {
 
 void tdg__forwards_each(tdg__forwards_t *forwards,
                         void (*visit)(void *arg, tdg__exchange_t *exchange), void *arg) {
-    tdg__forward_t *next;
+    tdg__queue_t *next;
 
-    for (tdg__forward_t *at = forwards->first; at != NULL; at = next) {
-        next = at->there.next;
-        visit(arg, &at->there.twin);
+    for (tdg__queue_t *at = forwards->open.next; at != &forwards->open; at = next) {
+        next = at->next;
+        visit(arg, &of_link(at)->there.twin);
     }
 }
 

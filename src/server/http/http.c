@@ -66,16 +66,6 @@ static void on_post(tdg__visit_t *visit) {
         tdg__visit_serve_batch(visit);
 }
 
-static void on_get(tdg__visit_t *visit) {
-    if (version_is_fine(visit, NULL))
-        tdg__visit_get(visit);
-}
-
-static void on_delete(tdg__visit_t *visit) {
-    if (version_is_fine(visit, NULL))
-        tdg__visit_delete(visit);
-}
-
 /* ---- For those who only look whether somebody is there ------------------ */
 
 static void on_head(tdg__visit_t *visit) {
@@ -95,21 +85,26 @@ static void on_health(tdg__visit_t *visit) {
 
 /* ---- Routes ------------------------------------------------------------- */
 
+enum {
+    LEGACY = 1 << 0,    /* not there when legacy is switched off */
+    VERSIONED = 1 << 1, /* the version in the header must be one that is spoken here */
+};
+
 static const struct route {
     const char *path;
     tdg__http_method_t method;
     void (*serve)(tdg__visit_t *visit);
-    bool legacy; /* not there when legacy is switched off */
+    unsigned flags;
 } routes[] = {
-    {"/mcp", TDG__HTTP_POST, on_post, false},
-    {"/mcp", TDG__HTTP_GET, on_get, true},
-    {"/mcp", TDG__HTTP_DELETE, on_delete, true},
-    {"/mcp", TDG__HTTP_HEAD, on_head, false},
-    {"/health", TDG__HTTP_GET, on_health, false},
-    {"/health", TDG__HTTP_HEAD, on_health, false},
-    {"/sse", TDG__HTTP_GET, tdg__visit_sse, true},
-    {"/events", TDG__HTTP_GET, tdg__visit_sse, true},
-    {"/messages", TDG__HTTP_POST, tdg__visit_messages, true},
+    {"/mcp", TDG__HTTP_POST, on_post, 0},
+    {"/mcp", TDG__HTTP_GET, tdg__visit_get, LEGACY | VERSIONED},
+    {"/mcp", TDG__HTTP_DELETE, tdg__visit_delete, LEGACY | VERSIONED},
+    {"/mcp", TDG__HTTP_HEAD, on_head, 0},
+    {"/health", TDG__HTTP_GET, on_health, 0},
+    {"/health", TDG__HTTP_HEAD, on_health, 0},
+    {"/sse", TDG__HTTP_GET, tdg__visit_sse, LEGACY},
+    {"/events", TDG__HTTP_GET, tdg__visit_sse, LEGACY},
+    {"/messages", TDG__HTTP_POST, tdg__visit_messages, LEGACY},
 };
 
 static const struct {
@@ -163,7 +158,7 @@ static const struct route *find_route(const tdg_server_t *server,
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
         const struct route *at = &routes[i];
 
-        if (strcmp(at->path, http->path) != 0 || (at->legacy && !legacy))
+        if (strcmp(at->path, http->path) != 0 || ((at->flags & LEGACY) != 0 && !legacy))
             continue;
         *ret_methods |= 1u << at->method;
         if (at->method == http->method)
@@ -198,7 +193,8 @@ static void route(tdg__visit_t *visit) {
     int rv = TDG_ENOTSUP;
 
     if (found != NULL) {
-        found->serve(visit);
+        if ((found->flags & VERSIONED) == 0 || version_is_fine(visit, NULL))
+            found->serve(visit);
         return;
     }
     if (methods == 0)
@@ -257,6 +253,7 @@ static bool may_call(tdg__visit_t *visit) {
 
 static tdg__visit_t begin_visit(tdg__worker_t *worker, tdg__conn_t *conn,
                                 const tdg__http_request_t *request) {
+    tdg__worker_refresh(worker);
     return (tdg__visit_t){
         .worker = worker,
         .exchange = tdg__conn_exchange(conn),
@@ -265,14 +262,13 @@ static tdg__visit_t begin_visit(tdg__worker_t *worker, tdg__conn_t *conn,
     };
 }
 
-bool tdg__http_admit(tdg__worker_t *worker, tdg__conn_t *conn,
-                     const tdg__http_request_t *head) {
+bool tdg__http_admit(void *worker, tdg__conn_t *conn, const tdg__http_request_t *head) {
     tdg__visit_t visit = begin_visit(worker, conn, head);
 
     return may_call(&visit) && admit_route(&visit);
 }
 
-void tdg__http_serve(tdg__worker_t *worker, tdg__conn_t *conn,
+void tdg__http_serve(void *worker, tdg__conn_t *conn,
                      const tdg__http_request_t *request) {
     tdg__visit_t visit = begin_visit(worker, conn, request);
 

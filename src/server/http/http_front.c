@@ -17,41 +17,29 @@
 
 /* ---- Connections -------------------------------------------------------- */
 
-static void on_request(void *user, tdg__conn_t *conn,
-                       const tdg__http_request_t *request) {
-    tdg__worker_t *worker = user;
-
-    tdg__worker_refresh(worker);
-    tdg__http_serve(worker, conn, request);
-}
-
-static bool on_head(void *user, tdg__conn_t *conn, const tdg__http_request_t *request) {
-    tdg__worker_t *worker = user;
-
-    tdg__worker_refresh(worker);
-    return tdg__http_admit(worker, conn, request);
+/* What occupies a connection, once that is not over by now. */
+static tdg__occupant_t *occupant_of(void *user, tdg__conn_t *conn) {
+    tdg__worker_refresh(user); /* first: it may end the occupant */
+    return tdg__conn_user(conn);
 }
 
 static void on_drained(void *user, tdg__conn_t *conn) {
-    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+    tdg__occupant_t *occupant = occupant_of(user, conn);
 
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL && occupant->ops->drained != NULL)
         occupant->ops->drained(occupant);
 }
 
 static void on_closed(void *user, tdg__conn_t *conn) {
-    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+    tdg__occupant_t *occupant = occupant_of(user, conn);
 
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL)
         occupant->ops->closed(occupant);
 }
 
 static void on_half_closed(void *user, tdg__conn_t *conn) {
-    tdg__worker_refresh(user); /* first: it may end what occupies the connection */
+    tdg__occupant_t *occupant = occupant_of(user, conn);
 
-    tdg__occupant_t *occupant = tdg__conn_user(conn);
     if (occupant != NULL && occupant->ops->half_closed != NULL)
         occupant->ops->half_closed(occupant);
 }
@@ -70,8 +58,8 @@ static void on_not_taken(void *user, int error) {
 static int create_net(tdg__worker_t *worker) {
     const tdg_server_opts_t *opts = &worker->server->opts;
     tdg__net_opts_t net = {
-        .calls = {.request = on_request,
-                  .head = on_head,
+        .calls = {.request = tdg__http_serve,
+                  .head = tdg__http_admit,
                   .drained = on_drained,
                   .closed = on_closed,
                   .half_closed = on_half_closed,
@@ -145,46 +133,50 @@ static bool may_publish(const tdg__front_t *front) {
     return tdg__routes_busy(front->worker->server->routes);
 }
 
+struct walk {
+    void (*visit)(tdg__occupant_t *occupant);
+};
+
+static void visit_exchange(void *arg, tdg__exchange_t *exchange) {
+    if (exchange->user != NULL)
+        ((const struct walk *)arg)->visit(exchange->user);
+}
+
+static void visit_conn(void *arg, tdg__conn_t *conn) {
+    visit_exchange(arg, tdg__conn_exchange(conn));
+}
+
+/* Visits what occupies connections, of this worker or, on a twin, of others. */
+static void each_occupant(tdg__front_t *front, void (*visit)(tdg__occupant_t *occupant)) {
+    struct walk walk = {visit};
+
+    tdg__net_each(front->worker->net, visit_conn, &walk);
+    tdg__forwards_each(front->worker->forwards, visit_exchange, &walk);
+}
+
 /* A stream with something to write ends when that is with the kernel. */
-static void finish_exchange(void *arg, tdg__exchange_t *exchange) {
-    tdg__occupant_t *occupant = exchange->user;
-
-    (void)arg;
-    if (occupant == NULL || occupant->ops->finish == NULL ||
-        (occupant->ops->has_more != NULL && occupant->ops->has_more(occupant)))
-        return;
-    occupant->ops->finish(occupant);
-}
-
-static void finish_conn(void *arg, tdg__conn_t *conn) {
-    finish_exchange(arg, tdg__conn_exchange(conn));
-}
-
-static void give_up_exchange(void *arg, tdg__exchange_t *exchange) {
-    tdg__occupant_t *occupant = exchange->user;
-
-    (void)arg;
-    if (occupant != NULL && occupant->ops->give_up != NULL)
-        occupant->ops->give_up(occupant);
-}
-
-static void give_up_conn(void *arg, tdg__conn_t *conn) {
-    give_up_exchange(arg, tdg__conn_exchange(conn));
+static void finish_one(tdg__occupant_t *occupant) {
+    if (occupant->ops->finish != NULL &&
+        (occupant->ops->has_more == NULL || !occupant->ops->has_more(occupant)))
+        occupant->ops->finish(occupant);
 }
 
 static void finish(tdg__front_t *front) {
-    tdg__net_each(front->worker->net, finish_conn, NULL);
-    tdg__forwards_each(front->worker->forwards, finish_exchange, NULL);
+    each_occupant(front, finish_one);
+}
+
+static void give_up_one(tdg__occupant_t *occupant) {
+    if (occupant->ops->give_up != NULL)
+        occupant->ops->give_up(occupant);
+}
+
+static void give_up(tdg__front_t *front) {
+    each_occupant(front, give_up_one);
 }
 
 static size_t busy(const tdg__front_t *front) {
     return tdg__net_connections(front->worker->net) +
            tdg__forwards_count(front->worker->forwards);
-}
-
-static void give_up(tdg__front_t *front) {
-    tdg__net_each(front->worker->net, give_up_conn, NULL);
-    tdg__forwards_each(front->worker->forwards, give_up_exchange, NULL);
 }
 
 static void turn_ends(tdg__front_t *front) {

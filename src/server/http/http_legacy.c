@@ -128,9 +128,8 @@ static void serve_part(tdg__session_t *session, tdg__channel_t *channel, json_t 
         return;
     }
     if (is_initialize(&message)) {
-        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
-                           "initialize must not be part of a batch");
-        tdg__channel_refuse(channel, message.id, &error);
+        tdg__channel_refuse_plainly(channel, message.id, TDG__RPC_INVALID_REQUEST,
+                                    "initialize must not be part of a batch");
     } else {
         tdg__legacy_serve(session, channel, &message);
     }

@@ -2,14 +2,15 @@
 #include "server/http/post_channel.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "mcp/notice.h"
+#include "server/http/occupant.h"
 #include "server/http/replay.h"
 #include "server/http/sse.h"
+#include "server/http/visit.h"
 #include "server/mcp/acks.h"
 
 enum {
@@ -19,12 +20,12 @@ enum {
                               messages are left out, never its answer */
 };
 
-struct tdg__post_channel {
-    tdg__sse_link_t link; /* in the session's list */
+struct post {
+    tdg__queue_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__channel_t channel;
     tdg__exchange_t *exchange; /* NULL: broken, or released */
-    tdg__session_t *session;   /* NULL: modern, or the session has ended */
+    tdg__session_t *session;   /* NULL: modern */
     tdg__version_t version;
     bool introduces, accepts_sse, batch, malformed;
     bool streaming; /* events are being written */
@@ -35,55 +36,52 @@ struct tdg__post_channel {
     uint64_t event;
     int64_t done_ms;
     tdg__rope_t answers; /* of a batch */
-    char *fields;
+    char *fields;        /* further header lines of the response */
     tdg__acked_t *acks;
     tdg__replay_t replay;
 };
 
-static tdg__post_channel_t *post_of(tdg__channel_t *channel) {
-    return (tdg__post_channel_t *)((char *)channel -
-                                   offsetof(tdg__post_channel_t, channel));
+static struct post *post_of(const tdg__channel_t *channel) {
+    return TDG__RECORD(struct post, channel, channel);
 }
 
-static tdg__post_channel_t *occupies(tdg__occupant_t *occupant) {
-    return (tdg__post_channel_t *)((char *)occupant -
-                                   offsetof(tdg__post_channel_t, occupant));
+static struct post *occupies(tdg__occupant_t *occupant) {
+    return TDG__RECORD(struct post, occupant, occupant);
+}
+
+/* The next older post of a session; of NULL the newest. NULL: there is none. */
+static struct post *next_post(const tdg__session_t *session, const struct post *post) {
+    const tdg__queue_t *list = &session->http.posts;
+    const tdg__queue_t *link = post != NULL ? post->link.next : list->next;
+
+    return link != list ? TDG__RECORD(struct post, link, link) : NULL;
 }
 
 /* ---- Life --------------------------------------------------------------- */
 
-static void destroy(tdg__post_channel_t *post);
+static void destroy(struct post *post);
 
 void tdg__posts_drop_old(tdg__session_t *session) {
     int64_t now = tdg__worker_now(session->feed.worker);
-    tdg__post_channel_t *next;
+    struct post *next;
 
-    for (tdg__post_channel_t *post = session->http.posts; post != NULL; post = next) {
-        next = post->link.older;
+    for (struct post *post = next_post(session, NULL); post != NULL; post = next) {
+        next = next_post(session, post);
         if (post->done && post->exchange == NULL && now - post->done_ms > KEPT_MS)
             destroy(post);
     }
 }
 
-static void link_to_session(tdg__post_channel_t *post, tdg__session_t *session) {
+static void link_to_session(struct post *post, tdg__session_t *session) {
     tdg__posts_drop_old(session);
     assert(post->session == NULL);
     post->session = session;
     post->number = ++session->http.last_post;
-    session->http.posts = tdg__sse_link(session->http.posts, post);
-}
-
-static void unlink_from_session(tdg__post_channel_t *post) {
-    tdg__session_t *session = post->session;
-
-    if (session == NULL)
-        return;
-    session->http.posts = tdg__sse_unlink(session->http.posts, post);
-    post->session = NULL;
+    tdg__queue_prepend(&session->http.posts, &post->link);
 }
 
 /* Tells the engine that the answers are out. */
-static void acknowledge(tdg__post_channel_t *post) {
+static void acknowledge(struct post *post) {
     if (post->session != NULL)
         tdg__acks_settle(&post->acks, post->channel.worker->engine,
                          post->session->feed.stream);
@@ -92,15 +90,16 @@ static void acknowledge(tdg__post_channel_t *post) {
 }
 
 /* Once a response is with the kernel, the next request may have taken its place. */
-static bool occupies_still(const tdg__post_channel_t *post) {
+static bool occupies_still(const struct post *post) {
     return post->exchange != NULL && post->exchange->user == &post->occupant;
 }
 
-static void destroy(tdg__post_channel_t *post) {
+static void destroy(struct post *post) {
     acknowledge(post);
     if (occupies_still(post))
         post->exchange->user = NULL;
-    unlink_from_session(post);
+    if (post->session != NULL)
+        tdg__queue_remove(&post->link);
     tdg__channel_done(&post->channel);
     tdg__replay_done(&post->replay);
     tdg__rope_done(&post->answers);
@@ -112,7 +111,7 @@ static void destroy(tdg__post_channel_t *post) {
 
 /* Streams of a session can be resumed; clients before 2025-11-25 do not understand the
  * first, empty event, so theirs begin with a comment. */
-static void put_opening(tdg__post_channel_t *post, tdg__text_t *text) {
+static void put_opening(struct post *post, tdg__text_t *text) {
     tdg__event_id_t event = {.post = true, .stream = post->number, .event = 0};
 
     if (post->session != NULL && post->version >= TDG__V2025_11_25)
@@ -122,8 +121,8 @@ static void put_opening(tdg__post_channel_t *post, tdg__text_t *text) {
 }
 
 /* What is in `message`, and behind that `data`. */
-static void write_event(tdg__post_channel_t *post, const tdg__rope_t *message,
-                        const char *data, size_t len) {
+static void write_event(struct post *post, const tdg__rope_t *message, const char *data,
+                        size_t len) {
     char id[TDG__EVENT_ID_MAX + 1];
     tdg__event_id_t event_id = {
         .post = true, .stream = post->number, .event = ++post->event};
@@ -149,7 +148,7 @@ static void write_event(tdg__post_channel_t *post, const tdg__rope_t *message,
 }
 
 /* What was gathered of a batch before its stream began. */
-static void write_answers(tdg__post_channel_t *post) {
+static void write_answers(struct post *post) {
     if (post->answers.text.error == 0)
         write_event(post, &post->answers, "]", 1);
     else if (post->exchange != NULL)
@@ -158,7 +157,7 @@ static void write_answers(tdg__post_channel_t *post) {
     tdg__rope_init(&post->answers, SIZE_MAX);
 }
 
-static bool begin_stream(tdg__post_channel_t *post) {
+static bool begin_stream(struct post *post) {
     tdg__text_t opening;
 
     if (post->streaming)
@@ -189,7 +188,7 @@ static const struct {
     {TDG__RPC_MISSING_CAPABILITY, 400}, {TDG__RPC_UNSUPPORTED_VERSION, 400},
 };
 
-static int status_of(const tdg__post_channel_t *post, int code) {
+static int status_of(const struct post *post, int code) {
     if (code == 0 || post->session != NULL)
         return 200;
     for (size_t i = 0; i < sizeof(modern_statuses) / sizeof(modern_statuses[0]); i++) {
@@ -200,21 +199,20 @@ static int status_of(const tdg__post_channel_t *post, int code) {
 }
 
 /* `body` NULL: without one. */
-static void respond(tdg__post_channel_t *post, int status, const tdg__rope_t *body) {
+static void respond(struct post *post, int status, const tdg__rope_t *body) {
     static const tdg__rope_t nothing = {0};
     bool introduces = post->introduces && post->session != NULL &&
                       post->session->version != TDG__V_UNKNOWN;
     char fields[512];
 
     snprintf(fields, sizeof(fields), "%s%s%s%s", introduces ? "Mcp-Session-Id: " : "",
-             introduces ? post->session->id : "", introduces ? "\r\n" : "",
-             post->fields != NULL ? post->fields : "");
+             introduces ? post->session->id : "", introduces ? "\r\n" : "", post->fields);
     tdg__exchange_respond_rope(post->exchange, status, "application/json", fields,
                                body != NULL ? body : &nothing);
 }
 
 /* Whether all that was written is with the kernel. */
-static bool is_out(const tdg__post_channel_t *post) {
+static bool is_out(const struct post *post) {
     const tdg__outlet_t *outlet = &post->exchange->outlet;
 
     return !outlet->broken && !outlet->in_flight;
@@ -222,7 +220,7 @@ static bool is_out(const tdg__post_channel_t *post) {
 
 /* Answers of a batch may have just left on a stream that goes on. Where they wait for the
  * kernel, drained() follows. */
-static void acknowledge_if_out(tdg__post_channel_t *post) {
+static void acknowledge_if_out(struct post *post) {
     if (post->streaming && post->exchange != NULL && is_out(post))
         acknowledge(post);
 }
@@ -230,11 +228,11 @@ static void acknowledge_if_out(tdg__post_channel_t *post) {
 /* At most so many that are answered wait for their clients to come back; the one that was
  * answered first goes. Those that are not are bounded as calls. */
 static void bound_detached(tdg__session_t *session) {
-    tdg__post_channel_t *oldest = NULL;
+    struct post *oldest = NULL;
     unsigned count = 0;
 
-    for (tdg__post_channel_t *post = session->http.posts; post != NULL;
-         post = post->link.older) {
+    for (struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post)) {
         if (post->exchange == NULL && post->done) {
             oldest = post;
             count++;
@@ -245,14 +243,12 @@ static void bound_detached(tdg__session_t *session) {
 }
 
 /* In the order of their answers, bound_detached() finds the oldest of these. */
-static void put_first(tdg__post_channel_t *post) {
-    tdg__session_t *session = post->session;
-
-    session->http.posts = tdg__sse_unlink(session->http.posts, post);
-    session->http.posts = tdg__sse_link(session->http.posts, post);
+static void put_first(struct post *post) {
+    tdg__queue_remove(&post->link);
+    tdg__queue_prepend(&post->session->http.posts, &post->link);
 }
 
-static void detach(tdg__post_channel_t *post) {
+static void detach(struct post *post) {
     assert(post->session != NULL); /* nobody else would free it */
     if (occupies_still(post))
         post->exchange->user = NULL;
@@ -263,7 +259,7 @@ static void detach(tdg__post_channel_t *post) {
 
 /* All has been answered and written. What is with the kernel is not with the client yet:
  * a stream that can be resumed is kept for a while. */
-static void settle(tdg__post_channel_t *post) {
+static void settle(struct post *post) {
     assert(post->done);
     acknowledge(post);
     post->done_ms = tdg__worker_now(post->channel.worker);
@@ -279,7 +275,7 @@ static void settle(tdg__post_channel_t *post) {
 
 /* Everything has been answered. What the answers acknowledge is acknowledged when they
  * are with the kernel; until then the post stays. */
-static void conclude(tdg__post_channel_t *post) {
+static void conclude(struct post *post) {
     assert(post->expected == 0);
     post->done = true;
     if (post->exchange != NULL && post->streaming)
@@ -288,13 +284,13 @@ static void conclude(tdg__post_channel_t *post) {
         settle(post);
 }
 
-static void add_to_batch(tdg__post_channel_t *post, const tdg__rope_t *message) {
+static void add_to_batch(struct post *post, const tdg__rope_t *message) {
     tdg__text_put(&post->answers.text, tdg__rope_len(&post->answers) == 0 ? "[" : ",");
     tdg__rope_append(&post->answers, message);
 }
 
 /* The last answer of a batch is there, or was cancelled. */
-static void respond_batch(tdg__post_channel_t *post) {
+static void respond_batch(struct post *post) {
     tdg__rope_t *answers = &post->answers;
 
     tdg__text_put(&answers->text, "]");
@@ -308,13 +304,23 @@ static void respond_batch(tdg__post_channel_t *post) {
         respond(post, 202, NULL);
 }
 
+/* One answer less will come: it was `answered`, or none will be. */
+static void count_down(struct post *post, bool answered) {
+    assert(post->expected > 0);
+    if (--post->expected > 0)
+        return;
+    if (post->batch && !post->streaming)
+        respond_batch(post);
+    else if (!answered && post->exchange != NULL && !post->streaming)
+        respond(post, 202, NULL);
+    conclude(post);
+}
+
 static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
                    int code) {
-    tdg__post_channel_t *post = post_of(channel);
+    struct post *post = post_of(channel);
 
     (void)call;
-    assert(post->expected > 0);
-    post->expected--;
     /* Anybody may begin sessions without end. */
     if (code == 0 && !post->introduces && post->exchange != NULL)
         tdg__exchange_prove(post->exchange);
@@ -325,16 +331,12 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
     else if (post->exchange != NULL)
         respond(post, status_of(post, code), message);
     acknowledge_if_out(post);
-    if (post->expected > 0)
-        return;
-    if (post->batch && !post->streaming)
-        respond_batch(post);
-    conclude(post);
+    count_down(post, true);
 }
 
 static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
                    size_t len) {
-    tdg__post_channel_t *post = post_of(channel);
+    struct post *post = post_of(channel);
 
     (void)call;
     if (post->exchange != NULL && post->exchange->outlet.queued > MAX_QUEUED)
@@ -344,32 +346,19 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
     acknowledge_if_out(post);
 }
 
-/* One answer less will come. */
-static void count_down(tdg__post_channel_t *post) {
-    assert(post->expected > 0);
-    post->expected--;
-    if (post->expected > 0)
-        return;
-    if (post->batch && !post->streaming)
-        respond_batch(post);
-    else if (post->exchange != NULL && !post->streaming)
-        respond(post, 202, NULL);
-    conclude(post);
-}
-
 static void cancelled(tdg__channel_t *channel, void *mark) {
     (void)mark;
-    count_down(post_of(channel));
+    count_down(post_of(channel), false);
 }
 
 void tdg__post_channel_all_served(tdg__channel_t *channel) {
-    count_down(post_of(channel));
+    count_down(post_of(channel), false);
 }
 
 /* The client goes and comes back for the rest. Only those who know the empty first event
  * do that. */
 static void release(tdg__channel_t *channel, tdg__call_t *call) {
-    tdg__post_channel_t *post = post_of(channel);
+    struct post *post = post_of(channel);
 
     (void)call;
     if (post->session == NULL || post->version < TDG__V2025_11_25 ||
@@ -389,9 +378,7 @@ static bool acknowledges(tdg__channel_t *channel, const tdg__call_t *call,
 
 /* What a batch has gathered, or has written on its stream. */
 static size_t uncounted(const tdg__channel_t *channel) {
-    const tdg__post_channel_t *post =
-        (const tdg__post_channel_t *)((const char *)channel -
-                                      offsetof(tdg__post_channel_t, channel));
+    const struct post *post = post_of(channel);
     size_t written = post->streaming && post->exchange != NULL
                          ? tdg__outlet_copied(&post->exchange->outlet)
                          : 0;
@@ -409,7 +396,7 @@ static const tdg__channel_ops_t ops = {.notify = notify,
 /* ---- Its connection ----------------------------------------------------- */
 
 static void drained(tdg__occupant_t *occupant) {
-    tdg__post_channel_t *post = occupies(occupant);
+    struct post *post = occupies(occupant);
 
     if (post->streaming)
         acknowledge(post);
@@ -420,7 +407,7 @@ static void drained(tdg__occupant_t *occupant) {
 /* A modern client that goes has cancelled; a legacy one may have lost its connection: the
  * work goes on, and what was said on a stream is kept for its return. */
 static void closed(tdg__occupant_t *occupant) {
-    tdg__post_channel_t *post = occupies(occupant);
+    struct post *post = occupies(occupant);
 
     post->exchange = NULL;
     post->occupant.streaming = false;
@@ -434,7 +421,7 @@ static void closed(tdg__occupant_t *occupant) {
 
 /* For a modern client that is how a request is cancelled. */
 static void half_closed(tdg__occupant_t *occupant) {
-    tdg__post_channel_t *post = occupies(occupant);
+    struct post *post = occupies(occupant);
 
     if (tdg__version_modern(post->version) && post->exchange != NULL)
         tdg__exchange_close(post->exchange);
@@ -442,7 +429,7 @@ static void half_closed(tdg__occupant_t *occupant) {
 
 /* The answer takes its time: from now on there are signs of life. */
 static void late(tdg__occupant_t *occupant) {
-    tdg__post_channel_t *post = occupies(occupant);
+    struct post *post = occupies(occupant);
 
     if (post->done)
         return;
@@ -453,7 +440,7 @@ static void late(tdg__occupant_t *occupant) {
 /* Where a stream has begun, the close has to say it. The calls stay unanswered: they are
  * the application's. */
 static void give_up(tdg__occupant_t *occupant) {
-    tdg__post_channel_t *post = occupies(occupant);
+    struct post *post = occupies(occupant);
     const tdg__call_t *call = post->batch ? NULL : tdg__channel_newest(&post->channel);
     tdg__rpc_error_t error = {0};
     tdg__rope_t message;
@@ -462,7 +449,7 @@ static void give_up(tdg__occupant_t *occupant) {
         return;
     tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "The server stops");
     tdg__rope_init(&message, SIZE_MAX);
-    tdg__rpc_put_error(&message.text, call != NULL ? tdg__call_id(call) : NULL, &error);
+    tdg__rpc_put_error(&message.text, call != NULL ? call->id : NULL, &error);
     tdg__rpc_error_done(&error);
     respond(post, 503, message.text.error == 0 ? &message : NULL);
     tdg__rope_done(&message);
@@ -476,44 +463,44 @@ static const tdg__occupant_ops_t occupant_ops = {
     .give_up = give_up,
 };
 
-static int init(tdg__post_channel_t *post, const tdg__post_channel_opts_t *opts) {
-    assert(opts->exchange != NULL && opts->expected > 0);
-    tdg__occupant_init(&post->occupant, &occupant_ops, opts->worker, false);
-    tdg__channel_init(&post->channel, &ops, opts->worker, opts->erlmcp);
-    opts->exchange->outlet.prompt = true; /* acknowledgements wait for it */
-    tdg__replay_init(&post->replay, opts->worker);
-    post->channel.client = opts->client;
-    tdg__rope_init(&post->answers, SIZE_MAX);
-    post->exchange = opts->exchange;
-    post->version = opts->version;
-    post->introduces = opts->introduces;
-    post->accepts_sse = opts->accepts_sse;
-    post->batch = opts->batch;
-    post->expected = opts->expected;
-    if (opts->fields != NULL) {
-        size_t len = strlen(opts->fields) + 1;
+/* Clients take turns (tdg__request_client()): a session, or without one an address. */
+static uint64_t client_of(const tdg__visit_t *visit, const tdg__session_t *session) {
+    tdg__address_t caller;
 
-        post->fields = tdg__malloc(len);
-        if (post->fields == NULL)
-            return TDG_ENOMEM;
-        memcpy(post->fields, opts->fields, len);
-    }
-    return 0;
+    if (session != NULL)
+        return (uintptr_t)session;
+    if (tdg__visit_caller(visit, &caller) == NULL)
+        return 1;
+    tdg__address_shorten(&caller);
+    return tdg__number_of_bytes(1, &caller, sizeof(caller));
 }
 
-int tdg__post_channel_create(const tdg__post_channel_opts_t *opts, tdg__channel_t **ret) {
-    tdg__post_channel_t *post = tdg__calloc(1, sizeof(*post));
-    if (post == NULL)
-        return TDG_ENOMEM;
+int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
+                    bool batch, unsigned expected, tdg__channel_t **ret) {
+    struct post *post = tdg__calloc(1, sizeof(*post));
 
-    int rv = init(post, opts);
-    if (rv < 0) {
+    assert(expected > 0);
+    if (post == NULL || !tdg__copy(visit->fields, &post->fields)) {
         tdg__free(post);
-        return rv;
+        tdg__visit_refuse(visit, 500, TDG__RPC_INTERNAL, "Out of memory");
+        return TDG_ENOMEM;
     }
-    if (opts->session != NULL)
-        link_to_session(post, opts->session);
-    opts->exchange->user = &post->occupant;
+
+    tdg__occupant_init(&post->occupant, &occupant_ops, visit->worker, false);
+    tdg__channel_init(&post->channel, &ops, visit->worker, visit->listener->erlmcp);
+    post->channel.client = client_of(visit, session);
+    tdg__replay_init(&post->replay, visit->worker);
+    tdg__rope_init(&post->answers, SIZE_MAX);
+    post->version = version;
+    post->introduces = session != NULL && session->version == TDG__V_UNKNOWN;
+    post->accepts_sse = tdg__visit_accepts(visit, "text/event-stream");
+    post->batch = batch;
+    post->expected = expected;
+    if (session != NULL)
+        link_to_session(post, session);
+    post->exchange = visit->exchange;
+    post->exchange->outlet.prompt = true; /* acknowledgements wait for it */
+    post->exchange->user = &post->occupant;
     *ret = &post->channel;
     return 0;
 }
@@ -525,8 +512,8 @@ void tdg__post_channel_set_malformed(tdg__channel_t *channel) {
 /* ---- Of a session ------------------------------------------------------- */
 
 tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id) {
-    for (tdg__post_channel_t *post = session->http.posts; post != NULL;
-         post = post->link.older) {
+    for (struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post)) {
         tdg__call_t *call = tdg__channel_find(&post->channel, id);
 
         if (call != NULL)
@@ -536,8 +523,8 @@ tdg__call_t *tdg__posts_find(tdg__session_t *session, const char *id) {
 }
 
 bool tdg__posts_busy(const tdg__session_t *session) {
-    for (const tdg__post_channel_t *post = session->http.posts; post != NULL;
-         post = post->link.older) {
+    for (const struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post)) {
         if (!post->done)
             return true;
     }
@@ -545,8 +532,8 @@ bool tdg__posts_busy(const tdg__session_t *session) {
 }
 
 bool tdg__posts_owe(const tdg__session_t *session) {
-    for (const tdg__post_channel_t *post = session->http.posts; post != NULL;
-         post = post->link.older) {
+    for (const struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post)) {
         if (post->acks != NULL)
             return true;
     }
@@ -556,16 +543,16 @@ bool tdg__posts_owe(const tdg__session_t *session) {
 size_t tdg__posts_calls(const tdg__session_t *session) {
     size_t count = 0;
 
-    for (const tdg__post_channel_t *post = session->http.posts; post != NULL;
-         post = post->link.older)
+    for (const struct post *post = next_post(session, NULL); post != NULL;
+         post = next_post(session, post))
         count += post->channel.call_count;
     return count;
 }
 
 void tdg__posts_orphan(tdg__session_t *session) {
-    while (session->http.posts != NULL) {
-        tdg__post_channel_t *post = session->http.posts;
+    struct post *post;
 
+    while ((post = next_post(session, NULL)) != NULL) {
         if (post->exchange != NULL && !post->done && post->streaming)
             tdg__exchange_end(post->exchange);
         else if (post->exchange != NULL && !post->done)
@@ -576,10 +563,10 @@ void tdg__posts_orphan(tdg__session_t *session) {
 
 int tdg__post_channel_resume(tdg__session_t *session, const tdg__event_id_t *after,
                              tdg__exchange_t *exchange, const char *fields) {
-    tdg__post_channel_t *post = session->http.posts;
+    struct post *post = next_post(session, NULL);
 
     while (post != NULL && post->number != after->stream)
-        post = post->link.older;
+        post = next_post(session, post);
     if (post == NULL || !post->ids)
         return TDG_ENOTFOUND;
     if (post->exchange != NULL) { /* the client has noticed the break before we have */

@@ -11,28 +11,9 @@
 #include <stdbool.h>
 
 #include "mcp/cursor.h"
-#include "net/conn.h"
-#include "server/http/occupant.h"
+#include "net/exchange.h"
 #include "server/mcp/call.h"
 #include "server/mcp/session.h"
-
-/* What the HTTP side knows of a request to /mcp. */
-typedef struct tdg__post_channel_opts {
-    tdg__worker_t *worker;
-    tdg__exchange_t *exchange;
-    tdg__session_t *session; /* NULL: modern */
-    tdg__version_t version;
-    bool introduces; /* the answer carries the session id */
-    bool accepts_sse;
-    bool batch;
-    bool erlmcp;
-    uint64_t client;    /* who asks, as a number (tdg__request_client()) */
-    unsigned expected;  /* answers that will come */
-    const char *fields; /* further header lines of the response; copied; may be NULL */
-} tdg__post_channel_opts_t;
-
-/* Occupies the connection. Returns 0 or TDG_ENOMEM. */
-int tdg__post_channel_create(const tdg__post_channel_opts_t *opts, tdg__channel_t **ret);
 
 /* All parts of a batch have been served: takes back the one answer that was expected
  * beyond theirs, so that the post lived until now. */

@@ -92,17 +92,6 @@ static char *put_quoted(char *at, const char *string) {
     return at;
 }
 
-static const char *fields_of(int status) {
-    switch (status) {
-    case 401:
-        return "WWW-Authenticate: Bearer realm=\"publish\"\r\n";
-    case 503:
-        return "Retry-After: 1\r\n";
-    default:
-        return NULL;
-    }
-}
-
 /* Without memory, since the lack of it is one of the reasons. */
 static void refuse(tdg__route_request_t *request, const tdg__publish_error_t *error) {
     char text[TDG__JSON_ESCAPE_MAX * (sizeof(error->message) + sizeof(error->field)) +
@@ -115,7 +104,8 @@ static void refuse(tdg__route_request_t *request, const tdg__publish_error_t *er
     if (error->field[0] != '\0')
         at = put_quoted(stpcpy(at, ",\"field\":"), error->field);
     at = stpcpy(at, "}}");
-    tdg__route_reply(request, error->status, media_type, fields_of(error->status), text,
+    tdg__route_reply(request, error->status, media_type,
+                     error->status == 503 ? "Retry-After: 1\r\n" : NULL, text,
                      (size_t)(at - text));
 }
 
@@ -186,9 +176,12 @@ static void put_change(tdg__text_t *text, const tdg__publish_item_t *item,
     tdg__text_put(text, item->unserved ? ",\"served\":false}" : "}");
 }
 
+static const char published_unanswered[] =
+    "It was published, but there is no memory for the response";
+
 /* Published is published: without memory for the answer the caller at least hears that.
  */
-static void answer(void *arg, const uint64_t *counts, size_t count) {
+static void answer(void *arg, const tdg__matches_t *counts, size_t count) {
     struct job *job = arg;
     tdg__text_t text;
 
@@ -203,26 +196,9 @@ static void answer(void *arg, const uint64_t *counts, size_t count) {
     if (text.error == 0)
         tdg__route_reply(job->request, 200, media_type, NULL, text.data, text.len);
     else
-        refuse_plainly(job->request, 500,
-                       "It was published, but there is no memory for the response");
+        refuse_plainly(job->request, 500, published_unanswered);
     tdg__text_done(&text);
     destroy_job(job);
-}
-
-static void count_matches(struct job *job) {
-    const char **uris = tdg__calloc(job->list.count, sizeof(*uris));
-    int rv = TDG_ENOMEM;
-
-    if (uris != NULL) {
-        for (size_t i = 0; i < job->list.count; i++)
-            uris[i] = job->list.items[i].uri;
-        rv = tdg__server_count_matches(job->publish->server, uris, job->list.count,
-                                       answer, job);
-    }
-    if (rv < 0) /* else the job may be gone already */
-        end_job_plainly(job, 500,
-                        "It was published, but there is no memory for the response");
-    tdg__free(uris);
 }
 
 /* ---- Publishing --------------------------------------------------------- */
@@ -327,39 +303,39 @@ static void work(void *arg, bool here) {
         end_job_plainly(job, 503,
                         "Content was stored, but the server is too busy to notify "
                         "subscribers; publish it again");
-    else
-        count_matches(job);
+    else if (tdg__server_count_matches(job->publish->server, job->changes,
+                                       job->list.count, answer, job) < 0)
+        end_job_plainly(job, 500, published_unanswered);
 }
 
 /* ---- The route ---------------------------------------------------------- */
 
-#define NEEDS_KEY "Publishing needs the publish key: Authorization: Bearer KEY"
-#define NEEDS_JSON "The Content-Type must be application/json"
 #define REFUSAL(text) "{\"error\":{\"message\":\"" text "\"}}"
 
-static const char needs_key[] = NEEDS_KEY, needs_json[] = NEEDS_JSON;
+static const tdg__route_refusal_t needs_key = {
+    401, media_type, "WWW-Authenticate: Bearer realm=\"publish\"\r\n",
+    REFUSAL("Publishing needs the publish key: Authorization: Bearer KEY")};
+static const tdg__route_refusal_t needs_json = {
+    415, media_type, NULL, REFUSAL("The Content-Type must be application/json")};
 
-/* What is wrong with a request by its head: a status, or 0. */
-static int judge(const struct publish *publish, const tdg__http_request_t *http,
-                 const char **ret_message) {
-    *ret_message = needs_key;
+/* What is wrong with a request by its head; NULL: nothing. */
+static const tdg__route_refusal_t *judge(const struct publish *publish,
+                                         const tdg__http_request_t *http) {
     if (!is_authorised(publish, http))
-        return 401;
-    *ret_message = needs_json;
-    return tdg__http_is_json(tdg__http_field(http, "content-type")) ? 0 : 415;
+        return &needs_key;
+    return tdg__http_is_json(tdg__http_field(http, "content-type")) ? NULL : &needs_json;
 }
 
 /* False: it has been refused. */
 static bool read_request(const struct publish *publish, tdg__route_request_t *request,
                          tdg__publish_list_t *ret) {
     const tdg__http_request_t *http = tdg__route_http(request);
+    const tdg__route_refusal_t *why = judge(publish, http);
     tdg__publish_error_t error;
 
-    const char *message;
-    int status = judge(publish, http, &message);
-
-    if (status != 0) {
-        refuse_plainly(request, status, message);
+    if (why != NULL) {
+        tdg__route_reply(request, why->status, why->content_type, why->fields, why->body,
+                         strlen(why->body));
         return false;
     }
 
@@ -374,18 +350,12 @@ static bool read_request(const struct publish *publish, tdg__route_request_t *re
 /* Who has no key need not send a body. */
 static bool admit(void *user, const tdg__http_request_t *head, const char *peer,
                   tdg__route_refusal_t *ret_why) {
-    const char *message;
-    int status = judge(user, head, &message);
+    const tdg__route_refusal_t *why = judge(user, head);
 
     (void)peer;
-    if (status == 0)
-        return true;
-    *ret_why = (tdg__route_refusal_t){.status = status,
-                                      .content_type = media_type,
-                                      .fields = fields_of(status),
-                                      .body = message == needs_key ? REFUSAL(NEEDS_KEY)
-                                                                   : REFUSAL(NEEDS_JSON)};
-    return false;
+    if (why != NULL)
+        *ret_why = *why;
+    return why == NULL;
 }
 
 static void on_publish(void *user, tdg__route_request_t *request) {
@@ -421,10 +391,9 @@ static int add_key(struct publish *publish, const char *text) {
 
     struct key *key = &publish->keys[publish->key_count];
     key->len = strlen(text);
-    key->text = tdg__malloc(key->len + 1);
+    key->text = tdg__strdup(text);
     if (key->text == NULL)
         return TDG_ENOMEM;
-    memcpy(key->text, text, key->len + 1);
     hash_key(publish, text, key->len, key->hashes);
     publish->key_count++;
     return 0;

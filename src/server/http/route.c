@@ -8,11 +8,11 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/queue.h"
 #include "server/http/occupant.h"
 #include "server/http/visit.h"
 
@@ -297,8 +297,7 @@ static void respond_plainly(tdg__route_request_t *request, int status) {
 /* ---- What happens to its connection ------------------------------------- */
 
 static tdg__route_request_t *occupies(tdg__occupant_t *occupant) {
-    return (tdg__route_request_t *)(void *)((char *)occupant -
-                                            offsetof(tdg__route_request_t, occupant));
+    return TDG__RECORD(tdg__route_request_t, occupant, occupant);
 }
 
 static void closed(tdg__occupant_t *occupant) {
@@ -378,41 +377,46 @@ static int admit(tdg__visit_t *visit, const tdg__route_t *route) {
     return TDG_EINVAL;
 }
 
-int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
-    tdg__routes_t *routes = visit->worker->server->routes;
-    tdg__route_entry_t *entry = find(routes, visit->http->path);
-    int rv;
+/* The route of a visit, a reference in *ret; else returns as tdg__routes_serve(). */
+static int find_for(const tdg__visit_t *visit, unsigned *ret_methods,
+                    tdg__route_entry_t **ret) {
+    tdg__route_entry_t *entry = find(visit->worker->server->routes, visit->http->path);
 
     if (entry == NULL)
         return TDG_ENOTFOUND;
     if ((entry->route.methods & 1u << visit->http->method) == 0) {
         *ret_methods = entry->route.methods;
-        rv = TDG_ENOTSUP;
-    } else {
-        rv = admit(visit, &entry->route);
+        entry_unref(entry);
+        return TDG_ENOTSUP;
     }
+    *ret = entry;
+    return 0;
+}
+
+int tdg__routes_admit(tdg__visit_t *visit, unsigned *ret_methods) {
+    tdg__route_entry_t *entry;
+    int rv = find_for(visit, ret_methods, &entry);
+    if (rv < 0)
+        return rv;
+
+    rv = admit(visit, &entry->route);
     entry_unref(entry);
     return rv;
 }
 
 int tdg__routes_serve(tdg__visit_t *visit, unsigned *ret_methods) {
-    tdg__routes_t *routes = visit->worker->server->routes;
-    tdg__route_entry_t *entry = find(routes, visit->http->path);
-    tdg__route_request_t *request;
-    int rv = 0;
+    tdg__route_entry_t *entry;
+    int rv = find_for(visit, ret_methods, &entry);
+    if (rv < 0)
+        return rv;
 
-    if (entry == NULL)
-        return TDG_ENOTFOUND;
-    if ((entry->route.methods & 1u << visit->http->method) == 0) {
-        *ret_methods = entry->route.methods;
-        rv = TDG_ENOTSUP;
-    } else if ((request = create(visit, entry)) != NULL) {
+    tdg__route_request_t *request = create(visit, entry);
+    if (request != NULL)
         handle(entry, request);
-    } else {
+    else
         tdg__visit_respond(visit, 503, NULL);
-    }
     entry_unref(entry);
-    return rv;
+    return 0;
 }
 
 const tdg__http_request_t *tdg__route_http(const tdg__route_request_t *request) {

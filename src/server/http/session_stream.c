@@ -2,17 +2,17 @@
 #include "server/http/session_stream.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "mcp/cursor.h"
 #include "mcp/notice.h"
+#include "server/http/occupant.h"
 #include "server/http/post_channel.h"
 #include "server/http/sse.h"
 
-struct tdg__session_stream {
-    tdg__sse_link_t link; /* in the session's list */
+struct stream {
+    tdg__queue_t link; /* in the session's list */
     tdg__occupant_t occupant;
     tdg__session_t *session; /* NULL: it is being ended */
     tdg__exchange_t *exchange;
@@ -24,24 +24,30 @@ struct tdg__session_stream {
 
 /* A session of 2024-11-05 has one stream and one channel for as long as it lives. */
 struct old_sse {
-    tdg__session_stream_t stream;
+    struct stream stream;
     tdg__channel_t channel;
 };
 
-static tdg__session_stream_t *occupies(tdg__occupant_t *occupant) {
-    return (tdg__session_stream_t *)((char *)occupant -
-                                     offsetof(tdg__session_stream_t, occupant));
+static struct stream *occupies(const tdg__occupant_t *occupant) {
+    return TDG__RECORD(struct stream, occupant, occupant);
 }
 
-static struct old_sse *old_sse_of(tdg__session_stream_t *stream) {
-    return (struct old_sse *)((char *)stream - offsetof(struct old_sse, stream));
+static struct old_sse *old_sse_of(struct stream *stream) {
+    return TDG__RECORD(struct old_sse, stream, stream);
 }
 
 /* ---- Streams of a session ----------------------------------------------- */
 
+/* NULL: it has none. */
+static struct stream *newest_of(const tdg__session_t *session) {
+    return session->http.stream_count > 0
+               ? TDG__RECORD(struct stream, link, session->http.streams.next)
+               : NULL;
+}
+
 /* The newest stream is where notifications go. */
 static void attach_newest(tdg__session_t *session) {
-    tdg__session_stream_t *newest = session->http.streams;
+    struct stream *newest = newest_of(session);
 
     if (newest == NULL) {
         tdg__feed_attach(&session->feed, NULL);
@@ -54,19 +60,19 @@ static void attach_newest(tdg__session_t *session) {
     tdg__feed_attach(&session->feed, &newest->exchange->outlet);
 }
 
-static void link_stream(tdg__session_t *session, tdg__session_stream_t *stream) {
+static void link_stream(tdg__session_t *session, struct stream *stream) {
     stream->session = session;
     stream->number = ++session->http.last_stream;
     stream->began = tdg__feed_cursor(&session->feed);
     stream->began_event = session->feed.event_number;
-    session->http.streams = tdg__sse_link(session->http.streams, stream);
+    tdg__queue_prepend(&session->http.streams, &stream->link);
     session->http.stream_count++;
 }
 
-static void unlink_stream(tdg__session_stream_t *stream) {
+static void unlink_stream(struct stream *stream) {
     tdg__session_t *session = stream->session;
 
-    session->http.streams = tdg__sse_unlink(session->http.streams, stream);
+    tdg__queue_remove(&stream->link);
     assert(session->http.stream_count > 0);
     stream->session = NULL;
     session->http.stream_count--;
@@ -76,26 +82,28 @@ static bool is_old_sse(const tdg__session_t *session) {
     return session->ops == &tdg__sse_session_ops;
 }
 
-static void destroy(tdg__session_stream_t *stream, bool old_sse) {
+static void destroy(struct stream *stream, bool old_sse) {
     if (old_sse)
         tdg__channel_done(&old_sse_of(stream)->channel);
     tdg__free(old_sse ? (void *)old_sse_of(stream) : (void *)stream);
 }
 
 static void drained(tdg__occupant_t *occupant) {
-    tdg__session_stream_t *stream = occupies(occupant);
+    struct stream *stream = occupies(occupant);
 
-    if (stream->session->http.streams == stream)
+    if (newest_of(stream->session) == stream)
         tdg__feed_drained(&stream->session->feed);
 }
 
 /* Whether a stream that goes may have lost events. While no other stream is left that is
  * the business of the next one, whose client says where it is; where the server stops, of
  * the next server. */
-static bool may_have_lost(const tdg__session_stream_t *stream) {
+static bool may_have_lost(const struct stream *stream) {
     const tdg__session_t *session = stream->session;
-    const tdg__session_stream_t *newer = stream->link.newer;
-    uint64_t last = newer != NULL ? newer->began_event : session->feed.event_number;
+    uint64_t last =
+        newest_of(session) == stream
+            ? session->feed.event_number
+            : TDG__RECORD(struct stream, link, stream->link.prev)->began_event;
 
     return session->http.stream_count > 1 && !stream->accounted &&
            last > stream->began_event &&
@@ -103,7 +111,7 @@ static bool may_have_lost(const tdg__session_stream_t *stream) {
 }
 
 /* The session goes on without the stream: others carry what it may have lost. */
-static void go_on_without(tdg__session_stream_t *stream) {
+static void go_on_without(struct stream *stream) {
     tdg__session_t *session = stream->session;
     bool lost = may_have_lost(stream);
 
@@ -113,7 +121,7 @@ static void go_on_without(tdg__session_stream_t *stream) {
         return;
     }
     if (lost) { /* it carries that from now on, and may lose it as well */
-        tdg__session_stream_t *newest = session->http.streams;
+        struct stream *newest = newest_of(session);
 
         newest->began = tdg__cursor_lower(newest->began, stream->began);
         newest->accounted = false;
@@ -124,7 +132,7 @@ static void go_on_without(tdg__session_stream_t *stream) {
 
 /* A session of 2024-11-05 ends with its stream. */
 static void closed(tdg__occupant_t *occupant) {
-    tdg__session_stream_t *stream = occupies(occupant);
+    struct stream *stream = occupies(occupant);
     tdg__session_t *session = stream->session;
     bool old_sse = is_old_sse(session);
 
@@ -144,17 +152,15 @@ static void closed(tdg__occupant_t *occupant) {
 /* The newest stream carries what the session has, and what it will have once the engine
  * has heard of all acknowledgements: the client knows of those already. */
 static bool has_more(const tdg__occupant_t *occupant) {
-    const tdg__session_stream_t *stream =
-        (const tdg__session_stream_t *)((const char *)occupant -
-                                        offsetof(tdg__session_stream_t, occupant));
+    const struct stream *stream = occupies(occupant);
 
-    return stream->session->http.streams == stream &&
+    return newest_of(stream->session) == stream &&
            (tdg__feed_has_more(&stream->session->feed) ||
             tdg__posts_owe(stream->session));
 }
 
 /* Says when to come back, and ends the stream. */
-static void end_stream(tdg__session_stream_t *stream) {
+static void end_stream(struct stream *stream) {
     char text[TDG__SSE_RETRY_MAX + 1];
     size_t len = tdg__sse_put_retry(stream->session->feed.worker, text);
 
@@ -170,9 +176,9 @@ static void finish(tdg__occupant_t *occupant) {
 }
 
 static void close_session(tdg__session_t *session) {
-    while (session->http.streams != NULL) {
-        tdg__session_stream_t *stream = session->http.streams;
+    struct stream *stream;
 
+    while ((stream = newest_of(session)) != NULL) {
         end_stream(stream);
         unlink_stream(stream);
         destroy(stream, is_old_sse(session));
@@ -188,7 +194,7 @@ static const tdg__occupant_ops_t occupant_ops = {
     .finish = finish,
 };
 
-static void init(tdg__session_stream_t *stream, tdg__worker_t *worker,
+static void init(struct stream *stream, tdg__worker_t *worker,
                  tdg__exchange_t *exchange) {
     tdg__occupant_init(&stream->occupant, &occupant_ops, worker, true);
     stream->exchange = exchange;
@@ -197,9 +203,13 @@ static void init(tdg__session_stream_t *stream, tdg__worker_t *worker,
 /* ---- GET on /mcp -------------------------------------------------------- */
 
 static void account(tdg__session_t *session, uint32_t number) {
-    for (tdg__session_stream_t *stream = session->http.streams; stream != NULL;
-         stream = stream->link.older)
+    const tdg__queue_t *list = &session->http.streams;
+
+    for (tdg__queue_t *link = list->next; link != list; link = link->next) {
+        struct stream *stream = TDG__RECORD(struct stream, link, link);
+
         stream->accounted |= stream->number == number;
+    }
 }
 
 /* Goes back to where the client says it is, unless it has seen the last event. An id that
@@ -209,7 +219,7 @@ static void account(tdg__session_t *session, uint32_t number) {
 static int rewind_to(tdg__session_t *session, const char *last_event_id,
                      tdg__event_id_t *id) {
     if (last_event_id == NULL || last_event_id[0] == '\0') {
-        if (session->http.streams != NULL ||
+        if (session->http.stream_count > 0 ||
             session->feed.event_number <= session->http.began_event)
             return 0;
         session->owes = false; /* the last stream carried that, too */
@@ -243,7 +253,7 @@ static void put_opening(tdg__session_t *session, uint32_t stream, tdg__text_t *t
 static int open_stream(tdg__session_t *session, tdg__exchange_t *exchange,
                        const char *fields) {
     tdg__text_t opening;
-    tdg__session_stream_t *stream = tdg__calloc(1, sizeof(*stream));
+    struct stream *stream = tdg__calloc(1, sizeof(*stream));
     if (stream == NULL)
         return TDG_ENOMEM;
 
@@ -293,7 +303,7 @@ enum {
 };
 
 static struct old_sse *channel_of(const tdg__channel_t *channel) {
-    return (struct old_sse *)((uintptr_t)channel - offsetof(struct old_sse, channel));
+    return TDG__RECORD(struct old_sse, channel, channel);
 }
 
 static size_t old_uncounted(const tdg__channel_t *channel) {
@@ -378,7 +388,7 @@ tdg__channel_t *tdg__old_sse_channel(tdg__session_t *session) {
 /* ---- The kinds of session ----------------------------------------------- */
 
 static bool in_use(const tdg__session_t *session) {
-    return session->http.streams != NULL || tdg__posts_busy(session);
+    return session->http.stream_count > 0 || tdg__posts_busy(session);
 }
 
 const tdg__session_ops_t tdg__http_session_ops = {

@@ -5,29 +5,6 @@
 
 #include "mcp/notice.h"
 
-void *tdg__sse_link(void *newest, void *stream) {
-    tdg__sse_link_t *link = stream;
-
-    link->older = newest;
-    link->newer = NULL;
-    if (newest != NULL)
-        ((tdg__sse_link_t *)newest)->newer = stream;
-    return stream;
-}
-
-void *tdg__sse_unlink(void *newest, void *stream) {
-    tdg__sse_link_t *link = stream;
-    tdg__sse_link_t *older = link->older;
-    tdg__sse_link_t *newer = link->newer;
-
-    if (newer != NULL)
-        newer->older = older;
-    if (older != NULL)
-        older->newer = newer;
-    *link = (tdg__sse_link_t){NULL, NULL};
-    return newest == stream ? older : newest;
-}
-
 size_t tdg__sse_put_retry(const tdg__worker_t *worker, char *out) {
     static const char retry[] = "retry: ";
     size_t len = sizeof(retry) - 1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the event streams of a session have in common, whether a GET opened them or a POST
- * is answered on them: how a session keeps them, and the text that they begin and end
- * with. */
+ * is answered on them: the text that they begin and end with. */
 #ifndef TDG_SERVER_SSE_H
 #define TDG_SERVER_SSE_H
 
@@ -11,15 +10,6 @@
 #include "base/text.h"
 #include "mcp/cursor.h"
 #include "server/context/context.h"
-
-/* A stream begins with this while it is in the list of its session, the newest first. */
-typedef struct tdg__sse_link {
-    void *older, *newer;
-} tdg__sse_link_t;
-
-/* Both return the newest of the list afterwards; NULL is an empty list. */
-void *tdg__sse_link(void *newest, void *stream);
-void *tdg__sse_unlink(void *newest, void *stream);
 
 enum { TDG__SSE_RETRY_MAX = 40 };
 

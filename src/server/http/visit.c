@@ -19,7 +19,6 @@ void tdg__visit_respond(tdg__visit_t *visit, int status, const char *fields) {
     tdg__exchange_respond(visit->exchange, status, NULL, all, NULL, 0);
 }
 
-/* A refusal that no request of the protocol gets: an error without an id. */
 void tdg__visit_refuse(tdg__visit_t *visit, int status, int code, const char *message) {
     tdg__visit_refuse_id(visit, status, NULL, code, message);
 }
@@ -97,7 +96,6 @@ static bool is_refused(const char *params, size_t len) {
     return false;
 }
 
-/* Whether an Accept header allows a type; without the header everything is fine. */
 bool tdg__visit_accepts(const tdg__visit_t *visit, const char *type) {
     const char *accept = tdg__http_field(visit->http, "accept");
     size_t major = strcspn(type, "/") + 1;
@@ -166,40 +164,6 @@ void tdg__visit_address(const tdg__visit_t *visit, char ret[TDG__ADDRESS_TEXT]) 
     ret[0] = '\0';
     if (caller != NULL)
         tdg__address_write(caller, ret);
-}
-
-/* Clients take turns (tdg__request_client()): a session, or without one an address. */
-static uint64_t client_of(const tdg__visit_t *visit, const tdg__session_t *session) {
-    tdg__address_t caller;
-
-    if (session != NULL)
-        return (uintptr_t)session;
-    if (tdg__visit_caller(visit, &caller) == NULL)
-        return 1;
-    tdg__address_shorten(&caller);
-    return tdg__number_of_bytes(1, &caller, sizeof(caller));
-}
-
-int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
-                    bool batch, unsigned expected, tdg__channel_t **ret) {
-    tdg__post_channel_opts_t opts = {
-        .worker = visit->worker,
-        .exchange = visit->exchange,
-        .session = session,
-        .version = version,
-        .introduces = session != NULL && session->version == TDG__V_UNKNOWN,
-        .accepts_sse = tdg__visit_accepts(visit, "text/event-stream"),
-        .batch = batch,
-        .erlmcp = visit->listener->erlmcp,
-        .expected = expected,
-        .client = client_of(visit, session),
-        .fields = visit->fields,
-    };
-
-    int rv = tdg__post_channel_create(&opts, ret);
-    if (rv < 0)
-        tdg__visit_refuse(visit, 500, TDG__RPC_INTERNAL, "Out of memory");
-    return rv;
 }
 
 void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,

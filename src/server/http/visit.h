@@ -59,16 +59,19 @@ bool tdg__visit_brings_json(tdg__visit_t *visit);
 /* Reads the message in the body, once. False: it has been refused. */
 bool tdg__visit_read_body(tdg__visit_t *visit);
 
-/* Begins to answer; `session` NULL is modern. On failure it has been refused. */
-int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
-                    bool batch, unsigned expected, tdg__channel_t **ret);
-
 /* Refuses a request as such: the status follows from the error's code. */
 void tdg__visit_refuse_message(tdg__visit_t *visit, const char *id,
                                tdg__rpc_error_t *error);
 
 /* Whether an era is switched off: TDG_NO_LEGACY or TDG_NO_MODERN. */
 bool tdg__visit_era_is_off(const tdg__visit_t *visit, unsigned flag);
+
+/* ---- post_channel.c ----------------------------------------------------- */
+
+/* Begins to answer: the channel, in *ret, occupies the connection. `session` NULL is
+ * modern; so many answers are expected. Returns 0, or TDG_ENOMEM: it has been refused. */
+int tdg__visit_post(tdg__visit_t *visit, tdg__session_t *session, tdg__version_t version,
+                    bool batch, unsigned expected, tdg__channel_t **ret);
 
 /* ---- http_modern.c ------------------------------------------------------ */
 

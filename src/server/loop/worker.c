@@ -115,7 +115,7 @@ static int apply_change(struct worker *worker, const tdg__inbox_entry_t *entry) 
                  : tdg__engine_apply(worker->shared.engine, entry->change);
 
     if (worker->traces_changes && rv == 0)
-        tdg__trace_change(&worker->shared, worker->shared.index, entry->change);
+        tdg__trace_change(&worker->shared, entry->change);
     return rv;
 }
 

@@ -24,26 +24,17 @@ bool tdg__acks_add(tdg__acked_t **acks, const tdg__target_t *target) {
     return true;
 }
 
-static tdg__acked_t *take(tdg__acked_t **acks) {
-    tdg__acked_t *ack = *acks;
-
-    if (ack != NULL)
-        *acks = ack->next;
-    return ack;
-}
-
 void tdg__acks_settle(tdg__acked_t **acks, tdg__engine_t *engine, tdg__stream_t stream) {
-    tdg__acked_t *ack;
+    while (*acks != NULL) {
+        tdg__acked_t *ack = *acks;
 
-    while ((ack = take(acks)) != NULL) {
-        tdg__engine_acknowledge(engine, stream, &ack->target);
+        *acks = ack->next;
+        if (engine != NULL)
+            tdg__engine_acknowledge(engine, stream, &ack->target);
         tdg__free(ack);
     }
 }
 
 void tdg__acks_drop(tdg__acked_t **acks) {
-    tdg__acked_t *ack;
-
-    while ((ack = take(acks)) != NULL)
-        tdg__free(ack);
+    tdg__acks_settle(acks, NULL, 0);
 }

@@ -9,7 +9,7 @@
 #include "server/context/context.h"
 #include "server/context/limits.h"
 #include "server/log/log.h"
-#include "server/mcp/call_internal.h"
+#include "server/mcp/call.h"
 
 enum { MAX_ANSWER_BYTES = 64 << 20 };
 
@@ -50,6 +50,7 @@ uint64_t tdg__request_client(const tdg_request_t *request) {
 static void join(tdg__call_t *call, tdg__channel_t *channel) {
     assert(channel->ops != NULL); /* else the answer would get lost */
     call->channel = channel;
+    call->mark = channel->mark;
     tdg__queue_prepend(&channel->calls, &call->link);
     channel->call_count++;
 }
@@ -61,9 +62,14 @@ static void leave(tdg__call_t *call) {
     call->channel = NULL;
 }
 
+static void abandon(tdg__call_t *call) {
+    leave(call);
+    atomic_store_explicit(&call->cancelled, true, memory_order_release);
+}
+
 void tdg__channel_done(tdg__channel_t *channel) {
     while (!tdg__queue_is_empty(&channel->calls))
-        tdg__call_cancel(tdg__channel_newest(channel));
+        abandon(tdg__channel_newest(channel));
     assert(channel->call_count == 0);
 }
 
@@ -115,6 +121,14 @@ void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
     else
         answer_out_of_memory(channel, NULL, id);
     tdg__rope_done(&message);
+}
+
+void tdg__channel_refuse_plainly(tdg__channel_t *channel, const char *id, int code,
+                                 const char *message) {
+    tdg__rpc_error_t error = {0};
+
+    tdg__rpc_error_set(&error, code, NULL, "%s", message);
+    tdg__channel_refuse(channel, id, &error);
 }
 
 /* ---- Life of a call ----------------------------------------------------- */
@@ -171,8 +185,8 @@ tdg__call_t *tdg__call_create(tdg__channel_t *channel,
     call->server = channel->worker->server;
     call->inbox = tdg__inbox_ref(channel->worker->inbox);
     call->progress = -INFINITY;
-    call->method = (uint8_t)request->method;
-    call->version = (uint8_t)request->version;
+    call->method = request->method;
+    call->version = request->version;
     call->log_from = log_from(request, call->server);
     call->erlmcp = channel->erlmcp;
     atomic_init(&call->refs, 1);
@@ -210,32 +224,12 @@ void tdg__call_unref(tdg__call_t *call) {
 }
 
 void tdg__call_cancel(tdg__call_t *call) {
-    leave(call);
-    atomic_store_explicit(&call->cancelled, true, memory_order_release);
-}
+    tdg__channel_t *channel = call->channel;
+    void *mark = call->mark;
 
-const char *tdg__call_id(const tdg__call_t *call) {
-    return call->id;
-}
-
-tdg__method_t tdg__call_method(const tdg__call_t *call) {
-    return (tdg__method_t)call->method;
-}
-
-tdg__version_t tdg__call_version(const tdg__call_t *call) {
-    return (tdg__version_t)call->version;
-}
-
-tdg__channel_t *tdg__call_channel(const tdg__call_t *call) {
-    return call->channel;
-}
-
-void tdg__call_set_mark(tdg__call_t *call, void *mark) {
-    call->mark = mark;
-}
-
-void *tdg__call_mark(const tdg__call_t *call) {
-    return call->mark;
+    abandon(call);
+    if (channel->ops->cancelled != NULL)
+        channel->ops->cancelled(channel, mark);
 }
 
 /* ---- The answer as text ------------------------------------------------- */
@@ -275,8 +269,8 @@ static int finish(const tdg__call_t *call, json_t *result) {
 
     if (call->entry != NULL)
         caching = call->entry->caching;
-    return tdg__result_finish(result, tdg__call_method(call), tdg__call_version(call),
-                              &caching, call->channel->worker->info);
+    return tdg__result_finish(result, call->method, call->version, &caching,
+                              call->channel->worker->info);
 }
 
 /* The era's fields are added to a copy: the application may hold the original too, and
@@ -296,7 +290,7 @@ static int put_modern_result(tdg__text_t *text, const tdg__call_t *call, json_t 
 static void put_result(tdg__text_t *text, const tdg__call_t *call, json_t *result) {
     if (result == NULL)
         text->error = TDG_ENOMEM;
-    else if (!tdg__version_modern(tdg__call_version(call)))
+    else if (!tdg__version_modern(call->version))
         tdg__rpc_put_result(text, call->id, result);
     else if (put_modern_result(text, call, result) < 0)
         text->error = TDG_ENOMEM;
@@ -471,6 +465,13 @@ void tdg__call_refuse(tdg__call_t *call, tdg__rpc_error_t *error) {
     answer_here(call, NULL, error);
 }
 
+void tdg__call_refuse_plainly(tdg__call_t *call, int code, const char *message) {
+    tdg__rpc_error_t error = {0};
+
+    tdg__rpc_error_set(&error, code, NULL, "%s", message);
+    tdg__call_refuse(call, &error);
+}
+
 static void run_answer(tdg__task_t *task, bool here) {
     tdg__call_t *call = (tdg__call_t *)(void *)task;
     tdg__rpc_error_t *error = call->error;
@@ -539,7 +540,7 @@ bool tdg__call_admit_read(tdg__call_t *call) {
 }
 
 void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error) {
-    tdg__method_t method = tdg__call_method(call);
+    tdg__method_t method = call->method;
     bool named = method == TDG__M_CALL || method == TDG__M_PROMPT;
 
     tdg__busy_error_set(error, method == TDG__M_READ ? call->target : NULL,

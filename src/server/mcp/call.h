@@ -5,18 +5,24 @@
  * session. Calls and channels belong to one worker's thread; only the functions of the
  * public header may be used on other threads, and they post a task to the worker.
  *
- * The application holds the call until it has answered; the channel may go before that.
- * Then the call is cancelled, and its answer goes nowhere. */
+ * A call lives as long as somebody holds it: the application until it has answered, and
+ * every note (progress, log) that waits in the inbox. Where notes wait, nothing of that
+ * call is done at once, not even on the worker's thread: so everything leaves in the
+ * order in which it was said, the answer last. The channel may go before the answer. Then
+ * the call is cancelled, and its answer goes nowhere. */
 #ifndef TDG_SERVER_CALL_H
 #define TDG_SERVER_CALL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tidings/server.h>
 
 #include "base/queue.h"
 #include "base/rope.h"
+#include "base/variables.h"
 #include "mcp/request.h"
 #include "mcp/rpc.h"
 #include "server/catalogue/catalogue.h"
@@ -71,6 +77,43 @@ struct tdg__channel {
     uint64_t client; /* the same for all channels of one client, as far as can be known */
 };
 
+struct tdg_request {
+    tdg__task_t task; /* the answer, when it comes from another thread */
+
+    /* Worker's thread only. */
+    tdg__channel_t *channel; /* NULL: the client has cancelled or left */
+    tdg__queue_t link;       /* in the channel's `calls` */
+    void *mark;
+    double progress; /* the last that was sent */
+
+    /* Written when the call begins. */
+    const tdg__worker_t *worker; /* only to compare with: it may have gone */
+    tdg_server_t *server;        /* may have gone, too, once the channel has */
+    tdg__inbox_t *inbox;         /* a reference */
+    tdg__entry_t *entry;         /* a reference: what was asked for; NULL: none */
+    tdg__variables_t *variables; /* of a read through a template; NULL: none */
+    json_t *progress_token;      /* our own; NULL: none */
+    json_t *client; /* a reference: who calls, as it said itself; NULL: it did not */
+    tdg__budget_t *budget; /* a reference, once its callback was let run; NULL: not so */
+    size_t reserved;       /* bytes there, for its answer */
+    tdg__budget_t *parallel; /* a reference, where it is one there; NULL: not so */
+    const char *target;      /* URI or name that was asked for; "" */
+    uint64_t client_id;
+    tdg__method_t method;
+    tdg__version_t version;
+    int8_t log_from; /* the lowest level that is wanted, or LOG_BY_CHANNEL */
+    bool erlmcp;
+
+    /* The answer on its way to the worker: one of them, none where memory was out. */
+    json_t *result;
+    tdg__buf_t *member; /* of a large read, whose `result` is the rest of its item */
+    tdg__rpc_error_t *error;
+
+    atomic_uint refs;
+    atomic_bool cancelled, answered;
+    char id[]; /* JSON text; behind it the target */
+};
+
 /* Folds bytes into a number (not collision-resistant). */
 uint64_t tdg__number_of_bytes(uint64_t number, const void *bytes, size_t len);
 
@@ -85,6 +128,11 @@ void tdg__channel_done(tdg__channel_t *channel);
 void tdg__channel_refuse(tdg__channel_t *channel, const char *id,
                          tdg__rpc_error_t *error);
 
+/* The same, made from a code and a message; for a call, too. */
+void tdg__channel_refuse_plainly(tdg__channel_t *channel, const char *id, int code,
+                                 const char *message);
+void tdg__call_refuse_plainly(tdg__call_t *call, int code, const char *message);
+
 /* The error that needs no memory: writes it to `ret` and returns its length. `id` is JSON
  * text; NULL or "": unknown, and left out. */
 enum { TDG__OUT_OF_MEMORY_MAX = TDG__RPC_MAX_ID + 100 };
@@ -94,20 +142,12 @@ size_t tdg__out_of_memory(const char *id, char ret[TDG__OUT_OF_MEMORY_MAX]);
  */
 tdg__call_t *tdg__call_create(tdg__channel_t *channel, const tdg__mcp_request_t *request);
 
-/* For the owner of the channel. */
-const char *tdg__call_id(const tdg__call_t *call);
-tdg__method_t tdg__call_method(const tdg__call_t *call);
-tdg__version_t tdg__call_version(const tdg__call_t *call);
-tdg__channel_t *tdg__call_channel(const tdg__call_t *call); /* NULL: no client waits */
-void tdg__call_set_mark(tdg__call_t *call, void *mark);
-void *tdg__call_mark(const tdg__call_t *call);
-
 /* The unanswered call of that id (JSON text), or NULL; the newest one, or NULL. */
 tdg__call_t *tdg__channel_find(const tdg__channel_t *channel, const char *id);
 tdg__call_t *tdg__channel_newest(const tdg__channel_t *channel);
 
 /* The client has cancelled the request: the call leaves the channel without an answer,
- * tdg_request_cancelled() says so. */
+ * which is informed, and tdg_request_cancelled() says so. */
 void tdg__call_cancel(tdg__call_t *call);
 
 /* Answers on the worker's thread, from inside or outside of a callback; the call is gone
@@ -151,5 +191,36 @@ bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
 void tdg__modern_serve(tdg__channel_t *channel, const tdg__mcp_request_t *request,
                        const char *(*find_header)(void *user, const char *name),
                        void *user);
+
+/* ---- For request.c and methods.c ---------------------------------------- */
+
+enum { TDG__LOG_BY_CHANNEL = -1, TDG__LOG_NEVER = TDG_LOG_EMERGENCY + 1 };
+
+/* Whether to act at once: on the worker's thread, and no note waits. */
+bool tdg__call_is_here(const tdg__call_t *call);
+
+void tdg__call_ref(tdg__call_t *call);
+void tdg__call_unref(tdg__call_t *call);
+
+/* Answers at once or by way of the inbox. `result` is stolen; `error` (NULL: `result`
+ * counts) is emptied. */
+void tdg__call_conclude(tdg__call_t *call, json_t *result, tdg__rpc_error_t *error);
+
+/* What was asked for does not exist, in the words of its method and era. */
+void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error);
+
+/* Whether the callback of a tool or prompt may run. What has run may have had an effect,
+ * so its answer is never refused for want of room; a request that arrives when there is
+ * none is refused before. Room is reserved for as much as answers before it have needed.
+ * That keeps away other callbacks only, not reads: it may run for ever, and answer
+ * little. */
+bool tdg__call_admit(tdg__call_t *call);
+
+/* Whether a read may run beside other requests of its batch or old stream. A few always
+ * may, so that reads of others that hang keep no client from reading. */
+bool tdg__call_admit_read(tdg__call_t *call);
+
+/* There is no room for its answer now. */
+void tdg__call_set_busy(const tdg__call_t *call, tdg__rpc_error_t *error);
 
 #endif

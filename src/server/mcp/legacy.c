@@ -50,13 +50,11 @@ static json_t *keep_client(const json_t *info) {
 static void on_initialize(tdg__session_t *session, tdg__call_t *call,
                           const tdg__mcp_request_t *request) {
     tdg_server_t *server = session->feed.worker->server;
-    tdg__rpc_error_t error = {0};
     tdg__server_info_t info;
 
     if (session->version != TDG__V_UNKNOWN) {
-        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
-                           "The session is initialised already");
-        tdg__call_refuse(call, &error);
+        tdg__call_refuse_plainly(call, TDG__RPC_INVALID_REQUEST,
+                                 "The session is initialised already");
         return;
     }
     session->version = tdg__negotiate(request->requested_version);
@@ -144,7 +142,7 @@ static json_t *subscribed_result(const tdg__session_t *session,
 
 /* Whether the channel acknowledges to the engine when the answer has left. */
 static bool acknowledges_later(const tdg__call_t *call, const tdg__target_t *target) {
-    tdg__channel_t *channel = tdg__call_channel(call);
+    tdg__channel_t *channel = call->channel;
 
     return channel != NULL && channel->ops->acknowledges != NULL &&
            channel->ops->acknowledges(channel, call, target);
@@ -330,7 +328,7 @@ static void on_unsubscribe(tdg__session_t *session, tdg__call_t *call,
 /* ---- Callbacks of the engine -------------------------------------------- */
 
 static tdg__session_t *session_of(tdg__feed_t *feed) {
-    return (tdg__session_t *)((char *)feed - offsetof(tdg__session_t, feed));
+    return TDG__RECORD(tdg__session_t, feed, feed);
 }
 
 /* Where a session cannot end without the program, its log is the way to say that a
@@ -452,15 +450,6 @@ static size_t calls_of(const tdg__session_t *session) {
     return session->ops->count_calls != NULL ? session->ops->count_calls(session) : 0;
 }
 
-static void cancel(tdg__call_t *call) {
-    tdg__channel_t *channel = tdg__call_channel(call);
-    void *mark = tdg__call_mark(call);
-
-    tdg__call_cancel(call);
-    if (channel->ops->cancelled != NULL)
-        channel->ops->cancelled(channel, mark);
-}
-
 /* A subscribe that is not acknowledged yet is taken back. */
 static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
     for (tdg__waiting_t **at = &session->waiting; *at != NULL; at = &(*at)->next) {
@@ -472,7 +461,7 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
         if (!waits_for(session, &waiting->target))
             tdg__feed_unsubscribe(&session->feed, &waiting->target);
         tdg__free(waiting);
-        cancel(call);
+        tdg__call_cancel(call);
         refuse(call, session, TDG__FAULT_SUBSCRIBE_FAILED, NULL, NULL); /* to nobody */
         return true;
     }
@@ -480,8 +469,8 @@ static bool cancel_waiting(tdg__session_t *session, tdg__call_t *call) {
 }
 
 void tdg__legacy_cancel(tdg__session_t *session, tdg__call_t *call) {
-    if (tdg__call_method(call) != TDG__M_INITIALIZE && !cancel_waiting(session, call))
-        cancel(call);
+    if (call->method != TDG__M_INITIALIZE && !cancel_waiting(session, call))
+        tdg__call_cancel(call);
 }
 
 static void on_cancelled(tdg__session_t *session, const tdg__mcp_request_t *request) {
@@ -520,26 +509,24 @@ static bool has_room(const tdg__session_t *session) {
 
 static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
                           const tdg__mcp_request_t *request) {
-    tdg__rpc_error_t error = {0};
-
     if (tdg__session_call(session, request->id) != NULL) {
-        tdg__rpc_error_set(&error, TDG__RPC_INVALID_REQUEST, NULL,
-                           "A request with this id is being answered already");
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INVALID_REQUEST,
+                                    "A request with this id is being answered already");
+        return;
+    }
+    if (!has_room(session)) {
+        tdg__channel_refuse_plainly(
+            channel, request->id, TDG__RPC_INTERNAL,
+            "Too many requests of this session are being answered");
         return;
     }
 
-    tdg__call_t *call = NULL;
-    if (!has_room(session))
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL,
-                           "Too many requests of this session are being answered");
-    else if ((call = tdg__call_create(channel, request)) == NULL)
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
+    tdg__call_t *call = tdg__call_create(channel, request);
     if (call == NULL) {
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INTERNAL,
+                                    "Out of memory");
         return;
     }
-    tdg__call_set_mark(call, channel->mark);
     if (request->method != TDG__M_INITIALIZE)
         tdg__session_came_back(session);
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
@@ -548,10 +535,8 @@ static void serve_request(tdg__session_t *session, tdg__channel_t *channel,
             return;
         }
     }
-    if (!tdg__call_handle(call, request, NULL, NULL)) {
-        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL, "Method not found");
-        tdg__call_refuse(call, &error);
-    }
+    if (!tdg__call_handle(call, request, NULL, NULL))
+        tdg__call_refuse_plainly(call, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
 }
 
 void tdg__legacy_serve(tdg__session_t *session, tdg__channel_t *channel,

@@ -2,7 +2,6 @@
 #include "server/mcp/listen.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,7 +32,7 @@ struct tdg__listen_stream {
 };
 
 static tdg__listen_stream_t *listen_of(tdg__feed_t *feed) {
-    return (tdg__listen_stream_t *)((char *)feed - offsetof(tdg__listen_stream_t, feed));
+    return TDG__RECORD(tdg__listen_stream_t, feed, feed);
 }
 
 static tdg__budget_t *answers_of(const tdg__listen_stream_t *listen) {

@@ -14,7 +14,7 @@
 #include "mcp/result.h"
 #include "server/context/context.h"
 #include "server/log/log.h"
-#include "server/mcp/call_internal.h"
+#include "server/mcp/call.h"
 
 /* Where the headers of a request are found; `find` NULL: there are none to check. */
 struct headers {
@@ -30,13 +30,6 @@ static tdg__entry_t *hold(const tdg__call_t *call) {
 
 /* ---- Errors ------------------------------------------------------------- */
 
-static void refuse(tdg__call_t *call, int code, const char *message) {
-    tdg__rpc_error_t error;
-
-    tdg__rpc_error_set(&error, code, NULL, "%s", message);
-    tdg__call_refuse(call, &error);
-}
-
 static void refuse_memory(tdg__call_t *call) {
     tdg__call_answer(call, NULL);
 }
@@ -44,7 +37,7 @@ static void refuse_memory(tdg__call_t *call) {
 void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error) {
     const char *what;
 
-    switch (tdg__call_method(call)) {
+    switch (call->method) {
     case TDG__M_CALL:
         what = "tool";
         break;
@@ -55,7 +48,7 @@ void tdg__call_set_not_found(const tdg__call_t *call, tdg__rpc_error_t *error) {
         what = "reference";
         break;
     default:
-        tdg__fault_set(error, TDG__FAULT_NOT_FOUND, tdg__call_version(call), call->erlmcp,
+        tdg__fault_set(error, TDG__FAULT_NOT_FOUND, call->version, call->erlmcp,
                        call->target, NULL);
         return;
     }
@@ -81,7 +74,7 @@ static void list(tdg__call_t *call, const tdg__mcp_request_t *request, tdg__kind
     rv = tdg__catalogue_page(call->server->catalogue, kind, request->page, max, &items,
                              &next);
     if (rv == TDG_EINVAL) {
-        refuse(call, TDG__RPC_INVALID_PARAMS, "Invalid cursor");
+        tdg__call_refuse_plainly(call, TDG__RPC_INVALID_PARAMS, "Invalid cursor");
         return;
     }
 
@@ -155,8 +148,8 @@ static void on_read(tdg__call_t *call, const tdg__mcp_request_t *request) {
         read_entry(call, request);
         break;
     case TDG_EURI:
-        tdg__fault_set(&error, TDG__FAULT_INVALID_URI, tdg__call_version(call),
-                       call->erlmcp, call->target, NULL);
+        tdg__fault_set(&error, TDG__FAULT_INVALID_URI, call->version, call->erlmcp,
+                       call->target, NULL);
         tdg__call_refuse(call, &error);
         break;
     case TDG_ENOTFOUND:
@@ -321,7 +314,7 @@ static const struct handler {
 /* Legacy lists of what there is none of are empty, which nobody minds; a completion has
  * nothing to refer to. */
 static bool is_advertised(const tdg__call_t *call, enum needs needs) {
-    bool strict = tdg__version_modern(tdg__call_version(call)) || needs == COMPLETIONS;
+    bool strict = tdg__version_modern(call->version) || needs == COMPLETIONS;
     tdg__server_info_t info;
 
     if (needs == NOTHING || !strict)
@@ -336,7 +329,7 @@ static bool is_advertised(const tdg__call_t *call, enum needs needs) {
 bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
                       const char *(*find_header)(void *user, const char *name),
                       void *user) {
-    assert(request->method < TDG__M_COUNT && tdg__call_channel(call) != NULL);
+    assert(request->method < TDG__M_COUNT && call->channel != NULL);
     const struct handler *handler = &handlers[request->method];
     const struct headers headers = {find_header, user};
     tdg__rpc_error_t error;
@@ -363,21 +356,18 @@ bool tdg__call_handle(tdg__call_t *call, const tdg__mcp_request_t *request,
 void tdg__modern_serve(tdg__channel_t *channel, const tdg__mcp_request_t *request,
                        const char *(*find_header)(void *user, const char *name),
                        void *user) {
-    tdg__rpc_error_t error = {0};
     tdg__server_info_t info;
 
     tdg__call_t *call = tdg__call_create(channel, request);
     if (call == NULL) {
-        tdg__rpc_error_set(&error, TDG__RPC_INTERNAL, NULL, "Out of memory");
-        tdg__channel_refuse(channel, request->id, &error);
+        tdg__channel_refuse_plainly(channel, request->id, TDG__RPC_INTERNAL,
+                                    "Out of memory");
         return;
     }
-    tdg__call_set_mark(call, channel->mark);
     if (request->method == TDG__M_DISCOVER) {
         tdg__server_describe(channel->worker->server, &info);
         tdg__call_answer(call, tdg__result_discover(&info));
     } else if (!tdg__call_handle(call, request, find_header, user)) {
-        tdg__rpc_error_set(&error, TDG__RPC_METHOD_NOT_FOUND, NULL, "Method not found");
-        tdg__call_refuse(call, &error);
+        tdg__call_refuse_plainly(call, TDG__RPC_METHOD_NOT_FOUND, "Method not found");
     }
 }

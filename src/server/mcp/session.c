@@ -227,6 +227,8 @@ static int admit(tdg__sessions_t *sessions, tdg__session_t *session) {
 /* ---- Life --------------------------------------------------------------- */
 
 static void begin(tdg__sessions_t *sessions, tdg__session_t *session, bool erlmcp) {
+    tdg__queue_init(&session->http.posts);
+    tdg__queue_init(&session->http.streams);
     session->erlmcp = erlmcp;
     session->log_level = -1;
     session->feed.form = erlmcp ? TDG__FORM_ERLMCP : TDG__FORM_STANDARD;
@@ -307,7 +309,7 @@ void tdg__session_destroy(tdg__session_t *session) {
     tdg__session_drop_waiting(session);
     if (session->ops->close != NULL)
         session->ops->close(session);
-    assert(session->http.streams == NULL && session->http.posts == NULL &&
+    assert(session->http.stream_count == 0 && tdg__queue_is_empty(&session->http.posts) &&
            session->waiting == NULL);
     json_decref(session->client);
     tdg__census_leave(census_of(sessions), session->resident);

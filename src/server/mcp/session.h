@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "base/network.h"
+#include "base/queue.h"
 #include "mcp/rpc.h"
 #include "mcp/version.h"
 #include "server/feed/feed.h"
@@ -20,10 +21,8 @@
 #include "server/mcp/census.h"
 
 typedef struct tdg__session tdg__session_t;
-typedef struct tdg__sessions tdg__sessions_t;             /* those of one worker */
-typedef struct tdg__post_channel tdg__post_channel_t;     /* of HTTP */
-typedef struct tdg__session_stream tdg__session_stream_t; /* of HTTP */
-typedef struct tdg__waiting tdg__waiting_t;               /* legacy.c */
+typedef struct tdg__sessions tdg__sessions_t; /* those of one worker */
+typedef struct tdg__waiting tdg__waiting_t;   /* legacy.c */
 
 enum { TDG__SESSION_ID = 34 }; /* characters: two for the worker, 128 random bits */
 
@@ -83,10 +82,10 @@ struct tdg__session {
     tdg__channel_t *home;    /* where answers go that belong to no POST; NULL for HTTP */
 
     struct {
-        tdg__post_channel_t
-            *posts; /* being answered, or kept for a client that resumes */
+        tdg__queue_t posts; /* being answered, or kept for a client that resumes; newest
+                               first */
         uint32_t last_post;
-        tdg__session_stream_t *streams; /* newest first; the feed writes to that one */
+        tdg__queue_t streams; /* newest first; the feed writes to that one */
         unsigned stream_count;
         uint32_t last_stream;
         tdg__cursor_t began;  /* where it was when the newest stream began, ... */

@@ -2,7 +2,6 @@
 #include "server/stdio/stdio_front.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,7 +39,7 @@ struct stdio {
 };
 
 static struct stdio *stdio_of(tdg__channel_t *channel) {
-    return (struct stdio *)((char *)channel - offsetof(struct stdio, channel));
+    return TDG__RECORD(struct stdio, channel, channel);
 }
 
 /* ---- Writing ------------------------------------------------------------ */
@@ -140,7 +139,7 @@ static void notify(tdg__channel_t *channel, tdg__call_t *call, const char *text,
 
 static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t *message,
                    int code) {
-    struct batch *batch = call != NULL ? tdg__call_mark(call) : channel->mark;
+    struct batch *batch = call != NULL ? call->mark : channel->mark;
 
     (void)code;
     if (batch != NULL)
@@ -149,6 +148,7 @@ static void answer(tdg__channel_t *channel, tdg__call_t *call, const tdg__rope_t
         write_message(stdio_of(channel), message);
 }
 
+/* Its batch, if any, has one answer less to wait for. */
 static void cancelled(tdg__channel_t *channel, void *mark) {
     if (mark != NULL)
         count_down(stdio_of(channel), mark);
@@ -158,7 +158,7 @@ static void cancelled(tdg__channel_t *channel, void *mark) {
  * others of its batch. */
 static bool acknowledges(tdg__channel_t *channel, const tdg__call_t *call,
                          const tdg__target_t *target) {
-    struct batch *batch = tdg__call_mark(call);
+    struct batch *batch = call->mark;
 
     (void)channel;
     return batch != NULL && tdg__acks_add(&batch->acks, target);
@@ -170,10 +170,7 @@ static const tdg__channel_ops_t ops = {.notify = notify,
                                        .cancelled = cancelled};
 
 static void refuse(struct stdio *stdio, const char *id, int code, const char *message) {
-    tdg__rpc_error_t error = {0};
-
-    tdg__rpc_error_set(&error, code, NULL, "%s", message);
-    tdg__channel_refuse(&stdio->channel, id, &error);
+    tdg__channel_refuse_plainly(&stdio->channel, id, code, message);
 }
 
 /* ---- Reading ------------------------------------------------------------ */
@@ -210,22 +207,14 @@ static void open_listen(struct stdio *stdio, const tdg__mcp_request_t *request) 
         tdg__channel_refuse(&stdio->channel, request->id, &error);
 }
 
-/* Its batch, if any, has one answer less to wait for. */
-static void cancel_modern(struct stdio *stdio, tdg__call_t *call) {
-    void *mark = tdg__call_mark(call);
-
-    tdg__call_cancel(call);
-    cancelled(&stdio->channel, mark);
-}
-
 static void cancel(struct stdio *stdio, const char *id) {
     tdg__listen_stream_t *listen = tdg__listen_find(&stdio->listens, id);
     tdg__call_t *call = tdg__channel_find(&stdio->channel, id);
 
     if (listen != NULL)
         tdg__listen_cancel(listen);
-    else if (call != NULL && tdg__version_modern(tdg__call_version(call)))
-        cancel_modern(stdio, call);
+    else if (call != NULL && tdg__version_modern(call->version))
+        tdg__call_cancel(call);
     else if (call != NULL)
         tdg__legacy_cancel(stdio->session, call);
 }

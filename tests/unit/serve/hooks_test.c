@@ -212,14 +212,15 @@ static void refuse_calls(const struct scene *scene, int count) {
 }
 
 static size_t tasks_under_way(const struct scene *scene) {
-    tdg__handover_t *handover = &scene->live->handover;
+    tdg__task_t *next;
     size_t count = 0;
 
-    pthread_mutex_lock(&handover->lock);
-    for (const tdg__queue_t *at = handover->tasks.next; at != &handover->tasks;
-         at = at->next)
+    for (tdg__task_t *task = tdg__inbox_take_tasks(scene->live->inbox); task != NULL;
+         task = next) {
+        next = task->next;
+        tdg__inbox_post(scene->live->inbox, task);
         count++;
-    pthread_mutex_unlock(&handover->lock);
+    }
     return count;
 }
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "serve/hooks.h"
+#include "serve/live_internal.h"
 
 /* ---- The kinds ---------------------------------------------------------- */
 
@@ -21,6 +21,10 @@
 static const tdg__option_t script_options[] = TEXT_OPTION("script");
 static const tdg__option_t lister_options[] = TEXT_OPTION("lister");
 
+static struct scene *scene_of(const tdg__source_t *source) {
+    return ((const struct served *)source->host.user)->live->user;
+}
+
 static int script_open(tdg__source_t *source) {
     struct script *script = (struct script *)source;
 
@@ -28,7 +32,14 @@ static int script_open(tdg__source_t *source) {
     if ((source->kind->flags & TDG__SOURCE_LISTS) != 0 &&
         strcmp(script->text, "later") != 0)
         tdg__source_ready(source);
-    return strcmp(script->text, "broken") == 0 ? TDG_EINVAL : 0;
+    if (strcmp(script->text, "broken") == 0)
+        return TDG_EINVAL;
+    scene_of(source)->opened++;
+    return 0;
+}
+
+static void script_close(tdg__source_t *source) {
+    scene_of(source)->closing++;
 }
 
 static void script_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
@@ -79,7 +90,7 @@ static void script_unwatch(tdg__source_t *source, const tdg_target_t *target) {
         .name = (kind), .help = "Does as it is told.", .options = (all_options),         \
         .flags = (all_flags), .size = sizeof(struct script), .open = script_open,        \
         .watch = script_watch, .unwatch = script_unwatch, .fetch = script_fetch,         \
-        .cancel = script_cancel                                                          \
+        .cancel = script_cancel, .close = script_close                                   \
     }
 
 static const tdg__source_kind_t script_kind = SCRIPT_KIND("script", script_options, 0);
@@ -96,36 +107,6 @@ static void on_closed(void *user) {
     ((struct scene *)user)->closed = true;
 }
 
-static int on_prepare(void *user, tdg__source_t *source, void **ret) {
-    struct scene *scene = user;
-    tdg__route_entry_t *prepared;
-
-    int rv = tdg__hooks_prepare(scene->live, source, &prepared);
-    if (rv == 0)
-        *ret = prepared;
-    return rv;
-}
-
-static void on_abandoned(void *user, void *prepared) {
-    (void)user;
-    tdg__route_abandon(prepared);
-}
-
-static void on_opened(void *user, tdg__source_t *source, void *prepared) {
-    struct scene *scene = user;
-
-    (void)source;
-    scene->opened++;
-    assert_int_equal(tdg__hooks_add(scene->server, prepared), 0);
-}
-
-static void on_closing(void *user, tdg__source_t *source) {
-    struct scene *scene = user;
-
-    scene->closing++;
-    tdg__hooks_remove(scene->live, scene->server, source);
-}
-
 static void on_log(void *user, tdg_log_level_t level, const char *message) {
     struct scene *scene = user;
     size_t len = strlen(scene->log);
@@ -134,13 +115,8 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     snprintf(scene->log + len, sizeof(scene->log) - len, "%s\n", message);
 }
 
-static const tdg__live_ops_t ops = {.ready = on_ready,
-                                    .closed = on_closed,
-                                    .prepare = on_prepare,
-                                    .abandoned = on_abandoned,
-                                    .opened = on_opened,
-                                    .closing = on_closing,
-                                    .log = on_log};
+static const tdg__live_ops_t ops = {
+    .ready = on_ready, .closed = on_closed, .log = on_log};
 
 /* ---- Life --------------------------------------------------------------- */
 

@@ -34,10 +34,10 @@ static void a_channel_knows_its_unanswered_calls(void **state) {
     assert_ptr_equal(tdg__channel_find(&f->channel, "7"), number);
     assert_ptr_equal(tdg__channel_find(&f->channel, "\"7\""), text);
     assert_null(tdg__channel_find(&f->channel, "8"));
-    assert_string_equal(tdg__call_id(text), "\"7\"");
-    assert_int_equal(tdg__call_method(text), TDG__M_READ);
-    assert_int_equal(tdg__call_version(text), TDG__V2025_11_25);
-    assert_ptr_equal(tdg__call_channel(text), &f->channel);
+    assert_string_equal(text->id, "\"7\"");
+    assert_int_equal(text->method, TDG__M_READ);
+    assert_int_equal(text->version, TDG__V2025_11_25);
+    assert_ptr_equal(text->channel, &f->channel);
 
     tdg_request_reply(number, json_object());
     assert_int_equal(f->channel.call_count, 1);
@@ -96,13 +96,12 @@ static void a_call_leaves_from_anywhere_in_the_list(void **state) {
     assert_int_equal(f->count, 12);
 }
 
-static void a_call_carries_a_mark(void **state) {
+static void a_call_carries_the_mark_of_its_channel(void **state) {
     struct fake *f = *state;
     tdg__call_t *call = fake_begin(f, &fake_read);
 
-    assert_null(tdg__call_mark(call));
-    tdg__call_set_mark(call, f);
-    assert_ptr_equal(tdg__call_mark(call), f);
+    assert_non_null(f->channel.mark);
+    assert_ptr_equal(call->mark, f->channel.mark);
     tdg_request_reply(call, json_object());
 }
 
@@ -308,7 +307,7 @@ int main(void) {
         TEST(a_channel_knows_its_unanswered_calls),
         TEST(requests_of_one_client_are_known_as_such),
         TEST(a_call_leaves_from_anywhere_in_the_list),
-        TEST(a_call_carries_a_mark),
+        TEST(a_call_carries_the_mark_of_its_channel),
         TEST(a_call_copies_what_it_needs),
         TEST(a_call_that_was_created_without_memory_is_none),
         TEST(answers_at_once),

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "entries.h"
 #include "support.h"
 
 static void read_nothing(void *user, tdg_request_t *request, const char *uri) {
@@ -48,7 +49,7 @@ static int add_resource(struct fixture *f, const char *uri, const char *name) {
                                      .user = f,
                                      .user_free = count_free};
 
-    return tdg__catalogue_add_resource(f->catalogue, &resource);
+    return catalogue_add_resource(f->catalogue, &resource);
 }
 
 static int add_template(struct fixture *f, const char *text, const char *name) {
@@ -58,14 +59,14 @@ static int add_template(struct fixture *f, const char *text, const char *name) {
                                       .user = f,
                                       .user_free = count_free};
 
-    return tdg__catalogue_add_template(f->catalogue, &template_);
+    return catalogue_add_template(f->catalogue, &template_);
 }
 
 static int add_tool(struct fixture *f, const char *name) {
     const tdg_tool_t tool = {
         .name = name, .call = call_nothing, .user = f, .user_free = count_free};
 
-    return tdg__catalogue_add_tool(f->catalogue, &tool);
+    return catalogue_add_tool(f->catalogue, &tool);
 }
 
 static int add_prompt(struct fixture *f, const char *name, tdg_complete_fn complete) {
@@ -75,7 +76,7 @@ static int add_prompt(struct fixture *f, const char *name, tdg_complete_fn compl
                                  .user = f,
                                  .user_free = count_free};
 
-    return tdg__catalogue_add_prompt(f->catalogue, &prompt);
+    return catalogue_add_prompt(f->catalogue, &prompt);
 }
 
 static const char *name_of(const tdg__entry_t *entry) {
@@ -193,13 +194,13 @@ static void removing_and_changing_call_back_without_the_lock(void **state) {
     tdg_tool_t tool = {
         .name = "b", .call = call_nothing, .user = f, .user_free = look_inside};
 
-    assert_int_equal(tdg__catalogue_add_tool(f->catalogue, &tool), 0);
+    assert_int_equal(catalogue_add_tool(f->catalogue, &tool), 0);
     tool.user_free = NULL;
-    assert_int_equal(tdg__catalogue_add_tool(f->catalogue, &tool), 0);
+    assert_int_equal(catalogue_add_tool(f->catalogue, &tool), 0);
     assert_int_equal(f->freed, 1);
     tool.name = "c";
     tool.user_free = look_inside;
-    assert_int_equal(tdg__catalogue_add_tool(f->catalogue, &tool), 0);
+    assert_int_equal(catalogue_add_tool(f->catalogue, &tool), 0);
     assert_int_equal(tdg__catalogue_remove(f->catalogue, TDG__TOOL, "c"), 0);
     assert_int_equal(f->freed, 2);
 }
@@ -277,8 +278,8 @@ static void resource_or_template_say_whether_they_may_be_watched(void **state) {
         {"b:7", TDG_ENOTFOUND},   {"", TDG_ENOTFOUND},
     };
 
-    assert_int_equal(tdg__catalogue_add_resource(f->catalogue, &still), 0);
-    assert_int_equal(tdg__catalogue_add_template(f->catalogue, &dead), 0);
+    assert_int_equal(catalogue_add_resource(f->catalogue, &still), 0);
+    assert_int_equal(catalogue_add_template(f->catalogue, &dead), 0);
     assert_int_equal(add_resource(f, "a:dead/live", "n"), 0);
     assert_int_equal(add_template(f, "a:{+x}", "n"), 0);
     for (size_t i = 0; i < COUNT(cases); i++)

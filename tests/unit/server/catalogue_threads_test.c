@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "entries.h"
 #include "server/catalogue/catalogue.h"
 #include "support.h"
 
@@ -47,8 +48,8 @@ static void add(struct shared *shared, const char *uri, bool is_template) {
                                       .read = read_nothing,
                                       .user = shared,
                                       .user_free = count_free};
-    int rv = is_template ? tdg__catalogue_add_template(shared->catalogue, &template_)
-                         : tdg__catalogue_add_resource(shared->catalogue, &resource);
+    int rv = is_template ? catalogue_add_template(shared->catalogue, &template_)
+                         : catalogue_add_resource(shared->catalogue, &resource);
 
     expect(shared, rv == 0);
     atomic_fetch_add(&shared->made, 1);

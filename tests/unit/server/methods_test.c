@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
+#include "entries.h"
 #include "fake_worker.h"
 
 struct fixture {
@@ -112,9 +113,9 @@ static void add_resources(struct fixture *f) {
     };
 
     for (size_t i = 0; i < COUNT(resources); i++)
-        assert_int_equal(tdg__catalogue_add_resource(f->catalogue, &resources[i]), 0);
+        assert_int_equal(catalogue_add_resource(f->catalogue, &resources[i]), 0);
     for (size_t i = 0; i < COUNT(templates); i++)
-        assert_int_equal(tdg__catalogue_add_template(f->catalogue, &templates[i]), 0);
+        assert_int_equal(catalogue_add_template(f->catalogue, &templates[i]), 0);
 }
 
 static void add_others(struct fixture *f) {
@@ -136,9 +137,9 @@ static void add_others(struct fixture *f) {
     };
 
     for (size_t i = 0; i < COUNT(tools); i++)
-        assert_int_equal(tdg__catalogue_add_tool(f->catalogue, &tools[i]), 0);
+        assert_int_equal(catalogue_add_tool(f->catalogue, &tools[i]), 0);
     for (size_t i = 0; i < COUNT(prompts); i++)
-        assert_int_equal(tdg__catalogue_add_prompt(f->catalogue, &prompts[i]), 0);
+        assert_int_equal(catalogue_add_prompt(f->catalogue, &prompts[i]), 0);
     json_decref(schema);
     json_decref(arguments);
 }
@@ -392,8 +393,8 @@ static void a_read_knows_the_variables_of_its_template(void **state) {
     const tdg_resource_t resource = {
         .uri = "v:r?x=own", .name = "v", .read = read_variable, .user = f};
 
-    assert_int_equal(tdg__catalogue_add_template(f->catalogue, &template_), 0);
-    assert_int_equal(tdg__catalogue_add_resource(f->catalogue, &resource), 0);
+    assert_int_equal(catalogue_add_template(f->catalogue, &template_), 0);
+    assert_int_equal(catalogue_add_resource(f->catalogue, &resource), 0);
     expect_text(f, "v:r?x=%C3%A4", "\xc3\xa4");
     expect_text(f, "v:r", "none");
     expect_text(f, "v:r?x=own", "none"); /* a resource has no variables */
@@ -532,7 +533,7 @@ static void many_missing_arguments_fit_the_message(void **state) {
         json_array_append_new(
             arguments, json_pack("{s:s, s:b}", "name", "\xc3\xa4rger", "required", true));
     prompt.arguments = arguments;
-    assert_int_equal(tdg__catalogue_add_prompt(f->catalogue, &prompt), 0);
+    assert_int_equal(catalogue_add_prompt(f->catalogue, &prompt), 0);
     json_decref(arguments);
 
     ask(f, &question, TDG__V2025_11_25);

@@ -670,13 +670,14 @@ struct counted {
     uint64_t counts[3];
 };
 
-static void take_counts(void *arg, const uint64_t *counts, size_t count) {
+static void take_counts(void *arg, const tdg__matches_t *counts, size_t count) {
     struct counted *counted = arg;
 
     pthread_mutex_lock(&counted->lock);
     if (counted->done || count > COUNT(counted->counts))
         abort();
-    memcpy(counted->counts, counts, count * sizeof(*counts));
+    for (size_t i = 0; i < count; i++)
+        counted->counts[i] = counts[i];
     counted->done = true;
     pthread_mutex_unlock(&counted->lock);
 }
@@ -688,9 +689,18 @@ static bool has_counted(struct counted *counted) {
     return done;
 }
 
+static tdg__change_t *change_of(const char *uri) {
+    tdg__target_t target = tdg__target_uri(uri);
+    tdg__change_t *change = NULL;
+
+    assert_int_equal(tdg__change_create(&target, NULL, false, 0, 0, &change), 0);
+    return change;
+}
+
 static void subscriptions_are_counted_on_all_workers(void **state) {
     enum { STREAMS = 9 };
-    static const char *const uris[] = {"a:1", "t:x", "a:2"};
+    tdg__change_t *const changes[] = {change_of("a:1"), change_of("t:x"),
+                                      change_of("a:2")};
     struct fixture *f = *state;
     struct client streams[STREAMS];
     struct counted counted = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -702,24 +712,27 @@ static void subscriptions_are_counted_on_all_workers(void **state) {
                              : "{'resourceSubscriptions':['a:1','t:{x}']}");
     }
     assert_int_equal(
-        tdg__server_count_matches(f->served.server, uris, 3, take_counts, &counted), 0);
+        tdg__server_count_matches(f->served.server, changes, 3, take_counts, &counted),
+        0);
     WAIT_UNTIL(&f->client, has_counted(&counted));
     assert_int_equal(counted.counts[0], STREAMS);
     assert_int_equal(counted.counts[1], STREAMS + STREAMS / 3); /* subscriptions */
     assert_int_equal(counted.counts[2], 0);
+    for (size_t i = 0; i < COUNT(changes); i++)
+        tdg__change_unref(changes[i]);
     for (int i = 0; i < STREAMS; i++)
         client_done(&streams[i]);
 }
 
 static void a_server_that_does_not_run_counts_none(void **state) {
-    static const char *const uris[] = {"a:1"};
+    tdg__change_t *change = change_of("a:1");
     struct fixture *f = *state;
     struct counted counted = {.lock = PTHREAD_MUTEX_INITIALIZER, .counts = {7}};
     struct served other;
 
     served_create(&other, NULL);
     assert_int_equal(
-        tdg__server_count_matches(other.server, uris, 1, take_counts, &counted), 0);
+        tdg__server_count_matches(other.server, &change, 1, take_counts, &counted), 0);
     assert_true(counted.done);
     assert_int_equal(counted.counts[0], 0);
     served_destroy(&other);
@@ -728,9 +741,11 @@ static void a_server_that_does_not_run_counts_none(void **state) {
     counted.done = false;
     counted.counts[0] = 7;
     assert_int_equal(
-        tdg__server_count_matches(f->served.server, uris, 1, take_counts, &counted), 0);
+        tdg__server_count_matches(f->served.server, &change, 1, take_counts, &counted),
+        0);
     assert_true(counted.done);
     assert_int_equal(counted.counts[0], 0);
+    tdg__change_unref(change);
 }
 
 /* ---- Many at once ------------------------------------------------------- */
