@@ -320,10 +320,8 @@ static void deliver_head(tdg__web_exchange_t *exchange) {
         .last_modified = or_null(&facts->last_modified),
         .date_ms = facts->date_ms,
         .session = or_null(&facts->session),
-        .authenticate = or_null(&facts->authenticate),
         .retry_after_ms = facts->retry_after_ms,
         .url = exchange->target.url,
-        .elapsed_ms = (uint32_t)(uv_now(exchange->web->loop) - exchange->begun_ms),
         .hops = exchange->hops,
     };
     curl_off_t us = 0;

@@ -177,8 +177,7 @@ static void shown(tdg__legacy_get_request_t *stream) {
         beside_opened(stream->core, true);
 }
 
-static void on_opened(void *user, int status, uint32_t elapsed_ms) {
-    (void)elapsed_ms;
+static void on_opened(void *user, int status) {
     if (status < 300)
         shown(user);
 }

@@ -170,8 +170,7 @@ bool tdg__delivery_opened(tdg__delivery_t *delivery, int status) {
         return true;
     delivery->told_opened = true;
     base->current = delivery;
-    delivery->calls.opened(delivery->user, status,
-                           (uint32_t)(tdg__transport_base_now() - delivery->began_ms));
+    delivery->calls.opened(delivery->user, status);
     stays = base->current == delivery;
     base->current = NULL;
     return stays;

@@ -62,7 +62,6 @@ struct http_delivery {
     tdg__text_t text; /* JSON, or the body of an error */
     tdg__sse_reader_t sse;
     int status;
-    char *authenticate;
     int64_t retry_after_ms;
 
     char *last_id; /* of the stream; NULL: none */
@@ -99,7 +98,6 @@ static void release(tdg__delivery_t *base) {
     tdg__text_done(&delivery->text);
     tdg__sse_reader_done(&delivery->sse);
     tdg__free(delivery->new_session);
-    tdg__free(delivery->authenticate);
     tdg__free(delivery->last_id);
     tdg__free(delivery);
 }
@@ -112,7 +110,6 @@ static void end_with(struct http_delivery *delivery, tdg__delivery_end_t end, in
         .status = delivery->status,
         .body = body,
         .error = why,
-        .authenticate = delivery->authenticate,
         .retry_after_ms = delivery->retry_after_ms,
         .sent = delivery->base.sent,
     };
@@ -285,11 +282,8 @@ static void on_head(void *user, const tdg__web_head_t *head) {
         end_as(delivery, TDG__DELIVERY_NONSENSE, why);
         return;
     }
-    tdg__free(delivery->authenticate);
     tdg__free(delivery->new_session);
-    delivery->authenticate = delivery->new_session = NULL;
-    if (!tdg__copy(head->authenticate, &delivery->authenticate) ||
-        !tdg__copy(head->session, &delivery->new_session)) {
+    if (!tdg__copy(head->session, &delivery->new_session)) {
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
         return;
     }

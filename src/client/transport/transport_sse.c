@@ -150,7 +150,6 @@ static void on_post_head(void *user, const tdg__web_head_t *head) {
         .end = TDG__DELIVERY_STATUS,
         .status = head->status,
         .error = why,
-        .authenticate = head->authenticate,
         .retry_after_ms = head->retry_after_ms,
         .sent = true,
     };

@@ -684,7 +684,7 @@ void fake_retry_after(struct fake *f, struct fake_sent *sent, int status, int64_
 
 void fake_opened(struct fake *f, struct fake_sent *sent) {
     if (sent->calls->opened != NULL)
-        sent->calls->opened(sent->user, 200, 1);
+        sent->calls->opened(sent->user, 200);
     fake_run(f);
 }
 
