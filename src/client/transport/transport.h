@@ -162,7 +162,6 @@ struct tdg__transport {
     const tdg__transport_ops_t *ops;
     const tdg__transport_calls_t *calls;
     void *user; /* of calls, and of opened, lost, done; event_id has the delivery's */
-    size_t max_message_bytes;
 };
 
 /* What all transports do with the bytes of a message: bounded, parsed, checked. On
