@@ -14,7 +14,6 @@
 typedef struct wait wait_task_t;
 struct wait {
     tdg__client_task_t task; /* first: a task is a wait_task */
-    tdg_client_t *client;
     /* On the client's thread; ends with answered(), now or later. */
     void (*start)(tdg__core_t *core, wait_task_t *wait);
 
@@ -70,7 +69,6 @@ static int wait_inside(tdg_client_t *client, wait_task_t *wait) {
     int rv;
 
     wait->task.run = run_wait;
-    wait->client = client;
     pthread_mutex_init(&wait->lock, NULL);
     pthread_cond_init(&wait->answered, NULL);
     rv = tdg__client_post(client, &wait->task);
@@ -104,7 +102,7 @@ static const char *wrong_call(const tdg_client_t *client, const wait_task_t *wai
     return NULL;
 }
 
-/* Returns what came of it; then wait->result is the caller's. */
+/* Returns what came of it; then wait->result, where there is one, is the caller's. */
 static int wait_for(tdg_client_t *client, wait_task_t *wait, tdg_failure_t *failure) {
     const char *wrong = wrong_call(client, wait);
     int rv;
@@ -158,10 +156,8 @@ static void start_connect(tdg__core_t *core, wait_task_t *wait) {
 
 int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_connect};
-    int rv = wait_for(client, &wait, failure);
 
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 /* Runs `start` here where this is the client's thread: it does not wait for the server.
@@ -312,7 +308,6 @@ int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris
         rv = check_uris(uris, count, failure);
     if (rv == 0)
         rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
     if (rv < 0)
         fill_codes(codes, count, rv);
     return rv;
@@ -363,16 +358,12 @@ static int unsubscribe_here(tdg_client_t *client, const char *uri,
 int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                            tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_unsubscribe, .name = uri};
-    int rv;
 
     if (uri == NULL)
         return no_argument(NULL, failure);
     if (client != NULL && tdg__client_is_here(client))
         return unsubscribe_here(client, uri, failure);
-
-    rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 static void start_subscriptions(tdg__core_t *core, wait_task_t *wait) {
@@ -394,14 +385,10 @@ static void start_watch_lists(tdg__core_t *core, wait_task_t *wait) {
 
 int tdg_client_watch_lists(tdg_client_t *client, unsigned lists, tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_watch_lists, .lists = lists};
-    int rv;
 
     if (lists >= 1U << (TDG_LIST_PROMPTS + 1))
         return tdg__client_fail(failure, TDG_EINVAL, "unknown lists: 0x%x", lists);
-
-    rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 /* ---- Requests ----------------------------------------------------------- */
