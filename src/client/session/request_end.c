@@ -18,7 +18,6 @@ static void on_opened(void *user, int status) {
 
     request->opened = true;
     tdg__core_timer_stop(request->core, &request->timer);
-    request->stream->opened(request->user, request);
 }
 
 static void on_alive(void *user) {

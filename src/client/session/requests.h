@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * What requests.c, request_end.c, incoming.c and input.c share: a request while it is
- * under way. / */
+ * under way. */
 #ifndef TDG_CLIENT_REQUESTS_H
 #define TDG_CLIENT_REQUESTS_H
 
+#include "base/queue.h"
 #include "client/session/core_internal.h"
-#include "client/session/tool_headers.h"
 
 enum tdg__client_request_state {
     TDG__CLIENT_REQUEST_WAITING, /* for the session */
@@ -17,7 +17,7 @@ enum tdg__client_request_state {
 };
 
 struct tdg__client_request {
-    tdg__client_request_t *next, *prev;
+    tdg__queue_t in_requests;
     tdg__core_t *core;
     enum tdg__client_request_state state;
     char id[24]; /* JSON text; that of the last sending */
@@ -46,7 +46,7 @@ struct tdg__client_request {
 };
 
 struct tdg__client_requests {
-    tdg__client_request_t *first, *last;
+    tdg__queue_t all;
     size_t count; /* that are not OVER */
     size_t loose; /* notifications and responses on their way */
     bool held;    /* the session is up, its stream is still being opened */

@@ -100,7 +100,7 @@ static void subscribed(tdg__sub_t *sub, const json_t *result, bool outdated) {
 }
 
 static int refusal_of(const tdg__outcome_t *outcome) {
-    int rpc_code = outcome->failure != NULL ? outcome->failure->rpc_code : 0;
+    int rpc_code = outcome->failure->rpc_code;
 
     return rpc_code == TDG__RPC_METHOD_NOT_FOUND || rpc_code == TDG__RPC_SUBSCRIPTIONS_OFF
                ? TDG_ENOTSUP
@@ -152,13 +152,11 @@ static int send_unsubscribe(tdg__core_t *core, tdg__sub_t *sub) {
  * and may be NULL. New; NULL: no memory. */
 static json_t *await_creation(json_t *meta) {
     json_t *given = json_object_get(meta, "dev.tidings/options");
-    json_t *options = given != NULL ? json_copy(given) : json_object();
+    json_t *options = tdg__compose_copy(given);
 
     if (meta == NULL)
         meta = json_object();
-    /* jansson leaves out of a copy what there is no memory for. */
-    if (json_object_size(options) != json_object_size(given) ||
-        json_object_set_new(options, "awaitCreation", json_true()) < 0 ||
+    if (json_object_set_new(options, "awaitCreation", json_true()) < 0 ||
         json_object_set(meta, "dev.tidings/options", options) < 0) {
         json_decref(meta);
         meta = NULL;
@@ -201,8 +199,8 @@ static void send_next(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (!gone && subs->get.state == TDG__LEGACY_GET_MISSING) {
         tdg__sub_refused(core, sub, TDG_ENOTSUP,
-                         tdg__failure_make(&failure, TDG_ENOTSUP,
-                                           "the server has no stream for updates"));
+                         tdg__failure_set(&failure, TDG_ENOTSUP,
+                                          "the server has no stream for updates"));
         return;
     }
     rv = gone ? send_unsubscribe(core, sub) : send_subscribe(core, sub);
@@ -235,9 +233,9 @@ static void settle_lists(tdg__core_t *core) {
             missing = missing || !json_is_true(json_object_get(about, "listChanged"));
     }
     tdg__waiters_settle(core, &subs->list_waiters, missing ? TDG_ENOTSUP : 0,
-                        missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                    "the server does not support "
-                                                    "notifications of that list")
+                        missing ? tdg__failure_set(&failure, TDG_ENOTSUP,
+                                                   "the server does not support "
+                                                   "notifications of that list")
                                 : NULL);
 }
 

@@ -59,9 +59,9 @@ static void settle_waiters(tdg__sub_stream_t *stream) {
                        (stream->lists & ~stream->honoured) != 0;
 
         tdg__waiter_settle(core, waiter, missing ? TDG_ENOTSUP : 0,
-                           missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                       "the server does not support "
-                                                       "notifications of that list")
+                           missing ? tdg__failure_set(&failure, TDG_ENOTSUP,
+                                                      "the server does not support "
+                                                      "notifications of that list")
                                    : NULL);
     }
 }

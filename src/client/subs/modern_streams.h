@@ -26,8 +26,6 @@ void tdg__sub_stream_drop(tdg__core_t *core, tdg__sub_stream_t **listen);
 
 /* The stream with that subscription id (a JSON value); NULL: none. */
 tdg__sub_stream_t *tdg__sub_stream_by_id(const tdg__core_t *core, const json_t *id);
-tdg__sub_stream_t *tdg__sub_stream_of(const tdg__core_t *core,
-                                      const tdg__client_request_t *request);
 
 /* What the group wants: an array of URIs, new; NULL: no memory. *ret_new: one of them was
  * never live. Those that are leaving are named until they have left. */

@@ -171,8 +171,8 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
         tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
              outcome->failure != NULL
                  ? outcome->failure
-                 : tdg__failure_make(&nonsense, TDG_EJSON,
-                                     "resources/read: the answer has no \"contents\""));
+                 : tdg__failure_set(&nonsense, TDG_EJSON,
+                                    "resources/read: the answer has no \"contents\""));
     }
 }
 
@@ -239,7 +239,7 @@ void tdg__reread_work(tdg__core_t *core) {
             core->counts.reads++;
         } else if (update != NULL) {
             tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
-                 tdg__failure_make(&failure, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM)));
+                 tdg__failure_set(&failure, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM)));
         } else if (sub->state == TDG__SUB_POLL_BEGINS) {
             tdg__sub_refused(core, sub, TDG_ENOMEM, NULL);
         }

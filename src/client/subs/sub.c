@@ -288,7 +288,7 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
     if (!can_subscribe(core)) {
         tdg__sub_refused(
             core, sub, TDG_ENOTSUP,
-            tdg__failure_make(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
+            tdg__failure_set(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
         return;
     }
     if (tdg__sub_is_polled(sub))

@@ -389,29 +389,25 @@ static const struct kind *find_kind(const char *method) {
     return NULL;
 }
 
-void tdg__updates_notification(tdg__core_t *core, tdg__client_request_t *on,
+void tdg__updates_notification(tdg__core_t *core, const tdg__client_request_t *on,
+                               tdg__sub_stream_t *stream,
                                const tdg__rpc_message_t *message) {
     const struct kind *kind = find_kind(message->method);
     struct notice notice = {
         .core = core,
+        .stream = stream,
         .params = message->params,
         .meta = json_object_get(message->params, "_meta"),
     };
-    const json_t *id;
 
     if (kind == NULL || core->subs->stopped)
         return;
+    if (on == NULL && core->era == TDG_ERA_MODERN && kind->take != on_cancelled &&
+        json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId") != NULL)
+        return; /* of a stream that is over */
     notice.list = kind->list;
-    if (on != NULL) {
-        notice.stream = tdg__sub_stream_of(core, on);
-    } else if (core->era == TDG_ERA_MODERN) {
-        id = json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId");
-        notice.stream = tdg__sub_stream_by_id(core, id);
-        if (id != NULL && notice.stream == NULL && kind->take != on_cancelled)
-            return; /* of a stream that is over */
-    }
-    if (notice.stream != NULL) {
-        notice.life = &notice.stream->group->life;
+    if (stream != NULL) {
+        notice.life = &stream->group->life;
         tdg__lifesign_message(core, notice.life);
     } else if (on == NULL && core->era == TDG_ERA_LEGACY) {
         notice.life = core->transport_kind == TDG__TRANSPORT_SSE ? &core->connect->life
