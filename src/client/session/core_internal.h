@@ -11,7 +11,6 @@
 #define TDG_CLIENT_CORE_INTERNAL_H
 
 #include "base/heap.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "client/session/backoff.h"
 #include "client/session/core.h"

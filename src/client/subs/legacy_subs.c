@@ -28,8 +28,7 @@ void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub) {
 
     if (sub->sending == TDG__SENDING_NONE) {
         sub->sending = TDG__SENDING_QUEUED;
-        tdg__list_append(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
+        tdg__queue_append(&subs->todo, &sub->in_todo);
     }
     tdg__subs_kick(core);
 }
@@ -37,7 +36,7 @@ void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub) {
 bool tdg__legacy_subs_well(const tdg__core_t *core) {
     const struct tdg__subs *subs = core->subs;
 
-    return subs->todo.first == 0 && subs->requests == 0 && subs->failed == 0 &&
+    return tdg__queue_is_empty(&subs->todo) && subs->requests == 0 && subs->failed == 0 &&
            tdg__legacy_get_ready(core);
 }
 
@@ -241,6 +240,7 @@ static void settle_lists(tdg__core_t *core) {
 
 void tdg__legacy_subs_work(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
+    tdg__queue_t *first;
 
     tdg__legacy_get_work(core);
     if (subs->get.state != TDG__LEGACY_GET_OPENING)
@@ -248,11 +248,10 @@ void tdg__legacy_subs_work(tdg__core_t *core) {
     if (!tdg__legacy_get_ready(core) || !subs->up)
         return;
     settle_lists(core);
-    while (subs->todo.first != 0 && subs->requests < MAX_REQUESTS && subs->up) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->todo.first);
+    while (subs->requests < MAX_REQUESTS && subs->up &&
+           (first = tdg__queue_take(&subs->todo)) != NULL) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_todo, first);
 
-        tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
         sub->sending = TDG__SENDING_NONE;
         send_next(core, sub);
     }
@@ -279,8 +278,7 @@ void tdg__legacy_subs_down(tdg__core_t *core) {
             answered(sub);
         }
         if (sub->sending == TDG__SENDING_QUEUED)
-            tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                             sub->id);
+            tdg__queue_remove(&sub->in_todo);
         if (tdg__sub_is_live(sub) && !sub->owed)
             sub->resume = place;
         sub->sending = TDG__SENDING_NONE;

@@ -179,22 +179,18 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
 /* ---- Reading ------------------------------------------------------------ */
 
 void tdg__reread_queue(tdg__core_t *core, tdg__sub_t *sub) {
-    struct tdg__subs *subs = core->subs;
-
     if (sub->reading != TDG__READING_NONE)
         return;
     sub->reading = TDG__READING_QUEUED;
-    tdg__list_append(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
-                     sub->id);
+    tdg__queue_append(&core->subs->to_read, &sub->in_reads);
     tdg__subs_kick(core);
 }
 
-static void unqueue(struct tdg__subs *subs, tdg__sub_t *sub) {
+static void unqueue(tdg__sub_t *sub) {
     if (sub->reading != TDG__READING_QUEUED)
         return;
     sub->reading = TDG__READING_NONE;
-    tdg__list_remove(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
-                     sub->id);
+    tdg__queue_remove(&sub->in_reads);
 }
 
 void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
@@ -208,7 +204,7 @@ void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event)
 }
 
 bool tdg__reread_idle(const tdg__core_t *core) {
-    return core->subs->reads == 0 && core->subs->to_read.first == 0;
+    return core->subs->reads == 0 && tdg__queue_is_empty(&core->subs->to_read);
 }
 
 static int start(tdg__core_t *core, tdg__sub_t *sub) {
@@ -225,10 +221,10 @@ void tdg__reread_work(tdg__core_t *core) {
     tdg_failure_t failure;
     tdg_event_t *update;
 
-    while (subs->up && subs->to_read.first != 0 && subs->reads < MAX_READS) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->to_read.first);
+    while (subs->up && subs->reads < MAX_READS && !tdg__queue_is_empty(&subs->to_read)) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_reads, subs->to_read.next);
 
-        unqueue(subs, sub);
+        unqueue(sub);
         update = sub->held;
         sub->held = NULL;
         if (start(core, sub) == 0) {
@@ -257,7 +253,7 @@ static void stop_read(tdg__core_t *core, tdg__sub_t *sub) {
 
 void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub) {
     stop_read(core, sub);
-    unqueue(core->subs, sub);
+    unqueue(sub);
     tdg_event_free(sub->told_read);
     tdg_event_free(sub->held);
     sub->told_read = sub->held = NULL;

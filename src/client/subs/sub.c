@@ -99,12 +99,10 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     tdg__core_timer_done(core, &sub->poll);
     if (sub->collected != NULL) {
         tdg_event_free(sub->collected);
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_remove(&sub->in_collected);
     }
     if (sub->sending == TDG__SENDING_QUEUED)
-        tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
+        tdg__queue_remove(&sub->in_todo);
     if (sub->role == TDG__SUB_HEARD)
         tdg__cover_leave(core, sub);
     if (tdg__sub_is_template(sub))
@@ -399,7 +397,7 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         tdg__update_emit(core, event);
         return;
     }
-    event = tdg__update_take(core, sub);
+    event = tdg__update_take(sub);
     if (tdg__cover_has(core, sub)) /* so are those that wait to be fetched */
         quieten(core, sub);
     else

@@ -232,6 +232,10 @@ int tdg__subs_init(tdg__core_t *core) {
     core->subs = subs;
     tdg__queue_init(&subs->calls);
     tdg__queue_init(&subs->finished);
+    tdg__queue_init(&subs->todo);
+    tdg__queue_init(&subs->to_read);
+    tdg__queue_init(&subs->collected);
+    tdg__queue_init(&subs->heard);
     subs->overlap_end = INT64_MIN / 2;
     tdg__map_init(&subs->by_uri);
     tdg__pool_init(&subs->pool, (sizeof(tdg__sub_t) + 7) / 8 * 8);

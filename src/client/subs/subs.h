@@ -62,15 +62,15 @@ struct tdg__subs {
     bool gaps;                   /* some subscription has a gap */
     tdg__waiter_t *list_waiters; /* legacy */
 
-    tdg__list_t todo; /* legacy: to be (un)subscribed */
-    size_t requests;  /* of these in flight */
-    size_t failed;    /* to be tried again with the retry timer */
-    size_t put_off;   /* subscriptions that are put off and were live before */
+    tdg__queue_t todo; /* legacy: to be (un)subscribed */
+    size_t requests;   /* of these in flight */
+    size_t failed;     /* to be tried again with the retry timer */
+    size_t put_off;    /* subscriptions that are put off and were live before */
     struct tdg__legacy_get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
     uint64_t epoch;                   /* seen last */
 
-    tdg__list_t to_read, collected, heard;
+    tdg__queue_t to_read, collected, heard;
     size_t reads, heard_count, heard_bytes;
     size_t held_bytes; /* of the metadata of what is held or collected */
 };

@@ -81,7 +81,7 @@ void tdg__updates_settle(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     int64_t due = subs->collected_ms + COLLECT_MS;
 
-    if (subs->collected.first == 0 && subs->list_collected == 0)
+    if (tdg__queue_is_empty(&subs->collected) && subs->list_collected == 0)
         return;
     if (!tdg__sub_streams_overlap(core) && subs->overlap_end + TDG__SUBS_OVERLAP_MS < due)
         due = subs->overlap_end + TDG__SUBS_OVERLAP_MS;
@@ -91,7 +91,7 @@ void tdg__updates_settle(tdg__core_t *core) {
 static void begin_collecting(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
 
-    if (subs->collected.first == 0 && subs->list_collected == 0)
+    if (tdg__queue_is_empty(&subs->collected) && subs->list_collected == 0)
         subs->collected_ms = tdg__core_now(core);
 }
 
@@ -104,8 +104,7 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     }
     begin_collecting(core);
     if (sub->collected == NULL)
-        tdg__list_append(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_append(&subs->collected, &sub->in_collected);
     else
         core->counts.repeated++;
     charge(core, event);
@@ -117,21 +116,20 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
 }
 
 /* What is collected about it: reported now, by whoever asks. */
-static tdg_event_t *take_collected(struct tdg__subs *subs, tdg__sub_t *sub) {
+static tdg_event_t *take_collected(tdg__sub_t *sub) {
     tdg_event_t *event = sub->collected;
 
     if (event != NULL)
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_remove(&sub->in_collected);
     sub->collected = NULL;
     return event;
 }
 
-tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub) {
+tdg_event_t *tdg__update_take(tdg__sub_t *sub) {
     tdg_event_t *event = tdg__update_merge(sub->told_read, sub->held);
 
     sub->told_read = sub->held = NULL;
-    return tdg__update_merge(event, take_collected(core->subs, sub));
+    return tdg__update_merge(event, take_collected(sub));
 }
 
 void tdg__updates_flush(tdg__core_t *core) {
@@ -140,10 +138,10 @@ void tdg__updates_flush(tdg__core_t *core) {
 
     subs->list_collected = 0;
     tdg__update_lists(core, lists, false);
-    while (subs->collected.first != 0) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->collected.first);
+    while (!tdg__queue_is_empty(&subs->collected)) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_collected, subs->collected.next);
 
-        tdg__update_tell(core, sub, take_collected(subs, sub));
+        tdg__update_tell(core, sub, take_collected(sub));
     }
 }
 
@@ -284,7 +282,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
         collect(core, sub, event);
         return;
     }
-    tdg_event_free(take_collected(core->subs, sub)); /* older than this one */
+    tdg_event_free(take_collected(sub)); /* older than this one */
     tdg__update_tell(core, sub, event);
 }
 
