@@ -174,7 +174,8 @@ static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
 
 /* What the request says by itself, secrets apart. Without a value, libcurl leaves a field
  * out. */
-static int keep_fields(tdg__web_exchange_t *exchange, const tdg__web_request_t *request) {
+static int keep_fields(tdg__web_exchange_t *exchange) {
+    const tdg__web_request_t *request = &exchange->request;
     const char *type =
         request->content_type != NULL ? request->content_type : "application/json";
     int rv = request->body == NULL
@@ -266,7 +267,8 @@ static int set_texts(tdg__web_exchange_t *exchange) {
         {CURLOPT_NOPROXY, none},
         {CURLOPT_CAINFO, opts->ca_file},
         {CURLOPT_ABSTRACT_UNIX_SOCKET, opts->abstract_socket},
-        {CURLOPT_CUSTOMREQUEST, exchange->method == TDG__WEB_DELETE ? "DELETE" : NULL},
+        {CURLOPT_CUSTOMREQUEST,
+         exchange->request.method == TDG__WEB_DELETE ? "DELETE" : NULL},
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -276,7 +278,7 @@ static int set_texts(tdg__web_exchange_t *exchange) {
     return 0;
 }
 
-static void set_numbers(tdg__web_exchange_t *exchange, bool last) {
+static void set_numbers(tdg__web_exchange_t *exchange) {
     const struct {
         CURLoption option;
         long number;
@@ -284,7 +286,7 @@ static void set_numbers(tdg__web_exchange_t *exchange, bool last) {
         {CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->web->opts.connect_timeout_ms},
         {CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS},
         {CURLOPT_FOLLOWLOCATION, 0},
-        {CURLOPT_FORBID_REUSE, last},
+        {CURLOPT_FORBID_REUSE, exchange->request.last},
         {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* a proxy gets none of our headers */
         {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS},
         {CURLOPT_NOSIGNAL, 1},
@@ -315,36 +317,37 @@ static void set_age(tdg__web_exchange_t *exchange) {
         curl_easy_setopt(exchange->easy, CURLOPT_MAXLIFETIME_CONN, (long)(age_s - 1));
 }
 
-static void set_calls(tdg__web_exchange_t *exchange) {
+static int set_body(tdg__web_exchange_t *exchange) {
+    const tdg__web_request_t *request = &exchange->request;
+    const char *body = request->body != NULL ? request->body : "";
+    size_t len = request->body != NULL ? request->body_len : 0;
     CURL *easy = exchange->easy;
 
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
-    if (exchange->method != TDG__WEB_POST)
-        return;
+    if (request->method != TDG__WEB_POST)
+        return 0;
     /* Given as a whole, a body goes out with the head. Where the server answers at the
      * head and closes, there is nothing left to send that could fail before that is read.
      */
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body_len);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-                     exchange->body != NULL ? exchange->body : "");
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+    return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body) == CURLE_OK ? 0
+                                                                            : TDG_ENOMEM;
 }
 
-int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
-                              const tdg__web_request_t *request) {
+int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange) {
     int rv = set_target(exchange);
 
     if (rv == 0)
         rv = check_secrets(exchange);
     if (rv == 0)
-        rv = keep_fields(exchange, request);
+        rv = keep_fields(exchange);
     if (rv == 0)
         rv = set_texts(exchange);
     if (rv < 0)
         return rv;
-    set_numbers(exchange, request->last);
+    set_numbers(exchange);
     set_age(exchange);
-    set_calls(exchange);
-    return 0;
+    return set_body(exchange);
 }
