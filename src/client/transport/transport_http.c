@@ -290,15 +290,6 @@ static void on_data(void *user, const char *data, size_t len) {
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static void init_delivery(struct http_delivery *delivery, const tdg__outgoing_t *out) {
-    delivery->version = out->version;
-    delivery->stream = out->stream;
-    delivery->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
-    delivery->retry_ms = RETRY_MS;
-    tdg__text_init(&delivery->text, 0);
-    begin_events(delivery);
-}
-
 struct fields {
     tdg__web_field_t list[MAX_FIELDS];
     size_t count;
@@ -548,14 +539,21 @@ static int open_(tdg__transport_t *base,
 static int add(tdg__transport_t *base, const tdg__outgoing_t *out,
                const tdg__delivery_calls_t *calls, void *user,
                struct http_delivery **ret) {
-    tdg__delivery_t *delivery;
+    struct http_delivery *delivery;
+    tdg__delivery_t *added;
     int rv;
 
-    rv = tdg__delivery_create((tdg__transport_base_t *)base, out, calls, user, &delivery);
+    rv = tdg__delivery_create((tdg__transport_base_t *)base, out, calls, user, &added);
     if (rv < 0)
         return rv;
-    *ret = (struct http_delivery *)delivery;
-    init_delivery(*ret, out);
+    delivery = (struct http_delivery *)added;
+    delivery->version = out->version;
+    delivery->stream = out->stream;
+    delivery->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
+    delivery->retry_ms = RETRY_MS;
+    tdg__text_init(&delivery->text, 0);
+    begin_events(delivery);
+    *ret = delivery;
     return 0;
 }
 
