@@ -204,8 +204,9 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why);
  * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
 void tdg__subs_stop(tdg__core_t *core);
 
-/* The gap that follows is reported only where reading finds a change (gaps.c). */
-void tdg__subs_compare(tdg__core_t *core);
+/* The gap that follows, in this group, or in all where it is NULL, is reported only where
+ * reading finds a change (gaps.c). */
+void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group);
 
 int tdg__subs_init(tdg__core_t *core);
 void tdg__subs_done(tdg__core_t *core);

@@ -188,12 +188,9 @@ void tdg__groups_clean(tdg__core_t *core) {
 
 json_t *tdg__group_meta(const tdg__sub_group_t *group, const char *cursor, bool since,
                         bool *ret_failed) {
-    json_t *meta = json_object();
+    json_t *meta = json_pack("{s:O*}", "dev.tidings/options", group->options);
     bool failed = meta == NULL;
 
-    *ret_failed = false;
-    if (!failed && group->options != NULL)
-        failed = json_object_set(meta, "dev.tidings/options", group->options) < 0;
     if (!failed && cursor[0] != '\0')
         failed = json_object_set_new(meta, "dev.tidings/cursor", json_string(cursor)) < 0;
     if (!failed && since && group->since_ms > 0)

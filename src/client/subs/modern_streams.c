@@ -199,15 +199,6 @@ static void put_off(const tdg__sub_stream_t *stream, const tdg__outcome_t *outco
 static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
                           const tdg__outcome_t *outcome);
 
-static void compare_all(const tdg__core_t *core, const tdg__sub_group_t *group) {
-    tdg__sub_t *sub;
-
-    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group)
-            tdg__gap_compare(sub);
-    }
-}
-
 /* Why a stream is over, to whom it matters. */
 static void tell_over(tdg__core_t *core, const tdg__outcome_t *outcome,
                       void (*tell)(tdg__core_t *core, int code, const char *why)) {
@@ -228,7 +219,7 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
                            const tdg__outcome_t *outcome) {
     const tdg_failure_t *failure = outcome->failure;
 
-    compare_all(core, group);
+    tdg__subs_compare(core, group);
     group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
                      (failure != NULL && failure->http_status != 0);
     tdg__sub_stream_drop(core, &group->live);

@@ -127,17 +127,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
 /* ---- Requests about it -------------------------------------------------- */
 
 json_t *tdg__sub_params(const tdg__sub_t *sub, json_t *meta) {
-    json_t *params = json_object();
-    bool failed;
-
-    failed = json_object_set_new(params, "uri", json_stringn(sub->uri, sub->len)) < 0;
-    if (meta != NULL)
-        failed = json_object_set_new(params, "_meta", meta) < 0 || failed;
-    if (failed) {
-        json_decref(params);
-        return NULL;
-    }
-    return params;
+    return json_pack("{s:s%, s:o*}", "uri", sub->uri, sub->len, "_meta", meta);
 }
 
 /* ---- States ------------------------------------------------------------- */
