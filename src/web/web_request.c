@@ -126,22 +126,24 @@ static int add_all(struct curl_slist **lines, const struct curl_slist *more) {
     return rv;
 }
 
-static int add_token(struct curl_slist **lines, const char *token) {
-    size_t room;
-    char *value;
+/* Appends a line of two parts, and leaves no copy of it elsewhere. */
+static int add_parts(struct curl_slist **lines, const char *name, const char *between,
+                     const char *value) {
+    size_t room = strlen(name) + strlen(between) + strlen(value) + 1;
+    char *line = tdg__malloc(room);
     int rv;
 
-    if (token == NULL)
-        return 0;
-    room = strlen(token) + sizeof("Bearer ");
-    value = tdg__malloc(room);
-    if (value == NULL)
+    if (line == NULL)
         return TDG_ENOMEM;
-    snprintf(value, room, "Bearer %s", token);
-    rv = tdg__web_line_add(lines, "Authorization", value);
-    explicit_bzero(value, room);
-    tdg__free(value);
+    snprintf(line, room, "%s%s%s", name, between, value);
+    rv = add_text(lines, line);
+    explicit_bzero(line, room);
+    tdg__free(line);
     return rv;
+}
+
+static int add_line(struct curl_slist **lines, const char *name, const char *value) {
+    return add_parts(lines, name, ": ", value);
 }
 
 static int add_secrets(struct curl_slist **lines, const tdg__web_t *web) {
@@ -151,9 +153,10 @@ static int add_secrets(struct curl_slist **lines, const tdg__web_t *web) {
     for (; header != NULL && *header != NULL && rv == 0; header++)
         rv = add_text(lines, *header);
     for (size_t i = 0; i < web->opts.secret_count && rv == 0; i++)
-        rv = tdg__web_line_add(lines, web->opts.secrets[i].name,
-                               web->opts.secrets[i].value);
-    return rv == 0 ? add_token(lines, web->token) : rv;
+        rv = add_line(lines, web->opts.secrets[i].name, web->opts.secrets[i].value);
+    if (rv == 0 && web->token != NULL)
+        rv = add_parts(lines, "Authorization", ": Bearer ", web->token);
+    return rv;
 }
 
 static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
@@ -167,7 +170,7 @@ static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
             return TDG_EINVAL;
         }
         if (fields[i].value[0] != '\0')
-            rv = tdg__web_line_add(lines, fields[i].name, fields[i].value);
+            rv = add_line(lines, fields[i].name, fields[i].value);
     }
     return rv;
 }
@@ -178,12 +181,11 @@ static int keep_fields(tdg__web_exchange_t *exchange) {
     const tdg__web_request_t *request = &exchange->request;
     const char *type =
         request->content_type != NULL ? request->content_type : "application/json";
-    int rv = request->body == NULL
-                 ? add_text(&exchange->fields, "Content-Type:")
-                 : tdg__web_line_add(&exchange->fields, "Content-Type", type);
+    int rv = request->body == NULL ? add_text(&exchange->fields, "Content-Type:")
+                                   : add_line(&exchange->fields, "Content-Type", type);
 
     if (rv == 0 && request->accept != NULL)
-        rv = tdg__web_line_add(&exchange->fields, "Accept", request->accept);
+        rv = add_line(&exchange->fields, "Accept", request->accept);
     if (rv == 0)
         rv = add_fields(exchange, &exchange->fields, request->fields,
                         request->field_count);
