@@ -86,7 +86,7 @@ int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_
                               tdg__client_request_t **ret);
 
 /* Cancels: no call comes any more; the server is notified as its transport wants it. */
-void tdg__client_request_drop(tdg__core_t *core, tdg__client_request_t *request);
+void tdg__client_request_drop(tdg__client_request_t *request);
 
 /* The JSON text of its id. */
 const char *tdg__client_request_id(const tdg__client_request_t *request);

@@ -427,9 +427,9 @@ void tdg__handshake_drop(tdg__core_t *core) {
     struct tdg__connect *connect = core->connect;
 
     if (connect->request != NULL)
-        tdg__client_request_drop(core, connect->request);
+        tdg__client_request_drop(connect->request);
     if (connect->doubt != NULL)
-        tdg__client_request_drop(core, connect->doubt);
+        tdg__client_request_drop(connect->doubt);
     if (connect->notice != NULL)
         core->transport->ops->cancel(core->transport, connect->notice);
     connect->request = NULL;

@@ -326,8 +326,7 @@ int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_
     return 0;
 }
 
-void tdg__client_request_drop(tdg__core_t *core, tdg__client_request_t *request) {
-    (void)core;
+void tdg__client_request_drop(tdg__client_request_t *request) {
     if (request->state == TDG__CLIENT_REQUEST_SENT)
         tdg__client_request_tell_cancelled(request, "no longer needed");
     let_go(request);
@@ -407,14 +406,14 @@ struct request {
 };
 
 static void on_answered(void *user, const tdg__outcome_t *outcome) {
-    struct request request = *(struct request *)user;
+    struct request *request = user;
 
-    tdg__free(user);
-    if (outcome->code == 0 && request.uri != NULL)
-        tdg__reread_noted(request.core, json_string_value(request.uri),
+    if (outcome->code == 0 && request->uri != NULL)
+        tdg__reread_noted(request->core, json_string_value(request->uri),
                           json_object_get(outcome->result, "contents"));
-    json_decref(request.uri);
-    request.done(request.user, outcome->code, outcome->result, outcome->failure);
+    request->done(request->user, outcome->code, outcome->result, outcome->failure);
+    json_decref(request->uri);
+    tdg__free(request);
 }
 
 void tdg__core_refuse(tdg__core_done_fn done, void *user, int code) {

@@ -57,19 +57,12 @@ struct call {
     void *user;
 };
 
-static void free_call(struct call *call) {
+static void finish(struct call *call, int code, json_t *result,
+                   const tdg_failure_t *failure) {
+    call->done(call->user, code, result, failure);
     json_decref(call->arguments);
     tdg__free(call->tool);
     tdg__free(call);
-}
-
-static void finish(struct call *call, int code, json_t *result,
-                   const tdg_failure_t *failure) {
-    tdg__core_done_fn done = call->done;
-    void *user = call->user;
-
-    free_call(call);
-    done(user, code, result, failure);
 }
 
 static void fail(struct call *call, int code) {

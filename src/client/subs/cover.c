@@ -36,11 +36,6 @@ static bool looks_like_template(const char *text) {
     return false;
 }
 
-static void index_add_failed(tdg__sub_t *sub) {
-    tdg__template_destroy(sub->template_);
-    sub->template_ = NULL;
-}
-
 int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
     struct tdg__subs *subs = core->subs;
     tdg__parse_error_t error;
@@ -65,7 +60,8 @@ int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
     if (rv == 0) {
         rv = tdg__template_index_add(subs->templates, sub->template_, sub->id);
         if (rv < 0) {
-            index_add_failed(sub);
+            tdg__template_destroy(sub->template_);
+            sub->template_ = NULL;
             return rv;
         }
         sub->form = TDG__SUB_TEMPLATE;

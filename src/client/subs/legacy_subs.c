@@ -274,7 +274,7 @@ void tdg__legacy_subs_down(tdg__core_t *core) {
 
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
         if (sub->request != NULL) {
-            tdg__client_request_drop(core, sub->request);
+            tdg__client_request_drop(sub->request);
             answered(sub);
         }
         if (sub->sending == TDG__SENDING_QUEUED)

@@ -79,13 +79,13 @@ static void release(tdg__sub_stream_t *stream) {
     tdg__core_timer_done(core, &stream->timer);
 }
 
-void tdg__sub_stream_drop(tdg__core_t *core, tdg__sub_stream_t **stream) {
+void tdg__sub_stream_drop(tdg__sub_stream_t **stream) {
     tdg__sub_stream_t *dropped = *stream;
 
     if (dropped == NULL)
         return;
     *stream = NULL;
-    tdg__client_request_drop(core, dropped->request);
+    tdg__client_request_drop(dropped->request);
     release(dropped);
     tdg__free(dropped);
 }
@@ -114,9 +114,9 @@ void tdg__sub_streams_down(tdg__core_t *core) {
             group->dirty = true;
         if (group->live != NULL)
             lose(core, group);
-        tdg__sub_stream_drop(core, &group->live);
-        tdg__sub_stream_drop(core, &group->fresh);
-        tdg__sub_stream_drop(core, &group->old);
+        tdg__sub_stream_drop(&group->live);
+        tdg__sub_stream_drop(&group->fresh);
+        tdg__sub_stream_drop(&group->old);
         group->waits = group->checked = false;
     }
 }
@@ -222,7 +222,7 @@ static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
     tdg__subs_compare(core, group);
     group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
                      (failure != NULL && failure->http_status != 0);
-    tdg__sub_stream_drop(core, &group->live);
+    tdg__sub_stream_drop(&group->live);
     if (group->refused && has_one_life(core)) {
         lose(core, group);
         try_later(core, group, outcome->retry_after_ms);
@@ -357,7 +357,7 @@ static void end_myself(tdg__sub_stream_t *stream, int code, const char *why) {
         .retry_after_ms = -1,
     };
 
-    tdg__client_request_drop(stream->core, stream->request);
+    tdg__client_request_drop(stream->request);
     ended(stream, &outcome);
 }
 
@@ -370,7 +370,7 @@ static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
         (void *)((char *)timer - offsetof(tdg__sub_stream_t, timer));
 
     if (stream == stream->group->old) {
-        tdg__sub_stream_drop(core, &stream->group->old);
+        tdg__sub_stream_drop(&stream->group->old);
         tdg__subs_kick(core);
     } else {
         end_myself(stream, TDG_ETIMEDOUT, "the server did not acknowledge the stream");
@@ -472,16 +472,16 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
  * on its way to here is still wanted. */
 static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
     if (group->left && group->live != NULL && !core->ours) {
-        tdg__sub_stream_drop(core, &group->old);
+        tdg__sub_stream_drop(&group->old);
         group->old = group->live;
         group->old->left = true;
         group->live = NULL;
         tdg__core_timer_at(core, &group->old->timer,
                            tdg__core_now(core) + TDG__SUBS_OVERLAP_MS);
     } else {
-        tdg__sub_stream_drop(core, &group->live);
+        tdg__sub_stream_drop(&group->live);
     }
-    tdg__sub_stream_drop(core, &group->fresh);
+    tdg__sub_stream_drop(&group->fresh);
     group->left = false;
     group->dirty = group->gap = group->waits = group->checked = false;
     tdg__lifesign_rest(core, &group->life);

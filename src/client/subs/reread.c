@@ -53,15 +53,13 @@ static void tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
 /* ---- What a read brings ------------------------------------------------- */
 
 static bool hash_of(const tdg__core_t *core, const json_t *contents, uint64_t *ret) {
-    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY;
-    size_t len = json_dumpb(contents, NULL, 0, flags);
-    char *text = len != 0 ? tdg__malloc(len) : NULL;
-    bool done = text != NULL && json_dumpb(contents, text, len, flags) == len;
+    char *text = json_dumps(contents, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
-    if (done)
-        *ret = tdg__hash(&core->subs->key, text, len);
+    if (text == NULL)
+        return false;
+    *ret = tdg__hash(&core->subs->key, text, strlen(text));
     tdg__free(text);
-    return done;
+    return true;
 }
 
 /* Notes what was read. Returns whether it is the same as the last time. */
@@ -245,7 +243,7 @@ void tdg__reread_work(tdg__core_t *core) {
 static void stop_read(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->reading != TDG__READING_SENT)
         return;
-    tdg__client_request_drop(core, sub->read);
+    tdg__client_request_drop(sub->read);
     sub->read = NULL;
     sub->reading = TDG__READING_NONE;
     core->subs->reads--;

@@ -92,7 +92,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     tdg__waiters_settle(core, &sub->waiters, TDG_EENDED, NULL);
     tdg__sub_clear_put_off(core, sub);
     if (sub->request != NULL) {
-        tdg__client_request_drop(core, sub->request);
+        tdg__client_request_drop(sub->request);
         subs->requests--;
     }
     tdg__reread_end(core, sub);

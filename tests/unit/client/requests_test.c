@@ -516,7 +516,7 @@ static void what_is_dropped_is_not_told_about(void **state) {
     struct fake_sent *sent;
 
     up(f, TDG_ERA_MODERN);
-    tdg__client_request_drop(f->core, begin_stream(f, &stream));
+    tdg__client_request_drop(begin_stream(f, &stream));
     sent = f->sent[1];
     assert_true(sent->cancelled);
     fake_run(f);
