@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -66,35 +67,23 @@ static const char *after_scheme(const char *url) {
     return NULL;
 }
 
-/* Whether "HOST" or "HOST:PORT" is one, with HOST perhaps in brackets. */
+/* Whether what ends here, or at one of "/?#", is "HOST" or "HOST:PORT", with HOST perhaps
+ * in brackets. */
 static bool is_authority(const char *text, size_t len) {
-    const char *end = text + len, *colon = NULL;
-    unsigned port = 0;
+    size_t host = strcspn(text, text[0] == '[' ? "]/?#" : ":/?#"), digits;
+    unsigned long port;
 
-    if (len > 0 && *text == '[') {
-        const char *bracket = memchr(text, ']', len);
-
-        if (bracket == NULL || bracket == text + 1)
+    if (text[0] == '[') {
+        if (text[host] != ']' || host == 1)
             return false;
-        if (bracket + 1 == end)
-            return true;
-        colon = bracket + 1;
-    } else {
-        colon = memchr(text, ':', len);
-        if (colon == text || len == 0)
-            return false;
-        if (colon == NULL)
-            return true;
+        host++;
     }
-
-    if (*colon != ':' || colon + 1 == end || end - colon > 6)
-        return false;
-    for (const char *digit = colon + 1; digit < end; digit++) {
-        if (*digit < '0' || *digit > '9')
-            return false;
-        port = port * 10 + (unsigned)(*digit - '0');
-    }
-    return port >= 1 && port <= 65535;
+    if (host == 0 || host == len)
+        return host > 0;
+    digits = strspn(text + host + 1, "0123456789");
+    port = strtoul(text + host + 1, NULL, 10);
+    return text[host] == ':' && digits <= 5 && host + 1 + digits == len && port >= 1 &&
+           port <= 65535;
 }
 
 /* What is wrong with a URL, or NULL. The URL itself may hold secrets, and is not said. */

@@ -102,12 +102,7 @@ tdg_event_t *tdg__event_create(tdg_event_kind_t kind, const char *uri, json_t *m
 
 /* The values are ours; that they are const is for those who look at them. */
 static void release(const json_t *value) {
-    union {
-        const json_t *given;
-        json_t *ours;
-    } u = {value};
-
-    json_decref(u.ours);
+    json_decref((json_t *)(uintptr_t)value);
 }
 
 void tdg__event_discharge(tdg_event_t *event) {

@@ -71,12 +71,11 @@ void tdg__client_request_failed(tdg__client_request_t *request,
                                 const tdg_failure_t *failure, tdg__delivery_end_t end,
                                 int64_t retry_after_ms);
 
-void tdg__client_request_send(
-    tdg__client_request_t *request); /* now; or fails from the next tick */
-void tdg__client_request_start_time(
-    tdg__client_request_t *request); /* its time-out begins anew */
-void tdg__client_request_remove(
-    tdg__client_request_t *request); /* without a call; the transport let go */
+/* Sends it now, or has it fail from the next tick; has its time-out begin anew; removes
+ * it without a call, where the transport let go. */
+void tdg__client_request_send(tdg__client_request_t *request);
+void tdg__client_request_start_time(tdg__client_request_t *request);
+void tdg__client_request_remove(tdg__client_request_t *request);
 void tdg__client_request_tell_cancelled(tdg__client_request_t *request,
                                         const char *reason);
 

@@ -27,13 +27,7 @@ enum { MAX_ABOVE = 32 }; /* levels that are looked up */
 /* ---- Templates ---------------------------------------------------------- */
 
 static bool looks_like_template(const char *text) {
-    if (strchr(text, '{') != NULL)
-        return true;
-    for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
-        if (at[1] == '7' && (at[2] == 'B' || at[2] == 'b'))
-            return true;
-    }
-    return false;
+    return strchr(text, '{') != NULL || strcasestr(text, "%7b") != NULL;
 }
 
 int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
