@@ -100,8 +100,7 @@ void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
 void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
                                bool waiting_too);
 
-void tdg__client_requests_hold(
-    tdg__core_t *core); /* requests wait, although the session is up */
+void tdg__client_requests_hold(tdg__core_t *core);    /* they wait, although we are up */
 void tdg__client_requests_release(tdg__core_t *core); /* sends those that waited */
 void tdg__client_requests_forget_wire(tdg__core_t *core,
                                       const tdg__transport_t *transport); /* it goes */

@@ -282,7 +282,22 @@ static void probe(tdg__core_t *core) {
 
 /* ---- The legacy era ----------------------------------------------------- */
 
-static void ask_for_logs(tdg__core_t *core);
+static void on_level_set(void *user, const tdg__outcome_t *outcome) {
+    if (outcome->code != 0)
+        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
+                      outcome->failure->message);
+}
+
+static void ask_for_logs(tdg__core_t *core) {
+    tdg__client_request_opts_t what = {.method = "logging/setLevel"};
+
+    if ((core->client->flags & TDG_CLIENT_LOGS) == 0 ||
+        json_object_get(core->capabilities, "logging") == NULL)
+        return;
+    what.params = json_pack("{s:s}", "level", "debug");
+    if (what.params != NULL)
+        (void)tdg__client_request_begin(core, &what, on_level_set, core, NULL);
+}
 
 static void on_said_so(void *user, const tdg__delivery_report_t *report) {
     tdg__core_t *core = user;
@@ -394,23 +409,6 @@ static void initialise(tdg__core_t *core) {
         fail_for_memory(core);
     else
         ask(core, TDG__PHASE_INITIALISING, &what, on_initialised);
-}
-
-static void on_level_set(void *user, const tdg__outcome_t *outcome) {
-    if (outcome->code != 0)
-        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
-                      outcome->failure->message);
-}
-
-static void ask_for_logs(tdg__core_t *core) {
-    tdg__client_request_opts_t what = {.method = "logging/setLevel"};
-
-    if ((core->client->flags & TDG_CLIENT_LOGS) == 0 ||
-        json_object_get(core->capabilities, "logging") == NULL)
-        return;
-    what.params = json_pack("{s:s}", "level", "debug");
-    if (what.params != NULL)
-        (void)tdg__client_request_begin(core, &what, on_level_set, core, NULL);
 }
 
 /* ---- Beginning, and being dropped --------------------------------------- */

@@ -196,9 +196,6 @@ static void put_off(const tdg__sub_stream_t *stream, const tdg__outcome_t *outco
     try_later(core, stream->group, outcome->retry_after_ms);
 }
 
-static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
-                          const tdg__outcome_t *outcome);
-
 /* Why a stream is over, to whom it matters. */
 static void tell_over(tdg__core_t *core, const tdg__outcome_t *outcome,
                       void (*tell)(tdg__core_t *core, int code, const char *why)) {
@@ -210,6 +207,18 @@ static void tell_over(tdg__core_t *core, const tdg__outcome_t *outcome,
 
 static bool has_one_life(const tdg__core_t *core) {
     return (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0;
+}
+
+static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
+                          const tdg__outcome_t *outcome) {
+    if (group->fresh == NULL && has_one_life(core)) {
+        tell_over(core, outcome, tdg__connect_give_up);
+        return;
+    }
+    lose(core, group);
+    if (group->fresh == NULL)
+        try_later(core, group, outcome->retry_after_ms);
+    tell_over(core, outcome, tdg__subs_tell_down);
 }
 
 /* The stream beside a silent one is over before it was acknowledged. Where the server has
@@ -295,18 +304,6 @@ static void on_fresh_ended(const tdg__sub_stream_t *stream,
     } else {
         refuse(stream, outcome);
     }
-}
-
-static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
-                          const tdg__outcome_t *outcome) {
-    if (group->fresh == NULL && has_one_life(core)) {
-        tell_over(core, outcome, tdg__connect_give_up);
-        return;
-    }
-    lose(core, group);
-    if (group->fresh == NULL)
-        try_later(core, group, outcome->retry_after_ms);
-    tell_over(core, outcome, tdg__subs_tell_down);
 }
 
 /* One that was replaced ended before its time. Where it broke, what was on its way is

@@ -24,8 +24,7 @@ void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe);
 bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
 
 void tdg__gap_mark(tdg__sub_t *sub);
-void tdg__gap_compare(
-    tdg__sub_t *sub); /* the next one is reported only if there is a change */
+void tdg__gap_compare(tdg__sub_t *sub); /* the next is reported only if it is a change */
 void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
 
 #endif
