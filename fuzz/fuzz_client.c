@@ -190,8 +190,7 @@ static void say(const char *text, size_t len) {
 
     if (transport == NULL || transport->closed || transport->opening != NULL)
         return;
-    tdg__transport_parse(transport->base.max_message_bytes, text, len, on_message,
-                         transport, why, sizeof(why));
+    tdg__transport_parse(MAX_BYTES, text, len, on_message, transport, why, sizeof(why));
 }
 
 static void answer(const char *id, const char *member, const char *json, size_t len) {
@@ -258,7 +257,7 @@ static bool turn_delivery(struct delivery *delivery) {
         return false;
     delivery->written = true;
     if (delivery->calls.opened != NULL)
-        delivery->calls.opened(delivery->user, 0, 0);
+        delivery->calls.opened(delivery->user, 0);
     if (delivery->id[0] == '\0')
         end_delivery(delivery);
     else if (!delivery->over)
@@ -318,8 +317,7 @@ static int give_transport(void *user, tdg__transport_kind_t kind,
         return TDG_ESYSTEM;
     transport = calloc(1, sizeof(*transport));
     require(transport != NULL);
-    transport->base =
-        (tdg__transport_t){&transport_ops, calls, transport_user, MAX_BYTES};
+    transport->base = (tdg__transport_t){&transport_ops, calls, transport_user};
     run->transports[run->transport_count++] = transport;
     *ret = &transport->base;
     return 0;

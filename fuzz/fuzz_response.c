@@ -132,7 +132,6 @@ static void on_head(void *user, const tdg__web_head_t *head) {
     require(head->session == NULL || strlen(head->session) <= TDG__WEB_MAX_SESSION);
     for (const char *c = head->session; c != NULL && *c != '\0'; c++)
         require(*c >= '!' && *c <= '~');
-    require(head->authenticate == NULL || strpbrk(head->authenticate, "\r\n") == NULL);
     require(head->retry_after_ms >= -1 && head->retry_after_ms <= 24 * 3600 * 1000);
     require(strncmp(head->url, "http://127.0.0.1:1/", 19) == 0 ||
             strncmp(head->url, "https://127.0.0.1", 17) == 0);

@@ -7,7 +7,6 @@
 #include "web/web.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include <tidings/error.h>
 
@@ -81,7 +80,6 @@ static void release(tdg__web_exchange_t *exchange) {
     tdg__web_url_done(&exchange->target);
     tdg__web_url_done(&exchange->redirect);
     tdg__free(exchange->first_url);
-    tdg__free(exchange->body);
     uv_close((uv_handle_t *)&exchange->timer, timer_closed);
 }
 
@@ -122,11 +120,12 @@ struct limit {
 /* The one that is over first. */
 static struct limit next_limit(const tdg__web_exchange_t *exchange) {
     const struct limit limits[] = {
-        {exchange->answered ? 0 : exchange->head_ms, exchange->begun_ms,
+        {exchange->answered ? 0 : exchange->request.head_timeout_ms, exchange->begun_ms,
          "has not answered within"},
-        {exchange->answered ? exchange->quiet_ms : 0, exchange->last_ms,
+        {exchange->answered ? exchange->request.quiet_timeout_ms : 0, exchange->last_ms,
          "has sent nothing for"},
-        {exchange->total_ms, exchange->begun_ms, "has not sent all within"},
+        {exchange->request.total_timeout_ms, exchange->begun_ms,
+         "has not sent all within"},
     };
     struct limit first = {.ms = 0};
 
@@ -178,7 +177,7 @@ void tdg__web_exchange_set_quiet(tdg__web_exchange_t *exchange,
                                  uint32_t quiet_timeout_ms) {
     if (exchange->gone)
         return;
-    exchange->quiet_ms = quiet_timeout_ms;
+    exchange->request.quiet_timeout_ms = quiet_timeout_ms;
     if (exchange->code == 0)
         schedule(exchange);
 }
@@ -201,7 +200,7 @@ static tdg__web_unfollowed_t judge(const tdg__web_exchange_t *exchange,
 
     if (hop == TDG__WEB_HOP_EXPOSED)
         return TDG__WEB_NEVER;
-    if (hop > farthest[exchange->follow])
+    if (hop > farthest[exchange->request.follow])
         return TDG__WEB_ELSEWHERE;
     return exchange->hops >= MAX_HOPS ? TDG__WEB_TOO_OFTEN : TDG__WEB_NO_REDIRECT;
 }
@@ -213,9 +212,10 @@ static bool is_followed(tdg__web_exchange_t *exchange) {
     const char *why;
     int rv;
 
-    if (exchange->follow == TDG__WEB_FOLLOW_NONE || facts->location.len == 0 ||
+    if (exchange->request.follow == TDG__WEB_FOLLOW_NONE || facts->location.len == 0 ||
         status < 300 || status > 399 || status == 304 ||
-        (exchange->follow == TDG__WEB_FOLLOW_NEAR && status != 307 && status != 308))
+        (exchange->request.follow == TDG__WEB_FOLLOW_NEAR && status != 307 &&
+         status != 308))
         return false;
     rv = tdg__web_url_read(facts->location.data, exchange->target.url,
                            &exchange->redirect, &why);
@@ -243,8 +243,8 @@ static size_t on_header(char *data, size_t size, size_t count, void *arg) {
     exchange->header_bytes += size * count;
     if (exchange->header_bytes > TDG__WEB_MAX_HEADERS)
         return 0;
-    if (exchange->line != NULL && !before)
-        exchange->line(exchange->user, data, size * count);
+    if (exchange->request.line != NULL && !before)
+        exchange->request.line(exchange->user, data, size * count);
     tdg__web_facts_line(&exchange->facts, data, size * count, tdg__wall_ms());
     if (exchange->facts.no_memory)
         exchange->failed = TDG_ENOMEM;
@@ -263,7 +263,7 @@ static bool is_wanted(const tdg__web_exchange_t *exchange) {
     int status = exchange->facts.status;
 
     return exchange->redirect.url == NULL && !exchange->unmet &&
-           (!exchange->only_success || (status >= 200 && status <= 299));
+           (!exchange->request.only_success || (status >= 200 && status <= 299));
 }
 
 /* Decoded bytes come in pieces of some KiB: a small answer that unpacks to a huge one is
@@ -271,12 +271,12 @@ static bool is_wanted(const tdg__web_exchange_t *exchange) {
 static bool is_too_large(tdg__web_exchange_t *exchange, size_t len) {
     curl_off_t announced = -1;
 
-    if (exchange->max_bytes == 0)
+    if (exchange->request.max_bytes == 0)
         return false;
     curl_easy_getinfo(exchange->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     exchange->body_bytes += len;
-    return announced > (curl_off_t)exchange->max_bytes ||
-           exchange->body_bytes > exchange->max_bytes;
+    return announced > (curl_off_t)exchange->request.max_bytes ||
+           exchange->body_bytes > exchange->request.max_bytes;
 }
 
 /* Returning less than was given ends the transfer. */
@@ -320,10 +320,8 @@ static void deliver_head(tdg__web_exchange_t *exchange) {
         .last_modified = or_null(&facts->last_modified),
         .date_ms = facts->date_ms,
         .session = or_null(&facts->session),
-        .authenticate = or_null(&facts->authenticate),
         .retry_after_ms = facts->retry_after_ms,
         .url = exchange->target.url,
-        .elapsed_ms = (uint32_t)(uv_now(exchange->web->loop) - exchange->begun_ms),
         .hops = exchange->hops,
     };
     curl_off_t us = 0;
@@ -391,7 +389,7 @@ static void follow(tdg__web_exchange_t *exchange) {
     tdg__web_url_done(&exchange->target);
     exchange->target = exchange->redirect;
     exchange->redirect = (tdg__web_url_t){.url = NULL};
-    if (exchange->follow != TDG__WEB_FOLLOW_NEAR)
+    if (exchange->request.follow != TDG__WEB_FOLLOW_NEAR)
         exchange->bare =
             exchange->bare || tdg__web_url_hop(&exchange->web->home, &exchange->target) !=
                                   TDG__WEB_HOP_SAME;
@@ -417,7 +415,8 @@ static void on_finished(void *job, CURLcode code) {
     } else if (exchange->failed == TDG_ETOOLARGE) {
         snprintf(exchange->why, TDG__WEB_WHY,
                  "the answer of %s port %u is larger than %zu bytes",
-                 exchange->target.host, exchange->target.port, exchange->max_bytes);
+                 exchange->target.host, exchange->target.port,
+                 exchange->request.max_bytes);
         end(exchange, TDG_ETOOLARGE, exchange->why);
     } else if (exchange->header_bytes > TDG__WEB_MAX_HEADERS) {
         snprintf(exchange->why, TDG__WEB_WHY,
@@ -460,17 +459,9 @@ static tdg__web_exchange_t *exchange_new(tdg__web_t *web,
     if (exchange == NULL)
         return NULL;
     exchange->web = web;
-    exchange->method = request->method;
-    exchange->follow = request->follow;
-    exchange->max_bytes = request->max_bytes;
-    exchange->only_success = request->only_success;
-    exchange->line = request->line;
+    exchange->request = *request;
     exchange->for_good = true;
-    exchange->head_ms = request->head_timeout_ms;
-    exchange->quiet_ms = request->quiet_timeout_ms;
-    exchange->total_ms = request->total_timeout_ms;
     exchange->begun_ms = exchange->last_ms = uv_now(web->loop);
-    exchange->body_len = request->body != NULL ? request->body_len : 0;
     tdg__web_facts_init(&exchange->facts);
     tdg__text_init(&exchange->incoming, MAX_TURN);
     uv_timer_init(web->loop, &exchange->timer);
@@ -494,12 +485,8 @@ int tdg__web_exchange_begin(tdg__web_t *web, const tdg__web_request_t *request,
     exchange->calls = *calls;
     exchange->user = user;
     exchange->easy = curl_easy_init();
-    if (exchange->easy != NULL && tdg__copy(request->url, &exchange->first_url) &&
-        (exchange->body_len == 0 ||
-         (exchange->body = tdg__malloc(exchange->body_len)) != NULL)) {
-        if (exchange->body_len > 0)
-            memcpy(exchange->body, request->body, exchange->body_len);
-        rv = tdg__web_exchange_prepare(exchange, request);
+    if (exchange->easy != NULL && tdg__copy(request->url, &exchange->first_url)) {
+        rv = tdg__web_exchange_prepare(exchange);
         if (rv == 0) {
             listen_to(exchange);
             rv = start(exchange);

@@ -117,12 +117,10 @@ typedef struct tdg__web_head {
     const char *content_type; /* lower case, without parameters; "" where not said */
     const char *full_type, *etag, *last_modified; /* as they came; NULL: not said */
     int64_t date_ms;                              /* the server's clock; -1: not said */
-    const char *session;      /* Mcp-Session-Id; NULL: none, or not visible ASCII */
-    const char *authenticate; /* WWW-Authenticate, or NULL */
-    int64_t retry_after_ms;   /* -1: not said */
-    const char *url;          /* that answered, after redirects */
-    uint32_t elapsed_ms;      /* since the exchange began */
-    unsigned hops;            /* redirects that were followed */
+    const char *session;    /* Mcp-Session-Id; NULL: none, or not visible ASCII */
+    int64_t retry_after_ms; /* -1: not said */
+    const char *url;        /* that answered, after redirects */
+    unsigned hops;          /* redirects that were followed */
     int64_t resolved_us, connected_us, secured_us; /* of the last hop, since it began: the
                                                       name, TCP, TLS; 0: not needed */
 } tdg__web_head_t;

@@ -101,7 +101,6 @@ static const struct field {
     {"Location", NULL, TEXT(location), TDG__WEB_MAX_URL, ' '},
     {"Mcp-Session-Id", NULL, TEXT(session), TDG__WEB_MAX_SESSION, '!'},
     {"Retry-After", on_retry_after, 0, 0, 0},
-    {"WWW-Authenticate", NULL, TEXT(authenticate), TDG__WEB_MAX_FIELD, ' '},
 };
 
 /* NULL: it has none. */

@@ -22,7 +22,7 @@ typedef struct tdg__web_facts {
     bool complete; /* the empty line has come; what follows are trailers, ignored */
     bool no_memory;
     tdg__text_t content_type; /* lower case, without parameters */
-    tdg__text_t full_type, etag, last_modified, session, authenticate, location;
+    tdg__text_t full_type, etag, last_modified, session, location;
     int64_t retry_after_ms; /* -1: not said */
     int64_t retry_date_ms, date_ms;
 } tdg__web_facts_t;

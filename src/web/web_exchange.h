@@ -42,6 +42,7 @@ struct tdg__web {
 
 struct tdg__web_exchange {
     tdg__web_t *web;
+    tdg__web_request_t request; /* its texts only while it is being prepared */
     tdg__queue_t in_all, in_ready;
     uv_timer_t timer;
     CURL *easy;
@@ -50,16 +51,11 @@ struct tdg__web_exchange {
     char *first_url; /* as wished */
     tdg__web_url_t target;
     tdg__web_url_t redirect; /* where to go next; its url NULL: nowhere */
-    tdg__web_follow_t follow;
     unsigned hops;
     bool for_good; /* all redirects so far were 308 */
     bool bare;     /* it has left the place of the secrets */
-    tdg__web_method_t method;
     struct curl_slist *fields, *validators, *lines; /* lines: of this hop */
     char *validated_url;
-    char *body;
-    size_t body_len, max_bytes;
-    bool only_success;
     bool requested; /* on this hop */
     bool again;     /* libcurl would repeat it */
     bool expects;   /* "100 Continue", before the body is sent */
@@ -77,8 +73,7 @@ struct tdg__web_exchange {
     char said[CURL_ERROR_SIZE];
 
     uint64_t begun_ms, last_ms; /* last_ms: when something came */
-    uint32_t head_ms, quiet_ms, total_ms;
-    bool late; /* a time was over when last looked at */
+    bool late;                  /* a time was over when last looked at */
 
     int code; /* it cannot begin: why */
     char why[TDG__WEB_WHY];
@@ -86,14 +81,12 @@ struct tdg__web_exchange {
     bool gone;       /* no more calls */
 
     tdg__web_exchange_calls_t calls;
-    void (*line)(void *user, const char *line, size_t len); /* may be NULL */
     void *user;
 };
 
 /* Makes an exchange ready for its first hop: target, credentials, headers, options.
  * Returns 0, TDG_ENOMEM, or with exchange->why TDG_EINVAL or TDG_EREFUSED. */
-int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
-                              const tdg__web_request_t *request);
+int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange);
 
 /* What goes out with the next hop: where to, and with which headers. Returns 0 or
  * TDG_ENOMEM. */

@@ -89,23 +89,6 @@ bool tdg__web_header_is_fine(const char *line, char *why, size_t why_size) {
     return wrong == NULL;
 }
 
-int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value) {
-    size_t room = strlen(name) + strlen(value) + 3;
-    char *line = tdg__malloc(room);
-    struct curl_slist *longer = NULL;
-
-    if (line != NULL) {
-        snprintf(line, room, "%s: %s", name, value);
-        longer = curl_slist_append(*lines, line);
-        explicit_bzero(line, room);
-        tdg__free(line);
-    }
-    if (longer == NULL)
-        return TDG_ENOMEM;
-    *lines = longer;
-    return 0;
-}
-
 /* ---- The token ---------------------------------------------------------- */
 
 /* Returns how many bytes were read, or -1 with errno. */

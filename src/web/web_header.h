@@ -8,15 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <curl/curl.h>
-
 enum { TDG__WEB_MAX_TOKEN = 16 * 1024 }; /* bytes of the file */
 
 /* Whether it can be the name of a header. */
 bool tdg__web_is_token(const char *name, size_t len);
-
-/* Appends "name: value", and leaves no copy of it elsewhere. Returns 0 or TDG_ENOMEM. */
-int tdg__web_line_add(struct curl_slist **lines, const char *name, const char *value);
 
 /* What is wrong with a header, behind the words "the header"; NULL: nothing. `own` are
  * names that are set elsewhere, beside those of every exchange; ends with NULL. */

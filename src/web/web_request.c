@@ -126,22 +126,24 @@ static int add_all(struct curl_slist **lines, const struct curl_slist *more) {
     return rv;
 }
 
-static int add_token(struct curl_slist **lines, const char *token) {
-    size_t room;
-    char *value;
+/* Appends a line of two parts, and leaves no copy of it elsewhere. */
+static int add_parts(struct curl_slist **lines, const char *name, const char *between,
+                     const char *value) {
+    size_t room = strlen(name) + strlen(between) + strlen(value) + 1;
+    char *line = tdg__malloc(room);
     int rv;
 
-    if (token == NULL)
-        return 0;
-    room = strlen(token) + sizeof("Bearer ");
-    value = tdg__malloc(room);
-    if (value == NULL)
+    if (line == NULL)
         return TDG_ENOMEM;
-    snprintf(value, room, "Bearer %s", token);
-    rv = tdg__web_line_add(lines, "Authorization", value);
-    explicit_bzero(value, room);
-    tdg__free(value);
+    snprintf(line, room, "%s%s%s", name, between, value);
+    rv = add_text(lines, line);
+    explicit_bzero(line, room);
+    tdg__free(line);
     return rv;
+}
+
+static int add_line(struct curl_slist **lines, const char *name, const char *value) {
+    return add_parts(lines, name, ": ", value);
 }
 
 static int add_secrets(struct curl_slist **lines, const tdg__web_t *web) {
@@ -151,9 +153,10 @@ static int add_secrets(struct curl_slist **lines, const tdg__web_t *web) {
     for (; header != NULL && *header != NULL && rv == 0; header++)
         rv = add_text(lines, *header);
     for (size_t i = 0; i < web->opts.secret_count && rv == 0; i++)
-        rv = tdg__web_line_add(lines, web->opts.secrets[i].name,
-                               web->opts.secrets[i].value);
-    return rv == 0 ? add_token(lines, web->token) : rv;
+        rv = add_line(lines, web->opts.secrets[i].name, web->opts.secrets[i].value);
+    if (rv == 0 && web->token != NULL)
+        rv = add_parts(lines, "Authorization", ": Bearer ", web->token);
+    return rv;
 }
 
 static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
@@ -167,22 +170,22 @@ static int add_fields(tdg__web_exchange_t *exchange, struct curl_slist **lines,
             return TDG_EINVAL;
         }
         if (fields[i].value[0] != '\0')
-            rv = tdg__web_line_add(lines, fields[i].name, fields[i].value);
+            rv = add_line(lines, fields[i].name, fields[i].value);
     }
     return rv;
 }
 
 /* What the request says by itself, secrets apart. Without a value, libcurl leaves a field
  * out. */
-static int keep_fields(tdg__web_exchange_t *exchange, const tdg__web_request_t *request) {
+static int keep_fields(tdg__web_exchange_t *exchange) {
+    const tdg__web_request_t *request = &exchange->request;
     const char *type =
         request->content_type != NULL ? request->content_type : "application/json";
-    int rv = request->body == NULL
-                 ? add_text(&exchange->fields, "Content-Type:")
-                 : tdg__web_line_add(&exchange->fields, "Content-Type", type);
+    int rv = request->body == NULL ? add_text(&exchange->fields, "Content-Type:")
+                                   : add_line(&exchange->fields, "Content-Type", type);
 
     if (rv == 0 && request->accept != NULL)
-        rv = tdg__web_line_add(&exchange->fields, "Accept", request->accept);
+        rv = add_line(&exchange->fields, "Accept", request->accept);
     if (rv == 0)
         rv = add_fields(exchange, &exchange->fields, request->fields,
                         request->field_count);
@@ -266,7 +269,8 @@ static int set_texts(tdg__web_exchange_t *exchange) {
         {CURLOPT_NOPROXY, none},
         {CURLOPT_CAINFO, opts->ca_file},
         {CURLOPT_ABSTRACT_UNIX_SOCKET, opts->abstract_socket},
-        {CURLOPT_CUSTOMREQUEST, exchange->method == TDG__WEB_DELETE ? "DELETE" : NULL},
+        {CURLOPT_CUSTOMREQUEST,
+         exchange->request.method == TDG__WEB_DELETE ? "DELETE" : NULL},
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -276,7 +280,7 @@ static int set_texts(tdg__web_exchange_t *exchange) {
     return 0;
 }
 
-static void set_numbers(tdg__web_exchange_t *exchange, bool last) {
+static void set_numbers(tdg__web_exchange_t *exchange) {
     const struct {
         CURLoption option;
         long number;
@@ -284,7 +288,7 @@ static void set_numbers(tdg__web_exchange_t *exchange, bool last) {
         {CURLOPT_CONNECTTIMEOUT_MS, (long)exchange->web->opts.connect_timeout_ms},
         {CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS},
         {CURLOPT_FOLLOWLOCATION, 0},
-        {CURLOPT_FORBID_REUSE, last},
+        {CURLOPT_FORBID_REUSE, exchange->request.last},
         {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* a proxy gets none of our headers */
         {CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS},
         {CURLOPT_NOSIGNAL, 1},
@@ -315,36 +319,37 @@ static void set_age(tdg__web_exchange_t *exchange) {
         curl_easy_setopt(exchange->easy, CURLOPT_MAXLIFETIME_CONN, (long)(age_s - 1));
 }
 
-static void set_calls(tdg__web_exchange_t *exchange) {
+static int set_body(tdg__web_exchange_t *exchange) {
+    const tdg__web_request_t *request = &exchange->request;
+    const char *body = request->body != NULL ? request->body : "";
+    size_t len = request->body != NULL ? request->body_len : 0;
     CURL *easy = exchange->easy;
 
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
-    if (exchange->method != TDG__WEB_POST)
-        return;
+    if (request->method != TDG__WEB_POST)
+        return 0;
     /* Given as a whole, a body goes out with the head. Where the server answers at the
      * head and closes, there is nothing left to send that could fail before that is read.
      */
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body_len);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-                     exchange->body != NULL ? exchange->body : "");
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
+    return curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, body) == CURLE_OK ? 0
+                                                                            : TDG_ENOMEM;
 }
 
-int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange,
-                              const tdg__web_request_t *request) {
+int tdg__web_exchange_prepare(tdg__web_exchange_t *exchange) {
     int rv = set_target(exchange);
 
     if (rv == 0)
         rv = check_secrets(exchange);
     if (rv == 0)
-        rv = keep_fields(exchange, request);
+        rv = keep_fields(exchange);
     if (rv == 0)
         rv = set_texts(exchange);
     if (rv < 0)
         return rv;
-    set_numbers(exchange, request->last);
+    set_numbers(exchange);
     set_age(exchange);
-    set_calls(exchange);
-    return 0;
+    return set_body(exchange);
 }

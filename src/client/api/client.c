@@ -190,24 +190,23 @@ void tdg__client_wake(tdg_client_t *client) {
         tdg__events_wake(client->events);
 }
 
-bool tdg__client_is_left(tdg_client_t *client) {
-    bool left;
+static bool is_set(tdg_client_t *client, const bool *flag) {
+    bool set;
 
     pthread_mutex_lock(&client->lock);
-    left = client->left;
+    set = *flag;
     pthread_mutex_unlock(&client->lock);
-    return left;
+    return set;
+}
+
+bool tdg__client_is_left(tdg_client_t *client) {
+    return is_set(client, &client->left);
 }
 
 /* The task that stops may wait behind a callback that takes longer than the owner waits
  * for, and behind all that the core has to report after that. */
 static bool is_closing(tdg_client_t *client) {
-    bool closing;
-
-    pthread_mutex_lock(&client->lock);
-    closing = client->closing;
-    pthread_mutex_unlock(&client->lock);
-    return closing;
+    return is_set(client, &client->closing);
 }
 
 static void core_log(void *user, tdg_log_level_t level, const char *line) {
@@ -439,8 +438,6 @@ int tdg__client_create(const tdg_client_opts_t *opts, tdg_client_t **ret,
     init_lock(client);
     if (opts->on_event == NULL)
         rv = tdg__events_create(&client->events);
-    if (client->events != NULL)
-        tdg__events_defer(client->events);
     if (rv == 0)
         rv = open_loop(client);
     if (rv < 0)

@@ -3,11 +3,6 @@
  * The client that programs hold: a core (core.h) on a thread of its own, with its
  * transports, its clock and a queue of events.
  *
- *     client_opts.c   defaults, and what is wrong with options
- *     client.c        the thread, and what it does for others
- *     client_wait.c   the functions that wait for it
- *     client_send.c   the one that does not
- *
  * The way of a request, with the one noun for what is in flight at each step:
  *
  *     any thread       task       what a call of the public header wants; it waits on its
@@ -39,12 +34,13 @@
 /* ---- Options (client_opts.c) -------------------------------------------- */
 
 enum { TDG__CLIENT_MAX_URL = 8192, TDG__CLIENT_MAX_HEADERS = 100 };
+enum { TDG__CLIENT_TEXTS = 6, TDG__CLIENT_LISTS = 3 }; /* in them */
 
 /* A copy of the options that owns all its texts, with defaults filled in. */
 typedef struct tdg__client_opts {
     tdg_client_opts_t opts;
-    void **kept; /* what `opts` points to */
-    size_t kept_count;
+    char *url, *texts[TDG__CLIENT_TEXTS]; /* what `opts` points to */
+    char **lists[TDG__CLIENT_LISTS];
 } tdg__client_opts_t;
 
 /* Checks and copies. Returns 0, TDG_ENOMEM, or TDG_EINVAL with what is wrong in *failure.
@@ -87,7 +83,7 @@ bool tdg__client_enter(tdg_client_t *client);
 void tdg__client_leave(tdg_client_t *client);
 
 /* Has it run, in order. Returns 0, TDG_EENDED (it is being closed) or TDG_EAGAIN (too
- * much waits already). Between enter and leave, or on the client's thread. */
+ * much waits already). */
 int tdg__client_post(tdg_client_t *client, tdg__client_task_t *task);
 
 /* The two halves of tdg_client_connect(), for who wants to be able to stop the second: a

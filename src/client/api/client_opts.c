@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -66,35 +67,23 @@ static const char *after_scheme(const char *url) {
     return NULL;
 }
 
-/* Whether "HOST" or "HOST:PORT" is one, with HOST perhaps in brackets. */
+/* Whether what ends here, or at one of "/?#", is "HOST" or "HOST:PORT", with HOST perhaps
+ * in brackets. */
 static bool is_authority(const char *text, size_t len) {
-    const char *end = text + len, *colon = NULL;
-    unsigned port = 0;
+    size_t host = strcspn(text, text[0] == '[' ? "]/?#" : ":/?#"), digits;
+    unsigned long port;
 
-    if (len > 0 && *text == '[') {
-        const char *bracket = memchr(text, ']', len);
-
-        if (bracket == NULL || bracket == text + 1)
+    if (text[0] == '[') {
+        if (text[host] != ']' || host == 1)
             return false;
-        if (bracket + 1 == end)
-            return true;
-        colon = bracket + 1;
-    } else {
-        colon = memchr(text, ':', len);
-        if (colon == text || len == 0)
-            return false;
-        if (colon == NULL)
-            return true;
+        host++;
     }
-
-    if (*colon != ':' || colon + 1 == end || end - colon > 6)
-        return false;
-    for (const char *digit = colon + 1; digit < end; digit++) {
-        if (*digit < '0' || *digit > '9')
-            return false;
-        port = port * 10 + (unsigned)(*digit - '0');
-    }
-    return port >= 1 && port <= 65535;
+    if (host == 0 || host == len)
+        return host > 0;
+    digits = strspn(text + host + 1, "0123456789");
+    port = strtoul(text + host + 1, NULL, 10);
+    return text[host] == ':' && digits <= 5 && host + 1 + digits == len && port >= 1 &&
+           port <= 65535;
 }
 
 /* What is wrong with a URL, or NULL. The URL itself may hold secrets, and is not said. */
@@ -199,72 +188,32 @@ static int check_rest(const tdg_client_opts_t *opts, tdg_failure_t *failure) {
 
 /* ---- Copying ------------------------------------------------------------ */
 
-enum { SINGLE_TEXTS = 7, ARRAYS = 3 };
-
-static size_t length(const char *const *texts) {
-    size_t count = 0;
-
-    while (texts != NULL && texts[count] != NULL)
-        count++;
-    return count;
-}
-
 /* In place of each text a copy that is ours. False: memory is out. */
-static bool keep(tdg__client_opts_t *own, const char **text) {
-    char *copy;
-
-    if (*text == NULL)
-        return true;
-
-    copy = tdg__strdup(*text);
-    if (copy == NULL)
-        return false;
-    own->kept[own->kept_count++] = copy;
-    *text = copy;
-    return true;
-}
-
-static bool keep_all(tdg__client_opts_t *own, const char *const **texts) {
-    size_t count = length(*texts);
-    const char **copy;
-
-    if (*texts == NULL)
-        return true;
-
-    copy = tdg__calloc(count + 1, sizeof(char *));
-    if (copy == NULL)
-        return false;
-    own->kept[own->kept_count++] = copy;
-    for (size_t i = 0; i < count; i++) {
-        copy[i] = (*texts)[i];
-        if (!keep(own, &copy[i]))
-            return false;
-    }
-    *texts = copy;
-    return true;
-}
-
 static bool copy_texts(tdg__client_opts_t *own) {
     tdg_client_opts_t *opts = &own->opts;
-    size_t most = SINGLE_TEXTS + ARRAYS + length(opts->argv) + length(opts->env) +
-                  length(opts->headers);
-    char *url;
-
-    own->kept = tdg__calloc(most, sizeof(void *));
-    if (own->kept == NULL)
-        return false;
+    const char **const texts[TDG__CLIENT_TEXTS] = {
+        &opts->cwd,   &opts->token_file, &opts->ca_file,
+        &opts->proxy, &opts->name,       &opts->version,
+    };
+    const char *const **const lists[TDG__CLIENT_LISTS] = {&opts->argv, &opts->env,
+                                                          &opts->headers};
 
     if (opts->url != NULL) {
-        url = tdg__web_url_complete(opts->url, "/mcp");
-        if (url == NULL)
+        opts->url = own->url = tdg__web_url_complete(opts->url, "/mcp");
+        if (own->url == NULL)
             return false;
-        own->kept[own->kept_count++] = url;
-        opts->url = url;
     }
-    return keep_all(own, &opts->argv) && keep_all(own, &opts->env) &&
-           keep_all(own, &opts->headers) && keep(own, &opts->cwd) &&
-           keep(own, &opts->token_file) && keep(own, &opts->ca_file) &&
-           keep(own, &opts->proxy) && keep(own, &opts->name) && keep(own, &opts->version);
+    for (size_t i = 0; i < TDG__CLIENT_TEXTS; i++) {
+        if (!tdg__copy(*texts[i], &own->texts[i]))
+            return false;
+        *texts[i] = own->texts[i];
+    }
+    for (size_t i = 0; i < TDG__CLIENT_LISTS; i++) {
+        if (!tdg__copy_strings(*lists[i], &own->lists[i]))
+            return false;
+        *lists[i] = (const char *const *)own->lists[i];
+    }
+    return true;
 }
 
 static void fill_in(tdg_client_opts_t *opts) {
@@ -311,8 +260,10 @@ int tdg__client_opts_init(tdg__client_opts_t *own, const tdg_client_opts_t *give
 }
 
 void tdg__client_opts_done(tdg__client_opts_t *own) {
-    for (size_t i = 0; i < own->kept_count; i++)
-        tdg__free(own->kept[i]);
-    tdg__free(own->kept);
+    tdg__free(own->url);
+    for (size_t i = 0; i < TDG__CLIENT_TEXTS; i++)
+        tdg__free(own->texts[i]);
+    for (size_t i = 0; i < TDG__CLIENT_LISTS; i++)
+        tdg__free_strings(own->lists[i]);
     *own = (tdg__client_opts_t){0};
 }

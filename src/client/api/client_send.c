@@ -21,12 +21,7 @@ typedef struct sending {
 static void errand_done(void *user, int code, json_t *result,
                         const tdg_failure_t *failure) {
     send_task_t *sending = user;
-    tdg_failure_t made;
 
-    if (code != 0 && failure == NULL) {
-        tdg__client_fail(&made, code, "%s", tdg_strerror(code));
-        failure = &made;
-    }
     if (sending->done != NULL && !tdg__client_is_left(sending->client)) {
         tdg__client_wake(sending->client);
         sending->done(sending->user, code == 0 ? result : NULL,
@@ -40,19 +35,6 @@ static void run_errand(tdg__core_t *core, tdg__client_task_t *task) {
 
     tdg__core_request(core, sending->method, sending->params, sending->timeout_ms,
                       errand_done, sending);
-}
-
-static int post_errand(tdg_client_t *client, send_task_t *sending) {
-    int rv;
-
-    if (tdg__client_is_here(client))
-        return tdg__client_post(client, &sending->task);
-    if (!tdg__client_enter(client))
-        return TDG_EENDED;
-
-    rv = tdg__client_post(client, &sending->task);
-    tdg__client_leave(client);
-    return rv;
 }
 
 int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,
@@ -79,7 +61,7 @@ int tdg_client_send(tdg_client_t *client, const char *method, json_t *params,
                              .done = done,
                              .user = user};
     strcpy(sending->method, method);
-    rv = post_errand(client, sending);
+    rv = tdg__client_post(client, &sending->task);
     if (rv < 0) {
         json_decref(params);
         tdg__free(sending);

@@ -14,7 +14,6 @@
 typedef struct wait wait_task_t;
 struct wait {
     tdg__client_task_t task; /* first: a task is a wait_task */
-    tdg_client_t *client;
     /* On the client's thread; ends with answered(), now or later. */
     void (*start)(tdg__core_t *core, wait_task_t *wait);
 
@@ -67,13 +66,15 @@ static void run_wait(tdg__core_t *core, tdg__client_task_t *task) {
 }
 
 static int wait_inside(tdg_client_t *client, wait_task_t *wait) {
-    int rv;
+    int rv = 0;
 
     wait->task.run = run_wait;
-    wait->client = client;
     pthread_mutex_init(&wait->lock, NULL);
     pthread_cond_init(&wait->answered, NULL);
-    rv = tdg__client_post(client, &wait->task);
+    if (tdg__client_is_here(client))
+        wait->start(tdg__client_core(client), wait);
+    else
+        rv = tdg__client_post(client, &wait->task);
     if (rv == 0) {
         pthread_mutex_lock(&wait->lock);
         while (!wait->done)
@@ -104,7 +105,7 @@ static const char *wrong_call(const tdg_client_t *client, const wait_task_t *wai
     return NULL;
 }
 
-/* Returns what came of it; then wait->result is the caller's. */
+/* Returns what came of it; then wait->result, where there is one, is the caller's. */
 static int wait_for(tdg_client_t *client, wait_task_t *wait, tdg_failure_t *failure) {
     const char *wrong = wrong_call(client, wait);
     int rv;
@@ -158,10 +159,8 @@ static void start_connect(tdg__core_t *core, wait_task_t *wait) {
 
 int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_connect};
-    int rv = wait_for(client, &wait, failure);
 
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 /* Runs `start` here where this is the client's thread: it does not wait for the server.
@@ -169,37 +168,24 @@ int tdg__client_connect(tdg_client_t *client, tdg_failure_t *failure) {
 static int look(tdg_client_t *client, wait_task_t *wait) {
     if (client == NULL)
         return TDG_EINVAL;
-    if (!tdg__client_is_here(client))
-        return wait_for(client, wait, NULL);
-
-    pthread_mutex_init(&wait->lock, NULL);
-    pthread_cond_init(&wait->answered, NULL);
-    wait->start(tdg__client_core(client), wait);
-    pthread_cond_destroy(&wait->answered);
-    pthread_mutex_destroy(&wait->lock);
-    return wait->code;
-}
-
-static bool copy_fact(const char **text) {
-    char *copy = NULL;
-    bool copied = tdg__copy(*text, &copy);
-
-    *text = copy;
-    return copied;
+    return tdg__client_is_here(client) ? wait_inside(client, wait)
+                                       : wait_for(client, wait, NULL);
 }
 
 static void start_facts(tdg__core_t *core, wait_task_t *wait) {
     tdg_server_facts_t *facts = wait->fill;
+    const char **const texts[] = {&facts->protocol, &facts->transport, &facts->name,
+                                  &facts->version, &facts->instructions};
     int rv = tdg__core_facts(core, facts);
-    bool copied = rv == 0;
+    char *copy;
 
-    /* All five, so that what was not copied is never freed. */
-    copied &= copy_fact(&facts->protocol);
-    copied &= copy_fact(&facts->transport);
-    copied &= copy_fact(&facts->name);
-    copied &= copy_fact(&facts->version);
-    copied &= copy_fact(&facts->instructions);
-    answered(wait, rv < 0 || copied ? rv : TDG_ENOMEM, NULL, NULL);
+    /* All of them, so that what was not copied is never freed. */
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (!tdg__copy(*texts[i], &copy))
+            rv = TDG_ENOMEM;
+        *texts[i] = copy;
+    }
+    answered(wait, rv, NULL, NULL);
 }
 
 int tdg_client_facts_sized(tdg_client_t *client, tdg_server_facts_t *ret, size_t size) {
@@ -215,16 +201,6 @@ int tdg_client_facts_sized(tdg_client_t *client, tdg_server_facts_t *ret, size_t
     return rv;
 }
 
-/* The texts are ours; that they are const is for those who look at them. */
-static void free_text(const char *text) {
-    union {
-        const char *given;
-        char *ours;
-    } u = {text};
-
-    tdg__free(u.ours);
-}
-
 void tdg_server_facts_done_sized(tdg_server_facts_t *facts, size_t size) {
     tdg_server_facts_t own;
 
@@ -234,11 +210,12 @@ void tdg_server_facts_done_sized(tdg_server_facts_t *facts, size_t size) {
     /* What we do not know was never filled. */
     if (tdg__sized_read(&own, sizeof(own), facts, size) == TDG_EINVAL)
         return;
-    free_text(own.protocol);
-    free_text(own.transport);
-    free_text(own.name);
-    free_text(own.version);
-    free_text(own.instructions);
+    /* The texts are ours; that they are const is for those who look at them. */
+    tdg__free((char *)(uintptr_t)own.protocol);
+    tdg__free((char *)(uintptr_t)own.transport);
+    tdg__free((char *)(uintptr_t)own.name);
+    tdg__free((char *)(uintptr_t)own.version);
+    tdg__free((char *)(uintptr_t)own.instructions);
     json_decref(own.info);
     json_decref(own.capabilities);
     json_decref(own.supported);
@@ -312,7 +289,6 @@ int tdg_client_subscribe_all_sized(tdg_client_t *client, const char *const *uris
         rv = check_uris(uris, count, failure);
     if (rv == 0)
         rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
     if (rv < 0)
         fill_codes(codes, count, rv);
     return rv;
@@ -363,16 +339,12 @@ static int unsubscribe_here(tdg_client_t *client, const char *uri,
 int tdg_client_unsubscribe(tdg_client_t *client, const char *uri,
                            tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_unsubscribe, .name = uri};
-    int rv;
 
     if (uri == NULL)
         return no_argument(NULL, failure);
     if (client != NULL && tdg__client_is_here(client))
         return unsubscribe_here(client, uri, failure);
-
-    rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 static void start_subscriptions(tdg__core_t *core, wait_task_t *wait) {
@@ -394,14 +366,10 @@ static void start_watch_lists(tdg__core_t *core, wait_task_t *wait) {
 
 int tdg_client_watch_lists(tdg_client_t *client, unsigned lists, tdg_failure_t *failure) {
     wait_task_t wait = {.start = start_watch_lists, .lists = lists};
-    int rv;
 
     if (lists >= 1U << (TDG_LIST_PROMPTS + 1))
         return tdg__client_fail(failure, TDG_EINVAL, "unknown lists: 0x%x", lists);
-
-    rv = wait_for(client, &wait, failure);
-    json_decref(wait.result);
-    return rv;
+    return wait_for(client, &wait, failure);
 }
 
 /* ---- Requests ----------------------------------------------------------- */

@@ -108,14 +108,7 @@ const char *tdg__compose_name(const char *method, const json_t *params) {
 }
 
 json_t *tdg__compose_initialize(const tdg__core_t *core, tdg__version_t version) {
-    json_t *identity = make_identity(core);
-    json_t *capabilities = make_capabilities(core);
-
-    if (identity == NULL || capabilities == NULL) {
-        json_decref(identity);
-        json_decref(capabilities);
-        return NULL;
-    }
     return json_pack("{s:s, s:o, s:o}", "protocolVersion", tdg__version_text(version),
-                     "capabilities", capabilities, "clientInfo", identity);
+                     "capabilities", make_capabilities(core), "clientInfo",
+                     make_identity(core));
 }

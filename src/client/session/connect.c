@@ -26,46 +26,6 @@ enum {
     LAST_CHANCE_MS = 1000, /* from the last attempt to the end of the first connect */
 };
 
-static const tdg__transport_calls_t transport_calls;
-
-static void on_next(tdg__core_t *core, tdg__core_timer_t *timer);
-static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer);
-
-int tdg__connect_init(tdg__core_t *core) {
-    struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
-    int rv;
-
-    if (connect == NULL)
-        return TDG_ENOMEM;
-
-    core->connect = connect;
-    core->transport_kind =
-        core->client->argv != NULL ? TDG__TRANSPORT_STDIO : TDG__TRANSPORT_HTTP;
-    connect->closed = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, 0, NULL);
-    rv = connect->closed != NULL ? tdg__core_timer_init(core, &connect->next, on_next)
-                                 : TDG_ENOMEM;
-    if (rv == 0)
-        rv = tdg__core_timer_init(core, &connect->limit, on_limit);
-    if (rv == 0)
-        rv = tdg__lifesign_init(core, &connect->life, tdg__doubt_silence);
-    return rv;
-}
-
-void tdg__connect_done(tdg__core_t *core) {
-    struct tdg__connect *connect = core->connect;
-
-    if (connect == NULL)
-        return;
-
-    tdg__core_timer_done(core, &connect->next);
-    tdg__core_timer_done(core, &connect->limit);
-    tdg__lifesign_done(core, &connect->life);
-    json_decref(connect->failure.data);
-    tdg_event_free(connect->closed);
-    tdg__free(connect);
-    core->connect = NULL;
-}
-
 /* ---- Transports -------------------------------------------------------------- */
 
 static void finish_stop(tdg__core_t *core);
@@ -532,4 +492,41 @@ static void on_limit(tdg__core_t *core, tdg__core_timer_t *timer) {
         tdg__connect_failed(core, &failure);
     else
         report(core, connect->failure.code != 0 ? &connect->failure : &failure);
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+int tdg__connect_init(tdg__core_t *core) {
+    struct tdg__connect *connect = tdg__calloc(1, sizeof(*connect));
+    int rv;
+
+    if (connect == NULL)
+        return TDG_ENOMEM;
+
+    core->connect = connect;
+    core->transport_kind =
+        core->client->argv != NULL ? TDG__TRANSPORT_STDIO : TDG__TRANSPORT_HTTP;
+    connect->closed = tdg__event_create(TDG_EVENT_CLOSED, NULL, NULL, NULL, 0, NULL);
+    rv = connect->closed != NULL ? tdg__core_timer_init(core, &connect->next, on_next)
+                                 : TDG_ENOMEM;
+    if (rv == 0)
+        rv = tdg__core_timer_init(core, &connect->limit, on_limit);
+    if (rv == 0)
+        rv = tdg__lifesign_init(core, &connect->life, tdg__doubt_silence);
+    return rv;
+}
+
+void tdg__connect_done(tdg__core_t *core) {
+    struct tdg__connect *connect = core->connect;
+
+    if (connect == NULL)
+        return;
+
+    tdg__core_timer_done(core, &connect->next);
+    tdg__core_timer_done(core, &connect->limit);
+    tdg__lifesign_done(core, &connect->life);
+    json_decref(connect->failure.data);
+    tdg_event_free(connect->closed);
+    tdg__free(connect);
+    core->connect = NULL;
 }

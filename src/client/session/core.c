@@ -122,9 +122,6 @@ int64_t tdg__core_deadline(const tdg__core_t *core) {
 
 /* ---- Lines for people --------------------------------------------------- */
 
-static void write_line(tdg__core_t *core, tdg_log_level_t level, const char *format,
-                       va_list args) __attribute__((format(printf, 3, 0)));
-
 static void make_printable(char *line) {
     for (char *c = line; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
@@ -132,8 +129,8 @@ static void make_printable(char *line) {
     }
 }
 
-static void write_line(tdg__core_t *core, tdg_log_level_t level, const char *format,
-                       va_list args) {
+__attribute__((format(printf, 3, 0))) static void
+write_line(tdg__core_t *core, tdg_log_level_t level, const char *format, va_list args) {
     char line[MAX_LINE];
 
     if (core->opts.log == NULL)

@@ -11,11 +11,11 @@
 #define TDG_CLIENT_CORE_INTERNAL_H
 
 #include "base/heap.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "client/session/backoff.h"
 #include "client/session/core.h"
 #include "client/session/event.h"
+#include "client/session/tool_headers.h"
 
 /* ---- Time --------------------------------------------------------------- */
 
@@ -51,10 +51,8 @@ typedef struct tdg__client_request tdg__client_request_t;
 /* For a request whose answer stays open (listen). All may be called until `done`, with
  * the same `user`, and all have to be there. It is never sent again by itself. */
 typedef struct tdg__stream_calls {
-    void (*opened)(void *user, tdg__client_request_t *request);
-    void (*message)(void *user,
-                    const tdg__rpc_message_t *message); /* not the response; on
-                      shared transports found by the subscription id, see requests.c */
+    /* Not the response; on shared transports found by the subscription id. */
+    void (*message)(void *user, const tdg__rpc_message_t *message);
     void (*alive)(void *user);
     void (*retry)(void *user, uint32_t ms);
 } tdg__stream_calls_t;
@@ -74,8 +72,7 @@ typedef struct tdg__client_request_begin {
     json_t *params;      /* stolen, even on failure; NULL: none */
     uint32_t timeout_ms; /* 0: the client's; of a stream: until it is opened */
     const tdg__stream_calls_t *stream; /* NULL: an ordinary request */
-    const tdg__web_field_t *headers;   /* Mcp-Param-..., encoded; copied */
-    size_t header_count;
+    tdg__tool_headers_t *headers;      /* what it holds is stolen, likewise; or NULL */
     bool early; /* sent although the session is not up: probe, initialize, ping */
     tdg__version_t version; /* early: to be spoken; else ignored: that of the session */
 } tdg__client_request_opts_t;
@@ -89,7 +86,7 @@ int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_
                               tdg__client_request_t **ret);
 
 /* Cancels: no call comes any more; the server is notified as its transport wants it. */
-void tdg__client_request_drop(tdg__core_t *core, tdg__client_request_t *request);
+void tdg__client_request_drop(tdg__client_request_t *request);
 
 /* The JSON text of its id. */
 const char *tdg__client_request_id(const tdg__client_request_t *request);
@@ -103,8 +100,7 @@ void tdg__core_notify(tdg__core_t *core, const char *method, json_t *params,
 void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
                                bool waiting_too);
 
-void tdg__client_requests_hold(
-    tdg__core_t *core); /* requests wait, although the session is up */
+void tdg__client_requests_hold(tdg__core_t *core);    /* they wait, although we are up */
 void tdg__client_requests_release(tdg__core_t *core); /* sends those that waited */
 void tdg__client_requests_forget_wire(tdg__core_t *core,
                                       const tdg__transport_t *transport); /* it goes */
@@ -122,7 +118,9 @@ void tdg__incoming_loose(void *core, tdg__rpc_message_t *message); /* with nothi
 
 /* ---- Failures (failure.c) ----------------------------------------------- */
 
-void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
+/* Fills it in, and returns it. */
+const tdg_failure_t *tdg__failure_set(tdg_failure_t *failure, int code,
+                                      const char *format, ...)
     __attribute__((format(printf, 3, 4), nonnull(1, 3)));
 /* Whether we are asked who we are, and the answer does not do: 401, 403. May be NULL. */
 bool tdg__failure_barred(const tdg_failure_t *failure);
@@ -188,8 +186,9 @@ void tdg__connect_give_up(tdg__core_t *core, int code, const char *why);
 
 /* ---- Subscriptions (subs.c) --------------------------------------------- */
 
-typedef struct tdg__sub tdg__sub_t;             /* one subscribed URI or template */
-typedef struct tdg__sub_group tdg__sub_group_t; /* those with the same options: modern,
+typedef struct tdg__sub tdg__sub_t;               /* one subscribed URI or template */
+typedef struct tdg__sub_stream tdg__sub_stream_t; /* a listen stream of the modern era */
+typedef struct tdg__sub_group tdg__sub_group_t;   /* those with the same options: modern,
                                                    one stream */
 
 /* The session is up: for the first time, or again. Sets up streams and subscriptions;
@@ -204,8 +203,9 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why);
  * dropped. Legacy: unsubscribes nothing; the end of the session does that. */
 void tdg__subs_stop(tdg__core_t *core);
 
-/* The gap that follows is reported only where reading finds a change (gaps.c). */
-void tdg__subs_compare(tdg__core_t *core);
+/* The gap that follows, in this group, or in all where it is NULL, is reported only where
+ * reading finds a change (gaps.c). */
+void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group);
 
 int tdg__subs_init(tdg__core_t *core);
 void tdg__subs_done(tdg__core_t *core);
@@ -222,8 +222,9 @@ void tdg__reread_noted(tdg__core_t *core, const char *uri, const json_t *content
 /* ---- Updates (updates.c) ------------------------------------------------ */
 
 /* A notification from the server, of either era or dialect; also progress and log
- * messages. `on` as for tdg__incoming_message(). */
-void tdg__updates_notification(tdg__core_t *core, tdg__client_request_t *on,
+ * messages. `on` as for tdg__incoming_message(); `stream`: whose it is, or NULL. */
+void tdg__updates_notification(tdg__core_t *core, const tdg__client_request_t *on,
+                               tdg__sub_stream_t *stream,
                                const tdg__rpc_message_t *message);
 
 /* ---- The core ----------------------------------------------------------- */

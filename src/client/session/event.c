@@ -4,9 +4,9 @@
  * resources, and its texts. Putting one in therefore needs no memory, and merging means
  * that the newer block takes the places of the older one.
  *
- *     first ⇄ … ⇄ last    the queue, oldest first
- *     table               resources by hash; collisions are chained
- *     lists, state        the one that waits of each kind, or NULL
+ *     queue           all, oldest first
+ *     table           resources by hash; collisions are chained
+ *     lists, state    the one that waits of each kind, or NULL
  *
  * The table grows when it can; where memory is out its chains get longer instead. */
 #include "client/session/event.h"
@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/queue.h"
 
 enum {
     LISTS = TDG_LIST_PROMPTS + 1,
@@ -31,7 +32,7 @@ enum {
 
 typedef struct record {
     tdg_event_t event; /* first: a tdg_event_t * is a record * */
-    struct record *next, *prev;
+    tdg__queue_t in_queue;
     struct record *chain; /* the next one with the same place in the table */
     uint64_t hash;
     size_t metadata_bytes, contents_bytes; /* about; in the queue, or charged */
@@ -45,10 +46,9 @@ struct tdg__events {
     int fd;
     bool watched;    /* somebody has asked for the descriptor */
     bool readable;   /* it is */
-    bool deferred;   /* those who wait are woken by tdg__events_wake() */
-    size_t unspoken; /* added since they were woken last */
+    size_t unspoken; /* added since those who wait were woken last */
 
-    record_t *first, *last;
+    tdg__queue_t queue;
     size_t count, messages;
     size_t bytes;     /* of metadata and contents */
     size_t own_bytes; /* of the events of resources, without these */
@@ -102,12 +102,7 @@ tdg_event_t *tdg__event_create(tdg_event_kind_t kind, const char *uri, json_t *m
 
 /* The values are ours; that they are const is for those who look at them. */
 static void release(const json_t *value) {
-    union {
-        const json_t *given;
-        json_t *ours;
-    } u = {value};
-
-    json_decref(u.ours);
+    json_decref((json_t *)(uintptr_t)value);
 }
 
 void tdg__event_discharge(tdg_event_t *event) {
@@ -278,7 +273,9 @@ static void grow(tdg__events_t *events) {
     tdg__free(events->table);
     events->table = table;
     events->mask = places - 1;
-    for (record_t *record = events->first; record != NULL; record = record->next) {
+    for (tdg__queue_t *at = events->queue.next; at != &events->queue; at = at->next) {
+        record_t *record = TDG__RECORD(record_t, in_queue, at);
+
         if (!is_resource(record))
             continue;
         record->chain = table[record->hash & events->mask];
@@ -287,13 +284,7 @@ static void grow(tdg__events_t *events) {
 }
 
 static void append(tdg__events_t *events, record_t *record) {
-    record->prev = events->last;
-    record->next = NULL;
-    if (events->last != NULL)
-        events->last->next = record;
-    else
-        events->first = record;
-    events->last = record;
+    tdg__queue_append(&events->queue, &record->in_queue);
     events->count++;
     events->bytes += bytes_of(record);
     events->messages += record->event.kind == TDG_EVENT_MESSAGE;
@@ -307,14 +298,7 @@ static void take_out(tdg__events_t *events, record_t *record) {
                            ? in_table(events, record->hash, uri_of(record))
                            : place_of(events, record);
 
-    if (record->prev != NULL)
-        record->prev->next = record->next;
-    else
-        events->first = record->next;
-    if (record->next != NULL)
-        record->next->prev = record->prev;
-    else
-        events->last = record->prev;
+    tdg__queue_remove(&record->in_queue);
     if (place != NULL && *place == record)
         *place = record->chain;
 
@@ -340,19 +324,21 @@ static void merge(tdg__events_t *events, record_t **place, record_t *newer) {
     lighten(newer, events->bytes, TDG__EVENTS_MAX_BYTES);
     events->bytes += bytes_of(newer);
 
-    newer->next = older->next;
-    newer->prev = older->prev;
+    tdg__queue_insert(&older->in_queue, &newer->in_queue);
+    tdg__queue_remove(&older->in_queue);
     newer->chain = older->chain;
-    *(newer->prev != NULL ? &newer->prev->next : &events->first) = newer;
-    *(newer->next != NULL ? &newer->next->prev : &events->last) = newer;
     *place = newer;
     tdg_event_free(&older->event);
 }
 
 /* ---- The queue ---------------------------------------------------------- */
 
+static record_t *first_of(const tdg__events_t *events) {
+    return TDG__RECORD(record_t, in_queue, events->queue.next);
+}
+
 static bool something(const tdg__events_t *events) {
-    return events->first != NULL || events->lost_unsaid || events->ended;
+    return events->count > 0 || events->lost_unsaid || events->ended;
 }
 
 /* Under the lock: those who poll() see what those who wait would. Two system calls per
@@ -382,10 +368,6 @@ static void wake(tdg__events_t *events) {
     events->unspoken = 0;
 }
 
-void tdg__events_defer(tdg__events_t *events) {
-    events->deferred = true;
-}
-
 void tdg__events_wake(tdg__events_t *events) {
     pthread_mutex_lock(&events->lock);
     wake(events);
@@ -400,6 +382,7 @@ int tdg__events_create(tdg__events_t **ret) {
     if (events == NULL)
         return TDG_ENOMEM;
 
+    tdg__queue_init(&events->queue);
     events->mask = TABLE_START - 1;
     events->table = tdg__calloc(TABLE_START, sizeof(record_t *));
     if (events->table == NULL)
@@ -433,8 +416,8 @@ void tdg__events_destroy(tdg__events_t *events) {
     if (events == NULL)
         return;
 
-    while (events->first != NULL)
-        drop(events, events->first);
+    while (events->count > 0)
+        drop(events, first_of(events));
     close(events->fd);
     pthread_cond_destroy(&events->something);
     pthread_mutex_destroy(&events->lock);
@@ -449,10 +432,10 @@ static void add(tdg__events_t *events, record_t *record) {
         drop(events, events->state); /* the last one stands behind all others */
     if (record->event.kind == TDG_EVENT_MESSAGE &&
         events->messages == TDG__EVENTS_MAX_MESSAGES) {
-        record_t *oldest = events->first;
+        record_t *oldest = first_of(events);
 
         while (oldest->event.kind != TDG_EVENT_MESSAGE)
-            oldest = oldest->next;
+            oldest = TDG__RECORD(record_t, in_queue, oldest->in_queue.next);
         drop(events, oldest);
     }
 
@@ -497,7 +480,7 @@ int tdg__events_put(tdg__events_t *events, tdg_event_t *event) {
         add(events, record);
     }
     events->unspoken++;
-    if (!events->deferred || events->unspoken >= MAX_UNSPOKEN)
+    if (events->unspoken >= MAX_UNSPOKEN)
         wake(events);
     pthread_mutex_unlock(&events->lock);
     return rv;
@@ -549,9 +532,9 @@ int tdg__events_next(tdg__events_t *events, int timeout_ms, tdg_event_t **ret) {
     } else if (events->lost_unsaid) {
         events->lost_unsaid = false;
         rv = TDG_ENOMEM;
-    } else if (events->first != NULL) {
-        *ret = &events->first->event;
-        take_out(events, events->first);
+    } else if (events->count > 0) {
+        *ret = &first_of(events)->event;
+        take_out(events, first_of(events));
     } else {
         rv = TDG_EENDED;
     }

@@ -63,11 +63,9 @@ void tdg__events_destroy(tdg__events_t *events);
  * it has none; one that waits alone may have any size. After the end nothing is added. */
 int tdg__events_put(tdg__events_t *events, tdg_event_t *event);
 
-/* After this, who waits is woken by tdg__events_wake(), or after some dozen events: to
- * wake a thread for every one of many costs more than all the rest. Whoever puts calls it
- * before it waits, or does anything else that takes long. To be called before others know
- * the queue. */
-void tdg__events_defer(tdg__events_t *events);
+/* Wakes who waits; after some dozen events that happens by itself. To wake a thread for
+ * every one of many costs more than all the rest, so whoever puts calls this before it
+ * waits, or does anything else that takes long. */
 void tdg__events_wake(tdg__events_t *events);
 
 void tdg__events_forget(tdg__events_t *events,

@@ -21,7 +21,8 @@ static void make_clean(char *text) {
         text[--len] = '\0';
 }
 
-void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...) {
+const tdg_failure_t *tdg__failure_set(tdg_failure_t *failure, int code,
+                                      const char *format, ...) {
     va_list args;
 
     *failure = (tdg_failure_t){.code = code};
@@ -29,6 +30,7 @@ void tdg__failure_set(tdg_failure_t *failure, int code, const char *format, ...)
     (void)vsnprintf(failure->message, sizeof(failure->message), format, args);
     va_end(args);
     make_clean(failure->message);
+    return failure;
 }
 
 bool tdg__failure_barred(const tdg_failure_t *failure) {

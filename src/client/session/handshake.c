@@ -282,7 +282,22 @@ static void probe(tdg__core_t *core) {
 
 /* ---- The legacy era ----------------------------------------------------- */
 
-static void ask_for_logs(tdg__core_t *core);
+static void on_level_set(void *user, const tdg__outcome_t *outcome) {
+    if (outcome->code != 0)
+        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
+                      outcome->failure->message);
+}
+
+static void ask_for_logs(tdg__core_t *core) {
+    tdg__client_request_opts_t what = {.method = "logging/setLevel"};
+
+    if ((core->client->flags & TDG_CLIENT_LOGS) == 0 ||
+        json_object_get(core->capabilities, "logging") == NULL)
+        return;
+    what.params = json_pack("{s:s}", "level", "debug");
+    if (what.params != NULL)
+        (void)tdg__client_request_begin(core, &what, on_level_set, core, NULL);
+}
 
 static void on_said_so(void *user, const tdg__delivery_report_t *report) {
     tdg__core_t *core = user;
@@ -396,23 +411,6 @@ static void initialise(tdg__core_t *core) {
         ask(core, TDG__PHASE_INITIALISING, &what, on_initialised);
 }
 
-static void on_level_set(void *user, const tdg__outcome_t *outcome) {
-    if (outcome->code != 0)
-        tdg__core_log(user, TDG_LOG_DEBUG, "the server does not log to us: %s",
-                      outcome->failure->message);
-}
-
-static void ask_for_logs(tdg__core_t *core) {
-    tdg__client_request_opts_t what = {.method = "logging/setLevel"};
-
-    if ((core->client->flags & TDG_CLIENT_LOGS) == 0 ||
-        json_object_get(core->capabilities, "logging") == NULL)
-        return;
-    what.params = json_pack("{s:s}", "level", "debug");
-    if (what.params != NULL)
-        (void)tdg__client_request_begin(core, &what, on_level_set, core, NULL);
-}
-
 /* ---- Beginning, and being dropped --------------------------------------- */
 
 void tdg__handshake_begin(tdg__core_t *core) {
@@ -427,9 +425,9 @@ void tdg__handshake_drop(tdg__core_t *core) {
     struct tdg__connect *connect = core->connect;
 
     if (connect->request != NULL)
-        tdg__client_request_drop(core, connect->request);
+        tdg__client_request_drop(connect->request);
     if (connect->doubt != NULL)
-        tdg__client_request_drop(core, connect->doubt);
+        tdg__client_request_drop(connect->doubt);
     if (connect->notice != NULL)
         core->transport->ops->cancel(core->transport, connect->notice);
     connect->request = NULL;

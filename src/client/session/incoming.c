@@ -17,11 +17,9 @@ enum {
 
 /* ---- Answers ------------------------------------------------------------ */
 
-static void finish_with_error(tdg__client_request_t *request, const json_t *error) {
-    tdg_failure_t failure;
-
-    tdg__failure_rpc(&failure, request->method, error);
-    tdg__client_request_failed(request, &failure, TDG__DELIVERY_DONE, -1);
+static void finish_with_failure(tdg__client_request_t *request,
+                                const tdg_failure_t *failure) {
+    tdg__client_request_failed(request, failure, TDG__DELIVERY_DONE, -1);
 }
 
 static void ask_once_more(tdg__client_request_t *request, const json_t *result) {
@@ -30,7 +28,7 @@ static void ask_once_more(tdg__client_request_t *request, const json_t *result) 
 
     rv = tdg__input_round(request, result, &failure);
     if (rv < 0) {
-        tdg__client_request_failed(request, &failure, TDG__DELIVERY_DONE, -1);
+        finish_with_failure(request, &failure);
         return;
     }
 
@@ -48,18 +46,18 @@ static void finish_with_result(tdg__client_request_t *request, json_t *result) {
     tdg_failure_t failure;
 
     if (!json_is_object(result)) {
-        tdg__failure_set(&failure, TDG_EJSON, "%s: the result is not an object",
-                         request->method);
-        tdg__client_request_failed(request, &failure, TDG__DELIVERY_DONE, -1);
+        finish_with_failure(request, tdg__failure_set(&failure, TDG_EJSON,
+                                                      "%s: the result is not an object",
+                                                      request->method));
     } else if (!tdg__client_request_modern(request) || type == NULL ||
                (name != NULL && strcmp(name, "complete") == 0)) {
         tdg__client_request_finish(request, &outcome);
     } else if (name != NULL && strcmp(name, "input_required") == 0) {
         ask_once_more(request, result);
     } else {
-        tdg__failure_set(&failure, TDG_EJSON, "%s: a result of an unknown type",
-                         request->method);
-        tdg__client_request_failed(request, &failure, TDG__DELIVERY_DONE, -1);
+        finish_with_failure(request, tdg__failure_set(&failure, TDG_EJSON,
+                                                      "%s: a result of an unknown type",
+                                                      request->method));
     }
 }
 
@@ -67,8 +65,11 @@ static tdg__client_request_t *find_request(tdg__core_t *core, tdg__client_reques
                                            const char *id) {
     if (on != NULL && on->state == TDG__CLIENT_REQUEST_SENT && strcmp(on->id, id) == 0)
         return on;
-    for (tdg__client_request_t *request = core->requests->first; request != NULL;
-         request = request->next) {
+    for (tdg__queue_t *at = core->requests->all.next; at != &core->requests->all;
+         at = at->next) {
+        tdg__client_request_t *request =
+            TDG__RECORD(tdg__client_request_t, in_requests, at);
+
         if (request->state == TDG__CLIENT_REQUEST_SENT && strcmp(request->id, id) == 0)
             return request;
     }
@@ -79,6 +80,7 @@ static void take_response(tdg__core_t *core, tdg__client_request_t *on,
                           const tdg__rpc_message_t *message) {
     json_t *result = json_object_get(message->root, "result");
     tdg__client_request_t *request = find_request(core, on, message->id);
+    tdg_failure_t failure;
 
     /* An error without an id can only be about what it came with. */
     if (request == NULL && result == NULL && message->id[0] == '\0' && on != NULL &&
@@ -89,10 +91,12 @@ static void take_response(tdg__core_t *core, tdg__client_request_t *on,
         return;
     }
 
-    if (result == NULL)
-        finish_with_error(request, json_object_get(message->root, "error"));
-    else
+    if (result != NULL) {
         finish_with_result(request, result);
+        return;
+    }
+    tdg__failure_rpc(&failure, request->method, json_object_get(message->root, "error"));
+    finish_with_failure(request, &failure);
 }
 
 /* ---- Notifications ------------------------------------------------------ */
@@ -130,7 +134,7 @@ void tdg__incoming_message(tdg__core_t *core, tdg__client_request_t *on,
         if (stream != NULL)
             stream->stream->message(stream->user, message);
         else
-            tdg__updates_notification(core, on, message);
+            tdg__updates_notification(core, on, NULL, message);
         break;
     }
 }

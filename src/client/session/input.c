@@ -114,11 +114,13 @@ static int answer_one(tdg__core_t *core, const char *key, const json_t *request,
     return json_object_set_new(responses, key, result) == 0 ? 0 : TDG_ENOMEM;
 }
 
-static int answer_all(tdg__core_t *core, json_t *requests, json_t *answers) {
+/* *ret is NULL where nothing is asked. */
+static int answer_all(tdg__core_t *core, json_t *requests, json_t **ret) {
     json_t *responses, *request;
     const char *key;
     int rv = 0;
 
+    *ret = NULL;
     if (requests == NULL)
         return 0;
     if (core->opts.input == NULL)
@@ -134,19 +136,18 @@ static int answer_all(tdg__core_t *core, json_t *requests, json_t *answers) {
         if (rv < 0)
             break;
     }
-    if (rv < 0) {
+    if (rv < 0)
         json_decref(responses);
-        return rv;
-    }
-    return json_object_set_new(answers, "inputResponses", responses) == 0 ? 0
-                                                                          : TDG_ENOMEM;
+    else
+        *ret = responses;
+    return rv;
 }
 
 static int make_answers(tdg__client_request_t *request, const json_t *result,
                         json_t **ret) {
     json_t *requests = json_object_get(result, "inputRequests");
     json_t *state = json_object_get(result, "requestState");
-    json_t *answers;
+    json_t *responses;
     int rv;
 
     if (requests == NULL && state == NULL)
@@ -154,19 +155,11 @@ static int make_answers(tdg__client_request_t *request, const json_t *result,
     if (request->rounds == MAX_ROUNDS)
         return TDG_EREFUSED;
 
-    answers = json_object();
-    if (answers == NULL)
-        return TDG_ENOMEM;
-
-    rv = answer_all(request->core, requests, answers);
-    if (rv == 0 && state != NULL && json_object_set(answers, "requestState", state) < 0)
-        rv = TDG_ENOMEM;
-    if (rv < 0) {
-        json_decref(answers);
+    rv = answer_all(request->core, requests, &responses);
+    if (rv < 0)
         return rv;
-    }
-    *ret = answers;
-    return 0;
+    *ret = json_pack("{s:o*, s:O*}", "inputResponses", responses, "requestState", state);
+    return *ret != NULL ? 0 : TDG_ENOMEM;
 }
 
 int tdg__input_round(tdg__client_request_t *request, const json_t *result,

@@ -38,13 +38,9 @@ struct listing {
 };
 
 static void finish(struct listing *listing, int code, const tdg_failure_t *failure) {
-    json_t *entries = listing->entries;
-    tdg__core_done_fn done = listing->done;
-    void *user = listing->user;
-
+    listing->done(listing->user, code, code == 0 ? listing->entries : NULL, failure);
+    json_decref(listing->entries);
     tdg__free(listing);
-    done(user, code, code == 0 ? entries : NULL, failure);
-    json_decref(entries);
 }
 
 static void fail(struct listing *listing, int code, const char *why) {

@@ -8,18 +8,16 @@
 
 #include "client/session/requests.h"
 
-static void on_opened(void *user, int status, uint32_t elapsed_ms) {
+static void on_opened(void *user, int status) {
     tdg__client_request_t *request = user;
 
     (void)status;
-    (void)elapsed_ms;
     if (request->state != TDG__CLIENT_REQUEST_SENT || request->stream == NULL ||
         request->opened)
         return;
 
     request->opened = true;
     tdg__core_timer_stop(request->core, &request->timer);
-    request->stream->opened(request->user, request);
 }
 
 static void on_alive(void *user) {

@@ -10,7 +10,6 @@
  *
  * Time-outs are counted here, not in the transports: they include the wait for the
  * session. */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,32 +27,16 @@ enum {
 
 int tdg__client_requests_init(tdg__core_t *core) {
     core->requests = tdg__calloc(1, sizeof(*core->requests));
-    return core->requests != NULL ? 0 : TDG_ENOMEM;
+    if (core->requests == NULL)
+        return TDG_ENOMEM;
+    tdg__queue_init(&core->requests->all);
+    return 0;
 }
 
 /* ---- The list of what is under way -------------------------------------- */
 
-static void link_request(struct tdg__client_requests *requests,
-                         tdg__client_request_t *request) {
-    request->prev = requests->last;
-    if (requests->last != NULL)
-        requests->last->next = request;
-    else
-        requests->first = request;
-    requests->last = request;
-    requests->count++;
-}
-
-static void unlink_request(struct tdg__client_requests *requests,
-                           tdg__client_request_t *request) {
-    if (request->prev != NULL)
-        request->prev->next = request->next;
-    else
-        requests->first = request->next;
-    if (request->next != NULL)
-        request->next->prev = request->prev;
-    else
-        requests->last = request->prev;
+static tdg__client_request_t *request_at(const tdg__queue_t *link) {
+    return TDG__RECORD(tdg__client_request_t, in_requests, link);
 }
 
 static void free_request(tdg__client_request_t *request) {
@@ -67,11 +50,9 @@ static void free_request(tdg__client_request_t *request) {
 
 /* Nothing more is expected: of whoever asked, and of the transport. */
 void tdg__client_request_remove(tdg__client_request_t *request) {
-    struct tdg__client_requests *requests = request->core->requests;
-
     if (request->state != TDG__CLIENT_REQUEST_OVER)
-        requests->count--;
-    unlink_request(requests, request);
+        request->core->requests->count--;
+    tdg__queue_remove(&request->in_requests);
     tdg__core_timer_done(request->core, &request->timer);
     free_request(request);
 }
@@ -80,8 +61,8 @@ void tdg__client_requests_done(tdg__core_t *core) {
     if (core->requests == NULL)
         return;
 
-    while (core->requests->first != NULL)
-        tdg__client_request_remove(core->requests->first);
+    while (!tdg__queue_is_empty(&core->requests->all))
+        tdg__client_request_remove(request_at(core->requests->all.next));
     tdg__free(core->requests);
     core->requests = NULL;
 }
@@ -289,19 +270,6 @@ static void on_due(tdg__core_t *core, tdg__core_timer_t *timer) {
 
 /* ---- Asking ------------------------------------------------------------- */
 
-static int copy_headers(tdg__client_request_t *request,
-                        const tdg__client_request_opts_t *wanted) {
-    for (size_t i = 0; i < wanted->header_count; i++) {
-        tdg__web_field_t *field = &request->headers.fields[request->headers.count++];
-
-        field->name = tdg__strdup(wanted->headers[i].name);
-        field->value = tdg__strdup(wanted->headers[i].value);
-        if (field->name == NULL || field->value == NULL)
-            return TDG_ENOMEM;
-    }
-    return 0;
-}
-
 /* A request that is written down but not begun; NULL: no memory. */
 static tdg__client_request_t *make_request(tdg__core_t *core,
                                            const tdg__client_request_opts_t *wanted) {
@@ -317,39 +285,37 @@ static tdg__client_request_t *make_request(tdg__core_t *core,
         wanted->timeout_ms != 0 ? wanted->timeout_ms : core->client->timeout_ms;
     request->version = wanted->version;
     request->early = wanted->early;
-    if (request->method == NULL || copy_headers(request, wanted) < 0 ||
+    if (request->method == NULL ||
         tdg__core_timer_init(core, &request->timer, on_due) < 0) {
         free_request(request);
         return NULL;
     }
 
-    link_request(core->requests, request);
+    tdg__queue_append(&core->requests->all, &request->in_requests);
+    core->requests->count++;
     return request;
 }
 
 int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_t *wanted,
                               tdg__outcome_fn done, void *user,
                               tdg__client_request_t **ret) {
-    bool over = core->state >= TDG__CORE_STOPPING;
-    tdg__client_request_t *request;
+    bool full = core->requests->count >= TDG__REQUESTS_MAX && !wanted->early;
+    tdg__client_request_t *request = full ? NULL : make_request(core, wanted);
 
-    assert(wanted->header_count <= TDG__TOOL_MAX_HEADERS);
-    if (core->requests->count >= TDG__REQUESTS_MAX && !wanted->early) {
-        json_decref(wanted->params);
-        return TDG_EAGAIN;
-    }
-
-    request = make_request(core, wanted);
     if (request == NULL) {
         json_decref(wanted->params);
-        return TDG_ENOMEM;
+        if (wanted->headers != NULL)
+            tdg__tool_headers_done(wanted->headers);
+        return full ? TDG_EAGAIN : TDG_ENOMEM;
     }
     request->params = wanted->params;
+    if (wanted->headers != NULL)
+        request->headers = *wanted->headers;
     request->done = done;
     request->user = user;
 
     tdg__client_request_start_time(request);
-    if (over)
+    if (core->state >= TDG__CORE_STOPPING)
         fail_later(request, TDG_EENDED, "the client is being closed");
     else if (request->early || tdg__client_requests_go(core))
         tdg__client_request_send(request);
@@ -360,8 +326,7 @@ int tdg__client_request_begin(tdg__core_t *core, const tdg__client_request_opts_
     return 0;
 }
 
-void tdg__client_request_drop(tdg__core_t *core, tdg__client_request_t *request) {
-    (void)core;
+void tdg__client_request_drop(tdg__client_request_t *request) {
     if (request->state == TDG__CLIENT_REQUEST_SENT)
         tdg__client_request_tell_cancelled(request, "no longer needed");
     let_go(request);
@@ -376,8 +341,10 @@ const char *tdg__client_request_id(const tdg__client_request_t *request) {
 
 void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
                                bool waiting_too) {
-    for (tdg__client_request_t *request = core->requests->first; request != NULL;
-         request = request->next) {
+    for (tdg__queue_t *at = core->requests->all.next; at != &core->requests->all;
+         at = at->next) {
+        tdg__client_request_t *request = request_at(at);
+
         if (request->early || request->state == TDG__CLIENT_REQUEST_FAILED ||
             request->state == TDG__CLIENT_REQUEST_OVER ||
             (request->state == TDG__CLIENT_REQUEST_WAITING && !waiting_too))
@@ -390,12 +357,14 @@ void tdg__client_requests_fail(tdg__core_t *core, int code, const char *why,
 /* A transport goes: what it still carries for nobody goes with it. */
 void tdg__client_requests_forget_wire(tdg__core_t *core,
                                       const tdg__transport_t *transport) {
-    tdg__client_request_t *next;
+    tdg__queue_t *next;
 
     core->requests->loose = 0;
-    for (tdg__client_request_t *request = core->requests->first; request != NULL;
-         request = next) {
-        next = request->next;
+    for (tdg__queue_t *at = core->requests->all.next; at != &core->requests->all;
+         at = next) {
+        tdg__client_request_t *request = request_at(at);
+
+        next = at->next;
         if (request->delivery == NULL || request->transport != transport)
             continue;
         let_go(request);
@@ -420,10 +389,10 @@ void tdg__client_requests_release(tdg__core_t *core) {
     if (!core->requests->held)
         return;
     core->requests->held = false;
-    for (tdg__client_request_t *request = core->requests->first; request != NULL;
-         request = request->next) {
-        if (request->state == TDG__CLIENT_REQUEST_WAITING)
-            tdg__client_request_send(request);
+    for (tdg__queue_t *at = core->requests->all.next; at != &core->requests->all;
+         at = at->next) {
+        if (request_at(at)->state == TDG__CLIENT_REQUEST_WAITING)
+            tdg__client_request_send(request_at(at));
     }
 }
 
@@ -437,23 +406,23 @@ struct request {
 };
 
 static void on_answered(void *user, const tdg__outcome_t *outcome) {
-    struct request request = *(struct request *)user;
+    struct request *request = user;
 
-    tdg__free(user);
-    if (outcome->code == 0 && request.uri != NULL)
-        tdg__reread_noted(request.core, json_string_value(request.uri),
+    if (outcome->code == 0 && request->uri != NULL)
+        tdg__reread_noted(request->core, json_string_value(request->uri),
                           json_object_get(outcome->result, "contents"));
-    json_decref(request.uri);
-    request.done(request.user, outcome->code, outcome->result, outcome->failure);
+    request->done(request->user, outcome->code, outcome->result, outcome->failure);
+    json_decref(request->uri);
+    tdg__free(request);
 }
 
 void tdg__core_refuse(tdg__core_done_fn done, void *user, int code) {
     tdg_failure_t failure;
 
-    tdg__failure_set(&failure, code, "%s",
-                     code == TDG_EAGAIN ? "too many requests are under way"
-                                        : tdg_strerror(code));
-    done(user, code, NULL, &failure);
+    done(user, code, NULL,
+         tdg__failure_set(&failure, code, "%s",
+                          code == TDG_EAGAIN ? "too many requests are under way"
+                                             : tdg_strerror(code)));
 }
 
 void tdg__core_request(tdg__core_t *core, const char *method, json_t *params,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * What requests.c, request_end.c, incoming.c and input.c share: a request while it is
- * under way. / */
+ * under way. */
 #ifndef TDG_CLIENT_REQUESTS_H
 #define TDG_CLIENT_REQUESTS_H
 
+#include "base/queue.h"
 #include "client/session/core_internal.h"
-#include "client/session/tool_headers.h"
 
 enum tdg__client_request_state {
     TDG__CLIENT_REQUEST_WAITING, /* for the session */
@@ -17,7 +17,7 @@ enum tdg__client_request_state {
 };
 
 struct tdg__client_request {
-    tdg__client_request_t *next, *prev;
+    tdg__queue_t in_requests;
     tdg__core_t *core;
     enum tdg__client_request_state state;
     char id[24]; /* JSON text; that of the last sending */
@@ -46,7 +46,7 @@ struct tdg__client_request {
 };
 
 struct tdg__client_requests {
-    tdg__client_request_t *first, *last;
+    tdg__queue_t all;
     size_t count; /* that are not OVER */
     size_t loose; /* notifications and responses on their way */
     bool held;    /* the session is up, its stream is still being opened */
@@ -71,12 +71,11 @@ void tdg__client_request_failed(tdg__client_request_t *request,
                                 const tdg_failure_t *failure, tdg__delivery_end_t end,
                                 int64_t retry_after_ms);
 
-void tdg__client_request_send(
-    tdg__client_request_t *request); /* now; or fails from the next tick */
-void tdg__client_request_start_time(
-    tdg__client_request_t *request); /* its time-out begins anew */
-void tdg__client_request_remove(
-    tdg__client_request_t *request); /* without a call; the transport let go */
+/* Sends it now, or has it fail from the next tick; has its time-out begin anew; removes
+ * it without a call, where the transport let go. */
+void tdg__client_request_send(tdg__client_request_t *request);
+void tdg__client_request_start_time(tdg__client_request_t *request);
+void tdg__client_request_remove(tdg__client_request_t *request);
 void tdg__client_request_tell_cancelled(tdg__client_request_t *request,
                                         const char *reason);
 

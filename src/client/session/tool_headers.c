@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,14 +169,15 @@ static void check_schema(struct check *check, const json_t *schema, bool on_path
     }
 }
 
-bool tdg__tool_headers_valid(const json_t *tool, char *why, size_t why_size) {
+int tdg__tool_headers_check(const json_t *tool, char *why, size_t why_size) {
     struct check check = {.count = 0};
 
     check_schema(&check, json_object_get(tool, "inputSchema"), true, false, 0);
-    if (check.wrong != NULL)
-        snprintf(why, why_size, "%s \"%.*s\": %s", annotation, 40,
-                 check.about != NULL ? check.about : "", check.wrong);
-    return check.wrong == NULL;
+    if (check.wrong == NULL)
+        return (int)check.count;
+    snprintf(why, why_size, "%s \"%.*s\": %s", annotation, 40,
+             check.about != NULL ? check.about : "", check.wrong);
+    return TDG_EINVAL;
 }
 
 /* ---- The headers of a call ---------------------------------------------- */
@@ -269,20 +271,4 @@ void tdg__tool_headers_done(tdg__tool_headers_t *headers) {
         tdg__free((char *)(uintptr_t)headers->fields[i].value);
     }
     headers->count = 0;
-}
-
-static bool has_headers(const json_t *schema, int depth) {
-    const json_t *property;
-    const char *key;
-
-    json_object_foreach(iterable(json_object_get(schema, "properties")), key, property) {
-        if (json_object_get(property, annotation) != NULL ||
-            (depth < MAX_NESTING && has_headers(property, depth + 1)))
-            return true;
-    }
-    return false;
-}
-
-bool tdg__tool_has_headers(const json_t *input_schema) {
-    return has_headers(input_schema, 0);
 }

@@ -5,7 +5,6 @@
 #ifndef TDG_CLIENT_TOOL_HEADERS_H
 #define TDG_CLIENT_TOOL_HEADERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
@@ -17,10 +16,9 @@ enum {
     TDG__TOOL_MAX_NAME = 100,   /* bytes of what stands behind Mcp-Param- */
 };
 
-/* Whether a tool's x-mcp-header annotations are valid; else `why` says what is wrong. */
-bool tdg__tool_headers_valid(const json_t *tool, char *why, size_t why_size);
-
-bool tdg__tool_has_headers(const json_t *input_schema);
+/* How many headers a tool asks for (x-mcp-header), or TDG_EINVAL: `why` says what is wrong
+ * with one. */
+int tdg__tool_headers_check(const json_t *tool, char *why, size_t why_size);
 
 typedef struct tdg__tool_headers {
     tdg__web_field_t fields[TDG__TOOL_MAX_HEADERS]; /* names and values are owned */

@@ -10,18 +10,8 @@
 
 #include "base/alloc.h"
 #include "client/session/core_internal.h"
-#include "client/session/tool_headers.h"
 
 /* ---- What tools ask for ------------------------------------------------- */
-
-static int remember(json_t *schemas, const json_t *tool) {
-    const char *name = json_string_value(json_object_get(tool, "name"));
-    json_t *schema = json_object_get(tool, "inputSchema");
-
-    if (name == NULL || !tdg__tool_has_headers(schema))
-        return 0;
-    return json_object_set(schemas, name, schema) == 0 ? 0 : TDG_ENOMEM;
-}
 
 int tdg__tools_listed(tdg__core_t *core, json_t *tools) {
     json_t *schemas = json_object();
@@ -34,17 +24,20 @@ int tdg__tools_listed(tdg__core_t *core, json_t *tools) {
     while (i < json_array_size(tools)) {
         const json_t *tool = json_array_get(tools, i);
         const char *name = json_string_value(json_object_get(tool, "name"));
+        int count = tdg__tool_headers_check(tool, why, sizeof(why));
 
-        if (!tdg__tool_headers_valid(tool, why, sizeof(why))) {
+        if (count < 0) {
             tdg__core_log(core, TDG_LOG_WARNING, "tool %.64s is left out: %s",
                           name != NULL ? name : "?", why);
             json_array_remove(tools, i);
-        } else if (remember(schemas, tool) < 0) {
+            continue;
+        }
+        if (count > 0 && name != NULL &&
+            json_object_set(schemas, name, json_object_get(tool, "inputSchema")) < 0) {
             json_decref(schemas);
             return TDG_ENOMEM;
-        } else {
-            i++;
         }
+        i++;
     }
 
     json_decref(core->tool_schemas);
@@ -64,19 +57,12 @@ struct call {
     void *user;
 };
 
-static void free_call(struct call *call) {
+static void finish(struct call *call, int code, json_t *result,
+                   const tdg_failure_t *failure) {
+    call->done(call->user, code, result, failure);
     json_decref(call->arguments);
     tdg__free(call->tool);
     tdg__free(call);
-}
-
-static void finish(struct call *call, int code, json_t *result,
-                   const tdg_failure_t *failure) {
-    tdg__core_done_fn done = call->done;
-    void *user = call->user;
-
-    free_call(call);
-    done(user, code, result, failure);
 }
 
 static void fail(struct call *call, int code) {
@@ -118,15 +104,14 @@ static int send_call(struct call *call) {
         }
     }
 
-    wanted.headers = headers.fields;
-    wanted.header_count = headers.count;
+    wanted.headers = &headers;
     wanted.params = json_pack("{s:s, s:O*, s:o*}", "name", call->tool, "arguments",
                               call->arguments, "_meta", progress);
-    rv = wanted.params == NULL
-             ? TDG_ENOMEM
-             : tdg__client_request_begin(core, &wanted, on_called, call, NULL);
-    tdg__tool_headers_done(&headers);
-    return rv;
+    if (wanted.params == NULL) {
+        tdg__tool_headers_done(&headers);
+        return TDG_ENOMEM;
+    }
+    return tdg__client_request_begin(core, &wanted, on_called, call, NULL);
 }
 
 static void on_listed(void *user, int code, json_t *tools, const tdg_failure_t *failure) {

@@ -27,18 +27,7 @@ enum { MAX_ABOVE = 32 }; /* levels that are looked up */
 /* ---- Templates ---------------------------------------------------------- */
 
 static bool looks_like_template(const char *text) {
-    if (strchr(text, '{') != NULL)
-        return true;
-    for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
-        if (at[1] == '7' && (at[2] == 'B' || at[2] == 'b'))
-            return true;
-    }
-    return false;
-}
-
-static void index_add_failed(tdg__sub_t *sub) {
-    tdg__template_destroy(sub->template_);
-    sub->template_ = NULL;
+    return strchr(text, '{') != NULL || strcasestr(text, "%7b") != NULL;
 }
 
 int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
@@ -65,7 +54,8 @@ int tdg__cover_add(tdg__core_t *core, tdg__sub_t *sub) {
     if (rv == 0) {
         rv = tdg__template_index_add(subs->templates, sub->template_, sub->id);
         if (rv < 0) {
-            index_add_failed(sub);
+            tdg__template_destroy(sub->template_);
+            sub->template_ = NULL;
             return rv;
         }
         sub->form = TDG__SUB_TEMPLATE;
@@ -173,8 +163,8 @@ bool tdg__cover_has(tdg__core_t *core, const tdg__sub_t *sub) {
 /* ---- Records ------------------------------------------------------------ */
 
 static void drop_oldest(tdg__core_t *core) {
-    tdg__sub_t *sub = tdg__sub_get(core->subs, core->subs->heard.first);
-    tdg_event_t *event = tdg__update_take(core, sub);
+    tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_heard, core->subs->heard.next);
+    tdg_event_t *event = tdg__update_take(sub);
 
     tdg__sub_free(core, sub);
     if (event != NULL) /* without its contents, but reported */
@@ -218,8 +208,7 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
         return sub;
     }
     if (sub != NULL) {
-        tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard),
-                         sub->id);
+        tdg__queue_remove(&sub->in_heard);
     } else {
         sub = tdg__sub_create(core, uri, len);
         if (sub == NULL) {
@@ -231,16 +220,14 @@ tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len) {
     }
     sub->role = TDG__SUB_HEARD;
     sub->reread = found.reread;
-    tdg__list_append(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);
+    tdg__queue_append(&subs->heard, &sub->in_heard);
     return sub;
 }
 
-void tdg__cover_leave(tdg__core_t *core, const tdg__sub_t *sub) {
-    struct tdg__subs *subs = core->subs;
-
-    tdg__list_remove(&subs->heard, &subs->pool, offsetof(tdg__sub_t, in_heard), sub->id);
-    subs->heard_count--;
-    subs->heard_bytes -= sub->len;
+void tdg__cover_leave(tdg__core_t *core, tdg__sub_t *sub) {
+    tdg__queue_remove(&sub->in_heard);
+    core->subs->heard_count--;
+    core->subs->heard_bytes -= sub->len;
 }
 
 /* Whether `above` can be why the URI was reported. */
@@ -250,13 +237,13 @@ static bool may_cover(const tdg__sub_t *above, const tdg__sub_t *sub) {
 }
 
 void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone) {
-    struct tdg__subs *subs = core->subs;
-    uint32_t next;
+    const tdg__queue_t *heard = &core->subs->heard;
+    tdg__queue_t *next;
 
-    for (uint32_t id = subs->heard.first; id != 0; id = next) {
-        tdg__sub_t *sub = tdg__sub_get(subs, id);
+    for (tdg__queue_t *at = heard->next; at != heard; at = next) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_heard, at);
 
-        next = sub->in_heard.next;
+        next = at->next;
         if (!may_cover(gone, sub) || look_for(core, sub->uri, sub->len).count > 0)
             continue;
         core->opts.forget(core->opts.user, sub->uri);

@@ -26,7 +26,7 @@ bool tdg__cover_has(tdg__core_t *core, const tdg__sub_t *sub);
 /* The record of a URI that is covered, made where there is none; NULL: no memory. */
 tdg__sub_t *tdg__cover_hear(tdg__core_t *core, const char *uri, size_t len);
 /* It is not only heard of any more, or is about to be freed. */
-void tdg__cover_leave(tdg__core_t *core, const tdg__sub_t *sub);
+void tdg__cover_leave(tdg__core_t *core, tdg__sub_t *sub);
 /* Those that nothing covers any more, now that this one is GONE. */
 void tdg__cover_forget(tdg__core_t *core, const tdg__sub_t *gone);
 

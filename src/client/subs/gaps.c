@@ -39,7 +39,7 @@ void tdg__gaps_tell(tdg__core_t *core) {
         return;
     /* UP comes first, which in a legacy session takes as long as all its requests. */
     if (core->era != TDG_ERA_MODERN && subs->told_down &&
-        (subs->requests > 0 || subs->todo.first != 0))
+        (subs->requests > 0 || !tdg__queue_is_empty(&subs->todo)))
         return;
 
     tell_lists(core);

@@ -74,23 +74,6 @@ static int make_options(const tdg_subscribe_opts_t *opts, json_t **ret) {
     return rv;
 }
 
-static char *make_key(const json_t *options) {
-    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS;
-    size_t len;
-    char *key;
-
-    if (options == NULL)
-        return tdg__strdup("");
-    len = json_dumpb(options, NULL, 0, flags);
-    key = len != 0 ? tdg__malloc(len + 1) : NULL;
-    if (key == NULL || json_dumpb(options, key, len, flags) != len) {
-        tdg__free(key);
-        return NULL;
-    }
-    key[len] = '\0';
-    return key;
-}
-
 static tdg__sub_group_t *look_for(const struct tdg__subs *subs, const char *key,
                                   int64_t since_ms) {
     for (tdg__sub_group_t *group = subs->groups; group != NULL; group = group->next) {
@@ -138,7 +121,8 @@ int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
     if (rv < 0)
         return rv;
 
-    key = make_key(options);
+    key = options != NULL ? json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS)
+                          : tdg__strdup("");
     if (key == NULL) {
         json_decref(options);
         return TDG_ENOMEM;
@@ -159,9 +143,9 @@ int tdg__group_find(tdg__core_t *core, const tdg_subscribe_opts_t *opts,
 
 void tdg__group_free(tdg__core_t *core, tdg__sub_group_t *group) {
     tdg__waiters_settle(core, &group->waiters, TDG_EENDED, NULL);
-    tdg__sub_stream_drop(core, &group->live);
-    tdg__sub_stream_drop(core, &group->fresh);
-    tdg__sub_stream_drop(core, &group->old);
+    tdg__sub_stream_drop(&group->live);
+    tdg__sub_stream_drop(&group->fresh);
+    tdg__sub_stream_drop(&group->old);
     tdg__lifesign_done(core, &group->life);
     json_decref(group->options);
     tdg__free(group->key);
@@ -188,12 +172,9 @@ void tdg__groups_clean(tdg__core_t *core) {
 
 json_t *tdg__group_meta(const tdg__sub_group_t *group, const char *cursor, bool since,
                         bool *ret_failed) {
-    json_t *meta = json_object();
+    json_t *meta = json_pack("{s:O*}", "dev.tidings/options", group->options);
     bool failed = meta == NULL;
 
-    *ret_failed = false;
-    if (!failed && group->options != NULL)
-        failed = json_object_set(meta, "dev.tidings/options", group->options) < 0;
     if (!failed && cursor[0] != '\0')
         failed = json_object_set_new(meta, "dev.tidings/cursor", json_string(cursor)) < 0;
     if (!failed && since && group->since_ms > 0)

@@ -9,8 +9,6 @@
 #include "client/subs/pending.h"
 #include "mcp/cursor.h"
 
-typedef struct tdg__sub_stream tdg__sub_stream_t;
-
 /* Subscriptions with the same wire options, and in the modern era their streams. */
 struct tdg__sub_group {
     tdg__sub_group_t *next;

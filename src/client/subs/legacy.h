@@ -67,8 +67,7 @@ bool tdg__legacy_subs_well(const tdg__core_t *core);
 
 int tdg__legacy_get_init(tdg__core_t *core);
 void tdg__legacy_get_done(tdg__core_t *core);
-void tdg__legacy_get_work(
-    tdg__core_t *core); /* opens the GET stream where there is to be one */
+void tdg__legacy_get_work(tdg__core_t *core); /* opens it where there is to be one */
 void tdg__legacy_get_drop(tdg__core_t *core);
 void tdg__legacy_get_retry(tdg__core_t *core);       /* it has waited long enough */
 bool tdg__legacy_get_ready(const tdg__core_t *core); /* it is open, or none is needed */

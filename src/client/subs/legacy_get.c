@@ -101,14 +101,16 @@ static void end_check(tdg__core_t *core) {
     tdg__core_timer_stop(core, &get->timer);
 }
 
-/* What comes next may show what was missed, or not: see tdg__gap_compare(). */
-static void compare_all(tdg__core_t *core, bool now) {
+/* Nobody knows what was missed. Where it is to be compared, see tdg__gap_compare(); and not
+ * `now`: what comes next may show it. */
+static void doubt_all(tdg__core_t *core, bool compare, bool now) {
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
         if (!tdg__sub_is_live(sub))
             continue;
-        tdg__gap_compare(sub);
+        if (compare)
+            tdg__gap_compare(sub);
         if (now)
             tdg__gap_mark(sub);
     }
@@ -122,10 +124,8 @@ static void compare_all(tdg__core_t *core, bool now) {
 /* It counts as open. Where that is because the server has `shown` it after we had taken
  * it for granted, nobody knows since when it has been there. */
 static void opened(tdg__core_t *core, bool shown) {
-    struct tdg__subs *subs = core->subs;
-    struct tdg__legacy_get *get = &subs->get;
+    struct tdg__legacy_get *get = &core->subs->get;
     bool gap = get->gap || get->state == TDG__LEGACY_GET_ASSUMED;
-    tdg__sub_t *sub;
 
     if (get->state == TDG__LEGACY_GET_OPEN || (is_open(get) && !shown))
         return;
@@ -140,13 +140,8 @@ static void opened(tdg__core_t *core, bool shown) {
     tdg__backoff_up(&core->backoff, tdg__core_now(core));
 
     /* Our servers go on where the last stream ended; of others nobody knows. */
-    for (uint32_t id = 0;
-         gap && !core->ours && (sub = tdg__subs_next(subs, &id)) != NULL;) {
-        if (tdg__sub_is_live(sub))
-            tdg__gap_mark(sub);
-    }
     if (gap && !core->ours)
-        subs->list_gap |= subs->lists;
+        doubt_all(core, false, true);
     tdg__subs_kick(core);
     tdg__subs_check_up(core);
     tdg__gaps_tell(core);
@@ -164,7 +159,7 @@ static void beside_opened(tdg__core_t *core, bool shown) {
                        tdg__core_now(core) + tdg__lifesign_patience(core));
     tdg__lifesign_watch(core, &get->life, core->keepalive_ms, false);
     if (!core->ours)
-        compare_all(core, true);
+        doubt_all(core, true, true);
     tdg__subs_kick(core);
 }
 
@@ -177,8 +172,7 @@ static void shown(tdg__legacy_get_request_t *stream) {
         beside_opened(stream->core, true);
 }
 
-static void on_opened(void *user, int status, uint32_t elapsed_ms) {
-    (void)elapsed_ms;
+static void on_opened(void *user, int status) {
     if (status < 300)
         shown(user);
 }
@@ -321,7 +315,7 @@ static void beside_ended(tdg__core_t *core, const tdg__delivery_report_t *report
         return;
     }
     cancel(get, get->now);
-    compare_all(core, false);
+    doubt_all(core, true, false);
     if (report->end != TDG__DELIVERY_STATUS) {
         now_ended(core, report);
         return;
@@ -346,7 +340,7 @@ static void on_ended(void *user, const tdg__delivery_report_t *report) {
         beside_ended(core, report);
     } else { /* what was on its way to the one before is lost */
         end_check(core);
-        compare_all(core, !core->ours);
+        doubt_all(core, true, !core->ours);
     }
 }
 

@@ -28,8 +28,7 @@ void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub) {
 
     if (sub->sending == TDG__SENDING_NONE) {
         sub->sending = TDG__SENDING_QUEUED;
-        tdg__list_append(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
+        tdg__queue_append(&subs->todo, &sub->in_todo);
     }
     tdg__subs_kick(core);
 }
@@ -37,7 +36,7 @@ void tdg__legacy_subs_queue(tdg__core_t *core, tdg__sub_t *sub) {
 bool tdg__legacy_subs_well(const tdg__core_t *core) {
     const struct tdg__subs *subs = core->subs;
 
-    return subs->todo.first == 0 && subs->requests == 0 && subs->failed == 0 &&
+    return tdg__queue_is_empty(&subs->todo) && subs->requests == 0 && subs->failed == 0 &&
            tdg__legacy_get_ready(core);
 }
 
@@ -100,7 +99,7 @@ static void subscribed(tdg__sub_t *sub, const json_t *result, bool outdated) {
 }
 
 static int refusal_of(const tdg__outcome_t *outcome) {
-    int rpc_code = outcome->failure != NULL ? outcome->failure->rpc_code : 0;
+    int rpc_code = outcome->failure->rpc_code;
 
     return rpc_code == TDG__RPC_METHOD_NOT_FOUND || rpc_code == TDG__RPC_SUBSCRIPTIONS_OFF
                ? TDG_ENOTSUP
@@ -152,13 +151,11 @@ static int send_unsubscribe(tdg__core_t *core, tdg__sub_t *sub) {
  * and may be NULL. New; NULL: no memory. */
 static json_t *await_creation(json_t *meta) {
     json_t *given = json_object_get(meta, "dev.tidings/options");
-    json_t *options = given != NULL ? json_copy(given) : json_object();
+    json_t *options = tdg__compose_copy(given);
 
     if (meta == NULL)
         meta = json_object();
-    /* jansson leaves out of a copy what there is no memory for. */
-    if (json_object_size(options) != json_object_size(given) ||
-        json_object_set_new(options, "awaitCreation", json_true()) < 0 ||
+    if (json_object_set_new(options, "awaitCreation", json_true()) < 0 ||
         json_object_set(meta, "dev.tidings/options", options) < 0) {
         json_decref(meta);
         meta = NULL;
@@ -201,8 +198,8 @@ static void send_next(tdg__core_t *core, tdg__sub_t *sub) {
     }
     if (!gone && subs->get.state == TDG__LEGACY_GET_MISSING) {
         tdg__sub_refused(core, sub, TDG_ENOTSUP,
-                         tdg__failure_make(&failure, TDG_ENOTSUP,
-                                           "the server has no stream for updates"));
+                         tdg__failure_set(&failure, TDG_ENOTSUP,
+                                          "the server has no stream for updates"));
         return;
     }
     rv = gone ? send_unsubscribe(core, sub) : send_subscribe(core, sub);
@@ -235,14 +232,15 @@ static void settle_lists(tdg__core_t *core) {
             missing = missing || !json_is_true(json_object_get(about, "listChanged"));
     }
     tdg__waiters_settle(core, &subs->list_waiters, missing ? TDG_ENOTSUP : 0,
-                        missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                    "the server does not support "
-                                                    "notifications of that list")
+                        missing ? tdg__failure_set(&failure, TDG_ENOTSUP,
+                                                   "the server does not support "
+                                                   "notifications of that list")
                                 : NULL);
 }
 
 void tdg__legacy_subs_work(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
+    tdg__queue_t *first;
 
     tdg__legacy_get_work(core);
     if (subs->get.state != TDG__LEGACY_GET_OPENING)
@@ -250,11 +248,10 @@ void tdg__legacy_subs_work(tdg__core_t *core) {
     if (!tdg__legacy_get_ready(core) || !subs->up)
         return;
     settle_lists(core);
-    while (subs->todo.first != 0 && subs->requests < MAX_REQUESTS && subs->up) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->todo.first);
+    while (subs->requests < MAX_REQUESTS && subs->up &&
+           (first = tdg__queue_take(&subs->todo)) != NULL) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_todo, first);
 
-        tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
         sub->sending = TDG__SENDING_NONE;
         send_next(core, sub);
     }
@@ -277,12 +274,11 @@ void tdg__legacy_subs_down(tdg__core_t *core) {
 
     for (uint32_t id = 0; (sub = tdg__subs_next(subs, &id)) != NULL;) {
         if (sub->request != NULL) {
-            tdg__client_request_drop(core, sub->request);
+            tdg__client_request_drop(sub->request);
             answered(sub);
         }
         if (sub->sending == TDG__SENDING_QUEUED)
-            tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                             sub->id);
+            tdg__queue_remove(&sub->in_todo);
         if (tdg__sub_is_live(sub) && !sub->owed)
             sub->resume = place;
         sub->sending = TDG__SENDING_NONE;

@@ -59,9 +59,9 @@ static void settle_waiters(tdg__sub_stream_t *stream) {
                        (stream->lists & ~stream->honoured) != 0;
 
         tdg__waiter_settle(core, waiter, missing ? TDG_ENOTSUP : 0,
-                           missing ? tdg__failure_make(&failure, TDG_ENOTSUP,
-                                                       "the server does not support "
-                                                       "notifications of that list")
+                           missing ? tdg__failure_set(&failure, TDG_ENOTSUP,
+                                                      "the server does not support "
+                                                      "notifications of that list")
                                    : NULL);
     }
 }
@@ -91,7 +91,7 @@ static void take_over(tdg__sub_stream_t *stream, uint32_t announced) {
     tdg__core_t *core = stream->core;
     tdg__sub_group_t *group = stream->group;
 
-    tdg__sub_stream_drop(core, &group->old);
+    tdg__sub_stream_drop(&group->old);
     group->old = group->live;
     if (group->old != NULL)
         group->old->left = group->left;
@@ -103,7 +103,7 @@ static void take_over(tdg__sub_stream_t *stream, uint32_t announced) {
         tdg__lifesign_rest(core, &group->life); /* a pipe is silent as long as it likes */
     group->gap = group->left = group->checked = group->refused = false;
     if (group->old != NULL && core->ours)
-        tdg__sub_stream_drop(core, &group->old);
+        tdg__sub_stream_drop(&group->old);
     else if (group->old != NULL)
         tdg__core_timer_at(core, &group->old->timer,
                            tdg__core_now(core) + TDG__SUBS_OVERLAP_MS);
@@ -132,8 +132,10 @@ static bool has_now(tdg__sub_t *sub, uint32_t serial) {
     return sub->acked == serial;
 }
 
-static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                      enum gap gap, bool checked) {
+static void make_live(const tdg__sub_stream_t *stream, enum gap gap, bool checked) {
+    tdg__core_t *core = stream->core;
+    const tdg__sub_group_t *group = stream->group;
+    uint32_t serial = stream->serial;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
@@ -150,9 +152,9 @@ static void make_live(tdg__core_t *core, tdg__sub_group_t *group, uint32_t seria
     }
 }
 
-static bool is_left_out(const tdg__sub_t *sub, const tdg__sub_group_t *group,
-                        uint32_t serial) {
-    return sub->group == group && sub->serial == serial && sub->acked != serial;
+static bool is_left_out(const tdg__sub_t *sub, const tdg__sub_stream_t *stream) {
+    return sub->group == stream->group && sub->serial == stream->serial &&
+           sub->acked != stream->serial;
 }
 
 /* `refused` has the reasons by URI; it may be anything, or NULL. */
@@ -164,13 +166,13 @@ static bool may_pass(const tdg__sub_t *sub, const json_t *refused,
 
 /* Those that are left out for a passing reason. Nobody watches them until they are
  * acknowledged. */
-static void put_off_some(tdg__core_t *core, const tdg__sub_group_t *group,
-                         uint32_t serial, const json_t *refused) {
+static void put_off_some(const tdg__sub_stream_t *stream, const json_t *refused) {
+    tdg__core_t *core = stream->core;
     tdg_failure_t failure;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (!is_left_out(sub, group, serial) || !may_pass(sub, refused, &failure))
+        if (!is_left_out(sub, stream) || !may_pass(sub, refused, &failure))
             continue;
         if (sub->ever_live && sub->leaving == NULL) {
             tdg__sub_lost(sub); /* it was, on the stream before */
@@ -182,13 +184,13 @@ static void put_off_some(tdg__core_t *core, const tdg__sub_group_t *group,
 }
 
 /* Last: this reports, and the owner may then do anything. */
-static void refuse_rest(tdg__core_t *core, const tdg__sub_group_t *group, uint32_t serial,
-                        const json_t *refused) {
+static void refuse_rest(const tdg__sub_stream_t *stream, const json_t *refused) {
+    tdg__core_t *core = stream->core;
     tdg_failure_t failure;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (is_left_out(sub, group, serial) && !may_pass(sub, refused, &failure))
+        if (is_left_out(sub, stream) && !may_pass(sub, refused, &failure))
             tdg__sub_refused(core, sub, failure.code, &failure);
     }
 }
@@ -199,7 +201,6 @@ void tdg__sub_stream_acknowledged(tdg__sub_stream_t *stream, json_t *params) {
     const json_t *meta = json_object_get(params, "_meta");
     const json_t *refused = json_object_get(meta, "dev.tidings/refused");
     json_t *notifications = json_object_get(params, "notifications");
-    uint32_t serial = stream->serial;
     enum gap gap;
     bool checked;
 
@@ -215,11 +216,11 @@ void tdg__sub_stream_acknowledged(tdg__sub_stream_t *stream, json_t *params) {
         core->subs->list_gap |= stream->lists;
     core->subs->lists_once |= stream->lists & core->subs->lists;
     take_over(stream, tdg__lifesign_announced(meta));
-    make_live(core, group, serial, gap, checked);
-    put_off_some(core, group, serial, refused);
+    make_live(stream, gap, checked);
+    put_off_some(stream, refused);
     tdg__subs_kick(core);
 
     tdg__subs_check_up(core);
-    refuse_rest(core, group, serial, refused);
+    refuse_rest(stream, refused);
     tdg__gaps_tell(core);
 }

@@ -135,19 +135,16 @@ json_t *tdg__sub_stream_params(tdg__core_t *core, const tdg__sub_group_t *group,
                                bool *ret_had_cursor) {
     const char *cursor = choose_cursor(core, group);
     json_t *filter = make_filter(uris, lists);
-    json_t *params = json_object();
     bool failed;
     json_t *meta = tdg__group_meta(group, cursor, since, &failed);
 
     if (cursor[0] != '\0' && !failed)
         failed = put_fresh(core, group, lists, meta) < 0;
-    failed = json_object_set_new(params, "notifications", filter) < 0 || failed;
-    if (meta != NULL)
-        failed = json_object_set_new(params, "_meta", meta) < 0 || failed;
     if (failed) {
-        json_decref(params);
+        json_decref(filter);
+        json_decref(meta);
         return NULL;
     }
     *ret_had_cursor = cursor[0] != '\0';
-    return params;
+    return json_pack("{s:o, s:o*}", "notifications", filter, "_meta", meta);
 }

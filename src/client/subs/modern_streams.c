@@ -36,20 +36,6 @@ static tdg__sub_stream_t **slots_of(tdg__sub_group_t *group, size_t index) {
     return index < sizeof(slots) / sizeof(slots[0]) ? slots[index] : NULL;
 }
 
-tdg__sub_stream_t *tdg__sub_stream_of(const tdg__core_t *core,
-                                      const tdg__client_request_t *request) {
-    tdg__sub_stream_t **slot;
-
-    for (tdg__sub_group_t *group = core->subs->groups; group != NULL;
-         group = group->next) {
-        for (size_t i = 0; (slot = slots_of(group, i)) != NULL; i++) {
-            if (*slot != NULL && (*slot)->request == request)
-                return *slot;
-        }
-    }
-    return NULL;
-}
-
 tdg__sub_stream_t *tdg__sub_stream_by_id(const tdg__core_t *core, const json_t *id) {
     char text[TDG__RPC_MAX_ID + 1];
     tdg__sub_stream_t **slot;
@@ -82,7 +68,8 @@ bool tdg__sub_streams_overlap(const tdg__core_t *core) {
 
 /* ---- Ending ------------------------------------------------------------- */
 
-static void free_listen(tdg__sub_stream_t *stream) {
+/* It is closed; its memory is all that is left of it. */
+static void release(tdg__sub_stream_t *stream) {
     tdg__core_t *core = stream->core;
 
     /* What it reported may come again on the one that takes its place. */
@@ -90,17 +77,17 @@ static void free_listen(tdg__sub_stream_t *stream) {
     tdg__updates_settle(core);
     tdg__waiters_move(&stream->waiters, &stream->group->waiters);
     tdg__core_timer_done(core, &stream->timer);
-    tdg__free(stream);
 }
 
-void tdg__sub_stream_drop(tdg__core_t *core, tdg__sub_stream_t **stream) {
+void tdg__sub_stream_drop(tdg__sub_stream_t **stream) {
     tdg__sub_stream_t *dropped = *stream;
 
     if (dropped == NULL)
         return;
     *stream = NULL;
-    tdg__client_request_drop(core, dropped->request);
-    free_listen(dropped);
+    tdg__client_request_drop(dropped->request);
+    release(dropped);
+    tdg__free(dropped);
 }
 
 /* Nobody notifies of the subscriptions of the group any more. */
@@ -127,9 +114,9 @@ void tdg__sub_streams_down(tdg__core_t *core) {
             group->dirty = true;
         if (group->live != NULL)
             lose(core, group);
-        tdg__sub_stream_drop(core, &group->live);
-        tdg__sub_stream_drop(core, &group->fresh);
-        tdg__sub_stream_drop(core, &group->old);
+        tdg__sub_stream_drop(&group->live);
+        tdg__sub_stream_drop(&group->fresh);
+        tdg__sub_stream_drop(&group->old);
         group->waits = group->checked = false;
     }
 }
@@ -165,17 +152,18 @@ static void refuse_lists(tdg__core_t *core, tdg__sub_group_t *group,
         try_later(core, group, outcome->retry_after_ms);
 }
 
-/* Whether the listen of this serial asked for it, and it is not live by an earlier one.
- */
-static bool is_request(const tdg__sub_t *sub, const tdg__sub_group_t *group,
-                       uint32_t serial) {
-    return sub->group == group && sub->serial == serial && sub->state != TDG__SUB_LIVE;
+/* Whether the listen asked for it, and it is not live by an earlier one. */
+static bool is_request(const tdg__sub_t *sub, const tdg__sub_stream_t *stream) {
+    return sub->group == stream->group && sub->serial == stream->serial &&
+           sub->state != TDG__SUB_LIVE;
 }
 
 /* It will not be acknowledged: those that are not live by an earlier one are refused. */
-static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                   unsigned lists, const tdg__outcome_t *outcome) {
+static void refuse(const tdg__sub_stream_t *stream, const tdg__outcome_t *outcome) {
+    tdg__core_t *core = stream->core;
+    tdg__sub_group_t *group = stream->group;
     const bool plain = group == core->subs->groups;
+    const bool all_lists = (core->subs->lists & ~stream->lists) == 0;
     tdg_failure_t failure = *outcome->failure;
     tdg__sub_t *sub;
     int code = outcome->code;
@@ -184,12 +172,12 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
         code = TDG_ENOTSUP;
     json_incref(failure.data);
     /* A wish that came after it waits, with all others, for the next one's answer. */
-    if (!plain || (core->subs->lists & ~lists) == 0)
+    if (!plain || all_lists)
         tdg__waiters_settle(core, &group->waiters, code, &failure);
-    if (plain && (core->subs->lists & ~lists) == 0)
+    if (plain && all_lists)
         refuse_lists(core, group, outcome);
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (is_request(sub, group, serial))
+        if (is_request(sub, stream))
             tdg__sub_refused(core, sub, code, &failure);
     }
     json_decref(failure.data);
@@ -197,122 +185,28 @@ static void refuse(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
 }
 
 /* The same for now: the group is tried again in due time. */
-static void put_off(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                    const tdg__outcome_t *outcome) {
+static void put_off(const tdg__sub_stream_t *stream, const tdg__outcome_t *outcome) {
+    tdg__core_t *core = stream->core;
     tdg__sub_t *sub;
 
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (is_request(sub, group, serial))
+        if (is_request(sub, stream))
             tdg__sub_put_off(core, sub, outcome->failure);
     }
-    try_later(core, group, outcome->retry_after_ms);
-}
-
-static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
-                          const tdg__outcome_t *outcome);
-
-static void compare_all(const tdg__core_t *core, const tdg__sub_group_t *group) {
-    tdg__sub_t *sub;
-
-    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (sub->group == group)
-            tdg__gap_compare(sub);
-    }
+    try_later(core, stream->group, outcome->retry_after_ms);
 }
 
 /* Why a stream is over, to whom it matters. */
 static void tell_over(tdg__core_t *core, const tdg__outcome_t *outcome,
                       void (*tell)(tdg__core_t *core, int code, const char *why)) {
-    bool failed = outcome->code != 0 && outcome->failure != NULL;
-
-    tell(core, outcome->code != 0 ? outcome->code : TDG_EENDED,
-         failed ? outcome->failure->message : "the server has ended the stream");
+    if (outcome->code != 0)
+        tell(core, outcome->code, outcome->failure->message);
+    else
+        tell(core, TDG_EENDED, "the server has ended the stream");
 }
 
 static bool has_one_life(const tdg__core_t *core) {
     return (core->client->flags & TDG_CLIENT_ONE_LIFE) != 0;
-}
-
-/* The stream beside a silent one is over before it was acknowledged. Where the server has
- * answered, it may allow only one: then that is not lost, but closed by us, and opened
- * again. */
-static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
-                           const tdg__outcome_t *outcome) {
-    const tdg_failure_t *failure = outcome->failure;
-
-    compare_all(core, group);
-    group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
-                     (failure != NULL && failure->http_status != 0);
-    tdg__sub_stream_drop(core, &group->live);
-    if (group->refused && has_one_life(core)) {
-        lose(core, group);
-        try_later(core, group, outcome->retry_after_ms);
-    } else {
-        on_live_ended(core, group, outcome);
-    }
-}
-
-static bool asks_for_more(const tdg__core_t *core, const tdg__sub_group_t *group,
-                          uint32_t serial) {
-    const tdg__sub_t *sub;
-
-    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (is_request(sub, group, serial))
-            return true;
-    }
-    return false;
-}
-
-/* Whether it asked for lists that no stream has had. */
-static bool asks_for_lists(const tdg__core_t *core, const tdg__sub_group_t *group,
-                           unsigned lists) {
-    return group == core->subs->groups &&
-           (lists & core->subs->lists & ~core->subs->lists_once) != 0;
-}
-
-/* That may be why it was refused: what was there before is asked for without. */
-static void refuse_wish(tdg__core_t *core, tdg__sub_group_t *group,
-                        const tdg__outcome_t *outcome) {
-    const bool unknown = outcome->failure->rpc_code == TDG__RPC_METHOD_NOT_FOUND;
-
-    tdg__waiters_settle(core, &group->waiters, unknown ? TDG_ENOTSUP : outcome->code,
-                        outcome->failure);
-    core->subs->lists &= core->subs->lists_once;
-    try_later(core, group, outcome->retry_after_ms);
-}
-
-static void on_fresh_ended(tdg__core_t *core, tdg__sub_group_t *group, uint32_t serial,
-                           unsigned lists, const tdg__outcome_t *outcome) {
-    if (outcome->code == TDG_EENDED)
-        return;
-    if (group->checked && group->live != NULL) {
-        /* A refusal of what is new says nothing of the live one: checked without it. */
-        if ((asks_for_more(core, group, serial) || asks_for_lists(core, group, lists)) &&
-            !tdg__subs_transient(outcome)) {
-            group->dirty = true;
-            refuse(core, group, serial, lists, outcome);
-        } else {
-            on_check_ended(core, group, outcome);
-        }
-        return;
-    }
-    if (group->gap && has_one_life(core)) {
-        tell_over(core, outcome, tdg__connect_give_up);
-        return;
-    }
-    if (tdg__failure_barred(outcome->failure) && group->gap) {
-        tdg__connect_give_up(core, outcome->code, outcome->failure->message);
-    } else if (tdg__subs_transient(outcome)) {
-        put_off(core, group, serial, outcome);
-    } else if (is_another(core, group, outcome->failure)) {
-        core->subs->suspected = true;
-        group->dirty = true;
-        tdg__connect_lost(core, TDG_EAWAY, outcome->failure->message);
-    } else if (group->gap && asks_for_lists(core, group, lists)) {
-        refuse_wish(core, group, outcome);
-    } else {
-        refuse(core, group, serial, lists, outcome);
-    }
 }
 
 static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
@@ -327,43 +221,125 @@ static void on_live_ended(tdg__core_t *core, tdg__sub_group_t *group,
     tell_over(core, outcome, tdg__subs_tell_down);
 }
 
+/* The stream beside a silent one is over before it was acknowledged. Where the server has
+ * answered, it may allow only one: then that is not lost, but closed by us, and opened
+ * again. */
+static void on_check_ended(tdg__core_t *core, tdg__sub_group_t *group,
+                           const tdg__outcome_t *outcome) {
+    const tdg_failure_t *failure = outcome->failure;
+
+    tdg__subs_compare(core, group);
+    group->refused = (outcome->code != TDG_ETIMEDOUT && outcome->code != TDG_EAWAY) ||
+                     (failure != NULL && failure->http_status != 0);
+    tdg__sub_stream_drop(&group->live);
+    if (group->refused && has_one_life(core)) {
+        lose(core, group);
+        try_later(core, group, outcome->retry_after_ms);
+    } else {
+        on_live_ended(core, group, outcome);
+    }
+}
+
+static bool asks_for_more(const tdg__sub_stream_t *stream) {
+    const tdg__sub_t *sub;
+
+    for (uint32_t id = 0; (sub = tdg__subs_next(stream->core->subs, &id)) != NULL;) {
+        if (is_request(sub, stream))
+            return true;
+    }
+    return false;
+}
+
+/* Whether it asked for lists that no stream has had. */
+static bool asks_for_lists(const tdg__sub_stream_t *stream) {
+    const struct tdg__subs *subs = stream->core->subs;
+
+    return stream->group == subs->groups &&
+           (stream->lists & subs->lists & ~subs->lists_once) != 0;
+}
+
+/* That may be why it was refused: what was there before is asked for without. */
+static void refuse_wish(tdg__core_t *core, tdg__sub_group_t *group,
+                        const tdg__outcome_t *outcome) {
+    const bool unknown = outcome->failure->rpc_code == TDG__RPC_METHOD_NOT_FOUND;
+
+    tdg__waiters_settle(core, &group->waiters, unknown ? TDG_ENOTSUP : outcome->code,
+                        outcome->failure);
+    core->subs->lists &= core->subs->lists_once;
+    try_later(core, group, outcome->retry_after_ms);
+}
+
+static void on_fresh_ended(const tdg__sub_stream_t *stream,
+                           const tdg__outcome_t *outcome) {
+    tdg__core_t *core = stream->core;
+    tdg__sub_group_t *group = stream->group;
+
+    if (outcome->code == TDG_EENDED)
+        return;
+    if (group->checked && group->live != NULL) {
+        /* A refusal of what is new says nothing of the live one: checked without it. */
+        if ((asks_for_more(stream) || asks_for_lists(stream)) &&
+            !tdg__subs_transient(outcome)) {
+            group->dirty = true;
+            refuse(stream, outcome);
+        } else {
+            on_check_ended(core, group, outcome);
+        }
+        return;
+    }
+    if (group->gap && has_one_life(core)) {
+        tell_over(core, outcome, tdg__connect_give_up);
+        return;
+    }
+    if (tdg__failure_barred(outcome->failure) && group->gap) {
+        tdg__connect_give_up(core, outcome->code, outcome->failure->message);
+    } else if (tdg__subs_transient(outcome)) {
+        put_off(stream, outcome);
+    } else if (is_another(core, group, outcome->failure)) {
+        core->subs->suspected = true;
+        group->dirty = true;
+        tdg__connect_lost(core, TDG_EAWAY, outcome->failure->message);
+    } else if (group->gap && asks_for_lists(stream)) {
+        refuse_wish(core, group, outcome);
+    } else {
+        refuse(stream, outcome);
+    }
+}
+
 /* One that was replaced ended before its time. Where it broke, what was on its way is
  * lost, and the other one began after that. */
-static void on_old_ended(tdg__core_t *core, const tdg__sub_group_t *group, bool left,
-                         unsigned lists, const tdg__outcome_t *outcome) {
+static void on_old_ended(const tdg__sub_stream_t *stream, const tdg__outcome_t *outcome) {
+    tdg__core_t *core = stream->core;
     tdg__sub_t *sub;
 
     tdg__subs_kick(core); /* the group may wait for it to go */
     if (outcome->code == 0)
         return; /* the server had written all */
     for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
-        if (tdg__sub_is_live(sub) && (left || sub->group == group))
+        if (tdg__sub_is_live(sub) && (stream->left || sub->group == stream->group))
             tdg__gap_mark(sub);
     }
-    core->subs->list_gap |= lists & core->subs->lists;
+    core->subs->list_gap |= stream->lists & core->subs->lists;
 }
 
 /* A stream is over, however it came to that; it is gone for whoever looks. */
 static void ended(tdg__sub_stream_t *stream, const tdg__outcome_t *outcome) {
-    tdg__core_t *core = stream->core;
     tdg__sub_group_t *group = stream->group;
-    uint32_t serial = stream->serial;
-    unsigned lists = stream->lists;
     bool live = group->live == stream, fresh = group->fresh == stream;
-    bool left = stream->left;
     tdg__sub_stream_t **slot;
 
     for (size_t i = 0; (slot = slots_of(group, i)) != NULL; i++) {
         if (*slot == stream)
             *slot = NULL;
     }
-    free_listen(stream);
+    release(stream);
     if (fresh)
-        on_fresh_ended(core, group, serial, lists, outcome);
+        on_fresh_ended(stream, outcome);
     else if (live)
-        on_live_ended(core, group, outcome);
+        on_live_ended(stream->core, group, outcome);
     else
-        on_old_ended(core, group, left, lists, outcome);
+        on_old_ended(stream, outcome);
+    tdg__free(stream);
 }
 
 static void on_done(void *user, const tdg__outcome_t *outcome) {
@@ -374,11 +350,11 @@ static void end_myself(tdg__sub_stream_t *stream, int code, const char *why) {
     tdg_failure_t failure;
     const tdg__outcome_t outcome = {
         .code = code,
-        .failure = code != 0 ? tdg__failure_make(&failure, code, why) : NULL,
+        .failure = code != 0 ? tdg__failure_set(&failure, code, "%s", why) : NULL,
         .retry_after_ms = -1,
     };
 
-    tdg__client_request_drop(stream->core, stream->request);
+    tdg__client_request_drop(stream->request);
     ended(stream, &outcome);
 }
 
@@ -391,7 +367,7 @@ static void on_timer(tdg__core_t *core, tdg__core_timer_t *timer) {
         (void *)((char *)timer - offsetof(tdg__sub_stream_t, timer));
 
     if (stream == stream->group->old) {
-        tdg__sub_stream_drop(core, &stream->group->old);
+        tdg__sub_stream_drop(&stream->group->old);
         tdg__subs_kick(core);
     } else {
         end_myself(stream, TDG_ETIMEDOUT, "the server did not acknowledge the stream");
@@ -426,15 +402,11 @@ void tdg__sub_stream_silent(tdg__core_t *core, tdg__lifesign_t *life, const char
 
 /* ---- Opening ------------------------------------------------------------ */
 
-static void on_opened(void *user, tdg__client_request_t *request) {
-    (void)user; /* what counts is the acknowledgement */
-    (void)request;
-}
-
+/* That it is open means nothing: what counts is the acknowledgement. */
 static void on_message(void *user, const tdg__rpc_message_t *message) {
     tdg__sub_stream_t *stream = user;
 
-    tdg__updates_notification(stream->core, stream->request, message);
+    tdg__updates_notification(stream->core, stream->request, stream, message);
 }
 
 static void on_alive(void *user) {
@@ -451,7 +423,6 @@ static void on_retry_hint(void *user, uint32_t ms) {
 }
 
 static const tdg__stream_calls_t stream_calls = {
-    .opened = on_opened,
     .message = on_message,
     .alive = on_alive,
     .retry = on_retry_hint,
@@ -498,16 +469,16 @@ static int open_listen(tdg__core_t *core, tdg__sub_group_t *group, json_t *uris,
  * on its way to here is still wanted. */
 static void close_group(tdg__core_t *core, tdg__sub_group_t *group) {
     if (group->left && group->live != NULL && !core->ours) {
-        tdg__sub_stream_drop(core, &group->old);
+        tdg__sub_stream_drop(&group->old);
         group->old = group->live;
         group->old->left = true;
         group->live = NULL;
         tdg__core_timer_at(core, &group->old->timer,
                            tdg__core_now(core) + TDG__SUBS_OVERLAP_MS);
     } else {
-        tdg__sub_stream_drop(core, &group->live);
+        tdg__sub_stream_drop(&group->live);
     }
-    tdg__sub_stream_drop(core, &group->fresh);
+    tdg__sub_stream_drop(&group->fresh);
     group->left = false;
     group->dirty = group->gap = group->waits = group->checked = false;
     tdg__lifesign_rest(core, &group->life);

@@ -22,12 +22,10 @@ struct tdg__sub_stream {
 
 void tdg__sub_streams_work(tdg__core_t *core); /* opens and ends streams as wanted */
 void tdg__sub_streams_down(tdg__core_t *core); /* all streams are gone */
-void tdg__sub_stream_drop(tdg__core_t *core, tdg__sub_stream_t **listen);
+void tdg__sub_stream_drop(tdg__sub_stream_t **listen);
 
 /* The stream with that subscription id (a JSON value); NULL: none. */
 tdg__sub_stream_t *tdg__sub_stream_by_id(const tdg__core_t *core, const json_t *id);
-tdg__sub_stream_t *tdg__sub_stream_of(const tdg__core_t *core,
-                                      const tdg__client_request_t *request);
 
 /* What the group wants: an array of URIs, new; NULL: no memory. *ret_new: one of them was
  * never live. Those that are leaving are named until they have left. */

@@ -14,12 +14,6 @@
 
 enum { PATIENCE_PART = 10 }; /* of a call's time: until it returns a refusal */
 
-const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
-                                       const char *message) {
-    tdg__failure_set(failure, code, "%s", message);
-    return failure;
-}
-
 static void finish(tdg__core_t *core, tdg__pending_t *pending) {
     struct tdg__subs *subs = core->subs;
 
@@ -69,7 +63,7 @@ void tdg__waiter_settle(tdg__core_t *core, tdg__waiter_t *waiter, int code,
             json_incref(pending->failure.data);
             pending->failure.code = code;
         } else {
-            tdg__failure_make(&pending->failure, code, tdg_strerror(code));
+            tdg__failure_set(&pending->failure, code, "%s", tdg_strerror(code));
         }
     }
 
@@ -104,13 +98,13 @@ static void explain_timeout(const tdg__core_t *core, const tdg__pending_t *pendi
                      : away                                    ? TDG_EAWAY
                                                                : TDG_ETIMEDOUT;
 
-    tdg__failure_make(ret, code,
-                      away ? "the server could not be reached in time"
-                           : "the server did not acknowledge it in time");
+    tdg__failure_set(ret, code, "%s",
+                     away ? "the server could not be reached in time"
+                          : "the server did not acknowledge it in time");
 }
 
 static void explain_refusal(const tdg__refusal_t *refusal, tdg_failure_t *ret) {
-    tdg__failure_make(ret, refusal->code, refusal->message);
+    tdg__failure_set(ret, refusal->code, "%s", refusal->message);
     ret->rpc_code = refusal->rpc_code;
     ret->http_status = refusal->http_status;
     ret->passing = refusal->answered;
@@ -216,15 +210,20 @@ tdg__pending_t *tdg__pending_create(tdg__core_t *core, tdg__pending_kind_t kind,
     return pending;
 }
 
+static void finish_late(int code, tdg__core_done_fn done, void *user) {
+    if (code != 0)
+        tdg__core_refuse(done, user, code);
+    else
+        done(user, 0, NULL, NULL);
+}
+
 /* There is a little room for calls that there is no memory for. Whoever goes on calling
  * when that is full as well gets the answer from inside. */
 void tdg__pending_late(tdg__core_t *core, int code, tdg__core_done_fn done, void *user) {
     struct tdg__subs *subs = core->subs;
-    tdg_failure_t failure;
 
     if (subs->late_count == TDG__SUBS_MAX_LATE) {
-        done(user, code, NULL,
-             code != 0 ? tdg__failure_make(&failure, code, tdg_strerror(code)) : NULL);
+        finish_late(code, done, user);
         return;
     }
     subs->late[subs->late_count].done = done;
@@ -235,7 +234,6 @@ void tdg__pending_late(tdg__core_t *core, int code, tdg__core_done_fn done, void
 
 static void flush_late(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
-    tdg_failure_t failure;
 
     while (subs->late_count > 0) {
         tdg__core_done_fn done = subs->late[0].done;
@@ -244,8 +242,7 @@ static void flush_late(tdg__core_t *core) {
 
         subs->late_count--;
         memmove(&subs->late[0], &subs->late[1], subs->late_count * sizeof(subs->late[0]));
-        done(user, code, NULL,
-             code != 0 ? tdg__failure_make(&failure, code, tdg_strerror(code)) : NULL);
+        finish_late(code, done, user);
     }
 }
 
@@ -268,7 +265,7 @@ void tdg__pending_flush(tdg__core_t *core) {
 void tdg__pending_end(tdg__core_t *core) {
     tdg_failure_t failure;
 
-    tdg__failure_make(&failure, TDG_EENDED, "the client is being closed");
+    tdg__failure_set(&failure, TDG_EENDED, "the client is being closed");
     while (!tdg__queue_is_empty(&core->subs->calls)) {
         tdg__pending_t *pending =
             TDG__RECORD(tdg__pending_t, in_calls, core->subs->calls.next);

@@ -60,8 +60,4 @@ void tdg__waiters_put_off(tdg__core_t *core, tdg__waiter_t *list);
 void tdg__pending_flush(tdg__core_t *core); /* calls `done` of those that finished */
 void tdg__pending_end(tdg__core_t *core);   /* all that wait: TDG_EENDED */
 
-/* Fills in a failure of our own making. */
-const tdg_failure_t *tdg__failure_make(tdg_failure_t *failure, int code,
-                                       const char *message);
-
 #endif

@@ -53,15 +53,13 @@ static void tell(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *update,
 /* ---- What a read brings ------------------------------------------------- */
 
 static bool hash_of(const tdg__core_t *core, const json_t *contents, uint64_t *ret) {
-    const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY;
-    size_t len = json_dumpb(contents, NULL, 0, flags);
-    char *text = len != 0 ? tdg__malloc(len) : NULL;
-    bool done = text != NULL && json_dumpb(contents, text, len, flags) == len;
+    char *text = json_dumps(contents, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 
-    if (done)
-        *ret = tdg__hash(&core->subs->key, text, len);
+    if (text == NULL)
+        return false;
+    *ret = tdg__hash(&core->subs->key, text, strlen(text));
     tdg__free(text);
-    return done;
+    return true;
 }
 
 /* Notes what was read. Returns whether it is the same as the last time. */
@@ -171,30 +169,26 @@ static void on_read(void *user, const tdg__outcome_t *outcome) {
         tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
              outcome->failure != NULL
                  ? outcome->failure
-                 : tdg__failure_make(&nonsense, TDG_EJSON,
-                                     "resources/read: the answer has no \"contents\""));
+                 : tdg__failure_set(&nonsense, TDG_EJSON,
+                                    "resources/read: the answer has no \"contents\""));
     }
 }
 
 /* ---- Reading ------------------------------------------------------------ */
 
 void tdg__reread_queue(tdg__core_t *core, tdg__sub_t *sub) {
-    struct tdg__subs *subs = core->subs;
-
     if (sub->reading != TDG__READING_NONE)
         return;
     sub->reading = TDG__READING_QUEUED;
-    tdg__list_append(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
-                     sub->id);
+    tdg__queue_append(&core->subs->to_read, &sub->in_reads);
     tdg__subs_kick(core);
 }
 
-static void unqueue(struct tdg__subs *subs, tdg__sub_t *sub) {
+static void unqueue(tdg__sub_t *sub) {
     if (sub->reading != TDG__READING_QUEUED)
         return;
     sub->reading = TDG__READING_NONE;
-    tdg__list_remove(&subs->to_read, &subs->pool, offsetof(tdg__sub_t, in_reads),
-                     sub->id);
+    tdg__queue_remove(&sub->in_reads);
 }
 
 void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
@@ -208,7 +202,7 @@ void tdg__reread_compare(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event)
 }
 
 bool tdg__reread_idle(const tdg__core_t *core) {
-    return core->subs->reads == 0 && core->subs->to_read.first == 0;
+    return core->subs->reads == 0 && tdg__queue_is_empty(&core->subs->to_read);
 }
 
 static int start(tdg__core_t *core, tdg__sub_t *sub) {
@@ -225,10 +219,10 @@ void tdg__reread_work(tdg__core_t *core) {
     tdg_failure_t failure;
     tdg_event_t *update;
 
-    while (subs->up && subs->to_read.first != 0 && subs->reads < MAX_READS) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->to_read.first);
+    while (subs->up && subs->reads < MAX_READS && !tdg__queue_is_empty(&subs->to_read)) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_reads, subs->to_read.next);
 
-        unqueue(subs, sub);
+        unqueue(sub);
         update = sub->held;
         sub->held = NULL;
         if (start(core, sub) == 0) {
@@ -239,7 +233,7 @@ void tdg__reread_work(tdg__core_t *core) {
             core->counts.reads++;
         } else if (update != NULL) {
             tell(core, sub, update, TDG_EVENT_UPDATED, NULL,
-                 tdg__failure_make(&failure, TDG_ENOMEM, tdg_strerror(TDG_ENOMEM)));
+                 tdg__failure_set(&failure, TDG_ENOMEM, "%s", tdg_strerror(TDG_ENOMEM)));
         } else if (sub->state == TDG__SUB_POLL_BEGINS) {
             tdg__sub_refused(core, sub, TDG_ENOMEM, NULL);
         }
@@ -249,7 +243,7 @@ void tdg__reread_work(tdg__core_t *core) {
 static void stop_read(tdg__core_t *core, tdg__sub_t *sub) {
     if (sub->reading != TDG__READING_SENT)
         return;
-    tdg__client_request_drop(core, sub->read);
+    tdg__client_request_drop(sub->read);
     sub->read = NULL;
     sub->reading = TDG__READING_NONE;
     core->subs->reads--;
@@ -257,7 +251,7 @@ static void stop_read(tdg__core_t *core, tdg__sub_t *sub) {
 
 void tdg__reread_end(tdg__core_t *core, tdg__sub_t *sub) {
     stop_read(core, sub);
-    unqueue(core->subs, sub);
+    unqueue(sub);
     tdg_event_free(sub->told_read);
     tdg_event_free(sub->held);
     sub->told_read = sub->held = NULL;

@@ -92,19 +92,17 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
     tdg__waiters_settle(core, &sub->waiters, TDG_EENDED, NULL);
     tdg__sub_clear_put_off(core, sub);
     if (sub->request != NULL) {
-        tdg__client_request_drop(core, sub->request);
+        tdg__client_request_drop(sub->request);
         subs->requests--;
     }
     tdg__reread_end(core, sub);
     tdg__core_timer_done(core, &sub->poll);
     if (sub->collected != NULL) {
         tdg_event_free(sub->collected);
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_remove(&sub->in_collected);
     }
     if (sub->sending == TDG__SENDING_QUEUED)
-        tdg__list_remove(&subs->todo, &subs->pool, offsetof(tdg__sub_t, in_todo),
-                         sub->id);
+        tdg__queue_remove(&sub->in_todo);
     if (sub->role == TDG__SUB_HEARD)
         tdg__cover_leave(core, sub);
     if (tdg__sub_is_template(sub))
@@ -129,17 +127,7 @@ void tdg__sub_free(tdg__core_t *core, tdg__sub_t *sub) {
 /* ---- Requests about it -------------------------------------------------- */
 
 json_t *tdg__sub_params(const tdg__sub_t *sub, json_t *meta) {
-    json_t *params = json_object();
-    bool failed;
-
-    failed = json_object_set_new(params, "uri", json_stringn(sub->uri, sub->len)) < 0;
-    if (meta != NULL)
-        failed = json_object_set_new(params, "_meta", meta) < 0 || failed;
-    if (failed) {
-        json_decref(params);
-        return NULL;
-    }
-    return params;
+    return json_pack("{s:s%, s:o*}", "uri", sub->uri, sub->len, "_meta", meta);
 }
 
 /* ---- States ------------------------------------------------------------- */
@@ -288,7 +276,7 @@ void tdg__sub_place(tdg__core_t *core, tdg__sub_t *sub) {
     if (!can_subscribe(core)) {
         tdg__sub_refused(
             core, sub, TDG_ENOTSUP,
-            tdg__failure_make(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
+            tdg__failure_set(&failure, TDG_ENOTSUP, "the server has no subscriptions"));
         return;
     }
     if (tdg__sub_is_polled(sub))
@@ -399,7 +387,7 @@ void tdg__sub_refused(tdg__core_t *core, tdg__sub_t *sub, int code,
         tdg__update_emit(core, event);
         return;
     }
-    event = tdg__update_take(core, sub);
+    event = tdg__update_take(sub);
     if (tdg__cover_has(core, sub)) /* so are those that wait to be fetched */
         quieten(core, sub);
     else

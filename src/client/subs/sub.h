@@ -5,7 +5,7 @@
 #ifndef TDG_CLIENT_SUB_H
 #define TDG_CLIENT_SUB_H
 
-#include "base/list.h"
+#include "base/queue.h"
 #include "base/template.h"
 #include "client/session/core_internal.h"
 
@@ -157,7 +157,7 @@ struct tdg__sub {
     int64_t heard_ms; /* last update or read */
     tdg__core_timer_t poll;
 
-    tdg__link_t in_todo, in_reads, in_collected, in_heard;
+    tdg__queue_t in_todo, in_reads, in_collected, in_heard;
 };
 
 /* The record of a URI, also one that is only heard of, or gone; NULL: there is none. */

@@ -192,11 +192,13 @@ void tdg__subs_down(tdg__core_t *core, int code, const char *why) {
     tdg__subs_tell_down(core, code, why);
 }
 
-void tdg__subs_compare(tdg__core_t *core) {
+void tdg__subs_compare(const tdg__core_t *core, const tdg__sub_group_t *group) {
     tdg__sub_t *sub;
 
-    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;)
-        tdg__gap_compare(sub);
+    for (uint32_t id = 0; (sub = tdg__subs_next(core->subs, &id)) != NULL;) {
+        if (group == NULL || sub->group == group)
+            tdg__gap_compare(sub);
+    }
 }
 
 void tdg__subs_stop(tdg__core_t *core) {
@@ -232,6 +234,10 @@ int tdg__subs_init(tdg__core_t *core) {
     core->subs = subs;
     tdg__queue_init(&subs->calls);
     tdg__queue_init(&subs->finished);
+    tdg__queue_init(&subs->todo);
+    tdg__queue_init(&subs->to_read);
+    tdg__queue_init(&subs->collected);
+    tdg__queue_init(&subs->heard);
     subs->overlap_end = INT64_MIN / 2;
     tdg__map_init(&subs->by_uri);
     tdg__pool_init(&subs->pool, (sizeof(tdg__sub_t) + 7) / 8 * 8);

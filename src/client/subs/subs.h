@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the half of the core that looks after subscriptions keeps, and which of its files
- * does what:
- *
- *     subs            whether updates arrive; up and down; when things are retried
- *     sub             one subscription: its states, its beginning and its end
- *     subscribing     what the owner asks for
- *     pending         calls that wait for an outcome: one `done` for many URIs
- *     groups          wire options: which subscriptions share a listen stream
- *     modern_...      listen streams, what they ask for, what acknowledgements say
- *     legacy_...      requests about each URI; the GET stream
- *     updates, gaps   notifications; what may have been missed
- *     cover           URIs reported because of a template or of what is above them
- *     reread          reads after updates, and polling
+ * What the half of the core that looks after subscriptions keeps; docs/architecture.md
+ * says which of its files does what.
  *
  * One rule keeps this free of surprises: functions that the owner calls only note what is
  * wanted and arm the timer `soon`; groups, streams and finished calls are dealt with when
@@ -73,15 +62,15 @@ struct tdg__subs {
     bool gaps;                   /* some subscription has a gap */
     tdg__waiter_t *list_waiters; /* legacy */
 
-    tdg__list_t todo; /* legacy: to be (un)subscribed */
-    size_t requests;  /* of these in flight */
-    size_t failed;    /* to be tried again with the retry timer */
-    size_t put_off;   /* subscriptions that are put off and were live before */
+    tdg__queue_t todo; /* legacy: to be (un)subscribed */
+    size_t requests;   /* of these in flight */
+    size_t failed;     /* to be tried again with the retry timer */
+    size_t put_off;    /* subscriptions that are put off and were live before */
     struct tdg__legacy_get get;
     char cursor[TDG__CURSOR_MAX + 1]; /* of the legacy session */
     uint64_t epoch;                   /* seen last */
 
-    tdg__list_t to_read, collected, heard;
+    tdg__queue_t to_read, collected, heard;
     size_t reads, heard_count, heard_bytes;
     size_t held_bytes; /* of the metadata of what is held or collected */
 };

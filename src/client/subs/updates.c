@@ -81,7 +81,7 @@ void tdg__updates_settle(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
     int64_t due = subs->collected_ms + COLLECT_MS;
 
-    if (subs->collected.first == 0 && subs->list_collected == 0)
+    if (tdg__queue_is_empty(&subs->collected) && subs->list_collected == 0)
         return;
     if (!tdg__sub_streams_overlap(core) && subs->overlap_end + TDG__SUBS_OVERLAP_MS < due)
         due = subs->overlap_end + TDG__SUBS_OVERLAP_MS;
@@ -91,7 +91,7 @@ void tdg__updates_settle(tdg__core_t *core) {
 static void begin_collecting(tdg__core_t *core) {
     struct tdg__subs *subs = core->subs;
 
-    if (subs->collected.first == 0 && subs->list_collected == 0)
+    if (tdg__queue_is_empty(&subs->collected) && subs->list_collected == 0)
         subs->collected_ms = tdg__core_now(core);
 }
 
@@ -104,8 +104,7 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
     }
     begin_collecting(core);
     if (sub->collected == NULL)
-        tdg__list_append(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_append(&subs->collected, &sub->in_collected);
     else
         core->counts.repeated++;
     charge(core, event);
@@ -117,21 +116,20 @@ static void collect(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
 }
 
 /* What is collected about it: reported now, by whoever asks. */
-static tdg_event_t *take_collected(struct tdg__subs *subs, tdg__sub_t *sub) {
+static tdg_event_t *take_collected(tdg__sub_t *sub) {
     tdg_event_t *event = sub->collected;
 
     if (event != NULL)
-        tdg__list_remove(&subs->collected, &subs->pool,
-                         offsetof(tdg__sub_t, in_collected), sub->id);
+        tdg__queue_remove(&sub->in_collected);
     sub->collected = NULL;
     return event;
 }
 
-tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub) {
+tdg_event_t *tdg__update_take(tdg__sub_t *sub) {
     tdg_event_t *event = tdg__update_merge(sub->told_read, sub->held);
 
     sub->told_read = sub->held = NULL;
-    return tdg__update_merge(event, take_collected(core->subs, sub));
+    return tdg__update_merge(event, take_collected(sub));
 }
 
 void tdg__updates_flush(tdg__core_t *core) {
@@ -140,10 +138,10 @@ void tdg__updates_flush(tdg__core_t *core) {
 
     subs->list_collected = 0;
     tdg__update_lists(core, lists, false);
-    while (subs->collected.first != 0) {
-        tdg__sub_t *sub = tdg__sub_get(subs, subs->collected.first);
+    while (!tdg__queue_is_empty(&subs->collected)) {
+        tdg__sub_t *sub = TDG__RECORD(tdg__sub_t, in_collected, subs->collected.next);
 
-        tdg__update_tell(core, sub, take_collected(subs, sub));
+        tdg__update_tell(core, sub, take_collected(sub));
     }
 }
 
@@ -205,12 +203,21 @@ static void mark_older(tdg__core_t *core, tdg__sub_t *sub, tdg_event_t *event) {
 
 /* ---- Notifications ------------------------------------------------------ */
 
+struct notice;
+
+struct kind {
+    const char *method;
+    void (*take)(const struct notice *notice);
+    int list;
+    bool deleted;
+};
+
 struct notice {
     tdg__core_t *core;
     tdg__sub_stream_t *stream; /* that it came on; NULL: on none, or nobody knows */
     json_t *params;
     const json_t *meta;
-    int list;              /* of the row in the table */
+    const struct kind *kind;
     tdg__lifesign_t *life; /* of the stream that it came on; NULL: nobody knows */
 };
 
@@ -245,7 +252,7 @@ static void note_change(const struct notice *notice) {
         tdg__lifesign_restart(notice->core, notice->life);
 }
 
-static void on_changed(const struct notice *notice, bool deleted) {
+static void on_changed(const struct notice *notice) {
     tdg__core_t *core = notice->core;
     tdg__sub_t *sub = addressee(core, json_object_get(notice->params, "uri"));
     json_int_t merged =
@@ -255,7 +262,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
     json_t *metadata = metadata_of(notice);
     const char *type = json_string_value(json_object_get(metadata, "change_type"));
     tdg_event_t *event;
-    bool comparable;
+    bool comparable, deleted;
 
     core->counts.updates++;
     /* Versions are compared where it is known whose they are. A server that has begun
@@ -270,7 +277,7 @@ static void on_changed(const struct notice *notice, bool deleted) {
         return;
     note_change(notice);
 
-    deleted = deleted || (type != NULL && strcmp(type, "deleted") == 0);
+    deleted = notice->kind->deleted || (type != NULL && strcmp(type, "deleted") == 0);
     event = tdg__event_create(deleted ? TDG_EVENT_DELETED : TDG_EVENT_UPDATED, sub->uri,
                               metadata, NULL, 0, NULL);
     if (event != NULL) {
@@ -284,16 +291,8 @@ static void on_changed(const struct notice *notice, bool deleted) {
         collect(core, sub, event);
         return;
     }
-    tdg_event_free(take_collected(core->subs, sub)); /* older than this one */
+    tdg_event_free(take_collected(sub)); /* older than this one */
     tdg__update_tell(core, sub, event);
-}
-
-static void on_updated(const struct notice *notice) {
-    on_changed(notice, false);
-}
-
-static void on_deleted(const struct notice *notice) {
-    on_changed(notice, true);
 }
 
 void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe) {
@@ -314,7 +313,7 @@ void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe) {
 static void on_list_changed(const struct notice *notice) {
     tdg__core_t *core = notice->core;
     struct tdg__subs *subs = core->subs;
-    unsigned bit = 1u << notice->list;
+    unsigned bit = 1u << notice->kind->list;
 
     keep_cursor(core, notice->stream, notice->meta);
     if ((subs->lists & bit) == 0)
@@ -360,25 +359,21 @@ static void on_progress(const struct notice *notice) {
         core->opts.progress(core->opts.user, notice->params);
 }
 
-static const struct kind {
-    const char *method;
-    void (*take)(const struct notice *notice);
-    int list;
-} kinds[] = {
-    {"notifications/resources/updated", on_updated, 0},
-    {"notifications/resources/deleted", on_deleted, 0},
-    {"notifications/resources/list_changed", on_list_changed, TDG_LIST_RESOURCES},
-    {"notifications/tools/list_changed", on_list_changed, TDG_LIST_TOOLS},
-    {"notifications/prompts/list_changed", on_list_changed, TDG_LIST_PROMPTS},
-    {"notifications/subscriptions/acknowledged", on_acknowledged, 0},
-    {"notifications/message", on_log, 0},
-    {"notifications/progress", on_progress, 0},
-    {"notifications/cancelled", on_cancelled, 0},
-    {"resources/updated", on_updated, 0},
-    {"resources/deleted", on_deleted, 0},
-    {"resources/list_changed", on_list_changed, TDG_LIST_RESOURCES},
-    {"tools/list_changed", on_list_changed, TDG_LIST_TOOLS},
-    {"prompts/list_changed", on_list_changed, TDG_LIST_PROMPTS},
+static const struct kind kinds[] = {
+    {"notifications/resources/updated", on_changed, 0, false},
+    {"notifications/resources/deleted", on_changed, 0, true},
+    {"notifications/resources/list_changed", on_list_changed, TDG_LIST_RESOURCES, false},
+    {"notifications/tools/list_changed", on_list_changed, TDG_LIST_TOOLS, false},
+    {"notifications/prompts/list_changed", on_list_changed, TDG_LIST_PROMPTS, false},
+    {"notifications/subscriptions/acknowledged", on_acknowledged, 0, false},
+    {"notifications/message", on_log, 0, false},
+    {"notifications/progress", on_progress, 0, false},
+    {"notifications/cancelled", on_cancelled, 0, false},
+    {"resources/updated", on_changed, 0, false},
+    {"resources/deleted", on_changed, 0, true},
+    {"resources/list_changed", on_list_changed, TDG_LIST_RESOURCES, false},
+    {"tools/list_changed", on_list_changed, TDG_LIST_TOOLS, false},
+    {"prompts/list_changed", on_list_changed, TDG_LIST_PROMPTS, false},
 };
 
 static const struct kind *find_kind(const char *method) {
@@ -389,29 +384,25 @@ static const struct kind *find_kind(const char *method) {
     return NULL;
 }
 
-void tdg__updates_notification(tdg__core_t *core, tdg__client_request_t *on,
+void tdg__updates_notification(tdg__core_t *core, const tdg__client_request_t *on,
+                               tdg__sub_stream_t *stream,
                                const tdg__rpc_message_t *message) {
     const struct kind *kind = find_kind(message->method);
     struct notice notice = {
         .core = core,
+        .kind = kind,
+        .stream = stream,
         .params = message->params,
         .meta = json_object_get(message->params, "_meta"),
     };
-    const json_t *id;
 
     if (kind == NULL || core->subs->stopped)
         return;
-    notice.list = kind->list;
-    if (on != NULL) {
-        notice.stream = tdg__sub_stream_of(core, on);
-    } else if (core->era == TDG_ERA_MODERN) {
-        id = json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId");
-        notice.stream = tdg__sub_stream_by_id(core, id);
-        if (id != NULL && notice.stream == NULL && kind->take != on_cancelled)
-            return; /* of a stream that is over */
-    }
-    if (notice.stream != NULL) {
-        notice.life = &notice.stream->group->life;
+    if (on == NULL && core->era == TDG_ERA_MODERN && kind->take != on_cancelled &&
+        json_object_get(notice.meta, "io.modelcontextprotocol/subscriptionId") != NULL)
+        return; /* of a stream that is over */
+    if (stream != NULL) {
+        notice.life = &stream->group->life;
         tdg__lifesign_message(core, notice.life);
     } else if (on == NULL && core->era == TDG_ERA_LEGACY) {
         notice.life = core->transport_kind == TDG__TRANSPORT_SSE ? &core->connect->life

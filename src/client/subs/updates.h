@@ -14,7 +14,7 @@ void tdg__update_emit(tdg__core_t *core, tdg_event_t *event);
 /* The newer one, with what the older stood for; both stolen, either may be NULL. */
 tdg_event_t *tdg__update_merge(tdg_event_t *older, tdg_event_t *newer);
 /* All that waits in the record to be reported, as one; new, or NULL: nothing does. */
-tdg_event_t *tdg__update_take(tdg__core_t *core, tdg__sub_t *sub);
+tdg_event_t *tdg__update_take(tdg__sub_t *sub);
 void tdg__updates_settle(tdg__core_t *core); /* sees that what is collected is reported */
 void tdg__updates_flush(tdg__core_t *core);  /* reports it */
 /* Each of these lists has changed, or may have. */
@@ -24,8 +24,7 @@ void tdg__update_lists(tdg__core_t *core, unsigned lists, bool maybe);
 bool tdg__update_cursor(tdg__core_t *core, const json_t *meta, char *ret);
 
 void tdg__gap_mark(tdg__sub_t *sub);
-void tdg__gap_compare(
-    tdg__sub_t *sub); /* the next one is reported only if there is a change */
+void tdg__gap_compare(tdg__sub_t *sub); /* the next is reported only if it is a change */
 void tdg__gaps_tell(tdg__core_t *core); /* all that are marked, and live */
 
 #endif

@@ -33,7 +33,17 @@ struct tdg__child {
 
 /* ---- What it writes ----------------------------------------------------- */
 
-static void tell_ended(tdg__child_t *child, const char *why);
+static bool is_over(const tdg__child_t *child) {
+    return child->stopping || child->told;
+}
+
+static void tell_ended(tdg__child_t *child, const char *why) {
+    if (is_over(child))
+        return;
+    child->told = true;
+    uv_timer_stop(&child->timer);
+    child->calls.ended(child->user, why);
+}
 
 static void skip(tdg__child_t *child) {
     child->skipping = true;
@@ -71,10 +81,6 @@ static void end_line(tdg__child_t *child) {
     if (line->room > KEPT_ROOM)
         tdg__text_done(line);
     tdg__text_clear(line);
-}
-
-static bool is_over(const tdg__child_t *child) {
-    return child->stopping || child->told;
 }
 
 static void on_output(void *user, const char *data, size_t len) {
@@ -121,14 +127,6 @@ static void describe(const tdg__child_t *child, const tdg__process_end_t *end,
     else
         snprintf(why, WHY_BYTES, "%s has ended with exit status %d", child->what,
                  end->exit_status);
-}
-
-static void tell_ended(tdg__child_t *child, const char *why) {
-    if (is_over(child))
-        return;
-    child->told = true;
-    uv_timer_stop(&child->timer);
-    child->calls.ended(child->user, why);
 }
 
 static void on_settled(uv_timer_t *timer) {

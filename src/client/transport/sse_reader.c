@@ -14,13 +14,6 @@ enum {
     KEPT_ROOM = 64 * 1024, /* memory beyond it goes after the event that needed it */
 };
 
-/* One line without its end. `own`: it lies in sse->line. */
-struct line {
-    const char *text;
-    size_t len;
-    bool own;
-};
-
 static size_t max_line(const tdg__sse_reader_t *sse) {
     return sse->max_bytes < SIZE_MAX - FIELD_ROOM ? sse->max_bytes + FIELD_ROOM
                                                   : SIZE_MAX;
@@ -68,15 +61,14 @@ static void set_text(tdg__sse_reader_t *sse, tdg__text_t *text, const char *valu
         fail(sse, text->error);
 }
 
-static void on_data(tdg__sse_reader_t *sse, const struct line *line, const char *value,
-                    size_t len) {
+static void on_data(tdg__sse_reader_t *sse, const char *value, size_t len) {
     size_t before = sse->data.len - sse->data_from + sse->has_data; /* the LF between */
 
     if (before > sse->max_bytes || len > sse->max_bytes - before) {
         fail(sse, TDG_ETOOLARGE);
         return;
     }
-    if (line->own && !sse->has_data) {
+    if (sse->own && !sse->has_data) {
         tdg__text_t spare = sse->data;
 
         sse->data = sse->line;
@@ -92,27 +84,21 @@ static void on_data(tdg__sse_reader_t *sse, const struct line *line, const char 
     sse->has_data = true;
 }
 
-static void on_name(tdg__sse_reader_t *sse, const struct line *line, const char *value,
-                    size_t len) {
-    (void)line;
+static void on_name(tdg__sse_reader_t *sse, const char *value, size_t len) {
     if (len == 0 || memchr(value, '\0', len) == NULL) /* else it is no C string */
         set_text(sse, &sse->name, value, len);
 }
 
-static void on_id(tdg__sse_reader_t *sse, const struct line *line, const char *value,
-                  size_t len) {
-    (void)line;
+static void on_id(tdg__sse_reader_t *sse, const char *value, size_t len) {
     if (len > TDG__SSE_MAX_ID || (len > 0 && memchr(value, '\0', len) != NULL))
         return;
     set_text(sse, &sse->id, value, len);
     sse->has_id = sse->touched = true;
 }
 
-static void on_retry(tdg__sse_reader_t *sse, const struct line *line, const char *value,
-                     size_t len) {
+static void on_retry(tdg__sse_reader_t *sse, const char *value, size_t len) {
     uint64_t ms = 0;
 
-    (void)line;
     if (len == 0)
         return;
     for (size_t i = 0; i < len; i++) {
@@ -129,8 +115,7 @@ static void on_retry(tdg__sse_reader_t *sse, const struct line *line, const char
 static const struct field {
     const char *name;
     size_t len;
-    void (*set)(tdg__sse_reader_t *sse, const struct line *line, const char *value,
-                size_t len);
+    void (*set)(tdg__sse_reader_t *sse, const char *value, size_t len);
 } fields[] = {
     {"data", 4, on_data},
     {"event", 5, on_name},
@@ -157,49 +142,50 @@ static void dispatch(tdg__sse_reader_t *sse) {
     sse->has_data = sse->touched = false;
 }
 
-static void read_line(tdg__sse_reader_t *sse, struct line line) {
+/* One line without its end. */
+static void read_line(tdg__sse_reader_t *sse, const char *text, size_t len) {
     const char *colon, *value;
     size_t name_len;
 
-    if (!sse->started && line.len >= 3 && memcmp(line.text, "\xef\xbb\xbf", 3) == 0) {
-        line.text += 3;
-        line.len -= 3;
+    if (!sse->started && len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        text += 3;
+        len -= 3;
     }
     sse->started = true;
-    if (line.len == 0) {
+    if (len == 0) {
         dispatch(sse);
         return;
     }
 
-    colon = memchr(line.text, ':', line.len);
-    if (colon == line.text) {
+    colon = memchr(text, ':', len);
+    if (colon == text) {
         if (sse->calls.comment != NULL)
             sse->calls.comment(sse->user);
         return;
     }
-    name_len = colon != NULL ? (size_t)(colon - line.text) : line.len;
-    value = line.text + name_len + (colon != NULL);
-    if (value < line.text + line.len && *value == ' ')
+    name_len = colon != NULL ? (size_t)(colon - text) : len;
+    value = text + name_len + (colon != NULL);
+    if (value < text + len && *value == ' ')
         value++;
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        if (fields[i].len == name_len && memcmp(fields[i].name, line.text, name_len) == 0)
-            fields[i].set(sse, &line, value, (size_t)(line.text + line.len - value));
+        if (fields[i].len == name_len && memcmp(fields[i].name, text, name_len) == 0)
+            fields[i].set(sse, value, (size_t)(text + len - value));
 }
 
 /* `text` ends a line: alone, or what was kept of it before. */
 static void end_line(tdg__sse_reader_t *sse, const char *text, size_t len) {
-    struct line line = {text, len, false};
-
-    if (sse->line.len > 0) {
+    sse->own = sse->line.len > 0;
+    if (sse->own) {
         tdg__text_add(&sse->line, text, len);
-        line = (struct line){sse->line.data, sse->line.len, true};
+        text = sse->line.data;
+        len = sse->line.len;
     }
-    if (sse->line.error < 0 || line.len > sse->line.max) {
+    if (sse->line.error < 0 || len > sse->line.max) {
         fail(sse, sse->line.error < 0 ? sse->line.error : TDG_ETOOLARGE);
         return;
     }
-    read_line(sse, line);
-    if (line.own)
+    read_line(sse, text, len);
+    if (sse->own)
         empty(&sse->line);
 }
 

@@ -38,6 +38,7 @@ typedef struct tdg__sse_reader {
     tdg__text_t name, id;
     size_t data_from;
     bool started;          /* the first line is over */
+    bool own;              /* the line that is read lies in `line` */
     bool after_cr;         /* a LF that comes now belongs to the line before */
     bool has_data, has_id; /* has_id: of the stream */
     bool touched;          /* the event has an id line */

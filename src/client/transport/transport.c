@@ -50,6 +50,7 @@ int tdg__delivery_create(tdg__transport_base_t *base, const tdg__outgoing_t *out
     delivery->user = user;
     delivery->began_ms = tdg__transport_base_now();
     delivery->timeout_ms = out->stream ? 0 : out->timeout_ms;
+    delivery->report.retry_after_ms = -1;
     strcpy(delivery->id, id);
     tdg__queue_append(&base->deliveries, &delivery->in_deliveries);
     *ret = delivery;
@@ -61,20 +62,31 @@ static void unlink_delivery(tdg__delivery_t *delivery) {
 
     tdg__queue_remove(&delivery->in_deliveries);
     tdg__heap_remove(&base->alarms, &delivery->alarm);
-    if (base->current == delivery)
-        base->current = NULL;
+    delivery->gone = true;
     if (delivery->exchange != NULL) /* a connection that is still busy is closed */
         tdg__web_exchange_cancel(delivery->exchange);
     delivery->exchange = NULL;
-    if (base->kind->stop != NULL)
-        base->kind->stop(delivery);
 }
 
 static void free_delivery(tdg__delivery_t *delivery) {
+    if (delivery->busy > 0)
+        return; /* tdg__delivery_leave() comes back here */
     if (delivery->base->kind->release != NULL)
         delivery->base->kind->release(delivery);
-    else
-        tdg__free(delivery);
+    tdg__free(delivery);
+}
+
+void tdg__delivery_enter(tdg__delivery_t *delivery) {
+    delivery->busy++;
+}
+
+bool tdg__delivery_leave(tdg__delivery_t *delivery) {
+    bool gone = delivery->gone;
+
+    delivery->busy--;
+    if (gone)
+        free_delivery(delivery);
+    return !gone;
 }
 
 void tdg__delivery_drop(tdg__delivery_t *delivery) {
@@ -82,18 +94,13 @@ void tdg__delivery_drop(tdg__delivery_t *delivery) {
     free_delivery(delivery);
 }
 
-void tdg__delivery_end(tdg__delivery_t *delivery, const tdg__delivery_report_t *report) {
+void tdg__delivery_end(tdg__delivery_t *delivery, tdg__delivery_end_t end,
+                       const char *why) {
+    delivery->report.end = end;
+    delivery->report.error = why;
     unlink_delivery(delivery);
-    delivery->calls.ended(delivery->user, report);
+    delivery->calls.ended(delivery->user, &delivery->report);
     free_delivery(delivery);
-}
-
-void tdg__delivery_end_as(tdg__delivery_t *delivery, tdg__delivery_end_t end,
-                          const char *why) {
-    tdg__delivery_report_t report = {
-        .end = end, .error = why, .retry_after_ms = -1, .sent = delivery->sent};
-
-    tdg__delivery_end(delivery, &report);
 }
 
 /* NULL: there is none. */
@@ -112,7 +119,7 @@ void tdg__transport_base_break(tdg__transport_base_t *base, const char *why) {
          at = at->next)
         count++;
     while (count-- > 0 && (first = first_of(base)) != NULL)
-        tdg__delivery_end_as(first, TDG__DELIVERY_BROKEN, why);
+        tdg__delivery_end(first, TDG__DELIVERY_BROKEN, why);
 }
 
 /* ---- Turns of the loop -------------------------------------------------- */
@@ -145,48 +152,37 @@ void tdg__transport_base_soon(tdg__transport_base_t *base) {
 
 void tdg__delivery_sent(tdg__delivery_t *delivery, tdg__delivery_end_t fate,
                         const char *why) {
-    delivery->sent = fate == TDG__DELIVERY_DONE;
-    delivery->fate = fate;
-    delivery->why = why;
+    delivery->report.sent = fate == TDG__DELIVERY_DONE;
+    delivery->report.end = fate;
+    delivery->report.error = why;
     arm(delivery->base, &delivery->alarm, tdg__transport_base_now());
 }
 
 bool tdg__delivery_message(tdg__delivery_t *delivery, tdg__rpc_message_t *message) {
-    tdg__transport_base_t *base = delivery->base;
-    bool stays;
-
-    base->current = delivery;
+    tdg__delivery_enter(delivery);
     delivery->calls.message(delivery->user, message);
-    stays = base->current == delivery;
-    base->current = NULL;
-    return stays;
+    return tdg__delivery_leave(delivery);
 }
 
 bool tdg__delivery_opened(tdg__delivery_t *delivery, int status) {
-    tdg__transport_base_t *base = delivery->base;
-    bool stays;
-
     if (delivery->told_opened || delivery->calls.opened == NULL)
         return true;
     delivery->told_opened = true;
-    base->current = delivery;
-    delivery->calls.opened(delivery->user, status,
-                           (uint32_t)(tdg__transport_base_now() - delivery->began_ms));
-    stays = base->current == delivery;
-    base->current = NULL;
-    return stays;
+    tdg__delivery_enter(delivery);
+    delivery->calls.opened(delivery->user, status);
+    return tdg__delivery_leave(delivery);
 }
 
 /* Of a delivery on a channel: first it was written, then its time is over. */
 static void delivery_turn(tdg__delivery_t *delivery) {
-    if (delivery->fate != TDG__DELIVERY_DONE) {
-        tdg__delivery_end_as(delivery, delivery->fate, delivery->why);
+    if (delivery->report.end != TDG__DELIVERY_DONE) {
+        tdg__delivery_end(delivery, delivery->report.end, delivery->report.error);
     } else if (delivery->written) {
-        tdg__delivery_end_as(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
+        tdg__delivery_end(delivery, TDG__DELIVERY_TIMEOUT, "no response in time");
     } else if (tdg__delivery_opened(delivery, 0)) {
         delivery->written = true;
         if (delivery->id[0] == '\0')
-            tdg__delivery_end_as(delivery, TDG__DELIVERY_DONE, "");
+            tdg__delivery_end(delivery, TDG__DELIVERY_DONE, "");
         else if (delivery->timeout_ms != 0)
             tdg__delivery_alarm(delivery, delivery->began_ms + delivery->timeout_ms);
     }
@@ -290,14 +286,14 @@ static void on_message(void *arg, tdg__rpc_message_t *message) {
         base->base.calls->message(base->base.user, message);
         return;
     }
-    delivery->sent = true;
+    delivery->report.sent = true;
     if (tdg__delivery_message(delivery, message))
-        tdg__delivery_end_as(delivery, TDG__DELIVERY_DONE, "");
+        tdg__delivery_end(delivery, TDG__DELIVERY_DONE, "");
 }
 
 int tdg__transport_base_read(tdg__transport_base_t *base, const char *text, size_t len) {
     char why[200];
-    int rv = tdg__transport_parse(base->base.max_message_bytes, text, len, on_message,
+    int rv = tdg__transport_parse(base->opts.max_message_bytes, text, len, on_message,
                                   base, why, sizeof(why));
 
     if (rv < 0 && rv != TDG_ENOMEM)
@@ -344,12 +340,7 @@ int tdg__transport_create(tdg__transport_kind_t kind, uv_loop_t *loop,
     if (base == NULL)
         return TDG_ENOMEM;
     base->opts = *opts;
-    base->base = (tdg__transport_t){.ops = &base->kind->ops,
-                                    .calls = calls,
-                                    .user = user,
-                                    .max_message_bytes = opts->max_message_bytes};
-    if (base->kind->init != NULL)
-        base->kind->init(base);
+    base->base = (tdg__transport_t){&base->kind->ops, calls, user};
     if (base->kind->http)
         rv = tdg__web_create(loop, &opts->web, &base->web);
     if (rv < 0) {
@@ -457,6 +448,6 @@ tdg__delivery_end_t tdg__delivery_failure(const tdg__delivery_t *delivery, int c
     case TDG_ENOMEM:
         return TDG__DELIVERY_NO_MEMORY;
     default:
-        return delivery->sent ? TDG__DELIVERY_BROKEN : TDG__DELIVERY_AWAY;
+        return delivery->report.sent ? TDG__DELIVERY_BROKEN : TDG__DELIVERY_AWAY;
     }
 }

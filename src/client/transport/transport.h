@@ -70,15 +70,14 @@ typedef struct tdg__delivery_report {
     const tdg__rpc_message_t *body; /* STATUS, NO_SESSION: the JSON-RPC error in the body,
                                        or NULL */
     const char *error;              /* one line for people; "" for DONE */
-    const char *authenticate;       /* HTTP: WWW-Authenticate, or NULL */
     int64_t retry_after_ms;         /* HTTP: Retry-After; -1: not said */
     bool sent;
 } tdg__delivery_report_t;
 
 typedef struct tdg__delivery_calls {
     /* HTTP: the head of the answer has come: a stream is open. Others: it was written.
-     * May be NULL. `elapsed_ms` is since the beginning. */
-    void (*opened)(void *user, int status, uint32_t elapsed_ms);
+     * May be NULL. */
+    void (*opened)(void *user, int status);
     /* A message that came with the answer, the response among them. */
     void (*message)(void *user, tdg__rpc_message_t *message);
     void (*alive)(void *user); /* a sign of life on a stream: any byte; may be
@@ -163,7 +162,6 @@ struct tdg__transport {
     const tdg__transport_ops_t *ops;
     const tdg__transport_calls_t *calls;
     void *user; /* of calls, and of opened, lost, done; event_id has the delivery's */
-    size_t max_message_bytes;
 };
 
 /* What all transports do with the bytes of a message: bounded, parsed, checked. On

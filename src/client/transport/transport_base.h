@@ -22,9 +22,10 @@ struct tdg__delivery {
     uint64_t began_ms;
     uint32_t timeout_ms; /* 0: none */
     bool told_opened, written;
-    bool sent;                /* the server may have got it */
-    tdg__delivery_end_t fate; /* BROKEN and such: ends so at its next turn; DONE: waits */
-    const char *why;          /* with it */
+    bool gone;     /* nothing of it is reported any more */
+    unsigned busy; /* its memory stays until this is 0 */
+    /* As far as it is known. With an `end` other than DONE it ends so at its next turn. */
+    tdg__delivery_report_t report;
     tdg__web_exchange_t *exchange; /* that carries it; NULL: none, or it has ended */
     tdg__transport_base_t *base;
     char id[TDG__RPC_MAX_ID + 1]; /* JSON text; "": no response is waited for */
@@ -36,13 +37,10 @@ typedef struct tdg__transport_base_kind {
     size_t size;          /* of a struct that begins with a base */
     size_t delivery_size; /* of a struct that begins with a delivery */
     bool http;            /* it needs a URL and `web`; else a program */
-    void (*init)(tdg__transport_base_t *base); /* may be NULL */
-    void (*soon)(tdg__transport_base_t *base); /* see tdg__transport_base_soon() */
-    void (*turn)(tdg__delivery_t *delivery);   /* its alarm; NULL: as for one channel */
-    void (*stop)(
-        tdg__delivery_t *delivery); /* nothing is to come any more; may be NULL */
-    void (*release)(tdg__delivery_t *delivery); /* frees it; NULL: memory is all it has */
-    void (*done)(tdg__transport_base_t *base);  /* frees what is its own; may be NULL */
+    void (*soon)(tdg__transport_base_t *base);  /* see tdg__transport_base_soon() */
+    void (*turn)(tdg__delivery_t *delivery);    /* its alarm; NULL: as for one channel */
+    void (*release)(tdg__delivery_t *delivery); /* frees what is its own; may be NULL */
+    void (*done)(tdg__transport_base_t *base);  /* likewise */
 } tdg__transport_base_kind_t;
 
 extern const tdg__transport_base_kind_t tdg__transport_http, tdg__transport_sse,
@@ -57,8 +55,6 @@ struct tdg__transport_base {
     tdg__timer_t soon;
     const tdg__transport_base_kind_t *kind;
     tdg__queue_t deliveries;
-    tdg__delivery_t
-        *current; /* whose call runs; NULL again when it was dropped meanwhile */
     bool closing; /* nothing is reported any more */
     void (*opening)(void *user, int code, const char *why); /* until it was called */
     void (*ending)(void *user);                             /* likewise */
@@ -107,13 +103,17 @@ tdg__delivery_end_t tdg__delivery_failure(const tdg__delivery_t *delivery, int c
 void tdg__delivery_alarm(tdg__delivery_t *delivery, uint64_t at_ms);
 uint64_t tdg__transport_base_now(void); /* milliseconds that never go back */
 
-/* Reports how it ended, and frees it. */
-void tdg__delivery_end(tdg__delivery_t *delivery, const tdg__delivery_report_t *report);
-void tdg__delivery_end_as(tdg__delivery_t *delivery, tdg__delivery_end_t end,
-                          const char *why);
+/* Reports that it ended so, with what else is in `report`, and frees it. */
+void tdg__delivery_end(tdg__delivery_t *delivery, tdg__delivery_end_t end,
+                       const char *why);
 
 /* Frees it without a word. */
 void tdg__delivery_drop(tdg__delivery_t *delivery);
+
+/* Around calls of its owner, who may drop it then: only after the second its memory is
+ * freed. False: the delivery is gone. */
+void tdg__delivery_enter(tdg__delivery_t *delivery);
+bool tdg__delivery_leave(tdg__delivery_t *delivery);
 
 /* A message that came with it. False: the delivery is gone. */
 bool tdg__delivery_message(tdg__delivery_t *delivery, tdg__rpc_message_t *message);

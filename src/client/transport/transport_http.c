@@ -61,9 +61,6 @@ struct http_delivery {
     enum body body;
     tdg__text_t text; /* JSON, or the body of an error */
     tdg__sse_reader_t sse;
-    int status;
-    char *authenticate;
-    int64_t retry_after_ms;
 
     char *last_id; /* of the stream; NULL: none */
     void (*event_id)(void *user, const char *id);
@@ -73,8 +70,6 @@ struct http_delivery {
     bool odd;      /* something came that is no message */
     bool even;     /* and something that is */
     int failed;    /* while messages were read: TDG_ENOMEM */
-    bool reading;  /* events are being read: its memory must stay */
-    bool gone;     /* and goes after that */
 };
 
 static struct http_transport *transport_of(const struct http_delivery *delivery) {
@@ -83,50 +78,23 @@ static struct http_transport *transport_of(const struct http_delivery *delivery)
 
 /* ---- The end of a delivery ---------------------------------------------- */
 
-static void stop(tdg__delivery_t *base) {
-    struct http_delivery *delivery = (struct http_delivery *)base;
-
-    delivery->gone = true;
-    if (delivery->reading)
-        tdg__sse_reader_stop(&delivery->sse);
-}
-
 static void release(tdg__delivery_t *base) {
     struct http_delivery *delivery = (struct http_delivery *)base;
 
-    if (delivery->reading)
-        return; /* comes again */
     tdg__text_done(&delivery->text);
     tdg__sse_reader_done(&delivery->sse);
     tdg__free(delivery->new_session);
-    tdg__free(delivery->authenticate);
     tdg__free(delivery->last_id);
-    tdg__free(delivery);
-}
-
-static void end_with(struct http_delivery *delivery, tdg__delivery_end_t end, int code,
-                     const char *why, const tdg__rpc_message_t *body) {
-    tdg__delivery_report_t report = {
-        .end = end,
-        .code = code,
-        .status = delivery->status,
-        .body = body,
-        .error = why,
-        .authenticate = delivery->authenticate,
-        .retry_after_ms = delivery->retry_after_ms,
-        .sent = delivery->base.sent,
-    };
-
-    tdg__delivery_end(&delivery->base, &report);
 }
 
 static void end_as(struct http_delivery *delivery, tdg__delivery_end_t end,
                    const char *why) {
-    end_with(delivery, end, 0, why, NULL);
+    tdg__delivery_end(&delivery->base, end, why);
 }
 
 static void end_as_too_large(struct http_delivery *delivery, const char *why) {
-    end_with(delivery, TDG__DELIVERY_NONSENSE, TDG_ETOOLARGE, why, NULL);
+    delivery->base.report.code = TDG_ETOOLARGE;
+    end_as(delivery, TDG__DELIVERY_NONSENSE, why);
 }
 
 /* ---- Messages ----------------------------------------------------------- */
@@ -145,7 +113,7 @@ static void adopt_session(struct http_delivery *delivery,
 static void on_message(void *arg, tdg__rpc_message_t *message) {
     struct http_delivery *delivery = arg;
 
-    if (delivery->gone)
+    if (delivery->base.gone)
         return;
     delivery->even = true;
     if (message->kind != TDG__RPC_RESPONSE || delivery->listen) {
@@ -168,10 +136,10 @@ static void on_message(void *arg, tdg__rpc_message_t *message) {
 /* The bytes of one message or a batch. What is wrong with them is in `why`. */
 static int read_text(struct http_delivery *delivery, const char *text, size_t len,
                      char why[WHY_BYTES]) {
-    int rv = tdg__transport_parse(delivery->base.base->base.max_message_bytes, text, len,
+    int rv = tdg__transport_parse(delivery->base.base->opts.max_message_bytes, text, len,
                                   on_message, delivery, why, WHY_BYTES);
 
-    if (rv == 0 || delivery->gone)
+    if (rv == 0 || delivery->base.gone)
         return 0;
     if (rv == TDG_ENOMEM)
         delivery->failed = rv;
@@ -197,15 +165,16 @@ static void on_event(void *user, const tdg__sse_reader_event_t *event) {
     struct http_delivery *delivery = user;
     char why[WHY_BYTES];
 
-    if (event->has_data && event->len > 0 && strcmp(event->name, "message") == 0 &&
-        read_text(delivery, event->data, event->len, why) == TDG_ENOMEM) {
-        /* The message is lost here, but not for the next stream, which begins after the
-         * last id or cursor: none of what follows may be read. */
+    /* A message for which there is no memory is lost here, but not for the next stream,
+     * which begins after the last id or cursor: none of what follows may be read. */
+    if (delivery->base.gone ||
+        (event->has_data && event->len > 0 && strcmp(event->name, "message") == 0 &&
+         read_text(delivery, event->data, event->len, why) == TDG_ENOMEM)) {
         tdg__sse_reader_stop(&delivery->sse);
         return;
     }
     /* After the message: who goes on behind an id has seen what came with it. */
-    if (delivery->gone || event->id == NULL)
+    if (delivery->base.gone || event->id == NULL)
         return;
     keep_id(delivery, event->id);
     if (delivery->event_id != NULL)
@@ -216,7 +185,7 @@ static void on_retry(void *user, uint32_t ms) {
     struct http_delivery *delivery = user;
 
     delivery->retry_ms = ms < MAX_RETRY_MS ? ms : MAX_RETRY_MS;
-    if (!delivery->gone && delivery->base.calls.retry != NULL)
+    if (!delivery->base.gone && delivery->base.calls.retry != NULL)
         delivery->base.calls.retry(delivery->base.user, ms);
 }
 
@@ -225,23 +194,19 @@ static const tdg__sse_reader_calls_t sse_calls = {.event = on_event, .retry = on
 /* A new connection is a new stream, whose first id is yet to come. */
 static void begin_events(struct http_delivery *delivery) {
     tdg__sse_reader_done(&delivery->sse);
-    tdg__sse_reader_init(&delivery->sse, delivery->base.base->base.max_message_bytes,
+    tdg__sse_reader_init(&delivery->sse, delivery->base.base->opts.max_message_bytes,
                          &sse_calls, delivery);
 }
 
 static void feed(struct http_delivery *delivery, const char *data, size_t len) {
     int rv;
 
-    delivery->reading = true;
+    tdg__delivery_enter(&delivery->base);
     if (delivery->base.calls.alive != NULL)
         delivery->base.calls.alive(delivery->base.user);
-    rv = delivery->gone ? 0 : tdg__sse_reader_feed(&delivery->sse, data, len);
-    delivery->reading = false;
-
-    if (delivery->gone) {
-        release(&delivery->base);
+    rv = delivery->base.gone ? 0 : tdg__sse_reader_feed(&delivery->sse, data, len);
+    if (!tdg__delivery_leave(&delivery->base))
         return;
-    }
     if (rv == TDG_ENOMEM || delivery->failed != 0)
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
     else if (rv < 0)
@@ -277,19 +242,16 @@ static void on_head(void *user, const tdg__web_head_t *head) {
     struct http_delivery *delivery = user;
     const char *why = NULL;
 
-    delivery->base.sent = true;
-    delivery->status = head->status;
-    delivery->retry_after_ms = head->retry_after_ms;
+    delivery->base.report.sent = true;
+    delivery->base.report.status = head->status;
+    delivery->base.report.retry_after_ms = head->retry_after_ms;
     delivery->body = body_of(delivery, head, &why);
     if (why != NULL) {
         end_as(delivery, TDG__DELIVERY_NONSENSE, why);
         return;
     }
-    tdg__free(delivery->authenticate);
     tdg__free(delivery->new_session);
-    delivery->authenticate = delivery->new_session = NULL;
-    if (!tdg__copy(head->authenticate, &delivery->authenticate) ||
-        !tdg__copy(head->session, &delivery->new_session)) {
+    if (!tdg__copy(head->session, &delivery->new_session)) {
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
         return;
     }
@@ -314,7 +276,7 @@ static void on_data(void *user, const char *data, size_t len) {
         return;
     delivery->text.max = delivery->body == BODY_OF_ERROR
                              ? ERROR_BYTES
-                             : delivery->base.base->base.max_message_bytes;
+                             : delivery->base.base->opts.max_message_bytes;
     tdg__text_add(&delivery->text, data, len);
     if (delivery->text.error == 0)
         return;
@@ -327,16 +289,6 @@ static void on_data(void *user, const char *data, size_t len) {
 }
 
 /* ---- Requests ----------------------------------------------------------- */
-
-static void init_delivery(struct http_delivery *delivery, const tdg__outgoing_t *out) {
-    delivery->version = out->version;
-    delivery->stream = out->stream;
-    delivery->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
-    delivery->retry_ms = RETRY_MS;
-    delivery->retry_after_ms = -1;
-    tdg__text_init(&delivery->text, 0);
-    begin_events(delivery);
-}
 
 struct fields {
     tdg__web_field_t list[MAX_FIELDS];
@@ -455,8 +407,8 @@ static void on_turn(tdg__delivery_t *base) {
         end_with_status(delivery);
         return;
     }
-    if (base->fate != TDG__DELIVERY_DONE) {
-        end_as(delivery, base->fate, base->why);
+    if (base->report.end != TDG__DELIVERY_DONE) {
+        end_as(delivery, base->report.end, base->report.error);
         return;
     }
     if (time_left(delivery) == 1) {
@@ -481,36 +433,37 @@ static void take_error(void *arg, tdg__rpc_message_t *message) {
 
 static void end_with_status(struct http_delivery *delivery) {
     tdg__rpc_message_t message = {0};
-    tdg__delivery_end_t end = TDG__DELIVERY_STATUS;
+    int status = delivery->base.report.status;
     char why[WHY_BYTES];
 
     if (delivery->resuming) {
         snprintf(why, sizeof(why), "the rest of a broken stream is refused with %d",
-                 delivery->status);
+                 status);
         end_as(delivery, TDG__DELIVERY_BROKEN, why);
         return;
     }
-    if (delivery->status == 404 && delivery->with_session)
-        end = TDG__DELIVERY_NO_SESSION;
     /* What is no JSON-RPC says nothing; memory that is out costs the error's text. */
     if (delivery->text.error == 0 && delivery->text.len > 0)
         tdg__transport_parse(ERROR_BYTES, delivery->text.data, delivery->text.len,
                              take_error, &message, why, sizeof(why));
-    snprintf(why, sizeof(why), "the server answered with status %d", delivery->status);
-    end_with(delivery, end, 0, why, message.root != NULL ? &message : NULL);
+    snprintf(why, sizeof(why), "the server answered with status %d", status);
+    delivery->base.report.body = message.root != NULL ? &message : NULL;
+    end_as(delivery,
+           status == 404 && delivery->with_session ? TDG__DELIVERY_NO_SESSION
+                                                   : TDG__DELIVERY_STATUS,
+           why);
     tdg__rpc_message_done(&message);
 }
 
 static void end_of_json(struct http_delivery *delivery) {
     char why[WHY_BYTES] = "";
 
-    delivery->reading = true; /* it may end inside */
+    tdg__delivery_enter(&delivery->base);
     if (delivery->text.len > 0)
         read_text(delivery, delivery->text.data, delivery->text.len, why);
-    delivery->reading = false;
-    if (delivery->gone)
-        release(&delivery->base);
-    else if (delivery->failed != 0)
+    if (!tdg__delivery_leave(&delivery->base))
+        return;
+    if (delivery->failed != 0)
         end_as(delivery, TDG__DELIVERY_NO_MEMORY, tdg_strerror(TDG_ENOMEM));
     else if (delivery->text.len == 0)
         end_as(delivery, TDG__DELIVERY_NONSENSE, "an empty answer");
@@ -534,7 +487,7 @@ static void end_of_events(struct http_delivery *delivery, bool complete,
 }
 
 static void on_failure(struct http_delivery *delivery, const tdg__web_end_t *end) {
-    delivery->base.sent = delivery->base.sent || end->sent;
+    delivery->base.report.sent = delivery->base.report.sent || end->sent;
     if (delivery->body == BODY_OF_ERROR)
         end_with_status(delivery);
     else if (end->code == TDG_EAWAY && delivery->body == BODY_EVENTS)
@@ -586,14 +539,21 @@ static int open_(tdg__transport_t *base,
 static int add(tdg__transport_t *base, const tdg__outgoing_t *out,
                const tdg__delivery_calls_t *calls, void *user,
                struct http_delivery **ret) {
-    tdg__delivery_t *delivery;
+    struct http_delivery *delivery;
+    tdg__delivery_t *added;
     int rv;
 
-    rv = tdg__delivery_create((tdg__transport_base_t *)base, out, calls, user, &delivery);
+    rv = tdg__delivery_create((tdg__transport_base_t *)base, out, calls, user, &added);
     if (rv < 0)
         return rv;
-    *ret = (struct http_delivery *)delivery;
-    init_delivery(*ret, out);
+    delivery = (struct http_delivery *)added;
+    delivery->version = out->version;
+    delivery->stream = out->stream;
+    delivery->initialize = out->method != NULL && strcmp(out->method, "initialize") == 0;
+    delivery->retry_ms = RETRY_MS;
+    tdg__text_init(&delivery->text, 0);
+    begin_events(delivery);
+    *ret = delivery;
     return 0;
 }
 
@@ -688,6 +648,5 @@ const tdg__transport_base_kind_t tdg__transport_http = {
     .soon = on_soon,
     .done = done,
     .turn = on_turn,
-    .stop = stop,
     .release = release,
 };

@@ -146,33 +146,27 @@ static void on_stream_done(void *user, const tdg__web_end_t *end) {
 static void on_post_head(void *user, const tdg__web_head_t *head) {
     tdg__delivery_t *post = user;
     char why[WHY_BYTES];
-    const tdg__delivery_report_t report = {
-        .end = TDG__DELIVERY_STATUS,
-        .status = head->status,
-        .error = why,
-        .authenticate = head->authenticate,
-        .retry_after_ms = head->retry_after_ms,
-        .sent = true,
-    };
 
-    post->sent = true;
+    post->report.sent = true;
     if (head->status >= 200 && head->status < 300) {
         tdg__delivery_opened(post, head->status);
         return;
     }
+    post->report.status = head->status;
+    post->report.retry_after_ms = head->retry_after_ms;
     snprintf(why, sizeof(why), "the server answered with status %d", head->status);
-    tdg__delivery_end(post, &report);
+    tdg__delivery_end(post, TDG__DELIVERY_STATUS, why);
 }
 
 static void on_post_done(void *user, const tdg__web_end_t *end) {
     tdg__delivery_t *post = user;
 
     post->exchange = NULL;
-    post->sent = post->sent || end->sent;
+    post->report.sent = post->report.sent || end->sent;
     if (end->code != 0)
-        tdg__delivery_end_as(post, tdg__delivery_failure(post, end->code), end->error);
+        tdg__delivery_end(post, tdg__delivery_failure(post, end->code), end->error);
     else if (post->id[0] == '\0')
-        tdg__delivery_end_as(post, TDG__DELIVERY_DONE, "");
+        tdg__delivery_end(post, TDG__DELIVERY_DONE, "");
 }
 
 /* ---- The table ---------------------------------------------------------- */
@@ -198,6 +192,8 @@ static int open_(tdg__transport_t *base,
 
     if (transport->base.opening != NULL || transport->stream != NULL || transport->over)
         return TDG_EINVAL;
+    tdg__sse_reader_init(&transport->sse, transport->base.opts.max_message_bytes,
+                         &sse_calls, transport);
     rv = tdg__web_exchange_begin(transport->base.web, &request, &calls, transport,
                                  &transport->stream);
     if (rv == 0)
@@ -266,13 +262,6 @@ static void done(tdg__transport_base_t *base) {
     tdg__free(transport->endpoint);
 }
 
-static void init(tdg__transport_base_t *base) {
-    struct sse_transport *transport = (struct sse_transport *)base;
-
-    tdg__sse_reader_init(&transport->sse, base->opts.max_message_bytes, &sse_calls,
-                         transport);
-}
-
 const tdg__transport_base_kind_t tdg__transport_sse = {
     .ops =
         {
@@ -289,7 +278,6 @@ const tdg__transport_base_kind_t tdg__transport_sse = {
     .size = sizeof(struct sse_transport),
     .delivery_size = sizeof(tdg__delivery_t),
     .http = true,
-    .init = init,
     .soon = on_soon,
     .done = done,
 };

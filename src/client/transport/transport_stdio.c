@@ -40,7 +40,7 @@ static void on_line(void *user, const char *data, size_t len) {
     if (data == NULL)
         tdg__transport_base_warn(&transport->base,
                                  "a message of more than %zu bytes was skipped",
-                                 transport->base.base.max_message_bytes);
+                                 transport->base.opts.max_message_bytes);
     else if (!transport->over &&
              tdg__transport_base_read(&transport->base, data, len) < 0)
         lose(transport, tdg_strerror(TDG_ENOMEM));
@@ -89,7 +89,7 @@ static int open_(tdg__transport_t *base,
         .argv = transport->base.opts.argv,
         .env = transport->base.opts.env,
         .cwd = transport->base.opts.cwd,
-        .max_line_bytes = base->max_message_bytes,
+        .max_line_bytes = transport->base.opts.max_message_bytes,
         .grace_ms = GRACE_MS,
     };
     int rv;

@@ -752,6 +752,7 @@ static void whoever_waits_gets_the_event(void **state) {
         assert_int_equal(tdg__events_create(&waiter.events), 0);
         assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_one, &waiter), 0);
         put(waiter.events, TDG_EVENT_UPDATED, "a:1");
+        tdg__events_wake(waiter.events);
         pthread_join(waiter.thread, NULL);
         assert_int_equal(waiter.rv, 0);
         assert_string_equal(waiter.event->uri, "a:1");
@@ -787,7 +788,6 @@ static void who_defers_wakes_all_at_once(void **state) {
 
     (void)state;
     assert_int_equal(tdg__events_create(&events), 0);
-    tdg__events_defer(events);
     fd = tdg__events_fd(events);
     for (size_t i = 0; i < COUNT(waiters); i++) {
         waiters[i] = (struct waiter){.events = events, .timeout_ms = PATIENCE_MS};
@@ -815,7 +815,6 @@ static void many_events_wake_by_themselves(void **state) {
 
     (void)state;
     assert_int_equal(tdg__events_create(&waiter.events), 0);
-    tdg__events_defer(waiter.events);
     assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_one, &waiter), 0);
     for (int i = 0; i < 64; i++)
         put(waiter.events, TDG_EVENT_UPDATED, "a:1");
@@ -834,6 +833,7 @@ static void a_descriptor_is_kept_up(void **state) {
 
     assert_int_equal(poll(&fd, 1, 0), 0);
     put(events, TDG_EVENT_UPDATED, "a:1");
+    tdg__events_wake(events);
     assert_int_equal(poll(&fd, 1, 0), 1);
     assert_int_equal(tdg__events_next(events, 0, &event), 0);
     tdg_event_free(event);
@@ -857,6 +857,7 @@ static void *write_changes(void *arg) {
         snprintf(uri, sizeof(uri), "a:%u", (i + writer) % SHARED);
         put(crowd->events, TDG_EVENT_UPDATED, uri);
     }
+    tdg__events_wake(crowd->events);
     return NULL;
 }
 

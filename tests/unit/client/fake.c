@@ -227,7 +227,7 @@ static int give_transport(void *user, tdg__transport_kind_t kind,
 
     assert_true(f->transport_count < FAKE_MAX_TRANSPORTS);
     transport = own(sizeof(*transport));
-    transport->base = (tdg__transport_t){&all_ops[kind], calls, transport_user, 16 << 20};
+    transport->base = (tdg__transport_t){&all_ops[kind], calls, transport_user};
     transport->fake = f;
     transport->kind = kind;
     f->transports = room(f->transports, f->transport_count);
@@ -684,7 +684,7 @@ void fake_retry_after(struct fake *f, struct fake_sent *sent, int status, int64_
 
 void fake_opened(struct fake *f, struct fake_sent *sent) {
     if (sent->calls->opened != NULL)
-        sent->calls->opened(sent->user, 200, 1);
+        sent->calls->opened(sent->user, 200);
     fake_run(f);
 }
 

@@ -120,10 +120,9 @@ static void note_at(struct note *note, enum moment moment) {
         transports_begin_close(note->w);
 }
 
-static void note_opened(void *user, int status, uint32_t elapsed_ms) {
+static void note_opened(void *user, int status) {
     struct note *note = user;
 
-    (void)elapsed_ms;
     note->opened++;
     note->open_status = status;
     note_at(note, IN_OPENED);
@@ -162,7 +161,6 @@ static void note_ended(void *user, const tdg__delivery_report_t *report) {
     note->sent = report->sent;
     note->retry_after_ms = report->retry_after_ms;
     copy_text(note->error, report->error);
-    copy_text(note->authenticate, report->authenticate);
     if (report->body != NULL)
         copy_json(note->body, report->body->root);
     assert_true(report->end == TDG__DELIVERY_DONE ? report->error[0] == '\0'

@@ -40,7 +40,7 @@ struct note {
     tdg__delivery_end_t end;
     int status;
     char body[TRANSPORTS_TEXT]; /* JSON text of the error; "" for none */
-    char error[TRANSPORTS_TEXT], authenticate[TRANSPORTS_TEXT];
+    char error[TRANSPORTS_TEXT];
     int64_t retry_after_ms;
     bool sent;
     enum moment cancel_at; /* cancels itself from inside of that call */
