@@ -513,10 +513,6 @@ void tdg__conn_finish(tdg__conn_t *conn) {
         part(conn);
 }
 
-void tdg__conn_close(tdg__conn_t *conn) {
-    tdg__conn_finish(conn);
-}
-
 void tdg__conn_drained(tdg__outlet_t *outlet) {
     tdg__conn_t *conn = conn_of(outlet);
     tdg__net_t *net = outlet->net;
@@ -559,10 +555,6 @@ void tdg__conn_tick(tdg__conn_t *conn) {
 
 /* ---- For the owner ------------------------------------------------------ */
 
-void tdg__conn_set_user(tdg__conn_t *conn, void *user) {
-    conn->exchange.user = user;
-}
-
 void *tdg__conn_user(const tdg__conn_t *conn) {
     return conn->exchange.user;
 }
@@ -575,20 +567,6 @@ void *tdg__conn_tag(const tdg__conn_t *conn) {
     return conn->tag;
 }
 
-void tdg__conn_prove(tdg__conn_t *conn) {
-    conn->deserved = true;
-}
-
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
     return &conn->outlet;
-}
-
-void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]) {
-    struct sockaddr_storage address;
-    int len = sizeof(address);
-
-    ret[0] = '\0';
-    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) < 0 ||
-        uv_ip_name((struct sockaddr *)&address, ret, TDG__PEER_MAX) < 0)
-        ret[0] = '\0';
 }

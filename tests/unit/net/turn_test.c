@@ -43,11 +43,11 @@ static void answer_noted(struct world *w, tdg__conn_t *conn,
 
     note(request);
     if (letter == 'p')
-        tdg__conn_prove(conn);
+        tdg__exchange_prove(tdg__conn_exchange(conn));
     if (letter == 's' || letter == 't')
         burn(letter == 's' ? LONGER_THAN_A_SLICE_NS : LONG_NS);
     if (letter == 'r')
-        tdg__conn_respond(conn, 404, NULL, NULL, NULL, 0);
+        tdg__exchange_respond(tdg__conn_exchange(conn), 404, NULL, NULL, NULL, 0);
     else if (letter == 'h')
         answer_never(w, conn, request);
     else if (letter == 'b')
@@ -296,7 +296,7 @@ static void what_is_behind_a_stream_waits_for_its_end(void **state) {
     assert_int_equal(client_reply(w, c, true, NULL), 200);
     client_expect_head(w, c, 200, NULL);
     RUN_UNTIL(w, w->held_count == 1);
-    tdg__conn_end(unhold(w));
+    tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect(w, c, "0\r\n\r\n");
     assert_int_equal(client_reply(w, c, true, &reply), 200);
     assert_string_equal(reply.body, "/y");
@@ -420,7 +420,8 @@ static void answer_large(struct world *w) {
     tdg__rope_init(&rope, SIZE_MAX);
     tdg__rope_splice(&rope, buf);
     while (w->held_count > 0)
-        tdg__conn_respond_rope(unhold(w), 200, "text/plain", NULL, &rope);
+        tdg__exchange_respond_rope(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL,
+                                   &rope);
     tdg__rope_done(&rope);
     tdg__buf_unref(buf);
 }
