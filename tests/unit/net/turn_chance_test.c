@@ -134,8 +134,9 @@ static void use_up(struct chance *chance) {
 }
 
 static void count_waits(struct chance *chance) {
-    for (tdg__conn_t *conn = chance->world.net->conns; conn != NULL; conn = conn->next) {
-        chance->waited += conn->waits;
+    for (tdg__conn_t *conn = NULL;
+         (conn = tdg__net_next(chance->world.net, conn)) != NULL;) {
+        chance->waited += tdg__turn_waits(conn);
         chance->large_waited += conn->outlet.waits;
     }
 }

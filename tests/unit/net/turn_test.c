@@ -227,7 +227,7 @@ static void those_that_leave_while_they_wait_are_noticed(void **state) {
 static size_t discarded(const struct world *w) {
     size_t all = 0;
 
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;)
         all += conn->discarded;
     return all;
 }
@@ -253,7 +253,7 @@ static void one_that_is_refused_waits_for_its_turn(void **state) {
 static int count_phase(const struct world *w, enum phase phase) {
     int count = 0;
 
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;)
         count += conn->phase == phase;
     return count;
 }
@@ -365,7 +365,7 @@ static void those_that_wait_are_served_before_the_end(void **state) {
 
 /* Returns true. */
 static bool look_what_is_kept(const struct world *w, size_t *most) {
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next) {
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;) {
         if (conn->input != NULL && conn->input->size > *most)
             *most = conn->input->size;
     }
@@ -488,8 +488,8 @@ static void answer_and_close_all(struct world *w, tdg__conn_t *conn,
                                  const tdg__http_request_t *request) {
     (void)conn, (void)request;
     answer_large(w);
-    while (w->net->conns != NULL)
-        tdg__conn_abort(w->net->conns);
+    for (tdg__conn_t *each; (each = tdg__net_next(w->net, NULL)) != NULL;)
+        tdg__conn_abort(each);
 }
 
 /* The kernel has taken slices, which libuv has not reported yet, when it is closed. */
@@ -501,7 +501,7 @@ static void none_waits_once_it_is_closed(void **state) {
     w->answer = answer_and_close_all;
     client_get(w, client_open(w), "/x");
     RUN_UNTIL(w, w->closed == READERS + 1);
-    assert_null(w->net->writers.first);
+    assert_true(tdg__queue_is_empty(&w->net->writers));
 }
 
 static void nor_once_the_net_is_closed(void **state) {
