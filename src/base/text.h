@@ -37,8 +37,19 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value);
 enum { TDG__JSON_ESCAPE_MAX = 6 };
 size_t tdg__json_escape(char *out, char byte);
 
-/* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. */
+/* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. How many bytes the
+ * character has that begins here; 0: there is none. */
 bool tdg__utf8_is_valid(const char *data, size_t len);
+size_t tdg__utf8_length(const char *text, size_t left);
+
+/* Whether a byte belongs to the character of the byte before it. */
+static inline bool tdg__utf8_goes_on(char byte) {
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+/* Where to cut a text, at `at` or before it, so that no character is cut in two. Looks at
+ * text[at], too. */
+size_t tdg__utf8_cut(const char *text, size_t at);
 
 /* The value of a hexadecimal digit, of either case; -1: it is none. */
 int tdg__hex_value(char digit);

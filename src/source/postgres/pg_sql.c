@@ -321,13 +321,6 @@ static uint64_t name_hash(const char *text) {
     return hash;
 }
 
-/* Where to cut so that no UTF-8 sequence is broken. */
-static size_t cut_before(const char *text, size_t at) {
-    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
-        at--;
-    return at;
-}
-
 void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]) {
     enum { HASH = 16 };
     char full[sizeof("tidings__") + 2 * TDG__PG_NAME_SIZE];
@@ -338,7 +331,7 @@ void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]) 
         memcpy(ret, full, (size_t)len + 1);
         return;
     }
-    cut = cut_before(full, TDG__PG_NAME_MAX - HASH - 1);
+    cut = tdg__utf8_cut(full, TDG__PG_NAME_MAX - HASH - 1);
     snprintf(ret, TDG__PG_NAME_SIZE, "%.*s_%016llx", (int)cut, full,
              (unsigned long long)name_hash(full));
 }
