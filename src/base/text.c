@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -79,6 +81,24 @@ void tdg__text_put_u64(tdg__text_t *text, uint64_t number) {
     char digits[TDG__U64_DIGITS];
 
     tdg__text_add(text, digits, tdg__u64_digits(digits, number));
+}
+
+void tdg__text_format(tdg__text_t *text, const char *format, ...) {
+    va_list args, again;
+    char *end = NULL;
+    int len;
+
+    va_start(args, format);
+    va_copy(again, args);
+    len = vsnprintf(NULL, 0, format, args);
+    if (len >= 0)
+        end = reserve(text, (size_t)len);
+    if (end != NULL) {
+        vsnprintf(end, (size_t)len + 1, format, again);
+        advance(text, (size_t)len);
+    }
+    va_end(again);
+    va_end(args);
 }
 
 size_t tdg__json_escape(char *out, char byte) {

@@ -27,6 +27,10 @@ void tdg__text_add(tdg__text_t *text, const void *data, size_t len);
 void tdg__text_put(tdg__text_t *text, const char *string);
 void tdg__text_put_u64(tdg__text_t *text, uint64_t number);
 
+/* As printf. Not for what runs for every delivery: it formats twice. */
+void tdg__text_format(tdg__text_t *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A string (UTF-8) with quotes and escapes; a value in compact form, without line breaks.
  * A value that is NULL counts as one that there was no memory for. */
 void tdg__text_put_quoted(tdg__text_t *text, const char *string, size_t len);

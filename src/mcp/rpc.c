@@ -160,13 +160,8 @@ void tdg__rpc_put_result(tdg__text_t *text, const char *id, const json_t *result
 
 void tdg__rpc_put_error(tdg__text_t *text, const char *id,
                         const tdg__rpc_error_t *error) {
-    char code[16];
-
-    snprintf(code, sizeof(code), "%d", error->code);
     put_start(text, id);
-    tdg__text_put(text, ",\"error\":{\"code\":");
-    tdg__text_put(text, code);
-    tdg__text_put(text, ",\"message\":");
+    tdg__text_format(text, ",\"error\":{\"code\":%d,\"message\":", error->code);
     tdg__text_put_quoted(text, error->message, strlen(error->message));
     if (error->data != NULL) {
         tdg__text_put(text, ",\"data\":");

@@ -173,8 +173,7 @@ static int lex_colon(struct lexer *lexer) {
     if (number == 0)
         return TDG_ENOMEM;
 
-    tdg__text_put(&lexer->out, "$");
-    tdg__text_put_u64(&lexer->out, number);
+    tdg__text_format(&lexer->out, "$%zu", number);
     lexer->at += 1 + len;
     /* `:a1` beside a digit would become another number. A name has taken all digits. */
     return 0;
