@@ -38,10 +38,6 @@ struct check {
     tdg__filter_counts_t counts;
 };
 
-static bool is_continuation(char byte) {
-    return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
 /* Keeps the end of a path that is too long: the offending part is there. The part that is
  * dropped is only ever some `all[0].any[1].not`, so no character of a name is cut in two.
  */
@@ -61,8 +57,8 @@ static void path_append(struct path *path, const char *text, size_t len) {
 static void path_append_name(struct path *path, const char *name, size_t len) {
     size_t shown = len < MAX_NAME_BYTES ? len : MAX_NAME_BYTES;
 
-    while (shown < len && shown > 0 && is_continuation(name[shown]))
-        shown--;
+    if (shown < len)
+        shown = tdg__utf8_cut(name, shown);
     for (size_t i = 0; i < shown; i++) {
         bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7f;
 

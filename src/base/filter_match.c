@@ -201,16 +201,12 @@ static bool test_contains(const tdg__filter_value_t *operand,
     return false;
 }
 
-static bool is_continuation(char byte) {
-    return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
 /* Past one character: a byte and the UTF-8 continuation bytes after it. Bytes that are
  * not UTF-8, which a URI may hold, still advance. */
 static const char *skip_character(const char *at, const char *end) {
     do
         at++;
-    while (at < end && is_continuation(*at));
+    while (at < end && tdg__utf8_goes_on(*at));
     return at;
 }
 
@@ -272,7 +268,7 @@ static const char *find_short(const struct piece *piece, const char *text,
     }
 
     for (at = text; at < text_end; at++) {
-        bool inside = is_continuation(*at);
+        bool inside = tdg__utf8_goes_on(*at);
 
         /* A match begins with a character, or with what an earlier piece left of one. */
         from = state << 1 | (at == text || !inside);
@@ -308,7 +304,7 @@ static size_t count_characters(const struct piece *piece) {
     for (const char *at = piece->begin; at < piece->end; at++) {
         if (*at == '\\')
             at++;
-        count += !is_continuation(*at);
+        count += !tdg__utf8_goes_on(*at);
     }
     return count;
 }
@@ -337,7 +333,7 @@ static bool match_last(const struct piece *piece, const char *text,
         next = at;
         do
             at--;
-        while (at > text && is_continuation(*at));
+        while (at > text && tdg__utf8_goes_on(*at));
         spare += is_overlong(at, next);
         missing--;
     }

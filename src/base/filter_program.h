@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "base/filter.h"
+#include "base/text.h"
 
 /* A JSON value that the filter was given. */
 typedef struct tdg__filter_value {

@@ -48,14 +48,11 @@ static int32_t read_hex(tdg__json_input_t *in) {
     int32_t number = 0;
 
     for (int i = 0; i < 4; i++, in->at++) {
-        char c = peek(in);
+        int digit = tdg__hex_value(peek(in));
 
-        if (c >= '0' && c <= '9')
-            number = number << 4 | (c - '0');
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            number = number << 4 | ((c | 0x20) - 'a' + 10);
-        else
+        if (digit < 0)
             return -1;
+        number = number << 4 | digit;
     }
     return number;
 }

@@ -22,6 +22,18 @@ const char *tdg__template_name(const tdg__template_t *template_, size_t i,
     return template_->text + template_->names[i].at;
 }
 
+bool tdg__template_has_name(const tdg__template_t *template_, const char *wanted) {
+    const char *name;
+    size_t len;
+
+    for (size_t i = 0;
+         template_ != NULL && (name = tdg__template_name(template_, i, &len)) != NULL;
+         i++)
+        if (strlen(wanted) == len && memcmp(wanted, name, len) == 0)
+            return true;
+    return false;
+}
+
 /* Reads from the '{' at `at`; a parsed template has the '}' too. Returns where the text
  * goes on, or 0 where it is no plain variable. */
 static size_t read_expression(const tdg__template_t *template_, size_t at,

@@ -19,6 +19,9 @@
 const char *tdg__template_name(const tdg__template_t *template_, size_t i,
                                size_t *ret_len);
 
+/* Whether it has a variable of that name; NULL has none. */
+bool tdg__template_has_name(const tdg__template_t *template_, const char *wanted);
+
 bool tdg__template_can_expand(const tdg__template_t *template_);
 
 /* The value of a variable and its length; NULL where there is none. Borrowed until the

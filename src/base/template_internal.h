@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/template.h"
+#include "base/text.h"
 
 enum {
     /* A name needs up to two steps, and there are no two literals without an expression,
@@ -79,8 +80,10 @@ static inline bool tdg__is_alnum(unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-static inline bool tdg__is_hex(unsigned char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+/* Whether a character begins here that is percent-encoded. */
+static inline bool tdg__is_triplet(const char *text, size_t len) {
+    return len >= 3 && text[0] == '%' && tdg__hex_value(text[1]) >= 0 &&
+           tdg__hex_value(text[2]) >= 0;
 }
 
 static inline bool tdg__is_unreserved(unsigned char c) {
@@ -91,8 +94,5 @@ static inline bool tdg__is_unreserved(unsigned char c) {
 static inline bool tdg__is_word_byte(unsigned char c) {
     return tdg__is_unreserved(c) || c == '%' || c == ',' || c == '=' || c >= 0x80;
 }
-
-/* How many bytes the UTF-8 sequence at the start of `bytes` has, 0 if there is none. */
-size_t tdg__template_utf8(const unsigned char *bytes, size_t len);
 
 #endif

@@ -64,23 +64,18 @@ static bool get_bit(const uint64_t *bits, size_t at) {
     return bits[at / WORD_BITS] >> (at % WORD_BITS) & 1;
 }
 
-static bool is_triplet(const char *text, size_t len) {
-    return len >= 3 && text[0] == '%' && tdg__is_hex((unsigned char)text[1]) &&
-           tdg__is_hex((unsigned char)text[2]);
-}
-
 /* Triplets that make up one UTF-8 sequence are one character. */
 static uint8_t encoded_char(const char *text, size_t len) {
-    unsigned char bytes[MAX_CHAR / 3];
+    char bytes[MAX_CHAR / 3];
     size_t count = 0, size;
 
-    while (count < sizeof(bytes) && is_triplet(text + 3 * count, len - 3 * count)) {
+    while (count < sizeof(bytes) && tdg__is_triplet(text + 3 * count, len - 3 * count)) {
         const char *digits = text + 3 * count + 1;
 
         bytes[count++] =
-            (unsigned char)(tdg__hex_value(digits[0]) << 4 | tdg__hex_value(digits[1]));
+            (char)(tdg__hex_value(digits[0]) << 4 | tdg__hex_value(digits[1]));
     }
-    size = tdg__template_utf8(bytes, count);
+    size = tdg__utf8_length(bytes, count);
     if (count == 0)
         return 0;
     return (uint8_t)(size > 0 ? 3 * size : 3);
@@ -100,7 +95,7 @@ static uint8_t classify(const char *text, size_t len) {
     if (byte == '%')
         return encoded_char(text, len);
     if (byte >= 0x80) {
-        size_t size = tdg__template_utf8((const unsigned char *)text, len);
+        size_t size = tdg__utf8_length(text, len);
 
         return (uint8_t)(size > 0 ? size : 1);
     }

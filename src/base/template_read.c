@@ -36,52 +36,19 @@ static int fail_byte(const tdg__template_draft_t *d, const char *where) {
     return FAIL(d, TDG_ETEMPLATE, d->at, "byte 0x%02x is not allowed in %s", byte, where);
 }
 
-size_t tdg__template_utf8(const unsigned char *bytes, size_t len) {
-    unsigned char low = 0x80, high = 0xbf; /* what the second byte may be */
-    size_t size;
-
-    if (len == 0 || bytes[0] < 0xc2 || bytes[0] > 0xf4)
-        return 0;
-
-    size = bytes[0] < 0xe0 ? 2 : bytes[0] < 0xf0 ? 3 : 4;
-    if (size > len)
-        return 0;
-
-    /* No longer form than needed, no surrogates, nothing above U+10FFFF. */
-    if (bytes[0] == 0xe0)
-        low = 0xa0;
-    else if (bytes[0] == 0xed)
-        high = 0x9f;
-    else if (bytes[0] == 0xf0)
-        low = 0x90;
-    else if (bytes[0] == 0xf4)
-        high = 0x8f;
-    if (bytes[1] < low || bytes[1] > high)
-        return 0;
-
-    for (size_t i = 2; i < size; i++)
-        if (bytes[i] < 0x80 || bytes[i] > 0xbf)
-            return 0;
-    return size;
-}
-
-static bool is_triplet(const tdg__template_draft_t *d) {
-    return d->len - d->at >= 3 && d->text[d->at] == '%' &&
-           tdg__is_hex((unsigned char)d->text[d->at + 1]) &&
-           tdg__is_hex((unsigned char)d->text[d->at + 2]);
-}
-
 /* How many bytes the literal character at the cursor has, 0 where it is none. */
 static size_t literal_char(const tdg__template_draft_t *d) {
-    const unsigned char *bytes = (const unsigned char *)d->text + d->at;
-    unsigned char byte = bytes[0];
+    const char *text = d->text + d->at;
+    unsigned char byte = (unsigned char)text[0];
     size_t size;
 
     if (byte == '%')
-        return is_triplet(d) ? 3 : 0;
+        return tdg__is_triplet(text, d->len - d->at) ? 3 : 0;
     if (byte >= 0x80) {
-        size = tdg__template_utf8(bytes, d->len - d->at);
-        return size == 2 && byte == 0xc2 && bytes[1] < 0xa0 ? 0 : size; /* C1 controls */
+        size = tdg__utf8_length(text, d->len - d->at);
+        if (size == 2 && byte == 0xc2 && (unsigned char)text[1] < 0xa0)
+            return 0; /* a C1 control */
+        return size;
     }
     return byte > ' ' && byte < 0x7f && strchr("\"'<>\\^`{|}", byte) == NULL;
 }
@@ -128,7 +95,7 @@ static int read_name(tdg__template_draft_t *d, tdg__template_slice_t *ret) {
 
         if (tdg__is_alnum((unsigned char)c) || c == '_')
             d->at++;
-        else if (is_triplet(d))
+        else if (tdg__is_triplet(d->text + d->at, d->len - d->at))
             d->at += 3;
         else if (c == '.' && d->at > part)
             part = ++d->at;

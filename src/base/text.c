@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tidings/error.h>
@@ -81,6 +83,24 @@ void tdg__text_put_u64(tdg__text_t *text, uint64_t number) {
     tdg__text_add(text, digits, tdg__u64_digits(digits, number));
 }
 
+void tdg__text_format(tdg__text_t *text, const char *format, ...) {
+    va_list args, again;
+    char *end = NULL;
+    int len;
+
+    va_start(args, format);
+    va_copy(again, args);
+    len = vsnprintf(NULL, 0, format, args);
+    if (len >= 0)
+        end = reserve(text, (size_t)len);
+    if (end != NULL) {
+        vsnprintf(end, (size_t)len + 1, format, again);
+        advance(text, (size_t)len);
+    }
+    va_end(again);
+    va_end(args);
+}
+
 size_t tdg__json_escape(char *out, char byte) {
     static const char hex[] = "0123456789abcdef";
     static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
@@ -140,8 +160,8 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value) {
         text->error = TDG_ENOMEM;
 }
 
-/* How many bytes the character takes that begins here; 0: it is none. */
-static size_t utf8_length(const unsigned char *at, size_t left) {
+size_t tdg__utf8_length(const char *text, size_t left) {
+    const unsigned char *at = (const unsigned char *)text;
     static const struct {
         unsigned char first_from, first_to, second_from, second_to, len;
     } forms[] = {
@@ -151,8 +171,8 @@ static size_t utf8_length(const unsigned char *at, size_t left) {
         {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
 
-    if (at[0] < 0x80)
-        return 1;
+    if (left == 0 || at[0] < 0x80)
+        return left > 0;
 
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         if (at[0] < forms[i].first_from || at[0] > forms[i].first_to)
@@ -160,10 +180,9 @@ static size_t utf8_length(const unsigned char *at, size_t left) {
         if (left < forms[i].len || at[1] < forms[i].second_from ||
             at[1] > forms[i].second_to)
             return 0;
-        for (size_t k = 2; k < forms[i].len; k++) {
-            if ((at[k] & 0xc0) != 0x80)
+        for (size_t k = 2; k < forms[i].len; k++)
+            if (!tdg__utf8_goes_on(text[k]))
                 return 0;
-        }
         return forms[i].len;
     }
     return 0;
@@ -173,12 +192,18 @@ bool tdg__utf8_is_valid(const char *data, size_t len) {
     size_t at = 0, size;
 
     while (at < len) {
-        size = utf8_length((const unsigned char *)data + at, len - at);
+        size = tdg__utf8_length(data + at, len - at);
         if (size == 0)
             return false;
         at += size;
     }
     return true;
+}
+
+size_t tdg__utf8_cut(const char *text, size_t at) {
+    while (at > 0 && tdg__utf8_goes_on(text[at]))
+        at--;
+    return at;
 }
 
 size_t tdg__u64_digits(char *out, uint64_t number) {

@@ -27,6 +27,10 @@ void tdg__text_add(tdg__text_t *text, const void *data, size_t len);
 void tdg__text_put(tdg__text_t *text, const char *string);
 void tdg__text_put_u64(tdg__text_t *text, uint64_t number);
 
+/* As printf. Not for what runs for every delivery: it formats twice. */
+void tdg__text_format(tdg__text_t *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A string (UTF-8) with quotes and escapes; a value in compact form, without line breaks.
  * A value that is NULL counts as one that there was no memory for. */
 void tdg__text_put_quoted(tdg__text_t *text, const char *string, size_t len);
@@ -37,8 +41,19 @@ void tdg__text_put_json(tdg__text_t *text, const json_t *value);
 enum { TDG__JSON_ESCAPE_MAX = 6 };
 size_t tdg__json_escape(char *out, char byte);
 
-/* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. */
+/* Strict: nothing overlong, no surrogates, nothing beyond U+10FFFF. How many bytes the
+ * character has that begins here; 0: there is none. */
 bool tdg__utf8_is_valid(const char *data, size_t len);
+size_t tdg__utf8_length(const char *text, size_t left);
+
+/* Whether a byte belongs to the character of the byte before it. */
+static inline bool tdg__utf8_goes_on(char byte) {
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+/* Where to cut a text, at `at` or before it, so that no character is cut in two. Looks at
+ * text[at], too. */
+size_t tdg__utf8_cut(const char *text, size_t at);
 
 /* The value of a hexadecimal digit, of either case; -1: it is none. */
 int tdg__hex_value(char digit);

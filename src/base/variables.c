@@ -60,6 +60,10 @@ int tdg__variables_create(const tdg__template_t *template_, const char *uri, siz
     size_t count;
     int rv;
 
+    if (template_ == NULL) {
+        *ret = NULL;
+        return 0;
+    }
     if (!tdg__template_extract(template_, uri, len, values, &count))
         return TDG_ENOTFOUND;
 
@@ -83,7 +87,7 @@ void tdg__variables_destroy(tdg__variables_t *variables) {
 const char *tdg__variables_get(const tdg__variables_t *variables, const char *name) {
     size_t len = strlen(name);
 
-    for (size_t i = 0; i < variables->count; i++) {
+    for (size_t i = 0; variables != NULL && i < variables->count; i++) {
         const struct variable *variable = &variables->variables[i];
 
         if (variable->name_len == len && memcmp(variable->name, name, len) == 0)

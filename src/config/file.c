@@ -173,13 +173,13 @@ static int read_top(tdg__config_t *config, const tdg__node_t *tree,
         copy.next = NULL;
         only.first = &copy;
     }
-    return tdg__options_read(tables, &only, &config->top, problems);
+    return tdg__options_read(tables, &only, config, problems);
 }
 
 static int read_publish(tdg__config_t *config, const tdg__node_t *section,
                         tdg__problems_t *problems) {
     tables_t tables = {tdg__config_sections[PUBLISH].options, NULL};
-    int rv = tdg__options_read(tables, section, &config->publish, problems);
+    int rv = tdg__options_read(tables, section, config, problems);
 
     if (config->publish.key != NULL && config->publish.key[0] == '\0')
         return tdg__node_option_problem(
@@ -190,7 +190,7 @@ static int read_publish(tdg__config_t *config, const tdg__node_t *section,
 static int read_server(tdg__config_t *config, const tdg__node_t *section,
                        tdg__problems_t *problems) {
     tables_t tables = {tdg__config_sections[SERVER].options, NULL};
-    int rv = tdg__options_read(tables, section, &config->server, problems);
+    int rv = tdg__options_read(tables, section, config, problems);
     int derived = 0;
 
     /* An option that is wrong has its default here, so the others can be judged. */
@@ -222,11 +222,8 @@ static int read_parts(tdg__config_t *config, const tdg__section_t *kinds,
 void tdg__config_destroy(tdg__config_t *config) {
     if (config == NULL)
         return;
-    tdg__options_done((tables_t){tdg__config_sections[TOP].options, NULL}, &config->top);
-    tdg__options_done((tables_t){tdg__config_sections[SERVER].options, NULL},
-                      &config->server);
-    tdg__options_done((tables_t){tdg__config_sections[PUBLISH].options, NULL},
-                      &config->publish);
+    for (const tdg__section_t *part = tdg__config_sections; part->name != NULL; part++)
+        tdg__options_done((tables_t){part->options, NULL}, config);
     tdg__free(config->listen);
     tdg__free(config->entries);
     tdg__node_destroy(config->tree);

@@ -13,30 +13,22 @@
 
 #include "config/listen_url.h"
 #include "config/option.h"
+#include "config/timing.h"
 
 enum { TDG__PROXY_X_FORWARDED_FOR, TDG__PROXY_FORWARDED };
 
-/* The options of the section `server`. Durations in ms. What the server itself takes is
- * in tdg__config_t.opts, made from this. */
+/* Options of the section `server`. Most are what the server itself takes, and are read
+ * into tdg__config_t.opts. */
 typedef struct tdg__config_server {
-    char *name, *title, *instructions;
     char **listen;
     char **allowed_hosts, **allowed_origins, **trusted_proxies;
     int proxy_header; /* TDG__PROXY_... */
     int dialect;      /* tdg__dialect_t, never UNSAID */
-    int64_t workers;
-
-    int timing;
-    int64_t window, longest_wait, rate_limit, min_window, min_rate_limit, linger;
+    int mode;         /* tdg_timing_mode_t, less one: there is nothing to inherit from */
+    tdg__timing_options_t timing;
 
     bool legacy, modern, subscriptions, list_changes, log_messages, params_metadata,
         meta_metadata, any_template;
-
-    int64_t page_size, keepalive, request_timeout, idle_timeout, session_idle,
-        handshake_timeout, stream_lifetime, retry, stop_timeout;
-    int64_t max_connections, max_sessions, max_sessions_per_address, max_calls,
-        max_streams, max_header_size, max_message_size, max_subscriptions,
-        max_total_subscriptions, max_subscribed_size, max_pending, max_history;
     int64_t stale_size; /* not the server's: of the sources */
 } tdg__config_server_t;
 
@@ -54,7 +46,7 @@ typedef struct tdg__config {
     tdg__config_top_t top;
 
     tdg_settings_t settings;
-    tdg_server_opts_t opts;    /* borrows from `server` and `settings`; no watcher */
+    tdg_server_opts_t opts;    /* owns its texts, borrows `settings`; no watcher */
     tdg__listen_url_t *listen; /* at least one */
     size_t listen_count;
 
@@ -85,7 +77,7 @@ void tdg__config_destroy(tdg__config_t *config); /* NULL is accepted */
 void tdg__config_variables(const tdg__config_t *config, const tdg__section_t *kinds,
                            void (*visit)(void *arg, const char *name), void *arg);
 
-/* For file.c: fills `opts` and `listen` from `server`. `complete`: none of its options
+/* For file.c: fills the rest of `opts`, and `listen`, from `server`. `complete`: none of its options
  * was wrong; those that were have their defaults. */
 int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
                               bool complete, tdg__problems_t *problems);

@@ -129,6 +129,15 @@ static void write_strings(char *const *strings, tdg__text_t *out) {
     tdg__text_put(out, "]");
 }
 
+static int64_t amount_of(const tdg__option_t *option, const void *field) {
+    uint32_t narrow;
+
+    if ((option->flags & TDG__OPTION_UINT32) == 0)
+        return *(const int64_t *)field;
+    narrow = *(const uint32_t *)field;
+    return narrow > 0 ? (int64_t)narrow : -1;
+}
+
 static bool is_given(const tdg__option_t *option, const void *field) {
     switch (option->type) {
     case TDG__OPTION_STRING:
@@ -139,7 +148,7 @@ static bool is_given(const tdg__option_t *option, const void *field) {
     case TDG__OPTION_NUMBER:
     case TDG__OPTION_DURATION:
     case TDG__OPTION_SIZE:
-        return option->fallback != NULL || *(const int64_t *)field != -1;
+        return option->fallback != NULL || amount_of(option, field) != -1;
     default:
         return true;
     }
@@ -173,6 +182,6 @@ void tdg__option_write(const tdg__option_t *option, const void *fields,
         tdg__text_put_json(out, *(json_t *const *)field);
         break;
     default:
-        tdg__option_write_amount(option, *(const int64_t *)field, out);
+        tdg__option_write_amount(option, amount_of(option, field), out);
     }
 }

@@ -38,6 +38,9 @@ enum {
     TDG__OPTION_RAW = 1 << 2, /* ${NAME} is left as it is; elsewhere it is replaced from
                                  the environment, ${NAME:-text} gives a default, and
                                  $${ is a literal ${ */
+    TDG__OPTION_UINT32 =
+        1 << 3, /* of a NUMBER, DURATION or SIZE: the field is an uint32_t,
+                                    and 0 where it is not given */
 };
 
 typedef struct tdg__option {

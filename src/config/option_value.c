@@ -205,7 +205,14 @@ static int out_of_range(const reading_t *r) {
     return TDG_EINVAL;
 }
 
-static int read_amount(const reading_t *r, const char *text, int64_t *ret) {
+static void set_amount(const tdg__option_t *option, void *field, int64_t amount) {
+    if (option->flags & TDG__OPTION_UINT32)
+        *(uint32_t *)field = amount > 0 ? (uint32_t)amount : 0;
+    else
+        *(int64_t *)field = amount;
+}
+
+static int read_amount(const reading_t *r, const char *text, void *field) {
     char quoted[TDG__QUOTED_MAX];
     int64_t amount;
 
@@ -216,7 +223,7 @@ static int read_amount(const reading_t *r, const char *text, int64_t *ret) {
     }
     if (amount < r->option->min || amount > tdg__option_max(r->option))
         return out_of_range(r);
-    *ret = amount;
+    set_amount(r->option, field, amount);
     return 0;
 }
 
@@ -237,12 +244,6 @@ static int read_single(const reading_t *r, void *field) {
 }
 
 /* ---- Lists and maps ------------------------------------------------------ */
-
-static void free_strings(char **strings) {
-    for (size_t i = 0; strings != NULL && strings[i] != NULL; i++)
-        tdg__free(strings[i]);
-    tdg__free(strings);
-}
 
 static int read_strings(const reading_t *r, char ***ret) {
     const tdg__node_t *item = r->node->kind == TDG__NODE_LIST ? r->node->first : r->node;
@@ -271,7 +272,7 @@ static int read_strings(const reading_t *r, char ***ret) {
     if (rv == 0)
         *ret = strings;
     else
-        free_strings(strings);
+        tdg__free_strings(strings);
     return rv;
 }
 
@@ -337,7 +338,7 @@ int tdg__option_fall_back(const tdg__option_t *option, void *fields,
 
     if (option->fallback == NULL) {
         if (is_amount(option))
-            *(int64_t *)field_of(option, fields) = -1;
+            set_amount(option, field_of(option, fields), -1);
         return 0;
     }
     text.text = (char *)(uintptr_t)option->fallback; /* is only read */
@@ -354,7 +355,7 @@ void tdg__option_free(const tdg__option_t *option, void *fields) {
         *(char **)field = NULL;
         break;
     case TDG__OPTION_STRINGS:
-        free_strings(*(char ***)field);
+        tdg__free_strings(*(char ***)field);
         *(char ***)field = NULL;
         break;
     case TDG__OPTION_MAP:

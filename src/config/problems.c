@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 enum {
     MAX_TEXT = 1000, /* bytes of one message */
@@ -24,15 +25,6 @@ void tdg__problems_done(tdg__problems_t *problems) {
     *problems = (tdg__problems_t){.file = problems->file};
 }
 
-/* Where `text` is cut at `max` bytes, without half a character at the end. */
-static size_t cut(const char *text, size_t len, size_t max) {
-    if (len <= max)
-        return len;
-    while (max > 0 && ((unsigned char)text[max] & 0xc0) == 0x80)
-        max--;
-    return max;
-}
-
 static char *format_text(const char *format, va_list args)
     __attribute__((format(printf, 1, 0)));
 
@@ -43,7 +35,7 @@ static char *format_text(const char *format, va_list args) {
     if (len < 0)
         return NULL;
     if ((size_t)len > MAX_TEXT) {
-        size_t kept = cut(text, MAX_TEXT + 1, MAX_TEXT - strlen("…"));
+        size_t kept = tdg__utf8_cut(text, MAX_TEXT - strlen("…"));
 
         memcpy(text + kept, "…", strlen("…") + 1);
     }
@@ -73,8 +65,10 @@ size_t tdg__problems_total(const tdg__problems_t *problems) {
 }
 
 const char *tdg__quoted(char out[TDG__QUOTED_MAX], const char *text) {
-    size_t len = cut(text, strlen(text), SHOWN), at = 0;
+    size_t len = strlen(text), at = 0;
 
+    if (len > SHOWN)
+        len = tdg__utf8_cut(text, SHOWN);
     out[at++] = '"';
     for (size_t i = 0; i < len; i++) {
         unsigned char byte = (unsigned char)text[i];

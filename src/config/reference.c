@@ -68,41 +68,27 @@ static void nothing(tdg__text_t *out) {
 }
 
 static void text_heading(const char *name, const char *help, tdg__text_t *out) {
-    tdg__text_put(out, out->len > 0 ? "\n" : "");
-    tdg__text_put(out, name);
-    tdg__text_put(out, "\n");
+    tdg__text_format(out, "%s%s\n", out->len > 0 ? "\n" : "", name);
     tdg__wrap(help, "  ", WIDTH, out);
 }
 
 static void text_option(const tdg__option_t *option, tdg__text_t *out) {
-    tdg__text_put(out, "\n  ");
-    tdg__text_put(out, option->name);
-    tdg__text_put(out, ": ");
+    tdg__text_format(out, "\n  %s: ", option->name);
     put_type(option, out);
     if (option->flags & TDG__OPTION_REQUIRED)
         tdg__text_put(out, " (required)");
-    if (option->fallback != NULL) {
-        tdg__text_put(out, " (default ");
-        tdg__text_put(out, option->fallback);
-        tdg__text_put(out, ")");
-    }
+    if (option->fallback != NULL)
+        tdg__text_format(out, " (default %s)", option->fallback);
     tdg__text_put(out, "\n");
     tdg__wrap(option->help, "      ", WIDTH, out);
-    if (option->example != NULL) {
-        tdg__text_put(out, "      Example: ");
-        tdg__text_put(out, option->example);
-        tdg__text_put(out, "\n");
-    }
+    if (option->example != NULL)
+        tdg__text_format(out, "      Example: %s\n", option->example);
 }
 
 /* ---- Markdown ------------------------------------------------------------ */
 
 static void markdown_heading(const char *name, const char *help, tdg__text_t *out) {
-    tdg__text_put(out, out->len > 0 ? "\n### " : "### ");
-    tdg__text_put(out, name);
-    tdg__text_put(out, "\n\n");
-    tdg__text_put(out, help);
-    tdg__text_put(out, "\n");
+    tdg__text_format(out, "%s### %s\n\n%s\n", out->len > 0 ? "\n" : "", name, help);
 }
 
 static void markdown_begin(tdg__text_t *out) {
@@ -182,9 +168,7 @@ static void put_roff_value(const char *before, const char *value, tdg__text_t *o
     tdg__text_t line;
 
     tdg__text_init(&line, MAX_TEXT);
-    tdg__text_put(&line, before);
-    tdg__text_put(&line, value);
-    tdg__text_put(&line, "`.");
+    tdg__text_format(&line, "%s%s`.", before, value);
     if (line.error < 0)
         out->error = line.error;
     else
@@ -193,9 +177,7 @@ static void put_roff_value(const char *before, const char *value, tdg__text_t *o
 }
 
 static void mdoc_heading(const char *name, const char *help, tdg__text_t *out) {
-    tdg__text_put(out, ".Ss ");
-    tdg__text_put(out, name);
-    tdg__text_put(out, "\n");
+    tdg__text_format(out, ".Ss %s\n", name);
     put_roff(help, out);
 }
 
@@ -204,9 +186,7 @@ static void mdoc_begin(tdg__text_t *out) {
 }
 
 static void mdoc_option(const tdg__option_t *option, tdg__text_t *out) {
-    tdg__text_put(out, ".It Cm ");
-    tdg__text_put(out, option->name);
-    tdg__text_put(out, " : Ar \"");
+    tdg__text_format(out, ".It Cm %s : Ar \"", option->name);
     put_type(option, out);
     tdg__text_put(out, "\"\n");
     put_roff(option->help, out);

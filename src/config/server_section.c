@@ -11,37 +11,46 @@
 #include "base/network.h"
 #include "base/text.h"
 #include "config/file.h"
-#include "config/timing.h"
 
 enum {
     SECOND = 1000,
     DAY = 24 * 60 * 60 * SECOND,
 };
 
-#define AT(field) offsetof(tdg__config_server_t, field)
+#define AT(field) offsetof(tdg__config_t, server.field)
+#define OPT(field) offsetof(tdg__config_t, opts.field)
 
-/* One less than tdg_timing_mode_t: there is nothing to inherit from. */
 static const char *const timings[] = {"immediate", "batch", "debounce", "throttle", NULL};
 
 #define TEXT(field, name, example, help)                                                 \
-    { name, TDG__OPTION_STRING, AT(field), 0, NULL, 0, 0, NULL, example, help }
+    { name, TDG__OPTION_STRING, OPT(field), 0, NULL, 0, 0, NULL, example, help }
 #define TEXTS(field, name, fallback, example, help)                                      \
     { name, TDG__OPTION_STRINGS, AT(field), 0, fallback, 0, 0, NULL, example, help }
 #define CHOICE(field, name, fallback, choices, help)                                     \
     { name, TDG__OPTION_CHOICE, AT(field), 0, fallback, 0, 0, choices, NULL, help }
 #define SWITCH(field, name, fallback, help)                                              \
     { name, TDG__OPTION_BOOL, AT(field), 0, fallback, 0, 0, NULL, NULL, help }
-#define TIME(field, name, fallback, min, max, example, help)                             \
-    { name, TDG__OPTION_DURATION, AT(field), 0, fallback, min, max, NULL, example, help }
-#define COUNT(field, name, fallback, max, help)                                          \
-    { name, TDG__OPTION_NUMBER, AT(field), 0, fallback, 1, max, NULL, NULL, help }
+#define WAIT(field, name, fallback, min, example, help)                                  \
+    {                                                                                    \
+        name, TDG__OPTION_DURATION, AT(timing.field), 0, fallback, min, DAY, NULL,       \
+            example, help                                                                \
+    }
+#define AMOUNT(type, field, name, fallback, min, max, example, help)                     \
+    {                                                                                    \
+        name, type, OPT(field), TDG__OPTION_UINT32, fallback, min, max, NULL, example,   \
+            help                                                                         \
+    }
+#define TIME(field, name, fallback, min, example, help)                                  \
+    AMOUNT(TDG__OPTION_DURATION, field, name, fallback, min, DAY, example, help)
+#define COUNT(field, name, fallback, max, example, help)                                 \
+    AMOUNT(TDG__OPTION_NUMBER, field, name, fallback, 1, max, example, help)
 #define SIZE(field, name, fallback, min, max, help)                                      \
-    { name, TDG__OPTION_SIZE, AT(field), 0, fallback, min, max, NULL, NULL, help }
+    AMOUNT(TDG__OPTION_SIZE, field, name, fallback, min, max, NULL, help)
 
 static const char *const proxy_headers[] = {"x-forwarded-for", "forwarded", NULL};
 
 static const tdg__option_t server_options[] = {
-    {"name", TDG__OPTION_STRING, AT(name), 0, "tidings", 0, 0, NULL, "shop",
+    {"name", TDG__OPTION_STRING, OPT(name), 0, "tidings", 0, 0, NULL, "shop",
      "How the server introduces itself to clients."},
     TEXT(title, "title", "The shop, live", "The display name for people."),
     TEXT(instructions, "instructions", "Subscribe to shop://orders to get new orders",
@@ -73,30 +82,30 @@ static const tdg__option_t server_options[] = {
     CHOICE(dialect, "dialect", "mcp", tdg__dialects,
            "The dialect for legacy clients: mcp, or erlmcp with different names and "
            "codes. An entry of `listen` may choose another."),
-    {"workers", TDG__OPTION_NUMBER, AT(workers), 0, NULL, 1, 64, NULL, "2",
-     "Threads that serve clients. Default: one per core."},
+    COUNT(workers, "workers", NULL, 64, "2",
+          "Threads that serve clients. Default: one per core."),
 
     CHOICE(
-        timing, "timing", "batch", timings,
+        mode, "timing", "batch", timings,
         "When subscribers are notified: at once (immediate), once at the end of a window "
         "(batch), after a window without changes (debounce), or at once and then at most "
         "once per window (throttle). A resource may override this."),
-    TIME(window, "window", NULL, 0, DAY, "100ms",
+    WAIT(window_ms, "window", NULL, 0, "100ms",
          "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s for "
          "throttle."),
-    TIME(longest_wait, "longest-wait", NULL, 1, DAY, "5s",
+    WAIT(longest_ms, "longest-wait", NULL, 1, "5s",
          "With debounce, the longest wait for a window without changes. Default: ten "
          "windows."),
-    TIME(rate_limit, "rate-limit", "1s", 0, DAY, NULL,
+    WAIT(rate_limit_ms, "rate-limit", "1s", 0, NULL,
          "At most one notification per this time, subscription and resource; 0 is no "
          "limit."),
-    TIME(min_window, "min-window", "0", 0, DAY, "50ms",
+    WAIT(min_window_ms, "min-window", "0", 0, "50ms",
          "The minimum window, whatever a client or an entry sets: \"at once\" waits for "
          "this window, too. An entry may set its own minimum."),
-    TIME(min_rate_limit, "min-rate-limit", "0", 0, DAY, "200ms",
+    WAIT(min_rate_limit_ms, "min-rate-limit", "0", 0, "200ms",
          "The minimum rate limit, whatever a client or an entry sets. An entry may set "
          "its own minimum."),
-    TIME(linger, "linger", "5s", 1, DAY, NULL,
+    TIME(linger_ms, "linger", "5s", 1, NULL,
          "How long a source is still watched after its last subscription has ended."),
 
     SWITCH(legacy, "legacy", "true",
@@ -114,66 +123,66 @@ static const tdg__option_t server_options[] = {
     SWITCH(any_template, "any-template", "false",
            "Let clients subscribe to URI templates that are not listed."),
 
-    COUNT(page_size, "page-size", "250", 10000, "Entries per page of a list."),
-    TIME(keepalive, "keepalive", "15s", 1, DAY, NULL,
+    COUNT(page_size, "page-size", "250", 10000, NULL, "Entries per page of a list."),
+    TIME(keepalive_ms, "keepalive", "15s", 1, NULL,
          "Interval of keep-alive bytes on an idle stream."),
-    TIME(request_timeout, "request-timeout", "30s", 1, DAY, NULL,
+    TIME(request_timeout_ms, "request-timeout", "30s", 1, NULL,
          "Time limit for a client to send its whole request."),
-    TIME(idle_timeout, "idle-timeout", "75s", 1, DAY, NULL,
+    TIME(idle_timeout_ms, "idle-timeout", "75s", 1, NULL,
          "Time limit for an idle connection between requests."),
-    TIME(session_idle, "session-idle", "5m", 1, DAY, NULL,
+    TIME(session_idle_ms, "session-idle", "5m", 1, NULL,
          "Time after which a legacy session without a stream or a request ends."),
-    TIME(handshake_timeout, "handshake-timeout", "30s", 1, DAY, NULL,
+    TIME(handshake_timeout_ms, "handshake-timeout", "30s", 1, NULL,
          "The same for a session whose client never sent notifications/initialized."),
     TIME(
-        stream_lifetime, "stream-lifetime", "0", 0, DAY, "1h",
+        stream_lifetime_ms, "stream-lifetime", "0", 0, "1h",
         "Time after which a stream is ended, so that its client reconnects; 0 is never."),
-    TIME(retry, "retry", "1s", 1, DAY, NULL,
+    TIME(retry_ms, "retry", "1s", 1, NULL,
          "How long clients of an ended legacy stream wait before they reconnect."),
-    TIME(stop_timeout, "stop-timeout", "3s", 1, DAY, NULL,
+    TIME(stop_timeout_ms, "stop-timeout", "3s", 1, NULL,
          "Time limit for pending writes and answers when the server stops."),
 
-    COUNT(max_connections, "max-connections", "16384", 1000000,
+    COUNT(max_connections, "max-connections", "16384", 1000000, NULL,
           "Connections at the same time; those beyond get 503."),
     COUNT(
-        max_sessions, "max-sessions", "10000", 1000000,
+        max_sessions, "max-sessions", "10000", 1000000, NULL,
         "Legacy sessions at the same time. Beyond this limit a new session replaces the "
         "oldest one whose client has not sent notifications/initialized; without such a "
         "session, the oldest one whose client has sent no request and opened no stream "
         "after initialize; without such a session either: 503."),
-    {"max-sessions-per-address", TDG__OPTION_NUMBER, AT(max_sessions_per_address), 0,
-     NULL, 1, 1000000, NULL, "100",
-     "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
-     "Beyond this limit a new session replaces one of the same address, as with "
-     "max-sessions. Default: half of max-sessions."},
-    COUNT(max_calls, "max-calls", "100", 100000,
+    COUNT(
+        max_sessions_per_address, "max-sessions-per-address", NULL, 1000000, "100",
+        "Legacy sessions of one address (of IPv6: of one /64 network) at the same time. "
+        "Beyond this limit a new session replaces one of the same address, as with "
+        "max-sessions. Default: half of max-sessions."),
+    COUNT(max_calls, "max-calls", "100", 100000, NULL,
           "Unanswered requests of one session or pipe."),
-    COUNT(max_streams, "max-streams", "16", 10000,
+    COUNT(max_streams, "max-streams", "16", 10000, NULL,
           "Streams of one pipe or legacy session."),
-    SIZE(max_header_size, "max-header-size", "16KiB", 1024, 1 << 20,
+    SIZE(max_header_bytes, "max-header-size", "16KiB", 1024, 1 << 20,
          "Maximum size of the header of one request."),
-    SIZE(max_message_size, "max-message-size", "4MiB", 1024, 1 << 30,
+    SIZE(max_message_bytes, "max-message-size", "4MiB", 1024, 1 << 30,
          "Maximum size of one message from a client."),
-    COUNT(max_subscriptions, "max-subscriptions", "10000", 1000000,
+    COUNT(max_subscriptions, "max-subscriptions", "10000", 1000000, NULL,
           "Subscriptions of one stream."),
-    COUNT(max_total_subscriptions, "max-total-subscriptions", "1000000", 10000000,
+    COUNT(max_total_subscriptions, "max-total-subscriptions", "1000000", 10000000, NULL,
           "Subscriptions of all streams, in the whole server."),
-    SIZE(max_subscribed_size, "max-subscribed-size", "64MiB", 4096, 1 << 30,
+    SIZE(max_subscribed_bytes, "max-subscribed-size", "64MiB", 4096, 1 << 30,
          "Maximum size of the subscribed URIs and of the memory of their filters, in the "
          "whole server; each counts once per worker that has it."),
-    COUNT(max_pending, "max-pending", "10000", 1000000,
+    COUNT(max_pending, "max-pending", "10000", 1000000, NULL,
           "URIs that may wait on one stream through templates."),
-    COUNT(max_history, "max-history", "65536", 16 << 20,
+    COUNT(max_history, "max-history", "65536", 16 << 20, NULL,
           "Changes remembered for clients that reconnect."),
-    SIZE(stale_size, "stale-size", "16MiB", 0, 1 << 30,
-         "Maximum size of the last known contents of all sources together, which are "
-         "served as stale while a source is unreachable: at most 10000 contents, none "
-         "larger than a quarter of this. 0 keeps nothing."),
+    {"stale-size", TDG__OPTION_SIZE, AT(stale_size), 0, "16MiB", 0, 1 << 30, NULL, NULL,
+     "Maximum size of the last known contents of all sources together, which are "
+     "served as stale while a source is unreachable: at most 10000 contents, none "
+     "larger than a quarter of this. 0 keeps nothing."},
     {.name = NULL},
 };
 
 static const tdg__option_t publish_options[] = {
-    {"key", TDG__OPTION_STRING, offsetof(tdg__config_publish_t, key), TDG__OPTION_SECRET,
+    {"key", TDG__OPTION_STRING, offsetof(tdg__config_t, publish.key), TDG__OPTION_SECRET,
      NULL, 0, 0, NULL, "${TIDINGS_PUBLISH_KEY}",
      "The key that publishers have to send. Without it, publishing is off. Keep it out "
      "of the "
@@ -182,7 +191,7 @@ static const tdg__option_t publish_options[] = {
 };
 
 static const tdg__option_t top_options[] = {
-    {"reload-on-change", TDG__OPTION_BOOL, offsetof(tdg__config_top_t, reload_on_change),
+    {"reload-on-change", TDG__OPTION_BOOL, offsetof(tdg__config_t, top.reload_on_change),
      0, "false", 0, 0, NULL, "true",
      "Reload this file when it changes, as SIGHUP does. Unchanged entries "
      "keep their subscribers; a file with mistakes changes nothing."},
@@ -207,37 +216,6 @@ const tdg__section_t tdg__config_sections[] = {
 /* ---- From the options to the server's ------------------------------------ */
 
 static const struct {
-    size_t from, to;
-} amounts[] = {
-#define SAME(field, opt)                                                                 \
-    { AT(field), offsetof(tdg_server_opts_t, opt) }
-    SAME(workers, workers),
-    SAME(linger, linger_ms),
-    SAME(page_size, page_size),
-    SAME(keepalive, keepalive_ms),
-    SAME(request_timeout, request_timeout_ms),
-    SAME(idle_timeout, idle_timeout_ms),
-    SAME(session_idle, session_idle_ms),
-    SAME(handshake_timeout, handshake_timeout_ms),
-    SAME(stream_lifetime, stream_lifetime_ms),
-    SAME(retry, retry_ms),
-    SAME(stop_timeout, stop_timeout_ms),
-    SAME(max_connections, max_connections),
-    SAME(max_sessions, max_sessions),
-    SAME(max_sessions_per_address, max_sessions_per_address),
-    SAME(max_calls, max_calls),
-    SAME(max_streams, max_streams),
-    SAME(max_header_size, max_header_bytes),
-    SAME(max_message_size, max_message_bytes),
-    SAME(max_subscriptions, max_subscriptions),
-    SAME(max_total_subscriptions, max_total_subscriptions),
-    SAME(max_subscribed_size, max_subscribed_bytes),
-    SAME(max_pending, max_pending),
-    SAME(max_history, max_history),
-#undef SAME
-};
-
-static const struct {
     size_t from;
     bool when; /* what the option must be for the flag to be set */
     unsigned flag;
@@ -252,21 +230,13 @@ static const struct {
     {AT(any_template), true, TDG_ANY_TEMPLATE},
 };
 
-static void fill_opts(const tdg__config_server_t *server, tdg_server_opts_t *opts) {
-    opts->name = server->name;
-    opts->title = server->title;
-    opts->instructions = server->instructions;
-    for (size_t i = 0; i < sizeof(amounts) / sizeof(amounts[0]); i++) {
-        int64_t amount;
-        uint32_t narrow;
+static unsigned flags_of(const tdg__config_t *config) {
+    unsigned flags = 0;
 
-        memcpy(&amount, (const char *)server + amounts[i].from, sizeof(amount));
-        narrow = amount > 0 ? (uint32_t)amount : 0; /* the table keeps it below 2^32 */
-        memcpy((char *)opts + amounts[i].to, &narrow, sizeof(narrow));
-    }
     for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
-        if (*(const bool *)((const char *)server + switches[i].from) == switches[i].when)
-            opts->flags |= switches[i].flag;
+        if (*(const bool *)((const char *)config + switches[i].from) == switches[i].when)
+            flags |= switches[i].flag;
+    return flags;
 }
 
 /* `complete`: no option was wrong. Where one was, it may have been the timing. */
@@ -405,13 +375,10 @@ int tdg__config_finish_server(tdg__config_t *config, const tdg__node_t *section,
                               bool complete, tdg__problems_t *problems) {
     int rv, together;
 
-    fill_opts(&config->server, &config->opts);
+    config->opts.flags = flags_of(config);
     config->opts.settings = &config->settings;
-    config->settings = tdg__timing_settings(
-        (tdg_timing_mode_t)(config->server.timing + 1), config->server.window,
-        config->server.longest_wait, config->server.rate_limit);
-    tdg__timing_set_floor(&config->settings, config->server.min_window,
-                          config->server.min_rate_limit);
+    config->settings = tdg__timing_settings((tdg_timing_mode_t)(config->server.mode + 1),
+                                            &config->server.timing);
     together = check_together(config, section, complete, problems);
     rv = fill_listen(config, tdg__node_get(section, "listen"), problems);
     if (check_callers(config, section, problems) < 0)

@@ -46,9 +46,7 @@ static bool has_value(const tdg__option_t *option) {
 static void put_option(const tdg__option_t *option, const margin_t *margin,
                        tdg__text_t *out) {
     tdg__wrap(option->help, margin->prose, WIDTH, out);
-    tdg__text_put(out, margin->example);
-    tdg__text_put(out, option->name);
-    tdg__text_put(out, ": ");
+    tdg__text_format(out, "%s%s: ", margin->example, option->name);
     put_value(option, out);
     tdg__text_put(out, "\n");
 }
@@ -68,8 +66,7 @@ static void put_part(const tdg__section_t *part, tdg__text_t *out) {
     tdg__text_put(out, "\n");
     if (!is_top) {
         tdg__wrap(part->help, "# ", WIDTH, out);
-        tdg__text_put(out, part->name);
-        tdg__text_put(out, ":\n");
+        tdg__text_format(out, "%s:\n", part->name);
     }
     put_options(part->options, NULL, is_top ? &at_top : &inside, out);
 }
@@ -80,9 +77,7 @@ static void put_live_entry(const tdg__section_t *kind, const tdg__option_t *comm
     static const margin_t margin = {"    # ", "    #"};
 
     tdg__wrap(kind->help, "  # ", WIDTH, out);
-    tdg__text_put(out, "  - ");
-    tdg__text_put(out, kind->name);
-    tdg__text_put(out, ": .\n");
+    tdg__text_format(out, "  - %s: .\n", kind->name);
     put_options(kind->options, kind->name, &margin, out);
     tdg__wrap("What follows may stand in an entry of any kind.", margin.prose, WIDTH,
               out);
@@ -94,18 +89,14 @@ static void put_example_entry(const tdg__section_t *kind, tdg__text_t *out) {
 
     tdg__text_put(out, "\n");
     tdg__wrap(kind->help, "  # ", WIDTH, out);
-    tdg__text_put(out, "  #- ");
-    tdg__text_put(out, kind->name);
-    tdg__text_put(out, ": ");
+    tdg__text_format(out, "  #- %s: ", kind->name);
     if (has_value(&kind->options[0]))
         put_value(&kind->options[0], out);
     tdg__text_put(out, "\n");
-    if (kind->uri != NULL) {
-        tdg__text_put(out, "  #  uri: ");
-        tdg__text_put(out, kind->uri[0] != '\0' ? kind->uri : "example://");
-        tdg__text_put(out, kind->uri[0] != '\0' ? "" : kind->name);
-        tdg__text_put(out, "\n");
-    }
+    if (kind->uri != NULL && kind->uri[0] != '\0')
+        tdg__text_format(out, "  #  uri: %s\n", kind->uri);
+    else if (kind->uri != NULL)
+        tdg__text_format(out, "  #  uri: example://%s\n", kind->name);
     put_options(kind->options, kind->name, &margin, out);
 }
 

@@ -3,31 +3,31 @@
 
 #include <tidings/error.h>
 
-tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
-                                    int64_t longest_ms, int64_t rate_limit_ms) {
-    static const uint32_t windows[] = {[TDG_TIMING_BATCH] = 100,
-                                       [TDG_TIMING_DEBOUNCE] = 500,
-                                       [TDG_TIMING_THROTTLE] = 1000};
-    tdg_settings_t settings = {.timing = mode};
-
-    if (mode > TDG_TIMING_IMMEDIATE)
-        settings.window_ms = window_ms >= 0 ? (uint32_t)window_ms : windows[mode];
-    if (longest_ms > 0)
-        settings.longest_ms = (uint32_t)longest_ms;
-    settings.rate_limit_ms = rate_limit_ms < 0    ? TDG_RATE_INHERIT
-                             : rate_limit_ms == 0 ? TDG_RATE_OFF
-                                                  : (int32_t)rate_limit_ms;
-    return settings;
-}
-
 static int32_t floor_of(int64_t ms) {
     return ms < 0 ? TDG_FLOOR_INHERIT : ms == 0 ? TDG_FLOOR_OFF : (int32_t)ms;
 }
 
-void tdg__timing_set_floor(tdg_settings_t *settings, int64_t min_window_ms,
-                           int64_t min_rate_limit_ms) {
-    settings->min_window_ms = floor_of(min_window_ms);
-    settings->min_rate_limit_ms = floor_of(min_rate_limit_ms);
+tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode,
+                                    const tdg__timing_options_t *timing) {
+    static const uint32_t windows[] = {[TDG_TIMING_BATCH] = 100,
+                                       [TDG_TIMING_DEBOUNCE] = 500,
+                                       [TDG_TIMING_THROTTLE] = 1000};
+    tdg_settings_t settings = {
+        .timing = mode,
+        .min_window_ms = floor_of(timing->min_window_ms),
+        .min_rate_limit_ms = floor_of(timing->min_rate_limit_ms),
+    };
+
+    if (mode > TDG_TIMING_IMMEDIATE)
+        settings.window_ms =
+            timing->window_ms >= 0 ? (uint32_t)timing->window_ms : windows[mode];
+    if (timing->longest_ms > 0)
+        settings.longest_ms = (uint32_t)timing->longest_ms;
+    settings.rate_limit_ms = timing->rate_limit_ms < 0 ? TDG_RATE_INHERIT
+                             : timing->rate_limit_ms == 0
+                                 ? TDG_RATE_OFF
+                                 : (int32_t)timing->rate_limit_ms;
+    return settings;
 }
 
 /* An option that would mean nothing without `timing`. */

@@ -9,15 +9,16 @@
 
 #include "config/node.h"
 
-/* Durations that are not given are -1: then the window is 100 ms for batch, 500 ms for
- * debounce, 1 s for throttle; the longest wait ten windows; and the rate limit is
- * inherited. */
-tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode, int64_t window_ms,
-                                    int64_t longest_ms, int64_t rate_limit_ms);
+/* The durations of the options; -1: not given. */
+typedef struct tdg__timing_options {
+    int64_t window_ms, longest_ms, rate_limit_ms;
+    int64_t min_window_ms, min_rate_limit_ms; /* the operator's floor; 0: none */
+} tdg__timing_options_t;
 
-/* Adds the operator's floor: -1 is inherited, 0 none. */
-void tdg__timing_set_floor(tdg_settings_t *settings, int64_t min_window_ms,
-                           int64_t min_rate_limit_ms);
+/* Without a window it is 100 ms for batch, 500 ms for debounce, 1 s for throttle; without
+ * a longest wait that is ten windows; the rate limit and the floor are inherited. */
+tdg_settings_t tdg__timing_settings(tdg_timing_mode_t mode,
+                                    const tdg__timing_options_t *timing);
 
 /* Whether they go together, as `section` has them: adds problems, at the places there.
  * Returns 0 or TDG_EINVAL. */

@@ -2,6 +2,7 @@
  *
  * The single messages of notice.h: each is written for one stream or pipe, seldom enough
  * that JSON values are welcome. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,49 +50,43 @@ void tdg__put_acknowledged(tdg__text_t *text, const tdg__ack_t *ack) {
     tdg__text_put(text, ",\"_meta\":{\"dev.tidings/cursor\":\"");
     tdg__text_add(text, cursor, tdg__cursor_put(cursor, ack->epoch, ack->number));
     tdg__text_put(text, "\"");
-    if (ack->had_cursor) {
-        tdg__text_put(text, ",\"dev.tidings/resumed\":");
-        tdg__text_put(text, ack->resumed ? "true" : "false");
-    }
+    if (ack->had_cursor)
+        tdg__text_format(text, ",\"dev.tidings/resumed\":%s",
+                         ack->resumed ? "true" : "false");
     if (json_object_size(ack->refused) > 0) {
         tdg__text_put(text, ",\"dev.tidings/refused\":");
         tdg__text_put_json(text, ack->refused);
     }
-    if (ack->keepalive_ms > 0) {
-        tdg__text_put(text, ",\"dev.tidings/keepAliveMs\":");
-        tdg__text_put_u64(text, ack->keepalive_ms);
-    }
-    tdg__text_put(text, "," SUBSCRIPTION_ID);
-    tdg__text_put(text, ack->subscription);
-    tdg__text_put(text, "}}}");
+    if (ack->keepalive_ms > 0)
+        tdg__text_format(text, ",\"dev.tidings/keepAliveMs\":%" PRIu32,
+                         ack->keepalive_ms);
+    tdg__text_format(text, "," SUBSCRIPTION_ID "%s}}}", ack->subscription);
 }
 
 void tdg__put_listen_complete(tdg__text_t *text, const char *subscription,
                               const json_t *server_info) {
-    tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"id\":");
-    tdg__text_put(text, subscription);
-    tdg__text_put(text, ",\"result\":{\"resultType\":\"complete\",\"_meta\":{");
+    tdg__text_format(text,
+                     "{\"jsonrpc\":\"2.0\",\"id\":%s,"
+                     "\"result\":{\"resultType\":\"complete\",\"_meta\":{",
+                     subscription);
     if (server_info != NULL) {
         tdg__text_put(text, "\"io.modelcontextprotocol/serverInfo\":");
         tdg__text_put_json(text, server_info);
         tdg__text_put(text, ",");
     }
-    tdg__text_put(text, SUBSCRIPTION_ID);
-    tdg__text_put(text, subscription);
-    tdg__text_put(text, "}}}");
+    tdg__text_format(text, SUBSCRIPTION_ID "%s}}}", subscription);
 }
 
 void tdg__put_cancelled(tdg__text_t *text, const char *subscription, const char *reason) {
-    tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
-                        "\"params\":{\"requestId\":");
-    tdg__text_put(text, subscription);
+    tdg__text_format(text,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                     "\"params\":{\"requestId\":%s",
+                     subscription);
     if (reason != NULL) {
         tdg__text_put(text, ",\"reason\":");
         tdg__text_put_quoted(text, reason, strlen(reason));
     }
-    tdg__text_put(text, ",\"_meta\":{" SUBSCRIPTION_ID);
-    tdg__text_put(text, subscription);
-    tdg__text_put(text, "}}}");
+    tdg__text_format(text, ",\"_meta\":{" SUBSCRIPTION_ID "%s}}}", subscription);
 }
 
 /* ---- Requests under way ------------------------------------------------- */
@@ -148,10 +143,10 @@ int tdg__log_level_from_name(const char *name) {
 }
 
 void tdg__put_log(tdg__text_t *text, int level, const char *logger, const json_t *data) {
-    tdg__text_put(text, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\","
-                        "\"params\":{\"level\":\"");
-    tdg__text_put(text, levels[level]);
-    tdg__text_put(text, "\"");
+    tdg__text_format(text,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\","
+                     "\"params\":{\"level\":\"%s\"",
+                     levels[level]);
     if (logger != NULL) {
         tdg__text_put(text, ",\"logger\":");
         tdg__text_put_quoted(text, logger, strlen(logger));

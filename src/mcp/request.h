@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * From a JSON-RPC message to a checked request: which method it is, whether the era has
- * it, and its parameters as C values. One table of methods per era. Nothing here knows
- * what the server holds. */
+ * it, and its parameters as C values. Nothing here knows what the server holds. */
 #ifndef TDG_MCP_REQUEST_H
 #define TDG_MCP_REQUEST_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the readers of both eras share: looking up methods, taking typed values out of
- * objects, and the parameters of the methods that both have. Everything that is wrong is
- * -32602, with data.detail naming the field. */
+ * Typed values out of the objects of a request. Everything that is wrong is -32602, with
+ * data.detail naming the field. Failure is sticky: after the first one nothing else is
+ * reported, and values are NULL or false. So a reader reads all, and its caller asks once,
+ * of an error that was all zero at first. */
 #ifndef TDG_MCP_REQUEST_PARAMS_H
 #define TDG_MCP_REQUEST_PARAMS_H
 
@@ -13,40 +14,6 @@
 
 #include "mcp/request.h"
 #include "mcp/rpc.h"
-
-/* ---- Methods ------------------------------------------------------------ */
-
-/* Reads the parameters of one method, `params` or NULL. What is wrong goes to *error, all
- * zero at first; failure is sticky: after the first one nothing else is reported, and
- * values are NULL, false or -1. So a reader reads all, and its caller asks once. */
-typedef void (*tdg__params_fn)(json_t *params, tdg__mcp_request_t *ret,
-                               tdg__rpc_error_t *error);
-
-enum { TDG__EARLY = 1 << 0 }; /* accepted before initialize */
-
-/* One row of an era's table of requests. */
-typedef struct tdg__method_row {
-    tdg__method_t method;
-    unsigned flags;
-    tdg__params_fn read; /* NULL: has no parameters */
-} tdg__method_row_t;
-
-/* NULL where the table has no method of this name. */
-const tdg__method_row_t *tdg__method_find(const tdg__method_row_t *rows, size_t count,
-                                          const char *name);
-
-/* -32601 */
-void tdg__method_unknown(const char *name, tdg__rpc_error_t *error);
-
-/* An empty request for this message. */
-void tdg__request_init(tdg__mcp_request_t *ret, const tdg__rpc_message_t *message,
-                       tdg__version_t version);
-
-/* A notification is never refused, as there is no reply to one. A request's method
- * without an id is ignored. */
-void tdg__read_notification(const tdg__rpc_message_t *message, tdg__mcp_request_t *ret);
-
-/* ---- Values ------------------------------------------------------------- */
 
 /* Fills in -32602 with the detail (printf-like; what comes from the client goes last, as
  * too much is cut), unless something has failed before. */
@@ -67,29 +34,15 @@ const char *tdg__param_string(const tdg__place_t *place, const char *key, int re
 tdg__place_t tdg__param_object(const tdg__place_t *place, const char *key, int required,
                                tdg__rpc_error_t *error);
 
+/* All members of an array or object must be strings; NULL passes. */
+void tdg__param_strings(json_t *container, const char *name, tdg__rpc_error_t *error);
+
 /* The members of a listen's `notifications`, all optional; others are ignored. */
 tdg__listen_filter_t tdg__param_filter(const tdg__place_t *place,
                                        tdg__rpc_error_t *error);
 
-int tdg__param_level(const tdg__place_t *place, const char *key, int required,
-                     tdg__rpc_error_t *error); /* -1 where there is none */
-
-/* {"name", "version"}, both required, into client_name and client_version,
- * and with all else that stands there into client_info. */
-void tdg__param_client(const tdg__place_t *place, const char *key, int required,
-                       tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-
-/* ---- Parameters --------------------------------------------------------- */
-
-/* `_meta` of params, and its progressToken. */
-tdg__place_t tdg__read_meta(json_t *params, tdg__mcp_request_t *ret,
-                            tdg__rpc_error_t *error);
-
-void tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-void tdg__read_list(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-void tdg__read_uri(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-void tdg__read_call(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-void tdg__read_prompt(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
-void tdg__read_complete(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error);
+/* What `_meta` has under "dev.tidings/". (request_wishes.c) */
+void tdg__read_wishes(const tdg__place_t *params, tdg__wishes_t *ret,
+                      tdg__rpc_error_t *error);
 
 #endif

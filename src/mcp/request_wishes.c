@@ -87,10 +87,10 @@ static void read_options(json_t *options, tdg__wishes_t *ret, tdg__rpc_error_t *
                                "be chosen");
 }
 
-void tdg__read_wishes(json_t *params, tdg__mcp_request_t *ret, tdg__rpc_error_t *error) {
-    const tdg__place_t meta = {json_object_get(params, "_meta"), "_meta"};
+void tdg__read_wishes(const tdg__place_t *params, tdg__wishes_t *wishes,
+                      tdg__rpc_error_t *error) {
+    const tdg__place_t meta = {json_object_get(params->object, "_meta"), "_meta"};
     const json_t *since = json_object_get(meta.object, "dev.tidings/sinceMs");
-    tdg__wishes_t *wishes = &ret->wishes;
 
     wishes->cursor = tdg__param_string(&meta, "dev.tidings/cursor", TDG__OPTIONAL, error);
     if (wishes->cursor != NULL && strlen(wishes->cursor) > MAX_CURSOR)

@@ -110,31 +110,10 @@ json_t *tdg__result_initialize(const tdg__server_info_t *info, tdg__version_t ve
                      "instructions", info->instructions);
 }
 
-static json_t *supported_versions(const tdg__server_info_t *info) {
-    json_t *list = json_array();
-
-    for (int v = TDG__V_COUNT - 1; v > TDG__V_UNKNOWN; v--) {
-        tdg__version_t version = (tdg__version_t)v;
-
-        if (!(tdg__version_modern(version) ? info->modern : info->legacy))
-            continue;
-        if (json_array_append_new(list, json_string(tdg__version_text(version))) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
 json_t *tdg__result_discover(const tdg__server_info_t *info) {
-    json_t *versions = supported_versions(info);
+    json_t *versions = tdg__versions_list(info->legacy, info->modern);
     json_t *can = capabilities(info, TDG__V_MODERN);
 
-    if (versions == NULL || can == NULL) {
-        json_decref(versions);
-        json_decref(can);
-        return NULL;
-    }
     return with_text(
         json_pack("{s:o, s:o}", "supportedVersions", versions, "capabilities", can),
         "instructions", info->instructions);
@@ -202,76 +181,58 @@ int tdg__result_finish(json_t *result, tdg__method_t method, tdg__version_t vers
 
 /* ---- Errors ------------------------------------------------------------- */
 
-static const int legacy_codes[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = TDG__RPC_NOT_FOUND,
-    [TDG__FAULT_INVALID_URI] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_NOT_SUBSCRIBED] = TDG__RPC_SUBSCRIPTION_FAILED,
-    [TDG__FAULT_SUBSCRIBE_FAILED] = TDG__RPC_SUBSCRIPTION_FAILED,
-    [TDG__FAULT_SUBSCRIPTIONS_OFF] = TDG__RPC_SUBSCRIPTIONS_OFF,
-    [TDG__FAULT_NOT_INITIALISED] = TDG__RPC_NOT_INITIALISED,
-};
-
-/* Never in -32000 … -32019, which that revision keeps for others. Of the last four, which
+/* Of an error: its codes, its message, and more where there is some. The modern codes are
+ * never in -32000 … -32019, which that revision keeps for others; of the last four, which
  * that era cannot meet, it has the nearest general code. */
-static const int modern_codes[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_INVALID_URI] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_NOT_SUBSCRIBED] = TDG__RPC_INVALID_PARAMS,
-    [TDG__FAULT_SUBSCRIBE_FAILED] = TDG__RPC_INTERNAL,
-    [TDG__FAULT_SUBSCRIPTIONS_OFF] = TDG__RPC_METHOD_NOT_FOUND,
-    [TDG__FAULT_NOT_INITIALISED] = TDG__RPC_INVALID_REQUEST,
-};
-
-/* Legacy ones only: what a modern request means by -32022 is another thing. 0: as the era
- * has it. */
-static const int erlmcp_codes[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = TDG__RPC_ERLMCP_NOT_FOUND,
-    [TDG__FAULT_INVALID_URI] = TDG__RPC_ERLMCP_INVALID_URI,
-};
-
-static const char *const messages[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = "Resource not found",
-    [TDG__FAULT_INVALID_URI] = "Invalid URI",
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = "Resource not subscribable",
-    [TDG__FAULT_NOT_SUBSCRIBED] = "Subscription not found",
-    [TDG__FAULT_SUBSCRIBE_FAILED] = "Subscription failed",
-    [TDG__FAULT_SUBSCRIPTIONS_OFF] = "Subscriptions are not supported",
-    [TDG__FAULT_NOT_INITIALISED] = "Not initialized",
-};
-
 static const struct {
+    int legacy, modern;
+    int erlmcp; /* of legacy requests only: a modern one means another thing by -32022;
+                   0: as the era has it */
+    const char *message;
     const char *reason; /* of a URI that a listen leaves out */
     bool in_data;       /* it is the "error_type" of an error's data, too */
-} reasons[TDG__FAULT_COUNT] = {
-    [TDG__FAULT_NOT_FOUND] = {"not_found", false},
-    [TDG__FAULT_INVALID_URI] = {"invalid_uri_format", true},
-    [TDG__FAULT_NOT_SUBSCRIBABLE] = {"not_subscribable", true},
-    [TDG__FAULT_SUBSCRIBE_FAILED] = {"subscription_failed", false},
+} faults[TDG__FAULT_COUNT] = {
+    [TDG__FAULT_NOT_FOUND] = {TDG__RPC_NOT_FOUND, TDG__RPC_INVALID_PARAMS,
+                              TDG__RPC_ERLMCP_NOT_FOUND, "Resource not found",
+                              "not_found", false},
+    [TDG__FAULT_INVALID_URI] = {TDG__RPC_INVALID_PARAMS, TDG__RPC_INVALID_PARAMS,
+                                TDG__RPC_ERLMCP_INVALID_URI, "Invalid URI",
+                                "invalid_uri_format", true},
+    [TDG__FAULT_NOT_SUBSCRIBABLE] = {TDG__RPC_INVALID_PARAMS, TDG__RPC_INVALID_PARAMS, 0,
+                                     "Resource not subscribable", "not_subscribable",
+                                     true},
+    [TDG__FAULT_NOT_SUBSCRIBED] = {TDG__RPC_SUBSCRIPTION_FAILED, TDG__RPC_INVALID_PARAMS,
+                                   0, "Subscription not found", NULL, false},
+    [TDG__FAULT_SUBSCRIBE_FAILED] = {TDG__RPC_SUBSCRIPTION_FAILED, TDG__RPC_INTERNAL, 0,
+                                     "Subscription failed", "subscription_failed", false},
+    [TDG__FAULT_SUBSCRIPTIONS_OFF] = {TDG__RPC_SUBSCRIPTIONS_OFF,
+                                      TDG__RPC_METHOD_NOT_FOUND, 0,
+                                      "Subscriptions are not supported", NULL, false},
+    [TDG__FAULT_NOT_INITIALISED] = {TDG__RPC_NOT_INITIALISED, TDG__RPC_INVALID_REQUEST, 0,
+                                    "Not initialized", NULL, false},
 };
 
 const char *tdg__fault_reason(tdg__fault_t fault) {
-    assert(reasons[fault].reason != NULL);
-    return reasons[fault].reason;
+    assert(faults[fault].reason != NULL);
+    return faults[fault].reason;
 }
 
 void tdg__fault_set(tdg__rpc_error_t *error, tdg__fault_t fault, tdg__version_t version,
                     bool erlmcp, const char *uri, const char *detail) {
-    int code = tdg__version_modern(version) ? modern_codes[fault] : legacy_codes[fault];
+    int code = tdg__version_modern(version)          ? faults[fault].modern
+               : erlmcp && faults[fault].erlmcp != 0 ? faults[fault].erlmcp
+                                                     : faults[fault].legacy;
     json_t *data = NULL;
 
-    if (erlmcp && !tdg__version_modern(version) && erlmcp_codes[fault] != 0)
-        code = erlmcp_codes[fault];
     if (fault != TDG__FAULT_SUBSCRIBE_FAILED)
         detail = NULL;
-    if (reasons[fault].in_data || uri != NULL || detail != NULL) {
+    if (faults[fault].in_data || uri != NULL || detail != NULL) {
         data = with_text(json_object(), "error_type",
-                         reasons[fault].in_data ? reasons[fault].reason : NULL);
+                         faults[fault].in_data ? faults[fault].reason : NULL);
         data = with_text(data, "uri", uri);
         data = with_text(data, "detail", detail);
     }
-    tdg__rpc_error_set(error, code, data, "%s", messages[fault]);
+    tdg__rpc_error_set(error, code, data, "%s", faults[fault].message);
 }
 
 void tdg__error_to_erlmcp(tdg__rpc_error_t *error) {

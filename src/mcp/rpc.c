@@ -10,41 +10,19 @@
 
 /* ---- Errors ------------------------------------------------------------- */
 
-/* Where a text that was cut to `len` bytes ends without half a character. */
-static size_t whole_characters(const char *text, size_t len) {
-    size_t start = len;
-
-    while (start > 0 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
-        start--;
-    if (start == 0 || (unsigned char)text[start - 1] < 0xc0)
-        return len; /* ends in ASCII, or was no UTF-8 */
-
-    /* A first byte says by its leading ones how many belong together. */
-    start--;
-    for (size_t need = 2; need <= 4; need++) {
-        if (((unsigned char)text[start] << need & 0x80) == 0)
-            return len - start >= need ? len : start;
-    }
-    return len;
-}
-
 void tdg__rpc_error_set(tdg__rpc_error_t *error, int code, json_t *data,
                         const char *format, ...) {
+    char text[sizeof(error->message) + 1] = ""; /* what is cut off begins in it */
     va_list args;
-    int len;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
 
     error->code = code;
     error->data = data;
-
-    va_start(args, format);
-    len = vsnprintf(error->message, sizeof(error->message), format, args);
-    va_end(args);
-
-    if (len < 0)
-        error->message[0] = '\0';
-    else if ((size_t)len >= sizeof(error->message))
-        error->message[whole_characters(error->message, sizeof(error->message) - 1)] =
-            '\0';
+    text[tdg__utf8_cut(text, strnlen(text, sizeof(error->message) - 1))] = '\0';
+    strcpy(error->message, text);
 }
 
 void tdg__rpc_error_done(tdg__rpc_error_t *error) {
@@ -182,13 +160,8 @@ void tdg__rpc_put_result(tdg__text_t *text, const char *id, const json_t *result
 
 void tdg__rpc_put_error(tdg__text_t *text, const char *id,
                         const tdg__rpc_error_t *error) {
-    char code[16];
-
-    snprintf(code, sizeof(code), "%d", error->code);
     put_start(text, id);
-    tdg__text_put(text, ",\"error\":{\"code\":");
-    tdg__text_put(text, code);
-    tdg__text_put(text, ",\"message\":");
+    tdg__text_format(text, ",\"error\":{\"code\":%d,\"message\":", error->code);
     tdg__text_put_quoted(text, error->message, strlen(error->message));
     if (error->data != NULL) {
         tdg__text_put(text, ",\"data\":");

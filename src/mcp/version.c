@@ -24,3 +24,17 @@ tdg__version_t tdg__version_from_text(const char *text) {
 const char *tdg__version_text(tdg__version_t version) {
     return version > TDG__V_UNKNOWN && version < TDG__V_COUNT ? texts[version] : NULL;
 }
+
+json_t *tdg__versions_list(bool legacy, bool modern) {
+    json_t *list = json_array();
+
+    for (int v = TDG__V_COUNT - 1; v > TDG__V_UNKNOWN; v--) {
+        if (!(tdg__version_modern((tdg__version_t)v) ? modern : legacy))
+            continue;
+        if (json_array_append_new(list, json_string(texts[v])) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}

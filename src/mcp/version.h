@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include <jansson.h>
+
 typedef enum tdg__version {
     TDG__V_UNKNOWN,
     TDG__V2024_11_05,
@@ -21,6 +23,9 @@ typedef enum tdg__version {
 
 tdg__version_t tdg__version_from_text(const char *text); /* exactly; NULL is UNKNOWN */
 const char *tdg__version_text(tdg__version_t version);
+
+/* Those of the eras that are spoken, as texts, latest first; new, NULL: no memory. */
+json_t *tdg__versions_list(bool legacy, bool modern);
 
 static inline bool tdg__version_modern(tdg__version_t version) {
     return version >= TDG__V2026_07_28;

@@ -338,7 +338,7 @@ void tdg__conn_go_on(tdg__conn_t *conn) {
         tdg__conn_abort(conn);
     else if (conn->paused)
         read_on(conn);
-    if (conn->outlet.net->finishing && conn->phase == WAITING && !conn->waits)
+    if (conn->outlet.net->finishing && conn->phase == WAITING && !tdg__turn_waits(conn))
         tdg__conn_finish(conn);
 }
 
@@ -372,8 +372,8 @@ static void on_tick(uv_timer_t *timer) {
     tdg__conn_t *next;
 
     net->tick_due_ms = now_ms + net->tick_ms;
-    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
-        next = conn->next;
+    for (tdg__conn_t *conn = tdg__net_next(net, NULL); conn != NULL; conn = next) {
+        next = tdg__net_next(net, conn);
         give_back(conn, late_ms);
         tdg__conn_tick(conn);
     }
@@ -387,18 +387,15 @@ static void start_ticker(tdg__net_t *net) {
 static void join_net(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
-    conn->next = net->conns;
-    if (conn->next != NULL)
-        conn->next->prev = conn;
-    else
+    if (tdg__queue_is_empty(&net->conns))
         start_ticker(net);
-    net->conns = conn;
-    if (conn->refused) {
+    tdg__queue_prepend(&net->conns, &conn->link);
+    if (conn->refused)
         net->refusals++;
-    } else {
+    else
         net->connections++;
-        tdg__total_add(net->opts.total);
-    }
+    if (!conn->refused && net->opts.total != NULL)
+        atomic_fetch_add_explicit(net->opts.total, 1, memory_order_relaxed);
     tdg__net_hold(net);
 }
 
@@ -406,20 +403,15 @@ static void leave_net(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
 
     tdg__turn_leave(conn);
-    if (conn->prev != NULL)
-        conn->prev->next = conn->next;
-    else
-        net->conns = conn->next;
-    if (conn->next != NULL)
-        conn->next->prev = conn->prev;
-    if (net->conns == NULL)
+    tdg__queue_remove(&conn->link);
+    if (tdg__queue_is_empty(&net->conns))
         uv_timer_stop(&net->ticker);
-    if (conn->refused) {
+    if (conn->refused)
         net->refusals--;
-    } else {
+    else
         net->connections--;
-        tdg__total_subtract(net->opts.total);
-    }
+    if (!conn->refused && net->opts.total != NULL)
+        atomic_fetch_sub_explicit(net->opts.total, 1, memory_order_relaxed);
 }
 
 int tdg__conn_create(tdg__net_t *net, int fd, void *tag, bool refused,
@@ -513,10 +505,6 @@ void tdg__conn_finish(tdg__conn_t *conn) {
         part(conn);
 }
 
-void tdg__conn_close(tdg__conn_t *conn) {
-    tdg__conn_finish(conn);
-}
-
 void tdg__conn_drained(tdg__outlet_t *outlet) {
     tdg__conn_t *conn = conn_of(outlet);
     tdg__net_t *net = outlet->net;
@@ -548,7 +536,7 @@ void tdg__conn_tick(tdg__conn_t *conn) {
             tdg__outlet_in_the_way(&conn->outlet, net->opts.pace_window_ms,
                                    net->opts.pace_min_bytes))
             tdg__conn_abort(conn);
-    } else if (conn->waits && conn->phase <= READING) {
+    } else if (tdg__turn_waits(conn) && conn->phase <= READING) {
         return; /* for us */
     } else if (due && conn->phase == READING) {
         tdg__conn_refuse(conn, 408, "the request was not complete in time");
@@ -558,10 +546,6 @@ void tdg__conn_tick(tdg__conn_t *conn) {
 }
 
 /* ---- For the owner ------------------------------------------------------ */
-
-void tdg__conn_set_user(tdg__conn_t *conn, void *user) {
-    conn->exchange.user = user;
-}
 
 void *tdg__conn_user(const tdg__conn_t *conn) {
     return conn->exchange.user;
@@ -575,20 +559,6 @@ void *tdg__conn_tag(const tdg__conn_t *conn) {
     return conn->tag;
 }
 
-void tdg__conn_prove(tdg__conn_t *conn) {
-    conn->deserved = true;
-}
-
 tdg__outlet_t *tdg__conn_outlet(tdg__conn_t *conn) {
     return &conn->outlet;
-}
-
-void tdg__conn_peer(const tdg__conn_t *conn, char ret[TDG__PEER_MAX]) {
-    struct sockaddr_storage address;
-    int len = sizeof(address);
-
-    ret[0] = '\0';
-    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) < 0 ||
-        uv_ip_name((struct sockaddr *)&address, ret, TDG__PEER_MAX) < 0)
-        ret[0] = '\0';
 }

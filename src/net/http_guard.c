@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 typedef const tdg__http_refusal_t *verdict;
 
 static const tdg__http_refusal_t
@@ -74,13 +76,6 @@ static bool is_word(const char *text, size_t len, const char *word) {
         if (word[i] == '\0' || tdg__http_lower(text[i]) != word[i])
             return false;
     return word[len] == '\0';
-}
-
-static int hex_digit(char c) {
-    if (is_digit(c))
-        return c - '0';
-    c = tdg__http_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* ---- Fields that decide where a request ends, or have one value only ---- */
@@ -324,7 +319,7 @@ enum {
 }; /* of a chunk's size: 64 bits; more could only be zeros in front */
 
 static verdict size_char(tdg__http_guard_t *guard, char c) {
-    int digit = hex_digit(c);
+    int digit = tdg__hex_value(c);
 
     if (digit < 0) {
         if (c == '\r' && guard->digits > 0) {

@@ -14,14 +14,6 @@ const char *tdg__http_field(const tdg__http_request_t *request, const char *name
     return NULL;
 }
 
-size_t tdg__http_field_times(const tdg__http_request_t *request, const char *name) {
-    size_t times = 0;
-
-    for (size_t i = 0; i < request->field_count; i++)
-        times += strcmp(request->fields[i].name, name) == 0;
-    return times;
-}
-
 bool tdg__http_is_json(const char *content_type) {
     static const char json[] = "application/json";
     size_t len = content_type != NULL ? strcspn(content_type, "; \t") : 0;

@@ -37,13 +37,11 @@ typedef struct tdg__http_request {
     bool keep_alive; /* the client expects to go on after the response */
 } tdg__http_request_t;
 
-/* The value of the first field of that name (lower case), NULL where there is none. */
+/* The value of the first field of that name (lower case), NULL where there is none. There
+ * is exactly one Host, in HTTP/1.0 too; the reader has refused more than one
+ * Content-Length, Content-Type, Origin, Last-Event-ID, Authorization, Expect and Mcp-*
+ * (mcp-...) field. */
 const char *tdg__http_field(const tdg__http_request_t *request, const char *name);
-
-/* How often the field occurs. There is exactly one Host, in HTTP/1.0 too; the reader has
- * refused more than one Content-Length, Content-Type, Origin, Last-Event-ID,
- * Authorization, Expect and Mcp-* (mcp-...) field. */
-size_t tdg__http_field_times(const tdg__http_request_t *request, const char *name);
 
 /* Whether a Content-Type, NULL for none, is that of JSON. */
 bool tdg__http_is_json(const char *content_type);

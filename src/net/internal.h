@@ -14,6 +14,7 @@
 
 #include <sys/uio.h>
 
+#include "base/queue.h"
 #include "net/conn.h"
 #include "net/net.h"
 #include "net/outlet.h"
@@ -46,8 +47,8 @@ struct pump {
 enum { PROVEN, STRANGERS, LANES };
 
 struct lane {
-    tdg__conn_t *first, *last;
-    uint64_t spent_ns; /* on such connections since the lane was served last */
+    tdg__queue_t waiting; /* by `turn` */
+    uint64_t spent_ns;    /* on such connections since the lane was served last */
 };
 
 struct tdg__net {
@@ -57,16 +58,14 @@ struct tdg__net {
     uint32_t tick_ms;
     uint64_t tick_due_ms; /* when the loop, if it is not kept busy, ticks next */
     struct listener *listeners;
-    tdg__conn_t *conns; /* all that are not closing */
+    tdg__queue_t conns; /* all that are not closing */
     size_t connections; /* that count against the limit */
     size_t refusals;    /* that do not */
     struct pump *pump;
     struct lane lanes[LANES];
-    uv_idle_t turner; /* runs while somebody waits in a lane */
-    struct {
-        struct tdg__rest *first, *last;
-    } writers;     /* outlets with shared buffers, by what they write next */
-    size_t shared; /* bytes of such written since these were served last */
+    uv_idle_t turner;     /* runs while somebody waits in a lane */
+    tdg__queue_t writers; /* outlets with shared buffers, by what they write next */
+    size_t shared;        /* bytes of such written since these were served last */
     tdg__http_reader_t *spare[SPARE_READERS];
     size_t spare_count;
     tdg__http_budget_t bodies; /* of the readers that are here */
@@ -148,8 +147,8 @@ struct tdg__conn {
         tdg__exchange_t exchange;
         tdg__outlet_t outlet; /* of the exchange */
     };
-    tdg__conn_t *next, *prev;
-    tdg__conn_t *turn_next, *turn_prev; /* in its lane */
+    tdg__queue_t link; /* in the net */
+    tdg__queue_t turn; /* while it waits for its turn: in a lane */
     void *tag;
     tdg__http_reader_t *reader; /* while a request comes in or is reported */
     struct input *input;        /* NULL: empty */
@@ -157,19 +156,24 @@ struct tdg__conn {
     uint64_t waits_since_ms;    /* loop time at which it joined its lane */
     uint32_t discarded;         /* bytes, while finishing and lingering */
     uint8_t phase;
-    bool deserved : 1;     /* the request that is being answered deserves to be served */
-    bool proven : 1;       /* its last request was served; else it is a stranger */
-    bool waits : 1;        /* for its turn, in a lane */
-    bool waits_proven : 1; /* ... of those that have proven themselves */
-    bool reported : 1;     /* has had a request: the owner knows it */
-    bool refused : 1;      /* above the limit of connections */
-    bool keep_alive : 1;   /* goes on after the answer */
-    bool head : 1;         /* the request's method is HEAD */
-    bool old : 1;          /* the request is HTTP/1.0 */
-    bool eof : 1;          /* the client sends no more */
-    bool paused : 1;       /* is not read: too much is kept, or it is not its turn */
-    bool lingers : 1;      /* after FINISHING: the client may be sending still */
+    bool deserved : 1;   /* the request that is being answered deserves to be served */
+    bool proven : 1;     /* its last request was served; else it is a stranger */
+    bool reported : 1;   /* has had a request: the owner knows it */
+    bool refused : 1;    /* above the limit of connections */
+    bool keep_alive : 1; /* goes on after the answer */
+    bool head : 1;       /* the request's method is HEAD */
+    bool old : 1;        /* the request is HTTP/1.0 */
+    bool eof : 1;        /* the client sends no more */
+    bool paused : 1;     /* is not read: too much is kept, or it is not its turn */
+    bool lingers : 1;    /* after FINISHING: the client may be sending still */
 };
+
+/* Walks those that are not closing: begin with NULL, which also ends. */
+static inline tdg__conn_t *tdg__net_next(const tdg__net_t *net, const tdg__conn_t *conn) {
+    tdg__queue_t *next = conn != NULL ? conn->link.next : net->conns.next;
+
+    return next != &net->conns ? TDG__RECORD(tdg__conn_t, link, next) : NULL;
+}
 
 extern const tdg__exchange_ops_t tdg__conn_exchange_ops; /* response.c */
 
@@ -218,6 +222,10 @@ void tdg__turn_wait(tdg__conn_t *conn);
 /* Somebody waits: there will be a turn. */
 void tdg__turn_request(tdg__net_t *net);
 
+static inline bool tdg__turn_waits(const tdg__conn_t *conn) {
+    return tdg__queue_has(&conn->turn);
+}
+
 void tdg__turn_leave(tdg__conn_t *conn); /* does nothing where it does not wait */
 
 /* How many requests of it may be served at once; then others have their turn. */
@@ -226,16 +234,5 @@ int tdg__turn_requests(const tdg__conn_t *conn);
 /* Time was spent on a stranger, or on one that was none, since `began_ns` of uv_hrtime().
  */
 void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns);
-
-/* One more, or less, of the connections of several nets; NULL: nobody counts them. */
-static inline void tdg__total_add(atomic_size_t *total) {
-    if (total != NULL)
-        atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
-}
-
-static inline void tdg__total_subtract(atomic_size_t *total) {
-    if (total != NULL)
-        atomic_fetch_sub_explicit(total, 1, memory_order_relaxed);
-}
 
 #endif

@@ -5,6 +5,8 @@
 #include "net/line.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,13 +15,28 @@
 
 #include "base/alloc.h"
 #include "net/internal.h"
-#include "net/line_end.h"
+
+/* One direction of a line: a descriptor of whatever kind as something that libuv can read
+ * or write. Whether a pipe blocks is a property that all its holders share, so what it
+ * was before is put back at the end. */
+struct end {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_pipe_t pipe;
+        uv_tty_t tty;
+    };
+    uv_handle_type type; /* UV_NAMED_PIPE also for sockets; UV_FILE: there is no handle */
+    int fd;              /* ours */
+    int flags;           /* of the open file, before; -1: unknown */
+    bool open; /* until the close callback, which resets it; of a file: the fd */
+};
 
 struct tdg__line {
     tdg__net_t *net;
     tdg__line_calls_t calls;
     void *user;
-    struct line_end input, output;
+    struct end input, output;
     tdg__outlet_t outlet;
     uv_fs_t read; /* of a file */
     uv_timer_t patience;
@@ -40,6 +57,84 @@ struct tdg__line {
     void *done_arg;
     char chunk[READ_BYTES];
 };
+
+/* ---- One end ------------------------------------------------------------ */
+
+/* What we can read or write, by what libuv takes a descriptor for. */
+static uv_handle_type type_of(int fd) {
+    switch (uv_guess_handle(fd)) {
+    case UV_TTY:
+        return UV_TTY;
+    case UV_FILE:
+        return UV_FILE;
+    case UV_NAMED_PIPE:
+    case UV_TCP: /* libuv treats them alike once they are open */
+        return UV_NAMED_PIPE;
+    default:
+        return UV_UNKNOWN_HANDLE;
+    }
+}
+
+/* Duplicates `fd`, and finds out what it is. To be done for both ends, which may be one
+ * socket, before either is opened. Returns 0 or TDG_ESYSTEM (nothing has happened). */
+static int end_prepare(struct end *end, int fd) {
+    end->type = type_of(fd);
+    if (end->type == UV_UNKNOWN_HANDLE) {
+        errno = EINVAL;
+        return TDG_ESYSTEM;
+    }
+    end->flags = fcntl(fd, F_GETFL);
+    end->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* libuv does not close 0, 1 and 2 */
+    return end->fd < 0 ? TDG_ESYSTEM : 0;
+}
+
+/* libuv opens a terminal anew, so that ours may be non-blocking and others' not; then the
+ * duplicate is not needed. */
+static int open_tty(struct end *end, uv_loop_t *loop) {
+    int fd = end->fd;
+
+    if (uv_tty_init(loop, &end->tty, fd, 0) < 0) {
+        close(fd);
+        return TDG_ESYSTEM;
+    }
+    if (uv_fileno(&end->handle, &end->fd) == 0 && end->fd != fd)
+        close(fd);
+    return 0;
+}
+
+/* `data` is that of the handle. Returns 0 or TDG_ESYSTEM: the descriptor is closed then,
+ * and `on_closed` follows where `open` is set. */
+static int end_open(struct end *end, uv_loop_t *loop, void *data, uv_close_cb on_closed) {
+    if (end->type == UV_TTY && open_tty(end, loop) < 0)
+        return TDG_ESYSTEM;
+    if (end->type == UV_NAMED_PIPE)
+        uv_pipe_init(loop, &end->pipe, 0);
+    if (end->type != UV_FILE)
+        end->handle.data = data;
+
+    end->open = true;
+    if (end->type == UV_NAMED_PIPE && uv_pipe_open(&end->pipe, end->fd) < 0) {
+        close(end->fd);
+        uv_close(&end->handle, on_closed);
+        return TDG_ESYSTEM;
+    }
+    return 0;
+}
+
+/* Does nothing where it is not open or closing already. `on_closed` follows, except for a
+ * file. */
+static void end_close(struct end *end, uv_close_cb on_closed) {
+    if (!end->open || (end->type != UV_FILE && uv_is_closing(&end->handle)))
+        return;
+    if (end->type == UV_FILE) {
+        close(end->fd);
+        end->open = false;
+        return;
+    }
+    if (end->type == UV_NAMED_PIPE && end->flags >= 0 && !(end->flags & O_NONBLOCK))
+        (void)fcntl(end->fd, F_SETFL, end->flags);
+    uv_close(&end->handle, on_closed);
+}
 
 /* ---- Lines from bytes --------------------------------------------------- */
 
@@ -197,7 +292,7 @@ static void on_file_read(uv_fs_t *read) {
     uv_fs_req_cleanup(read);
     line->fs_reading = false;
     if (line->closing) {
-        tdg__line_end_close(&line->input, on_handle_closed);
+        end_close(&line->input, on_handle_closed);
         maybe_free(line);
         return;
     }
@@ -304,22 +399,22 @@ int tdg__line_open(tdg__net_t *net, int input, int output, size_t max_bytes,
     line->calls = *calls;
     line->user = user;
 
-    rv = tdg__line_end_prepare(&line->input, input);
+    rv = end_prepare(&line->input, input);
     if (rv < 0)
         goto fail_line;
-    rv = tdg__line_end_prepare(&line->output, output);
+    rv = end_prepare(&line->output, output);
     if (rv < 0)
         goto fail_input;
 
     uv_timer_init(net->loop, &line->patience);
     line->timer_open = true;
     tdg__net_hold(net);
-    rv = tdg__line_end_open(&line->input, net->loop, line, on_handle_closed);
+    rv = end_open(&line->input, net->loop, line, on_handle_closed);
     if (rv < 0) {
         close(line->output.fd);
         goto fail_open;
     }
-    rv = tdg__line_end_open(&line->output, net->loop, line, on_handle_closed);
+    rv = end_open(&line->output, net->loop, line, on_handle_closed);
     if (rv < 0)
         goto fail_open;
 
@@ -376,8 +471,8 @@ static void on_handle_closed(uv_handle_t *handle) {
 static void close_ends(tdg__line_t *line) {
     line->outlet.broken = true;
     if (!line->fs_reading)
-        tdg__line_end_close(&line->input, on_handle_closed);
-    tdg__line_end_close(&line->output, on_handle_closed);
+        end_close(&line->input, on_handle_closed);
+    end_close(&line->output, on_handle_closed);
     if (!uv_is_closing((uv_handle_t *)&line->patience))
         uv_close((uv_handle_t *)&line->patience, on_handle_closed);
 }

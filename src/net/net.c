@@ -39,6 +39,10 @@ int tdg__net_create(uv_loop_t *loop, const tdg__net_opts_t *opts, tdg__net_t **r
     net->tick_ms = tick_of(opts);
     net->bodies.max_bytes = opts->max_body_total;
     net->date_s = -1;
+    tdg__queue_init(&net->conns);
+    tdg__queue_init(&net->writers);
+    for (int lane = 0; lane < LANES; lane++)
+        tdg__queue_init(&net->lanes[lane].waiting);
     if (uv_timer_init(loop, &net->ticker) < 0) {
         tdg__free(net);
         return TDG_ESYSTEM;
@@ -78,8 +82,8 @@ void tdg__net_close(tdg__net_t *net, void (*done)(void *arg), void *arg) {
     net->done = done;
     net->done_arg = arg;
     tdg__net_stop_listening(net);
-    while (net->conns != NULL)
-        tdg__conn_abort(net->conns);
+    for (tdg__conn_t *conn; (conn = tdg__net_next(net, NULL)) != NULL;)
+        tdg__conn_abort(conn);
     uv_close((uv_handle_t *)&net->ticker, on_handle_closed);
     uv_close((uv_handle_t *)&net->turner, on_handle_closed);
 }
@@ -142,15 +146,15 @@ const char *tdg__net_date(tdg__net_t *net) {
 
 /* Whether it waits for its turn with a request, probably. */
 static bool has_sent(const tdg__conn_t *conn) {
-    return conn->waits && !conn->outlet.in_flight;
+    return tdg__turn_waits(conn) && !conn->outlet.in_flight;
 }
 
 void tdg__net_finish(tdg__net_t *net) {
     tdg__conn_t *next;
 
     net->finishing = true;
-    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
-        next = conn->next;
+    for (tdg__conn_t *conn = tdg__net_next(net, NULL); conn != NULL; conn = next) {
+        next = tdg__net_next(net, conn);
         if (conn->phase == WAITING && !has_sent(conn))
             tdg__conn_finish(conn);
     }
@@ -160,8 +164,8 @@ void tdg__net_each(tdg__net_t *net, void (*visit)(void *arg, tdg__conn_t *conn),
                    void *arg) {
     tdg__conn_t *next;
 
-    for (tdg__conn_t *conn = net->conns; conn != NULL; conn = next) {
-        next = conn->next;
+    for (tdg__conn_t *conn = tdg__net_next(net, NULL); conn != NULL; conn = next) {
+        next = tdg__net_next(net, conn);
         if (conn->reported && conn->phase < FINISHING)
             visit(arg, conn);
     }

@@ -22,12 +22,12 @@ enum { TDG__NET_SCRATCH = 64 * 1024 };
 /* What happens on connections. `user` is that of the net. */
 typedef struct tdg__net_calls {
     /* A request is complete (borrowed for the call). Answer it now or later: by
-     * tdg__conn_respond(), or tdg__conn_begin() … tdg__conn_end(). */
+     * tdg__exchange_respond(), or tdg__exchange_begin() … tdg__exchange_end(). */
     void (*request)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
 
     /* May be NULL. The head of a request is there, and not all of its body (borrowed for
      * the call, as above). Return true to have it read, after "100 Continue" where the
-     * client waits for that; or answer by tdg__conn_respond() and return false: then the
+     * client waits for that; or answer it and return false: then the
      * connection closes, and what the client still sends is discarded. */
     bool (*head)(void *user, tdg__conn_t *conn, const tdg__http_request_t *request);
 
@@ -36,7 +36,7 @@ typedef struct tdg__net_calls {
     void (*drained)(void *user, tdg__conn_t *conn);
 
     /* The connection is gone (also when the client closed it while a request is being
-     * answered or a stream is open, or by our tdg__conn_close()); last call for it. Not
+     * answered or a stream is open, or by our tdg__exchange_close()); last call for it. Not
      * called for one that never had a request. */
     void (*closed)(void *user, tdg__conn_t *conn);
 
@@ -111,7 +111,7 @@ void tdg__net_stop_listening(tdg__net_t *net);
 
 /* Closes connections that wait for a request, and those that answer one after the answer
  * is out. A request that waits for its turn is served before. Streams go on until
- * tdg__conn_end(). */
+ * tdg__exchange_end(). */
 void tdg__net_finish(tdg__net_t *net);
 
 /* For visiting every connection that has had a request and is not closing, e.g. to write

@@ -22,7 +22,7 @@ enum {
 struct tdg__rest {
     uv_write_t request;
     struct tdg__rest *next;
-    struct tdg__rest *turn_next, *turn_prev; /* while its outlet waits for its turn */
+    tdg__queue_t turn; /* while its outlet waits for its turn */
     tdg__outlet_t *outlet;
     tdg__buf_t *shared; /* a reference; NULL: they are its own */
     const char *data;
@@ -46,33 +46,14 @@ static void free_rest(struct tdg__rest *rest) {
 }
 
 static void leave_lane(tdg__outlet_t *outlet) {
-    tdg__net_t *net = outlet->net;
-    struct tdg__rest *rest = outlet->first;
-
-    if (rest->turn_prev != NULL)
-        rest->turn_prev->turn_next = rest->turn_next;
-    else
-        net->writers.first = rest->turn_next;
-    if (rest->turn_next != NULL)
-        rest->turn_next->turn_prev = rest->turn_prev;
-    else
-        net->writers.last = rest->turn_prev;
+    tdg__queue_remove(&outlet->first->turn);
     outlet->waits = false;
 }
 
 static void join_lane(tdg__outlet_t *outlet) {
-    tdg__net_t *net = outlet->net;
-    struct tdg__rest *rest = outlet->first;
-
-    rest->turn_next = NULL;
-    rest->turn_prev = net->writers.last;
-    if (net->writers.last != NULL)
-        net->writers.last->turn_next = rest;
-    else
-        net->writers.first = rest;
-    net->writers.last = rest;
+    tdg__queue_append(&outlet->net->writers, &outlet->first->turn);
     outlet->waits = true;
-    tdg__turn_request(net);
+    tdg__turn_request(outlet->net);
 }
 
 static void drop_all(tdg__outlet_t *outlet) {
@@ -95,7 +76,7 @@ static bool may_write(const tdg__outlet_t *outlet) {
     const tdg__net_t *net = outlet->net;
 
     return !outlet->takes_turns ||
-           (net->writers.first == NULL && net->shared < SHARED_MAX);
+           (tdg__queue_is_empty(&net->writers) && net->shared < SHARED_MAX);
 }
 
 /* Gives libuv the next slice of the first that waits. Returns 0 or what it said. */
@@ -174,8 +155,9 @@ static void give_back_wait(tdg__outlet_t *outlet) {
 
 void tdg__outlets_write(tdg__net_t *net) {
     net->shared = 0;
-    while (net->writers.first != NULL && net->shared < SHARED_MAX) {
-        tdg__outlet_t *outlet = net->writers.first->outlet;
+    while (!tdg__queue_is_empty(&net->writers) && net->shared < SHARED_MAX) {
+        tdg__outlet_t *outlet =
+            TDG__RECORD(struct tdg__rest, turn, net->writers.next)->outlet;
 
         leave_lane(outlet);
         give_back_wait(outlet);
@@ -214,6 +196,7 @@ static int enqueue(tdg__outlet_t *outlet, struct tdg__rest *rest) {
 
     rest->outlet = outlet;
     rest->request.data = rest;
+    rest->turn = (tdg__queue_t){NULL, NULL};
     rest->next = NULL;
     if (alone) {
         outlet->first = rest;

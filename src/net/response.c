@@ -156,39 +156,24 @@ static void add_head(struct message *m, tdg__conn_t *conn, int status,
     add_text(m, "\r\n");
 }
 
-void tdg__conn_respond(tdg__conn_t *conn, int status, const char *content_type,
-                       const char *fields, const void *body, size_t len) {
+static void respond(tdg__exchange_t *exchange, int status, const char *content_type,
+                    const char *fields, const tdg__rope_t *body) {
+    tdg__conn_t *conn = tdg__conn_of_exchange(exchange);
+    bool is_text = body->splice_count == 0;
+    bool shows_body = !forbids_content(status) && !conn->head;
     struct message m = {.count = 0};
 
     if (conn->phase >= FINISHING)
         return;
     assert(conn->phase == ANSWERING);
 
-    if (body == NULL)
-        len = 0;
-    add_head(&m, conn, status, body != NULL ? content_type : NULL, fields, len);
-    if (!forbids_content(status) && !conn->head)
-        add(&m, body, len);
-    tdg__outlet_writev(&conn->outlet, m.parts, m.count);
-    answered(conn);
-}
-
-void tdg__conn_respond_rope(tdg__conn_t *conn, int status, const char *content_type,
-                            const char *fields, const tdg__rope_t *body) {
-    struct message m = {.count = 0};
-
-    if (body->splice_count == 0) {
-        tdg__conn_respond(conn, status, content_type, fields, body->text.data,
-                          body->text.len);
-        return;
-    }
-    if (conn->phase >= FINISHING)
-        return;
-    assert(conn->phase == ANSWERING);
-
+    if (is_text && body->text.data == NULL)
+        content_type = NULL;
     add_head(&m, conn, status, content_type, fields, tdg__rope_len(body));
+    if (shows_body && is_text)
+        add(&m, body->text.data, body->text.len);
     tdg__outlet_writev(&conn->outlet, m.parts, m.count);
-    if (!forbids_content(status) && !conn->head)
+    if (shows_body && !is_text)
         tdg__outlet_write_rope(&conn->outlet, body);
     answered(conn);
 }
@@ -207,12 +192,13 @@ void tdg__conn_refuse(tdg__conn_t *conn, int status, const char *reason) {
     conn->lingers = true;
     if (len >= (int)sizeof(text))
         len = sizeof(text) - 1;
-    tdg__conn_respond(conn, status, "text/plain; charset=utf-8",
-                      status == 503 ? "Retry-After: 1\r\n" : NULL, text, (size_t)len);
+    tdg__exchange_respond(&conn->exchange, status, "text/plain; charset=utf-8",
+                          status == 503 ? "Retry-After: 1\r\n" : NULL, text, (size_t)len);
 }
 
-int tdg__conn_begin(tdg__conn_t *conn, const char *fields, const void *first,
-                    size_t len) {
+static int begin(tdg__exchange_t *exchange, const char *fields, const void *first,
+                 size_t len) {
+    tdg__conn_t *conn = tdg__conn_of_exchange(exchange);
     struct message m = {.count = 0};
     int rv;
 
@@ -253,8 +239,9 @@ int tdg__conn_begin(tdg__conn_t *conn, const char *fields, const void *first,
     return rv;
 }
 
-void tdg__conn_end(tdg__conn_t *conn) {
+static void end(tdg__exchange_t *exchange) {
     static const char last_chunk[] = "0\r\n\r\n";
+    tdg__conn_t *conn = tdg__conn_of_exchange(exchange);
 
     if (conn->phase != STREAMING)
         return;
@@ -270,40 +257,31 @@ void tdg__conn_end(tdg__conn_t *conn) {
 
 /* ---- As an exchange ----------------------------------------------------- */
 
-static void exchange_respond(tdg__exchange_t *exchange, int status,
-                             const char *content_type, const char *fields,
-                             const tdg__rope_t *body) {
-    tdg__conn_respond_rope(tdg__conn_of_exchange(exchange), status, content_type, fields,
-                           body);
+static void close_(tdg__exchange_t *exchange) {
+    tdg__conn_finish(tdg__conn_of_exchange(exchange));
 }
 
-static int exchange_begin(tdg__exchange_t *exchange, const char *fields,
-                          const void *first, size_t len) {
-    return tdg__conn_begin(tdg__conn_of_exchange(exchange), fields, first, len);
+static void peer(const tdg__exchange_t *exchange, char ret[TDG__PEER_MAX]) {
+    const tdg__conn_t *conn = tdg__conn_of_exchange(exchange);
+    struct sockaddr_storage address;
+    int len = sizeof(address);
+
+    ret[0] = '\0';
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) < 0 ||
+        uv_ip_name((struct sockaddr *)&address, ret, TDG__PEER_MAX) < 0)
+        ret[0] = '\0';
 }
 
-static void exchange_end(tdg__exchange_t *exchange) {
-    tdg__conn_end(tdg__conn_of_exchange(exchange));
-}
-
-static void exchange_close(tdg__exchange_t *exchange) {
-    tdg__conn_close(tdg__conn_of_exchange(exchange));
-}
-
-static void exchange_peer(const tdg__exchange_t *exchange, char ret[TDG__PEER_MAX]) {
-    tdg__conn_peer(tdg__conn_of_exchange(exchange), ret);
-}
-
-static void exchange_prove(tdg__exchange_t *exchange) {
-    tdg__conn_prove(tdg__conn_of_exchange(exchange));
+static void prove(tdg__exchange_t *exchange) {
+    tdg__conn_of_exchange(exchange)->deserved = true;
 }
 
 const tdg__exchange_ops_t tdg__conn_exchange_ops = {
     .outlet = {.drained = tdg__conn_drained, .broke = tdg__conn_broke},
-    .respond = exchange_respond,
-    .begin = exchange_begin,
-    .end = exchange_end,
-    .close = exchange_close,
-    .peer = exchange_peer,
-    .prove = exchange_prove,
+    .respond = respond,
+    .begin = begin,
+    .end = end,
+    .close = close_,
+    .peer = peer,
+    .prove = prove,
 };

@@ -9,8 +9,8 @@
 
 static const uint64_t slices_ns[LANES] = {[PROVEN] = 1000000, [STRANGERS] = 300000};
 
-static struct lane *lane_of(const tdg__conn_t *conn) {
-    return &conn->outlet.net->lanes[conn->waits_proven ? PROVEN : STRANGERS];
+static bool is_empty(const tdg__net_t *net, int lane) {
+    return tdg__queue_is_empty(&net->lanes[lane].waiting);
 }
 
 static bool has_time(const tdg__net_t *net, int lane) {
@@ -25,51 +25,29 @@ void tdg__turn_request(tdg__net_t *net) {
 
 void tdg__turn_wait(tdg__conn_t *conn) {
     tdg__net_t *net = conn->outlet.net;
-    struct lane *lane;
+    int lane = conn->proven ? PROVEN : STRANGERS;
 
     tdg__turn_request(net);
-    if (conn->waits)
+    if (tdg__turn_waits(conn))
         return;
-    conn->waits = true;
     conn->waits_since_ms = uv_now(net->loop);
-    conn->waits_proven = conn->proven;
-    lane = lane_of(conn);
-    conn->turn_next = NULL;
-    conn->turn_prev = lane->last;
-    if (lane->last != NULL)
-        lane->last->turn_next = conn;
-    else
-        lane->first = conn;
-    lane->last = conn;
+    tdg__queue_append(&net->lanes[lane].waiting, &conn->turn);
 }
 
 void tdg__turn_leave(tdg__conn_t *conn) {
-    struct lane *lane = lane_of(conn);
-
-    if (!conn->waits)
-        return;
-    conn->waits = false;
-    if (conn->turn_prev != NULL)
-        conn->turn_prev->turn_next = conn->turn_next;
-    else
-        lane->first = conn->turn_next;
-    if (conn->turn_next != NULL)
-        conn->turn_next->turn_prev = conn->turn_prev;
-    else
-        lane->last = conn->turn_prev;
+    if (tdg__turn_waits(conn))
+        tdg__queue_remove(&conn->turn);
 }
 
 bool tdg__turn_has(const tdg__conn_t *conn) {
     const tdg__net_t *net = conn->outlet.net;
     int lane = conn->proven ? PROVEN : STRANGERS;
 
-    return net->lanes[lane].first == NULL && has_time(net, lane);
+    return is_empty(net, lane) && has_time(net, lane);
 }
 
 int tdg__turn_requests(const tdg__conn_t *conn) {
-    bool alone = conn->outlet.net->lanes[PROVEN].first == NULL;
-
-    return conn->proven && alone ? REQUESTS_AT_ONCE : 1;
+    return conn->proven && is_empty(conn->outlet.net, PROVEN) ? REQUESTS_AT_ONCE : 1;
 }
 
 void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns) {
@@ -79,12 +57,11 @@ void tdg__turn_count(tdg__net_t *net, bool proven, uint64_t began_ns) {
 /* One that has more to say is behind the others afterwards. */
 static void serve(tdg__net_t *net, int lane) {
     net->lanes[lane].spent_ns = 0;
-    while (net->lanes[lane].first != NULL && has_time(net, lane)) {
-        tdg__conn_t *conn = net->lanes[lane].first;
+    while (!is_empty(net, lane) && has_time(net, lane)) {
+        tdg__queue_t *turn = tdg__queue_take(&net->lanes[lane].waiting);
         uint64_t began_ns = uv_hrtime();
 
-        tdg__turn_leave(conn);
-        tdg__conn_go_on(conn);
+        tdg__conn_go_on(TDG__RECORD(tdg__conn_t, turn, turn));
         tdg__turn_count(net, lane == PROVEN, began_ns);
     }
 }
@@ -97,7 +74,7 @@ static void on_turn(uv_idle_t *turner) {
     serve(net, PROVEN);
     serve(net, STRANGERS);
     tdg__outlets_write(net);
-    if (net->lanes[PROVEN].first == NULL && net->lanes[STRANGERS].first == NULL &&
-        net->writers.first == NULL)
+    if (is_empty(net, PROVEN) && is_empty(net, STRANGERS) &&
+        tdg__queue_is_empty(&net->writers))
         uv_idle_stop(turner);
 }

@@ -108,8 +108,8 @@ int tdg__command_start(tdg__command_source_t *command, const char *uri,
             &(tdg__process_opts_t){
                 .argv = argv, .env = env, .cwd = command->cwd, .ops = ops, .user = user},
             ret);
-    tdg__command_strings_free(argv);
-    tdg__command_strings_free(env);
+    tdg__free_strings(argv);
+    tdg__free_strings(env);
     if (rv == 0)
         command->running++;
     else

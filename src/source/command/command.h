@@ -38,12 +38,11 @@ typedef struct tdg__command_words {
 
 /* ---- command_args.c ----------------------------------------------------- */
 
-/* The arguments and the environment for a URI, new; lists that end with NULL. Return 0,
+/* The arguments and the environment for a URI, for tdg__free_strings(). Return 0,
  * TDG_ENOMEM, or TDG_ENOTFOUND where a variable has a value that the program would take
  * for an option. */
 int tdg__command_argv(const tdg__command_source_t *command, const char *uri, char ***ret);
 int tdg__command_env(const tdg__command_source_t *command, const char *uri, char ***ret);
-void tdg__command_strings_free(char **strings);
 
 /* ---- command.c ---------------------------------------------------------- */
 

@@ -13,17 +13,12 @@
 #include <tidings/error.h>
 
 #include "base/alloc.h"
+#include "base/template_expand.h"
 #include "base/text.h"
 #include "base/variables.h"
 #include "source/command/command.h"
 
 enum { MAX_ARGUMENT = 128 * 1024 }; /* the kernel takes no longer ones */
-
-void tdg__command_strings_free(char **strings) {
-    for (size_t i = 0; strings != NULL && strings[i] != NULL; i++)
-        tdg__free(strings[i]);
-    tdg__free(strings);
-}
 
 static size_t count_of(char *const *strings) {
     size_t count = 0;
@@ -31,14 +26,6 @@ static size_t count_of(char *const *strings) {
     while (strings[count] != NULL)
         count++;
     return count;
-}
-
-static int variables_of(const tdg__command_source_t *command, const char *uri,
-                        tdg__variables_t **ret) {
-    *ret = NULL;
-    return command->source.template_ == NULL
-               ? 0
-               : tdg__variables_create(command->source.template_, uri, strlen(uri), ret);
 }
 
 /* The text is taken over; *ret is for tdg__free(). */
@@ -64,7 +51,7 @@ static const char *variable_at(const tdg__variables_t *variables, const char *te
     const char *end = text[0] == '{' ? strchr(text, '}') : NULL;
     size_t len = end != NULL ? (size_t)(end - text) - 1 : 0;
 
-    if (variables == NULL || len == 0 || len >= sizeof(name))
+    if (len == 0 || len >= sizeof(name))
         return NULL;
     memcpy(name, text + 1, len);
     name[len] = '\0';
@@ -114,14 +101,15 @@ int tdg__command_argv(const tdg__command_source_t *command, const char *uri,
     if (command->shell)
         rv = shell_argv(command, argv);
     else
-        rv = variables_of(command, uri, &variables);
+        rv = tdg__variables_create(command->source.template_, uri, strlen(uri),
+                                   &variables);
     for (size_t i = 0; i < count && rv == 0 && !command->shell; i++)
         rv = fill_in(command->argv[i], variables, &argv[i]);
     tdg__variables_destroy(variables);
     if (rv == 0)
         *ret = argv;
     else
-        tdg__command_strings_free(argv);
+        tdg__free_strings(argv);
     return rv;
 }
 
@@ -141,8 +129,7 @@ static int env_set(struct env *env, const char *prefix, const char *name,
     int rv;
 
     tdg__text_init(&text, MAX_ARGUMENT);
-    tdg__text_put(&text, prefix);
-    tdg__text_put(&text, name);
+    tdg__text_format(&text, "%s%s", prefix, name);
     for (size_t i = strlen(prefix); i < text.len; i++) /* "a.b" is no name for a shell */
         if (prefix[0] != '\0' && !isalnum((unsigned char)text.data[i]))
             text.data[i] = '_';
@@ -165,22 +152,20 @@ static int env_set(struct env *env, const char *prefix, const char *name,
     return 0;
 }
 
-static int env_add_variables(struct env *env, const tdg__command_source_t *command,
+static int env_add_variables(struct env *env, const tdg__template_t *template_,
                              const char *uri) {
-    tdg__template_value_t values[TDG__TEMPLATE_MAX_NAMES];
     tdg__variables_t *variables;
-    size_t count = 0;
+    const char *part;
+    size_t len;
 
-    int rv = variables_of(command, uri, &variables);
+    int rv = tdg__variables_create(template_, uri, strlen(uri), &variables);
     if (rv < 0 || variables == NULL)
         return rv;
-    if (!tdg__template_extract(command->source.template_, uri, strlen(uri), values,
-                               &count))
-        rv = TDG_ENOTFOUND;
-    for (size_t i = 0; i < count && rv == 0; i++) {
+    for (size_t i = 0; rv == 0 && (part = tdg__template_name(template_, i, &len)) != NULL;
+         i++) {
         char name[256];
 
-        snprintf(name, sizeof(name), "%.*s", (int)values[i].name_len, values[i].name);
+        snprintf(name, sizeof(name), "%.*s", (int)len, part);
 
         const char *value = tdg__variables_get(variables, name);
 
@@ -213,10 +198,10 @@ int tdg__command_env(const tdg__command_source_t *command, const char *uri, char
     if (rv == 0)
         rv = env_set(&env, "TIDINGS_", "URI", uri);
     if (rv == 0)
-        rv = env_add_variables(&env, command, uri);
+        rv = env_add_variables(&env, command->source.template_, uri);
     if (rv == 0)
         *ret = env.list;
     else
-        tdg__command_strings_free(env.list);
+        tdg__free_strings(env.list);
     return rv;
 }

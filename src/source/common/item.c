@@ -177,6 +177,15 @@ void tdg__kept_done(struct kept *kept) {
     *kept = (struct kept){0};
 }
 
+tdg__content_t tdg__kept_content(const struct kept *kept) {
+    return (tdg__content_t){.bytes = kept->bytes,
+                            .data = kept->data,
+                            .len = kept->len,
+                            .mime_type = kept->mime_type,
+                            .metadata = kept->metadata,
+                            .updated_ms = kept->updated_ms};
+}
+
 /* An item that only the cache needs is destroyed with its content. */
 static void make_room(tdg__stale_t *stale) {
     while (stale->bytes > stale->max_bytes || stale->count > TDG__STALE_COUNT) {

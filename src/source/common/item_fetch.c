@@ -12,12 +12,6 @@
 
 enum { LOG_AGAIN_MS = 60 * 1000 };
 
-/* ---- Time --------------------------------------------------------------- */
-
-static int64_t now_ms(const tdg__source_t *source) {
-    return (int64_t)uv_now(source->host.loop);
-}
-
 static void arm(tdg__item_t *item, int64_t wait_ms) {
     tdg__records_arm(&item->source->items->all, &item->record, wait_ms);
 }
@@ -40,10 +34,8 @@ static void start(tdg__item_t *item) {
         (tdg__fetch_t){.source = source, .uri = item->record.name, .item = item};
     arm(item, source->entry.timeout_ms);
 
-    int rv = source->template_ == NULL
-                 ? 0
-                 : tdg__variables_create(source->template_, item->record.name,
-                                         strlen(item->record.name), &item->variables);
+    int rv = tdg__variables_create(source->template_, item->record.name,
+                                   strlen(item->record.name), &item->variables);
     if (rv < 0)
         tdg__fetch_failed(&item->fetch, rv, "%s", tdg_strerror(rv));
     else
@@ -212,13 +204,9 @@ static bool answer_stale(tdg__item_t *item, struct reader *readers, const char *
     if (kept->data == NULL || source->closing) /* another source may know better */
         return false;
 
-    tdg__content_t content = {.bytes = kept->bytes,
-                              .data = kept->data,
-                              .len = kept->len,
-                              .mime_type = kept->mime_type,
-                              .updated_ms = kept->updated_ms,
-                              .metadata = json_copy(kept->metadata)};
+    tdg__content_t content = tdg__kept_content(kept);
 
+    content.metadata = json_copy(kept->metadata);
     if (content.metadata == NULL ||
         json_object_set_new(content.metadata, "stale", json_true()) < 0 ||
         json_object_set_new(content.metadata, "stale_since", json_integer(since)) < 0 ||
@@ -310,7 +298,7 @@ static const char *name_in_log(const tdg__item_t *item, char *name, size_t room)
 /* Details of an error that clients do not get; the same error again after a while. */
 static void log_inside(tdg__item_t *item, const tdg__content_t *content) {
     tdg__source_t *source = item->source;
-    uint64_t now = (uint64_t)now_ms(source);
+    uint64_t now = uv_now(source->host.loop);
     uint32_t hash;
     char name[256];
 
@@ -526,7 +514,5 @@ const char *tdg__content_public(const tdg__content_t *content) {
 }
 
 const char *tdg__fetch_variable(const tdg__fetch_t *fetch, const char *name) {
-    return fetch->item->variables != NULL
-               ? tdg__variables_get(fetch->item->variables, name)
-               : NULL;
+    return tdg__variables_get(fetch->item->variables, name);
 }

@@ -149,6 +149,9 @@ int tdg__kept_copy(const tdg__source_t *source, const tdg__content_t *content,
                    json_t *metadata, struct kept *ret);
 void tdg__kept_done(struct kept *kept);
 
+/* The content that such a copy is of; all of it is borrowed. */
+tdg__content_t tdg__kept_content(const struct kept *kept);
+
 /* Whether there is room for content of this length in the cache. */
 bool tdg__item_may_keep(const tdg__item_t *item, size_t len);
 

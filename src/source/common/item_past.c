@@ -31,13 +31,12 @@ static struct seen seen_before(const tdg__past_t *past, const char *uri) {
 /* What is pushed is known at once. Returns 0 or why subscribers could not be notified. */
 static int publish_pushed(tdg__item_t *item, const struct seen *before) {
     bool here = item->kept.data != NULL;
-    tdg__content_t content = {.status = here ? 0 : TDG_ENOTFOUND,
-                              .len = item->kept.len,
-                              .metadata = item->kept.metadata,
-                              .updated_ms = item->kept.updated_ms};
+    tdg__content_t content = tdg__kept_content(&item->kept);
 
-    if (!here)
+    if (!here) {
+        content.status = TDG_ENOTFOUND;
         item->seen = (struct seen){.known = ABSENT};
+    }
     return tdg__item_publish(item, before, &content, true, false);
 }
 

@@ -212,12 +212,9 @@ void tdg__items_adopt(tdg__source_t *source, tdg__source_t *from) {
         if (item->kept.data == NULL)
             continue;
 
-        tdg__content_t content = {.data = item->kept.data,
-                                  .len = item->kept.len,
-                                  .mime_type = item->kept.mime_type,
-                                  .metadata = item->kept.metadata,
-                                  .updated_ms = updated_ms(&item->kept)};
+        tdg__content_t content = tdg__kept_content(&item->kept);
 
+        content.updated_ms = updated_ms(&item->kept);
         if (tdg__source_prepare(source, item->record.name, &content, &prepared) == 0)
             tdg__source_commit(prepared);
     }

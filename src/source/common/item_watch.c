@@ -277,16 +277,14 @@ static void refuse(tdg__read_done_fn done, void *arg, int status, const char *er
 }
 
 static void read_pushed(const tdg__item_t *item, tdg__read_done_fn done, void *arg) {
+    tdg__content_t content;
+
     if (item == NULL || item->kept.data == NULL) {
         refuse(done, arg, TDG_ENOTFOUND, "nothing has been published there yet");
         return;
     }
-    done(arg, &(tdg__content_t){.bytes = item->kept.bytes,
-                                .data = item->kept.data,
-                                .len = item->kept.len,
-                                .mime_type = item->kept.mime_type,
-                                .metadata = item->kept.metadata,
-                                .updated_ms = item->kept.updated_ms});
+    content = tdg__kept_content(&item->kept);
+    done(arg, &content);
 }
 
 void tdg__source_read(tdg__source_t *source, const char *uri, uint64_t client,

@@ -65,7 +65,9 @@ void *tdg__records_add(tdg__records_t *records, const char *name) {
     if (record == NULL)
         return NULL;
     record->name = tdg__strdup(name);
-    if (record->name == NULL || tdg__heap_add(&records->timers, &record->timer, 0) < 0) {
+    if (record->name == NULL ||
+        (records->due != NULL &&
+         tdg__heap_add(&records->timers, &record->timer, 0) < 0)) {
         tdg__free(record->name);
         tdg__pool_free(&records->pool, id);
         return NULL;
@@ -78,7 +80,8 @@ void *tdg__records_add(tdg__records_t *records, const char *name) {
 
 void tdg__records_remove(tdg__records_t *records, tdg__record_t *record) {
     assert(record->name != NULL && tdg__pool_get(&records->pool, record->id) == record);
-    tdg__heap_remove(&records->timers, &record->timer);
+    if (records->due != NULL)
+        tdg__heap_remove(&records->timers, &record->timer);
     tdg__map_remove(&records->by_name, record->hash, record->id);
     tdg__free(record->name);
     tdg__pool_free(&records->pool, record->id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a source knows of each of many URIs, or paths: records by name, each with a timer.
- * A record begins with a tdg__record_t and stays where it is. On the thread of a loop. */
+ * What a source knows of each of many URIs, or paths: records by name, each with a timer
+ * where there is `due`. A record begins with a tdg__record_t and stays where it is. On the thread of a loop. */
 #ifndef TDG_SOURCE_RECORDS_H
 #define TDG_SOURCE_RECORDS_H
 
@@ -35,7 +35,7 @@ typedef struct tdg__records {
     void *user;
 } tdg__records_t;
 
-/* Empty. Returns 0 or TDG_ESYSTEM; in any case it is to be `done` with, which frees the
+/* Empty; `due` may be NULL. Returns 0 or TDG_ESYSTEM; in any case it is to be `done` with, which frees the
  * names, and nothing else that is in records. All zero is accepted there. */
 int tdg__records_init(tdg__records_t *records, size_t record_size, tdg__record_due_fn due,
                       void *user);

@@ -170,11 +170,8 @@ void tdg__rows_null(tdg__rows_t *rows) {
 }
 
 void tdg__rows_integer(tdg__rows_t *rows, int64_t value) {
-    char digits[32];
-
     open_value(rows);
-    snprintf(digits, sizeof(digits), "%" PRId64, value);
-    tdg__text_put(&rows->text, digits);
+    tdg__text_format(&rows->text, "%" PRId64, value);
     close_value(rows);
 }
 

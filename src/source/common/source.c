@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/uri.h"
-#include "config/timing.h"
 #include "source/common/item.h"
 
 /* ---- Options of every kind ---------------------------------------------- */
@@ -56,28 +55,29 @@ const tdg__option_t tdg__source_options[] = {
                         "wait is twice as long, with a random part."),
     TDG__OPTION(DURATION, retry_max_ms, "retry-max", .fallback = "1m", .min = 1,
                 .max = DAY_MS, .example = "5m", .help = "The longest such wait."),
-    TDG__OPTION(CHOICE, timing, "timing", .fallback = "inherit", .choices = timings,
+    TDG__OPTION(CHOICE, mode, "timing", .fallback = "inherit", .choices = timings,
                 .example = "debounce",
                 .help = "When subscribers are notified: the server's setting, at once, "
                         "collected for a window, after a window without changes, or at "
                         "most once per window."),
     TDG__OPTION(
-        DURATION, window_ms, "window", .max = DAY_MS, .example = "500ms",
+        DURATION, timing.window_ms, "window", .max = DAY_MS, .example = "500ms",
         .help =
             "The window of `timing`. Default: 100ms for batch, 500ms for debounce, 1s "
             "for throttle."),
-    TDG__OPTION(DURATION, longest_ms, "longest-wait", .min = 1, .max = DAY_MS,
+    TDG__OPTION(DURATION, timing.longest_ms, "longest-wait", .min = 1, .max = DAY_MS,
                 .example = "5s",
                 .help = "With `timing: debounce`, the longest wait for a window without "
                         "changes. Default: ten windows."),
     TDG__OPTION(
-        DURATION, rate_limit_ms, "rate-limit", .max = DAY_MS, .example = "1s",
+        DURATION, timing.rate_limit_ms, "rate-limit", .max = DAY_MS, .example = "1s",
         .help = "At most one notification per this time and subscription; 0 is no limit. "
                 "Default: the server's setting."),
-    TDG__OPTION(DURATION, min_window_ms, "min-window", .max = DAY_MS, .example = "50ms",
+    TDG__OPTION(DURATION, timing.min_window_ms, "min-window", .max = DAY_MS,
+                .example = "50ms",
                 .help = "The minimum window, whatever a client sets; 0 is none. Default: "
                         "the server's setting."),
-    TDG__OPTION(DURATION, min_rate_limit_ms, "min-rate-limit", .max = DAY_MS,
+    TDG__OPTION(DURATION, timing.min_rate_limit_ms, "min-rate-limit", .max = DAY_MS,
                 .example = "200ms",
                 .help = "The minimum rate limit, whatever a client sets; 0 is none. "
                         "Default: the server's setting."),
@@ -151,14 +151,8 @@ static int check_uri(tdg__source_t *source, const tdg__node_t *entry,
 }
 
 tdg_settings_t tdg__source_settings(const tdg__source_t *source) {
-    const tdg__source_entry_t *entry = &source->entry;
-
-    tdg_settings_t settings =
-        tdg__timing_settings((tdg_timing_mode_t)entry->timing, entry->window_ms,
-                             entry->longest_ms, entry->rate_limit_ms);
-
-    tdg__timing_set_floor(&settings, entry->min_window_ms, entry->min_rate_limit_ms);
-    return settings;
+    return tdg__timing_settings((tdg_timing_mode_t)source->entry.mode,
+                                &source->entry.timing);
 }
 
 /* What the tables cannot check. All problems are added, not only the first. */
@@ -325,6 +319,14 @@ void tdg__source_open_timer(tdg__source_t *source, uv_timer_t *timer) {
     uv_timer_init(source->host.loop, timer);
     timer->data = source;
     tdg__source_hold(source);
+}
+
+int tdg__source_open_records(tdg__source_t *source, tdg__records_t *records, size_t size,
+                             tdg__record_due_fn due) {
+    tdg__records_open(records, source->host.loop);
+    records->timer.data = source;
+    tdg__source_hold(source);
+    return tdg__records_init(records, size, due, source);
 }
 
 void tdg__source_close_handle(uv_handle_t *handle) {

@@ -32,6 +32,8 @@
 #include "base/target.h"
 #include "base/template.h"
 #include "config/option.h"
+#include "config/timing.h"
+#include "source/common/records.h"
 #include "source/common/stale.h"
 
 typedef struct tdg__source tdg__source_t;
@@ -215,9 +217,8 @@ typedef struct tdg__source_entry {
     int64_t max_size;               /* of content; more is TDG_ETOOLARGE */
     int64_t timeout_ms;             /* of one fetch */
     int64_t retry_ms, retry_max_ms; /* the first wait for a backend, and the longest */
-    int timing;                     /* tdg_timing_mode_t */
-    int64_t window_ms, longest_ms, rate_limit_ms; /* -1: not given */
-    int64_t min_window_ms, min_rate_limit_ms;     /* the same */
+    int mode;                       /* tdg_timing_mode_t */
+    tdg__timing_options_t timing;
 } tdg__source_entry_t;
 
 extern const tdg__option_t tdg__source_options[];
@@ -406,8 +407,12 @@ void tdg__source_ready(tdg__source_t *source);
 void tdg__source_hold(tdg__source_t *source);
 void tdg__source_let_go(tdg__source_t *source);
 
-/* The same for a timer, and any handle of libuv whose data is the source. */
+/* The same for a timer; for the timer of records, which are empty then, and whose user is
+ * the source (returns as tdg__records_init(), with a handle in any case); for any handle of
+ * libuv whose data is the source. */
 void tdg__source_open_timer(tdg__source_t *source, uv_timer_t *timer);
+int tdg__source_open_records(tdg__source_t *source, tdg__records_t *records, size_t size,
+                             tdg__record_due_fn due);
 void tdg__source_close_handle(uv_handle_t *handle);
 
 /* No more than 20 messages in 10 s; the first one after that is preceded by how many were
@@ -424,6 +429,10 @@ int64_t tdg__source_wait_ms(const tdg__source_t *source, unsigned tries);
  * tenth, for the same reason. */
 int64_t tdg__source_turn_ms(int64_t every_ms);
 int64_t tdg__source_random_ms(int64_t limit); /* evenly from 0 to `limit` */
+
+static inline int64_t tdg__source_now_ms(const tdg__source_t *source) { /* of the loop */
+    return (int64_t)uv_now(source->host.loop);
+}
 
 /* ---- A fetch ------------------------------------------------------------ */
 

@@ -345,20 +345,21 @@ static void set_config(tdg__files_t *files) {
 
 static int open_(tdg__source_t *source) {
     tdg__files_t *files = (tdg__files_t *)source;
-    int rv;
+    int rv, other;
 
     /* The handles first: closing closes them, however far this got. */
     tdg__source_open_timer(source, &files->timer);
     tdg__source_open_timer(source, &files->later_timer);
-    tdg__source_open_timer(source, &files->absent_timer);
     uv_idle_init(source->host.loop, &files->idle);
     files->idle.data = files;
     tdg__source_hold(source);
     files->notify_fd = -1;
     tdg__queue_init(&files->readings);
     rv = tdg__files_saves_open(files);
-    if (rv < 0)
-        return rv;
+    other = tdg__source_open_records(source, &files->absent, sizeof(tdg__record_t),
+                                     tdg__files_absent_due);
+    if (rv < 0 || other < 0)
+        return rv < 0 ? rv : other;
     set_config(files);
 
     files->walk = tdg__calloc(1, sizeof(*files->walk));
@@ -378,7 +379,7 @@ static void close_(tdg__source_t *source) {
     tdg__files_events_close(files);
     tdg__source_close_handle((uv_handle_t *)&files->timer);
     tdg__source_close_handle((uv_handle_t *)&files->later_timer);
-    tdg__source_close_handle((uv_handle_t *)&files->absent_timer);
+    tdg__source_close_handle((uv_handle_t *)&files->absent.timer);
     tdg__source_close_handle((uv_handle_t *)&files->saves.timer);
     tdg__source_close_handle((uv_handle_t *)&files->idle);
 }
@@ -395,9 +396,9 @@ static void free_(tdg__source_t *source) {
     tdg__files_queue_clear(&files->queue);
     tdg__files_queue_clear(&files->later);
     tdg__files_queue_clear(&files->unsure);
-    tdg__files_queue_clear(&files->absent);
     tdg__files_queue_clear(&files->dangling);
     tdg__records_done(&files->saves);
+    tdg__records_done(&files->absent);
     tdg__files_tree_done(&files->tree);
     tdg__globs_destroy(files->include_globs);
     tdg__globs_destroy(files->exclude_globs);

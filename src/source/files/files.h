@@ -105,9 +105,8 @@ typedef struct tdg__files {
     bool care;                 /* a piece of work is due even without a task */
     tdg__files_queue_t unsure; /* paths that were read before a walk met them */
     bool all_unsure;
-    tdg__files_queue_t absent; /* nodes that were not found, by time */
-    size_t n_absent;           /* nodes that are marked so */
-    uv_timer_t absent_timer;
+    tdg__records_t absent; /* nodes that were not found, by path */
+    size_t n_absent;       /* nodes that are marked so */
     unsigned tries;
     dev_t root_dev;
     ino_t root_ino; /* 0: not known */
@@ -203,8 +202,7 @@ void tdg__files_list_again(tdg__source_t *source);
 /* ---- files_tasks.c ------------------------------------------------------ */
 
 /* `path` is copied; that of what is taken is the caller's. Returns 0 or TDG_ENOMEM. */
-int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags,
-                         int64_t due_ms);
+int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags);
 tdg__files_task_t tdg__files_queue_take(tdg__files_queue_t *queue);
 void tdg__files_queue_clear(tdg__files_queue_t *queue);
 
@@ -239,6 +237,9 @@ bool tdg__files_apply_step(tdg__files_t *files);
  */
 bool tdg__files_may_go(tdg__files_t *files, uint32_t id);
 void tdg__files_set_found(tdg__files_t *files, tdg__files_node_t *node);
+
+void tdg__files_absent_due(tdg__record_t *record, void *files);
+void tdg__files_forget_absent(tdg__files_t *files); /* their marks are gone already */
 
 /* From the source before, whose tree is ours already. */
 void tdg__files_inherit_absent(tdg__files_t *files);

@@ -43,10 +43,6 @@ struct save {
     bool written;     /* while FORCED */
 };
 
-static int64_t now_ms(const tdg__files_t *files) {
-    return (int64_t)uv_now(files->source.host.loop);
-}
-
 /* ---- Records ------------------------------------------------------------ */
 
 static struct save *find(const tdg__files_t *files, const char *path) {
@@ -80,12 +76,13 @@ static int64_t time_left(const struct save *save) {
     const tdg__files_t *files = save->files;
 
     assert(save->since_ms != 0);
-    return save->since_ms + LONGEST * files->settle_ms - now_ms(files);
+    return save->since_ms + LONGEST * files->settle_ms -
+           tdg__source_now_ms(&files->source);
 }
 
 /* A writer may pause for `wait_ms`, or as long as was allowed before. */
 static void write_on(struct save *save, int64_t wait_ms) {
-    int64_t now = now_ms(save->files), left;
+    int64_t now = tdg__source_now_ms(&save->files->source), left;
 
     if (save->since_ms == 0)
         save->since_ms = now;
@@ -206,7 +203,7 @@ static void meet_writing(struct save *save, const tdg__files_report_t *report) {
         save->stamp = report->stamp;
         tdg__files_disturb(save->files, save->record.name);
         write_on(save, calm_ms(save->files, report));
-    } else if (save->until_ms <= now_ms(save->files)) {
+    } else if (save->until_ms <= tdg__source_now_ms(&save->files->source)) {
         touch_as(save, time_left(save) > 0 ? CALM : FORCED);
     }
 }
@@ -262,7 +259,7 @@ void tdg__files_replaced(tdg__files_t *files, const char *path, bool is_new) {
         return;
     }
     if (save->since_ms == 0)
-        save->since_ms = now_ms(files);
+        save->since_ms = tdg__source_now_ms(&files->source);
     save->is_new = save->is_new || is_new;
     touch_as(save, CALM);
 }
@@ -311,11 +308,7 @@ void tdg__files_inherit_saves(tdg__files_t *files, const tdg__files_t *before) {
     }
 }
 
-/* ---- Life --------------------------------------------------------------- */
-
 int tdg__files_saves_open(tdg__files_t *files) {
-    tdg__records_open(&files->saves, files->source.host.loop);
-    files->saves.timer.data = files;
-    tdg__source_hold(&files->source);
-    return tdg__records_init(&files->saves, sizeof(struct save), on_due, files);
+    return tdg__source_open_records(&files->source, &files->saves, sizeof(struct save),
+                                    on_due);
 }

@@ -24,8 +24,7 @@ static void pump(tdg__files_t *files);
 
 /* ---- Tasks -------------------------------------------------------------- */
 
-int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags,
-                         int64_t due_ms) {
+int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned flags) {
     char *copy;
 
     if (queue->head + queue->count == queue->room) {
@@ -45,7 +44,7 @@ int tdg__files_queue_put(tdg__files_queue_t *queue, const char *path, unsigned f
     copy = tdg__strdup(path);
     if (copy == NULL)
         return TDG_ENOMEM;
-    queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags, due_ms};
+    queue->list[queue->head + queue->count++] = (tdg__files_task_t){copy, flags};
     return 0;
 }
 
@@ -71,10 +70,9 @@ static void drop_tasks(tdg__files_t *files) {
     for (uint32_t id = 0; (id = tdg__files_next(&files->tree, id)) != 0;)
         tdg__files_node(&files->tree, id)->flags &=
             ~(unsigned)(TDG__NODE_QUEUED | TDG__NODE_LATER | TDG__NODE_ABSENT);
-    files->n_absent = 0;
+    tdg__files_forget_absent(files);
     tdg__files_queue_clear(&files->queue);
     tdg__files_queue_clear(&files->later);
-    tdg__files_queue_clear(&files->absent);
     for (size_t i = 0; i < files->walk->n_tasks; i++)
         tdg__free(files->walk->tasks[i].path);
     files->walk->n_tasks = 0;
@@ -114,7 +112,7 @@ static void put(tdg__files_t *files, tdg__files_queue_t *queue, const char *path
     if (files->source.closing)
         return;
     if ((queue->count < TDG__FILES_QUEUE_MAX || is_scan) &&
-        tdg__files_queue_put(queue, path, flags, 0) == 0) {
+        tdg__files_queue_put(queue, path, flags) == 0) {
         files->scans += is_scan;
         return;
     }
@@ -173,7 +171,7 @@ void tdg__files_note_dangling(tdg__files_t *files, const char *path) {
             return;
     if (dangling->count >= TDG__FILES_DANGLING)
         return;
-    if (tdg__files_queue_put(dangling, path, 0, 0) < 0)
+    if (tdg__files_queue_put(dangling, path, 0) < 0)
         tdg__files_miss(files, TDG__FILES_NO_MEMORY);
 }
 
@@ -234,7 +232,7 @@ void tdg__files_saw(tdg__files_t *files, const char *path) {
     if (files->gap == TDG__FILES_TOO_MANY && has_events(files, path))
         return; /* the tree will never have it, and need not */
     if (files->unsure.count >= UNSURE_MAX ||
-        tdg__files_queue_put(&files->unsure, path, 0, 0) < 0)
+        tdg__files_queue_put(&files->unsure, path, 0) < 0)
         files->all_unsure = true;
 }
 

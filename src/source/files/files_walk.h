@@ -56,7 +56,6 @@ enum {
 typedef struct tdg__files_task {
     char *path;
     unsigned flags;
-    int64_t due_ms; /* of those that wait for their time (ms of the loop) */
 } tdg__files_task_t;
 
 typedef enum tdg__report_kind {

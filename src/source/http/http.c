@@ -25,53 +25,32 @@ static const char *const follows[] = {"no", "same-host", "any", NULL};
 #define AT(field) offsetof(struct http, field)
 
 static const tdg__option_t options[] = {
-    {.name = "http",
-     .type = TDG__OPTION_STRING,
-     .offset = AT(url),
-     .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
-     .example = "https://status.example/api/v1/health",
-     .help = "The URL to poll, http or https. {name} is a variable of the `uri` "
-             "template, only after the host."},
-    {.name = "every",
-     .type = TDG__OPTION_DURATION,
-     .offset = AT(every_ms),
-     .fallback = "1m",
-     .min = 100,
-     .max = TDG__HTTP_DAY_MS,
-     .example = "30s",
-     .help = "How often to poll while somebody is subscribed; it varies by 10 %."},
-    {.name = "headers",
-     .type = TDG__OPTION_MAP,
-     .offset = AT(headers),
-     .flags = TDG__OPTION_SECRET,
-     .example = "{Accept: application/json}",
-     .help = "Headers to send, such as Authorization. They are sent to the host of the "
-             "URL only."},
-    {.name = "pointer",
-     .type = TDG__OPTION_STRING,
-     .offset = AT(pointer),
-     .flags = TDG__OPTION_RAW,
-     .example = "/components/0",
-     .help = "A JSON Pointer (RFC 6901): only this part of the response is the content."},
-    {.name = "follow-redirects",
-     .type = TDG__OPTION_CHOICE,
-     .offset = AT(follow),
-     .fallback = "same-host",
-     .choices = follows,
-     .example = "any",
-     .help = "Where redirects may lead. At most 5, and never from https to http."},
-    {.name = "ca-file",
-     .type = TDG__OPTION_PATH,
-     .offset = AT(ca_file),
-     .example = "company-ca.pem",
-     .help = "Certificates to trust, in PEM, instead of the system's."},
-    {.name = "proxy",
-     .type = TDG__OPTION_STRING,
-     .offset = AT(proxy),
-     .flags = TDG__OPTION_SECRET,
-     .example = "http://proxy.example:3128",
-     .help = "The HTTP proxy for requests. Proxy variables of the environment are "
-             "ignored."},
+    TDG__OPTION(STRING, url, "http", .flags = TDG__OPTION_REQUIRED | TDG__OPTION_SECRET,
+                .example = "https://status.example/api/v1/health",
+                .help = "The URL to poll, http or https. {name} is a variable of the "
+                        "`uri` template, only after the host."),
+    TDG__OPTION(DURATION, every_ms, "every", .fallback = "1m", .min = 100,
+                .max = TDG__HTTP_DAY_MS, .example = "30s",
+                .help = "How often to poll while somebody is subscribed; it varies by "
+                        "10 %."),
+    TDG__OPTION(MAP, headers, "headers", .flags = TDG__OPTION_SECRET,
+                .example = "{Accept: application/json}",
+                .help = "Headers to send, such as Authorization. They are sent to the "
+                        "host of the URL only."),
+    TDG__OPTION(STRING, pointer, "pointer", .flags = TDG__OPTION_RAW,
+                .example = "/components/0",
+                .help = "A JSON Pointer (RFC 6901): only this part of the response is "
+                        "the content."),
+    TDG__OPTION(CHOICE, follow, "follow-redirects", .fallback = "same-host",
+                .choices = follows, .example = "any",
+                .help = "Where redirects may lead. At most 5, and never from https to "
+                        "http."),
+    TDG__OPTION(PATH, ca_file, "ca-file", .example = "company-ca.pem",
+                .help = "Certificates to trust, in PEM, instead of the system's."),
+    TDG__OPTION(STRING, proxy, "proxy", .flags = TDG__OPTION_SECRET,
+                .example = "http://proxy.example:3128",
+                .help = "The HTTP proxy for requests. Proxy variables of the "
+                        "environment are ignored."),
     {.name = NULL},
 };
 
@@ -193,12 +172,8 @@ static int open_web(struct http *http) {
 static int open_(tdg__source_t *source) {
     struct http *http = (struct http *)source;
 
-    tdg__records_open(&http->polls, source->host.loop);
-    http->polls.timer.data = http;
-    tdg__source_hold(source);
-
-    int rv =
-        tdg__records_init(&http->polls, sizeof(struct poll), tdg__http_poll_due, http);
+    int rv = tdg__source_open_records(source, &http->polls, sizeof(struct poll),
+                                      tdg__http_poll_due);
     if (rv == 0)
         rv = open_web(http);
     if (rv == 0)

@@ -347,7 +347,7 @@ static int make_url(struct job *job) {
 void tdg__http_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     struct http *http = (struct http *)source;
     const struct poll *poll = tdg__records_find(&http->polls, fetch->uri);
-    int64_t left = poll != NULL ? poll->not_before_ms - tdg__http_now(http) : 0;
+    int64_t left = poll != NULL ? poll->not_before_ms - tdg__source_now_ms(source) : 0;
     struct job *job;
 
     if (left > 0) {

@@ -58,10 +58,6 @@ void tdg__http_rest(struct http *http) {
 
 /* ---- Time --------------------------------------------------------------- */
 
-int64_t tdg__http_now(const struct http *http) {
-    return (int64_t)uv_now(http->source.host.loop);
-}
-
 /* The timer is armed again when the fetch is over. */
 void tdg__http_poll_due(tdg__record_t *record, void *user) {
     tdg__source_touch(user, record->name);
@@ -92,6 +88,6 @@ void tdg__http_postpone(struct http *http, struct poll *poll, int64_t retry_afte
     if (wait < http->source.entry.retry_ms)
         wait = http->source.entry.retry_ms; /* "0" is no reason to hurry */
     uv_update_time(http->source.host.loop); /* from the answer on, not from before it */
-    poll->not_before_ms = tdg__http_now(http) + wait;
+    poll->not_before_ms = tdg__source_now_ms(&http->source) + wait;
     arm(http, poll, wait + tdg__source_random_ms(wait / 10));
 }

@@ -62,8 +62,6 @@ void tdg__http_forget(struct http *http, struct poll *poll);
 /* No connection stays open for nobody. */
 void tdg__http_rest(struct http *http);
 
-int64_t tdg__http_now(const struct http *http); /* the loop's time */
-
 /* When a URI is asked for next, after an answer. */
 void tdg__http_schedule(struct http *http, struct poll *poll);
 

@@ -148,16 +148,6 @@ static const char *stand_in(void *arg, const char *name) {
     return "x";
 }
 
-static bool has_variable(const tdg__template_t *template_, const char *wanted) {
-    const char *name;
-    size_t len = 0;
-
-    for (size_t i = 0; (name = tdg__template_name(template_, i, &len)) != NULL; i++)
-        if (strlen(wanted) == len && memcmp(wanted, name, len) == 0)
-            return true;
-    return false;
-}
-
 static int check_variables(const char *url, const tdg__template_t *template_,
                            tdg__parse_error_t *error) {
     size_t host_end = authority_end(url);
@@ -175,7 +165,7 @@ static int check_variables(const char *url, const tdg__template_t *template_,
         if (offset < host_end)
             return tdg__parse_fail(error, TDG_EINVAL, offset,
                                    "a variable cannot be part of scheme, host or port");
-        if (template_ == NULL || !has_variable(template_, name))
+        if (!tdg__template_has_name(template_, name))
             return tdg__parse_fail(error, TDG_EINVAL, offset,
                                    "`uri` has no variable {%s}", name);
     }

@@ -277,7 +277,7 @@ void tdg__pg_source_fetch(tdg__source_t *source, tdg__fetch_t *fetch) {
     look->fetch = fetch;
     look->digests = postgres->plan.by_table && postgres->plan.template_ != NULL;
     tdg__rows_init(&look->rows, (tdg__rows_format_t)postgres->format,
-                   postgres->plan.one ? 1 : postgres->max_rows,
+                   postgres->plan.one ? 1 : postgres->entry.max_rows,
                    (size_t)source->entry.max_size);
     look->rows.one = postgres->plan.one;
     for (size_t i = 0; i < postgres->plan.param_count; i++)

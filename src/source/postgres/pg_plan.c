@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "source/postgres/pg_plan.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,12 +147,9 @@ static void put_where(tdg__text_t *out, tdg__pg_plan_t *plan) {
     for (size_t i = 0; i < plan->variable_count; i++) {
         tdg__text_put(out, i == 0 ? " WHERE " : " AND ");
         put_column(out, plan->columns[i]);
-        tdg__text_put(out, " = $");
-        tdg__text_put_u64(out, plan->param_count + 1);
-        tdg__text_put(out, " AND ");
+        tdg__text_format(out, " = $%zu AND ", plan->param_count + 1);
         put_column_text(out, plan->columns[i]);
-        tdg__text_put(out, " = $");
-        tdg__text_put_u64(out, plan->param_count + 2);
+        tdg__text_format(out, " = $%zu", plan->param_count + 2);
         plan->params[plan->param_count++] = plan->variables[i];
         plan->params[plan->param_count++] = plan->variables[i];
     }
@@ -179,8 +177,7 @@ static void write_read(struct maker *maker) {
         tdg__text_put(&out, i == 0 ? " ORDER BY " : ", ");
         put_column(&out, plan->trigger.keys[i]);
     }
-    tdg__text_put(&out, " LIMIT ");
-    tdg__text_put_u64(&out, (uint64_t)maker->entry->max_rows + 1);
+    tdg__text_format(&out, " LIMIT %" PRId64, maker->entry->max_rows + 1);
     plan->read = steal(maker, &out);
 }
 
@@ -262,9 +259,7 @@ static void put_state(tdg__text_t *out, const char *table) {
         "+ pg_stat_get_tuples_deleted(oid)) FROM part WHERE enabled <> 'A') "
         "FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(");
     tdg__pg_put_literal(out, table);
-    tdg__text_put(out, ") AND NOT EXISTS (SELECT 1 FROM ");
-    tdg__text_put(out, table);
-    tdg__text_put(out, " LIMIT 0)");
+    tdg__text_format(out, ") AND NOT EXISTS (SELECT 1 FROM %s LIMIT 0)", table);
 }
 
 static void write_state(struct maker *maker) {

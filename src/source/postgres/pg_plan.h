@@ -28,16 +28,16 @@
 
 enum { TDG__PG_MAX_PARAMS_SQL = 2 * TDG__TEMPLATE_MAX_NAMES };
 
-typedef enum tdg__pg_shape {
+enum {
     TDG__PG_AUTO, /* one row where the template names the whole key, else many */
     TDG__PG_ONE,
     TDG__PG_MANY
-} tdg__pg_shape_t;
+};
 
 typedef struct tdg__pg_entry { /* as the config has it; borrowed */
     const char *uri, *table, *query, *channel;
     char *const *keys; /* ends with NULL; may be NULL */
-    tdg__pg_shape_t shape;
+    int shape;
     int64_t max_rows;
 } tdg__pg_entry_t;
 

@@ -2,143 +2,92 @@
 #include "source/postgres/pg_seen.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include <tidings/error.h>
 
-#include "base/alloc.h"
 #include "base/text.h"
 
-struct tdg__pg_seen_row {
-    char *uri;
+struct row {
+    tdg__record_t record; /* its name is the URI */
     uint64_t digest;
-    uint32_t hash;
 };
 
 int tdg__pg_seen_init(tdg__pg_seen_t *seen, size_t max) {
     assert(max < UINT32_MAX);
     *seen = (tdg__pg_seen_t){.max = max};
-    tdg__map_init(&seen->map);
-    return tdg__random(&seen->key, sizeof(seen->key));
+    return tdg__records_init(&seen->rows, sizeof(struct row), NULL, NULL);
 }
 
 void tdg__pg_seen_done(tdg__pg_seen_t *seen) {
-    for (size_t i = 0; i < seen->count; i++)
-        tdg__free(seen->rows[i].uri);
-    tdg__free(seen->rows);
-    tdg__map_done(&seen->map);
+    tdg__records_done(&seen->rows);
     *seen = (tdg__pg_seen_t){.max = 0};
 }
 
-static uint32_t hash_of(const tdg__pg_seen_t *seen, const char *uri) {
-    return (uint32_t)tdg__hash(&seen->key, uri, strlen(uri));
-}
-
-static bool has_uri(const void *ctx, uint32_t value, const void *key) {
-    const tdg__pg_seen_t *seen = ctx;
-
-    return strcmp(seen->rows[value - 1].uri, key) == 0;
-}
-
-static struct tdg__pg_seen_row *find(const tdg__pg_seen_t *seen, const char *uri) {
-    uint32_t value = tdg__map_find(&seen->map, hash_of(seen, uri), has_uri, seen, uri);
-
-    return value != 0 ? &seen->rows[value - 1] : NULL;
-}
-
-static int make_room(tdg__pg_seen_t *seen) {
-    size_t room = seen->room > 0 ? seen->room * 2 : 64;
-    struct tdg__pg_seen_row *rows;
-
-    if (seen->count < seen->room)
+/* Stores the row of a URI, which may be a new one. */
+static int make(tdg__pg_seen_t *seen, const char *uri, struct row **ret) {
+    *ret = tdg__records_find(&seen->rows, uri);
+    if (*ret != NULL)
         return 0;
-    rows = tdg__reallocarray(seen->rows, room, sizeof(*rows));
-    if (rows == NULL)
-        return TDG_ENOMEM;
-    seen->rows = rows;
-    seen->room = room;
-    return 0;
-}
-
-static int insert(tdg__pg_seen_t *seen, const char *uri, uint64_t digest) {
-    struct tdg__pg_seen_row row = {.digest = digest, .hash = hash_of(seen, uri)};
-
-    if (seen->count >= seen->max)
+    if (seen->rows.pool.count >= seen->max)
         return TDG_ETOOLARGE;
-    if (make_room(seen) < 0 || tdg__map_reserve(&seen->map) < 0)
-        return TDG_ENOMEM;
-    row.uri = tdg__strdup(uri);
-    if (row.uri == NULL)
-        return TDG_ENOMEM;
-
-    seen->rows[seen->count++] = row;
-    tdg__map_insert(&seen->map, row.hash, (uint32_t)seen->count);
-    return 0;
+    *ret = tdg__records_add(&seen->rows, uri);
+    return *ret != NULL ? 0 : TDG_ENOMEM;
 }
 
 int tdg__pg_seen_add(tdg__pg_seen_t *seen, const char *uri, uint64_t digest) {
-    struct tdg__pg_seen_row *row = find(seen, uri);
+    struct row *row;
+    int rv = make(seen, uri, &row);
 
-    if (row == NULL)
-        return insert(seen, uri, digest);
-    row->digest += digest;
-    return 0;
+    if (rv == 0)
+        row->digest += digest;
+    return rv;
 }
 
 int tdg__pg_seen_set(tdg__pg_seen_t *seen, const char *uri, uint64_t digest) {
-    struct tdg__pg_seen_row *row = find(seen, uri);
+    struct row *row;
+    int rv = make(seen, uri, &row);
 
-    if (row == NULL)
-        return insert(seen, uri, digest);
-    row->digest = digest;
-    return 0;
+    if (rv == 0)
+        row->digest = digest;
+    return rv;
 }
 
 bool tdg__pg_seen_get(const tdg__pg_seen_t *seen, const char *uri, uint64_t *ret) {
-    const struct tdg__pg_seen_row *row = find(seen, uri);
+    const struct row *row = tdg__records_find(&seen->rows, uri);
 
-    if (row == NULL)
-        return false;
-    *ret = row->digest;
-    return true;
+    if (row != NULL)
+        *ret = row->digest;
+    return row != NULL;
 }
 
 void tdg__pg_seen_remove(tdg__pg_seen_t *seen, const char *uri) {
-    struct tdg__pg_seen_row *row = find(seen, uri), *last;
-    uint32_t value;
+    struct row *row = tdg__records_find(&seen->rows, uri);
 
-    if (row == NULL)
-        return;
-
-    value = (uint32_t)(row - seen->rows) + 1;
-    last = &seen->rows[seen->count - 1];
-    tdg__map_remove(&seen->map, row->hash, value);
-    tdg__free(row->uri);
-    if (row != last) {
-        tdg__map_replace(&seen->map, last->hash, (uint32_t)seen->count, value);
-        *row = *last;
-    }
-    seen->count--;
+    if (row != NULL)
+        tdg__records_remove(&seen->rows, &row->record);
 }
 
 void tdg__pg_seen_compare(const tdg__pg_seen_t *before, const tdg__pg_seen_t *after,
                           void (*differs)(void *arg, const char *uri), void *arg) {
-    for (size_t i = 0; i < after->count; i++) {
-        const struct tdg__pg_seen_row *now = &after->rows[i];
-        const struct tdg__pg_seen_row *then = find(before, now->uri);
+    const struct row *row;
 
-        if (then == NULL || then->digest != now->digest)
-            differs(arg, now->uri);
+    for (uint32_t at = 0; (row = tdg__records_next(&after->rows, &at)) != NULL;) {
+        const struct row *then = tdg__records_find(&before->rows, row->record.name);
+
+        if (then == NULL || then->digest != row->digest)
+            differs(arg, row->record.name);
     }
-    for (size_t i = 0; i < before->count; i++)
-        if (find(after, before->rows[i].uri) == NULL)
-            differs(arg, before->rows[i].uri);
+    for (uint32_t at = 0; (row = tdg__records_next(&before->rows, &at)) != NULL;)
+        if (tdg__records_find(&after->rows, row->record.name) == NULL)
+            differs(arg, row->record.name);
 }
 
 void tdg__pg_seen_each(const tdg__pg_seen_t *seen,
                        void (*visit)(void *arg, const char *uri), void *arg) {
-    for (size_t i = 0; i < seen->count; i++)
-        visit(arg, seen->rows[i].uri);
+    const struct row *row;
+
+    for (uint32_t at = 0; (row = tdg__records_next(&seen->rows, &at)) != NULL;)
+        visit(arg, row->record.name);
 }
 
 uint64_t tdg__pg_digest(const char *hex) {

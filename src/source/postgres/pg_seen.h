@@ -10,14 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
-#include "base/map.h"
+#include "source/common/records.h"
 
 typedef struct tdg__pg_seen {
-    struct tdg__pg_seen_row *rows; /* `count` of them, in no order */
-    size_t count, room, max;
-    tdg__map_t map; /* URI to position and one */
-    tdg__hash_key_t key;
+    tdg__records_t rows; /* by URI, without timers */
+    size_t max;
     bool complete; /* the owner's: nothing is missing */
 } tdg__pg_seen_t;
 

@@ -53,9 +53,10 @@ typedef enum tdg__pg_listening {
 struct tdg__pg_source {
     tdg__source_t source; /* first */
 
-    char *conninfo, *table, **keys, *query, *channel; /* options */
-    int64_t every_ms, max_rows, max_keys, idle_ms, connect_ms, probe_ms;
-    int format, shape;
+    char *conninfo; /* options */
+    tdg__pg_entry_t entry;
+    int64_t every_ms, max_keys, idle_ms, connect_ms, probe_ms;
+    int format;
 
     tdg__pg_plan_t plan;
     tdg__pg_t *pg; /* NULL: not open */

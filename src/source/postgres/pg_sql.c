@@ -173,8 +173,7 @@ static int lex_colon(struct lexer *lexer) {
     if (number == 0)
         return TDG_ENOMEM;
 
-    tdg__text_put(&lexer->out, "$");
-    tdg__text_put_u64(&lexer->out, number);
+    tdg__text_format(&lexer->out, "$%zu", number);
     lexer->at += 1 + len;
     /* `:a1` beside a digit would become another number. A name has taken all digits. */
     return 0;
@@ -321,13 +320,6 @@ static uint64_t name_hash(const char *text) {
     return hash;
 }
 
-/* Where to cut so that no UTF-8 sequence is broken. */
-static size_t cut_before(const char *text, size_t at) {
-    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
-        at--;
-    return at;
-}
-
 void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]) {
     enum { HASH = 16 };
     char full[sizeof("tidings__") + 2 * TDG__PG_NAME_SIZE];
@@ -338,7 +330,7 @@ void tdg__pg_channel(const tdg__pg_table_t *table, char ret[TDG__PG_NAME_SIZE]) 
         memcpy(ret, full, (size_t)len + 1);
         return;
     }
-    cut = cut_before(full, TDG__PG_NAME_MAX - HASH - 1);
+    cut = tdg__utf8_cut(full, TDG__PG_NAME_MAX - HASH - 1);
     snprintf(ret, TDG__PG_NAME_SIZE, "%.*s_%016llx", (int)cut, full,
              (unsigned long long)name_hash(full));
 }

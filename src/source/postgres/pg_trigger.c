@@ -19,9 +19,7 @@ static void put_key(tdg__text_t *out, const tdg__pg_trigger_t *trigger, const ch
         if (i > 0)
             tdg__text_put(out, ", ");
         tdg__pg_put_literal(out, trigger->keys[i]);
-        tdg__text_put(out, ", ");
-        tdg__text_put(out, row);
-        tdg__text_put(out, ".");
+        tdg__text_format(out, ", %s.", row);
         tdg__pg_put_name(out, trigger->keys[i]);
         tdg__text_put(out, "::text");
     }
@@ -30,42 +28,37 @@ static void put_key(tdg__text_t *out, const tdg__pg_trigger_t *trigger, const ch
 
 static void put_body(tdg__text_t *out, const char *channel, const char *old_key,
                      const char *new_key) {
-    tdg__text_put(out, "\nDECLARE\n"
-                       "    old_key text;\n"
-                       "    new_key text;\n"
-                       "BEGIN\n"
-                       "    IF TG_OP = 'UPDATE' THEN\n"
-                       "        IF OLD *= NEW THEN\n"
-                       "            RETURN NULL; -- nothing has changed\n"
-                       "        END IF;\n"
-                       "    END IF;\n"
-                       "    IF TG_OP IN ('UPDATE', 'DELETE') THEN\n"
-                       "        old_key := ");
-    tdg__text_put(out, old_key);
-    tdg__text_put(out, ";\n"
-                       "    END IF;\n"
-                       "    IF TG_OP IN ('UPDATE', 'INSERT') THEN\n"
-                       "        new_key := ");
-    tdg__text_put(out, new_key);
-    tdg__text_put(out, ";\n"
-                       "    END IF;\n"
-                       "    IF new_key = old_key THEN\n"
-                       "        new_key := NULL; -- one notification is enough\n"
-                       "    END IF;\n"
-                       "    IF TG_OP = 'TRUNCATE' OR octet_length(old_key) > 7900\n"
-                       "       OR octet_length(new_key) > 7900 THEN\n"
-                       "        PERFORM pg_notify(");
-    tdg__text_put(out, channel);
-    tdg__text_put(out, ", '{\"op\":\"' || TG_OP || '\"}');\n"
-                       "        RETURN NULL;\n"
-                       "    END IF;\n"
-                       "    PERFORM pg_notify(");
-    tdg__text_put(out, channel);
-    tdg__text_put(out, ", '{\"op\":\"' || TG_OP || '\",\"key\":' || key || '}')\n"
-                       "       FROM unnest(ARRAY[old_key, new_key]) AS key\n"
-                       "      WHERE key IS NOT NULL;\n"
-                       "    RETURN NULL;\n"
-                       "END\n");
+    tdg__text_format(out,
+                     "\nDECLARE\n"
+                     "    old_key text;\n"
+                     "    new_key text;\n"
+                     "BEGIN\n"
+                     "    IF TG_OP = 'UPDATE' THEN\n"
+                     "        IF OLD *= NEW THEN\n"
+                     "            RETURN NULL; -- nothing has changed\n"
+                     "        END IF;\n"
+                     "    END IF;\n"
+                     "    IF TG_OP IN ('UPDATE', 'DELETE') THEN\n"
+                     "        old_key := %s;\n"
+                     "    END IF;\n"
+                     "    IF TG_OP IN ('UPDATE', 'INSERT') THEN\n"
+                     "        new_key := %s;\n"
+                     "    END IF;\n"
+                     "    IF new_key = old_key THEN\n"
+                     "        new_key := NULL; -- one notification is enough\n"
+                     "    END IF;\n"
+                     "    IF TG_OP = 'TRUNCATE' OR octet_length(old_key) > 7900\n"
+                     "       OR octet_length(new_key) > 7900 THEN\n"
+                     "        PERFORM pg_notify(%s, '{\"op\":\"' || TG_OP || '\"}');\n"
+                     "        RETURN NULL;\n"
+                     "    END IF;\n"
+                     "    PERFORM pg_notify(%s, '{\"op\":\"' || TG_OP || "
+                     "'\",\"key\":' || key || '}')\n"
+                     "       FROM unnest(ARRAY[old_key, new_key]) AS key\n"
+                     "      WHERE key IS NOT NULL;\n"
+                     "    RETURN NULL;\n"
+                     "END\n",
+                     old_key, new_key, channel, channel);
 }
 
 /* One text as a literal of another. */
@@ -191,9 +184,7 @@ static void put_drop_triggers(tdg__text_t *out, const tdg__pg_table_t *table) {
     static const char *const names[] = {TDG__PG_ROW_TRIGGER, TDG__PG_TRUNCATE_TRIGGER};
 
     for (size_t i = 0; i < 2; i++) {
-        tdg__text_put(out, "DROP TRIGGER IF EXISTS ");
-        tdg__text_put(out, names[i]);
-        tdg__text_put(out, " ON ");
+        tdg__text_format(out, "DROP TRIGGER IF EXISTS %s ON ", names[i]);
         tdg__pg_put_table(out, table);
         tdg__text_put(out, ";\n");
     }
@@ -201,22 +192,14 @@ static void put_drop_triggers(tdg__text_t *out, const tdg__pg_table_t *table) {
 
 static void put_trigger(tdg__text_t *out, const tdg__pg_table_t *table, const char *name,
                         const char *when, const char *each) {
-    tdg__text_put(out, "CREATE TRIGGER ");
-    tdg__text_put(out, name);
-    tdg__text_put(out, "\n    AFTER ");
-    tdg__text_put(out, when);
-    tdg__text_put(out, " ON ");
+    tdg__text_format(out, "CREATE TRIGGER %s\n    AFTER %s ON ", name, when);
     tdg__pg_put_table(out, table);
-    tdg__text_put(out, "\n    FOR EACH ");
-    tdg__text_put(out, each);
-    tdg__text_put(out, " EXECUTE FUNCTION ");
+    tdg__text_format(out, "\n    FOR EACH %s EXECUTE FUNCTION ", each);
     put_function_name(out, table);
     tdg__text_put(out, "();\nALTER TABLE ");
     tdg__pg_put_table(out, table);
     /* Also for what a replication writes, or a session that says it is one. */
-    tdg__text_put(out, " ENABLE ALWAYS TRIGGER ");
-    tdg__text_put(out, name);
-    tdg__text_put(out, ";\n");
+    tdg__text_format(out, " ENABLE ALWAYS TRIGGER %s;\n", name);
 }
 
 void tdg__pg_put_install(tdg__text_t *out, const tdg__pg_trigger_t *trigger) {

@@ -33,17 +33,17 @@ static const tdg__option_t options[] = {
                 .help = "The connection string: a URI or keywords, as for libpq. Missing "
                         "values come from the environment (PGHOST, PGPASSWORD, ...) and "
                         "~/.pgpass."),
-    TDG__OPTION(STRING, table, "table", .example = "shop.orders",
+    TDG__OPTION(STRING, entry.table, "table", .example = "shop.orders",
                 .help = "The table to serve; without a schema it is in public."),
-    TDG__OPTION(STRINGS, keys, "key", .example = "id",
+    TDG__OPTION(STRINGS, entry.keys, "key", .example = "id",
                 .help =
                     "With `table`: the column or columns that identify a row. They are "
                     "the variables of a template, and the order of the rows."),
-    TDG__OPTION(STRING, query, "query", .flags = TDG__OPTION_RAW,
+    TDG__OPTION(STRING, entry.query, "query", .flags = TDG__OPTION_RAW,
                 .help = "Instead of `table`: the query to serve, such as SELECT * FROM "
                         "orders WHERE customer = :customer. :name is the value of a "
                         "variable of the template, bound as a parameter."),
-    TDG__OPTION(STRING, channel, "channel", .example = "orders_changed",
+    TDG__OPTION(STRING, entry.channel, "channel", .example = "orders_changed",
                 .help = "The channel on which changes are notified. Without it, a table "
                         "uses the channel of its trigger (see tidings postgres install), "
                         "and a query is polled."),
@@ -54,12 +54,12 @@ static const tdg__option_t options[] = {
     TDG__OPTION(CHOICE, format, "format", .fallback = "json", .choices = formats,
                 .example = "csv",
                 .help = "JSON, or CSV as in RFC 4180 with a header line."),
-    TDG__OPTION(CHOICE, shape, "result", .fallback = "auto", .choices = shapes,
+    TDG__OPTION(CHOICE, entry.shape, "result", .fallback = "auto", .choices = shapes,
                 .example = "rows",
                 .help = "In JSON, whether the content of a URI is one object or a list. "
                         "auto: an object if a template has all columns of `key`, else a "
                         "list."),
-    TDG__OPTION(NUMBER, max_rows, "max-rows", .fallback = "1000", .min = 1,
+    TDG__OPTION(NUMBER, entry.max_rows, "max-rows", .fallback = "1000", .min = 1,
                 .max = 1000000, .example = "100",
                 .help = "Maximum number of rows; reads of more rows fail with an error."),
     TDG__OPTION(NUMBER, max_keys, "max-keys", .fallback = "100000", .min = 1,
@@ -87,10 +87,6 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
                  tdg__problems_t *problems) {
     tdg__pg_source_t *postgres = (tdg__pg_source_t *)source;
     const tdg__node_t *place = tdg__node_get(node, "postgres");
-    tdg__pg_entry_t entry = {source->entry.uri, postgres->table,
-                             postgres->query,   postgres->channel,
-                             postgres->keys,    (tdg__pg_shape_t)postgres->shape,
-                             postgres->max_rows};
     tdg__pg_params_t params;
     int rv = tdg__pg_params_init(&params, postgres->conninfo, source->entry.timeout_ms);
 
@@ -106,7 +102,8 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
     /* One statement runs, and one is ready to follow; the others take turns (turns.h). */
     source->max_fetches = 2;
 
-    int planned = tdg__pg_plan_init(&postgres->plan, &entry, node, problems);
+    postgres->entry.uri = source->entry.uri;
+    int planned = tdg__pg_plan_init(&postgres->plan, &postgres->entry, node, problems);
     return rv < 0 ? rv : planned;
 }
 

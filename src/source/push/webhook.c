@@ -28,7 +28,6 @@ enum {
     QUIET_MS = 60000, /* between two lines of the log about callers that are refused */
 };
 
-enum signature { GITHUB, BEARER, NONE };
 enum content { BODY, SIGNAL };
 
 struct delivery {
@@ -38,7 +37,7 @@ struct delivery {
 struct webhook {
     tdg__source_t source;
     char *path, *secret;
-    int signature, content;
+    int proof, content; /* tdg__hook_proof_t */
     bool open;
     char **events;
 
@@ -50,7 +49,7 @@ struct webhook {
     uint64_t refused;    /* since then */
 };
 
-static const char *const signatures[] = {"github", "bearer", "none", NULL};
+static const char *const signatures[] = {"github", "bearer", "none", NULL}; /* proofs */
 static const char *const contents[] = {"body", "signal", NULL};
 
 #define AT(field) offsetof(struct webhook, field)
@@ -66,8 +65,8 @@ static const tdg__option_t options[] = {
                 .help =
                     "The secret that callers use. Required unless `open` is true. Keep "
                     "it out of the file: ${NAME} takes it from the environment."),
-    TDG__OPTION(CHOICE, signature, "signature", .fallback = "github",
-                .choices = signatures, .example = "github",
+    TDG__OPTION(CHOICE, proof, "signature", .fallback = "github", .choices = signatures,
+                .example = "github",
                 .help = "How callers prove that they know the secret: github, an HMAC of "
                         "the body in X-Hub-Signature-256; bearer, the secret itself in "
                         "`Authorization: Bearer`. none requires `open: true`."),
@@ -123,8 +122,8 @@ static int check(tdg__source_t *source, const tdg__node_t *node,
             "the secret is missing; set the one that the callers use, or `open: true`, "
             "which accepts every call");
     if (hook->open && tdg__node_get(node, "signature") == NULL)
-        hook->signature = NONE;
-    if (hook->open != (hook->signature == NONE))
+        hook->proof = TDG__HOOK_OPEN;
+    if (hook->open != (hook->proof == TDG__HOOK_OPEN))
         rv = tdg__node_option_problem(problems, node, "signature",
                                       "`none` requires `open: true`");
     return rv;
@@ -215,12 +214,9 @@ int tdg__hook_key_fits(const tdg__hook_key_t *key, const char *authorization,
 }
 
 int tdg__webhook_key(const tdg__source_t *source, tdg__hook_key_t *ret) {
-    static const tdg__hook_proof_t proofs[] = {[GITHUB] = TDG__HOOK_SIGNED,
-                                               [BEARER] = TDG__HOOK_BEARER,
-                                               [NONE] = TDG__HOOK_OPEN};
     const struct webhook *hook = (const struct webhook *)source;
 
-    *ret = (tdg__hook_key_t){.proof = proofs[hook->signature]};
+    *ret = (tdg__hook_key_t){.proof = (tdg__hook_proof_t)hook->proof};
     return ret->proof == TDG__HOOK_BEARER ? hash(hook->secret, ret->digest) : 0;
 }
 
@@ -233,12 +229,12 @@ static int check_bearer(const struct webhook *hook, const tdg__hook_call_t *call
 }
 
 static int check_caller(const struct webhook *hook, const tdg__hook_call_t *call) {
-    switch ((enum signature)hook->signature) {
-    case GITHUB:
+    switch ((tdg__hook_proof_t)hook->proof) {
+    case TDG__HOOK_SIGNED:
         return check_github(hook, call);
-    case BEARER:
+    case TDG__HOOK_BEARER:
         return check_bearer(hook, call);
-    case NONE:
+    case TDG__HOOK_OPEN:
         break;
     }
     return 1;
@@ -302,16 +298,18 @@ static bool is_wanted(const struct webhook *hook, const char *event) {
     return false;
 }
 
-/* Adds a header field as it is, unless it is long or strange. */
-static int add_field(json_t *object, const char *key, const char *value) {
+/* Whether a header field is there, and neither long nor strange. */
+static bool is_shown(const char *value) {
     size_t len = value != NULL ? strlen(value) : 0;
 
-    if (len == 0 || len > MAX_SHOWN)
-        return 0;
     for (size_t i = 0; i < len; i++)
         if (value[i] < ' ' || value[i] > '~')
-            return 0;
-    return json_object_set_new(object, key, json_string(value));
+            return false;
+    return len > 0 && len <= MAX_SHOWN;
+}
+
+static int add_field(json_t *object, const char *key, const char *value) {
+    return is_shown(value) ? json_object_set_new(object, key, json_string(value)) : 0;
 }
 
 static json_t *metadata_of(const tdg__hook_call_t *call) {
@@ -327,14 +325,8 @@ static json_t *metadata_of(const tdg__hook_call_t *call) {
 
 /* Something that can be shown as a MIME type, or NULL. */
 static const char *mime_type_of(const char *content_type) {
-    size_t len = content_type != NULL ? strlen(content_type) : 0;
-
-    if (len == 0 || len > MAX_SHOWN || strchr(content_type, '/') == NULL)
-        return NULL;
-    for (size_t i = 0; i < len; i++)
-        if (content_type[i] < ' ' || content_type[i] > '~')
-            return NULL;
-    return content_type;
+    return is_shown(content_type) && strchr(content_type, '/') != NULL ? content_type
+                                                                       : NULL;
 }
 
 static int put_body(struct webhook *hook, const tdg__hook_call_t *call) {

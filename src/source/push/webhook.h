@@ -26,9 +26,9 @@ typedef struct tdg__hook_answer {
 /* What every request has to bring in its head: so that it can be judged on any thread,
  * while the source comes and goes. */
 typedef enum tdg__hook_proof {
-    TDG__HOOK_OPEN,   /* nothing */
-    TDG__HOOK_BEARER, /* the secret */
     TDG__HOOK_SIGNED, /* a signature, of which the head shows only whether it is one */
+    TDG__HOOK_BEARER, /* the secret */
+    TDG__HOOK_OPEN,   /* nothing */
 } tdg__hook_proof_t;
 
 typedef struct tdg__hook_key {

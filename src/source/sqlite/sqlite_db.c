@@ -299,18 +299,6 @@ void tdg__sqlite_db_version(tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret) {
 
 /* ---- The query ------------------------------------------------------------ */
 
-static bool has_variable(const tdg__sqlite_db_t *db, const char *wanted) {
-    const char *name;
-    size_t len;
-
-    for (size_t i = 0; db->opts.template_ != NULL &&
-                       (name = tdg__template_name(db->opts.template_, i, &len)) != NULL;
-         i++)
-        if (len == strlen(wanted) && memcmp(name, wanted, len) == 0)
-            return true;
-    return false;
-}
-
 static bool check_parameters(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *ret) {
     int count = sqlite3_bind_parameter_count(db->query);
 
@@ -320,7 +308,7 @@ static bool check_parameters(const tdg__sqlite_db_t *db, tdg__sqlite_result_t *r
         if (name == NULL || name[0] == '?')
             fail(ret, TDG_EINVAL,
                  "the query has a parameter without a name; write :name");
-        else if (!has_variable(db, name + 1))
+        else if (!tdg__template_has_name(db->opts.template_, name + 1))
             fail(ret, TDG_EINVAL,
                  "the query has the parameter %s, which is not a variable of the uri",
                  name);
@@ -362,8 +350,7 @@ static int bind(tdg__sqlite_db_t *db, const tdg__variables_t *variables) {
     (void)sqlite3_clear_bindings(db->query);
     for (int i = 1; i <= count && rv == SQLITE_OK; i++) {
         const char *name = sqlite3_bind_parameter_name(db->query, i);
-        const char *value =
-            variables != NULL ? tdg__variables_get(variables, name + 1) : NULL;
+        const char *value = tdg__variables_get(variables, name + 1);
 
         if (value != NULL) /* otherwise it is NULL there, too */
             rv = sqlite3_bind_text(db->query, i, value, -1, SQLITE_TRANSIENT);
@@ -456,10 +443,7 @@ void tdg__sqlite_db_query(tdg__sqlite_db_t *db, const char *uri,
 
     /* The version first: what is written after it makes another one. */
     if (begin(db, ret) && read_version(db, ret) && prepare(db, ret)) {
-        int rv =
-            db->opts.template_ != NULL
-                ? tdg__variables_create(db->opts.template_, uri, strlen(uri), &variables)
-                : 0;
+        int rv = tdg__variables_create(db->opts.template_, uri, strlen(uri), &variables);
 
         if (rv < 0)
             fail(ret, rv, "%s", tdg_strerror(rv));

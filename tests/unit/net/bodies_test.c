@@ -43,7 +43,7 @@ static size_t used(const struct world *w) {
 static size_t being_read(const struct world *w) {
     size_t count = 0;
 
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;)
         count += conn->reader != NULL;
     return count;
 }

@@ -82,7 +82,7 @@ static void fails_to_write_to_a_client_that_left(void **state) {
     assert_int_equal(rv, TDG_EENDED);
     assert_int_equal(w->closed, 0); /* not from inside the call */
     assert_int_equal(flush(outlet, "data\n\n"), TDG_EENDED);
-    tdg__conn_end(w->held[0]); /* does nothing */
+    tdg__exchange_end(tdg__conn_exchange(w->held[0])); /* does nothing */
     RUN_UNTIL(w, w->closed == 1);
 }
 
@@ -129,7 +129,8 @@ static void begins_no_stream_for_a_client_that_left(void **state) {
     RUN_UNTIL(w, w->held_count == 1);
     assert_int_equal(shutdown(c->fd, SHUT_WR), 0);
     RUN_UNTIL(w, w->half_closed == 1);
-    assert_int_equal(tdg__conn_begin(w->held[0], NULL, NULL, 0), TDG_EENDED);
+    assert_int_equal(tdg__exchange_begin(tdg__conn_exchange(w->held[0]), NULL, NULL, 0),
+                     TDG_EENDED);
     RUN_UNTIL(w, w->closed == 1);
 }
 
@@ -147,7 +148,8 @@ static void answers_a_slow_reader_to_the_end(void **state) {
     RUN_UNTIL(w, w->held_count == 1);
     live = memory_live();
     c->deaf = true;
-    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, body,
+                          HUGE_BYTES);
     free(body); /* it was copied */
     client_get(w, c, "/third");
     world_run_ms(w, 50);
@@ -202,7 +204,7 @@ static void write_more_and_close(void *user, tdg__conn_t *conn) {
     tdg__conn_outlet(conn)->chunked = false;
     assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(conn), w->arg, HUGE_BYTES),
                      TDG_EAGAIN);
-    tdg__conn_close(conn);
+    tdg__exchange_close(tdg__conn_exchange(conn));
 }
 
 static void writes_what_is_added_when_drained_before_it_closes(void **state) {
@@ -235,7 +237,8 @@ static void closes_on_a_reader_that_never_reads(void **state) {
     c->deaf = true;
     client_get(w, c, "/huge");
     RUN_UNTIL(w, w->held_count == 1);
-    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, body,
+                          HUGE_BYTES);
     RUN_UNTIL(w, w->closed == 1);
 
     c = client_open(w);
@@ -286,7 +289,8 @@ static uint64_t get_huge_body_slowly(struct world *w) {
     assert_int_equal(setsockopt(tdg__conn_outlet(w->held[0])->fd, SOL_SOCKET, SO_SNDBUF,
                                 &some, sizeof(some)),
                      0);
-    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, body,
+                          HUGE_BYTES);
     free(body);
     return read_a_little(w, c);
 }
@@ -340,7 +344,8 @@ static struct held hold_budget(struct world *w) {
     client_get(w, held.client, "/huge");
     RUN_UNTIL(w, w->held_count == 1);
     held.outlet = tdg__conn_outlet(w->held[0]);
-    tdg__conn_respond_rope(unhold(w), 200, "text/plain", NULL, &rope);
+    tdg__exchange_respond_rope(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL,
+                               &rope);
     tdg__rope_done(&rope);
     tdg__buf_unref(buf);
     free(body);
@@ -428,7 +433,8 @@ static void does_not_blame_a_reader_for_its_own_delay(void **state) {
     w->answer = answer_never;
     client_get(w, c, "/huge");
     RUN_UNTIL(w, w->held_count == 1);
-    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, body, HUGE_BYTES);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, body,
+                          HUGE_BYTES);
     free(body);
     seen = read_while_busy(c);
     assert_true(seen > 0);
@@ -444,8 +450,9 @@ static void does_not_blame_a_sender_for_its_own_delay(void **state) {
     client_get(w, waiting, "/0");
     client_send(w, reading, "GET /2 HTTP/1.1\r\nHo");
     assert_int_equal(client_reply(w, waiting, true, NULL), 200);
+    const tdg__conn_t *first = tdg__net_next(w->net, NULL);
     RUN_UNTIL(w,
-              w->net->conns->phase == READING || w->net->conns->next->phase == READING);
+              first->phase == READING || tdg__net_next(w->net, first)->phase == READING);
     client_get(w, waiting, "/1"); /* in time, while nobody looks */
     client_send(w, reading, "st: a\r\n\r\n");
     uv_sleep(2 * HASTE_MS);
@@ -507,7 +514,7 @@ static void keeps_no_more_than_it_must(void **state) {
         kept = input->end - input->start;
         client_get(w, c, "/another");
         RUN_UNTIL(w, w->held[0]->input->end - w->held[0]->input->start > kept);
-        tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+        tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
         client_reply(w, c, true, NULL);
     }
 }
@@ -519,7 +526,8 @@ static void answer_both_ways(struct world *w, tdg__conn_t *conn,
     if (request->path[1] == 's')
         answer_stream(w, conn, request);
     else if (request->path[1] == 'h')
-        tdg__conn_respond(conn, 200, NULL, NULL, w->arg, HUGE_BYTES);
+        tdg__exchange_respond(tdg__conn_exchange(conn), 200, NULL, NULL, w->arg,
+                              HUGE_BYTES);
     else
         answer_path(w, conn, request);
 }
@@ -552,7 +560,7 @@ static void run_everything(struct world *w) {
         (void)tdg__outlet_piece(tdg__conn_outlet(w->held[0]), w->arg, HUGE_BYTES);
     }
     if (w->held_count > 0)
-        tdg__conn_end(unhold(w));
+        tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     stream->deaf = false;
     RUN_UNTIL(w, is_over(stream) || stream->len > HUGE_BYTES);
     client_close(plain);
@@ -604,7 +612,8 @@ static void remember(struct chaos *chaos, tdg__conn_t *conn, bool stream) {
 }
 
 static void begin_by_chance(struct chaos *chaos, tdg__conn_t *conn) {
-    int rv = tdg__conn_begin(conn, NULL, "hello", roll(&chaos->dice, 6));
+    int rv = tdg__exchange_begin(tdg__conn_exchange(conn), NULL, "hello",
+                                 roll(&chaos->dice, 6));
 
     if (rv == 0 || rv == TDG_EAGAIN)
         remember(chaos, conn, true);
@@ -616,10 +625,10 @@ static void answer_by_chance(struct world *w, tdg__conn_t *conn,
 
     if (tdg__conn_user(conn) == NULL)
         chaos->reported++;
-    tdg__conn_set_user(conn, chaos);
+    tdg__conn_exchange(conn)->user = chaos;
     switch (chaos->over ? 7 : roll(&chaos->dice, 8)) {
     case 0:
-        tdg__conn_close(conn);
+        tdg__exchange_close(tdg__conn_exchange(conn));
         break;
     case 1:
     case 2:
@@ -667,13 +676,14 @@ static void act_as_owner(struct chaos *chaos) {
         if (roll(&chaos->dice, 3) == 0)
             begin_by_chance(chaos, conn);
         else
-            tdg__conn_respond(conn, 200, NULL, NULL, large, roll(&chaos->dice, 1 << 20));
+            tdg__exchange_respond(tdg__conn_exchange(conn), 200, NULL, NULL, large,
+                                  roll(&chaos->dice, 1 << 20));
     } else if (roll(&chaos->dice, 4) == 0) {
         forget(chaos, i);
         if (roll(&chaos->dice, 2) == 0)
-            tdg__conn_end(conn);
+            tdg__exchange_end(tdg__conn_exchange(conn));
         else
-            tdg__conn_close(conn);
+            tdg__exchange_close(tdg__conn_exchange(conn));
     } else {
         (void)tdg__outlet_piece(tdg__conn_outlet(conn), large,
                                 roll(&chaos->dice, 1 << (4 + roll(&chaos->dice, 16))));
@@ -746,7 +756,7 @@ static void stays_sane_whatever_happens(void **state) {
     for (int i = 0; i < CROWD; i++)
         client_close(&w->clients[i]);
     while (chaos.known_count > 0)
-        tdg__conn_close(chaos.known[--chaos.known_count]);
+        tdg__exchange_close(tdg__conn_exchange(chaos.known[--chaos.known_count]));
     RUN_UNTIL(w, tdg__net_connections(w->net) == 0 && chaos.reported == 0);
 }
 

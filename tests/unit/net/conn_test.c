@@ -107,7 +107,7 @@ static void does_not_pile_up_requests_on_the_stack(void **state) {
 static void answer_the_other(struct world *w, tdg__conn_t *conn,
                              const tdg__http_request_t *request) {
     while (w->held_count > 0)
-        tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+        tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
     answer_never(w, conn, request);
 }
 
@@ -125,7 +125,7 @@ static void does_not_pile_up_connections_on_the_stack(void **state) {
     world_run_ms(w, 20); /* the second requests are kept now */
     w->answer = answer_the_other;
     w->lowest = w->highest = NULL;
-    tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
     RUN_UNTIL(w, w->requests == (int)(2 * COUNT(c)));
     assert_true(w->highest - w->lowest < STACK_BYTES);
     for (size_t i = 0; i < COUNT(c); i++)
@@ -182,9 +182,10 @@ static void answers_what_it_kept_before_it_sees_the_end(void **state) {
 static void answer_by_path(struct world *w, tdg__conn_t *conn,
                            const tdg__http_request_t *request) {
     (void)w;
-    tdg__conn_respond(conn, atoi(request->path + 1), "text/plain", "X-More: yes\r\n",
-                      request->query[0] == '\0' ? NULL : request->query,
-                      strlen(request->query));
+    tdg__exchange_respond(tdg__conn_exchange(conn), atoi(request->path + 1), "text/plain",
+                          "X-More: yes\r\n",
+                          request->query[0] == '\0' ? NULL : request->query,
+                          strlen(request->query));
 }
 
 static void leaves_out_what_a_status_forbids(void **state) {
@@ -312,7 +313,9 @@ static void answers_what_came_before_the_mistake(void **state) {
 
 static void begin_with_text(struct world *w, tdg__conn_t *conn,
                             const tdg__http_request_t *request) {
-    assert_int_equal(tdg__conn_begin(conn, "Mcp-Session-Id: 7\r\n", ": hello\n\n", 9), 0);
+    assert_int_equal(tdg__exchange_begin(tdg__conn_exchange(conn),
+                                         "Mcp-Session-Id: 7\r\n", ": hello\n\n", 9),
+                     0);
     answer_never(w, conn, request);
 }
 
@@ -340,7 +343,7 @@ static void writes_a_stream_in_chunks(void **state) {
     client_expect(w, c, "11\r\ndata: a message\n\n\r\n3\r\nxyz\r\n");
 
     w->answer = answer_path;
-    tdg__conn_end(unhold(w));
+    tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect(w, c, "0\r\n\r\n");
     client_get(w, c, "/after");
     assert_int_equal(client_reply(w, c, true, &reply), 200);
@@ -361,7 +364,7 @@ static void writes_a_stream_to_old_clients_without_chunks(void **state) {
     client_expect(w, c, ": hello\n\n");
     assert_int_equal(flush(tdg__conn_outlet(w->held[0]), "data\n\n"), 0);
     client_expect(w, c, "data\n\n");
-    tdg__conn_end(unhold(w));
+    tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect_end(w, c);
 }
 
@@ -390,7 +393,7 @@ static void keeps_requests_behind_a_stream_for_later(void **state) {
     world_run_ms(w, 20);
     assert_int_equal(w->requests, 1);
     w->answer = answer_path;
-    tdg__conn_end(unhold(w));
+    tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect(w, c, "0\r\n\r\n");
     assert_int_equal(client_reply(w, c, true, &reply), 200);
     assert_string_equal(reply.body, "/b");
@@ -439,11 +442,13 @@ static void writes_small_pieces_without_allocating(void **state) {
 static void close_at_once(struct world *w, tdg__conn_t *conn,
                           const tdg__http_request_t *request) {
     (void)w;
-    tdg__conn_close(conn);
+    tdg__exchange_close(tdg__conn_exchange(conn));
     assert_string_equal(request->path, "/x"); /* still there */
-    tdg__conn_close(conn);
-    tdg__conn_respond(conn, 200, NULL, NULL, NULL, 0); /* does nothing */
-    assert_int_equal(tdg__conn_begin(conn, NULL, NULL, 0), TDG_EENDED);
+    tdg__exchange_close(tdg__conn_exchange(conn));
+    tdg__exchange_respond(tdg__conn_exchange(conn), 200, NULL, NULL, NULL,
+                          0); /* does nothing */
+    assert_int_equal(tdg__exchange_begin(tdg__conn_exchange(conn), NULL, NULL, 0),
+                     TDG_EENDED);
     assert_int_equal(tdg__outlet_write(tdg__conn_outlet(conn), "x", 1), TDG_EENDED);
 }
 
@@ -476,7 +481,7 @@ static void closes_after_what_is_queued_is_out(void **state) {
     assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(conn), body, HUGE_BYTES),
                      TDG_EAGAIN);
     free(body);
-    tdg__conn_close(conn);
+    tdg__exchange_close(tdg__conn_exchange(conn));
     assert_int_equal(tdg__outlet_write(tdg__conn_outlet(conn), "x", 1), TDG_EENDED);
     world_run_ms(w, 20);
     assert_int_equal(w->closed, 0);
@@ -496,7 +501,7 @@ static void remembers_user_and_tag(void **state) {
     client_get(w, c, "/x");
     RUN_UNTIL(w, w->held_count == 1);
     assert_null(tdg__conn_user(w->held[0]));
-    tdg__conn_set_user(w->held[0], &mine);
+    tdg__conn_exchange(w->held[0])->user = &mine;
     assert_ptr_equal(tdg__conn_user(w->held[0]), &mine);
     assert_ptr_equal(tdg__conn_tag(w->held[0]), &w->tag);
 }

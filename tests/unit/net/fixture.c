@@ -54,8 +54,8 @@ static void on_half_closed(void *user, tdg__conn_t *conn) {
 void answer_path(struct world *world, tdg__conn_t *conn,
                  const tdg__http_request_t *request) {
     (void)world;
-    tdg__conn_respond(conn, 200, "text/plain", NULL, request->path,
-                      strlen(request->path));
+    tdg__exchange_respond(tdg__conn_exchange(conn), 200, "text/plain", NULL,
+                          request->path, strlen(request->path));
 }
 
 void answer_never(struct world *world, tdg__conn_t *conn,
@@ -67,7 +67,7 @@ void answer_never(struct world *world, tdg__conn_t *conn,
 
 void answer_stream(struct world *world, tdg__conn_t *conn,
                    const tdg__http_request_t *request) {
-    if (tdg__conn_begin(conn, NULL, NULL, 0) != TDG_EENDED)
+    if (tdg__exchange_begin(tdg__conn_exchange(conn), NULL, NULL, 0) != TDG_EENDED)
         answer_never(world, conn, request);
 }
 
@@ -331,7 +331,8 @@ void answer_held_path(struct world *w, int number) {
     char path[32];
     int len = snprintf(path, sizeof(path), "/%d", number);
 
-    tdg__conn_respond(unhold(w), 200, "text/plain", NULL, path, (size_t)len);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL, path,
+                          (size_t)len);
 }
 
 int flush(tdg__outlet_t *outlet, const char *text) {

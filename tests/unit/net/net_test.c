@@ -171,7 +171,7 @@ static void gives_an_answer_all_the_time_it_takes(void **state) {
     client_expect_head(w, stream, 200, NULL);
     world_run_ms(w, 500);
     assert_int_equal(w->closed, 0);
-    tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
     assert_int_equal(client_reply(w, plain, true, NULL), 200);
 }
 
@@ -300,7 +300,7 @@ static void count_visit(void *arg, tdg__conn_t *conn) {
     int *count = arg;
 
     ++*count;
-    tdg__conn_close(conn);
+    tdg__exchange_close(tdg__conn_exchange(conn));
 }
 
 static void visits_those_that_had_a_request(void **state) {
@@ -369,7 +369,7 @@ static void finishes_what_is_being_done(void **state) {
     client_expect_end(w, silent);
     assert_int_equal(tdg__outlet_piece(tdg__conn_outlet(streaming), "x", 1), 0);
     client_expect(w, stream, "1\r\nx\r\n");
-    tdg__conn_respond(unhold(w), 200, NULL, NULL, NULL, 0);
+    tdg__exchange_respond(tdg__conn_exchange(unhold(w)), 200, NULL, NULL, NULL, 0);
     assert_int_equal(client_reply(w, plain, true, &reply), 200);
     assert_non_null(strstr(reply.head, "\r\nConnection: close\r\n"));
     client_expect_end(w, plain);
@@ -377,7 +377,7 @@ static void finishes_what_is_being_done(void **state) {
     client_send(w, partly, "Host: a\r\n\r\n");
     assert_int_equal(client_reply(w, partly, true, NULL), 200);
     client_expect_end(w, partly);
-    tdg__conn_end(streaming);
+    tdg__exchange_end(tdg__conn_exchange(streaming));
     client_expect(w, stream, "0\r\n\r\n");
     client_expect_end(w, stream);
     RUN_UNTIL(w, tdg__net_connections(w->net) == 0);
@@ -425,7 +425,7 @@ static void closes_at_any_moment(void **state) {
                 tdg__outlet_piece(tdg__conn_outlet(w->held[i]), large, sizeof(large)),
                 TDG_EAGAIN);
         if (i == 1)
-            tdg__conn_close(w->held[i]); /* when all is written */
+            tdg__exchange_close(tdg__conn_exchange(w->held[i])); /* when all is written */
         if (i == 2)
             client_send(w, c, "GET /kept HTTP/1.1\r\n");
     }

@@ -53,12 +53,13 @@ static void answer_now(struct chance *chance, tdg__conn_t *conn, const char *pat
     tdg__rope_t rope;
 
     if (kind == 'p')
-        tdg__conn_prove(conn);
+        tdg__exchange_prove(tdg__conn_exchange(conn));
     tdg__rope_init(&rope, SIZE_MAX);
     tdg__text_put(&rope.text, path);
     if (kind == 'l' || kind == 'm')
         tdg__rope_splice(&rope, chance->large);
-    tdg__conn_respond_rope(conn, kind == 'r' ? 404 : 200, "text/plain", NULL, &rope);
+    tdg__exchange_respond_rope(tdg__conn_exchange(conn), kind == 'r' ? 404 : 200,
+                               "text/plain", NULL, &rope);
     tdg__rope_done(&rope);
 }
 
@@ -133,8 +134,9 @@ static void use_up(struct chance *chance) {
 }
 
 static void count_waits(struct chance *chance) {
-    for (tdg__conn_t *conn = chance->world.net->conns; conn != NULL; conn = conn->next) {
-        chance->waited += conn->waits;
+    for (tdg__conn_t *conn = NULL;
+         (conn = tdg__net_next(chance->world.net, conn)) != NULL;) {
+        chance->waited += tdg__turn_waits(conn);
         chance->large_waited += conn->outlet.waits;
     }
 }

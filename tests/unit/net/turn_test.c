@@ -43,11 +43,11 @@ static void answer_noted(struct world *w, tdg__conn_t *conn,
 
     note(request);
     if (letter == 'p')
-        tdg__conn_prove(conn);
+        tdg__exchange_prove(tdg__conn_exchange(conn));
     if (letter == 's' || letter == 't')
         burn(letter == 's' ? LONGER_THAN_A_SLICE_NS : LONG_NS);
     if (letter == 'r')
-        tdg__conn_respond(conn, 404, NULL, NULL, NULL, 0);
+        tdg__exchange_respond(tdg__conn_exchange(conn), 404, NULL, NULL, NULL, 0);
     else if (letter == 'h')
         answer_never(w, conn, request);
     else if (letter == 'b')
@@ -227,7 +227,7 @@ static void those_that_leave_while_they_wait_are_noticed(void **state) {
 static size_t discarded(const struct world *w) {
     size_t all = 0;
 
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;)
         all += conn->discarded;
     return all;
 }
@@ -253,7 +253,7 @@ static void one_that_is_refused_waits_for_its_turn(void **state) {
 static int count_phase(const struct world *w, enum phase phase) {
     int count = 0;
 
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next)
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;)
         count += conn->phase == phase;
     return count;
 }
@@ -296,7 +296,7 @@ static void what_is_behind_a_stream_waits_for_its_end(void **state) {
     assert_int_equal(client_reply(w, c, true, NULL), 200);
     client_expect_head(w, c, 200, NULL);
     RUN_UNTIL(w, w->held_count == 1);
-    tdg__conn_end(unhold(w));
+    tdg__exchange_end(tdg__conn_exchange(unhold(w)));
     client_expect(w, c, "0\r\n\r\n");
     assert_int_equal(client_reply(w, c, true, &reply), 200);
     assert_string_equal(reply.body, "/y");
@@ -365,7 +365,7 @@ static void those_that_wait_are_served_before_the_end(void **state) {
 
 /* Returns true. */
 static bool look_what_is_kept(const struct world *w, size_t *most) {
-    for (const tdg__conn_t *conn = w->net->conns; conn != NULL; conn = conn->next) {
+    for (const tdg__conn_t *conn = NULL; (conn = tdg__net_next(w->net, conn)) != NULL;) {
         if (conn->input != NULL && conn->input->size > *most)
             *most = conn->input->size;
     }
@@ -420,7 +420,8 @@ static void answer_large(struct world *w) {
     tdg__rope_init(&rope, SIZE_MAX);
     tdg__rope_splice(&rope, buf);
     while (w->held_count > 0)
-        tdg__conn_respond_rope(unhold(w), 200, "text/plain", NULL, &rope);
+        tdg__exchange_respond_rope(tdg__conn_exchange(unhold(w)), 200, "text/plain", NULL,
+                                   &rope);
     tdg__rope_done(&rope);
     tdg__buf_unref(buf);
 }
@@ -487,8 +488,8 @@ static void answer_and_close_all(struct world *w, tdg__conn_t *conn,
                                  const tdg__http_request_t *request) {
     (void)conn, (void)request;
     answer_large(w);
-    while (w->net->conns != NULL)
-        tdg__conn_abort(w->net->conns);
+    for (tdg__conn_t *each; (each = tdg__net_next(w->net, NULL)) != NULL;)
+        tdg__conn_abort(each);
 }
 
 /* The kernel has taken slices, which libuv has not reported yet, when it is closed. */
@@ -500,7 +501,7 @@ static void none_waits_once_it_is_closed(void **state) {
     w->answer = answer_and_close_all;
     client_get(w, client_open(w), "/x");
     RUN_UNTIL(w, w->closed == READERS + 1);
-    assert_null(w->net->writers.first);
+    assert_true(tdg__queue_is_empty(&w->net->writers));
 }
 
 static void nor_once_the_net_is_closed(void **state) {

@@ -447,7 +447,7 @@ static void a_reload_that_waits_longer_does_not_forget_a_deletion(void **state) 
         SCENE_UNTIL(&scene, files->tree.files == 1 && files->n_absent == 0);
         folder_remove(&folder, "gone");
         SCENE_UNTIL(&scene, files->n_absent == 1 || files->tree.files == 0);
-        while (files->absent.count > 0)
+        while (files->absent.pool.count > 0)
             uv_run(&scene.loop, UV_RUN_NOWAIT);
     } while (files->n_absent == 0);
     assert_int_equal(scene_try_replace(&scene, folder_yaml(&folder, "  settle: 1s\n")),

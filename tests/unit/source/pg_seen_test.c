@@ -80,7 +80,7 @@ static void it_agrees_with_an_array(void **state) {
             if (fits)
                 expected[which] = value;
         }
-        assert_int_equal(seen.count, count);
+        assert_int_equal(seen.rows.pool.count, count);
         which = roll(&dice, URIS);
         snprintf(uri, sizeof(uri), "u%u", which);
         assert_int_equal(tdg__pg_seen_get(&seen, uri, &found), expected[which] != 0);
