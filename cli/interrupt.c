@@ -74,10 +74,8 @@ int cli_interrupt_begin(cli_target_t *target) {
     stoppable = target;
     total_ms = cli_target_total_ms(target);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (pthread_create(&thread, NULL, supervise, &total_ms) != 0) {
-        cli_error("%s: cannot start a thread", target->command->name);
-        return CLI_FAILED;
-    }
+    if (pthread_create(&thread, NULL, supervise, &total_ms) != 0)
+        return cli_error("%s: cannot start a thread", target->command->name);
     pthread_detach(thread);
     return CLI_OK;
 }

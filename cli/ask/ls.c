@@ -41,7 +41,7 @@ static const cli_option_t options[] = {
                     "print the lists as the server sent them, as one line of\n"
                     "JSON: resources, resourceTemplates, tools, prompts"),
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 
@@ -288,10 +288,8 @@ static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
         if (any && !wanted[i])
             continue;
         code = cli_ask_list(&opts->target, client, (tdg_list_kind_t)i, &items);
-        if (code == CLI_OK && json_object_set_new(all, lists[i].json, items) < 0) {
-            cli_error("ls: out of memory");
-            code = CLI_FAILED;
-        }
+        if (code == CLI_OK && json_object_set_new(all, lists[i].json, items) < 0)
+            code = cli_error("ls: out of memory");
     }
     if (code == CLI_OK && opts->json)
         cli_print_json(all);
@@ -307,8 +305,7 @@ static int check(const void *options_, int count) {
     (void)count;
     if (!opts->json || !opts->names)
         return CLI_OK;
-    cli_error("ls: --json and --names do not go together");
-    return CLI_USAGE;
+    return cli_usage_error("ls: --json and --names do not go together");
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {

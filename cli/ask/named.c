@@ -99,8 +99,7 @@ static int request(struct options *opts, tdg_client_t *client, const char *name,
         opts->kind->print(result);
     if (json_is_true(json_object_get(result, "isError"))) {
         fflush(stdout); /* the output of the tool comes first */
-        cli_error("call: %s reports an error", name);
-        code = CLI_FAILED;
+        code = cli_error("call: %s reports an error", name);
     }
     json_decref(result);
     return code;
@@ -163,7 +162,7 @@ static const cli_option_t call_options[] = {
                       "arguments as a JSON object; NAME=VALUE adds to them"),
     JSON_OPTION,
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 
@@ -220,7 +219,7 @@ static int run_prompt(const cli_command_t *self, int argc, char **argv) {
 static const cli_option_t prompt_options[] = {
     JSON_OPTION,
     CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TARGET_TIMEOUT(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
     CLI_END,
 };
 

@@ -59,15 +59,15 @@ static int no_address(const cli_target_t *target, const char *given) {
     const char *name = target->command->name;
 
     if (strchr(given, '@') != NULL) /* there may be a password in it */
-        cli_error("%s: TARGET is not an address such as http://127.0.0.1:8808", name);
-    else if (strncmp(given, "localhost", 9) == 0 || (given[0] >= '0' && given[0] <= '9'))
-        cli_error("%s: '%s' is not an address; did you mean http://%s?", name, given,
-                  given);
-    else
-        cli_error("%s: '%s' is not an address such as http://127.0.0.1:8808; a program "
-                  "to start must be last, after --",
-                  name, given);
-    return CLI_USAGE;
+        return cli_usage_error(
+            "%s: TARGET is not an address such as http://127.0.0.1:8808", name);
+    if (strncmp(given, "localhost", 9) == 0 || (given[0] >= '0' && given[0] <= '9'))
+        return cli_usage_error("%s: '%s' is not an address; did you mean http://%s?",
+                               name, given, given);
+    return cli_usage_error(
+        "%s: '%s' is not an address such as http://127.0.0.1:8808; a program "
+        "to start must be last, after --",
+        name, given);
 }
 
 const char *cli_default_url(void) {
@@ -82,11 +82,10 @@ bool cli_is_url(const char *text) {
 
 /* The address from the environment. */
 static int take_default(cli_target_t *target, const char *url) {
-    if (!cli_is_url(url)) {
-        cli_error("%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808",
-                  target->command->name);
-        return CLI_USAGE;
-    }
+    if (!cli_is_url(url))
+        return cli_usage_error(
+            "%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808",
+            target->command->name);
     target->url = url;
     name_url(target);
     return CLI_OK;
@@ -96,27 +95,23 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
     const char *name = target->command->name, *url = cli_default_url();
 
     if (target->program != NULL) {
-        if (target->program[0] == NULL) {
-            cli_error("%s: no program after --", name);
-            return CLI_USAGE;
-        }
-        if (*operands > 0 && cli_is_url(**argv)) {
-            cli_error("%s: either an address or a program after --, not both", name);
-            return CLI_USAGE;
-        }
+        if (target->program[0] == NULL)
+            return cli_usage_error("%s: no program after --", name);
+        if (*operands > 0 && cli_is_url(**argv))
+            return cli_usage_error(
+                "%s: either an address or a program after --, not both", name);
         put_name(target, target->program[0], strlen(target->program[0]));
         return CLI_OK;
     }
 
     if (url != NULL && (*operands == 0 || !cli_is_url(**argv)))
         return take_default(target, url);
-    if (*operands == 0) {
-        cli_error("%s: it needs the address of a server, such as http://127.0.0.1:8808 "
-                  "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
-                  "more",
-                  name, name);
-        return CLI_USAGE;
-    }
+    if (*operands == 0)
+        return cli_usage_error(
+            "%s: it needs the address of a server, such as http://127.0.0.1:8808 "
+            "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
+            "more",
+            name, name);
     if (!cli_is_url(**argv))
         return no_address(target, **argv);
     target->url = **argv;

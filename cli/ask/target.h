@@ -77,8 +77,8 @@ enum { CLI_MAX_TIME_MS = 24 * 3600 * 1000, CLI_TARGET_TOTAL_MS = 60 * 1000 };
                         "standard error")
 
 /* For commands that ask and get an answer. */
-#define CLI_TARGET_TIMEOUT(type, target)                                                 \
-    CLI_TIME_OPTION(type, target.timeout_ms, "timeout", "TIME", 1, CLI_MAX_TIME_MS,      \
+#define CLI_TIMEOUT_OPTION(type, field)                                                  \
+    CLI_TIME_OPTION(type, field, "timeout", "TIME", 1, CLI_MAX_TIME_MS,                  \
                     "time limit for the whole command, such as 5s [1m]")
 
 /* A line about TARGET, and one about exit codes, for the descriptions of commands. */

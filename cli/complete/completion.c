@@ -132,6 +132,8 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     return CLI_USAGE;
 }
 
+static const cli_option_t options[] = {CLI_END};
+
 const cli_command_t cli_completion = {
     .name = "completion",
     .summary = "print a completion script for bash or zsh",
@@ -149,5 +151,6 @@ const cli_command_t cli_completion = {
         "and for zsh, in a folder of $fpath:\n"
         "\n"
         "    tidings completion zsh >~/.zfunc/_tidings",
+    .options = options,
     .run = run,
 };

@@ -318,9 +318,8 @@ static int examine(const doctor_options_t *options) {
     int rv = doctor_init(&doctor, options), code;
 
     if (rv < 0) {
-        cli_error("doctor: %s", tdg_strerror(rv));
         doctor_done(&doctor);
-        return CLI_FAILED;
+        return cli_error("doctor: %s", tdg_strerror(rv));
     }
     if (!options->json)
         printf("%s\n", options->target.name);
@@ -375,12 +374,10 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     cli_target_init(&options.target, self);
     if (cli_parse(self, argc, argv, &options, &operands, &code)) {
         code = cli_target_take(&options.target, &argv, &operands);
-        if (code == CLI_OK && operands > 0) {
-            cli_error(
+        if (code == CLI_OK && operands > 0)
+            code = cli_usage_error(
                 "doctor: cannot do anything with '%s'; resources are named with --uri",
                 argv[0]);
-            code = CLI_USAGE;
-        }
         if (code == CLI_OK)
             code = examine(&options);
     }

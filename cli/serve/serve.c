@@ -357,17 +357,15 @@ static void on_reloaded(void *user, tdg__serve_t *serve) {
 
 /* ---- The command -------------------------------------------------------- */
 
-static bool are_listen_urls(const cli_texts_t *urls) {
+static int check_listen_urls(const cli_texts_t *urls) {
     tdg__parse_error_t error;
     tdg__listen_url_t listen;
 
     for (size_t i = 0; i < urls->count; i++) {
-        if (tdg__listen_url_parse(urls->items[i], &listen, &error) < 0) {
-            cli_error("serve: --listen %s: %s", urls->items[i], error.text);
-            return false;
-        }
+        if (tdg__listen_url_parse(urls->items[i], &listen, &error) < 0)
+            return cli_usage_error("serve: --listen %s: %s", urls->items[i], error.text);
     }
-    return true;
+    return CLI_OK;
 }
 
 /* Large contents and answers go back to the system when they are freed. The C library
@@ -385,28 +383,23 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     if (!cli_parse(self, argc, argv, &serving.options, &serving.path_count, &exit_code))
         return exit_code;
     if (serving.path_count == 0 && serving.options.config == NULL) {
-        if (access(CLI_CONFIG_FILE, R_OK) != 0) {
-            cli_error("serve: nothing to serve; give it a file or folder, or a config "
-                      "(`tidings init` writes one to start from)");
-            return CLI_USAGE;
-        }
+        if (access(CLI_CONFIG_FILE, R_OK) != 0)
+            return cli_usage_error(
+                "serve: nothing to serve; give it a file or folder, or a config "
+                "(`tidings init` writes one to start from)");
         serving.options.config = CLI_CONFIG_FILE;
     }
     for (int i = 0; i < serving.path_count; i++)
-        if (argv[i][0] == '\0') {
-            cli_error("serve: PATH is empty; . is the current folder");
-            return CLI_USAGE;
-        }
-    if (!are_listen_urls(&serving.options.listen))
+        if (argv[i][0] == '\0')
+            return cli_usage_error("serve: PATH is empty; . is the current folder");
+    if (check_listen_urls(&serving.options.listen) != CLI_OK)
         return CLI_USAGE;
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
 
     const char **paths = calloc((size_t)serving.path_count + 1, sizeof(*paths));
-    if (paths == NULL) {
-        cli_error("out of memory");
-        return CLI_FAILED;
-    }
+    if (paths == NULL)
+        return cli_error("out of memory");
     for (int i = 0; i < serving.path_count; i++)
         paths[i] = argv[i];
 

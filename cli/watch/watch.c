@@ -84,11 +84,10 @@ static int read_filter(watch_t *watch) {
     if (text == NULL)
         return CLI_OK;
     int rv = tdg__json_parse(text, strlen(text), &limits, &watch->filter, &error);
-    if (rv < 0) {
-        cli_error("watch: --filter is not JSON: %s (at byte %zu)",
-                  rv == TDG_ENOMEM ? tdg_strerror(rv) : error.text, error.at);
-        return CLI_USAGE;
-    }
+    if (rv < 0)
+        return cli_usage_error("watch: --filter is not JSON: %s (at byte %zu)",
+                               rv == TDG_ENOMEM ? tdg_strerror(rv) : error.text,
+                               error.at);
     rv = tdg__filter_parse(watch->filter, &filter_limits, &filter, &error);
     tdg__filter_destroy(filter);
     if (rv < 0)
@@ -102,17 +101,16 @@ static int check_options(watch_t *watch) {
 
     if (opts->exec == NULL &&
         (opts->parallel > 0 || opts->jobs > 0 || opts->exec_timeout_ms > 0))
-        cli_error("watch: --parallel, --jobs and --exec-timeout go only with --exec");
-    else if (opts->exec != NULL && opts->exec[0] == '\0')
-        cli_error("watch: --exec needs a command");
-    else if (opts->debounce_ms >= 0 && opts->batch_ms >= 0)
-        cli_error("watch: --debounce and --batch do not go together");
-    else if (opts->jobs > 0 && opts->parallel > opts->jobs)
-        cli_error("watch: --parallel cannot be more than --jobs, which is %ld",
-                  opts->jobs);
-    else
-        return read_filter(watch);
-    return CLI_USAGE;
+        return cli_usage_error(
+            "watch: --parallel, --jobs and --exec-timeout go only with --exec");
+    if (opts->exec != NULL && opts->exec[0] == '\0')
+        return cli_usage_error("watch: --exec needs a command");
+    if (opts->debounce_ms >= 0 && opts->batch_ms >= 0)
+        return cli_usage_error("watch: --debounce and --batch do not go together");
+    if (opts->jobs > 0 && opts->parallel > opts->jobs)
+        return cli_usage_error(
+            "watch: --parallel cannot be more than --jobs, which is %ld", opts->jobs);
+    return read_filter(watch);
 }
 
 /* Fills in what depends on other options. */
@@ -437,14 +435,10 @@ static int run(const cli_command_t *self, int argc, char **argv) {
     watch.uri_count = (size_t)operands;
 
     /* Else the next descriptor would take its place. */
-    if (fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0) {
-        cli_error("watch: standard output or standard error is closed");
-        return CLI_FAILED;
-    }
-    if (watch_init(&watch) < 0 || watch_follow_start(&watch) < 0) {
-        cli_error("watch: %s", strerror(errno));
-        return CLI_FAILED;
-    }
+    if (fcntl(STDOUT_FILENO, F_GETFD) < 0 || fcntl(STDERR_FILENO, F_GETFD) < 0)
+        return cli_error("watch: standard output or standard error is closed");
+    if (watch_init(&watch) < 0 || watch_follow_start(&watch) < 0)
+        return cli_error("watch: %s", strerror(errno));
     run_loop(&watch);
     if (!watch_done(&watch))
         _exit(watch.exit_code);
