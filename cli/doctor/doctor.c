@@ -86,6 +86,13 @@ static const char *lacks(doctor_t *doctor, const doctor_check_t *check) {
     return NULL;
 }
 
+static void try_check(doctor_t *doctor, const doctor_check_t *check) {
+    if (check->did != NULL)
+        doctor_did(doctor, "%s", check->did);
+    if ((check->needs & DOCTOR_NEEDS_SILENT) == 0 || doctor_silent(doctor) != NULL)
+        check->run(doctor);
+}
+
 static void run_check(doctor_t *doctor, const doctor_group_t *group,
                       const doctor_check_t *check, doctor_era_t era) {
     const char *missing = doctor_left_ms(doctor) > 0 ? lacks(doctor, check) : NULL;
@@ -98,7 +105,7 @@ static void run_check(doctor_t *doctor, const doctor_group_t *group,
     if (missing != NULL)
         doctor_skip(doctor, "%s", missing);
     else if (doctor_left_ms(doctor) > 0)
-        check->run(doctor);
+        try_check(doctor, check);
     doctor_end_calls(doctor);
     /* What is missing now may only be late. */
     if (doctor_left_ms(doctor) == 0 && !doctor->unreachable) {

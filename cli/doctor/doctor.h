@@ -69,13 +69,16 @@ enum { /* what a check needs; where that is missing it is skipped, or left out *
        DOCTOR_NEEDS_URI = 1 << 5,
        DOCTOR_NEEDS_SESSION = 1 << 6, /* the server names legacy sessions */
        DOCTOR_NEEDS_STREAMS = 1 << 7, /* streams were held, see doctor_hold() */
-       /* looks at a silent stream */
+       DOCTOR_NEEDS_SILENT = 1 << 8,  /* doctor_silent() is not NULL */
+       /* looks at a silent stream: whether it opened, or what came on it */
        DOCTOR_SILENT = DOCTOR_HTTP | DOCTOR_EACH_ERA | DOCTOR_NEEDS_STREAMS,
+       DOCTOR_ON_SILENT = DOCTOR_SILENT | DOCTOR_NEEDS_SILENT,
 };
 
 typedef struct doctor_check {
     const char *id; /* for machines; docs/doctor.md lists them all. NULL ends a table */
     const char *title; /* for people: what is good */
+    const char *did;   /* what was done; NULL: run() says it, by doctor_did() */
     unsigned needs;
     void (*run)(doctor_t *doctor); /* for its `era`, into its `result` */
 } doctor_check_t;
