@@ -47,6 +47,7 @@ enum {
 #define DOCTOR_LEGACY_VERSION "2025-11-25"
 #define DOCTOR_UNKNOWN_VERSION "1900-01-01"
 #define DOCTOR_META "io.modelcontextprotocol/"
+#define DOCTOR_ACKNOWLEDGED "notifications/subscriptions/acknowledged"
 
 /* ---- Checks and what comes of them --------------------------------------- */
 
@@ -221,8 +222,6 @@ const char *doctor_describe(const doctor_call_t *call);
 const char *doctor_why(const doctor_call_t *call);
 
 const char *doctor_field(const doctor_call_t *call, const char *name);
-/* The first message with this method; NULL: none. */
-const doctor_heard_t *doctor_find_method(const doctor_call_t *call, const char *method);
 /* Of a listen; NULL: it has not come. */
 const doctor_heard_t *doctor_acknowledgement(const doctor_call_t *call);
 
@@ -245,8 +244,8 @@ double doctor_ms(uint64_t from_us, uint64_t to_us); /* between them */
 
 /* ---- What is heard ------------------------------------------------------------ */
 
-/* Begins an exchange that is recorded in the call. */
-void doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request);
+/* Begins an exchange that is recorded in the call. Returns 0 or a negative code. */
+int doctor_begin_exchange(doctor_call_t *call, const tdg__web_request_t *request);
 /* Frees what was recorded. */
 void doctor_drop_heard(doctor_call_t *call);
 

@@ -193,6 +193,7 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
          request->extra_value != NULL ? request->extra_value : ""},
     };
     const char *body = request->body != NULL ? request->body : text;
+    int rv;
     const tdg__web_request_t exchange = {
         .method = request->http,
         .url = doctor->url,
@@ -207,7 +208,9 @@ static void send_over_http(doctor_call_t *call, const doctor_request_t *request,
         .total_timeout_ms = request->stream ? 0 : doctor_patience(doctor),
     };
 
-    doctor_begin_exchange(call, &exchange);
+    rv = doctor_begin_exchange(call, &exchange);
+    if (rv < 0)
+        fail(call, rv);
 }
 
 /* What the header Mcp-Name says, new; NULL: it has none. */

@@ -12,8 +12,6 @@
 
 #include "doctor/doctor.h"
 
-#define ACKNOWLEDGED "notifications/subscriptions/acknowledged"
-
 #define FIX_BUFFERING                                                                    \
     "A proxy or a compressing layer keeps what it should pass on. nginx: "               \
     "proxy_buffering off; gzip off for text/event-stream; proxy_read_timeout 1h. "       \
@@ -306,7 +304,7 @@ static void check_acknowledged(doctor_t *doctor) {
         doctor_saw(doctor, "no acknowledgement%s",
                    listen->trouble != NULL ? ", but an error" : "");
         doctor_bad(doctor, DOCTOR_FAILED,
-                   "The first message on a listen is " ACKNOWLEDGED
+                   "The first message on a listen is " DOCTOR_ACKNOWLEDGED
                    ": without it, clients do not know when notifications begin.");
         return;
     }
