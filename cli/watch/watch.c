@@ -184,7 +184,7 @@ static void notice_end(watch_t *watch, const watch_item_t *item) {
         if (watch->opts.no_retry)
             leave(watch, CLI_UNREACHABLE); /* the client reopens a single stream anyway */
     } else if (item->kind == WATCH_CLOSED)
-        leave(watch, item->facts->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
+        leave(watch, item->event->code == TDG_EREFUSED ? CLI_DENIED : CLI_UNREACHABLE);
     else if (item->kind == WATCH_LOST && ++watch->lost == watch->uri_count)
         leave(watch, CLI_NOT_FOUND);
 }
@@ -221,9 +221,9 @@ static void take_item(watch_t *watch, watch_item_t *item) {
         watch_say(watch, "out of memory: some of what changed is not shown");
         return;
     }
-    bool list = item->kind == WATCH_LIST_CHANGED && item->event != NULL;
+    bool list = item->kind == WATCH_LIST_CHANGED && !item->is_found;
     if (list) /* the thread finds out whether it is different */
-        watch_follow_list(watch, item->facts->list);
+        watch_follow_list(watch, item->event->list);
     if (list || watch->leaving || !watch_is_news(watch, item)) {
         watch_item_free(item);
         return;
@@ -234,7 +234,7 @@ static void take_item(watch_t *watch, watch_item_t *item) {
     else
         watch_show_item(watch, item);
     notice_end(watch, item);
-    bool change = watch_item_is_change(item);
+    bool change = item->kind <= WATCH_LIST_CHANGED;
     if (runs_command(watch, item))
         watch_exec_add(watch, item);
     else
@@ -267,7 +267,7 @@ static void take_notes(watch_t *watch) {
         switch (note->kind) {
         case WATCH_NOTE_READY:
             watch->client = watch->follow.client;
-            watch_news_start(watch, note->contents);
+            json_object_update(watch->listed, note->contents);
             if (watch->opts.json)
                 watch_json_ready(watch, note->count);
             else
@@ -407,7 +407,7 @@ static int watch_init(watch_t *watch) {
 static bool watch_done(watch_t *watch) {
     if (!watch_follow_stop(watch))
         return false;
-    watch_exec_done(watch);
+    exec_queue_done(&watch->exec.queue);
     tdg__text_done(&watch->out);
     json_decref(watch->base);
     json_decref(watch->deleted);

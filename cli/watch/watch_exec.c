@@ -34,8 +34,8 @@ extern char **environ;
 
 /* About the memory that an item takes while it waits. */
 static size_t cost_of(const watch_item_t *item) {
-    return ITEM_COST + strlen(item->facts->uri) + tdg__json_weigh(item->facts->metadata) +
-           tdg__json_weigh(item->facts->contents);
+    return ITEM_COST + strlen(item->event->uri) + tdg__json_weigh(item->event->metadata) +
+           tdg__json_weigh(item->event->contents);
 }
 
 static size_t merge(void *older, void *newer) {
@@ -56,12 +56,8 @@ void watch_exec_init(watch_t *watch) {
         exec->commands[i].pidfd = exec->commands[i].input = -1;
 }
 
-void watch_exec_done(watch_t *watch) {
-    exec_queue_done(&watch->exec.queue);
-}
-
 void watch_exec_add(watch_t *watch, watch_item_t *item) {
-    if (exec_queue_add(&watch->exec.queue, item->facts->uri, item, cost_of(item),
+    if (exec_queue_add(&watch->exec.queue, item->event->uri, item, cost_of(item),
                        item->merged) < 0)
         watch_say(watch, "out of memory: a command is not run");
 }
@@ -97,16 +93,16 @@ static void set_number(environment_t *environment, const char *name, int64_t val
 static void set_facts(watch_t *watch, environment_t *environment,
                       const watch_command_t *command) {
     const watch_item_t *item = command->item;
-    char *metadata = item->facts->metadata != NULL
-                         ? json_dumps(item->facts->metadata, JSON_COMPACT)
+    char *metadata = item->event->metadata != NULL
+                         ? json_dumps(item->event->metadata, JSON_COMPACT)
                          : NULL;
 
-    set_variable(environment, "TIDINGS_URI", item->facts->uri);
+    set_variable(environment, "TIDINGS_URI", item->event->uri);
     set_variable(environment, "TIDINGS_KIND", watch_kind_name(item->kind));
-    set_number(environment, "TIDINGS_VERSION", item->facts->version);
+    set_number(environment, "TIDINGS_VERSION", item->event->version);
     set_number(environment, "TIDINGS_MERGED", (int64_t)item->merged);
-    set_number(environment, "TIDINGS_MAYBE", item->facts->maybe);
-    set_number(environment, "TIDINGS_TIME_MS", item->facts->at_ms);
+    set_number(environment, "TIDINGS_MAYBE", item->event->maybe);
+    set_number(environment, "TIDINGS_TIME_MS", item->event->at_ms);
     set_number(environment, "TIDINGS_SIZE", (int64_t)command->content.len);
     set_variable(environment, "TIDINGS_MIME_TYPE", command->content.mime_type);
     set_variable(environment, "TIDINGS_SERVER", watch->opts.target.name);
@@ -280,7 +276,7 @@ void watch_exec_start(watch_t *watch) {
         command->id = run.id;
         command->item = run.payload;
         command->item->merged = run.merged;
-        body_init(&command->content, command->item->facts->contents);
+        body_init(&command->content, command->item->event->contents);
         int rv = start_command(watch, command);
         if (rv != 0) {
             watch_say(watch, "cannot start the command: %s", strerror(rv));

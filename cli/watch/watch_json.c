@@ -99,32 +99,32 @@ static void put_diff(watch_t *watch, const watch_item_t *item) {
 }
 
 void watch_json_item(watch_t *watch, const watch_item_t *item) {
-    begin(watch, watch_kind_name(item->kind), item->facts->at_ms);
-    if (item->facts->uri != NULL)
-        put_string(watch, "uri", item->facts->uri);
+    begin(watch, watch_kind_name(item->kind), item->event->at_ms);
+    if (item->event->uri != NULL)
+        put_string(watch, "uri", item->event->uri);
     if (item->kind == WATCH_LIST_CHANGED)
-        put_string(watch, "list", watch_list_name(item->facts->list));
-    if (item->facts->version > 0)
-        put_number(watch, "version", item->facts->version);
+        put_string(watch, "list", watch_list_name(item->event->list));
+    if (item->event->version > 0)
+        put_number(watch, "version", item->event->version);
     if (item->merged > 0)
         put_number(watch, "merged", (int64_t)item->merged);
-    if (item->facts->maybe)
+    if (item->event->maybe)
         put_true(watch, "maybe");
-    if (item->facts->polled)
+    if (item->event->polled)
         put_true(watch, "polled");
-    if (item->facts->older)
+    if (item->event->older)
         put_true(watch, "older");
-    if (item->facts->metadata != NULL)
-        put_json(watch, "metadata", item->facts->metadata);
-    if (watch->opts.read && item->facts->contents != NULL)
-        put_json(watch, "contents", item->facts->contents);
+    if (item->event->metadata != NULL)
+        put_json(watch, "metadata", item->event->metadata);
+    if (watch->opts.read && item->event->contents != NULL)
+        put_json(watch, "contents", item->event->contents);
     if (watch->opts.diff)
         put_diff(watch, item);
-    if (item->facts->code != 0) {
-        put_string(watch, "code", tdg_error_name(item->facts->code));
+    if (item->event->code != 0) {
+        put_string(watch, "code", tdg_error_name(item->event->code));
         put_string(watch, "message",
-                   item->facts->message != NULL ? item->facts->message
-                                                : tdg_strerror(item->facts->code));
+                   item->event->message != NULL ? item->event->message
+                                                : tdg_strerror(item->event->code));
     }
     end(watch);
 }
@@ -153,7 +153,7 @@ void watch_json_dropped(watch_t *watch, uint64_t count) {
 
 void watch_json_command(watch_t *watch, const watch_command_t *command, int status) {
     begin(watch, "command", tdg__wall_ms());
-    put_string(watch, "uri", command->item->facts->uri);
+    put_string(watch, "uri", command->item->event->uri);
     if (WIFEXITED(status))
         put_number(watch, "status", WEXITSTATUS(status));
     else
