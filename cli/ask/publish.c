@@ -34,8 +34,6 @@ struct publish {
     char *url;
 };
 
-static const char default_key_env[] = "TIDINGS_PUBLISH_KEY";
-
 static const cli_option_t options[] = {
     CLI_STRING_OPTION(struct publish, metadata, "metadata", "JSON",
                       "metadata of the change: a JSON object"),
@@ -188,28 +186,24 @@ static int make_body(const struct publish *publish, char **ret) {
 /* The address of a server, or of its /mcp, stands for its /publish. */
 static char *make_url(const char *given) {
     const char *path = strchr(strstr(given, "://") + 3, '/');
-    size_t len = strlen(given);
-    char *url = malloc(len + sizeof("/publish"));
+    bool is_server = path == NULL || strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0;
+    size_t len = is_server && path != NULL ? (size_t)(path - given) : strlen(given);
+    char *url;
 
-    if (url == NULL)
+    if (asprintf(&url, "%.*s%s", (int)len, given, is_server ? "/publish" : "") < 0)
         return NULL;
-    if (path != NULL && (strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0))
-        len = (size_t)(path - given);
-    else if (path != NULL)
-        return strcpy(url, given);
-    memcpy(url, given, len);
-    strcpy(url + len, "/publish");
     return url;
 }
 
 static const char *find_key(const struct publish *publish) {
-    const char *name = publish->key_env != NULL ? publish->key_env : default_key_env;
-    const char *key = getenv(name);
+    const char *key = getenv(publish->key_env);
 
     if (key == NULL || key[0] == '\0')
-        cli_error("publish: no publish key; set the environment variable %s", name);
+        cli_error("publish: no publish key; set the environment variable %s",
+                  publish->key_env);
     else if (strpbrk(key, "\r\n") != NULL)
-        cli_error("publish: the publish key in %s has a line break in it", name);
+        cli_error("publish: the publish key in %s has a line break in it",
+                  publish->key_env);
     else
         return key;
     return NULL;
@@ -313,12 +307,12 @@ static int run_exchange(uv_loop_t *loop, const char *bearer, const char *body,
 
 static int report_refusal(const struct publish *publish, int status,
                           const json_t *answer) {
-    const char *key_env = publish->key_env != NULL ? publish->key_env : default_key_env;
     const char *message =
         json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 
     if (status == 401) {
-        cli_error("publish: %s does not take the key in %s", publish->url, key_env);
+        cli_error("publish: %s does not take the key in %s", publish->url,
+                  publish->key_env);
         return advise(CLI_DENIED, "The key has to be the one that the server has under "
                                   "`publish` in its config.");
     }
@@ -418,7 +412,8 @@ static int check_options(const struct publish *publish, const char *url) {
 }
 
 static int run(const cli_command_t *self, int argc, char **argv) {
-    struct publish publish = {.timeout_ms = CLI_TARGET_TOTAL_MS,
+    struct publish publish = {.key_env = "TIDINGS_PUBLISH_KEY",
+                              .timeout_ms = CLI_TARGET_TOTAL_MS,
                               .began_ms = cli_now_ms()};
     const char *url = cli_default_url();
     char *body = NULL;

@@ -80,17 +80,6 @@ bool cli_is_url(const char *text) {
     return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
 }
 
-/* The address from the environment. */
-static int take_default(cli_target_t *target, const char *url) {
-    if (!cli_is_url(url))
-        return cli_usage_error(
-            "%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808",
-            target->command->name);
-    target->url = url;
-    name_url(target);
-    return CLI_OK;
-}
-
 int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
     const char *name = target->command->name, *url = cli_default_url();
 
@@ -104,20 +93,24 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
         return CLI_OK;
     }
 
-    if (url != NULL && (*operands == 0 || !cli_is_url(**argv)))
-        return take_default(target, url);
-    if (*operands == 0)
+    if (url == NULL || (*operands > 0 && cli_is_url(**argv))) {
+        if (*operands == 0)
+            return cli_usage_error(
+                "%s: it needs the address of a server, such as http://127.0.0.1:8808 "
+                "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
+                "more",
+                name, name);
+        url = **argv;
+        if (!cli_is_url(url))
+            return no_address(target, url);
+        ++*argv;
+        --*operands;
+    } else if (!cli_is_url(url)) {
         return cli_usage_error(
-            "%s: it needs the address of a server, such as http://127.0.0.1:8808 "
-            "(or in TIDINGS_URL), or a program after --; `tidings %s --help` shows "
-            "more",
-            name, name);
-    if (!cli_is_url(**argv))
-        return no_address(target, **argv);
-    target->url = **argv;
+            "%s: TIDINGS_URL is not an address such as http://127.0.0.1:8808", name);
+    }
+    target->url = url;
     name_url(target);
-    ++*argv;
-    --*operands;
     return CLI_OK;
 }
 
