@@ -4,10 +4,10 @@
  * asked for first, so that arguments get the types that it requires, and a missing one is
  * reported before anything happens. */
 #include <stdio.h>
+#include <string.h>
 
 #include "args.h"
 #include "ask/ask.h"
-#include "ask/content.h"
 #include "ask/progress.h"
 #include "safe_text.h"
 
@@ -120,6 +120,77 @@ static int ask(void *options, tdg_client_t *client, char **argv, int count) {
     return code == CLI_OK ? request(opts, client, argv[0], arguments) : code;
 }
 
+/* ---- What tools answer and prompts hold ---------------------------------- */
+
+static void print_text(const json_t *text) {
+    const char *data = json_string_value(text);
+    size_t len = json_string_length(text);
+
+    cli_put_content(stdout, data, len);
+    if (len == 0 || data[len - 1] != '\n')
+        putchar('\n');
+}
+
+/* How many bytes a base64 text stands for. */
+static size_t decoded_size(const json_t *data) {
+    const char *text = json_string_value(data);
+    size_t len = json_string_length(data), size = len / 4 * 3;
+
+    while (len > 0 && text[len - 1] == '=' && size > 0) {
+        len--;
+        size--;
+    }
+    return size;
+}
+
+static void put_word(const char *word) {
+    if (word[0] == '\0')
+        return;
+    putchar(' ');
+    cli_put_line(stdout, word);
+}
+
+static void print_data(const char *what, const json_t *holder, const char *member) {
+    printf("[%s", what);
+    put_word(cli_string(holder, "uri"));
+    put_word(cli_string(holder, "mimeType"));
+    printf(" %zu bytes; --json has them]\n",
+           decoded_size(json_object_get(holder, member)));
+}
+
+static void print_link(const json_t *block) {
+    fputs("[resource", stdout);
+    put_word(cli_string(block, "uri"));
+    put_word(cli_string(block, "name"));
+    fputs("]\n", stdout);
+}
+
+/* Prints one content block, ended by a line break: a text as it is (safe_text.h), of
+ * anything else one line that says what it is. */
+static void print_block(const json_t *block) {
+    const char *type = cli_string(block, "type");
+    const json_t *text = json_object_get(block, "text");
+    const json_t *resource = json_object_get(block, "resource");
+
+    if (strcmp(type, "text") == 0 && json_is_string(text)) {
+        print_text(text);
+    } else if (strcmp(type, "image") == 0 || strcmp(type, "audio") == 0) {
+        print_data(type, block, "data");
+    } else if (strcmp(type, "resource_link") == 0) {
+        print_link(block);
+    } else if (strcmp(type, "resource") == 0 &&
+               json_is_string(json_object_get(resource, "text"))) {
+        print_link(resource);
+        print_text(json_object_get(resource, "text"));
+    } else if (strcmp(type, "resource") == 0) {
+        print_data("resource", resource, "blob");
+    } else {
+        fputs("[", stdout);
+        cli_put_line(stdout, type[0] != '\0' ? type : "something without a type");
+        fputs("; --json has it]\n", stdout);
+    }
+}
+
 /* ---- Tools -------------------------------------------------------------- */
 
 static json_t *tool_schema(const json_t *tool) {
@@ -136,7 +207,7 @@ static void print_tool_result(const json_t *result) {
     size_t i;
 
     json_array_foreach(content, i, block) {
-        cli_print_block(block);
+        print_block(block);
     }
     if (structure != NULL && json_array_size(content) == 0)
         cli_print_json(structure);
@@ -196,7 +267,7 @@ static void print_messages(const json_t *result) {
         fputs(i > 0 ? "\n==> " : "==> ", stdout);
         cli_put_line(stdout, cli_string(message, "role"));
         fputs(" <==\n", stdout);
-        cli_print_block(json_object_get(message, "content"));
+        print_block(json_object_get(message, "content"));
     }
 }
 
