@@ -24,10 +24,10 @@ enum {
 static const struct look {
     const char *name, *mark, *plain_mark, *color;
 } looks[DOCTOR_STATUSES] = {
-    [DOCTOR_OK] = {"ok", "\u2713", "+", "\033[32m"},
-    [DOCTOR_SKIPPED] = {"skipped", "\u2013", "-", "\033[2m"},
-    [DOCTOR_WARNING] = {"warning", "!", "!", "\033[33m"},
-    [DOCTOR_FAILED] = {"failed", "\u2717", "x", "\033[31m"},
+    [DOCTOR_OK] = {"ok", "\u2713", "+", CLI_GREEN},
+    [DOCTOR_SKIPPED] = {"skipped", "\u2013", "-", CLI_DIM},
+    [DOCTOR_WARNING] = {"warning", "!", "!", CLI_YELLOW},
+    [DOCTOR_FAILED] = {"failed", "\u2717", "x", CLI_RED},
 };
 
 /* ---- Filling a result ----------------------------------------------------- */
@@ -93,11 +93,6 @@ void doctor_fact(doctor_t *doctor, const char *name, json_int_t value) {
 
 /* ---- For people ------------------------------------------------------------ */
 
-#define BOLD "\033[1m"
-#define DIM "\033[2m"
-#define CYAN "\033[36m"
-#define OFF "\033[0m"
-
 /* The escape, or "" without colors. */
 static const char *paint(const doctor_t *doctor, const char *escape) {
     return cli_wants_color(doctor->options->color, STDOUT_FILENO) ? escape : "";
@@ -130,7 +125,7 @@ static void print_head(const doctor_t *doctor, const doctor_result_t *result,
     const struct look *look = &looks[result->status];
 
     printf("  %s%s%s %s%s%s%s", paint(doctor, look->color),
-           is_utf8() ? look->mark : look->plain_mark, paint(doctor, OFF), what,
+           is_utf8() ? look->mark : look->plain_mark, paint(doctor, CLI_OFF), what,
            result->era != NULL ? " (" : "", result->era != NULL ? result->era : "",
            result->era != NULL ? ")" : "");
 }
@@ -142,18 +137,19 @@ void doctor_show(const doctor_t *doctor, const doctor_result_t *result) {
         return;
     doctor_show_progress(doctor, "%s", "");
     if (before == NULL || before->group != result->group)
-        printf("\n%s%s%s\n", paint(doctor, BOLD), result->group->title,
-               paint(doctor, OFF));
+        printf("\n%s%s%s\n", paint(doctor, CLI_BOLD), result->group->title,
+               paint(doctor, CLI_OFF));
     print_head(doctor, result, result->check->title);
-    printf("  %s%s%s\n", paint(doctor, DIM), result->check->id, paint(doctor, OFF));
-    fputs(paint(doctor, DIM), stdout);
+    printf("  %s%s%s\n", paint(doctor, CLI_DIM), result->check->id,
+           paint(doctor, CLI_OFF));
+    fputs(paint(doctor, CLI_DIM), stdout);
     print_seen(result);
-    fputs(paint(doctor, OFF), stdout);
+    fputs(paint(doctor, CLI_OFF), stdout);
     if (result->fix.len > 0) {
-        fputs(paint(doctor, CYAN), stdout);
+        fputs(paint(doctor, CLI_CYAN), stdout);
         print_wrapped("To fix it:", INDENT);
         print_wrapped(result->fix.data, INDENT + 2);
-        fputs(paint(doctor, OFF), stdout);
+        fputs(paint(doctor, CLI_OFF), stdout);
     }
     fflush(stdout);
 }
@@ -177,7 +173,7 @@ static void count_all(const doctor_t *doctor, unsigned counts[DOCTOR_STATUSES]) 
 
 /* Once more, in short. */
 static void show_bad(const doctor_t *doctor) {
-    printf("\n%sProblems%s\n", paint(doctor, BOLD), paint(doctor, OFF));
+    printf("\n%sProblems%s\n", paint(doctor, CLI_BOLD), paint(doctor, CLI_OFF));
     for (size_t i = 0; i < doctor->count; i++) {
         const doctor_result_t *result = &doctor->results[i];
 

@@ -23,6 +23,7 @@
 #include "serve/config.h"
 #include "serve/serve.h"
 #include "server/context/context.h"
+#include "terminal.h"
 
 struct options {
     const char *config;
@@ -84,9 +85,9 @@ static void print_json(json_t *object) {
 static void on_log(void *user, tdg_log_level_t level, const char *message) {
     struct serving *serving = user;
     const char *color = !serving->color            ? ""
-                        : level >= TDG_LOG_ERROR   ? "\033[31m"
-                        : level >= TDG_LOG_WARNING ? "\033[33m"
-                                                   : "\033[2m";
+                        : level >= TDG_LOG_ERROR   ? CLI_RED
+                        : level >= TDG_LOG_WARNING ? CLI_YELLOW
+                                                   : CLI_DIM;
     int64_t now_ms = tdg__wall_ms();
     time_t now = (time_t)(now_ms / 1000);
     struct tm local;
@@ -104,7 +105,7 @@ static void on_log(void *user, tdg_log_level_t level, const char *message) {
     localtime_r(&now, &local);
     strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
     fprintf(stderr, "%s %s%-7s%s %s\n", when, color, tdg__log_level_name(level),
-            color[0] != '\0' ? "\033[0m" : "", message);
+            color[0] != '\0' ? CLI_OFF : "", message);
 }
 
 static void on_problems(void *user, tdg__problems_t *problems) {

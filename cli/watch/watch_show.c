@@ -18,14 +18,6 @@
 
 enum { MAX_WORD = 4096 }; /* bytes of a URI or such that are shown */
 
-#define DIM "\033[2m"
-#define BOLD "\033[1m"
-#define RED "\033[31m"
-#define GREEN "\033[32m"
-#define YELLOW "\033[33m"
-#define CYAN "\033[36m"
-#define OFF "\033[0m"
-
 /* A text, perhaps of a server, as part of one line. */
 static void put(watch_t *watch, const char *color, const char *text) {
     bool colored = watch->color && color != NULL;
@@ -34,7 +26,7 @@ static void put(watch_t *watch, const char *color, const char *text) {
         tdg__text_put(&watch->out, color);
     cli_put_plain(&watch->out, text, strnlen(text, MAX_WORD), false);
     if (colored)
-        tdg__text_put(&watch->out, OFF);
+        tdg__text_put(&watch->out, CLI_OFF);
 }
 
 static void clock_text(int64_t at_ms, char *out, size_t size) {
@@ -55,9 +47,9 @@ void watch_say(watch_t *watch, const char *format, ...) {
     va_end(args);
 
     tdg__text_init(&line, SIZE_MAX);
-    tdg__text_put(&line, watch->color_errors ? DIM "tidings: " : "tidings: ");
+    tdg__text_put(&line, watch->color_errors ? CLI_DIM "tidings: " : "tidings: ");
     cli_put_plain(&line, text, strlen(text), false);
-    tdg__text_put(&line, watch->color_errors ? OFF "\n" : "\n");
+    tdg__text_put(&line, watch->color_errors ? CLI_OFF "\n" : "\n");
     if (line.error == 0)
         fwrite(line.data, 1, line.len, stderr);
     tdg__text_done(&line);
@@ -110,19 +102,19 @@ static void put_kind(facts_t *facts, const watch_item_t *item) {
 
     switch (item->kind) {
     case WATCH_DELETED:
-        put_fact(facts, RED, "deleted");
+        put_fact(facts, CLI_RED, "deleted");
         break;
     case WATCH_LISTED:
-        put_fact(facts, GREEN, "new in the list");
+        put_fact(facts, CLI_GREEN, "new in the list");
         break;
     case WATCH_UNLISTED:
-        put_fact(facts, RED, "gone from the list");
+        put_fact(facts, CLI_RED, "gone from the list");
         break;
     default:
         if (item->event->maybe)
-            put_fact(facts, YELLOW, "may have changed");
+            put_fact(facts, CLI_YELLOW, "may have changed");
         else
-            put_fact(facts, GREEN, type != NULL ? type : "updated");
+            put_fact(facts, CLI_GREEN, type != NULL ? type : "updated");
         break;
     }
 }
@@ -152,16 +144,16 @@ static void put_facts(watch_t *watch, const watch_item_t *item, const body_t *co
     put_size(&facts, item, content);
     if (item->merged > 0) {
         snprintf(text, sizeof(text), "%" PRIu64 " more merged", item->merged);
-        put_fact(&facts, DIM, text);
+        put_fact(&facts, CLI_DIM, text);
     }
     if (item->event->polled)
-        put_fact(&facts, DIM, "found by looking");
+        put_fact(&facts, CLI_DIM, "found by looking");
     if (item->event->older)
-        put_fact(&facts, YELLOW, "older than the one before");
+        put_fact(&facts, CLI_YELLOW, "older than the one before");
     if (diff > WATCH_DIFF_TEXT)
-        put_fact(&facts, YELLOW, differences[diff]);
+        put_fact(&facts, CLI_YELLOW, differences[diff]);
     if (item->event->code != 0)
-        put_fact(&facts, RED,
+        put_fact(&facts, CLI_RED,
                  item->event->message != NULL ? item->event->message
                                               : tdg_strerror(item->event->code));
 }
@@ -171,18 +163,18 @@ static void put_line(watch_t *watch, const watch_item_t *item, const body_t *con
     char when[16], version[32];
 
     clock_text(item->event->at_ms, when, sizeof(when));
-    put(watch, DIM, when);
+    put(watch, CLI_DIM, when);
     put(watch, NULL, "  ");
     if (item->kind == WATCH_LIST_CHANGED) {
-        put(watch, BOLD, watch_list_name(item->event->list));
-        put(watch, item->event->maybe ? YELLOW : GREEN,
+        put(watch, CLI_BOLD, watch_list_name(item->event->list));
+        put(watch, item->event->maybe ? CLI_YELLOW : CLI_GREEN,
             item->event->maybe ? "  the list may have changed"
                                : "  the list has changed");
     } else {
-        put(watch, BOLD, item->event->uri);
+        put(watch, CLI_BOLD, item->event->uri);
         if (item->event->version > 0) {
             snprintf(version, sizeof(version), "  v%" PRId64, item->event->version);
-            put(watch, CYAN, version);
+            put(watch, CLI_CYAN, version);
         }
         put(watch, NULL, "  ");
         put_facts(watch, item, content, diff);
@@ -206,12 +198,12 @@ static void put_content(watch_t *watch, const watch_item_t *item, const body_t *
     if (item->event->contents == NULL)
         return;
     if (!content->is_text) {
-        put(watch, DIM, "[");
-        put(watch, DIM, size_text((int64_t)content->len, size, sizeof(size)));
-        put(watch, DIM, " of ");
-        put(watch, DIM,
+        put(watch, CLI_DIM, "[");
+        put(watch, CLI_DIM, size_text((int64_t)content->len, size, sizeof(size)));
+        put(watch, CLI_DIM, " of ");
+        put(watch, CLI_DIM,
             content->mime_type[0] != '\0' ? content->mime_type : "binary data");
-        put(watch, DIM, "]");
+        put(watch, CLI_DIM, "]");
         tdg__text_put(&watch->out, "\n");
         return;
     }
@@ -225,13 +217,13 @@ static void put_content(watch_t *watch, const watch_item_t *item, const body_t *
 static const char *color_of_line(const char *line) {
     switch (line[0]) {
     case '+':
-        return strncmp(line, "+++ ", 4) == 0 ? BOLD : GREEN;
+        return strncmp(line, "+++ ", 4) == 0 ? CLI_BOLD : CLI_GREEN;
     case '-':
-        return strncmp(line, "--- ", 4) == 0 ? BOLD : RED;
+        return strncmp(line, "--- ", 4) == 0 ? CLI_BOLD : CLI_RED;
     case '@':
-        return CYAN;
+        return CLI_CYAN;
     case '\\':
-        return DIM;
+        return CLI_DIM;
     default:
         return NULL;
     }
@@ -248,7 +240,7 @@ static void put_diff(watch_t *watch, const tdg__text_t *diff) {
             tdg__text_put(&watch->out, color);
         put_text(watch, at, len);
         if (color != NULL)
-            tdg__text_put(&watch->out, OFF);
+            tdg__text_put(&watch->out, CLI_OFF);
         tdg__text_put(&watch->out, "\n");
         at += len + (at[len] == '\n');
     }
