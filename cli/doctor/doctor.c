@@ -153,7 +153,7 @@ static int open_web(doctor_t *doctor) {
     };
 
     /* As the library does: where servers usually are. */
-    doctor->url = doctor->own_url = tdg__web_url_complete(target->url, "/mcp");
+    doctor->url = tdg__web_url_complete(target->url, "/mcp");
     if (doctor->url == NULL)
         return TDG_ENOMEM;
     return tdg__web_create(&doctor->loop, &opts, &doctor->web);
@@ -297,7 +297,7 @@ static void doctor_done(doctor_t *doctor) {
         json_decref(doctor->results[i].facts);
     }
     tdg__free(doctor->results);
-    tdg__free(doctor->own_url);
+    tdg__free(doctor->url);
 }
 
 static int exit_code(const doctor_t *doctor) {

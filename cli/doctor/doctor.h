@@ -292,8 +292,7 @@ struct doctor {
     const doctor_options_t *options;
     uint64_t end_us; /* of the time for the command */
     bool late;       /* checks were skipped because of that */
-    const char *url; /* with its path; NULL: a program */
-    char *own_url;
+    char *url;       /* with its path; NULL: a program */
     uv_loop_t loop;
     uv_signal_t signals[CLI_ENDING_SIGNALS];
     size_t signal_count;
