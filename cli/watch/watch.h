@@ -51,9 +51,6 @@ watch_item_t *watch_item_from(tdg_event_t *event);
 watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
                                json_t *contents);
 
-/* The newer one stands for both, by the rules of the client's events; but `merged` is
- * left as it is. The older one is good for nothing but to be freed. */
-void watch_item_merge(watch_item_t *older, watch_item_t *newer);
 void watch_item_free(watch_item_t *item); /* NULL is accepted */
 
 const char *watch_kind_name(watch_kind_t kind); /* as in JSON and TIDINGS_KIND */

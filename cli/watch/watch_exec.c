@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "client/session/event.h"
 
 enum {
     MAX_WAITING = 64 << 20,  /* bytes of what waits for its command */
@@ -38,8 +39,14 @@ static size_t cost_of(const watch_item_t *item) {
            tdg__json_weigh(item->event->contents);
 }
 
-static size_t merge(void *older, void *newer) {
-    watch_item_merge(older, newer);
+/* The newer one stands for both, by the rules of the client's events. */
+static size_t merge(void *waiting, void *payload) {
+    watch_item_t *older = waiting, *newer = payload;
+
+    /* what is found by following the list has no version to compare */
+    if (!older->is_found && !newer->is_found)
+        tdg__event_merge(older->event, newer->event);
+    newer->merged += 1 + older->merged;
     return cost_of(newer);
 }
 
@@ -57,8 +64,7 @@ void watch_exec_init(watch_t *watch) {
 }
 
 void watch_exec_add(watch_t *watch, watch_item_t *item) {
-    if (exec_queue_add(&watch->exec.queue, item->event->uri, item, cost_of(item),
-                       item->merged) < 0)
+    if (exec_queue_add(&watch->exec.queue, item->event->uri, item, cost_of(item)) < 0)
         watch_say(watch, "out of memory: a command is not run");
 }
 
@@ -67,9 +73,8 @@ void watch_exec_add(watch_t *watch, watch_item_t *item) {
 enum { VARIABLES = 10 };
 
 typedef struct environment {
-    char **list; /* ends with NULL; the first are ours */
-    char *own[VARIABLES];
-    size_t count;
+    char **list;                  /* ends with NULL */
+    size_t count;                 /* of the first ones, which are ours */
     const char *names[VARIABLES]; /* of ours, also those that are left out */
     size_t name_count;
 } environment_t;
@@ -80,7 +85,7 @@ static void set_variable(environment_t *environment, const char *name,
 
     environment->names[environment->name_count++] = name;
     if (strlen(value) <= MAX_VARIABLE && asprintf(&text, "%s=%s", name, value) >= 0)
-        environment->own[environment->count++] = text;
+        environment->list[environment->count++] = text;
 }
 
 static void set_number(environment_t *environment, const char *name, int64_t value) {
@@ -124,7 +129,7 @@ static bool is_replaced(const environment_t *environment, const char *variable) 
 
 static bool environment_init(watch_t *watch, environment_t *environment,
                              const watch_command_t *command) {
-    size_t count = 0, at = 0;
+    size_t count = 0, at;
 
     memset(environment, 0, sizeof(*environment));
     while (environ[count] != NULL)
@@ -134,8 +139,7 @@ static bool environment_init(watch_t *watch, environment_t *environment,
         return false;
 
     set_facts(watch, environment, command);
-    for (; at < environment->count; at++)
-        environment->list[at] = environment->own[at];
+    at = environment->count;
     for (size_t i = 0; i < count; i++)
         if (!is_replaced(environment, environ[i]))
             environment->list[at++] = environ[i];
@@ -144,7 +148,7 @@ static bool environment_init(watch_t *watch, environment_t *environment,
 
 static void environment_done(environment_t *environment) {
     for (size_t i = 0; i < environment->count; i++)
-        free(environment->own[i]);
+        free(environment->list[i]);
     tdg__free(environment->list);
 }
 
@@ -270,12 +274,11 @@ static watch_command_t *free_place(watch_exec_t *exec) {
 void watch_exec_start(watch_t *watch) {
     watch_exec_t *exec = &watch->exec;
     watch_command_t *command;
-    exec_run_t run;
 
-    while ((command = free_place(exec)) != NULL && exec_queue_next(&exec->queue, &run)) {
-        command->id = run.id;
-        command->item = run.payload;
-        command->item->merged = run.merged;
+    while ((command = free_place(exec)) != NULL) {
+        command->item = exec_queue_next(&exec->queue, &command->id);
+        if (command->item == NULL)
+            return;
         body_init(&command->content, command->item->event->contents);
         int rv = start_command(watch, command);
         if (rv != 0) {

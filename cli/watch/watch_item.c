@@ -45,12 +45,6 @@ watch_item_t *watch_item_from(tdg_event_t *event) {
     return item;
 }
 
-void watch_item_merge(watch_item_t *older, watch_item_t *newer) {
-    /* what is found by following the list has no version to compare */
-    if (!older->is_found && !newer->is_found)
-        tdg__event_merge(older->event, newer->event);
-}
-
 watch_item_t *watch_item_found(watch_kind_t kind, tdg_list_kind_t list, const char *uri,
                                json_t *contents) {
     tdg_event_t *event =
