@@ -204,54 +204,39 @@ static bool run_sql(PGconn *conn, const char *sql, const tdg__pg_table_t *table)
     return done;
 }
 
-/* The only value that a query with one parameter gives; false where that fails, which is
- * reported. */
-static bool ask(PGconn *conn, const char *sql, const char *const *values, int count,
-                const tdg__pg_table_t *table, bool *ret) {
-    PGresult *result = PQexecParams(conn, sql, count, NULL, values, NULL, NULL, 0);
-    bool done = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+/* Whether a table, or with `column` that column of it, is in the database. False where it is
+ * not, or cannot be asked, which is reported. */
+static bool exists(PGconn *conn, const tdg__pg_table_t *table, const char *column) {
+    const char *values[] = {table->schema, table->name, column};
+    PGresult *result = PQexecParams(
+        conn,
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "
+        "c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN "
+        "('r', 'p') AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM "
+        "pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3 AND "
+        "a.attnum > 0 AND NOT a.attisdropped))",
+        3, NULL, values, NULL, NULL, 0);
+    bool there = PQntuples(result) > 0;
 
-    if (done)
-        *ret = PQgetvalue(result, 0, 0)[0] == 't';
-    else
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
         explain(conn, result, table);
+    else if (!there && column != NULL)
+        cli_error("postgres: the table %s.%s has no column %s", table->schema,
+                  table->name, column);
+    else if (!there)
+        cli_error("postgres: the table %s.%s does not exist in the database %s",
+                  table->schema, table->name, PQdb(conn));
     PQclear(result);
-    return done;
+    return there;
 }
 
-/* Says what is missing by name, before PostgreSQL says it with a position. */
+/* Reports what is missing by name, before PostgreSQL says it with a position. */
 static bool check_table(PGconn *conn, const tdg__pg_trigger_t *trigger) {
-    const char *values[3] = {trigger->table.schema, trigger->table.name, NULL};
-    bool there;
+    bool whole = exists(conn, &trigger->table, NULL);
 
-    if (!ask(conn,
-             "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN "
-             "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 "
-             "AND c.relname = $2 AND c.relkind IN ('r', 'p'))",
-             values, 2, &trigger->table, &there))
-        return false;
-    if (!there) {
-        cli_error("postgres: the table %s.%s does not exist in the database %s",
-                  trigger->table.schema, trigger->table.name, PQdb(conn));
-        return false;
-    }
-    for (size_t i = 0; i < trigger->key_count; i++) {
-        values[2] = trigger->keys[i];
-        if (!ask(conn,
-                 "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN "
-                 "pg_catalog.pg_class c ON c.oid = a.attrelid JOIN "
-                 "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = "
-                 "$1 AND c.relname = $2 AND a.attname = $3 AND a.attnum > 0 AND NOT "
-                 "a.attisdropped)",
-                 values, 3, &trigger->table, &there))
-            return false;
-        if (!there) {
-            cli_error("postgres: the table %s.%s has no column %s", trigger->table.schema,
-                      trigger->table.name, trigger->keys[i]);
-            return false;
-        }
-    }
-    return true;
+    for (size_t i = 0; whole && i < trigger->key_count; i++)
+        whole = exists(conn, &trigger->table, trigger->keys[i]);
+    return whole;
 }
 
 static bool change_database(const char *conninfo, const tdg__pg_trigger_t *trigger,
