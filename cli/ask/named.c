@@ -31,10 +31,16 @@ struct options {
     bool json;
 };
 
-#define JSON_OPTION                                                                      \
-    CLI_FLAG_OPTION(struct options, json, "json",                                        \
-                    "print the result as the server sent it, as one line of\n"           \
-                    "JSON")
+static const cli_option_t options[] = {
+    CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
+                      "arguments as a JSON object; NAME=VALUE adds to them"),
+    CLI_FLAG_OPTION(struct options, json, "json",
+                    "print the result as the server sent it, as one line of\n"
+                    "JSON"),
+    CLI_TARGET_OPTIONS(struct options, target),
+    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
+    CLI_END,
+};
 
 /* ---- Arguments ---------------------------------------------------------- */
 
@@ -105,8 +111,8 @@ static int request(struct options *opts, tdg_client_t *client, const char *name,
     return code;
 }
 
-static int ask(void *options, tdg_client_t *client, char **argv, int count) {
-    struct options *opts = options;
+static int ask(void *options_, tdg_client_t *client, char **argv, int count) {
+    struct options *opts = options_;
     json_t *items, *arguments;
     const json_t *item;
     int code = cli_ask_list(&opts->target, client, opts->kind->list, &items);
@@ -228,15 +234,6 @@ static int run_call(const cli_command_t *self, int argc, char **argv) {
     return cli_ask(self, &asking, argc, argv, &opts);
 }
 
-static const cli_option_t call_options[] = {
-    CLI_STRING_OPTION(struct options, arguments, "arguments", "JSON",
-                      "arguments as a JSON object; NAME=VALUE adds to them"),
-    JSON_OPTION,
-    CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
-    CLI_END,
-};
-
 const cli_command_t cli_call = {
     .name = "call",
     .summary = "call a tool of a server",
@@ -248,7 +245,7 @@ const cli_command_t cli_call = {
         "objects, otherwise a text. NAME:=JSON is JSON whatever the schema has. If the\n"
         "tool reports an error, the exit code is 1."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
-    .options = call_options,
+    .options = options,
     .run = run_call,
 };
 
@@ -287,13 +284,6 @@ static int run_prompt(const cli_command_t *self, int argc, char **argv) {
     return cli_ask(self, &asking, argc, argv, &opts);
 }
 
-static const cli_option_t prompt_options[] = {
-    JSON_OPTION,
-    CLI_TARGET_OPTIONS(struct options, target),
-    CLI_TIMEOUT_OPTION(struct options, target.timeout_ms),
-    CLI_END,
-};
-
 const cli_command_t cli_prompt = {
     .name = "prompt",
     .summary = "print a prompt of a server",
@@ -303,6 +293,6 @@ const cli_command_t cli_prompt = {
         "Prints the messages of a prompt, each below a line ==> ROLE <==. All arguments\n"
         "of prompts are texts."
         "\n\n" CLI_TARGET_HELP ".\n\n" CLI_TARGET_EXITS,
-    .options = prompt_options,
+    .options = options + 1, /* without --arguments */
     .run = run_prompt,
 };
