@@ -398,15 +398,11 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     serving.paths = argv;
     serving.color = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
 
-    const char **paths = calloc((size_t)serving.path_count + 1, sizeof(*paths));
-    if (paths == NULL)
-        return cli_error("out of memory");
-    for (int i = 0; i < serving.path_count; i++)
-        paths[i] = argv[i];
+    argv[serving.path_count] = NULL; /* at the furthest, that which ends the arguments */
 
     tdg__serve_opts_t opts = {
         .config_file = serving.options.config,
-        .paths = paths,
+        .paths = (const char *const *)argv,
         .listen = serving.options.listen.count > 0 ? serving.options.listen.items : NULL,
         .dialect = (tdg__dialect_t)serving.options.dialect,
         .stdio = serving.options.stdio,
@@ -424,7 +420,6 @@ static int run_serve(const cli_command_t *self, int argc, char **argv) {
     if (rv == 0)
         rv = tdg__serve_run(serve);
     tdg__serve_destroy(serve);
-    free(paths);
     return rv == 0 ? CLI_OK : CLI_FAILED;
 }
 
