@@ -90,6 +90,17 @@ const char *cli_string(const json_t *object, const char *name) {
     return text != NULL ? text : "";
 }
 
+bool cli_lists(const json_t *array, const char *text) {
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(array, i, one) {
+        if (json_is_string(one) && strcmp(json_string_value(one), text) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* JSON_ENSURE_ASCII leaves one control character as it is: DEL, inside a string. */
 static int put_ascii(const char *data, size_t len, void *out) {
     for (size_t i = 0; i < len; i++)

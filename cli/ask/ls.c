@@ -81,17 +81,6 @@ static bool put_argument(char text[MAX_ARGUMENTS], const char *name, bool requir
     return true;
 }
 
-static bool is_required(const json_t *schema, const char *name) {
-    const json_t *required = json_object_get(schema, "required"), *one;
-    size_t i;
-
-    json_array_foreach(required, i, one) {
-        if (json_is_string(one) && strcmp(json_string_value(one), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Of a tool, and of a prompt. The next call overwrites the text. */
 static const char *tool_arguments(const json_t *item, const char *member) {
     static char text[MAX_ARGUMENTS];
@@ -101,7 +90,8 @@ static const char *tool_arguments(const json_t *item, const char *member) {
 
     text[0] = '\0';
     json_object_foreach(properties, name, property) {
-        if (!put_argument(text, name, is_required(schema, name)))
+        if (!put_argument(text, name,
+                          cli_lists(json_object_get(schema, "required"), name)))
             break;
     }
     return text;

@@ -197,6 +197,8 @@ doctor_call_t *doctor_ask(doctor_t *doctor, doctor_era_t era, const char *method
 
 /* The smallest request of the era that is checked. */
 doctor_call_t *doctor_ping(doctor_t *doctor);
+/* A ping in a legacy session; "": in none. */
+doctor_call_t *doctor_ping_in(doctor_t *doctor, const char *session);
 
 /* Opens a modern listen; `uris` NULL: for list changes only. */
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor);

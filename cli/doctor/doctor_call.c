@@ -268,6 +268,12 @@ doctor_call_t *doctor_ping(doctor_t *doctor) {
                       doctor->era == DOCTOR_MODERN ? "server/discover" : "ping", NULL);
 }
 
+doctor_call_t *doctor_ping_in(doctor_t *doctor, const char *session) {
+    return doctor_send_and_wait(
+        doctor,
+        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
+}
+
 doctor_call_t *doctor_listen(doctor_t *doctor, json_t *uris, const char *cursor) {
     json_t *wanted = uris != NULL
                          ? json_pack("{s:O}", "resourceSubscriptions", uris)

@@ -70,9 +70,7 @@ static void reopen(doctor_t *doctor, const char *session) {
     doctor_fact(doctor, "again_us", (json_int_t)(doctor_now_us() - broken_us));
     judge_reopened(doctor, stream, has_id);
     doctor_saw(doctor, "after %.1f ms", doctor_ms(broken_us, doctor_now_us()));
-    ping = doctor_send_and_wait(
-        doctor,
-        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
+    ping = doctor_ping_in(doctor, session);
     if (ping->result == NULL && doctor->result->status == DOCTOR_OK) {
         doctor_saw(doctor, "a ping in the session: %s", doctor_describe(ping));
         doctor_bad(doctor, DOCTOR_FAILED,

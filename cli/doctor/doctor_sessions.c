@@ -32,14 +32,9 @@ static void check_id(doctor_t *doctor) {
     }
 }
 
-static const doctor_call_t *ping_in(doctor_t *doctor, const char *session) {
-    return doctor_send_and_wait(
-        doctor,
-        &(doctor_request_t){.era = DOCTOR_LEGACY, .method = "ping", .session = session});
-}
-
 static void check_unknown(doctor_t *doctor) {
-    const doctor_call_t *call = ping_in(doctor, "d0c70200000000000000000000000d0c70");
+    const doctor_call_t *call =
+        doctor_ping_in(doctor, "d0c70200000000000000000000000d0c70");
 
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 404)
@@ -49,7 +44,7 @@ static void check_unknown(doctor_t *doctor) {
 }
 
 static void check_missing(doctor_t *doctor) {
-    const doctor_call_t *call = ping_in(doctor, "");
+    const doctor_call_t *call = doctor_ping_in(doctor, "");
 
     doctor_saw(doctor, "%s", doctor_describe(call));
     if (call->status != 400)
@@ -78,7 +73,7 @@ static void check_delete(doctor_t *doctor) {
                    "clients may not end theirs. Does the proxy let DELETE through?");
         return;
     }
-    call = ping_in(doctor, session);
+    call = doctor_ping_in(doctor, session);
     doctor_saw(doctor, "afterwards: %s", doctor_describe(call));
     if (call->result != NULL)
         doctor_bad(doctor, DOCTOR_FAILED,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ask/ask.h"
 #include "doctor/doctor.h"
 
 enum { MAX_VERSIONS = 10 }; /* that are tried */
@@ -12,17 +13,6 @@ enum { MAX_VERSIONS = 10 }; /* that are tried */
 static void keep_hello(doctor_t *doctor, doctor_era_t era, const doctor_call_t *call) {
     doctor->hello[era] = json_incref((json_t *)(uintptr_t)call->result);
     doctor->spoken[era] = true;
-}
-
-static bool lists_version(const json_t *versions, const char *version) {
-    json_t *one;
-    size_t i;
-
-    json_array_foreach((json_t *)(uintptr_t)versions, i, one) {
-        if (json_is_string(one) && strcmp(json_string_value(one), version) == 0)
-            return true;
-    }
-    return false;
 }
 
 static void put_versions(doctor_t *doctor, const char *what, const json_t *list) {
@@ -57,7 +47,7 @@ static void check_modern(doctor_t *doctor) {
     versions = json_object_get(call->result, "supportedVersions");
     if (call->result == NULL) {
         doctor_skip(doctor, "the server does not speak it: %s", doctor_describe(call));
-    } else if (!lists_version(versions, DOCTOR_MODERN_VERSION)) {
+    } else if (!cli_lists(versions, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "the result does not list it, but", versions);
         doctor_bad(doctor, DOCTOR_FAILED,
                    "A server that answers server/discover lists " DOCTOR_MODERN_VERSION
@@ -132,7 +122,7 @@ static void check_unsupported(doctor_t *doctor) {
         doctor_bad(doctor, DOCTOR_FAILED,
                    "Refuse an unknown version with error -32022, where `data.supported` "
                    "lists the versions; without it, clients cannot find another one.");
-    } else if (!lists_version(supported, DOCTOR_MODERN_VERSION)) {
+    } else if (!cli_lists(supported, DOCTOR_MODERN_VERSION)) {
         put_versions(doctor, "`supported` lists", supported);
         doctor_bad(doctor, DOCTOR_FAILED,
                    "`data.supported` of error -32022 must list every version that is "
