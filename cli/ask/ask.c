@@ -23,6 +23,7 @@ static int check(const cli_asking_t *asking, const void *options, char **argv,
 int cli_ask(const cli_command_t *command, const cli_asking_t *asking, int argc,
             char **argv, void *options) {
     cli_target_t *target = options;
+    tdg_client_opts_t opts;
     tdg_client_t *client;
     int operands, code;
 
@@ -36,11 +37,12 @@ int cli_ask(const cli_command_t *command, const cli_asking_t *asking, int argc,
     if (code != CLI_OK)
         goto done;
 
-    target->on_progress = isatty(STDERR_FILENO) ? cli_progress_report : NULL;
+    cli_target_opts(target, &opts);
+    opts.on_progress = isatty(STDERR_FILENO) ? cli_progress_report : NULL;
     code = cli_interrupt_begin(target);
     if (code != CLI_OK)
         goto done;
-    code = cli_target_connect(target, NULL, &client);
+    code = cli_target_connect(target, &opts, &client);
     if (code == CLI_OK)
         code = asking->ask(options, client, argv, operands);
     cli_target_close(target);

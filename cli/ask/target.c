@@ -188,7 +188,6 @@ void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret) {
         ret->connect_timeout_ms = (uint32_t)target->timeout_ms;
     ret->log = on_log;
     ret->on_stderr = on_stderr;
-    ret->on_progress = target->on_progress;
     ret->user = target;
 }
 
@@ -203,12 +202,6 @@ static void take_client(cli_target_t *target, tdg_client_t *client) {
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret) {
     tdg_failure_t failure = {0};
-    tdg_client_opts_t made;
-
-    if (opts == NULL) {
-        cli_target_opts(target, &made);
-        opts = &made;
-    }
     tdg_client_t *client = NULL;
     int rv = tdg__client_create(opts, &client, &failure);
 

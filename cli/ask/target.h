@@ -35,8 +35,6 @@ typedef struct cli_target {
 
     const char *url;                /* borrowed from argv; NULL: it is a program */
     char name[CLI_TARGET_NAME_MAX]; /* for people, without passwords; one line */
-    void *user;                     /* for the command; the client's is the target */
-    tdg_progress_fn on_progress;    /* of the command, or NULL */
 
     atomic_bool expired;   /* it was stopped because the time is over */
     atomic_bool connected; /* once */
@@ -109,8 +107,8 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands);
  * and the log. `user` is the target. */
 void cli_target_opts(cli_target_t *target, tdg_client_opts_t *ret);
 
-/* Connects. `opts` as cli_target_opts() made them, perhaps changed; NULL: as made.
- * Returns CLI_OK and a new client, or another exit code, with the reason reported. */
+/* Connects. `opts` as cli_target_opts() made them, perhaps changed. Returns CLI_OK and a
+ * new client, or another exit code, with the reason reported. */
 int cli_target_connect(cli_target_t *target, const tdg_client_opts_t *opts,
                        tdg_client_t **ret);
 
