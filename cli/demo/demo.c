@@ -6,7 +6,6 @@
 
 #include <langinfo.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

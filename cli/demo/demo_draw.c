@@ -4,9 +4,7 @@
  * one cell per column. Cells hold what happened in their share of the time. */
 #include "demo/demo.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>

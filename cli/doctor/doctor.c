@@ -11,8 +11,6 @@
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/wait.h>
 #include <time.h>
 

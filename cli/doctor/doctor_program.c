@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
  * How a program behaves that is a server on its standard input and output. */
-#include <stdio.h>
-
 #include "doctor/doctor.h"
 
 enum { LAST_MS = 2000, STOP_MS = 15000 };

@@ -7,9 +7,6 @@
  * belongs right behind it did not (stream.first-byte), signs of life come in lumps
  * (stream.buffering), there are none (stream.keepalive), the stream is cut off
  * (stream.idle). */
-#include <stdio.h>
-#include <string.h>
-
 #include "doctor/doctor.h"
 
 #define FIX_BUFFERING                                                                    \

@@ -3,7 +3,6 @@
  * Whether updates arrive, and whether requests work while streams are open. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "doctor/doctor.h"
 

@@ -7,7 +7,6 @@
 #include "watch/watch.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config/value.h"
 #include "terminal.h"
 
 enum { MAX_WORD = 4096 }; /* bytes of a URI or such that are shown */
