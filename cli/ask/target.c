@@ -27,11 +27,11 @@ void cli_target_done(cli_target_t *target) {
 
 /* ---- What the command line says ----------------------------------------- */
 
-static void put_name(cli_target_t *target, const char *text, size_t len) {
+static void put_name(cli_target_t *target, const char *text) {
     tdg__text_t name;
 
     tdg__text_init(&name, sizeof(target->name) - 1);
-    cli_put_plain(&name, text, len, false);
+    cli_put_plain(&name, text, strlen(text), false);
     snprintf(target->name, sizeof(target->name), "%s", name.len > 0 ? name.data : "");
     tdg__text_done(&name);
 }
@@ -40,19 +40,13 @@ static void put_name(cli_target_t *target, const char *text, size_t len) {
  * which people put keys. */
 static void name_url(cli_target_t *target) {
     const char *host = strstr(target->url, "://") + 3;
-    size_t authority = strcspn(host, "/?#"), len = strcspn(host, "?#");
+    const char *at = memrchr(host, '@', strcspn(host, "/?#"));
+    const char *shown_from = at != NULL ? at + 1 : host;
     char shown[CLI_TARGET_NAME_MAX];
 
-    for (size_t i = authority; i > 0; i--)
-        if (host[i - 1] == '@') {
-            host += i;
-            len -= i;
-            break;
-        }
-    snprintf(shown, sizeof(shown), "%.*s%.*s",
-             (int)(strstr(target->url, "://") + 3 - target->url), target->url, (int)len,
-             host);
-    put_name(target, shown, strlen(shown));
+    snprintf(shown, sizeof(shown), "%.*s%.*s", (int)(host - target->url), target->url,
+             (int)strcspn(shown_from, "?#"), shown_from);
+    put_name(target, shown);
 }
 
 static int no_address(const cli_target_t *target, const char *given) {
@@ -89,7 +83,7 @@ int cli_target_take(cli_target_t *target, char ***argv, int *operands) {
         if (*operands > 0 && cli_is_url(**argv))
             return cli_usage_error(
                 "%s: either an address or a program after --, not both", name);
-        put_name(target, target->program[0], strlen(target->program[0]));
+        put_name(target, target->program[0]);
         return CLI_OK;
     }
 

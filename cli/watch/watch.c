@@ -165,12 +165,6 @@ static void take_signals(watch_t *watch) {
         leave_by_signal(watch, numbers[i]);
 }
 
-/* With --once: at the first change; where it has a command, when that is over. */
-static void leave_after_change(watch_t *watch) {
-    watch->waits_for_command = watch->opts.exec != NULL;
-    leave(watch, CLI_OK);
-}
-
 /* ---- What happened ------------------------------------------------------ */
 
 static bool runs_command(const watch_t *watch, const watch_item_t *item) {
@@ -239,8 +233,10 @@ static void take_item(watch_t *watch, watch_item_t *item) {
         watch_exec_add(watch, item);
     else
         watch_item_free(item);
-    if (change && watch->opts.once)
-        leave_after_change(watch);
+    if (change && watch->opts.once) { /* if there is a command, when that is over */
+        watch->waits_for_command = watch->opts.exec != NULL;
+        leave(watch, CLI_OK);
+    }
 }
 
 static void take_events(watch_t *watch) {
